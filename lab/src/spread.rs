@@ -8,7 +8,16 @@ pub(crate) struct Spread {
     pub(crate) median: f64,
     pub(crate) min: f64,
     pub(crate) max: f64,
+    /// How many rounds gave a value.
+    #[serde(skip)]
+    pub(crate) rounds: usize,
 }
+
+/// Rounds that each of two figures needs for a verdict: two values lie on one side of two others by chance once in
+/// three times, three of three once in ten.
+pub(crate) const ROUNDS_MIN: usize = 3;
+/// Figures whose medians differ by less than that read the same.
+const RATIO_MIN: f64 = 1.005;
 
 /// What comparing two figures says.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -17,8 +26,10 @@ pub(crate) enum Outcome {
     Less(f64),
     /// The other way around.
     More(f64),
-    /// Some value of one lies among those of the other.
+    /// Some value of one lies among those of the other, or their medians read the same.
     NoDifference,
+    /// One of them has fewer than [`ROUNDS_MIN`] values.
+    TooFew,
 }
 
 impl Spread {
@@ -35,16 +46,29 @@ impl Spread {
             median: f64::midpoint(low, high),
             min,
             max,
+            rounds: values.len(),
         })
+    }
+
+    /// Half of what the rounds lie apart, as a share of the median; `None` if fewer than [`ROUNDS_MIN`] tell.
+    pub(crate) fn half_apart(&self) -> Option<f64> {
+        let share = (self.max - self.min) / 2.0 / self.median;
+        (self.rounds >= ROUNDS_MIN && share.is_finite()).then_some(share)
     }
 
     /// Whether it is less than `other`, whatever value is taken of either.
     pub(crate) fn compare(&self, other: &Self) -> Outcome {
         let ratio = |more: f64, less: f64| more / less.max(f64::MIN_POSITIVE);
-        if self.max < other.min {
-            Outcome::Less(ratio(other.median, self.median))
-        } else if self.min > other.max {
-            Outcome::More(ratio(self.median, other.median))
+        let (less, more) = (
+            ratio(other.median, self.median),
+            ratio(self.median, other.median),
+        );
+        if self.rounds.min(other.rounds) < ROUNDS_MIN {
+            Outcome::TooFew
+        } else if self.max < other.min && less >= RATIO_MIN {
+            Outcome::Less(less)
+        } else if self.min > other.max && more >= RATIO_MIN {
+            Outcome::More(more)
         } else {
             Outcome::NoDifference
         }
@@ -80,11 +104,27 @@ mod tests {
 
     #[test]
     fn figures_that_overlap_do_not_differ() {
-        let (low, high) = (spread([1.0, 2.0]), spread([4.0, 5.0]));
+        let (low, high) = (spread([1.0, 1.5, 2.0]), spread([4.0, 4.5, 5.0]));
         assert_eq!(low.compare(&high), Outcome::Less(3.0));
         assert_eq!(high.compare(&low), Outcome::More(3.0));
-        assert_eq!(low.compare(&spread([2.0, 9.0])), Outcome::NoDifference);
+        assert_eq!(low.compare(&spread([2.0, 3.0, 9.0])), Outcome::NoDifference);
         assert_eq!(low.compare(&low), Outcome::NoDifference);
+    }
+
+    #[test]
+    fn fewer_than_three_rounds_on_either_side_give_no_verdict() {
+        let (few, enough) = (spread([1.0, 2.0]), spread([4.0, 5.0, 6.0]));
+        assert_eq!(few.compare(&enough), Outcome::TooFew);
+        assert_eq!(enough.compare(&few), Outcome::TooFew);
+        assert_eq!(spread([1.0]).compare(&spread([9.0])), Outcome::TooFew);
+        assert_eq!((few.half_apart(), enough.half_apart()), (None, Some(0.2)));
+    }
+
+    #[test]
+    fn no_verdict_says_better_by_one_time() {
+        let (low, high) = (spread([1.0, 1.0, 1.0]), spread([1.004, 1.004, 1.004]));
+        assert_eq!(low.compare(&high), Outcome::NoDifference);
+        assert_eq!(high.compare(&low), Outcome::NoDifference);
     }
 
     #[test]

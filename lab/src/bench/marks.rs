@@ -146,7 +146,13 @@ fn flat(groups: &[Group<'_>], operation: Operation, subject: &str) -> Option<Mar
 
 fn of_row(row: &Row) -> Spread {
     let tickless_peers::Spread { median, min, max } = row.figure();
-    Spread { min, median, max }
+    // The peers give no count; only comparisons of rounds ask for it, and marks are none.
+    Spread {
+        min,
+        median,
+        max,
+        rounds: 0,
+    }
 }
 
 /// The ratio of medians, and the least and the greatest that the rounds allow.
@@ -155,6 +161,7 @@ fn divide(ours: Spread, theirs: Spread) -> Spread {
         median: ours.median / theirs.median,
         min: ours.min / theirs.max,
         max: ours.max / theirs.min,
+        rounds: ours.rounds.min(theirs.rounds),
     }
 }
 

@@ -24,11 +24,12 @@ use crate::units;
 /// (tickless::tokio); in such a one whose timers have a slack and share wake-ups; and with the paced sender on a
 /// tickless::Worker thread of its own.
 ///
-/// A figure counts as better or worse than tokio's only if it was in each round than tokio's in any; the last lines
-/// name all of both. ± is half of what the rounds of a figure lie apart.
+/// A figure counts as better or worse than tokio's only if three rounds or more have both, and it was in each round
+/// than tokio's in any; the last lines name all of both. ± is half of what the rounds of a figure lie apart. The last
+/// line says whether the run was steady enough to quote.
 ///
-/// Checked, by std::time::Instant: no tick and no timeout was early, and every client that waited for its timeout was
-/// closed by it.
+/// Checked, by the server's std::time::Instant: no tick and no timeout was early, and every client that waited for its
+/// timeout was closed by it. What fails names its column.
 #[derive(Clone, Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct Arguments {

@@ -138,6 +138,8 @@ impl Client {
             let mut rest = [0; 64];
             let closing = async { while !is_closed(&stream.read(&mut rest).await) {} };
             let closed = timeout_at((last_word + idle + NEVER).into(), closing).await;
+            // The server answered, so it read the request, and counts from that time or a later one: read before the
+            // request was sent, the clock gives a lower bound of the deadline, however long this client stalls.
             episodes.note(closed.is_ok(), Instant::now() >= last_word + idle);
         }
     }
@@ -155,32 +157,27 @@ impl Client {
             };
             episodes.expected.add(1);
             let mut next = UNFINISHED;
-            let mut last_word = Instant::now();
-            let mut word_before = last_word;
             let mut rest = [0; 64];
             let closed = loop {
-                if last_word >= begun + header + NEVER {
+                let word = Instant::now();
+                if word >= begun + header + NEVER {
                     break false;
                 }
-                word_before = last_word;
-                last_word = Instant::now();
                 if stream.write_all(next).await.is_err() {
                     break true;
                 }
                 next = b"x";
-                let pause = timeout_at((last_word + idle / 3).into(), stream.read(&mut rest));
+                let pause = timeout_at((word + idle / 3).into(), stream.read(&mut rest));
                 if let Ok(read) = pause.await
                     && is_closed(&read)
                 {
                     break true;
                 }
             };
-            // Where this machine stalled for long enough, the idle timeout came first, and rightly: after the last
-            // word, or before this client came to say it.
-            let now = Instant::now();
-            let stalled = now >= last_word + idle || last_word >= word_before + idle;
-            let in_time = stalled || now >= begun + header;
-            episodes.note(closed, in_time);
+            // Where this machine stalled for long enough, the idle timeout came first, and rightly. The client cannot
+            // tell when the server read its words, so only a connection that ended sooner after its begin than either
+            // timeout allows was closed early; the rest is judged by the server's clock.
+            episodes.note(closed, Instant::now() >= begun + idle.min(header));
         }
     }
 
@@ -244,4 +241,84 @@ impl Episodes {
 /// Whether a read says that the connection is over.
 fn is_closed(read: &io::Result<usize>) -> bool {
     matches!(read, Ok(0) | Err(_))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::{Shutdown, SocketAddr, TcpListener};
+    use std::sync::Arc;
+    use std::thread;
+    use std::time::{Duration, Instant};
+
+    use super::{Client, Plan};
+    use crate::demo::server::Limits;
+    use crate::demo::tally::Tally;
+
+    const HEADER: Duration = Duration::from_secs(20);
+    const IDLE: Duration = Duration::from_millis(200);
+
+    /// Runs one slow client, whose thread stalls after it asked for its connection; the server ends each connection
+    /// when it is as old as `server_idle`. Returns the connections that ended, and those that ended early.
+    fn one_slow_client(idle: Duration, server_idle: Duration, stall: Duration) -> (u64, u64) {
+        let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a free port");
+        let server = listener.local_addr().expect("it listens");
+        thread::spawn(move || {
+            while let Ok((stream, _)) = listener.accept() {
+                thread::sleep(server_idle);
+                let _gone_already = stream.shutdown(Shutdown::Both);
+            }
+        });
+        let tally = Arc::new(Tally::new());
+        let client = Client {
+            plan: plan(server, idle),
+            begins: Instant::now(),
+            phase: 0.0,
+            tally: Arc::clone(&tally),
+        };
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .expect("a runtime");
+        runtime.block_on(async {
+            let client = tokio::spawn(client.slow());
+            // The client has asked for its connection when this task runs again.
+            tokio::task::yield_now().await;
+            thread::sleep(stall);
+            client.await.expect("it does not panic");
+        });
+        let slow = &tally.clients.slow;
+        (slow.closed.get(), slow.early.get())
+    }
+
+    fn plan(server: SocketAddr, idle: Duration) -> Plan {
+        let start = Instant::now();
+        Plan {
+            server,
+            connections: 1,
+            silent: 0,
+            slow: 1,
+            spacing: IDLE,
+            limits: Limits {
+                idle,
+                header: HEADER,
+            },
+            start,
+            connected: start,
+            // Time for one episode.
+            end: start + HEADER + IDLE / 2,
+            seed: 1,
+        }
+    }
+
+    #[test]
+    fn a_client_that_stalls_takes_no_idle_timeout_for_an_early_one() {
+        let (closed, early) = one_slow_client(IDLE, IDLE, IDLE * 2);
+        assert_eq!((closed, early), (1, 0));
+    }
+
+    #[test]
+    fn a_connection_that_ends_sooner_than_any_timeout_is_early() {
+        let (closed, early) = one_slow_client(HEADER, IDLE, Duration::ZERO);
+        assert_eq!((closed, early), (1, 1));
+    }
 }

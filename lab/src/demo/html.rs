@@ -5,6 +5,7 @@ use std::ops::Range;
 use maud::{Markup, html};
 
 use super::arguments::Settings;
+use super::quotable;
 use super::result::Outcome;
 use super::subject::{Arm, Kind};
 use super::table::{self, Group};
@@ -29,6 +30,7 @@ pub(crate) fn whole(outcome: &Outcome) -> Result<String, Failure> {
         @for (place, sentence) in table::sentences(settings, &outcome.totals).iter().enumerate() {
             p.lead[place == 0] { (sentence) }
         }
+        p { (quotable::sentence(outcome.not_quotable.as_deref())) }
         @if outcome.interrupted {
             p.note { "The run was ended early, after " (format!("{:.1} s", outcome.took_s)) "." }
         }

@@ -6,6 +6,7 @@ mod header;
 mod html;
 mod idle;
 mod paced;
+mod quotable;
 mod rearm;
 mod result;
 mod rounds;
@@ -124,6 +125,8 @@ fn summary(outcome: &Outcome) -> String {
         text.push_str(&sentence);
         text.push('\n');
     }
+    text.push_str(&quotable::sentence(outcome.not_quotable.as_deref()));
+    text.push('\n');
     if let Some(output::Place::File(path)) = &settings.report {
         text.push_str(&format!("Report: {}\n", path.display()));
     }

@@ -6,6 +6,7 @@ use hdrhistogram::Histogram;
 use serde::Serialize;
 
 use super::arguments::Settings;
+use super::quotable;
 use super::subject::Arm;
 use super::totals::{Closed, Late, Round, Total, Totals, median};
 use crate::machine::Machine;
@@ -28,6 +29,8 @@ pub(crate) struct Outcome {
     pub(crate) no_syscalls: Option<String>,
     pub(crate) holds: bool,
     pub(crate) checks: Vec<Check>,
+    /// Why the figures are not to be quoted, if the run was too short or too noisy.
+    pub(crate) not_quotable: Option<String>,
     pub(crate) arms: Vec<Figures>,
     #[serde(skip)]
     pub(crate) totals: Totals,
@@ -165,6 +168,7 @@ impl Outcome {
             no_syscalls,
             holds: checks.iter().all(|check| check.holds),
             checks,
+            not_quotable: quotable::why_not(&totals),
             arms,
             totals,
         }
@@ -173,40 +177,45 @@ impl Outcome {
 
 fn checks(totals: &Totals) -> Vec<Check> {
     let sum = |of: &dyn Fn(&Total) -> u64| totals.iter().map(of).sum::<u64>();
-    let ticks = sum(&|total| total.paced.histogram.len());
-    let fired = sum(&|total| total.idle.histogram.len() + total.header.histogram.len());
-    let early_ticks = sum(&|total| total.paced.early);
-    let early_server = sum(&|total| total.idle.early + total.header.early);
-    let early_client = sum(&|total| total.silent.early + total.slow.early);
+    let ticks = sum(&|total| total.paced.histogram.len() + total.paced.early);
+    let server = |total: &Total| total.idle.early + total.header.early;
+    let client = |total: &Total| total.silent.early + total.slow.early;
+    let fired =
+        sum(&|total| total.idle.histogram.len() + total.header.histogram.len() + server(total));
+    let early = |name, of: &dyn Fn(&Total) -> u64, all| Check {
+        name,
+        holds: sum(of) == 0,
+        detail: format!(
+            "{} early of {}{}",
+            sum(of),
+            units::count(all),
+            columns(totals, of)
+        ),
+    };
     let closed = |name, of: &dyn Fn(&Total) -> Closed| {
         let expected = sum(&|total| of(total).expected);
         let closed = sum(&|total| of(total).closed);
+        let open = |total: &Total| of(total).expected.saturating_sub(of(total).closed);
         Check {
             name,
             holds: expected == closed,
-            detail: format!("{} of {}", units::count(closed), units::count(expected)),
+            detail: format!(
+                "{} of {}{}",
+                units::count(closed),
+                units::count(expected),
+                columns(totals, &open)
+            ),
         }
     };
-    let wrong = sum(&|total| total.wrong);
-    let refused = sum(&|total| total.refused);
+    let bad = |total: &Total| total.wrong + total.refused;
     vec![
-        Check {
-            name: "no paced tick was early",
-            holds: early_ticks == 0,
-            detail: format!(
-                "{} early of {}",
-                early_ticks,
-                units::count(ticks + early_ticks)
-            ),
-        },
-        Check {
-            name: "no timeout was early, as the server and as the client saw it",
-            holds: early_server + early_client == 0,
-            detail: format!(
-                "{early_server} and {early_client} early of {}",
-                units::count(fired + early_server)
-            ),
-        },
+        early("no paced tick was early", &|total| total.paced.early, ticks),
+        early("no timeout was early by the server's clock", &server, fired),
+        early(
+            "no connection ended sooner than its timeouts allow, as clients saw it",
+            &client,
+            sum(&|total| total.silent.closed + total.slow.closed),
+        ),
         closed("every silent client was closed", &|total| total.silent),
         closed(
             "every client that never finished a header was closed",
@@ -214,8 +223,57 @@ fn checks(totals: &Totals) -> Vec<Check> {
         ),
         Check {
             name: "every request was answered as it should be",
-            holds: wrong + refused == 0,
-            detail: format!("{wrong} wrong answers, {refused} connections refused"),
+            holds: sum(&bad) == 0,
+            detail: format!(
+                "{} wrong answers, {} connections refused{}",
+                sum(&|total| total.wrong),
+                sum(&|total| total.refused),
+                columns(totals, &bad)
+            ),
         },
     ]
+}
+
+/// Where a check fails: `: 5 in the column tokio::time`. Nothing where it holds.
+fn columns(totals: &Totals, of: &dyn Fn(&Total) -> u64) -> String {
+    let counts = Arm::ALL.map(|arm| (arm, of(&totals[arm.index()])));
+    let named: Vec<String> = counts
+        .into_iter()
+        .filter(|(_, count)| *count > 0)
+        .map(|(arm, count)| format!("{count} in the column {}", arm.name()))
+        .collect();
+    if named.is_empty() {
+        String::new()
+    } else {
+        format!(": {}", named.join(", "))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::checks;
+    use crate::demo::subject::Arm;
+    use crate::demo::totals::none;
+
+    #[test]
+    fn a_check_that_fails_names_its_columns() {
+        let mut totals = none();
+        assert!(checks(&totals).iter().all(|check| check.holds));
+        totals[Arm::Tokio.index()].slow.early = 5;
+        totals[Arm::Worker.index()].idle.early = 1;
+        totals[Arm::Slack.index()].silent.expected = 2;
+        let failed: Vec<_> = checks(&totals)
+            .into_iter()
+            .filter(|check| !check.holds)
+            .map(|check| check.detail)
+            .collect();
+        assert_eq!(
+            failed,
+            [
+                "1 early of 1: 1 in the column + Worker",
+                "5 early of 0: 5 in the column tokio::time",
+                "0 of 2: 2 in the column + slack",
+            ]
+        );
+    }
 }

@@ -7,6 +7,7 @@ use super::arguments::Settings;
 use super::result::Outcome;
 use super::subject::Arm;
 use super::totals::{Late, Total, Totals, median};
+use crate::spread::{self, ROUNDS_MIN, Spread};
 use crate::units;
 
 /// A part of the table, with a heading.
@@ -30,13 +31,15 @@ pub(crate) enum Against {
     Better,
     /// Worse in every round than tokio's in any.
     Worse,
-    /// They differ by no more than their rounds do, or cannot be compared.
+    /// They differ by no more than their rounds do.
+    Same,
+    /// Too few rounds have the figure, or nothing is better.
     Open,
 }
 
 pub(crate) struct Cell {
     pub(crate) text: String,
-    /// Half of what its rounds lie apart, as a share of it; empty where there are no two of them.
+    /// Half of what its rounds lie apart, as a share of their median; empty where too few rounds have it.
     pub(crate) spread: String,
     /// How many times better than tokio's it is; empty where nothing is better.
     pub(crate) ratio: String,
@@ -49,10 +52,10 @@ enum Better {
     More,
 }
 
-/// A figure of all arms, and between which it was in their rounds.
+/// A figure of all arms, and what it was in their rounds.
 struct Values {
     figures: [Option<f64>; Arm::COUNT],
-    spreads: [Option<(f64, f64)>; Arm::COUNT],
+    spreads: [Option<Spread>; Arm::COUNT],
 }
 
 fn row(
@@ -74,15 +77,15 @@ fn row(
         Cell {
             text: value.map_or_else(|| "-".to_owned(), show),
             spread: value
-                .zip(spread)
-                .map_or_else(String::new, |(value, spread)| half_apart(value, spread)),
+                .and(spread)
+                .map_or_else(String::new, |spread| half_apart(&spread)),
             ratio: ratio.map_or_else(String::new, |ratio| format!("{}×", units::digits(ratio))),
         }
     });
     let spread = |arm: Arm| values.spreads[arm.index()];
     let against = Arm::ALL.map(|arm| match (spread(Arm::Tokio), spread(arm), better) {
         (Some(tokio), Some(spread), Some(better)) if arm != Arm::Tokio => {
-            against(tokio, spread, better)
+            against(&tokio, &spread, better)
         }
         _ => Against::Open,
     });
@@ -93,25 +96,27 @@ fn row(
     }
 }
 
-/// Half of what the rounds of a figure lie apart, as a share of it.
-fn half_apart(value: f64, (least, greatest): (f64, f64)) -> String {
-    let share = (greatest - least) / 2.0 / value;
-    if least == greatest || !share.is_finite() {
-        String::new()
-    } else if share < 9.995 {
-        format!("±{:.0}%", 100.0 * share)
-    } else {
-        "±>9×".to_owned()
+/// Half of what the rounds of a figure lie apart, as a share of their median.
+fn half_apart(spread: &Spread) -> String {
+    match spread.half_apart() {
+        None => String::new(),
+        Some(share) if share < 9.995 => format!("±{:.0}%", 100.0 * share),
+        Some(_) => "±>9×".to_owned(),
     }
 }
 
-/// The one rule by which a figure counts as better or worse: the rounds of one do not reach those of the other.
-fn against(tokio: (f64, f64), other: (f64, f64), better: Better) -> Against {
-    let (is_less, is_more) = (other.1 < tokio.0, other.0 > tokio.1);
-    match (is_less, is_more, better) {
-        (true, _, Better::Less) | (_, true, Better::More) => Against::Better,
-        (true, _, Better::More) | (_, true, Better::Less) => Against::Worse,
-        (false, false, _) => Against::Open,
+/// The one rule by which a figure counts as better or worse: enough rounds, and those of one do not reach those of the
+/// other.
+fn against(tokio: &Spread, other: &Spread, better: Better) -> Against {
+    match (other.compare(tokio), better) {
+        (spread::Outcome::Less(_), Better::Less) | (spread::Outcome::More(_), Better::More) => {
+            Against::Better
+        }
+        (spread::Outcome::Less(_), Better::More) | (spread::Outcome::More(_), Better::Less) => {
+            Against::Worse
+        }
+        (spread::Outcome::NoDifference, _) => Against::Same,
+        (spread::Outcome::TooFew, _) => Against::Open,
     }
 }
 
@@ -393,7 +398,15 @@ const NOTHING: &str = "The run ended before every kind of timer had its turn: no
 /// Each figure of an arm that is better than tokio's by more than the rounds differ, and each that is worse.
 fn verdict(groups: &[Group], arm: Arm) -> String {
     let compared = groups.iter().flat_map(|group| &group.rows);
-    let compared = compared.filter(|row| !row.cells[arm.index()].ratio.is_empty());
+    let compared = compared.filter(|row| row.against[arm.index()] != Against::Open);
+    let compared = compared.count();
+    if compared == 0 {
+        return format!(
+            "With {}, no figure has {ROUNDS_MIN} rounds on both sides, so none is judged; use --rounds {ROUNDS_MIN} \
+             and a longer --duration.",
+            arm.in_words()
+        );
+    }
     let named = |wanted| {
         let mut count = 0;
         let mut parts = Vec::new();
@@ -426,7 +439,7 @@ fn verdict(groups: &[Group], arm: Arm) -> String {
     format!(
         "With {}, {worse} of {} figures were worse than tokio's by more than the rounds differ{}; {better} better{}.",
         arm.in_words(),
-        compared.count(),
+        compared,
         list(&losses),
         list(&gains),
     )
@@ -455,15 +468,29 @@ mod tests {
     use crate::demo::arguments::Settings;
     use crate::demo::subject::Arm;
     use crate::demo::totals::{Total, Totals, none};
+    use crate::spread::Spread;
     use crate::units;
     use std::time::Duration;
 
-    /// Figures that were the same in each round.
+    /// Figures that were the same in each of three rounds.
     fn steady(figures: [Option<f64>; Arm::COUNT]) -> Values {
         Values {
             figures,
-            spreads: figures.map(|figure| figure.map(|figure| (figure, figure))),
+            spreads: figures.map(|figure| Spread::of([figure?; 3])),
         }
+    }
+
+    /// Three rounds, with a median in the middle.
+    fn rounds((least, greatest): (f64, f64)) -> Option<Spread> {
+        Spread::of([least, f64::midpoint(least, greatest), greatest])
+    }
+
+    /// The same totals after so many rounds, which were alike.
+    fn in_rounds(mut totals: Totals, rounds: usize) -> Totals {
+        for total in &mut totals {
+            total.parts = vec![total.clone(); rounds];
+        }
+        totals
     }
 
     fn totals(lateness: [u64; Arm::COUNT]) -> Totals {
@@ -540,13 +567,13 @@ mod tests {
         let against = |tokio, other, better| {
             let values = Values {
                 figures: [Some(10.0); Arm::COUNT],
-                spreads: [Some(tokio), Some(other), None, None, None],
+                spreads: [rounds(tokio), rounds(other), None, None, None],
             };
             row("late", values, better, units::nanos).against
         };
         let less = Some(Better::Less);
         let [_, overlapping, unknown, ..] = against((10.0, 14.0), (13.0, 20.0), less);
-        assert_eq!((overlapping, unknown), (Against::Open, Against::Open));
+        assert_eq!((overlapping, unknown), (Against::Same, Against::Open));
         assert_eq!(against((10.0, 14.0), (15.0, 20.0), less)[1], Against::Worse);
         assert_eq!(against((10.0, 14.0), (2.0, 9.0), less)[1], Against::Better);
         let more = Some(Better::More);
@@ -560,18 +587,18 @@ mod tests {
             let values = Values {
                 figures: [Some(100.0), Some(100.0), Some(0.0), None, Some(1.0)],
                 spreads: [
-                    Some((90.0, 120.0)),
-                    Some((100.0, 100.0)),
-                    Some((0.0, 1.0)),
-                    None,
-                    Some((1.0, 99.0)),
+                    rounds((85.0, 115.0)),
+                    rounds((100.0, 100.0)),
+                    Spread::of([0.0, 0.0, 1.0]),
+                    Spread::of([90.0, 120.0]),
+                    Spread::of([1.0, 1.0, 99.0]),
                 ],
             };
             row("late", values, better, units::nanos)
                 .cells
                 .map(|cell| cell.spread)
         };
-        assert_eq!(spreads(Some(Better::Less)), ["±15%", "", "", "", "±>9×"]);
+        assert_eq!(spreads(Some(Better::Less)), ["±15%", "±0%", "", "", "±>9×"]);
         assert_eq!(spreads(None), [""; Arm::COUNT], "of what is not compared");
     }
 
@@ -582,6 +609,8 @@ mod tests {
         for (total, push) in totals.iter_mut().zip([11.0, 25.0, 10.0, 11.0, 11.0]) {
             total.push = vec![push];
         }
+        let few = in_rounds(totals.clone(), 2);
+        let totals = in_rounds(totals, 3);
         let [_, tickless, reactor, slack, _] = sentences(&Settings::sample(), &totals)
             .try_into()
             .expect("one for each column");
@@ -597,6 +626,12 @@ mod tests {
             (&slack, "differ; 2 better ("),
         ] {
             assert!(text.contains(part), "{part} is missing in {text}");
+        }
+        for text in &sentences(&Settings::sample(), &few)[1..] {
+            assert!(
+                text.contains("no figure has 3 rounds on both sides"),
+                "{text}"
+            );
         }
     }
 }

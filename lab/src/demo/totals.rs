@@ -10,6 +10,7 @@ use super::subject::Arm;
 use super::tally::{Episodes, Lateness, Tally};
 use super::threads::Usage;
 use crate::histogram;
+use crate::spread::Spread;
 
 /// All arms, in the order of [`Arm::ALL`].
 pub(crate) type Totals = [Total; Arm::COUNT];
@@ -195,15 +196,9 @@ impl Total {
         self.window.usage += window.usage;
     }
 
-    /// The least and the greatest value of a figure among the rounds; the figure itself where it is not taken of each.
-    pub(crate) fn spread(&self, of: impl Fn(&Self) -> Option<f64>) -> Option<(f64, f64)> {
-        let whole = of(self)?;
-        let values = self.parts.iter().filter_map(&of);
-        let spread = values.fold(None, |spread: Option<(f64, f64)>, value| {
-            let (least, greatest) = spread.unwrap_or((value, value));
-            Some((least.min(value), greatest.max(value)))
-        });
-        Some(spread.unwrap_or((whole, whole)))
+    /// A figure of the rounds that have it: too short ones have no rare percentiles, and none counts system calls.
+    pub(crate) fn spread(&self, of: impl Fn(&Self) -> Option<f64>) -> Option<Spread> {
+        Spread::of(self.parts.iter().filter_map(of))
     }
 
     /// A count of the window as a rate for each second.
@@ -231,6 +226,7 @@ mod tests {
     use super::{Total, Window, median};
     use crate::demo::tally::Tally;
     use crate::demo::threads::Usage;
+    use crate::spread::Spread;
     use std::time::{Duration, Instant};
 
     fn tally() -> Tally {
@@ -275,10 +271,11 @@ mod tests {
         assert_eq!(total.rounds[1].wakeups_per_second, Some(25.0));
         assert_eq!((total.push.len(), total.rounds.len()), (2, 2));
         assert_eq!(total.parts.len(), 2);
-        assert_eq!(
-            total.spread(|total| median(&total.push)),
-            Some((10.0, 10.0))
-        );
+        let spread = total.spread(|total| median(&total.push));
+        assert_eq!(spread, Spread::of([10.0, 10.0]));
+        total.syscalls = Some(1.0);
+        let of_none = total.spread(|total| total.syscalls);
+        assert_eq!(of_none, None, "no round has what only the whole has");
     }
 
     #[test]

@@ -120,6 +120,7 @@ fn bars_of(row: &Row) -> Vec<Bar> {
             median: mean,
             min: mean,
             max: mean,
+            rounds: 0,
         });
         let text = format!("{:.0} to {:.0} %", range.min * 100.0, range.max * 100.0);
         bar(format!("weight {weight}"), mean, text)

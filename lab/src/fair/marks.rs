@@ -7,7 +7,7 @@ use super::result::{Part, Row};
 use super::runtime::Subject;
 use crate::histogram::quantile;
 use crate::mark::{Mark, ratios};
-use crate::spread::{Outcome, Spread};
+use crate::spread::{Outcome, ROUNDS_MIN, Spread};
 use crate::units;
 
 /// A figure of a part of a round.
@@ -99,7 +99,7 @@ impl Measured<'_> {
         let ratio = self.ratio(subject, other, TIME);
         let rounds = self.pairs(subject, other, TIME).map(|pairs| pairs.len());
         let ratio = ratio.and_then(|ratio| match rounds {
-            Ok(1) => Err("one round has no spread".to_owned()),
+            Ok(0..ROUNDS_MIN) => Err(format!("it takes {ROUNDS_MIN} rounds to have a spread")),
             _ => Ok(ratio),
         });
         let figures = self

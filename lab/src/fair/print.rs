@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use super::result::{Late, PERIODIC, Row, SERVERS};
 use super::{Finished, marks};
 use crate::histogram::quantile;
-use crate::spread::{Outcome, Spread};
+use crate::spread::{Outcome, ROUNDS_MIN, Spread};
 use crate::table::{Align, table};
 use crate::units;
 
@@ -273,13 +273,17 @@ pub(super) fn conclusions(finished: &Finished<'_>) -> Vec<String> {
         sentences.extend(against(ours, other));
     }
     sentences.push(
-        "A difference counts if each round of one lies on the same side of each round of the other.".to_owned(),
+        format!(
+            "A difference counts if each round of one lies on the same side of each round of the other, and each has \
+             {ROUNDS_MIN} rounds or more."
+        ),
     );
     sentences
 }
 
 fn against(ours: &Row, other: &Row) -> Vec<String> {
-    let (mut better, mut worse, mut same) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut better, mut worse, mut same, mut open) =
+        (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     for metric in &METRICS {
         let Some((mine, theirs)) = (metric.of)(ours).zip((metric.of)(other)) else {
             continue;
@@ -296,6 +300,10 @@ fn against(ours: &Row, other: &Row) -> Vec<String> {
                 same.push(format!("{} ({figures})", metric.what));
                 continue;
             }
+            Outcome::TooFew => {
+                open.push(format!("{} ({figures})", metric.what));
+                continue;
+            }
         };
         let list = if is_better { &mut better } else { &mut worse };
         list.push(format!("{} {} ({figures})", metric.what, times(ratio)));
@@ -304,10 +312,17 @@ fn against(ours: &Row, other: &Row) -> Vec<String> {
     let sentence = |verdict: &str, list: Vec<String>| {
         (!list.is_empty()).then(|| format!("{ours} is {verdict} {other}: {}.", list.join("; ")))
     };
+    let open = (!open.is_empty()).then(|| {
+        format!(
+            "No verdict on {ours} and {other}, which takes {ROUNDS_MIN} rounds of each with the figure (--rounds): {}.",
+            open.join("; ")
+        )
+    });
     [
         sentence("better than", better),
         sentence("worse than", worse),
-        sentence("no different from", same),
+        sentence("within the spread of rounds of", same),
+        open,
     ]
     .into_iter()
     .flatten()

@@ -4,7 +4,7 @@ use super::arguments::Device;
 use super::features::Features;
 use super::result::{Ran, Row};
 use crate::mark::{Mark, ratios};
-use crate::spread::{Outcome, Spread};
+use crate::spread::{Outcome, ROUNDS_MIN, Spread};
 use crate::units;
 
 /// With precise slices.
@@ -86,7 +86,7 @@ fn fewer_writes(rows: &[Row], device: Device) -> Result<Spread, String> {
 fn run_time(rows: &[Row]) -> Mark {
     let ratio = ends(rows, |on, off| (on.seconds(), off.seconds()));
     let ratio = ratio.and_then(|(ratio, rounds)| match rounds {
-        1 => Err("one round has no spread".to_owned()),
+        0..ROUNDS_MIN => Err(format!("it takes {ROUNDS_MIN} rounds to have a spread")),
         _ => Ok(ratio),
     });
     let seconds = |features| row(rows, features).ok().and_then(Row::seconds);
@@ -152,16 +152,16 @@ mod tests {
 
     #[test]
     fn a_mark_that_is_just_met_holds_and_one_beyond_is_missed() {
-        assert_eq!(verdicts(&[GOOD; 2], &[OFF; 2]), [Holds; 5]);
-        let bad = (411, 41, 26, 34, 100.1);
-        assert_eq!(verdicts(&[bad; 2], &[OFF; 2]), [Missed; 5]);
+        assert_eq!(verdicts(&[GOOD; 3], &[OFF; 3]), [Holds; 5]);
+        let bad = (413, 41, 26, 34, 100.1);
+        assert_eq!(verdicts(&[bad; 3], &[OFF; 3]), [Missed; 5]);
     }
 
     #[test]
     fn run_times_that_overlap_are_the_same() {
         let (shorter, longer) = ((400, 40, 0, 50, 50.0), (450, 40, 0, 50, 50.0));
-        assert_eq!(verdicts(&[shorter, longer], &[OFF; 2])[1], Holds);
-        assert_eq!(verdicts(&[longer], &[OFF])[1], NotMeasured);
+        assert_eq!(verdicts(&[shorter, longer, longer], &[OFF; 3])[1], Holds);
+        assert_eq!(verdicts(&[longer; 2], &[OFF; 2])[1], NotMeasured);
     }
 
     #[test]

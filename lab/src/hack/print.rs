@@ -6,7 +6,7 @@ use super::arguments::Device;
 use super::features::Features;
 use super::result::{Other, Ratio, Row};
 use super::{Finished, marks};
-use crate::spread::{Outcome, Spread};
+use crate::spread::{Outcome, ROUNDS_MIN, Spread};
 use crate::table::{Align, table};
 use crate::units;
 
@@ -169,20 +169,24 @@ pub(super) fn conclusions(finished: &Finished<'_>) -> Vec<String> {
             continue;
         };
         let verdict = match mine.compare(&theirs) {
-            Outcome::Less(ratio) => format!("{}× shorter than", units::digits(ratio)),
-            Outcome::More(ratio) => format!("{}× longer than", units::digits(ratio)),
-            Outcome::NoDifference => "no different from".to_owned(),
+            Outcome::Less(ratio) => format!("is {}× shorter than", units::digits(ratio)),
+            Outcome::More(ratio) => format!("is {}× longer than", units::digits(ratio)),
+            Outcome::NoDifference => "overlaps, in some round,".to_owned(),
+            Outcome::TooFew => format!("has too few rounds, of {ROUNDS_MIN}, for a verdict on"),
         };
-        let time = |spread: Spread| units::nanos(spread.median * 1e9);
+        let time = |spread: Spread| spread.show(|seconds| units::nanos(seconds * 1e9));
         sentences.push(format!(
-            "Run time with hrtick and everything on is {verdict} that with {name} ({} against {}).",
+            "Run time with hrtick and everything on {verdict} that with {name} ({} against {}).",
             time(mine),
             time(theirs)
         ));
     }
     if !sentences.is_empty() {
         sentences.push(
-            "A difference counts if each round of one lies on the same side of each round of the other.".to_owned(),
+            format!(
+                "A difference counts if each round of one lies on the same side of each round of the other, and each \
+                 has {ROUNDS_MIN} rounds or more."
+            ),
         );
     }
     sentences

@@ -37,8 +37,11 @@ fn row(subject: Subject, rounds: &[(u64, f64)]) -> Row {
 
 #[test]
 fn gains_and_losses_are_named_alike() {
-    let ours = row(Subject::Smol, &[(100, 0.90), (120, 0.92)]);
-    let other = row(Subject::Tokio, &[(4_000, 0.97), (4_400, 0.99)]);
+    let ours = row(Subject::Smol, &[(100, 0.90), (110, 0.91), (120, 0.92)]);
+    let other = row(
+        Subject::Tokio,
+        &[(4_000, 0.97), (4_200, 0.98), (4_400, 0.99)],
+    );
     let sentences = against(&ours, &other);
     assert_eq!(
         sentences,
@@ -61,11 +64,23 @@ fn gains_and_losses_are_named_alike() {
 
 #[test]
 fn rounds_that_overlap_show_no_difference() {
-    let ours = row(Subject::Smol, &[(100, 0.9), (300, 0.9)]);
-    let other = row(Subject::Tokio, &[(200, 0.9), (250, 0.9)]);
+    let ours = row(Subject::Smol, &[(100, 0.9), (200, 0.9), (300, 0.9)]);
+    let other = row(Subject::Tokio, &[(200, 0.9), (210, 0.9), (250, 0.9)]);
     let sentences = against(&ours, &other);
     assert_eq!(sentences.len(), 1, "{sentences:?}");
-    assert!(sentences[0].starts_with("smol is no different from tokio: p99.9"));
+    assert!(sentences[0].starts_with("smol is within the spread of rounds of tokio: p99.9"));
+}
+
+#[test]
+fn one_round_gives_no_verdict() {
+    let ours = row(Subject::Smol, &[(100, 0.9)]);
+    let other = row(Subject::Tokio, &[(4_000, 0.9)]);
+    let sentences = against(&ours, &other);
+    assert_eq!(sentences.len(), 1, "{sentences:?}");
+    assert!(
+        sentences[0].starts_with("No verdict on smol and tokio, which takes 3 rounds"),
+        "{sentences:?}"
+    );
 }
 
 #[test]
