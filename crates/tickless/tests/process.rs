@@ -20,6 +20,7 @@ use rustix::event::epoll;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use support::fork::{fork, fork_here, fork_without_patience, leave};
+use support::refuse::refuse;
 use support::{
     Wakes, allow_threads, as_mortal, assert_passed, block_on, in_own_process, limit_threads, ms,
     on_thread, panic_of, poll_idly, poll_with, until, us, worker,
@@ -630,45 +631,6 @@ fn a_child_that_may_start_no_thread_executes_another_program() {
     });
 }
 
-/// Has the kernel refuse `membarrier` to all threads of this process from here on; `false` where it takes no filters.
-fn refuse_membarrier() -> bool {
-    const fn step(code: u32, jump_if_not: u8, operand: u32) -> libc::sock_filter {
-        #[expect(clippy::cast_possible_truncation, reason = "codes have 16 bits")]
-        libc::sock_filter {
-            code: code as u16,
-            jt: 0,
-            jf: jump_if_not,
-            k: operand,
-        }
-    }
-    let membarrier = u32::try_from(libc::SYS_membarrier).expect("it is small");
-    let errno = libc::EPERM.unsigned_abs();
-    let mut steps = [
-        // The number of the call is at offset 0.
-        step(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 0),
-        step(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, 1, membarrier),
-        step(
-            libc::BPF_RET | libc::BPF_K,
-            0,
-            libc::SECCOMP_RET_ERRNO | errno,
-        ),
-        step(libc::BPF_RET | libc::BPF_K, 0, libc::SECCOMP_RET_ALLOW),
-    ];
-    let program = libc::sock_fprog {
-        len: 4,
-        filter: steps.as_mut_ptr(),
-    };
-    // SAFETY: it takes no pointers.
-    let harmless = unsafe { libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) };
-    let (mode, all) = (
-        libc::SECCOMP_SET_MODE_FILTER,
-        libc::SECCOMP_FILTER_FLAG_TSYNC,
-    );
-    // SAFETY: `program` and its steps live as long as the call, which copies them.
-    let filtered = unsafe { libc::syscall(libc::SYS_seccomp, mode, all, &raw const program) };
-    harmless == 0 && filtered == 0
-}
-
 /// A program locks itself in while the locks of its threads are biased.
 #[test]
 fn timers_outlive_the_barrier_of_the_base_locks() {
@@ -698,7 +660,7 @@ fn timers_outlive_the_barrier_of_the_base_locks() {
         let theirs = taken.recv().expect("it is given");
         use_alone();
         let mine = queued();
-        if !refuse_membarrier() {
+        if !refuse(libc::SYS_membarrier) {
             support::skip(test, "the kernel takes no filter of system calls");
             return;
         }

@@ -94,6 +94,14 @@ const EXCEPTIONS: &[Exception] = &[
         path: "crates/tickless/tests/support/fork.rs",
         note: HOST_NOTE,
     },
+    Exception {
+        path: "crates/tickless/tests/support/refuse.rs",
+        note: HOST_NOTE,
+    },
+    Exception {
+        path: "crates/tickless/tests/refused_calls.rs",
+        note: HOST_NOTE,
+    },
 ];
 const PEERS_NOTE: &str = "0035-peers-in-a-crate-of-their-own.md";
 const EXECUTOR_NOTE: &str = "0028-tasks-in-cells-of-async-task.md";

@@ -25,7 +25,7 @@
 use std::os::fd::OwnedFd;
 
 use rustix::fs::{Mode, OFlags};
-use rustix::time::{ClockId, clock_gettime};
+use rustix::time::{ClockId, DynamicClockId, clock_gettime_dynamic};
 use tickless_core::time::{Instant, Span};
 use tickless_sched::RunTime;
 
@@ -210,8 +210,8 @@ impl Account for Kernel {
     fn read(&self, before: Option<Reading>) -> Option<Reading> {
         // The CPU time behind the clock: what is stolen between the two comes up at the next look, once.
         let mut reading = Reading {
-            passed: nanos(ClockId::Monotonic),
-            executed: nanos(ClockId::ThreadCPUTime),
+            passed: nanos(ClockId::Monotonic)?,
+            executed: nanos(ClockId::ThreadCPUTime)?,
             ..Reading::default()
         };
         if let Some(before) = before
@@ -225,13 +225,14 @@ impl Account for Kernel {
     }
 }
 
-/// What a clock shows, in nanoseconds. Neither of those that are asked for here shows less than nothing.
-fn nanos(clock: ClockId) -> u64 {
-    let time = clock_gettime(clock);
+/// What a clock shows, in nanoseconds; `None` if a filter of system calls refuses it: that of the monotonic clock is no
+/// call as a rule, that of a thread's is one. Neither of those that are asked for here shows less than nothing.
+fn nanos(clock: ClockId) -> Option<u64> {
+    let time = clock_gettime_dynamic(DynamicClockId::Known(clock)).ok()?;
     let seconds = u64::try_from(time.tv_sec)
         .unwrap_or(0)
         .saturating_mul(1_000_000_000);
-    seconds.saturating_add(u64::try_from(time.tv_nsec).unwrap_or(0))
+    Some(seconds.saturating_add(u64::try_from(time.tv_nsec).unwrap_or(0)))
 }
 
 /// The second of the numbers in `text`, which are apart by spaces.

@@ -25,15 +25,14 @@
 
 use std::cell::{Cell, OnceCell};
 use std::fs;
+use std::num::NonZeroU32;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
 use std::thread;
 use std::time::Duration;
 
-use rustix::process::Pid;
-use rustix::thread::gettid;
-
+use super::os;
 use super::registry::timers;
 use super::suspicion::Suspicion;
 use super::thread::turn_taken_by_this_thread;
@@ -47,7 +46,8 @@ const STACK: usize = 1 << 18;
 /// A thread, as the watcher knows it.
 #[derive(Debug)]
 struct Suspect {
-    thread: Pid,
+    /// `None` where the kernel refuses to say it: the thread is never found to block.
+    thread: Option<NonZeroU32>,
     /// Of turns in which a poll left a sleep pending.
     suspicion: Suspicion,
     /// The turn in which it was found to block.
@@ -97,7 +97,7 @@ fn polled_in_a_turn(waker: &Waker) {
     let own = OWN.try_with(|own| {
         Arc::clone(own.get_or_init(|| {
             Arc::new(Suspect {
-                thread: gettid(),
+                thread: os::thread_id(),
                 suspicion: Suspicion::new(),
                 blocked_in: AtomicU64::new(0),
                 waker: Mutex::new(None),
@@ -193,7 +193,7 @@ impl Sleeping {
     /// `None` if the thread is not asleep, its turn is over, or the kernel does not tell.
     fn of(suspect: &Suspect) -> Option<Self> {
         let turn = suspect.suspicion.turn()?;
-        let path = format!("/proc/self/task/{}/status", suspect.thread);
+        let path = format!("/proc/self/task/{}/status", suspect.thread?);
         let switches = switches_of_sleeper(&fs::read_to_string(path).ok()?)?;
         Some(Self { turn, switches })
     }
@@ -233,7 +233,7 @@ fn watch_for_ever() {
             *last = now;
             suspect.suspicion.turn().is_some() || !suspect.suspicion.leave()
         });
-        thread::sleep(EVERY);
+        os::nap(EVERY);
     }
 }
 

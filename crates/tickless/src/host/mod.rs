@@ -18,7 +18,7 @@
 //!
 //! | room | holds |
 //! |---|---|
-//! | [`os`], [`barrier`], [`clock`], [`wall`], [`numa`] | what the host needs of Linux |
+//! | [`os`], [`kernel_time`], [`barrier`], [`clock`], [`wall`], [`numa`] | what the host needs of Linux |
 //! | `sources` | the clocks of the machine one by one, for checks and measurements |
 //! | [`call`], [`doorbell`], [`kick`], [`resched`], [`sleep_protocol`], [`park_state`], [`spin`], [`suspicion`] | protocols of two threads, each with its models |
 //! | [`parker`] | the place where a thread sleeps |
@@ -71,6 +71,7 @@ pub(crate) mod device;
 pub(crate) mod doorbell;
 pub(crate) mod idle;
 pub(crate) mod isolation;
+pub(crate) mod kernel_time;
 pub(crate) mod kick;
 pub(crate) mod lifecycle;
 pub(crate) mod numa;

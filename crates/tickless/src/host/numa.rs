@@ -13,9 +13,10 @@
 use std::path::Path;
 use std::sync::OnceLock;
 
-use rustix::thread::{sched_getaffinity, sched_getcpu};
+use rustix::thread::sched_getaffinity;
 use tickless_core::hierarchy::Layout;
 
+use super::os;
 use crate::topology::{CpuSet, Topology};
 
 /// The nodes of the machine that have CPUs, numbered without gaps.
@@ -106,7 +107,7 @@ pub(super) fn of_this_thread() -> u32 {
             cpu < rustix::thread::CpuSet::MAX_CPU && allowed.is_set(cpu)
         }
     });
-    nodes.of_thread(may_use, number(sched_getcpu()))
+    nodes.of_thread(may_use, os::cpu().unwrap_or(u32::MAX))
 }
 
 #[cfg(test)]

@@ -1,14 +1,15 @@
-//! What the library needs of Linux besides: the end of a thread, waiting without a lock, descriptors, times.
+//! What the library needs of Linux besides: the end of a thread, waiting without a lock, descriptors.
 
 use std::mem::MaybeUninit;
+use std::num::NonZeroU32;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use rustix::io::Errno;
+use rustix::thread::{ClockId, NanosleepRelativeResult, clock_nanosleep_relative};
 use rustix::time::Timespec;
-use tickless_core::time::Instant;
 
 /// Ends the process, in the child of a fork: without what is done at the end of the parent.
 pub(crate) fn end_child() -> ! {
@@ -62,7 +63,21 @@ pub(crate) fn relax(attempt: u32) {
     } else if attempt < SLEEPS_FROM {
         std::thread::yield_now();
     } else {
-        std::thread::sleep(Duration::from_micros(50));
+        nap(Duration::from_micros(50));
+    }
+}
+
+/// Sleeps, and for a shorter time where the kernel refuses to let threads sleep, at which the standard library panics.
+pub(super) fn nap(time: Duration) {
+    let asked =
+        Timespec::try_from(time).map(|time| clock_nanosleep_relative(ClockId::Monotonic, &time));
+    if asked.is_ok_and(|asked| {
+        !matches!(
+            asked,
+            NanosleepRelativeResult::Ok | NanosleepRelativeResult::Interrupted(_)
+        )
+    }) {
+        std::thread::yield_now();
     }
 }
 
@@ -114,16 +129,17 @@ impl Descriptor {
     }
 }
 
-/// A deadline as the kernel takes it: absolute, on its monotonic clock. `None` for "never".
-pub(crate) fn timespec(deadline: Instant) -> Option<Timespec> {
-    if deadline.is_forever() {
-        return None;
-    }
-    let nanos = deadline.as_nanos().max(0);
-    Some(Timespec {
-        tv_sec: nanos / 1_000_000_000,
-        tv_nsec: nanos % 1_000_000_000,
-    })
+/// The number of the CPU that executes the calling thread; `None` if the kernel refuses to say it.
+pub(super) fn cpu() -> Option<u32> {
+    // SAFETY: it has no preconditions.
+    u32::try_from(unsafe { libc::sched_getcpu() }).ok()
+}
+
+/// The number by which the kernel knows the calling thread; `None` if the kernel refuses to say it.
+pub(crate) fn thread_id() -> Option<NonZeroU32> {
+    // SAFETY: it has no preconditions.
+    let id = unsafe { libc::syscall(libc::SYS_gettid) };
+    u32::try_from(id).ok().and_then(NonZeroU32::new)
 }
 
 /// Makes the kernel wake this thread without the 50 µs of slack that threads have by default.

@@ -10,7 +10,8 @@ use rustix::time::Timespec;
 use tickless_core::time::Instant;
 use tickless_link::sync::AtomicU32;
 
-use super::os::{Descriptor, timespec};
+use super::kernel_time::{self, timespec};
+use super::os::{self, Descriptor};
 use super::park_state::{ParkState, Sleep};
 
 /// A thread that sleeps until another thread wakes it or a deadline passes: one futex word, and a descriptor for
@@ -67,9 +68,23 @@ impl Parker {
                 if !self.state.is_asleep(Sleep::Parked) || result == Err(Errno::TIMEDOUT) {
                     break;
                 }
+                if !matches!(result, Ok(()) | Err(Errno::INTR | Errno::AGAIN)) {
+                    self.poll_until(deadline);
+                    break;
+                }
             }
         }
         self.take_notification()
+    }
+
+    /// As [`park`](Self::park), where the kernel refuses to let threads wait: the thread looks again and again.
+    #[cold]
+    fn poll_until(&self, deadline: Instant) {
+        let mut attempt = 0;
+        while self.state.is_asleep(Sleep::Parked) && kernel_time::now() < deadline.as_nanos() {
+            os::relax(attempt);
+            attempt += 1;
+        }
     }
 
     /// Sleeps until there is a notification, events are ready, `timeout` passed, or for no reason; takes the
@@ -119,7 +134,11 @@ impl Parker {
     }
 
     pub(crate) fn make_descriptor() -> rustix::io::Result<OwnedFd> {
-        eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)
+        let made = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
+        // A filter of system calls may refuse those that every wake-up makes: the thread would never be woken.
+        rustix::io::write(&made, &1_u64.to_ne_bytes())?;
+        rustix::io::read(&made, &mut [0; 8])?;
+        Ok(made)
     }
 
     /// Wakes the thread, or lets its next park return at once. Returns whether it was asleep.

@@ -11,6 +11,7 @@
 //! - [`Thread`] is what a thread knows of itself: no other thread reads it.
 
 use std::cell::Cell;
+use std::num::NonZeroU32;
 use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
 
 use tickless_core::base::{CpuBase, Frozen, Timers};
@@ -124,9 +125,9 @@ impl Local {
 
     /// Notes that the calling thread occupies the base.
     pub(crate) fn note_thread(&self) {
-        let id = rustix::thread::gettid().as_raw_pid();
+        let id = os::thread_id().map_or(0, NonZeroU32::get);
         // Relaxed: for dumps.
-        self.thread_id.store(id.unsigned_abs(), Ordering::Relaxed);
+        self.thread_id.store(id, Ordering::Relaxed);
     }
 
     /// What the system calls the thread that occupies the base; `None` if that is not known, or there is none.

@@ -18,7 +18,7 @@ use crate::host::isolation::Occupancy;
 use crate::host::registry::timers;
 use crate::host::spin::{self, Aim, Pause, Umwait};
 use crate::host::thread::{Kind, ThreadBase};
-use crate::host::{clock, device, os};
+use crate::host::{clock, device, kernel_time, os};
 use crate::time::Instant;
 
 /// How a [`Worker`] waits.
@@ -419,7 +419,7 @@ impl Worker {
         } else {
             CoreInstant::ZERO
         };
-        let timeout = os::timespec(left);
+        let timeout = kernel_time::timespec(left);
         let collected = events.fill(|room| {
             let parker = &self.timers.base.local().parker;
             parker.park_on_epoll(epoll, room, timeout.as_ref())

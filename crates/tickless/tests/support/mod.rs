@@ -26,6 +26,7 @@ use tickless::Worker;
 use tickless::inspect::{Queued, snapshot};
 
 pub(crate) mod fork;
+pub(crate) mod refuse;
 mod skip;
 pub(crate) use skip::skip;
 

@@ -24,11 +24,7 @@ const SLOW: i64 = 500;
 const READINGS: i64 = 64;
 
 /// The kernel's clock, whatever it takes.
-#[inline]
-pub(super) fn kernel_clock() -> i64 {
-    let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
-    now.tv_sec * 1_000_000_000 + now.tv_nsec
-}
+pub(super) use crate::host::kernel_time::now as kernel_clock;
 
 /// The kernel's clock as it is best read, and the counter of the processor.
 #[derive(Debug)]

@@ -39,7 +39,7 @@ use tickless_core::time::Instant;
 
 use super::remote::{reactors, trees};
 use super::thread::{Kind, ThreadBase, at_earliest, lock, with_thread};
-use super::{os, tick, wake};
+use super::{kernel_time, tick, wake};
 
 /// When something on `base` is due: its device fires then, or before. Lock-free; exact with the base locked, and for
 /// the thread that looks after the base and is ordered behind the last change.
@@ -208,7 +208,7 @@ fn write_timerfd(base: &ThreadBase, when: Instant) {
         return;
     };
     // A deadline of zero would disarm it (spec CPL-11).
-    let value = os::timespec(Instant::from_nanos(when.as_nanos().max(1)));
+    let value = kernel_time::timespec(Instant::from_nanos(when.as_nanos().max(1)));
     let zero = Timespec {
         tv_sec: 0,
         tv_nsec: 0,
@@ -217,6 +217,6 @@ fn write_timerfd(base: &ThreadBase, when: Instant) {
         it_interval: zero,
         it_value: value.unwrap_or(zero),
     };
-    // It fails only for a descriptor or a time that is none; both come from here.
+    // The kernel took a time when the descriptor was made.
     let _cannot_fail = timerfd_settime(fd, TimerfdTimerFlags::ABSTIME, &new);
 }

@@ -18,6 +18,8 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicPtr, AtomicU64, Ordering};
 
 use tickless_core::time::Instant;
 
+use crate::host::os;
+
 /// The signal.
 const SIGNAL: libc::c_int = libc::SIGURG;
 
@@ -94,14 +96,15 @@ impl SignalTimer {
         let writes = self.writes.load(Ordering::Relaxed);
         self.writes.store(writes + 1, Ordering::Relaxed);
         let timer = self.timer.load(Ordering::Relaxed);
-        if when.is_forever() {
-            settime(timer, 0, 0);
+        // The kernel took a time when the timer was made.
+        let _cannot_fail = if when.is_forever() {
+            settime(timer, 0, 0)
         } else if self.is_relative.load(Ordering::Relaxed) {
             let left = when.as_nanos().saturating_sub(now().as_nanos());
-            settime(timer, 0, left.max(1));
+            settime(timer, 0, left.max(1))
         } else {
-            settime(timer, libc::TIMER_ABSTIME, when.as_nanos().max(1));
-        }
+            settime(timer, libc::TIMER_ABSTIME, when.as_nanos().max(1))
+        };
     }
 
     /// The signal came. For the handler.
@@ -211,10 +214,16 @@ fn create() -> io::Result<libc::timer_t> {
     let mut event: libc::sigevent = unsafe { MaybeUninit::zeroed().assume_init() };
     event.sigev_notify = libc::SIGEV_THREAD_ID;
     event.sigev_signo = SIGNAL;
-    event.sigev_notify_thread_id = rustix::thread::gettid().as_raw_pid();
+    let thread = os::thread_id().and_then(|id| i32::try_from(id.get()).ok());
+    event.sigev_notify_thread_id = thread.ok_or(io::ErrorKind::PermissionDenied)?;
     let mut timer: libc::timer_t = ptr::null_mut();
     // SAFETY: both live as long as the call, which writes the second.
     check(unsafe { libc::timer_create(libc::CLOCK_MONOTONIC, &raw mut event, &raw mut timer) })?;
+    // A filter of system calls may refuse to set what it let be made: no signal would ever come.
+    if let Err(error) = settime(timer, 0, 0) {
+        delete(timer);
+        return Err(error);
+    }
     Ok(timer)
 }
 
@@ -223,7 +232,7 @@ fn delete(timer: libc::timer_t) {
     let _cannot_fail = unsafe { libc::timer_delete(timer) };
 }
 
-fn settime(timer: libc::timer_t, flags: libc::c_int, nanos: i64) {
+fn settime(timer: libc::timer_t, flags: libc::c_int, nanos: i64) -> io::Result<()> {
     let zero = libc::timespec {
         tv_sec: 0,
         tv_nsec: 0,
@@ -235,9 +244,8 @@ fn settime(timer: libc::timer_t, flags: libc::c_int, nanos: i64) {
             tv_nsec: nanos % 1_000_000_000,
         },
     };
-    // SAFETY: the timer is this thread's, and not deleted: `is_on`. The value lives as long as the call.
-    let _cannot_fail =
-        unsafe { libc::timer_settime(timer, flags, &raw const value, ptr::null_mut()) };
+    // SAFETY: the timer is this thread's, and not deleted: `is_on`, or just made. The value lives as long as the call.
+    check(unsafe { libc::timer_settime(timer, flags, &raw const value, ptr::null_mut()) })
 }
 
 fn check(result: libc::c_int) -> io::Result<()> {

@@ -15,7 +15,10 @@
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 
-use rustix::time::{TimerfdClockId, TimerfdFlags, timerfd_create};
+use rustix::time::{
+    Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create,
+    timerfd_settime,
+};
 use tickless_core::time::Instant;
 
 use super::signal::SignalTimer;
@@ -162,6 +165,17 @@ impl DeviceState {
 
     pub(crate) fn make_timerfd() -> rustix::io::Result<OwnedFd> {
         let flags = TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK;
-        timerfd_create(TimerfdClockId::Monotonic, flags)
+        let made = timerfd_create(TimerfdClockId::Monotonic, flags)?;
+        // A filter of system calls may refuse to set what it let be made: it would never ring.
+        let zero = Timespec {
+            tv_sec: 0,
+            tv_nsec: 0,
+        };
+        let never = Itimerspec {
+            it_interval: zero,
+            it_value: zero,
+        };
+        timerfd_settime(&made, TimerfdTimerFlags::ABSTIME, &never)?;
+        Ok(made)
     }
 }

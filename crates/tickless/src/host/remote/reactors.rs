@@ -34,7 +34,7 @@ use crate::host::device::state::DeviceState;
 use crate::host::doorbell::{Bell, Doorbell, GRACE};
 use crate::host::registry::{self, bases};
 use crate::host::thread::{ThreadBase, at_earliest};
-use crate::host::{os, wake};
+use crate::host::{kernel_time, wake};
 
 /// The timer file descriptor that a reactor watches.
 impl Bell for Arc<OwnedFd> {
@@ -44,12 +44,12 @@ impl Bell for Arc<OwnedFd> {
             tv_nsec: 0,
         };
         // A deadline of zero would disarm it (spec CPL-11).
-        let value = os::timespec(Instant::from_nanos(when.max(1)));
+        let value = kernel_time::timespec(Instant::from_nanos(when.max(1)));
         let new = Itimerspec {
             it_interval: zero,
             it_value: value.unwrap_or(zero),
         };
-        // It fails only for a descriptor or a time that is none; both come from here.
+        // The kernel took a time when the descriptor was made. Should it refuse one since, the expiry thread comes.
         let _cannot_fail = timerfd_settime(&**self, TimerfdTimerFlags::ABSTIME, &new);
         // Relaxed: a count.
         SETS.fetch_add(1, Ordering::Relaxed);

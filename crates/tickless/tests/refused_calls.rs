@@ -1,0 +1,297 @@
+//! Each system call that the library makes, refused by a filter before the library is used: what needs it is refused
+//! with an error when it is made, or works without. The library neither panics nor hangs.
+//!
+//! Each pair of a call and a use has a process of its own, which an alarm ends should it hang.
+
+mod support;
+
+use std::io::{Read as _, Write as _};
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
+use std::pin::pin;
+use std::time::{Duration, Instant};
+
+use rustix::event::epoll::{self, CreateFlags};
+use rustix::event::{PollFd, PollFlags, poll};
+use support::refuse::refuse;
+use support::{assert_well_done, block_on, ms, poll_idly, process_of_its_own, skip, us, well_done};
+use tickless::executor::Preemption;
+use tickless::executor::io::Async;
+use tickless::time::{sleep, timeout};
+use tickless::worker::EpollEvents;
+use tickless::{Driver, Executor, Worker, coop};
+
+/// The calls that the library makes, itself or through the standard library.
+const CALLS: &[(&str, libc::c_long)] = &[
+    ("clock_getres", libc::SYS_clock_getres),
+    ("clock_gettime", libc::SYS_clock_gettime),
+    ("clock_nanosleep", libc::SYS_clock_nanosleep),
+    ("epoll_create1", libc::SYS_epoll_create1),
+    ("epoll_ctl", libc::SYS_epoll_ctl),
+    ("epoll_pwait", libc::SYS_epoll_pwait),
+    ("epoll_pwait2", libc::SYS_epoll_pwait2),
+    ("eventfd2", libc::SYS_eventfd2),
+    ("fcntl", libc::SYS_fcntl),
+    ("futex", libc::SYS_futex),
+    ("getcpu", libc::SYS_getcpu),
+    ("getrusage", libc::SYS_getrusage),
+    ("gettid", libc::SYS_gettid),
+    ("ioctl", libc::SYS_ioctl),
+    ("membarrier", libc::SYS_membarrier),
+    ("openat", libc::SYS_openat),
+    ("ppoll", libc::SYS_ppoll),
+    ("prctl", libc::SYS_prctl),
+    ("pread64", libc::SYS_pread64),
+    ("read", libc::SYS_read),
+    ("rt_sigaction", libc::SYS_rt_sigaction),
+    ("rt_sigprocmask", libc::SYS_rt_sigprocmask),
+    ("sched_getaffinity", libc::SYS_sched_getaffinity),
+    ("sched_setaffinity", libc::SYS_sched_setaffinity),
+    ("sched_yield", libc::SYS_sched_yield),
+    ("timer_create", libc::SYS_timer_create),
+    ("timer_delete", libc::SYS_timer_delete),
+    ("timer_settime", libc::SYS_timer_settime),
+    ("timerfd_create", libc::SYS_timerfd_create),
+    ("timerfd_settime", libc::SYS_timerfd_settime),
+    ("write", libc::SYS_write),
+];
+
+/// Which call the process is for.
+const REFUSED: &str = "TICKLESS_TEST_REFUSED_CALL";
+/// How long a process may take, in seconds.
+const PATIENCE: u32 = 30;
+/// Ends a process in which something else than the library panicked, which needs the call itself.
+const NOT_OURS: i32 = 43;
+const OURS: i32 = 44;
+
+/// Runs `body` once for each of the calls but `needed`, which the surroundings of the library cannot do without. `made`
+/// is what has to be there before the filter is.
+fn with_each_call_refused<M>(
+    test: &str,
+    needed: &[&str],
+    made: impl FnOnce() -> M,
+    body: impl FnOnce(M),
+) {
+    let Some(_) = process_of_its_own(test) else {
+        let name = std::env::var(REFUSED).expect("it is given");
+        let (_, call) = CALLS
+            .iter()
+            .find(|(other, _)| *other == name)
+            .expect("it is one");
+        alone(*call, made, body);
+    };
+    let mut failed = Vec::new();
+    for (name, _) in CALLS.iter().filter(|(name, _)| !needed.contains(name)) {
+        let mut process = process_of_its_own(test).expect("this is the parent");
+        let status = process.env(REFUSED, name).status().expect("it starts");
+        match status.code() {
+            Some(NOT_OURS) => {}
+            _ if std::panic::catch_unwind(|| assert_well_done(status)).is_ok() => {}
+            _ => failed.push((*name, status.to_string())),
+        }
+    }
+    assert!(failed.is_empty(), "{test}: {failed:?}");
+}
+
+fn alone<M>(call: libc::c_long, made: impl FnOnce() -> M, body: impl FnOnce(M)) -> ! {
+    // SAFETY: it has no preconditions.
+    unsafe { libc::alarm(PATIENCE) };
+    std::panic::set_hook(Box::new(|info| {
+        let file = info.location().map_or("", |location| location.file());
+        let is_ours =
+            file.contains("tickless") || file.contains("rustix") || file.contains("tests/");
+        let _best_effort = writeln!(std::io::stderr(), "{info}");
+        std::process::exit(if is_ours { OURS } else { NOT_OURS });
+    }));
+    let made = made();
+    if !refuse(call) {
+        skip(
+            "refused calls",
+            "the kernel takes no filter of system calls",
+        );
+        well_done();
+    }
+    body(made);
+    well_done();
+}
+
+/// Sleeps for `time`, and checks that this takes as long.
+async fn sleep_for(time: Duration) {
+    let start = Instant::now();
+    sleep(time).await;
+    support::assert_passed(start, time);
+}
+
+async fn use_timers() {
+    for _ in 0..3 {
+        sleep_for(us(300)).await;
+    }
+    let expired = timeout(ms(1), std::future::pending::<()>()).await;
+    assert!(expired.is_err());
+}
+
+#[test]
+fn a_thread_sleeps_whatever_call_is_refused() {
+    let test = "a_thread_sleeps_whatever_call_is_refused";
+    with_each_call_refused(test, &[], || (), |()| block_on(use_timers()));
+}
+
+#[test]
+fn a_worker_sleeps_whatever_call_is_refused() {
+    let test = "a_worker_sleeps_whatever_call_is_refused";
+    let made = || {
+        (
+            epoll::create(CreateFlags::CLOEXEC).expect("an instance"),
+            (),
+        )
+    };
+    with_each_call_refused(test, &[], made, |(instance, ())| {
+        let Ok(worker) = Worker::new() else { return };
+        worker.block_on(use_timers());
+        let mut queued = pin!(sleep(ms(1)));
+        assert!(poll_idly(queued.as_mut()).is_pending());
+        let mut events = EpollEvents::with_capacity(1);
+        while !queued.is_elapsed() {
+            if worker.park_on_epoll(instance.as_fd(), &mut events).is_err() {
+                break;
+            }
+        }
+    });
+}
+
+#[test]
+fn an_event_loop_has_its_timers_whatever_call_is_refused() {
+    let test = "an_event_loop_has_its_timers_whatever_call_is_refused";
+    with_each_call_refused(
+        test,
+        &[],
+        || (),
+        |()| {
+            let Ok(driver) = Driver::new() else { return };
+            let mut queued = pin!(sleep(ms(1)));
+            assert!(poll_idly(queued.as_mut()).is_pending());
+            while !queued.is_elapsed() {
+                let fd = driver.as_fd();
+                if poll(&mut [PollFd::new(&fd, PollFlags::IN)], None).is_err() {
+                    // The loop cannot wait.
+                    return;
+                }
+                let _turn = driver.turn();
+            }
+        },
+    );
+}
+
+/// Tasks that sleep, that compute, and that wait for a descriptor.
+fn use_executor(executor: &Executor) {
+    executor.block_on(async {
+        use_timers().await;
+        let sleeping: Vec<_> = (0..4)
+            .map(|_| tickless::task::spawn(use_timers()))
+            .collect();
+        let computing: Vec<_> = (0..3)
+            .map(|_| {
+                tickless::task::spawn(async {
+                    let start = Instant::now();
+                    while start.elapsed() < ms(10) {
+                        coop::checkpoint().await;
+                    }
+                })
+            })
+            .collect();
+        for task in sleeping.into_iter().chain(computing) {
+            task.await.expect("it does not panic");
+        }
+        if let Ok((one, two)) = UnixStream::pair()
+            && let (Ok(one), Ok(two)) = (Async::new(one), Async::new(two))
+        {
+            let hears = tickless::task::spawn(async move {
+                one.read_with(|mut socket| socket.read(&mut [0; 5])).await
+            });
+            sleep(ms(2)).await;
+            if two.get_ref().write(b"hello").is_err() {
+                drop(two);
+            }
+            let _any = hears.await.expect("it does not panic");
+            sleep(ms(2)).await;
+        }
+    });
+}
+
+/// The C library ends a process that joins a thread without it.
+const JOINED: &[&str] = &["futex"];
+
+#[test]
+fn an_executor_runs_whatever_call_is_refused() {
+    let test = "an_executor_runs_whatever_call_is_refused";
+    with_each_call_refused(
+        test,
+        JOINED,
+        || (),
+        |()| {
+            if let Ok(executor) = Executor::builder().workers(2).build() {
+                use_executor(&executor);
+            }
+        },
+    );
+}
+
+#[test]
+fn an_executor_with_signals_runs_whatever_call_is_refused() {
+    let test = "an_executor_with_signals_runs_whatever_call_is_refused";
+    with_each_call_refused(
+        test,
+        JOINED,
+        || (),
+        |()| {
+            let builder = Executor::builder().workers(2);
+            if let Ok(executor) = builder.preemption(Preemption::Signal).build() {
+                use_executor(&executor);
+            }
+        },
+    );
+}
+
+#[cfg(feature = "tokio")]
+#[test]
+fn an_attached_runtime_has_its_timers_whatever_call_is_refused() {
+    let test = "an_attached_runtime_has_its_timers_whatever_call_is_refused";
+    let runtime = || {
+        tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .expect("a runtime")
+    };
+    with_each_call_refused(test, JOINED, runtime, |runtime| {
+        runtime.block_on(async {
+            if tickless::tokio::attach().is_ok() {
+                use_timers().await;
+            }
+        });
+    });
+}
+
+/// Both builders; what the runtime itself needs it says itself.
+#[cfg(feature = "tokio")]
+#[test]
+fn a_runtime_is_built_attached_whatever_call_is_refused() {
+    let test = "a_runtime_is_built_attached_whatever_call_is_refused";
+    with_each_call_refused(
+        test,
+        JOINED,
+        || (),
+        |()| {
+            let mut builder = tickless::tokio::Builder::new_multi_thread();
+            builder.tokio().worker_threads(2).enable_all();
+            if let Ok(runtime) = builder.build() {
+                let spawned: Vec<_> = (0..4).map(|_| runtime.spawn(use_timers())).collect();
+                runtime.block_on(async {
+                    use_timers().await;
+                    for task in spawned {
+                        task.await.expect("it does not panic");
+                    }
+                });
+            }
+        },
+    );
+}
