@@ -272,7 +272,8 @@ pub fn snapshot() -> Snapshot {
 /// Writes the live state of all queues in the layout of `/proc/timer_list`. Each thread counts as a CPU; number 0 is
 /// the expiry thread.
 ///
-/// Callbacks are shown by the names of their types. Nothing shows where anything lies in memory.
+/// Callbacks are shown by the names of their types. Nothing shows where anything lies in memory: addresses are zero.
+/// Lines that the kernel writes are as it writes them; what this library has in addition is on lines of its own.
 ///
 /// # Errors
 ///
@@ -418,13 +419,13 @@ impl DumpHost for Text {
         };
         let id = base.local().thread_id();
         match id.and_then(name) {
-            Some(name) => write!(out, " ({name}, ")?,
-            None => write!(out, " (")?,
+            Some(name) => write!(out, "  .thread         : {name}, ")?,
+            None => write!(out, "  .thread         : ")?,
         }
         if let Some(id) = id {
             write!(out, "thread {id}, ")?;
         }
-        write!(out, "{})", Role::of(base).name())
+        writeln!(out, "{}", Role::of(base).name())
     }
 
     fn tick(&self, cpu: CpuId, out: &mut dyn fmt::Write) -> fmt::Result {

@@ -1,9 +1,10 @@
 //! The live state as text, in the layout of `/proc/timer_list` (spec ).
 //!
-//! What that file has is here under its names, and in its order: the CPUs with their queues, then the broadcast device,
-//! then the devices. What it has not is marked by being behind that: far timers and wheels behind the sorted queues of
-//! a CPU, the hierarchy at the end. A callback is shown by name; addresses, which say where things lie in memory, are
-//! shown to a caller that asks for them.
+//! What that file has is here under its names, in its order, and line by line as there, so that scripts for it read
+//! this text: the CPUs with their queues, then the broadcast device, then the devices. What it has not is on lines of
+//! its own behind those: far timers and wheels behind the sorted queues of a CPU, the hierarchy at the end. A callback
+//! is shown by name. Addresses, which say where things lie in memory, are shown to a caller that asks for them, and are
+//! zero otherwise; where that file tells bases apart by a hash of their address, here is the number of the queue.
 
 use core::fmt::{self, Write};
 
@@ -28,7 +29,7 @@ pub trait DumpHost {
         false
     }
 
-    /// Who `cpu` is, behind its number in the same line: a name, a role.
+    /// Who `cpu` is, behind what its base counts: a name, a role.
     ///
     /// # Errors
     ///
@@ -112,9 +113,7 @@ impl<P: Platform> Timers<P> {
         host: &impl DumpHost,
         out: &mut dyn Write,
     ) -> fmt::Result {
-        write!(out, "cpu: {}", report.cpu.0)?;
-        host.name(report.cpu, out)?;
-        writeln!(out)?;
+        writeln!(out, "cpu: {}", report.cpu.0)?;
         let mut parts = Part::all();
         let (mut shown, mut number) = (None, 0);
         self.for_each_pending(report.cpu, |timer| {
@@ -136,6 +135,7 @@ impl<P: Platform> Timers<P> {
             dump_part(report, empty, out)?;
         }
         dump_state(report, out)?;
+        host.name(report.cpu, out)?;
         host.tick(report.cpu, out)?;
         writeln!(out)
     }
@@ -167,62 +167,68 @@ fn dump_part(report: &CpuReport, part: Part, out: &mut dyn Write) -> fmt::Result
 
 fn dump_clock(report: &CpuReport, index: usize, out: &mut dyn Write) -> fmt::Result {
     writeln!(out, " clock {index}:")?;
+    // The width of the kernel's, which are hashes of addresses. Nothing is where this number says.
+    let queue = u64::from(report.cpu.0) * QUEUES as u64 + index as u64;
+    writeln!(out, "  .base:       {queue:016x}")?;
     writeln!(out, "  .index:      {index}")?;
-    writeln!(out, "  .clock:      {}", Clock::ALL[index % 4].name())?;
-    let stage = if index < 4 { "hard" } else { "soft" };
-    writeln!(out, "  .stage:      {stage}")?;
     writeln!(out, "  .resolution: 1 nsecs")?;
     // Signed: offsets can be negative (spec DMP-3).
     let offset = report.offsets[index % 4].as_nanos();
-    writeln!(out, "  .offset:     {offset} nsecs")
+    writeln!(out, "  .offset:     {offset} nsecs")?;
+    writeln!(out, "  .clock:      {}", Clock::ALL[index % 4].name())?;
+    let stage = if index < 4 { "hard" } else { "soft" };
+    writeln!(out, "  .stage:      {stage}")
 }
 
-/// The rest of a line that begins with the number of the timer, and the line with its times; `now` is what its clock
-/// shows.
+/// The rest of a line that begins with the number of the timer, the line with its times, and lines for what the kernel
+/// does not show; `now` is what its clock shows.
 fn dump_timer(timer: &PendingTimer, now: i64, addresses: bool, out: &mut dyn Write) -> fmt::Result {
-    if addresses {
-        write!(out, "<{:#x}>, {:#x}, ", timer.id.0, timer.code)?;
-    }
+    let address = if addresses { timer.id.0 } else { 0 };
     let state = if timer.is_running { "03" } else { "01" };
-    write!(out, "{}, S:{state}", timer.callback)?;
-    let (soft, hard) = match timer.queued {
+    writeln!(out, "<{address:016x}>, {}, S:{state}", timer.callback)?;
+    let mut expires = |soft: i64, hard: i64| {
+        let [from, to] = [soft, hard].map(|time| time.saturating_sub(now));
+        writeln!(
+            out,
+            " # expires at {soft}-{hard} nsecs [in {from} to {to} nsecs]"
+        )
+    };
+    match timer.queued {
         Queued::Sorted {
             soft, hard, lazy, ..
         } => {
-            writeln!(out, "{}", if lazy { ", lazy" } else { "" })?;
-            (soft, hard)
+            expires(soft, hard)?;
+            if lazy {
+                writeln!(out, " # lazy")?;
+            }
         }
         Queued::Far { soft, hard, filed } => {
-            writeln!(out, ", filed for {filed} nsecs")?;
-            (soft, hard)
+            expires(soft, hard)?;
+            writeln!(out, " # filed for {filed} nsecs")?;
         }
-        Queued::Wheel { expiry, due, .. } => {
-            writeln!(out)?;
-            return writeln!(
-                out,
-                " # expires after tick {}, due at tick {}",
-                expiry.0, due.0
-            );
-        }
-    };
-    let [from, to] = [soft, hard].map(|time| time.saturating_sub(now));
-    writeln!(
-        out,
-        " # expires at {soft}-{hard} nsecs [in {from} to {to} nsecs]"
-    )
+        Queued::Wheel { expiry, due, .. } => writeln!(
+            out,
+            " # expires after tick {}, due at tick {}",
+            expiry.0, due.0
+        )?,
+    }
+    if addresses {
+        writeln!(out, " # code at {:016x}", timer.code)?;
+    }
+    Ok(())
 }
 
 fn dump_state(report: &CpuReport, out: &mut dyn Write) -> fmt::Result {
     let stats = &report.stats;
     let retries = stats.passes.saturating_sub(stats.interrupts);
     writeln!(out, "  .expires_next   : {}", At(report.armed))?;
-    writeln!(out, "  .online         : {}", u8::from(report.is_online))?;
     writeln!(out, "  .hres_active    : {}", u8::from(report.is_online))?;
     writeln!(out, "  .nr_events      : {}", stats.interrupts)?;
     writeln!(out, "  .nr_retries     : {retries}")?;
     writeln!(out, "  .nr_hangs       : {}", stats.hangs)?;
-    let max_hang = stats.max_hang.as_nanos();
-    writeln!(out, "  .max_hang_time  : {max_hang} nsecs")?;
+    // Nanoseconds, of which the kernel does not say so.
+    writeln!(out, "  .max_hang_time  : {}", stats.max_hang.as_nanos())?;
+    writeln!(out, "  .online         : {}", u8::from(report.is_online))?;
     writeln!(
         out,
         "  .hang           : {}",
@@ -286,6 +292,7 @@ impl DeviceReport {
         writeln!(out, " shift:          {}", self.scale.shift())?;
         writeln!(out, " mode:           {}", mode(self.state))?;
         writeln!(out, " next_event:     {}", At(self.next_event))?;
+        writeln!(out, " retries:        {}", self.retries)?;
         let kind = match self.kind {
             DeviceKind::Relative => "relative",
             DeviceKind::Coupled(_) => "coupled",
@@ -298,7 +305,6 @@ impl DeviceReport {
             Programmed::ForcedMinimum(_) => "forced minimum",
         };
         writeln!(out, " programmed:     {programmed}")?;
-        writeln!(out, " retries:        {}", self.retries)?;
         writeln!(out)
     }
 }

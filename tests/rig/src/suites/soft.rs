@@ -305,7 +305,7 @@ pub fn the_host_chooses_the_default_stage<H: Host>() {
         let (before, _) = dump.split_once(" #0:").expect("one timer");
         assert!(
             before.ends_with(&format!(
-                "{}\n  .resolution: 1 nsecs\n  .offset:     0 nsecs\nactive timers:\n",
+                "  .offset:     0 nsecs\n  .clock:      CLOCK_MONOTONIC\n  .stage:      {}\nactive timers:\n",
                 if queue == 4 { "soft" } else { "hard" }
             )),
             "{stage:?} {before}"
