@@ -66,8 +66,18 @@ pub(crate) fn pin_to(cpus: &CpuSet, option: &str) -> Result<(), Failure> {
             set.set(number);
         }
     }
-    sched_setaffinity(None, &set)
-        .map_err(|error| Failure::Machine(format!("cannot run on CPU {cpus} ({option}): {error}")))
+    sched_setaffinity(None, &set).map_err(|error| {
+        // The kernel has one number for both.
+        let why = match error {
+            rustix::io::Errno::INVAL => {
+                "the kernel refuses it, because the CPU went offline or the control group (cpuset) of this process \
+                 does not include it"
+                    .to_owned()
+            }
+            error => error.to_string(),
+        };
+        Failure::Machine(format!("cannot run on CPU {cpus} ({option}): {why}"))
+    })
 }
 
 /// A policy without priorities, unless threads have it anyway.

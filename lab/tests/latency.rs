@@ -5,6 +5,7 @@ mod support;
 use std::fs;
 use std::io::Read;
 
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use serde_json::Value;
 use support::{Place, assert_has, end, interrupt, json, json_file, started, text};
 
@@ -307,5 +308,49 @@ fn aligned_threads_share_a_start() {
         let (code, error) = end(&output);
         assert_eq!(code, Some(0), "{error}");
         assert_eq!(error.contains("clock resolution: "), line.contains("-R"));
+    }
+}
+
+#[test]
+fn a_thread_may_go_where_the_process_does_not_run_by_itself() {
+    let all = sched_getaffinity(None).expect("it can be asked");
+    let cpus: Vec<_> = (0..CpuSet::MAX_CPU)
+        .filter(|&cpu| all.is_set(cpu))
+        .collect();
+    let &[first, .., last] = &cpus[..] else {
+        return;
+    };
+    let mut one = CpuSet::new();
+    one.set(first);
+    // Of this thread, and so of what it starts.
+    sched_setaffinity(None, &one).expect("it is allowed already");
+    let place = Place::new();
+    let last = last.to_string();
+    let line = ["latency", "-q", "-l5", "-i200", "--json", "-", "-a", &last];
+    let output = place.run(&[&line[..], &["--mainaffinity", &last]].concat());
+    assert_eq!(end(&output), (Some(0), String::new()));
+    assert_eq!(json(&output.stdout)["thread"]["0"]["cpu"].to_string(), last);
+    let (code, error) = end(&place.run(&["latency", "-q", "-l5", "-a", "!0-9999"]));
+    assert_eq!(code, Some(2), "{error}");
+}
+
+#[test]
+fn threads_and_buckets_are_in_the_order_of_numbers() {
+    let place = Place::new();
+    let line = [
+        "latency", "-q", "-l40", "-i300", "-d0", "-t12", "-h5000", "--json", "-",
+    ];
+    let output = place.run(&line);
+    assert_eq!(end(&output), (Some(0), String::new()));
+    let result = json(&output.stdout);
+    let numbers = |value: &Value| -> Vec<u32> {
+        let keys = value.as_object().expect("an object").keys();
+        keys.map(|key| key.parse().expect("a number")).collect()
+    };
+    let threads = &result["thread"];
+    assert_eq!(numbers(threads), (0..12).collect::<Vec<_>>());
+    for thread in threads.as_object().expect("an object").values() {
+        let buckets = numbers(&thread["histogram"]);
+        assert!(buckets.is_sorted(), "{buckets:?}");
     }
 }

@@ -135,7 +135,7 @@ impl Arguments {
             return Ok(None);
         };
         let machine = Topology::read().map_err(|error| Failure::Machine(error.to_string()))?;
-        cpu_list(list, &usable(&machine), "--mainaffinity").map(Some)
+        cpu_list(list, machine.online(), &usable(&machine), "--mainaffinity").map(Some)
     }
 
     /// The policy, and the priority of the first thread.
@@ -174,7 +174,7 @@ impl Arguments {
             Some(0) => all,
             Some(threads) => threads,
         };
-        let cpus = self.cpus(&usable)?;
+        let cpus = self.cpus(&machine)?;
         let interval = Duration::from_micros(self.interval);
         let distance = self
             .distance
@@ -193,16 +193,20 @@ impl Arguments {
     }
 
     /// The CPUs that threads are pinned to; none if they are not.
-    fn cpus(&self, usable: &CpuSet) -> Result<Vec<u32>, Failure> {
+    fn cpus(&self, machine: &Topology) -> Result<Vec<u32>, Failure> {
         let list = match &self.affinity {
             None if !self.smp => return Ok(Vec::new()),
             None => "",
             Some(list) => list.as_str(),
         };
         if list.is_empty() {
-            return Ok(usable.iter().collect());
+            return Ok(usable(machine).iter().collect());
         }
-        Ok(cpu_list(list, usable, "--affinity")?.iter().collect())
+        Ok(
+            cpu_list(list, machine.online(), &usable(machine), "--affinity")?
+                .iter()
+                .collect(),
+        )
     }
 }
 
@@ -212,10 +216,18 @@ fn usable(machine: &Topology) -> CpuSet {
     allowed.intersection(machine.online())
 }
 
-/// The CPUs of a list; behind a `!` all others, as there.
-pub(super) fn cpu_list(list: &str, usable: &CpuSet, option: &str) -> Result<CpuSet, Failure> {
+/// The CPUs of a list; behind a `!` all others that the process may run on, as there.
+///
+/// A list may name CPUs that the process does not run on by itself: isolated ones are not among them, and a thread may
+/// go there all the same. Where a control group forbids it, the kernel refuses.
+pub(super) fn cpu_list(
+    list: &str,
+    online: &CpuSet,
+    usable: &CpuSet,
+    option: &str,
+) -> Result<CpuSet, Failure> {
     let wrong = |why: &dyn std::fmt::Display| Failure::Input(format!("{option}: {why}"));
-    let named = |list: &str| CpuSet::parse_within(list, usable).map_err(|error| wrong(&error));
+    let named = |list: &str| CpuSet::parse_within(list, online).map_err(|error| wrong(&error));
     let Some(left_out) = list.strip_prefix('!') else {
         return named(list);
     };

@@ -106,9 +106,11 @@ fn zero_is_what_it_is_in_cyclictest() {
 
 #[test]
 fn a_list_behind_an_exclamation_mark_names_what_is_left_out() {
-    let usable = "0-3".parse().unwrap();
-    let others = super::plan::cpu_list("!1-2", &usable, "-a").unwrap();
-    assert_eq!(others.to_string(), "0,3");
-    let none = super::plan::cpu_list("!0-3", &usable, "-a").expect_err("none is left");
+    let (online, usable) = ("0-7".parse().unwrap(), "0-3".parse().unwrap());
+    let cpus = |list| super::plan::cpu_list(list, &online, &usable, "-a");
+    assert_eq!(cpus("!1-2").unwrap().to_string(), "0,3");
+    let isolated = cpus("3,6").unwrap().to_string();
+    assert_eq!(isolated, "3,6", "isolated ones may be named");
+    let none = cpus("!0-3").expect_err("none is left");
     assert!(none.to_string().contains("leaves no CPU of 0-3"), "{none}");
 }
