@@ -22,6 +22,7 @@ mod page;
 mod plot;
 mod rt_tests;
 mod scheduling;
+mod shown;
 mod sim;
 mod spread;
 mod stream;
@@ -130,7 +131,11 @@ fn main() -> ExitCode {
         Ok(verdict) => verdict.exit_code(),
         Err(failure) => {
             // With standard error closed as well, the exit code has to do.
-            let _closed = writeln!(std::io::stderr(), "error: {failure}");
+            let _closed = writeln!(
+                std::io::stderr(),
+                "error: {}",
+                shown::line(&failure.to_string())
+            );
             failure.exit_code()
         }
     }

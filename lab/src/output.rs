@@ -14,6 +14,7 @@ use serde::Serialize;
 use tempfile::NamedTempFile;
 
 use crate::failure::Failure;
+use crate::shown;
 
 /// The options that every command takes.
 #[derive(Clone, Debug, Args)]
@@ -64,8 +65,13 @@ impl Screen {
         !self.silent
     }
 
-    /// Prints `text` as it is.
+    /// Prints `text`; what a terminal would obey is shown instead.
     pub(crate) fn print(&self, text: &str) -> Result<(), Failure> {
+        self.print_obeyed(&shown::text(text))
+    }
+
+    /// Prints `text` as it is, with what the terminal is to do. Nothing in it comes from a file.
+    pub(crate) fn print_obeyed(&self, text: &str) -> Result<(), Failure> {
         if self.silent {
             return Ok(());
         }
@@ -106,7 +112,7 @@ impl Progress {
     }
 
     pub(crate) fn show(&self, line: &str) {
-        self.bar.set_message(line.to_owned());
+        self.bar.set_message(shown::line(line).into_owned());
     }
 }
 

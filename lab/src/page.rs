@@ -9,6 +9,7 @@ use crate::failure::Failure;
 use crate::hash::Hash;
 use crate::output::{OutFile, Place};
 use crate::plot::{COLOURS, Drawn};
+use crate::shown;
 
 /// The style sheet: one column, tables that scroll, dark or light as the reader has it, and print.
 pub(crate) const STYLE: &str = include_str!("page.css");
@@ -31,6 +32,7 @@ pub(crate) fn prepare(report: Option<&PathBuf>) -> Result<Option<OutFile>, Failu
 
 /// A page with its headings.
 pub(crate) fn page(title: &str, body: &Markup) -> String {
+    let title = &*shown::line(title);
     let body = html! {
         h1 { (title) }
         (body)
@@ -55,7 +57,8 @@ pub(crate) fn whole(title: &str, body: &Markup) -> String {
             body { (body) }
         }
     };
-    page.into_string()
+    // The escaping of HTML leaves control characters alone.
+    shown::text(&page.into_string()).into_owned()
 }
 
 /// A plot with what to say about it, and its figures.

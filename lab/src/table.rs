@@ -2,6 +2,8 @@
 
 use maud::{Markup, html};
 
+use crate::shown;
+
 /// A table whose first columns are names and whose others are figures.
 #[derive(Clone, Debug)]
 pub(crate) struct Grid {
@@ -47,7 +49,13 @@ pub(crate) enum Align {
 /// A table with a head. Columns without an alignment of their own are figures, which keep to the right.
 pub(crate) fn table(head: &[&str], aligns: &[Align], rows: Vec<Vec<String>>) -> String {
     let head: Vec<String> = head.iter().map(ToString::to_string).collect();
-    let rows: Vec<Vec<String>> = std::iter::once(head).chain(rows).collect();
+    let rows = std::iter::once(head).chain(rows);
+    let one_line = |row: Vec<String>| {
+        row.iter()
+            .map(|cell| shown::line(cell).into_owned())
+            .collect()
+    };
+    let rows: Vec<Vec<String>> = rows.map(one_line).collect();
     let mut widths: Vec<usize> = Vec::new();
     for row in &rows {
         widths.resize(widths.len().max(row.len()), 0);
@@ -84,10 +92,10 @@ pub(crate) fn html<H: AsRef<str>>(head: &[H], left: usize, rows: &[Vec<String>])
             aria-label="Table, which scrolls sideways" {
             table {
                 thead { tr { @for (place, cell) in head.iter().enumerate() {
-                    th scope="col" style=[(place < left).then_some("text-align:left")] { (cell.as_ref()) }
+                    th scope="col" style=[(place < left).then_some("text-align:left")] { (shown::line(cell.as_ref())) }
                 } } }
                 tbody { @for row in rows { tr { @for (place, cell) in row.iter().enumerate() {
-                    @if place < left { th scope="row" { (cell) } } @else { td { (cell) } }
+                    @if place < left { th scope="row" { (shown::line(cell)) } } @else { td { (shown::line(cell)) } }
                 } } } }
             }
         }

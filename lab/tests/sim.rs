@@ -300,7 +300,7 @@ fn claims_are_written_in_the_shape_of_the_design() {
                 .expect("an object")
                 .keys()
                 .collect();
-            assert_eq!(keys, ["baseline", "unit", "with"], "{headline}");
+            assert_eq!(keys, ["baseline", "with", "unit"], "{headline}");
         }
         let ratios = [&headline["measured_ratio"], &headline["source_ratio"]].map(Value::as_f64);
         assert!(ratios[1].is_some(), "{headline}");

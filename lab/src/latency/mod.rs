@@ -156,14 +156,14 @@ fn watch(
         }
         std::thread::sleep(left.min(LOOK));
         if let Some(live) = &mut live {
-            screen.print(&live.frame(plan, crew.counts()))?;
+            screen.print_obeyed(&live.frame(plan, crew.counts()))?;
         }
         if let Some(values) = &mut values {
             screen.print(&values.lines(crew.samples()))?;
         }
     }
     if let Some(live) = live {
-        screen.print(&live.erase())?;
+        screen.print_obeyed(&live.erase())?;
     }
     if let Some(values) = &mut values {
         screen.print(&values.lines(crew.samples()))?;

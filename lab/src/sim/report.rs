@@ -8,6 +8,7 @@ use super::{summary, timeline};
 use crate::failure::Failure;
 use crate::page::{figure, page};
 use crate::plot::{self, Bar, COLOURS, Curve};
+use crate::shown;
 use crate::units;
 
 /// The whole page. `twice` if determinism was checked too.
@@ -23,7 +24,7 @@ pub(super) fn of(
     let body = html! {
         p.lead {
             (outcome.duration) " of virtual time on " (units::counted(outcome.cpus.into(), "CPU")) " of "
-            b { (outcome.profile) } ", " (machine.about) ". Seed " (outcome.seed) "."
+            b { (shown::line(&outcome.profile)) } ", " (machine.about) ". Seed " (outcome.seed) "."
         }
         h2 { "Promises" }
         (promises(outcome, twice))

@@ -6,6 +6,7 @@ use tickless_sim::{
     Distribution, Group, Outcome, Picos, Placed, Promise, Scenario, When, Workload,
 };
 
+use crate::shown;
 use crate::table::Grid;
 use crate::units;
 
@@ -81,10 +82,10 @@ pub(super) fn text(scenario: &Scenario, outcome: &Outcome) -> String {
         "tickless {}, seed {}: {}, {} on {} of {}\n",
         outcome.version,
         outcome.seed,
-        outcome.scenario,
+        shown::line(&outcome.scenario),
         outcome.duration,
         units::counted(outcome.cpus.into(), "CPU"),
-        outcome.profile,
+        shown::line(&outcome.profile),
     );
     let sections = [
         workloads(scenario, outcome).text(),

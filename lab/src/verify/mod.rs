@@ -19,6 +19,7 @@ use serde::Serialize;
 
 use crate::failure::{Failure, Verdict};
 use crate::output::{self, Progress, Screen};
+use crate::shown;
 use crate::table::{Align, table};
 use crate::units;
 use findings::{Findings, Kept, Violation};
@@ -129,7 +130,10 @@ fn text(findings: &Findings, lines: u64) -> String {
     out.push_str(&table(&["promise", "checks", ""], &aligns, rows.collect()));
     for (name, count) in &findings.unknown {
         let times = units::counted(*count, "time");
-        out.push_str(&format!("\nunknown event {name}, {times}: not looked at"));
+        out.push_str(&format!(
+            "\nunknown event {}, {times}: not looked at",
+            shown::line(name)
+        ));
     }
     if !findings.unknown.is_empty() {
         out.push('\n');
@@ -140,7 +144,10 @@ fn text(findings: &Findings, lines: u64) -> String {
             .map_or_else(String::new, |cpu| format!(", CPU {cpu}"));
         out.push_str(&format!(
             "\nline {}, {} ns{cpu}: {}: {}",
-            one.line, one.time, one.promise, one.what
+            one.line,
+            one.time,
+            one.promise,
+            shown::line(&one.what)
         ));
     }
     if !findings.violations.is_empty() {

@@ -20,6 +20,7 @@ use crate::failure::{Failure, Verdict};
 use crate::machine::Machine;
 use crate::output::{self, Progress, Screen};
 use crate::page;
+use crate::shown;
 use crate::table::{Align, table};
 use crate::units;
 use real::Real;
@@ -344,7 +345,7 @@ fn text(profile: &Profile, rows: &[Row]) -> String {
     let mut aligns = vec![Align::Left];
     aligns.extend([Align::Right; 5]);
     aligns.extend([Align::Left; 3]);
-    let mut out = format!("{}: {}\n\n", profile.name, profile.about);
+    let mut out = format!("{}: {}\n\n", shown::line(&profile.name), profile.about);
     out.push_str(&table(&HEAD, &aligns, cells(rows)));
     let missed: Vec<_> = rows.iter().filter(|row| !row.holds).collect();
     if !missed.is_empty() {

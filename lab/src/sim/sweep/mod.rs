@@ -15,6 +15,7 @@ use super::{limits, parallel, parquet};
 use crate::failure::{Failure, Verdict};
 use crate::output::{self, OutFile, Place, Progress, Screen};
 use crate::page;
+use crate::shown;
 use crate::table::{Align, table};
 use crate::units;
 use file::Sweep;
@@ -236,7 +237,10 @@ fn text(sweep: &Sweep, points: &[&Point], rows: &[Row]) -> String {
     let (head, lines) = cells(sweep, points, rows);
     let version = env!("CARGO_PKG_VERSION");
     let share = share(sweep, points);
-    let mut out = format!("tickless {version}: {}, {share}\n\n", sweep.name);
+    let mut out = format!(
+        "tickless {version}: {}, {share}\n\n",
+        shown::line(&sweep.name)
+    );
     out.push_str(&table(&head, &[Align::Right], lines));
     out
 }

@@ -1,0 +1,114 @@
+//! What files hold is shown, by every command that reads any: a terminal obeys nothing of it, and it makes no lines.
+
+mod support;
+
+use std::fs;
+use std::process::Output;
+
+use support::{Place, end, text};
+
+/// Clears the screen, sets the title of the window, begins a line of its own, and is no HTML.
+const EVIL: &str = r"\u001B[2J\u001B]0;gone\u0007\nFORGED <b>\u202E";
+
+fn scenario(name: &str, profile: &str, kind: &str) -> String {
+    format!(
+        r#"name = "{name}"
+profile = "{profile}"
+cpus = 2
+duration = "20 ms"
+
+[[workload]]
+kind = "{kind}"
+cpus = "all"
+period = "1 ms"
+"#
+    )
+}
+
+/// Breaks of lines mean nothing in a page.
+#[track_caller]
+fn assert_page(page: &str) {
+    let obeyed = |letter: char| letter.is_control() && letter != '\n' && letter != '\t';
+    assert!(!page.contains(obeyed), "{page:?}");
+    assert!(!page.contains('\u{202e}'), "{page:?}");
+    assert!(page.contains("FORGED &lt;b&gt;"), "{page}");
+    assert!(!page.contains("FORGED <b>"), "{page}");
+}
+
+#[track_caller]
+fn assert_shown(shown: &str) {
+    let obeyed = |letter: char| letter.is_control() && letter != '\n' && letter != '\t';
+    assert!(!shown.contains(obeyed), "{shown:?}");
+    assert!(!shown.contains('\u{202e}'), "{shown:?}");
+    let forged = |line: &str| line.trim_start().starts_with("FORGED");
+    assert!(!shown.lines().any(forged), "{shown}");
+}
+
+/// What is shown is as it should be, on both outputs, and has the name.
+#[track_caller]
+fn assert_escaped(output: &Output) {
+    let (out, (_, error)) = (text(&output.stdout), end(output));
+    assert_shown(&out);
+    assert_shown(&error);
+    let has = |part: &str| out.contains(part) || error.contains(part);
+    assert!(has(r"\u{1b}[2J") && has(r"\nFORGED"), "{out}{error}");
+}
+
+#[test]
+fn names_in_scenarios_and_profiles_are_only_shown() {
+    let place = Place::new();
+    let write = |name: &str, text: &str| fs::write(place.path(name), text).expect("it fits");
+    write("name.toml", &scenario(EVIL, "skl-112", "cyclictest"));
+    write("profile.toml", &scenario("fine", EVIL, "cyclictest"));
+    write("kind.toml", &scenario("fine", "skl-112", EVIL));
+    let run = place.run(&[
+        "sim",
+        "run",
+        "name.toml",
+        "--report",
+        "out.html",
+        "--trace",
+        "t.jsonl",
+    ]);
+    assert_eq!(end(&run).0, Some(0), "{run:?}");
+    assert_escaped(&run);
+    let page = fs::read_to_string(place.path("out.html")).expect("it was written");
+    assert_page(&page);
+    for name in ["profile.toml", "kind.toml"] {
+        let refused = place.run(&["sim", "run", name]);
+        assert_eq!(end(&refused).0, Some(2), "{refused:?}");
+        assert_escaped(&refused);
+    }
+    // A sweep of it, and the pieces of the sweep put together.
+    let small = scenario("fine", "skl-112", "cyclictest");
+    write(
+        "sweep.toml",
+        &format!("{small}\n[sweep]\nseed = [1, 2]\nname = [\"{EVIL}\", \"b\"]\n"),
+    );
+    let line = "sim sweep sweep.toml --report swept.html --json s.jsonl";
+    let line: Vec<_> = line.split(' ').collect();
+    let swept = place.run(&line);
+    assert_eq!(end(&swept).0, Some(0), "{swept:?}");
+    assert_escaped(&swept);
+    assert_page(&fs::read_to_string(place.path("swept.html")).expect("it was written"));
+    let merged = place.run(&["sim", "merge", "s.jsonl"]);
+    assert_eq!(end(&merged), (Some(0), String::new()));
+    assert_shown(&text(&merged.stdout).replace('\u{202e}', ""));
+}
+
+#[test]
+fn events_of_traces_are_only_shown() {
+    let place = Place::new();
+    let small = scenario("fine", "skl-112", "cyclictest");
+    fs::write(place.path("small.toml"), small).expect("it fits");
+    let run = place.run(&["sim", "run", "small.toml", "--trace", "t.jsonl"]);
+    assert_eq!(end(&run).0, Some(0), "{run:?}");
+    let trace = fs::read_to_string(place.path("t.jsonl")).expect("it was written");
+    let (before, behind) = trace.split_once("\"hrtimer_start\"").expect("a start");
+    let forged = format!("{before}\"{EVIL}\"{behind}");
+    // A trace that was changed on purpose has none.
+    let (before, _) = forged.split_once(",\"digest\"").expect("one at the end");
+    let forged = format!("{before}}}\n");
+    fs::write(place.path("forged.jsonl"), forged).expect("it fits");
+    assert_escaped(&place.run(&["verify", "forged.jsonl"]));
+}
