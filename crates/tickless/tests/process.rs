@@ -571,6 +571,90 @@ fn a_generation_of_forks_costs_little_memory() {
     });
 }
 
+/// Has the next children be in a time namespace whose monotonic clock is `ahead` by so many seconds, or behind; `false`
+/// where the process may not, or the clock would be before its beginning. To be called by the first thread of a
+/// process.
+fn change_time_of_children(ahead: i64) -> bool {
+    // SAFETY: it takes no pointers, and affects children alone.
+    let unshared = unsafe { libc::unshare(libc::CLONE_NEWTIME) } == 0;
+    let offset = format!("monotonic {ahead} 0");
+    unshared && std::fs::write("/proc/self/timens_offsets", offset).is_ok()
+}
+
+/// Runs `body` in a process of its own, on its first thread.
+fn as_first_thread(test: &str, body: impl FnOnce()) {
+    in_own_process(test, || fork(body).join());
+}
+
+/// The clock of the child is elsewhere: what is queued and what it starts counts from where the clock was.
+fn in_another_time(test: &str, ahead: i64) {
+    as_first_thread(test, || {
+        let before = Instant::now();
+        let mut near = pin!(sleep(ms(20)));
+        let mut far = pin!(sleep(HOUR));
+        assert!(poll_idly(near.as_mut()).is_pending());
+        assert!(poll_idly(far.as_mut()).is_pending());
+        if !change_time_of_children(ahead) {
+            return support::skip(test, "no time namespace can be made");
+        }
+        let child = fork(|| {
+            assert_ne!(before < Instant::now(), ahead < 0, "it is another time");
+            block_on(near.as_mut());
+            assert!(poll_idly(far.as_mut()).is_pending());
+            use_timers();
+            // An instant of the standard library is one of the clock of the child.
+            let (start, now) = (time::Instant::now(), Instant::now());
+            let end = time::Instant::from_std(now + ms(1));
+            assert!(end >= start + ms(1) && end <= time::Instant::now() + ms(1));
+            block_on(time::sleep_until(end));
+            assert_passed(now, ms(1));
+            let driver = Driver::new().expect("the thread is free");
+            let mut queued = pin!(sleep(ms(1)));
+            assert!(poll_idly(queued.as_mut()).is_pending());
+            while !queued.is_elapsed() {
+                wait(&driver);
+                let _turn = driver.turn();
+            }
+            // Where the clock is still elsewhere: a child of the child.
+            drop(driver);
+            fork(use_timers).join();
+        });
+        block_on(near.as_mut());
+        child.join();
+        use_timers();
+    });
+}
+
+#[test]
+fn a_child_sleeps_whose_clock_is_behind() {
+    in_another_time("a_child_sleeps_whose_clock_is_behind", -600);
+}
+
+#[test]
+fn a_child_sleeps_whose_clock_is_ahead() {
+    in_another_time("a_child_sleeps_whose_clock_is_ahead", 36_000);
+}
+
+/// Only the clock was read before the fork.
+#[test]
+fn a_child_whose_clock_is_behind_reads_it_where_its_parent_was() {
+    let test = "a_child_whose_clock_is_behind_reads_it_where_its_parent_was";
+    as_first_thread(test, || {
+        let before = time::Instant::now();
+        if !change_time_of_children(-600) {
+            return support::skip(test, "no time namespace can be made");
+        }
+        let child = fork(|| {
+            let start = time::Instant::now();
+            assert!(start >= before);
+            thread::sleep(ms(20));
+            assert!(time::Instant::now() >= start + ms(19), "it stands");
+            use_timers();
+        });
+        child.join();
+    });
+}
+
 /// A thread that forks in the destructor of a thread-local value, or in an exit handler, forked before.
 #[test]
 fn a_thread_forks_again_when_its_thread_local_values_are_gone() {

@@ -99,6 +99,10 @@ const EXCEPTIONS: &[Exception] = &[
         note: HOST_NOTE,
     },
     Exception {
+        path: "crates/tickless/tests/faked_clock.rs",
+        note: HOST_NOTE,
+    },
+    Exception {
         path: "crates/tickless/tests/refused_calls.rs",
         note: HOST_NOTE,
     },

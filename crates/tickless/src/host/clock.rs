@@ -23,7 +23,7 @@
 //! are [combined](kernel) where they are slow. The comparison is one between CPUs too: what one CPU computed another
 //! one compares with its own counter.
 
-use std::sync::OnceLock;
+use std::sync::{Once, OnceLock};
 
 use tickless_core::clock::follow::{self, Follower, Kept};
 use tickless_core::time::Instant;
@@ -33,6 +33,8 @@ use judge::{Judge, Judgement};
 use kernel::Kernel;
 #[cfg(test)]
 use kernel::kernel_clock;
+
+use super::{kernel_time, os};
 
 mod anchor;
 pub(crate) mod counter;
@@ -152,8 +154,12 @@ impl Clock {
         if let Some(asked) = &reading.asked {
             match self.judge.take(asked) {
                 Judgement::GoOn => {}
+                Judgement::Begin => Self::survive_forks(),
                 Judgement::Follow(rate) => self.follower.follow(rate, &self.kernel),
-                Judgement::Refuse => self.kernel.measure(),
+                Judgement::Refuse => {
+                    Self::survive_forks();
+                    self.kernel.measure();
+                }
                 Judgement::GiveUp => {
                     self.kernel.measure();
                     self.follower.give_up(&self.kernel);
@@ -167,6 +173,21 @@ impl Clock {
     #[inline]
     pub(crate) fn anchor(&self) -> &Anchor {
         self.anchor.get_or_init(Anchor::take)
+    }
+
+    /// Has the clock go on in children of forks, whatever theirs shows.
+    pub(crate) fn survive_forks() {
+        extern "C" fn child() {
+            let by = kernel_time::after_fork();
+            if let Some(anchor) = CLOCK.anchor.get() {
+                anchor.shift(by);
+            }
+        }
+        extern "C" fn prepare() {
+            kernel_time::before_fork();
+        }
+        static ONCE: Once = Once::new();
+        ONCE.call_once(|| os::around_forks(prepare, child));
     }
 
     /// Keeps other threads from judging the counter until the result is dropped: before a fork.

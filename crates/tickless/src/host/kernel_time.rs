@@ -1,23 +1,206 @@
-//! The kernel's monotonic clock, and deadlines as the kernel takes them.
+//! The kernel's monotonic clock on the timeline of the library, and times as the kernel takes them.
+//!
+//! The library counts on where the kernel's clock does not: the child of a fork may be in another *time namespace*,
+//! whose monotonic clock is ahead or behind by hours. All that is queued has deadlines of the timeline before, so the
+//! timeline goes on, and what it is away from the kernel's clock ([`shift`]) is added to what is read and taken off
+//! what is programmed.
+//!
+//! What is read may be another clock altogether: libraries such as libfaketime stand in for the C library's
+//! `clock_gettime`, and the kernel knows nothing of it. Where the C library and the kernel disagree ([`Source`]) the
+//! library follows the C library's clock, as the program does, and tells the kernel how long to wait in place of until
+//! when. A wait that is over early by the clock that is read is repeated: waits poll the clock, and a turn that finds
+//! nothing due sets its device again.
+//!
+//! # Ground rules
+//!
+//! - Times on the kernel's own clock are in this module alone.
+//! - [`SHIFT`] is written in the child of a fork, before there is a second thread. All accesses are Relaxed.
 
-use rustix::time::Timespec;
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, Ordering};
+
+use rustix::time::{
+    ClockId, DynamicClockId, Itimerspec, TimerfdTimerFlags, Timespec, clock_gettime,
+    clock_gettime_dynamic,
+};
 use tickless_core::time::Instant;
 
-/// What the kernel's monotonic clock shows, in nanoseconds.
-#[inline]
-pub(crate) fn now() -> i64 {
-    let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
-    now.tv_sec * 1_000_000_000 + now.tv_nsec
+use super::os;
+
+/// By how much the clocks have to be apart behind a fork for it to be another namespace, in nanoseconds: far more than
+/// it takes to read two of them.
+const APART_MIN: i64 = 1_000_000;
+
+/// What the timeline is ahead of the kernel's clock, in nanoseconds.
+static SHIFT: AtomicI64 = AtomicI64::new(0);
+/// What the monotonic clock was ahead of the time of day before the last fork, in nanoseconds. Of two threads that fork
+/// at once either value serves both.
+static BEFORE_FORK: AtomicI64 = AtomicI64::new(0);
+/// The timeline and the kernel's clock parted at the last fork.
+static IS_NEW_SHIFT: AtomicBool = AtomicBool::new(false);
+/// The [`Source`].
+static SOURCE: AtomicU8 = AtomicU8::new(Source::Unknown as u8);
+
+/// Which clock the C library reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+enum Source {
+    Unknown,
+    /// The kernel's.
+    Kernel,
+    /// Another one, which is not that of deadlines.
+    Other,
 }
 
-/// A deadline as the kernel takes it: absolute, on its monotonic clock. `None` for "never".
-pub(crate) fn timespec(deadline: Instant) -> Option<Timespec> {
+/// A time as the kernel takes it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Until {
+    /// For ever.
+    Never,
+    /// Until its clock shows so many nanoseconds: one or more.
+    At(i64),
+    /// For so many nanoseconds: one or more.
+    In(i64),
+}
+
+/// What the monotonic clock shows on the timeline of the library, in nanoseconds.
+#[inline]
+pub(crate) fn now() -> i64 {
+    let now = clock_gettime(ClockId::Monotonic);
+    now.tv_sec * 1_000_000_000 + now.tv_nsec + shift()
+}
+
+#[inline]
+fn shift() -> i64 {
+    // Relaxed: see *Ground rules*.
+    SHIFT.load(Ordering::Relaxed)
+}
+
+/// A deadline as the kernel takes it.
+#[inline]
+pub(crate) fn until(deadline: Instant) -> Until {
     if deadline.is_forever() {
-        return None;
+        return Until::Never;
     }
-    let nanos = deadline.as_nanos().max(0);
-    Some(Timespec {
+    // Relaxed: the word stands alone, and does not change once it is known.
+    if SOURCE.load(Ordering::Relaxed) != Source::Kernel as u8 && source() == Source::Other {
+        let left = deadline.as_nanos().saturating_sub(now());
+        return Until::In(left.max(1));
+    }
+    Until::At(deadline.as_nanos().saturating_sub(shift()).max(1))
+}
+
+/// Finds out which clock the C library reads.
+#[cold]
+fn source() -> Source {
+    if SOURCE.load(Ordering::Relaxed) == Source::Other as u8 {
+        return Source::Other;
+    }
+    let read = || clock_gettime(ClockId::Monotonic);
+    // Readings of one clock are in order, even if the thread is interrupted in between.
+    let is_in_order = (read(), os::monotonic_by_call(), read());
+    let found = match is_in_order {
+        (before, Some(kernel), behind) if !(before..=behind).contains(&kernel) => Source::Other,
+        // A filter of system calls may refuse it.
+        _ => Source::Kernel,
+    };
+    SOURCE.store(found as u8, Ordering::Relaxed);
+    found
+}
+
+impl Until {
+    /// What a timer file descriptor is set to.
+    pub(crate) fn for_timerfd(self) -> (TimerfdTimerFlags, Itimerspec) {
+        let (flags, nanos) = match self {
+            // That disarms it, so no other time is zero (spec CPL-11).
+            Self::Never => (TimerfdTimerFlags::ABSTIME, 0),
+            Self::At(nanos) => (TimerfdTimerFlags::ABSTIME, nanos),
+            Self::In(nanos) => (TimerfdTimerFlags::empty(), nanos),
+        };
+        let new = Itimerspec {
+            it_interval: timespec(0),
+            it_value: timespec(nanos),
+        };
+        (flags, new)
+    }
+}
+
+/// Nanoseconds, zero or more, in the kernel's terms.
+pub(crate) const fn timespec(nanos: i64) -> Timespec {
+    Timespec {
         tv_sec: nanos / 1_000_000_000,
         tv_nsec: nanos % 1_000_000_000,
-    })
+    }
+}
+
+/// What the monotonic clock is ahead of the time of day, and of both bounds the lower one, or the upper one.
+fn ahead(is_upper: bool) -> i64 {
+    let nanos = |clock| {
+        let now = clock_gettime_dynamic(DynamicClockId::Known(clock));
+        now.map_or(0, |now| {
+            now.tv_sec
+                .saturating_mul(1_000_000_000)
+                .saturating_add(now.tv_nsec)
+        })
+    };
+    let mut best = (i64::MAX, 0);
+    for _ in 0..5 {
+        let before = nanos(ClockId::Monotonic);
+        let day = nanos(ClockId::Realtime);
+        let behind = nanos(ClockId::Monotonic);
+        let bound = if is_upper { behind } else { before };
+        if behind - before < best.0 {
+            best = (behind - before, bound - day);
+        }
+    }
+    best.1
+}
+
+/// Before a fork, in the thread that forks.
+pub(super) fn before_fork() {
+    BEFORE_FORK.store(ahead(false), Ordering::Relaxed);
+}
+
+/// In the child of a fork: has the timeline go on, where the child is in another time namespace. Returns what it was
+/// shifted by against the kernel's clock.
+///
+/// The time of day is the same in all namespaces, and tells how far the monotonic clock jumped. A set of the time of
+/// day in the middle of a fork is taken for one, and what is queued is early or late by it then. The timeline is behind
+/// by what reading the clocks takes, so that nothing is early.
+pub(super) fn after_fork() -> i64 {
+    let jump = BEFORE_FORK.load(Ordering::Relaxed) - ahead(true);
+    let is_new = jump.abs() > APART_MIN;
+    IS_NEW_SHIFT.store(is_new, Ordering::Relaxed);
+    if !is_new {
+        return 0;
+    }
+    SHIFT.store(shift().saturating_add(jump), Ordering::Relaxed);
+    jump
+}
+
+/// Whether the last fork shifted the timeline, so that other clocks are elsewhere on it.
+pub(super) fn is_new_shift() -> bool {
+    IS_NEW_SHIFT.load(Ordering::Relaxed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_deadline_is_none_or_one_or_more_nanoseconds() {
+        assert_eq!(until(Instant::FOREVER), Until::Never);
+        for due in [i64::MIN, -1, 0, 1] {
+            assert_eq!(until(Instant::from_nanos(due)), Until::At(1));
+        }
+        let (flags, new) = Until::At(5_000_000_007).for_timerfd();
+        assert_eq!(flags, TimerfdTimerFlags::ABSTIME);
+        assert_eq!((new.it_value.tv_sec, new.it_value.tv_nsec), (5, 7));
+        assert_eq!(Until::In(1).for_timerfd().0, TimerfdTimerFlags::empty());
+        assert_eq!(Until::Never.for_timerfd().1.it_value, timespec(0));
+    }
+
+    #[test]
+    fn the_c_library_reads_the_clock_of_the_kernel() {
+        assert_eq!(source(), Source::Kernel);
+    }
 }

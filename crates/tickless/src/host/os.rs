@@ -129,6 +129,35 @@ impl Descriptor {
     }
 }
 
+/// What the monotonic clock of the kernel shows, asked past the C library; `None` if that call is refused.
+pub(super) fn monotonic_by_call() -> Option<Timespec> {
+    let mut time = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    // SAFETY: the structure lives as long as the call, which writes it.
+    let refused = unsafe {
+        libc::syscall(
+            libc::SYS_clock_gettime,
+            libc::CLOCK_MONOTONIC,
+            &raw mut time,
+        )
+    };
+    (refused == 0).then_some(Timespec {
+        tv_sec: time.tv_sec,
+        tv_nsec: time.tv_nsec,
+    })
+}
+
+/// Has `prepare` called before each fork in the thread that forks, and `child` behind it in the child: before those of
+/// callers that ask later. Neither unwinds.
+pub(super) fn around_forks(prepare: extern "C" fn(), child: extern "C" fn()) {
+    // SAFETY: both functions have the C calling convention, do not unwind, and live for ever.
+    let refused = unsafe { libc::pthread_atfork(Some(prepare), None, Some(child)) };
+    // It fails only for lack of memory.
+    debug_assert_eq!(refused, 0);
+}
+
 /// The number of the CPU that executes the calling thread; `None` if the kernel refuses to say it.
 pub(super) fn cpu() -> Option<u32> {
     // SAFETY: it has no preconditions.

@@ -10,7 +10,7 @@ use rustix::time::Timespec;
 use tickless_core::time::Instant;
 use tickless_link::sync::AtomicU32;
 
-use super::kernel_time::{self, timespec};
+use super::kernel_time::{self, Until, timespec};
 use super::os::{self, Descriptor};
 use super::park_state::{ParkState, Sleep};
 
@@ -56,7 +56,11 @@ impl Parker {
     /// notification. Returns whether there was one.
     pub(crate) fn park(&self, deadline: Instant) -> bool {
         if self.state.enter(Sleep::Parked) {
-            let timeout = timespec(deadline);
+            let timeout = match kernel_time::until(deadline) {
+                Until::Never => None,
+                Until::At(nanos) => Some(timespec(nanos)),
+                Until::In(_) => return self.park_in_steps(deadline),
+            };
             loop {
                 let result = futex::wait_bitset(
                     self.state.word(),
@@ -73,6 +77,19 @@ impl Parker {
                     break;
                 }
             }
+        }
+        self.take_notification()
+    }
+
+    /// As [`park`](Self::park), where the clock that is read is not that of the kernel, which therefore is told how
+    /// long.
+    #[cold]
+    fn park_in_steps(&self, deadline: Instant) -> bool {
+        while self.state.is_asleep(Sleep::Parked)
+            && let left @ 1.. = deadline.as_nanos().saturating_sub(kernel_time::now())
+        {
+            let (word, asleep) = (self.state.word(), Sleep::Parked as u32);
+            let _any = futex::wait(word, futex::Flags::PRIVATE, asleep, Some(&timespec(left)));
         }
         self.take_notification()
     }

@@ -38,6 +38,8 @@ use rustix::time::{
 use tickless_core::clock::{Offsets, SetSequence};
 use tickless_core::time::{Clock, ClockId, Instant, Offset};
 
+use super::kernel_time;
+
 /// By how much a clock has to differ from its offset for [`Wall::recheck`] to call it set, in nanoseconds: more than
 /// asking for two clocks takes, even in a thread that was preempted in between now and then.
 const DIFFERENCE_MIN: i64 = 100_000;
@@ -350,7 +352,7 @@ fn cancelled_on_set() -> io::Result<OwnedFd> {
 /// What a clock shows, by the kernel; zero for one that it does not have.
 fn nanos(clock: Clock) -> i64 {
     let id = match clock {
-        Clock::Monotonic => DynamicClockId::Known(KernelClock::Monotonic),
+        Clock::Monotonic => return kernel_time::now(),
         Clock::Realtime => DynamicClockId::Known(KernelClock::Realtime),
         Clock::Boottime => DynamicClockId::Known(KernelClock::Boottime),
         Clock::Tai => DynamicClockId::Tai,

@@ -412,14 +412,12 @@ impl Worker {
         let left = if sleeps {
             let deadline = self.timers.enter_idle();
             let left = deadline.saturating_since(self.timers.now());
-            match i64::try_from(left.as_nanos()) {
-                Ok(nanos) if !deadline.is_forever() => CoreInstant::from_nanos(nanos),
-                _ => CoreInstant::FOREVER,
-            }
+            let nanos = i64::try_from(left.as_nanos()).ok();
+            nanos.filter(|_| !deadline.is_forever())
         } else {
-            CoreInstant::ZERO
+            Some(0)
         };
-        let timeout = kernel_time::timespec(left);
+        let timeout = left.map(kernel_time::timespec);
         let collected = events.fill(|room| {
             let parker = &self.timers.base.local().parker;
             parker.park_on_epoll(epoll, room, timeout.as_ref())

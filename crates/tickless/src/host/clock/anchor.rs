@@ -1,6 +1,7 @@
 //! What ties the instants of the standard library to numbers.
 
 use std::hash::{Hash, Hasher};
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::{Duration, Instant as StdInstant};
 
 use tickless_core::time::Instant;
@@ -8,12 +9,13 @@ use tickless_core::time::Instant;
 use super::kernel::kernel_clock;
 
 /// The anchor of the timeline.
-#[derive(Clone, Copy, Debug)]
+/// Relaxed, all accesses: what the child of a fork [shifts](Anchor::shift) it writes while it has one thread.
+#[derive(Debug)]
 pub(crate) struct Anchor {
     instant: StdInstant,
-    nanos: i64,
+    nanos: AtomicI64,
     /// The core's nanoseconds where [`parts`] says zero; `None` where it was found out not to say the time.
-    origin: Option<i64>,
+    origin: Option<AtomicI64>,
 }
 
 impl Anchor {
@@ -35,11 +37,23 @@ impl Anchor {
         Self::at(instant, nanos, parts)
     }
 
+    /// In the child of a fork, where the core's timeline is ahead of the clock of the standard library by so much more
+    /// than in its parent.
+    pub(super) fn shift(&self, by: i64) {
+        for shifted in [Some(&self.nanos), self.origin.as_ref()]
+            .into_iter()
+            .flatten()
+        {
+            let nanos = shifted.load(Ordering::Relaxed);
+            shifted.store(nanos.saturating_add(by), Ordering::Relaxed);
+        }
+    }
+
     /// Ties `instant` to `nanos`, and finds out whether `parts` says the time.
     fn at(instant: StdInstant, nanos: i64, parts: impl Fn(StdInstant) -> Option<i64>) -> Self {
         let mut anchor = Self {
             instant,
-            nanos,
+            nanos: AtomicI64::new(nanos),
             origin: None,
         };
         let origin = parts(instant).and_then(|own| nanos.checked_sub(own));
@@ -53,7 +67,7 @@ impl Anchor {
                 said.map(Instant::from_nanos) == Some(anchor.measured(other))
             })
         });
-        anchor.origin = origin.filter(|_| says_the_time);
+        anchor.origin = origin.filter(|_| says_the_time).map(AtomicI64::new);
         anchor
     }
 
@@ -61,9 +75,10 @@ impl Anchor {
     // In the caller: programs that keep the standard library's deadlines push a timeout out with each packet.
     #[inline(always)]
     pub(crate) fn core_of(&self, instant: StdInstant) -> Instant {
-        let said = self
-            .origin
-            .and_then(|origin| origin.checked_add(parts(instant)?));
+        let said = self.origin.as_ref().and_then(|origin| {
+            let origin = origin.load(Ordering::Relaxed);
+            origin.checked_add(parts(instant)?)
+        });
         said.map_or_else(|| self.measured(instant), Instant::from_nanos)
     }
 
@@ -71,20 +86,19 @@ impl Anchor {
     #[cold]
     #[inline(never)]
     fn measured(&self, instant: StdInstant) -> Instant {
+        let anchored = self.nanos.load(Ordering::Relaxed);
         let nanos = match instant.checked_duration_since(self.instant) {
-            Some(after) => self.nanos.saturating_add(nanos_of(after)),
-            None => self
-                .nanos
-                .saturating_sub(nanos_of(self.instant.duration_since(instant))),
+            Some(after) => anchored.saturating_add(nanos_of(after)),
+            None => anchored.saturating_sub(nanos_of(self.instant.duration_since(instant))),
         };
         Instant::from_nanos(nanos)
     }
 
     /// The standard library's instant for one of the core's; the exact inverse. `None` before its origin.
     pub(crate) fn std_of(&self, instant: Instant) -> Option<StdInstant> {
-        let nanos = instant.as_nanos();
-        let distance = Duration::from_nanos(nanos.abs_diff(self.nanos));
-        if nanos >= self.nanos {
+        let (nanos, anchored) = (instant.as_nanos(), self.nanos.load(Ordering::Relaxed));
+        let distance = Duration::from_nanos(nanos.abs_diff(anchored));
+        if nanos >= anchored {
             self.instant.checked_add(distance)
         } else {
             self.instant.checked_sub(distance)
@@ -170,6 +184,18 @@ mod tests {
         }
     }
 
+    /// The child of a fork in a time namespace whose clock is behind by 3 s.
+    #[test]
+    fn a_shifted_anchor_ties_what_both_clocks_show_then() {
+        let anchor = Anchor::take();
+        let (before, now) = (anchor.core_of(anchor.instant), anchor.instant);
+        let there = now - Duration::from_secs(3);
+        anchor.shift(3_000_000_000);
+        assert_eq!(anchor.core_of(there), before);
+        assert_eq!(anchor.measured(there), before);
+        assert_eq!(anchor.std_of(before), Some(there));
+    }
+
     /// Far beyond what either timeline can tell: the ends, and nothing wraps.
     #[test]
     fn what_is_too_far_saturates() {
@@ -194,7 +220,7 @@ mod tests {
         ];
         for parts in wrong {
             let anchor = Anchor::at(now, nanos, parts);
-            assert_eq!(anchor.origin, None);
+            assert!(anchor.origin.is_none());
             let later = now + Duration::from_secs(5);
             assert_eq!(
                 anchor.core_of(later),

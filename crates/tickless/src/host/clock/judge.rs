@@ -32,6 +32,8 @@ pub(super) struct Judge {
 pub(super) enum Judgement {
     /// Nothing.
     GoOn,
+    /// Nothing: it is the first reading of the process.
+    Begin,
     /// It may be used: it takes so many nanoseconds for a cycle, times 2^32.
     Follow(u64),
     /// It may not be used.
@@ -129,10 +131,13 @@ impl Judge {
         let mut judgement = Judgement::GoOn;
         let next = match &*calibration {
             Calibration::Start => match usable() {
-                Ok(()) => Calibration::First {
-                    start: now,
-                    attempt: 1,
-                },
+                Ok(()) => {
+                    judgement = Judgement::Begin;
+                    Calibration::First {
+                        start: now,
+                        attempt: 1,
+                    }
+                }
                 Err(refusal) => {
                     judgement = Judgement::Refuse;
                     self.refuse(refusal)

@@ -34,7 +34,7 @@
 pub(crate) mod signal;
 pub(super) mod state;
 
-use rustix::time::{Itimerspec, TimerfdTimerFlags, Timespec, timerfd_settime};
+use rustix::time::timerfd_settime;
 use tickless_core::time::Instant;
 
 use super::remote::{reactors, trees};
@@ -207,16 +207,7 @@ fn write_timerfd(base: &ThreadBase, when: Instant) {
     let Some(fd) = base.local().device.timerfd.existing() else {
         return;
     };
-    // A deadline of zero would disarm it (spec CPL-11).
-    let value = kernel_time::timespec(Instant::from_nanos(when.as_nanos().max(1)));
-    let zero = Timespec {
-        tv_sec: 0,
-        tv_nsec: 0,
-    };
-    let new = Itimerspec {
-        it_interval: zero,
-        it_value: value.unwrap_or(zero),
-    };
+    let (flags, new) = kernel_time::until(when).for_timerfd();
     // The kernel took a time when the descriptor was made.
-    let _cannot_fail = timerfd_settime(fd, TimerfdTimerFlags::ABSTIME, &new);
+    let _cannot_fail = timerfd_settime(fd, flags, &new);
 }

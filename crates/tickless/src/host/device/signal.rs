@@ -18,6 +18,7 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicPtr, AtomicU64, Ordering};
 
 use tickless_core::time::Instant;
 
+use crate::host::kernel_time::{self, Until};
 use crate::host::os;
 
 /// The signal.
@@ -103,7 +104,11 @@ impl SignalTimer {
             let left = when.as_nanos().saturating_sub(now().as_nanos());
             settime(timer, 0, left.max(1))
         } else {
-            settime(timer, libc::TIMER_ABSTIME, when.as_nanos().max(1))
+            match kernel_time::until(when) {
+                Until::Never => settime(timer, 0, 0),
+                Until::At(nanos) => settime(timer, libc::TIMER_ABSTIME, nanos),
+                Until::In(nanos) => settime(timer, 0, nanos),
+            }
         };
     }
 

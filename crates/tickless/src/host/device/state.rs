@@ -15,13 +15,11 @@
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 
-use rustix::time::{
-    Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create,
-    timerfd_settime,
-};
+use rustix::time::{TimerfdClockId, TimerfdFlags, timerfd_create, timerfd_settime};
 use tickless_core::time::Instant;
 
 use super::signal::SignalTimer;
+use crate::host::kernel_time::Until;
 use crate::host::kick::Kick;
 use crate::host::os::Descriptor;
 use crate::host::sleep_protocol::SleepDeadline;
@@ -167,15 +165,8 @@ impl DeviceState {
         let flags = TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK;
         let made = timerfd_create(TimerfdClockId::Monotonic, flags)?;
         // A filter of system calls may refuse to set what it let be made: it would never ring.
-        let zero = Timespec {
-            tv_sec: 0,
-            tv_nsec: 0,
-        };
-        let never = Itimerspec {
-            it_interval: zero,
-            it_value: zero,
-        };
-        timerfd_settime(&made, TimerfdTimerFlags::ABSTIME, &never)?;
+        let (flags, never) = Until::Never.for_timerfd();
+        timerfd_settime(&made, flags, &never)?;
         Ok(made)
     }
 }

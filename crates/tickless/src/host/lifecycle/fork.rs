@@ -30,6 +30,9 @@
 //! What it does not use of its parents it keeps: the hierarchies of each generation before it, which take memory as
 //! there were threads in them.
 //!
+//! The child may be in a time namespace of its own. Its clock goes on where that of its parent was, which is what the
+//! deadlines count from ([`kernel_time`](crate::host::kernel_time)).
+//!
 //! Not covered: a fork while another thread uses the library for the first time in the life of the process.
 
 use std::cell::RefCell;
@@ -39,9 +42,10 @@ use std::sync::MutexGuard;
 
 use tickless_core::base::Frozen;
 use tickless_core::platform::Platform;
+use tickless_core::time::Clock as CoreClock;
 use tickless_link::LastThread;
 
-use crate::host::clock::{self, CLOCK};
+use crate::host::clock::{self, CLOCK, Clock};
 use crate::host::device::state::DeviceState;
 use crate::host::os::Descriptor;
 use crate::host::parker::Parker;
@@ -51,7 +55,7 @@ use crate::host::remote::{reactors, trees};
 use crate::host::thread::{
     Kind, Local, Thread, ThreadBase, lock, turn_taken_by_this_thread, with_thread,
 };
-use crate::host::{blocked, device, isolation, tick, wake, wall};
+use crate::host::{blocked, device, isolation, kernel_time, tick, wake, wall};
 
 type ExpiryLock = <Host as Platform>::ExpiryLock;
 
@@ -74,6 +78,8 @@ thread_local! {
 
 /// Has the handlers below called around every fork.
 pub(super) fn install() {
+    // Before those: what they do reads the clock.
+    Clock::survive_forks();
     // SAFETY: the three functions have the C calling convention, do not unwind, and live for ever.
     let refused = unsafe { libc::pthread_atfork(Some(prepare), Some(parent), Some(child)) };
     // It fails only for lack of memory. Without the handlers a fork is as dangerous as with any other library.
@@ -175,14 +181,18 @@ extern "C" fn child() {
         wake::forget();
     }
     strays.into_iter().for_each(adopt);
-    for base in orphans {
-        bury(base, expiry_thread_survives);
-    }
-    if !expiry_thread_survives {
-        reprogram(registry::of_expiry_thread());
-    }
+    bury_all(orphans, expiry_thread_survives);
     if let Some(base) = own.and_then(base) {
         rearm(base);
+    }
+    recheck_clocks();
+}
+
+/// Has timers on other clocks told where the child's clocks are elsewhere. The watcher of the parent is gone, and
+/// another one would hear of no set.
+fn recheck_clocks() {
+    if kernel_time::is_new_shift() {
+        registry::recheck_clock(CoreClock::Boottime);
     }
 }
 
@@ -197,6 +207,16 @@ fn forget_watchers() {
     reactors::forget();
     timers().platform().wall.forget_watcher();
     blocked::forget();
+}
+
+/// Gives the bases of threads that do not exist here back; what is left there is the expiry thread's.
+fn bury_all(orphans: Vec<&ThreadBase>, expiry_thread_survives: bool) {
+    for base in orphans {
+        bury(base, expiry_thread_survives);
+    }
+    if !expiry_thread_survives {
+        reprogram(registry::of_expiry_thread());
+    }
 }
 
 /// Gives the base of a thread that does not exist here back.

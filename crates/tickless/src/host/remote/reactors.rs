@@ -24,7 +24,7 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::task::Waker;
 
-use rustix::time::{Itimerspec, TimerfdTimerFlags, Timespec, timerfd_settime};
+use rustix::time::timerfd_settime;
 use tickless_core::platform::CpuId;
 use tickless_core::time::Instant;
 
@@ -39,18 +39,9 @@ use crate::host::{kernel_time, wake};
 /// The timer file descriptor that a reactor watches.
 impl Bell for Arc<OwnedFd> {
     fn set(&self, when: i64) {
-        let zero = Timespec {
-            tv_sec: 0,
-            tv_nsec: 0,
-        };
-        // A deadline of zero would disarm it (spec CPL-11).
-        let value = kernel_time::timespec(Instant::from_nanos(when.max(1)));
-        let new = Itimerspec {
-            it_interval: zero,
-            it_value: value.unwrap_or(zero),
-        };
+        let (flags, new) = kernel_time::until(Instant::from_nanos(when)).for_timerfd();
         // The kernel took a time when the descriptor was made. Should it refuse one since, the expiry thread comes.
-        let _cannot_fail = timerfd_settime(&**self, TimerfdTimerFlags::ABSTIME, &new);
+        let _cannot_fail = timerfd_settime(&**self, flags, &new);
         // Relaxed: a count.
         SETS.fetch_add(1, Ordering::Relaxed);
     }
