@@ -4,6 +4,8 @@ use std::fs;
 
 use serde::Serialize;
 
+use crate::units;
+
 /// What a reader has to know to compare figures with his own.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Machine {
@@ -59,8 +61,10 @@ impl Machine {
             .as_ref()
             .map_or_else(String::new, |name| format!(", governor {name}"));
         format!(
-            "{}, {} CPUs{virtual_machine}, {}, clock source {clock}{governor}",
-            self.cpu, self.cpus, self.kernel
+            "{}, {}{virtual_machine}, {}, clock source {clock}{governor}",
+            self.cpu,
+            units::counted(self.cpus as u64, "CPU"),
+            self.kernel
         )
     }
 }

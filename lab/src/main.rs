@@ -140,3 +140,41 @@ fn main() -> ExitCode {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{Arguments, with_negative_numbers};
+    use clap::{Command, CommandFactory};
+
+    /// The commands of the library in the help of `command` and of all below it.
+    fn examples(command: &Command, into: &mut Vec<String>) {
+        let help = command.get_after_long_help();
+        let help = help.map_or_else(String::new, ToString::to_string);
+        let (_, lines) = help.split_once("Examples:").unwrap_or_default();
+        for line in lines.lines() {
+            let parts = line.split(['|', ';', '&', '>', '(', ')']).map(str::trim);
+            let ours = parts.filter(|part| part.starts_with("tickless "));
+            into.extend(ours.map(str::to_owned));
+        }
+        for below in command.get_subcommands() {
+            examples(below, into);
+        }
+    }
+
+    #[test]
+    fn every_example_of_the_help_is_understood() {
+        let command = with_negative_numbers(Arguments::command());
+        let mut all = Vec::new();
+        examples(&command, &mut all);
+        assert!(all.len() > 40, "{all:?}");
+        for example in all {
+            let line = example.replace("$SLURM_ARRAY_TASK_ID", "3");
+            // A shell takes the quotes away.
+            let words = line
+                .split_whitespace()
+                .map(|word| word.trim_matches(['\'', '"']));
+            let understood = command.clone().try_get_matches_from(words);
+            assert!(understood.is_ok(), "{example}: {understood:?}");
+        }
+    }
+}

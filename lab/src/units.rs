@@ -45,6 +45,8 @@ fn parse(text: &str, default: Option<u64>) -> Result<Duration, String> {
     let unit = unit.trim();
     let scale = match (unit, default) {
         ("", Some(scale)) => scale,
+        // With a unit it would be refused as well.
+        ("", None) if number.parse() == Ok(0.0) => return Err(no_time(text)),
         ("", None) => {
             return Err(format!(
                 "{text:?} has no unit: write {text}s, {text}ms or {text}us"
@@ -64,11 +66,13 @@ fn parse(text: &str, default: Option<u64>) -> Result<Duration, String> {
         .filter(|time| *time <= LONGEST)
         .ok_or_else(|| format!("{text:?} is too long: 36500d is the longest time"))?;
     if time.is_zero() {
-        return Err(format!(
-            "{text:?} is no time at all: it has to be longer than zero"
-        ));
+        return Err(no_time(text));
     }
     Ok(time)
+}
+
+fn no_time(text: &str) -> String {
+    format!("{text:?} is no time at all: it has to be longer than zero")
 }
 
 /// Bytes: `4096`, `4K`, `1M`, `2G`.
@@ -207,6 +211,8 @@ mod tests {
     fn wrong_times_say_what_would_be_right() {
         for (text, says) in [
             ("10", "has no unit: write 10s"),
+            ("0", "it has to be longer than zero"),
+            ("0.0", "it has to be longer than zero"),
             ("10 parsecs", "\"parsecs\" is no unit of time"),
             ("s", "write a number and a unit"),
             ("1.2.3s", "write a number and a unit"),

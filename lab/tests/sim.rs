@@ -814,3 +814,39 @@ fn reports_are_pages_that_need_nothing_else() {
         "{error}"
     );
 }
+
+/// The file and the commands in the help of `sweep`, as they are there.
+#[test]
+fn the_example_of_a_sweep_runs() {
+    let place = Place::new();
+    let (code, help, _) = sim(&place, "sweep --help");
+    assert_eq!(code, Some(0));
+    let (_, below) = help.split_once("has 12 points:\n").expect("an example");
+    let (file, _) = below.split_once("\nExamples:").expect("examples");
+    fs::write(place.path("sweep.toml"), file).expect("it can be written");
+    let (code, out, error) = sim(&place, "sweep sweep.toml --json all.jsonl");
+    assert_eq!((code, error.as_str()), (Some(0), ""));
+    assert!(out.contains("12 of 12 points"), "{out}");
+    let mut parts = String::new();
+    for task in 0..16 {
+        let part = format!("part-{task}.jsonl");
+        let line = format!("sweep sweep.toml --quiet --shard {task}/16 --json {part}");
+        let (code, _, error) = sim(&place, &line);
+        assert_eq!((code, error.as_str()), (Some(0), ""), "{line}");
+        parts = format!("{parts} {part}");
+    }
+    let (code, _, error) = sim(&place, &format!("merge {parts} -o merged.jsonl"));
+    assert_eq!((code, error.as_str()), (Some(0), ""));
+    let read = |name| fs::read(place.path(name)).expect("it was written");
+    assert!(read("merged.jsonl") == read("all.jsonl"));
+}
+
+#[test]
+fn a_profile_that_is_not_there_is_told_which_there_are() {
+    let place = place();
+    let (code, _, error) = sim(&place, "run small.toml --profile nosuch");
+    assert_eq!(code, Some(2));
+    let says = "nor is it the name of a profile that comes with the command: ";
+    assert!(error.contains(says) && error.contains("skl-112"), "{error}");
+    assert!(!error.contains("hackbench"), "{error}");
+}

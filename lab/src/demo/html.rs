@@ -280,9 +280,9 @@ fn facts(outcome: &Outcome) -> Markup {
         (
             "Processor",
             format!(
-                "{}, {} CPUs{}",
+                "{}, {}{}",
                 machine.cpu,
-                machine.cpus,
+                units::counted(machine.cpus as u64, "CPU"),
                 if machine.is_virtual {
                     ", virtual machine"
                 } else {

@@ -62,7 +62,13 @@ pub(super) fn head(plan: &Plan) -> String {
         // Writing to a string cannot fail.
         let _infallible = writeln!(out, "{name}: {value}");
     }
-    let _infallible = writeln!(out, "# CPUs {}: {}", plan.cpus, plan.reason.explanation());
+    let _infallible = writeln!(
+        out,
+        "# {} {}: {}",
+        if plan.cpus.len() == 1 { "CPU" } else { "CPUs" },
+        plan.cpus,
+        plan.reason.explanation()
+    );
     let is_shared = plan.cpus.contains(plan.main_cpu);
     if is_shared {
         let cpu = plan.main_cpu;

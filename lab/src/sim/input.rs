@@ -49,7 +49,13 @@ impl Input {
         }
     }
 
+    /// Reads a scenario.
     pub(super) fn read(&self) -> Result<Text, Failure> {
+        self.read_or(|| ("scenario", scenarios::names()))
+    }
+
+    /// Reads it; if it is a file that is not there, says which names there are of what it was to be.
+    fn read_or(&self, names: impl Fn() -> (&'static str, String)) -> Result<Text, Failure> {
         let name = self.name();
         let bytes = match self {
             Self::Shipped(one) => {
@@ -66,8 +72,8 @@ impl Input {
         let others = match self {
             // Whatever looks like a name was meant as one.
             Self::File(path) if path.extension().is_none() && !path.exists() => {
-                let names = scenarios::names();
-                format!("; nor is it the name of a scenario that comes with the command: {names}")
+                let (what, names) = names();
+                format!("; nor is it the name of a {what} that comes with the command: {names}")
             }
             _ => String::new(),
         };
@@ -148,7 +154,7 @@ fn local() -> Result<Profile, Failure> {
 }
 
 fn profile(path: &Path) -> Result<Profile, Failure> {
-    let Text { name, text } = Input::File(path.to_owned()).read()?;
+    let Text { name, text } = Input::File(path.to_owned()).read_or(|| ("profile", profiles()))?;
     Profile::from_toml(&text, &name).map_err(refused)
 }
 

@@ -226,8 +226,10 @@ fn awaited(
 fn doing(scenario: &Scenario, tally: &Tally) -> String {
     let (time, bytes) = tally.now();
     let of = format!(
-        "{} of {} on {} CPUs",
-        scenario.duration, scenario.name, scenario.cpus
+        "{} of {} on {}",
+        scenario.duration,
+        scenario.name,
+        units::counted(scenario.cpus.into(), "CPU")
     );
     match bytes {
         0 => of,

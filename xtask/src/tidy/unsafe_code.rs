@@ -170,8 +170,36 @@ impl Exception {
 
 #[cfg(test)]
 mod tests {
-    use super::{Exception, Report, Tree, placed, placed_with};
+    use super::{EXCEPTIONS, Exception, Report, Tree, placed, placed_with};
     use crate::tidy::samples::{CLEAN, lines, of_tree};
+
+    /// What the note says in its first sentence is counted here, and each of its files has a paragraph in a note.
+    #[test]
+    fn the_note_counts_and_names_the_files() {
+        let notes = [
+            include_str!("../../../docs/decisions/0003-unsafe-outside-the-link-crate.md"),
+            include_str!("../../../docs/decisions/0028-tasks-in-cells-of-async-task.md"),
+            include_str!("../../../docs/decisions/0029-a-signal-that-ends-a-slice.md"),
+        ];
+        let ours = EXCEPTIONS.iter().map(|exception| exception.path);
+        let ours = ours.filter_map(|path| path.strip_prefix("crates/tickless/"));
+        let (sources, tests): (Vec<&str>, Vec<&str>) =
+            ours.partition(|path| path.starts_with("src/"));
+        let words = [
+            "no", "one", "two", "three", "four", "five", "six", "seven", "eight",
+        ];
+        let words = [&words[..], &["nine", "ten", "eleven", "twelve", "thirteen"]].concat();
+        let said = format!(
+            "{} source files and {} test files",
+            words[sources.len()],
+            words[tests.len()]
+        );
+        assert!(notes[0].to_lowercase().contains(&said), "{said}");
+        for path in sources.iter().chain(&tests) {
+            let is_named = notes.iter().any(|note| note.contains(&format!("`{path}`")));
+            assert!(is_named, "{path} is in no note");
+        }
+    }
 
     const UNSAFE: &str = "fn a() {\n    unsafe { b() }\n}\n";
 

@@ -43,6 +43,9 @@
 //! - There is no budget of the runtime, but a loop that never waits gives way all the same: a task that was told 128
 //!   times in a row, on one thread, that a time is over, without any waiting, is told to wait once and woken at once.
 //!   What asks with [`Waker::noop`](std::task::Waker::noop) is always told the truth.
+//! - A sleep whose deadline has passed is ready at its first poll, and so is `sleep(Duration::ZERO)`. tokio's is
+//!   pending then, unless its clock, which the runtime advances between two rounds of tasks, has passed the deadline:
+//!   code that gives way to other tasks by a sleep of zero has to call `yield_now` instead.
 //! - [`Sleep`] is fused: polled again after it was ready, it is ready again.
 //! - `pause`, `resume` and `advance` of tokio's test utilities do not exist.
 //!

@@ -45,8 +45,11 @@ impl<R> Workers<R> {
     /// those.
     ///
     /// What [`Builder::isolate_like_the_system`](super::Builder::isolate_like_the_system) does at the start, for what
-    /// changes at run time: isolated partitions of control groups ([`Topology::isolated`]). To follow them, call it now
-    /// and then; the kernel sends no message when the list has changed.
+    /// changes at run time: isolated partitions of control groups ([`Topology::isolated`]). The library does not follow
+    /// them by itself. A program does by calling this when the kernel reports a change: it wakes a `poll` for
+    /// `POLLPRI`, and an inotify watch for modification, of the file `cpuset.cpus.partition` of the group that is the
+    /// partition. A change elsewhere (a group that this process cannot see) shows in `cpuset.cpus.isolated` of the root
+    /// alone; call this now and then for it.
     ///
     /// Not followed: partitions of which neither the root of the control groups nor the process's own group can be read
     /// here, as in many containers; load balancing that was switched off in version 1 of the control groups; CPUs that

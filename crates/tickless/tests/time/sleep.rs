@@ -13,6 +13,26 @@ use futures::stream::{FuturesUnordered, StreamExt};
 
 const HOUR: Duration = Duration::from_secs(3600);
 
+/// What the documentation of the module lists as different.
+#[test]
+fn a_deadline_that_passed_is_ready_at_once_where_tokio_s_is_pending() {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_time()
+        .build()
+        .expect("a runtime");
+    runtime.block_on(async {
+        // From here on the clock of the runtime stands: no task gives way.
+        tokio::time::sleep(ms(2)).await;
+        thread::sleep(ms(40));
+        let theirs = tokio::time::sleep_until(tokio::time::Instant::now() - ms(20));
+        assert!(poll_idly(pin!(theirs)).is_pending());
+        assert!(poll_idly(pin!(tokio::time::sleep(Duration::ZERO))).is_pending());
+        let ours = tickless::time::sleep_until(tickless::time::Instant::now() - ms(20));
+        assert!(poll_idly(pin!(ours)).is_ready());
+        assert!(poll_idly(pin!(tickless::time::sleep(Duration::ZERO))).is_ready());
+    });
+}
+
 same_as_tokio! {
     async fn a_sleep_is_never_early() {
         for round in 0..20 {

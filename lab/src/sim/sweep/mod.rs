@@ -73,7 +73,22 @@ pub(crate) struct Arguments {
 }
 
 const EXAMPLES: &str = "\
-A sweep of 12 points is a scenario with, for instance,
+A sweep is a scenario with a table of the values that its keys take.
+This sweep.toml has 12 points:
+  name = \"timeouts\"
+  profile = \"epyc-128\"
+  duration = \"20 ms\"
+
+  [[workload]]
+  kind = \"network\"
+  cpus = \"all\"
+  connections = 16
+  gap = \"1 ms\"
+  work = \"5 us\"
+  timeout = \"200 ms\"
+  timeout_max = \"1.6 s\"
+  cancelled = 95
+
   [sweep]
   cpus = [8, 64]
   seed = [1, 2, 3]
