@@ -19,9 +19,9 @@
 //!
 //! On other processors than x86-64, when the processor does not promise a constant rate, when the kernel does not trust
 //! the counter either, when its rate over two periods differs, when the kernel's clock turns out to be elsewhere, or
-//! cannot be read quickly. Each has its [`Refusal`], and all questions go to the kernel's clock then, whose readings
-//! are [combined](kernel) where they are slow. The comparison is one between CPUs too: what one CPU computed another
-//! one compares with its own counter.
+//! cannot be read quickly. Each has its [`Refusal`], some for a while only, and all questions go to the kernel's clock
+//! then, whose readings are [combined](kernel) where they are slow. The comparison is one between CPUs too: what one
+//! CPU computed another one compares with its own counter.
 
 use std::sync::{Once, OnceLock};
 
@@ -154,7 +154,10 @@ impl Clock {
         if let Some(asked) = &reading.asked {
             match self.judge.take(asked) {
                 Judgement::GoOn => {}
-                Judgement::Begin => Self::survive_forks(),
+                Judgement::Begin => {
+                    Self::survive_forks();
+                    self.kernel.read_alone();
+                }
                 Judgement::Follow(rate) => self.follower.follow(rate, &self.kernel),
                 Judgement::Refuse => {
                     Self::survive_forks();

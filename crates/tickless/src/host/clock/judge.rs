@@ -1,7 +1,15 @@
 //! Whether the time-stamp counter may be used, and how fast it is.
+//!
+//! The rate is that of two readings of the kernel's clock, each between two of the counter. A thread that is
+//! interrupted in one leaves the counter open by as much, so a reading that is wide for its distance from the other one
+//! is not used.
+//!
+//! A counter that is refused for what it showed ([`is_passing`](Refusal::is_passing)) is measured again after
+//! [`RETRY_AFTER`], after twice that if it is refused again, and so on: a loaded machine, a clock that is set right
+//! fast, or a machine that slept passes.
 
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 
 use tickless_core::clock::follow::{Asked, Sandwich};
 
@@ -16,9 +24,19 @@ const STRIKES: u64 = 8;
 /// has a narrow one now and then.
 const WIDE: u64 = 1_000;
 
+/// What the counter may leave open at both ends of a period together, in parts per million of it: half of what two
+/// rates may differ by.
+const OPEN_PPM: u64 = AGREEMENT_PPM / 2;
+/// After how long a counter is measured again that was refused for the first time, in nanoseconds.
+const RETRY_AFTER: u64 = 10_000_000_000;
+
 /// What is known of the counter, for the whole process.
 #[derive(Debug)]
 pub(super) struct Judge {
+    /// From here on the counter is measured again, in nanoseconds; `i64::MAX` for never.
+    retry_at: AtomicI64,
+    /// How often it was refused for what it showed.
+    refusals: AtomicU64,
     strikes: AtomicU64,
     /// Wide readings in a row.
     wide: AtomicU64,
@@ -32,7 +50,7 @@ pub(super) struct Judge {
 pub(super) enum Judgement {
     /// Nothing.
     GoOn,
-    /// Nothing: it is the first reading of the process.
+    /// Nothing: it is measured from here on, for the first time or again.
     Begin,
     /// It may be used: it takes so many nanoseconds for a cycle, times 2^32.
     Follow(u64),
@@ -66,6 +84,8 @@ enum Calibration {
 impl Judge {
     pub(super) const fn new() -> Self {
         Self {
+            retry_at: AtomicI64::new(i64::MAX),
+            refusals: AtomicU64::new(0),
             strikes: AtomicU64::new(0),
             wide: AtomicU64::new(0),
             settled: AtomicBool::new(false),
@@ -94,17 +114,21 @@ impl Judge {
         if !self.settled.load(Ordering::Relaxed) {
             return self.calibrate(asked.taken);
         }
+        // Relaxed: as above.
+        if asked.taken.nanos >= self.retry_at.load(Ordering::Relaxed) {
+            return self.begin_again(asked.taken);
+        }
         if asked.is_misfit {
             // Relaxed, here and below: counts.
             let times = self.strikes.fetch_add(1, Ordering::Relaxed) + 1;
             if times == STRIKES {
-                return self.give_up(Refusal::Drifted { times });
+                return self.give_up(Refusal::Drifted { times }, asked.taken);
             }
         }
         if asked.is_wide {
             let readings = self.wide.fetch_add(1, Ordering::Relaxed) + 1;
             if readings == WIDE {
-                return self.give_up(Refusal::Slow { readings });
+                return self.give_up(Refusal::Slow { readings }, asked.taken);
             }
         } else if self.wide.load(Ordering::Relaxed) != 0 {
             self.wide.store(0, Ordering::Relaxed);
@@ -112,13 +136,55 @@ impl Judge {
         Judgement::GoOn
     }
 
-    fn give_up(&self, refusal: Refusal) -> Judgement {
+    fn give_up(&self, refusal: Refusal, now: Sandwich) -> Judgement {
         let mut calibration = lock(&self.calibration);
         if matches!(*calibration, Calibration::Done) {
-            *calibration = Calibration::Refused(refusal);
+            *calibration = self.refuse(refusal, now);
             return Judgement::GiveUp;
         }
         Judgement::GoOn
+    }
+
+    /// Measures a counter that was refused a while ago.
+    #[cold]
+    fn begin_again(&self, now: Sandwich) -> Judgement {
+        // Never wait, as below.
+        let Ok(mut calibration) = self.calibration.try_lock() else {
+            return Judgement::GoOn;
+        };
+        if !matches!(&*calibration, Calibration::Refused(refusal) if refusal.is_passing()) {
+            return Judgement::GoOn;
+        }
+        *calibration = Calibration::First {
+            start: now,
+            attempt: 1,
+        };
+        // Relaxed, all: the lock orders them, and `take` reads hints.
+        self.retry_at.store(i64::MAX, Ordering::Relaxed);
+        self.strikes.store(0, Ordering::Relaxed);
+        self.wide.store(0, Ordering::Relaxed);
+        self.settled.store(false, Ordering::Relaxed);
+        Judgement::Begin
+    }
+
+    /// The rate from `start` to `now`, if both are narrow enough for their distance. A wide start is replaced by a
+    /// better reading, a wide end does not count; if there are no others the counter is refused.
+    fn measure(&self, start: Sandwich, now: Sandwich) -> Measured {
+        if let Some(rate) = rate(start, now) {
+            // Relaxed, all here: a count, with the lock held.
+            self.wide.store(0, Ordering::Relaxed);
+            return Measured::Rate(rate);
+        }
+        if width(now) < width(start) / 2 {
+            return Measured::BetterStart;
+        }
+        if is_over(start, now) {
+            let readings = self.wide.fetch_add(1, Ordering::Relaxed) + 1;
+            if readings >= WIDE {
+                return Measured::Slow(readings);
+            }
+        }
+        Measured::NotYet
     }
 
     /// Moves the calibration on by one reading.
@@ -140,42 +206,45 @@ impl Judge {
                 }
                 Err(refusal) => {
                     judgement = Judgement::Refuse;
-                    self.refuse(refusal)
+                    self.refuse(refusal, now)
                 }
             },
-            Calibration::First { start, attempt } => match rate(*start, now) {
-                Some(rate) => Calibration::Second {
+            Calibration::First { start, attempt } => match self.measure(*start, now) {
+                Measured::Rate(rate) => Calibration::Second {
                     start: now,
                     rate,
                     attempt: *attempt,
                 },
-                None => return judgement,
+                Measured::BetterStart => Calibration::First {
+                    start: now,
+                    attempt: *attempt,
+                },
+                Measured::Slow(readings) => {
+                    judgement = Judgement::Refuse;
+                    self.refuse(Refusal::Slow { readings }, now)
+                }
+                Measured::NotYet => return judgement,
             },
             Calibration::Second {
                 start,
                 rate: first,
                 attempt,
-            } => match rate(*start, now) {
-                Some(second) => {
-                    let ppm = first.abs_diff(second) * 1_000_000 / (*first).max(1);
-                    if ppm > AGREEMENT_PPM && *attempt == ATTEMPTS {
-                        judgement = Judgement::Refuse;
-                        self.refuse(Refusal::Unsteady { ppm })
-                    } else if ppm > AGREEMENT_PPM {
-                        // The thread that measured may have been interrupted between the two clocks.
-                        Calibration::Second {
-                            start: now,
-                            rate: second,
-                            attempt: attempt + 1,
-                        }
-                    } else {
-                        // Relaxed: see `take`.
-                        self.settled.store(true, Ordering::Relaxed);
-                        judgement = Judgement::Follow(second);
-                        Calibration::Done
-                    }
+            } => match self.measure(*start, now) {
+                Measured::Rate(second) => {
+                    let (next, judged) = self.compare(*first, second, *attempt, now);
+                    judgement = judged;
+                    next
                 }
-                None => return judgement,
+                Measured::BetterStart => Calibration::Second {
+                    start: now,
+                    rate: *first,
+                    attempt: *attempt,
+                },
+                Measured::Slow(readings) => {
+                    judgement = Judgement::Refuse;
+                    self.refuse(Refusal::Slow { readings }, now)
+                }
+                Measured::NotYet => return judgement,
             },
             Calibration::Done | Calibration::Refused(_) => return judgement,
         };
@@ -183,7 +252,43 @@ impl Judge {
         judgement
     }
 
-    fn refuse(&self, refusal: Refusal) -> Calibration {
+    /// What two rates in a row say, the second one up to `now`. Called with the calibration locked.
+    fn compare(
+        &self,
+        first: u64,
+        second: u64,
+        attempt: u32,
+        now: Sandwich,
+    ) -> (Calibration, Judgement) {
+        let ppm = first.abs_diff(second) * 1_000_000 / first.max(1);
+        if ppm <= AGREEMENT_PPM {
+            // Relaxed: see `take`.
+            self.settled.store(true, Ordering::Relaxed);
+            return (Calibration::Done, Judgement::Follow(second));
+        }
+        if attempt == ATTEMPTS {
+            let refused = self.refuse(Refusal::Unsteady { ppm }, now);
+            return (refused, Judgement::Refuse);
+        }
+        // The thread that measured may have been interrupted between the two clocks.
+        let again = Calibration::Second {
+            start: now,
+            rate: second,
+            attempt: attempt + 1,
+        };
+        (again, Judgement::GoOn)
+    }
+
+    /// Refuses the counter, until it is measured again if that may help. Called with the calibration locked.
+    fn refuse(&self, refusal: Refusal, now: Sandwich) -> Calibration {
+        if refusal.is_passing() {
+            // Relaxed, both: a count, with the lock held; see `take`.
+            let before = self.refusals.fetch_add(1, Ordering::Relaxed);
+            let factor = 1_u64.checked_shl(u32::try_from(before).unwrap_or(u32::MAX));
+            let after = RETRY_AFTER.saturating_mul(factor.unwrap_or(u64::MAX));
+            let retry_at = now.nanos.saturating_add_unsigned(after);
+            self.retry_at.store(retry_at, Ordering::Relaxed);
+        }
         // Relaxed: see `take`.
         self.settled.store(true, Ordering::Relaxed);
         Calibration::Refused(refusal)
@@ -196,15 +301,43 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
         .unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
-/// Nanoseconds for one cycle, times 2^32, if the period is long enough and the counter moved.
+/// What a reading says together with the start of the period.
+enum Measured {
+    /// Nanoseconds for one cycle, times 2^32.
+    Rate(u64),
+    /// The reading is much narrower than the start.
+    BetterStart,
+    /// So many readings in a row were too wide.
+    Slow(u64),
+    /// It is too early, or this reading is too wide.
+    NotYet,
+}
+
+/// What a reading leaves open, in cycles.
+const fn width(reading: Sandwich) -> u64 {
+    reading.behind.saturating_sub(reading.before)
+}
+
+/// Whether the period is long enough.
+fn is_over(start: Sandwich, end: Sandwich) -> bool {
+    end.nanos.saturating_sub(start.nanos) >= CALIBRATION.cast_signed()
+}
+
+/// Nanoseconds for one cycle, times 2^32, if the period is long enough, the counter moved, and both readings are narrow
+/// enough to say how far.
 fn rate(start: Sandwich, end: Sandwich) -> Option<u64> {
-    let nanos = u64::try_from(end.nanos.saturating_sub(start.nanos))
-        .ok()
-        .filter(|nanos| *nanos >= CALIBRATION)?;
+    if !is_over(start, end) {
+        return None;
+    }
+    let nanos = end.nanos.abs_diff(start.nanos);
     let cycles = end
         .behind
         .checked_sub(start.behind)
         .filter(|cycles| *cycles > 0)?;
+    let open = u128::from(width(start)) + u128::from(width(end));
+    if open * 1_000_000 > u128::from(cycles) * u128::from(OPEN_PPM) {
+        return None;
+    }
     u64::try_from((u128::from(nanos) << 32) / u128::from(cycles)).ok()
 }
 
@@ -294,6 +427,105 @@ mod tests {
             "{refusal:?}"
         );
         assert_eq!(readings, ATTEMPTS + 2);
+    }
+
+    /// A reading in which the thread was interrupted for `open` cycles, one for each nanosecond, before it read the
+    /// clock or behind it.
+    const fn interrupted(nanos: i64, open: u64, is_before: bool) -> Asked {
+        let there = nanos.cast_unsigned();
+        let (before, behind) = if is_before {
+            (there - open, there)
+        } else {
+            (there, there + open)
+        };
+        Asked {
+            taken: Sandwich {
+                before,
+                nanos,
+                behind,
+            },
+            ..asked(0, 0)
+        }
+    }
+
+    const MS: i64 = 1_000_000;
+
+    /// A machine on which nearly each reading is interrupted for milliseconds.
+    #[test]
+    fn wide_readings_do_not_count() {
+        if usable().is_err() {
+            return;
+        }
+        let judge = Judge::new();
+        let mut found = None;
+        for round in 1..100 {
+            let nanos = 20 * MS * round;
+            // One in eight is narrow.
+            let open = if round % 8 == 7 { 300 } else { 5_000_000 };
+            if let Judgement::Follow(rate) = judge.take(&interrupted(nanos, open, round % 3 == 0)) {
+                found = Some((rate, round));
+                break;
+            }
+        }
+        let (rate, round) = found.expect("there are narrow ones");
+        assert_eq!(round, 23, "two periods between the first three narrow ones");
+        assert!(rate.abs_diff(1 << 32) < (1 << 32) / 100_000, "{rate}");
+    }
+
+    #[test]
+    fn a_clock_that_is_never_read_narrowly_is_refused_while_it_is_measured() {
+        if usable().is_err() {
+            return;
+        }
+        let judge = Judge::new();
+        let mut readings = 0;
+        let refused = loop {
+            readings += 1;
+            // As wide as what was between it and the start.
+            let nanos = MS * 20 * (1 << (readings / 100));
+            match judge.take(&interrupted(nanos, nanos.cast_unsigned() / 2, false)) {
+                Judgement::GoOn | Judgement::Begin => {}
+                other => break other,
+            }
+        };
+        assert_eq!(refused, Judgement::Refuse);
+        assert!(matches!(judge.refusal(), Refusal::Slow { readings } if readings == WIDE));
+    }
+
+    /// The kernel's clock was set right at a rate beyond all steering, and goes on as before.
+    #[test]
+    fn a_counter_that_was_given_up_is_measured_again_after_a_while_and_later_each_time() {
+        let judge = settled();
+        let mut now = 0;
+        for wait in [10, 20, 40] {
+            for _ in 0..STRIKES {
+                let misfit = Asked {
+                    is_misfit: true,
+                    ..interrupted(now, 0, false)
+                };
+                judge.take(&misfit);
+            }
+            assert_eq!(judge.refusal(), Refusal::Drifted { times: STRIKES });
+            now += wait * 1_000 * MS;
+            assert_eq!(judge.take(&interrupted(now - 1, 0, false)), Judgement::GoOn);
+            assert_eq!(judge.take(&interrupted(now, 0, false)), Judgement::Begin);
+            assert_eq!(judge.refusal(), Refusal::Calibrating);
+            now += 20 * MS;
+            assert_eq!(judge.take(&interrupted(now, 0, false)), Judgement::GoOn);
+            now += 20 * MS;
+            let follow = Judgement::Follow(1 << 32);
+            assert_eq!(judge.take(&interrupted(now, 0, false)), follow);
+        }
+    }
+
+    #[test]
+    fn what_the_kernel_says_of_the_counter_is_final() {
+        let judge = settled();
+        let refusal = Refusal::KernelUses("hpet".to_owned());
+        *lock(&judge.calibration) = judge.refuse(refusal.clone(), sandwich(0, 0));
+        let in_years = interrupted(i64::MAX / 2, 0, false);
+        assert_eq!(judge.take(&in_years), Judgement::GoOn);
+        assert_eq!(judge.refusal(), refusal);
     }
 
     fn settled() -> Judge {

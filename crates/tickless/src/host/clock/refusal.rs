@@ -10,6 +10,9 @@ pub(super) const AGREEMENT_PPM: u64 = 200;
 pub(super) const ATTEMPTS: u32 = 50;
 
 /// Why the time-stamp counter is not used.
+///
+/// It is measured again 10 s after it was found to be [`Unsteady`](Self::Unsteady), to have [`Drifted`](Self::Drifted)
+/// or to be [`Slow`](Self::Slow), and after twice as long each time that it is found so again. The others are final.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Refusal {
@@ -40,6 +43,17 @@ pub enum Refusal {
     },
     /// The rate is not known yet; it is measured over the first 20 ms of use.
     Calibrating,
+}
+
+impl Refusal {
+    /// Whether the counter may be found to be steady later: the machine was busy, or the kernel's clock was set right
+    /// fast. What the processor or the kernel says of the counter is final.
+    pub(super) const fn is_passing(&self) -> bool {
+        matches!(
+            self,
+            Self::Unsteady { .. } | Self::Drifted { .. } | Self::Slow { .. }
+        )
+    }
 }
 
 impl fmt::Display for Refusal {

@@ -31,7 +31,7 @@
 //! there were threads in them.
 //!
 //! The child may be in a time namespace of its own. Its clock goes on where that of its parent was, which is what the
-//! deadlines count from ([`kernel_time`](crate::host::kernel_time)).
+//! deadlines count from ([`kernel_time`]).
 //!
 //! Not covered: a fork while another thread uses the library for the first time in the life of the process.
 
