@@ -168,18 +168,7 @@ pub(super) fn conclusions(finished: &Finished<'_>) -> Vec<String> {
         let Some((mine, theirs)) = mine.zip(theirs) else {
             continue;
         };
-        let verdict = match mine.compare(&theirs) {
-            Outcome::Less(ratio) => format!("is {}× shorter than", units::digits(ratio)),
-            Outcome::More(ratio) => format!("is {}× longer than", units::digits(ratio)),
-            Outcome::NoDifference => "overlaps, in some round,".to_owned(),
-            Outcome::TooFew => format!("has too few rounds, of {ROUNDS_MIN}, for a verdict on"),
-        };
-        let time = |spread: Spread| spread.show(|seconds| units::nanos(seconds * 1e9));
-        sentences.push(format!(
-            "Run time with hrtick and everything on {verdict} that with {name} ({} against {}).",
-            time(mine),
-            time(theirs)
-        ));
+        sentences.push(compared(name, mine, theirs));
     }
     if !sentences.is_empty() {
         sentences.push(
@@ -190,4 +179,59 @@ pub(super) fn conclusions(finished: &Finished<'_>) -> Vec<String> {
         );
     }
     sentences
+}
+
+/// What the run times with everything on, in seconds, are beside those of `name`.
+fn compared(name: &str, mine: Spread, theirs: Spread) -> String {
+    const ON: &str = "with hrtick and everything on";
+    let figures = [mine, theirs].map(|run| run.show(|seconds| units::nanos(seconds * 1e9)));
+    let figures = figures.join(" against ");
+    let (ratio, verdict) = match mine.compare(&theirs) {
+        Outcome::Less(ratio) => (ratio, "shorter"),
+        Outcome::More(ratio) => (ratio, "longer"),
+        Outcome::NoDifference => {
+            return format!(
+                "Run times {ON} and with {name} overlap between rounds, which says nothing: {figures}."
+            );
+        }
+        Outcome::TooFew => {
+            return format!(
+                "No verdict on run times {ON} and with {name}, which takes {ROUNDS_MIN} rounds (--rounds): {figures}."
+            );
+        }
+    };
+    let ratio = units::digits(ratio);
+    format!("Run time {ON} is {ratio}× {verdict} than with {name}: {figures}.")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::compared;
+    use crate::spread::Spread;
+
+    #[test]
+    fn run_times_that_overlap_are_not_called_equal() {
+        let said = |mine: &[f64], theirs: &[f64]| {
+            let [mine, theirs] = [mine, theirs].map(|runs| {
+                let seconds = runs.iter().map(|millis| millis / 1e3);
+                Spread::of(seconds).expect("some ran")
+            });
+            compared("tokio", mine, theirs)
+        };
+        assert_eq!(
+            said(&[1.9, 2.02, 7.0], &[2.0, 6.2, 8.0]),
+            "Run times with hrtick and everything on and with tokio overlap between rounds, which says nothing: 2.02 ms \
+             (1.90 ms to 7.00 ms) against 6.20 ms (2.00 ms to 8.00 ms)."
+        );
+        assert_eq!(
+            said(&[1.0, 2.0, 3.0], &[4.0, 6.0, 8.0]),
+            "Run time with hrtick and everything on is 3.00× shorter than with tokio: 2.00 ms (1.00 ms to 3.00 ms) \
+             against 6.00 ms (4.00 ms to 8.00 ms)."
+        );
+        let few = said(&[2.0], &[6.0]);
+        assert!(
+            few.starts_with("No verdict on run times") && few.contains("takes 3 rounds"),
+            "{few}"
+        );
+    }
 }
