@@ -292,3 +292,26 @@ fn nonsense_is_refused_with_what_would_be_right() {
         ],
     );
 }
+
+/// The mark of device writes is met through channels and missed through pipes: who reads one reads both.
+#[test]
+fn the_help_and_the_page_say_both_ratios_of_the_same_commit() {
+    let help = text(&Place::new().run(&["hack", "--help"]).stdout);
+    let help = help.split_whitespace().collect::<Vec<_>>().join(" ");
+    let root = env!("CARGO_MANIFEST_DIR");
+    let page = fs::read_to_string(format!("{root}/../docs/runtimes.md")).expect("it is there");
+    let (_, commit) = help.rsplit_once("(commit ").expect("a commit");
+    let (commit, _) = commit.split_once(')').expect("its end");
+    let row = page
+        .lines()
+        .find(|line| line.contains(commit))
+        .expect(commit);
+    assert!(
+        help.contains("333 times") && row.contains("channels 333 times"),
+        "{row}"
+    );
+    assert!(
+        help.contains("16 times fewer") && row.contains("`-p -s 8`, 15.9 times"),
+        "{row}"
+    );
+}

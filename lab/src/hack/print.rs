@@ -220,8 +220,8 @@ mod tests {
         };
         assert_eq!(
             said(&[1.9, 2.02, 7.0], &[2.0, 6.2, 8.0]),
-            "Run times with hrtick and everything on and with tokio overlap between rounds, which says nothing: 2.02 ms \
-             (1.90 ms to 7.00 ms) against 6.20 ms (2.00 ms to 8.00 ms)."
+            "Run times with hrtick and everything on and with tokio overlap between rounds, which says nothing: 2.02 \
+             ms (1.90 ms to 7.00 ms) against 6.20 ms (2.00 ms to 8.00 ms)."
         );
         assert_eq!(
             said(&[1.0, 2.0, 3.0], &[4.0, 6.0, 8.0]),
