@@ -280,6 +280,11 @@ impl<H: LockHost> BiasedLock<H> {
         if !self.names(token) {
             return None;
         }
+        // Relaxed: the owner, which this is, alone writes it.
+        debug_assert!(
+            self.inside.load(Ordering::Relaxed) == OUTSIDE,
+            "the owner of a biased lock takes it a second time while it holds it"
+        );
         // Relaxed: ordered against the look at the gate by the pair of barriers, see the module documentation.
         self.inside.store(INSIDE, Ordering::Relaxed);
         light_barrier();

@@ -341,6 +341,19 @@ fn a_lock_is_ordinary_from_the_stranger_on_that_found_the_barrier_lost() {
 }
 
 #[test]
+#[cfg(debug_assertions)]
+#[should_panic(expected = "takes it a second time")]
+fn the_owner_that_holds_a_biased_lock_cannot_take_it_again() {
+    let lock = Lock::new(BiasedLock::<Alone>::new(), ());
+    let owner = lock.raw().claim().expect("free");
+    for _ in 0..REBIAS_AFTER {
+        drop(lock.lock(Some(owner)));
+    }
+    let _held = lock.lock(Some(owner));
+    drop(lock.lock(Some(owner)));
+}
+
+#[test]
 fn many_threads_exclude_each_other() {
     let rounds = if cfg!(miri) { 20 } else { 20_000 };
     let lock = Arc::new(Lock::new(BiasedLock::<NoBarrier>::new(), 0_usize));

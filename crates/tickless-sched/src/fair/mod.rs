@@ -574,6 +574,28 @@ impl<T: Send + 'static> FairQueue<T> {
         }
     }
 
+    /// Takes out any task that waits, a [pinned](Entity::pinned_if) one included, for a queue that ends.
+    ///
+    /// The order is that of deadlines. No task takes a lag along, and tasks that sleep here are let go on the way.
+    ///
+    /// # Cost
+    ///
+    /// O(log n), and as much for each task that sleeps here.
+    pub fn take_any(&mut self) -> Option<T> {
+        loop {
+            let mut slot = self.tree.open_first()?;
+            let head = slot.head();
+            let share = head.share;
+            head.luggage = Luggage::default();
+            self.delayed -= usize::from(core::mem::take(&mut head.is_delayed));
+            let item = slot.release_expired();
+            self.average.remove(share.weight, share.vruntime);
+            if item.is_some() {
+                return item;
+            }
+        }
+    }
+
     /// Where the tasks of this queue stand, to be compared with those of another one.
     pub fn standing(&mut self, now: RunTime) -> Standing {
         self.charge(now);

@@ -10,7 +10,7 @@ use std::time::Duration;
 use super::current;
 use crate::host::thread::{ThreadBase, at_earliest, with_thread};
 use crate::host::{device, turn};
-use crate::worker::{StartError, Worker};
+use crate::worker::{StartError, Worker, assert_outside_of_callbacks};
 
 /// Wakes a thread that is no worker.
 struct Unpark(Thread);
@@ -27,6 +27,7 @@ impl Wake for Unpark {
 
 #[track_caller]
 pub(crate) fn block_on<F: Future>(future: F) -> F::Output {
+    assert_outside_of_callbacks();
     assert!(
         !current::polls(),
         "a task cannot block its worker on a future: `await` it, or block in `spawn_blocking`"

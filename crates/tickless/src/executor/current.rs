@@ -169,10 +169,15 @@ pub(crate) fn has_ended() -> bool {
     })
 }
 
-/// Whether this thread is a worker of any executor.
+/// Returns true if this is the waker of the task that is being polled, and no foreign one.
 #[inline]
-pub(crate) fn is_worker() -> bool {
-    CURRENT.with(|current| current.executor.get() != 0)
+pub(crate) fn is_waker(waker: &Waker) -> bool {
+    CURRENT.with(|current| is_waker_of(current, waker))
+}
+
+#[inline]
+fn is_waker_of(current: &Current, waker: &Waker) -> bool {
+    current.running.get() != 0 && current.waker.get() == waker.data().addr()
 }
 
 /// Whether a task is being polled by this thread as a worker.
@@ -191,7 +196,7 @@ pub(crate) fn note_waker(waker: &Waker) {
 /// not the task that is being polled, but a part of it with a waker of its own, or a future that the task blocks on.
 pub(crate) fn set_yields(waker: &Waker, is_preempted: bool) {
     CURRENT.with(|current| {
-        if current.running.get() != 0 && current.waker.get() == waker.data().addr() {
+        if is_waker_of(current, waker) {
             current.yields.set(true);
             current.preempted.set(is_preempted);
         }

@@ -3,12 +3,18 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use super::current;
-use super::header::Job;
+use super::header::{Header, Job};
 
-/// Ends a task that no worker will poll. Its future is foreign, and belongs to its worker's thread if it is local.
+/// Returns true if this thread may drop the future of a task: that of a local task belongs to the thread of its worker.
+pub(crate) fn ends_here(header: &Header) -> bool {
+    !header.is_local || current::worker_of(header.executor) == Some(header.worker())
+}
+
+/// Ends a task that no worker will poll, on a thread on which it [may end](ends_here).
 pub(crate) fn discard(job: Job) {
-    if job.metadata().is_local && !current::is_worker() {
-        // Its thread has ended, and no other may touch it.
+    if !ends_here(job.metadata()) {
+        debug_assert!(false, "a local task ends on the thread of its worker");
+        // Leaked rather than dropped on a thread that its future never agreed to.
         std::mem::forget(job);
         return;
     }

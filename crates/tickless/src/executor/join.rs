@@ -3,27 +3,77 @@
 use std::any::Any;
 use std::fmt;
 use std::future::Future;
+use std::mem;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
-use std::sync::{Mutex, PoisonError};
-use std::task::{Context, Poll};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll, Wake, Waker};
 
 use async_task::Task;
 use tickless_sched::deadline::Rejected;
 
+use super::current;
 use super::header::Header;
-use super::polled::{Ended, Payload};
+use super::polled::{Ended, Outcome, Payload};
 
 /// A task, for waiting for what it returns.
 ///
 /// Dropping the handle lets the task go on by itself, as it does in tokio and with threads.
 #[must_use = "dropping it lets the task go on; `detach` says so"]
 pub struct JoinHandle<T> {
-    task: Option<Task<Result<T, Ended>, Header>>,
+    task: Option<Task<Outcome<T>, Header>>,
+    /// A foreign waker that waits, and what stands in for it. Boxed: tasks of an executor have none.
+    foreign: Option<Box<(Waker, Waker)>>,
+}
+
+/// A foreign waker, whose panics end here: the task that wakes it goes on, and so does its worker.
+struct Caught(Option<Waker>);
+
+impl Wake for Caught {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        catch(|| {
+            if let Some(waker) = &self.0 {
+                waker.wake_by_ref();
+            }
+        });
+    }
+}
+
+impl Drop for Caught {
+    fn drop(&mut self) {
+        let waker = self.0.take();
+        catch(|| drop(waker));
+    }
+}
+
+/// Calls foreign code. The panic hook has reported its panic.
+fn catch(body: impl FnOnce()) {
+    if let Err(payload) = catch_unwind(AssertUnwindSafe(body)) {
+        mem::forget(payload);
+    }
 }
 
 impl<T> JoinHandle<T> {
-    pub(crate) const fn new(task: Task<Result<T, Ended>, Header>) -> Self {
-        Self { task: Some(task) }
+    pub(crate) const fn new(task: Task<Outcome<T>, Header>) -> Self {
+        Self {
+            task: Some(task),
+            foreign: None,
+        }
+    }
+
+    /// Returns the stand-in for a foreign waker, made when that waker comes for the first time.
+    fn caught(&mut self, waker: &Waker) -> &Waker {
+        let kept = self.foreign.take();
+        let kept = kept.filter(|kept| kept.0.will_wake(waker));
+        let kept = kept.unwrap_or_else(|| {
+            let caught = Waker::from(Arc::new(Caught(Some(waker.clone()))));
+            Box::new((waker.clone(), caught))
+        });
+        &self.foreign.insert(kept).1
     }
 
     /// Ends the task when it would be polled next, which is at once if it waits: its future is dropped, on a worker.
@@ -83,14 +133,21 @@ impl<T> Future for JoinHandle<T> {
     ///
     /// When polled again after it was ready.
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        let task = self
+        let mut task = self
             .task
-            .as_mut()
+            .take()
             .expect("the result of a task is given once");
-        let Poll::Ready(ended) = Pin::new(task).poll(context) else {
+        let waker = context.waker();
+        let polled = if current::is_waker(waker) {
+            Pin::new(&mut task).poll(context)
+        } else {
+            Pin::new(&mut task).poll(&mut Context::from_waker(self.caught(waker)))
+        };
+        self.task = Some(task);
+        let Poll::Ready(outcome) = polled else {
             return Poll::Pending;
         };
-        let ended = ended.map_err(|ended| self.error(ended));
+        let ended = outcome.into_result().map_err(|ended| self.error(ended));
         self.task = None;
         Poll::Ready(ended)
     }

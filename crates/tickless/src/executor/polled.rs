@@ -2,14 +2,16 @@
 
 use std::any::Any;
 use std::future::Future;
+use std::mem;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use pin_project_lite::pin_project;
 
 use super::current;
-use super::header::OwnHeader;
+use super::header::{Header, Keeper, OwnHeader};
 use super::own;
 
 /// What a panic carried.
@@ -21,6 +23,43 @@ pub(crate) enum Ended {
     Panicked(Payload),
     /// Its handle or its executor ended it.
     Cancelled,
+}
+
+/// The result of a task, which drops like the future: a panic of its destructor ends there.
+///
+/// Whichever thread lets go of the task last drops a result that no handle took, in `async-task`, which aborts the
+/// process for a panic.
+pub(crate) struct Outcome<T> {
+    result: Option<Result<T, Ended>>,
+    /// Counts the panic. `None` where the result has no destructor of a user's.
+    keeper: Option<Arc<dyn Keeper>>,
+}
+
+impl<T> Outcome<T> {
+    fn new(result: Result<T, Ended>, header: &Header) -> Self {
+        let is_foreign = mem::needs_drop::<T>() || matches!(result, Err(Ended::Panicked(_)));
+        Self {
+            result: Some(result),
+            keeper: is_foreign.then(|| Arc::clone(header.keeper())),
+        }
+    }
+
+    /// The result, for the handle.
+    pub(crate) fn into_result(mut self) -> Result<T, Ended> {
+        self.result.take().unwrap_or(Err(Ended::Cancelled))
+    }
+}
+
+impl<T> Drop for Outcome<T> {
+    fn drop(&mut self) {
+        let (Some(keeper), Some(result)) = (&self.keeper, self.result.take()) else {
+            return;
+        };
+        if let Err(payload) = catch_unwind(AssertUnwindSafe(|| drop(result))) {
+            mem::forget(payload);
+            keeper.panicked();
+        }
+    }
 }
 
 pin_project! {
@@ -55,7 +94,7 @@ impl<F> Polled<F> {
         let header = this.header.get();
         let keeper = header.keeper();
         if let Err(payload) = catch_unwind(AssertUnwindSafe(|| this.future.set(None))) {
-            std::mem::forget(payload);
+            mem::forget(payload);
             keeper.panicked();
         }
         keeper.end(header);
@@ -63,7 +102,7 @@ impl<F> Polled<F> {
 }
 
 impl<F: Future> Future for Polled<F> {
-    type Output = Result<F::Output, Ended>;
+    type Output = Outcome<F::Output>;
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let mut this = self.project();
@@ -73,14 +112,15 @@ impl<F: Future> Future for Polled<F> {
         };
         if this.header.get().listing.is_aborted() {
             // The future is dropped with the cell's part for it, behind this poll.
-            return Poll::Ready(Err(Ended::Cancelled));
+            return Poll::Ready(Outcome::new(Err(Ended::Cancelled), this.header.get()));
         }
         current::note_waker(context.waker());
         match catch_unwind(AssertUnwindSafe(|| future.poll(context))) {
-            Ok(Poll::Ready(output)) => Poll::Ready(Ok(output)),
+            Ok(Poll::Ready(output)) => Poll::Ready(Outcome::new(Ok(output), this.header.get())),
             Err(payload) => {
-                this.header.get().keeper().panicked();
-                Poll::Ready(Err(Ended::Panicked(payload)))
+                let header = this.header.get();
+                header.keeper().panicked();
+                Poll::Ready(Outcome::new(Err(Ended::Panicked(payload)), header))
             }
             Ok(Poll::Pending) => {
                 if !current::yields() {

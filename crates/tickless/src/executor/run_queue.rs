@@ -114,8 +114,11 @@ pub(crate) struct RunQueue {
     is_watched: bool,
     /// There was nothing to do for a time since the worker's share was compared with another one's.
     is_fresh: bool,
-    /// Nothing is queued here any more.
+    /// True once the worker ended the queue: nothing is queued here any more.
     closed: bool,
+    /// Local tasks that other threads were waking while the worker ended the queue. The worker drops them: no other
+    /// thread may.
+    left: Vec<Job>,
 }
 
 impl RunQueue {
@@ -139,6 +142,7 @@ impl RunQueue {
             is_watched: false,
             is_fresh: true,
             closed: false,
+            left: Vec::new(),
         }
     }
 
@@ -699,11 +703,22 @@ impl RunQueue {
         let mut waited = self.deadlines.close();
         waited.extend(self.held.take());
         waited.extend(self.arrival.take().map(|arrival| arrival.job));
+        // Tasks that sleep and owe time are let go on the way, so no task is dropped with the queue, under its lock.
         waited.extend(std::iter::from_fn(|| {
-            self.fair.pull(RunTime::ZERO).map(|waiting| waiting.0)
+            self.fair.take_any().map(|waiting| waiting.0)
         }));
-        // Lets go of those that sleep and owe time.
         self.fair = FairQueue::default();
         (waited, std::mem::take(&mut self.live))
+    }
+
+    /// Keeps a local task, which another thread woke behind the end of the queue, for its worker to drop.
+    pub(crate) fn leave(&mut self, job: Job) {
+        debug_assert!(self.closed && job.metadata().is_local);
+        self.left.push(job);
+    }
+
+    /// Takes the tasks that were [left](Self::leave).
+    pub(crate) fn take_left(&mut self) -> Vec<Job> {
+        std::mem::take(&mut self.left)
     }
 }

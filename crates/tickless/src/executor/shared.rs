@@ -24,7 +24,7 @@ use super::current;
 use super::header::{Header, Job, Keeper};
 use super::idle::Idle;
 use super::io::Reactor;
-use super::job::discard;
+use super::job::{discard, ends_here};
 use super::near::Near;
 use super::on_base::OnBase;
 use super::run_queue::{Queued, RunQueue};
@@ -49,6 +49,8 @@ pub(crate) struct Place {
     pub(crate) unparker: OnceLock<Unparker>,
     pub(crate) counters: Counters,
     pub(crate) on_base: OnBase,
+    /// Local tasks of the worker that are not over. Written by the worker's thread alone.
+    locals: AtomicUsize,
 }
 
 impl Place {
@@ -59,7 +61,19 @@ impl Place {
             unparker: OnceLock::new(),
             counters: Counters::default(),
             on_base: OnBase::default(),
+            locals: AtomicUsize::new(0),
         }
+    }
+
+    /// Counts a local task that the worker, which this thread is, spawns.
+    pub(crate) fn add_local(&self) {
+        // Relaxed, here and below: only the worker's thread writes and reads it.
+        self.locals.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Returns true if local tasks of the worker, which this thread is, are not over.
+    pub(crate) fn has_locals(&self) -> bool {
+        self.locals.load(Ordering::Relaxed) != 0
     }
 
     /// The calling thread is the worker, and owns the lock of the queue from here on.
@@ -149,6 +163,9 @@ impl Place {
     }
 
     /// Queues a task as `queues` does it; ends it where none is taken any more.
+    ///
+    /// Behind the end of the queue a local task goes back to its worker, whose thread alone may drop it, and which waits
+    /// for it.
     #[inline(always)]
     pub(crate) fn hand_in(
         &self,
@@ -157,11 +174,20 @@ impl Place {
     ) -> Option<Queued> {
         let queued = self.with(|queue| {
             if queue.is_closed() {
-                return Err(job);
+                return Err(refuse(queue, job));
             }
             Ok(queues(queue, job))
         });
-        queued.map_err(discard).ok()
+        match queued {
+            Ok(queued) => Some(queued),
+            Err(refused) => {
+                match refused {
+                    Some(job) => discard(job),
+                    None => self.unpark(),
+                }
+                None
+            }
+        }
     }
 
     /// Tasks that another worker could take over, as far as is known without the lock.
@@ -176,6 +202,16 @@ impl Place {
             unparker.unpark();
         }
     }
+}
+
+/// Returns a task that a closed queue does not take, for the caller to end, or leaves it to its worker.
+#[cold]
+fn refuse(queue: &mut RunQueue, job: Job) -> Option<Job> {
+    if ends_here(job.metadata()) {
+        return Some(job);
+    }
+    queue.leave(job);
+    None
 }
 
 impl OwnedLocks for Shared {
@@ -577,6 +613,12 @@ impl Keeper for Shared {
         if header.server().is_some() {
             // Always queued there, and by now in no queue.
             self.places[header.worker()].with(|queue| queue.dismiss(header));
+        }
+        if header.is_local {
+            // Relaxed: see `Place::add_local`. A local task ends on the thread of its worker.
+            self.places[header.worker()]
+                .locals
+                .fetch_sub(1, Ordering::Relaxed);
         }
         // Dropped here, with no lock held.
         drop(waker);

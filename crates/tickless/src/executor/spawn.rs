@@ -63,6 +63,7 @@ where
         Some(deadline) if is_taken => reserve::on(&executor, worker, deadline),
         _ => Terms::Share,
     };
+    executor.places[worker].add_local();
     let header = header(executor, worker, true, spec, terms, location);
     let (job, task) = Builder::new()
         .metadata(header)

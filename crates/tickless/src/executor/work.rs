@@ -17,6 +17,7 @@ use super::header::Job;
 use super::io::{EVENTS, PERIOD, Reactor};
 use super::job::{discard, run};
 use super::own;
+use super::run_queue::RunQueue;
 use super::settings::Preemption;
 use super::shared::{Handle, Place};
 use super::tick::TickTimer;
@@ -285,6 +286,14 @@ impl Loop<'_> {
         jobs.into_iter().for_each(discard);
         // Each is scheduled once more, finds the queue closed, and is dropped there.
         live.into_iter().for_each(|(_, waker)| waker.wake());
+        // A local task that another thread is waking at this moment is in the hand of that thread, which hands it back.
+        while self.place.has_locals() && self.shared.is_here() {
+            let left = self.place.with(RunQueue::take_left);
+            if left.is_empty() {
+                let _more = self.worker.park();
+            }
+            left.into_iter().for_each(discard);
+        }
     }
 }
 

@@ -30,5 +30,6 @@ pub use builder::{Builder, MigratorPolicy, Workers};
 pub use driver::Driver;
 pub use epoll::{EpollEvent, EpollEvents};
 pub use error::{BuildError, IsolateError, IsolationError, StartError};
+pub(crate) use local::assert_outside_of_callbacks;
 pub use local::{IsolatedTimers, Turn, migration, set_migration};
 pub use worker::{Parking, Unparker, Worker};

@@ -4,6 +4,7 @@
 mod support;
 
 mod deadline;
+mod ends;
 mod fork;
 mod io;
 #[cfg(feature = "internals")]

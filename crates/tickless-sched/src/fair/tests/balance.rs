@@ -232,6 +232,27 @@ fn a_pinned_task_is_pulled_by_no_other_cpu() {
     assert_eq!(queue.pull(at(0)), None);
 }
 
+#[test]
+fn a_queue_that_ends_gives_all_tasks_out_pinned_ones_and_those_in_debt() {
+    let request = Request::new(Span::from_nanos(MS)).expect("within bounds");
+    let pinned = Box::pin(Entity::pinned_if(true, Weight::UNIT, request));
+    let [other, sleeps] = [entity(Weight::UNIT, 2 * MS), entity(Weight::UNIT, MS)];
+    let mut queue = FairQueue::default();
+    for (number, task) in [&sleeps, &pinned, &other].into_iter().enumerate() {
+        let number = u32::try_from(number).expect("few");
+        let queued = queue.enqueue(task.as_ref(), number, at(0));
+        assert!(queued.is_ok());
+    }
+    assert_eq!(queue.pick(at(0)), Some(0));
+    let sleep = queue.sleep(sleeps.as_ref(), at(MS));
+    assert!(matches!(sleep, Ok(Sleep::Delayed)), "it owes time");
+    let taken: Vec<_> = std::iter::from_fn(|| queue.take_any()).collect();
+    assert_eq!(taken, [1, 2]);
+    assert_eq!((queue.runnable(), queue.delayed()), (0, 0));
+    let again = queue.enqueue(sleeps.as_ref(), 0, at(MS));
+    assert!(again.is_ok(), "the queue let it go");
+}
+
 /// A queue that was empty had no part in what the others had meanwhile.
 #[test]
 fn what_comes_into_an_empty_queue_is_owed_nothing() {

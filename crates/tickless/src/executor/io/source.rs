@@ -102,6 +102,8 @@ impl Source {
         waker: &Waker,
         arm: impl FnOnce(EventFlags) -> Result<(), E>,
     ) -> Poll<Result<bool, E>> {
+        // Foreign code, which runs outside of the lock: it may panic, or ask for another descriptor.
+        let waker = waker.clone();
         let mut state = self.lock();
         let is_closed = state.is_closed;
         let queue = state.queue(direction);
@@ -120,7 +122,7 @@ impl Source {
             place: queue.wakers.insert(None),
             turn,
         });
-        let before = queue.wakers[place.place].replace(waker.clone());
+        let before = queue.wakers[place.place].replace(waker);
         // An event since may have ended the watch of both directions: asked for again, always.
         let armed = arm(state.interest());
         if armed.is_err()

@@ -1,0 +1,308 @@
+//! The end of an executor, and foreign code that panics: what other tasks and threads see of it.
+
+use std::cell::Cell;
+use std::future::{Future, pending, poll_fn};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::pin;
+use std::rc::Rc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, mpsc};
+use std::task::{Context, Poll, Wake, Waker};
+use std::thread;
+use std::time::Duration;
+
+use tickless::task::{self, Spec};
+use tickless::{Executor, coop, time};
+
+use crate::support::{begin, until};
+
+fn executor(workers: usize) -> Executor {
+    let builder = Executor::builder().workers(workers);
+    builder.build().expect("there are threads enough")
+}
+
+/// A part of a local future, counted when it is dropped.
+struct Counted {
+    dropped: Arc<AtomicUsize>,
+    _stays_on_its_thread: Rc<Cell<u32>>,
+}
+
+impl Counted {
+    fn new(dropped: &Arc<AtomicUsize>) -> Self {
+        Self {
+            dropped: Arc::clone(dropped),
+            _stays_on_its_thread: Rc::default(),
+        }
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.dropped.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+/// Waits for ever, and leaves its waker in `wakers` with each poll.
+fn leaves_waker(
+    wakers: Arc<Mutex<Vec<Waker>>>,
+    counted: Counted,
+) -> impl Future<Output = ()> + 'static {
+    let mut is_left = false;
+    poll_fn(move |context| {
+        let _part = &counted;
+        if !is_left {
+            is_left = true;
+            wakers
+                .lock()
+                .expect("no panic")
+                .push(context.waker().clone());
+        }
+        Poll::Pending
+    })
+}
+
+/// Local tasks wait in the queue of a worker, whose executor ends: by a drop, or by a shutdown.
+#[test]
+fn local_tasks_that_are_queued_are_dropped_at_the_end() {
+    let _patience = begin();
+    for (count, by_shutdown) in [(1, false), (3, false), (3, true)] {
+        let executor = executor(1);
+        let dropped = Arc::new(AtomicUsize::new(0));
+        let counts = Arc::clone(&dropped);
+        let wakers = Arc::new(Mutex::new(Vec::new()));
+        let (began, begins) = mpsc::channel();
+        executor
+            .spawn(async move {
+                for _ in 0..count {
+                    let task = leaves_waker(Arc::clone(&wakers), Counted::new(&counts));
+                    task::spawn_local(Spec::new(), task).detach();
+                }
+                while wakers.lock().expect("no panic").len() < count {
+                    coop::yield_now().await;
+                }
+                let wakers = std::mem::take(&mut *wakers.lock().expect("no panic"));
+                wakers.into_iter().for_each(Waker::wake);
+                began.send(()).expect("the test waits");
+                // The worker is kept until the executor ends, so that the tasks are queued then.
+                thread::sleep(Duration::from_millis(50));
+            })
+            .detach();
+        begins.recv().expect("the task began");
+        if by_shutdown {
+            executor.shutdown(Duration::from_millis(1));
+        }
+        drop(executor);
+        assert_eq!(dropped.load(Ordering::SeqCst), count);
+    }
+}
+
+/// Another thread wakes local tasks without pause while their executor ends: it may be anywhere in `wake` then.
+fn wake_while_it_ends(rounds: usize, run: impl Fn(Box<dyn FnOnce() + Send>) -> Box<dyn FnOnce()>) {
+    const TASKS: usize = 16;
+    for _ in 0..rounds {
+        let ends = executor(1);
+        let dropped = Arc::new(AtomicUsize::new(0));
+        let wakers = Arc::new(Mutex::new(Vec::new()));
+        let (counts, leaves) = (Arc::clone(&dropped), Arc::clone(&wakers));
+        let handles = ends
+            .block_on(ends.spawn(async move {
+                let local = |_| {
+                    let task = leaves_waker(Arc::clone(&leaves), Counted::new(&counts));
+                    task::spawn_local(Spec::new(), task)
+                };
+                (0..TASKS).map(local).collect::<Vec<_>>()
+            }))
+            .expect("it ends");
+        until(|| wakers.lock().expect("no panic").len() == TASKS);
+        let woken = std::mem::take(&mut *wakers.lock().expect("no panic"));
+        let (stop, began) = (
+            Arc::new(AtomicBool::new(false)),
+            Arc::new(AtomicBool::new(false)),
+        );
+        let (stops, begins) = (Arc::clone(&stop), Arc::clone(&began));
+        let join = run(Box::new(move || {
+            while !stops.load(Ordering::SeqCst) {
+                woken.iter().for_each(Waker::wake_by_ref);
+                begins.store(true, Ordering::SeqCst);
+            }
+        }));
+        until(|| began.load(Ordering::SeqCst));
+        drop(ends);
+        stop.store(true, Ordering::SeqCst);
+        join();
+        assert_eq!(dropped.load(Ordering::SeqCst), TASKS);
+        for handle in handles {
+            assert!(handle.is_finished());
+        }
+    }
+}
+
+#[test]
+fn a_thread_that_wakes_local_tasks_while_their_executor_ends_leaves_none_behind() {
+    let _patience = begin();
+    wake_while_it_ends(200, |body| {
+        let thread = thread::spawn(body);
+        Box::new(move || thread.join().expect("it does not panic"))
+    });
+}
+
+#[test]
+fn a_worker_of_another_executor_that_wakes_them_drops_none() {
+    let _patience = begin();
+    let other = Arc::new(executor(1));
+    wake_while_it_ends(200, |body| {
+        let task = other.spawn(async move { body() });
+        let other = Arc::clone(&other);
+        Box::new(move || other.block_on(task).expect("it does not panic"))
+    });
+}
+
+/// Panics when it is dropped.
+struct PanicsInDrop;
+
+impl Drop for PanicsInDrop {
+    fn drop(&mut self) {
+        panic!("in the drop of a result");
+    }
+}
+
+#[test]
+fn a_result_that_panics_in_its_drop_is_counted_and_all_goes_on() {
+    let _patience = begin();
+    let executor = executor(1);
+    executor.spawn(async { PanicsInDrop }).detach();
+    until(|| executor.stats().panics == 1);
+    // The handle goes when the result is there.
+    let task = executor.spawn(async { PanicsInDrop });
+    until(|| task.is_finished());
+    drop(task);
+    assert_eq!(executor.stats().panics, 2);
+    assert_eq!(
+        executor
+            .block_on(executor.spawn(async { 1 }))
+            .expect("it ends"),
+        1
+    );
+}
+
+/// Panics when it wakes.
+struct PanickingWaker;
+
+impl Wake for PanickingWaker {
+    fn wake(self: Arc<Self>) {
+        panic!("in a waker");
+    }
+}
+
+#[test]
+fn a_waker_of_a_handle_that_panics_harms_no_worker() {
+    let _patience = begin();
+    let executor = executor(1);
+    let (go, goes) = mpsc::channel::<()>();
+    let mut waited = pin!(executor.spawn(async move { goes.recv() }));
+    let waker = Waker::from(Arc::new(PanickingWaker));
+    assert!(
+        waited
+            .as_mut()
+            .poll(&mut Context::from_waker(&waker))
+            .is_pending()
+    );
+    go.send(()).expect("the task waits");
+    until(|| waited.is_finished());
+    let result = executor.block_on(waited).expect("it ends");
+    assert!(result.is_ok());
+    assert_eq!(
+        executor
+            .block_on(executor.spawn(async { 1 }))
+            .expect("it ends"),
+        1
+    );
+}
+
+#[test]
+fn the_waker_that_waits_for_a_handle_last_is_woken() {
+    let _patience = begin();
+    let executor = executor(1);
+    let (go, goes) = mpsc::channel::<()>();
+    let mut task = pin!(executor.spawn(async move { goes.recv().is_ok() }));
+    for _ in 0..3 {
+        let waker = Waker::noop();
+        assert!(
+            task.as_mut()
+                .poll(&mut Context::from_waker(waker))
+                .is_pending()
+        );
+    }
+    // In a task the waker is the task's own, and outside of it another one.
+    let sender = thread::spawn(move || {
+        thread::sleep(Duration::from_millis(5));
+        go.send(()).expect("the task waits");
+    });
+    assert!(executor.block_on(task).expect("it ends"));
+    sender.join().expect("it does not panic");
+}
+
+/// A timer fires the waker, in a turn, where a thread cannot block.
+#[test]
+fn block_on_panics_in_a_waker_that_a_timer_wakes() {
+    struct Blocks {
+        executor: Executor,
+        panicked: AtomicUsize,
+    }
+    impl Wake for Blocks {
+        fn wake(self: Arc<Self>) {
+            let blocks = catch_unwind(AssertUnwindSafe(|| self.executor.block_on(async {})));
+            let sleeps = catch_unwind(AssertUnwindSafe(|| {
+                self.executor
+                    .block_on(time::sleep(Duration::from_millis(1)));
+            }));
+            let count = usize::from(blocks.is_err()) + usize::from(sleeps.is_err());
+            self.panicked.store(count + 1, Ordering::SeqCst);
+        }
+    }
+    let _patience = begin();
+    let blocks = Arc::new(Blocks {
+        executor: executor(1),
+        panicked: AtomicUsize::new(0),
+    });
+    let waker = Waker::from(Arc::clone(&blocks));
+    let mut sleep = pin!(time::sleep(Duration::from_millis(1)));
+    let mut context = Context::from_waker(&waker);
+    assert!(sleep.as_mut().poll(&mut context).is_pending());
+    until(|| blocks.panicked.load(Ordering::SeqCst) > 0);
+    assert_eq!(blocks.panicked.load(Ordering::SeqCst), 3, "both panic");
+}
+
+/// A future that is dropped with its executor may still use it.
+#[test]
+fn a_local_task_whose_drop_spawns_and_wakes_ends_with_its_executor() {
+    struct Spawns(Arc<AtomicUsize>);
+    impl Drop for Spawns {
+        fn drop(&mut self) {
+            let counted = Counted::new(&self.0);
+            task::spawn_local(Spec::new(), async move {
+                let _part = counted;
+                pending::<()>().await;
+            })
+            .detach();
+        }
+    }
+    let _patience = begin();
+    let executor = executor(1);
+    let dropped = Arc::new(AtomicUsize::new(0));
+    let counts = Arc::clone(&dropped);
+    let (began, begins) = mpsc::channel();
+    executor
+        .spawn(async move {
+            task::spawn_local(Spec::new(), async move {
+                let _spawns = Spawns(counts);
+                began.send(()).expect("the test waits");
+                pending::<()>().await;
+            })
+            .detach();
+        })
+        .detach();
+    begins.recv().expect("the task began");
+    drop(executor);
+    assert_eq!(dropped.load(Ordering::SeqCst), 1);
+}
