@@ -164,8 +164,8 @@ impl Place {
 
     /// Queues a task as `queues` does it; ends it where none is taken any more.
     ///
-    /// Behind the end of the queue a local task goes back to its worker, whose thread alone may drop it, and which waits
-    /// for it.
+    /// Behind the end of the queue a local task goes back to its worker, whose thread alone may drop it. The worker
+    /// waits for it.
     #[inline(always)]
     pub(crate) fn hand_in(
         &self,
