@@ -58,9 +58,9 @@ pub(crate) struct Arguments {
     /// Shows the steps and what they do, and runs nothing.
     #[arg(long)]
     list: bool,
-    /// Goes on after a failure, so that one run finds everything.
+    /// Stops at the first failure. Without it one run finds everything.
     #[arg(long)]
-    keep_going: bool,
+    fail_fast: bool,
 }
 
 /// A step, in the order in which they run.
@@ -175,7 +175,7 @@ pub(crate) fn main(root: &Path, arguments: &Arguments) -> Result<(), String> {
     } else {
         Plan::Roomy
     };
-    let rows = perform_all(&steps, arguments.keep_going, |step| {
+    let rows = perform_all(&steps, arguments.fail_fast, |step| {
         perform(root, step, quick, plan)
     });
     let longest = summary::longest(&rows);
@@ -190,13 +190,16 @@ pub(crate) fn main(root: &Path, arguments: &Arguments) -> Result<(), String> {
     if is_whole {
         println!("{}", disk::account(root)?);
     }
-    if rows
+    let failed: Vec<&str> = rows
         .iter()
-        .any(|row| row.outcome.verdict == Verdict::Failed)
-    {
-        return Err("the check failed".into());
+        .filter(|row| row.outcome.verdict == Verdict::Failed)
+        .map(|row| &*row.step)
+        .collect();
+    if failed.is_empty() {
+        Ok(())
+    } else {
+        Err(format!("the check failed: {}", failed.join(", ")))
     }
-    Ok(())
 }
 
 fn listing() -> String {
@@ -232,10 +235,10 @@ fn selected(only: &[Step], quick: bool) -> Vec<Step> {
         .collect()
 }
 
-/// Performs `steps` up to the first failure, or all of them when `keep_going`, and tells what came of each.
+/// Performs all `steps`, or those up to the first failure when `fail_fast`, and returns what came of each.
 fn perform_all(
     steps: &[Step],
-    keep_going: bool,
+    fail_fast: bool,
     mut perform: impl FnMut(Step) -> (Outcome, Duration),
 ) -> Vec<Row> {
     let mut stopped = false;
@@ -247,7 +250,7 @@ fn perform_all(
             } else {
                 perform(step)
             };
-            stopped |= outcome.verdict == Verdict::Failed && !keep_going;
+            stopped |= outcome.verdict == Verdict::Failed && fail_fast;
             Row {
                 step: step.name(),
                 outcome,
@@ -300,9 +303,9 @@ mod tests {
         );
     }
 
-    fn failing_at(failing: Step, keep_going: bool) -> Vec<Verdict> {
+    fn failing_at(failing: Step, fail_fast: bool) -> Vec<Verdict> {
         let steps = [Step::Fmt, Step::Tidy, Step::Clippy];
-        let rows = perform_all(&steps, keep_going, |step| {
+        let rows = perform_all(&steps, fail_fast, |step| {
             let verdict = if step == failing {
                 Verdict::Failed
             } else {
@@ -318,11 +321,11 @@ mod tests {
     }
 
     #[test]
-    fn the_first_failure_stops_the_rest_unless_told_to_go_on() {
+    fn a_failure_stops_the_rest_only_where_that_was_asked_for() {
         use Verdict::{Failed, NotRun, Passed};
-        assert_eq!(failing_at(Step::Tidy, false), [Passed, Failed, NotRun]);
-        assert_eq!(failing_at(Step::Tidy, true), [Passed, Failed, Passed]);
-        assert_eq!(failing_at(Step::Mutants, false), [Passed, Passed, Passed]);
+        assert_eq!(failing_at(Step::Tidy, false), [Passed, Failed, Passed]);
+        assert_eq!(failing_at(Step::Tidy, true), [Passed, Failed, NotRun]);
+        assert_eq!(failing_at(Step::Mutants, true), [Passed, Passed, Passed]);
     }
 
     #[test]

@@ -48,7 +48,11 @@ fn the_descriptor_is_readable_when_a_timer_is_due_and_not_before() {
     for round in 0..50 {
         let deadline = Instant::now() + Duration::from_micros(100 + round * 7);
         let mut sleep = pin!(time::sleep_until(deadline.into()));
-        assert!(poll_idly(sleep.as_mut()).is_pending());
+        if poll_idly(sleep.as_mut()).is_ready() {
+            // The thread was kept from its CPU for that long.
+            assert!(Instant::now() >= deadline);
+            continue;
+        }
         assert_eq!(driver.next_deadline(), Some(deadline.into()));
         wait(&driver);
         assert!(Instant::now() >= deadline);
