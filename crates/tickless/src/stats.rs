@@ -61,6 +61,9 @@ pub struct Stats {
     /// Timers that the expiry thread fired in place of a runtime that was attached and did not come in time, or is
     /// gone.
     pub fallback_expired: u64,
+    /// Exact timers that the expiry thread fired in place of a thread that runs its own, a
+    /// [`Worker`](crate::Worker), a [`Driver`](crate::Driver) or a worker of an executor, and took no turn in time.
+    pub stuck_expired: u64,
     /// Times that the timer file descriptor of an attached runtime was set, a system call each.
     pub reactor_sets: u64,
 }
@@ -109,6 +112,7 @@ pub fn stats() -> Stats {
         sum.interrupts += one.interrupts;
         sum.spurious += one.spurious;
         sum.device_writes += one.device_writes;
+        sum.stuck_expired += base.local().remote.stuck_fired();
         sum.clamped += one.clamped;
         sum.told_of_sets += one.told_of_sets;
         sum.coarse_arms += one.coarse_arms;

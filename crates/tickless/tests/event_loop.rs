@@ -20,7 +20,10 @@ use tickless::{Driver, StartError, Worker, coarse};
 const HOUR: Duration = Duration::from_secs(3600);
 
 fn driver() -> Driver {
-    Driver::new().expect("the thread is free")
+    let driver = Driver::new().expect("the thread is free");
+    // Timers fire in its turns alone, however long the system keeps the thread from them.
+    driver.set_helped(false);
+    driver
 }
 
 /// Waits by poll(2) until the descriptor is readable.

@@ -508,6 +508,7 @@ fn a_driver_in_a_current_thread_runtime() {
     on_thread(|| {
         let runtime = current_thread();
         let driver = Driver::new().expect("the thread is free");
+        driver.set_helped(false);
         for _ in 0..2 {
             let before = tickless::stats().expired;
             let result = tickless::tokio::block_on(&runtime, &driver, async {
@@ -590,5 +591,22 @@ fn the_dump_says_which_thread_fires() {
         let before = tickless::stats().fallback_expired;
         block_on(sleep_and_look(us(300)));
         until(|| tickless::stats().fallback_expired > before);
+    });
+}
+
+/// The reactor does not ring for the timers of a worker; the expiry thread comes.
+#[test]
+fn timers_of_a_worker_that_drives_an_attached_runtime_fire() {
+    let _patience = support::begin();
+    on_thread(|| {
+        let worker = Worker::new().expect("the thread is free");
+        let (runtime, _attachment) = attached();
+        for _ in 0..3 {
+            let start = Instant::now();
+            runtime.block_on(sleep(ms(2)));
+            assert_passed(start, ms(2));
+        }
+        drop(worker);
+        runtime.block_on(sleep(ms(2)));
     });
 }

@@ -168,6 +168,7 @@ fn a_park_ends_when_the_first_timer_is_due_and_not_before() {
     let _patience = support::begin();
     for parking in [Parking::Sleep, Parking::Spin] {
         let worker = Worker::with_parking(parking).expect("the thread is free");
+        worker.set_helped(false);
         for round in 0..50 {
             let deadline = Instant::now() + us(50 + round * 10);
             let mut sleep = pin!(time::sleep_until(deadline.into()));

@@ -27,6 +27,16 @@ pub(super) fn run(base: &'static ThreadBase, now: Instant) -> Done {
     as_turn_of(base, || take(base, now, Rearm::AtTheEnd))
 }
 
+/// Runs the exact timers that are due on `base` at `now`, for a thread that runs its own and is stuck. Its kicks stay
+/// for the thread.
+pub(super) fn run_stuck(base: &'static ThreadBase, now: Instant) -> Done {
+    as_turn_of(base, || {
+        let mut done = Done::default();
+        take_exact(base, now, Rearm::AtTheEnd, &mut done);
+        done
+    })
+}
+
 /// Who carries out the rearm that an interrupt deferred (spec ).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Rearm {
@@ -47,8 +57,19 @@ pub(crate) fn run_own_owing(base: &'static ThreadBase, now: Instant) -> Done {
 }
 
 fn own(base: &'static ThreadBase, now: Instant, rearm: Rearm) -> Done {
+    /// Ends the turn for the expiry thread too, also when it panics.
+    struct End(&'static ThreadBase);
+    impl Drop for End {
+        fn drop(&mut self) {
+            self.0.local().remote.end_turn();
+        }
+    }
+    base.local().remote.begin_turn();
+    let _end = End(base);
     as_turn_of(base, || {
         let mut done = take(base, now, rearm);
+        // A thread that waits for its timers to fire is told of these too.
+        done.fired += base.local().remote.take_stuck_fired();
         wake::replace_missing(now);
         if base.local().kind() == Kind::Worker {
             if is_needed(base, now) {

@@ -11,7 +11,8 @@ use crate::time::Instant;
 /// The timers of a thread that has an event loop of its own: a file descriptor to watch, and a turn to take when it is
 /// readable.
 ///
-/// Making one turns the current thread's timers over to its event loop, until it is dropped. The descriptor is a
+/// Making one turns the current thread's timers over to its event loop, until it is dropped. While that takes no turns
+/// the background thread fires exact timers, 10 ms late at first and then in time. The descriptor is a
 /// `timerfd`, programmed to the nanosecond for the first timer of the thread, exact or coarse; it works in epoll, poll,
 /// select, io_uring and every library on top of them.
 ///
@@ -74,6 +75,13 @@ impl Driver {
     #[must_use]
     pub fn next_deadline(&self) -> Option<Instant> {
         self.timers.next_deadline()
+    }
+
+    /// Says whether the background thread fires exact timers of this thread if no turn came 10 ms after the first of
+    /// them was due.
+    /// Unless told otherwise it does.
+    pub fn set_helped(&self, is_helped: bool) {
+        self.timers.set_helped(is_helped);
     }
 
     /// Makes the descriptor readable now.

@@ -8,6 +8,7 @@ use tickless_core::hierarchy::Leaving;
 use tickless_core::time::Instant as CoreInstant;
 
 use super::error::{IsolationError, StartError};
+use crate::host::isolation::state::Help;
 use crate::host::registry::timers;
 use crate::host::remote::{housekeeping, publish, trees};
 use crate::host::thread::{Kind, ThreadBase, at_earliest, turn_taken_by_this_thread, with_thread};
@@ -44,7 +45,7 @@ pub fn migration() -> bool {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use = "more may be due already"]
 pub struct Turn {
-    /// Timers that fired.
+    /// Timers that fired, and those that the background thread fired since the last turn because none came in time.
     pub fired: u32,
     /// When the next one does, if any.
     pub next: Option<Instant>,
@@ -107,6 +108,8 @@ impl LocalTimers {
             if kind == Kind::EventLoop {
                 base.local().device.timerfd().map_err(StartError::Os)?;
             }
+            // Of a worker before.
+            let _reported = base.local().remote.take_stuck_fired();
             base.local().set_kind(kind);
             trees::leave_foreign(base);
             if kind == Kind::Worker {
@@ -222,6 +225,12 @@ impl LocalTimers {
         housekeeping::set_housekeeping_cpu(self.base, policy == IsolatedTimers::GoToHousekeeping);
     }
 
+    pub(crate) fn set_helped(&self, is_helped: bool) {
+        let help = if is_helped { Help::Always } else { Help::Never };
+        self.base.local().isolation.set_help(help);
+        device::renew(self.base);
+    }
+
     pub(crate) fn is_isolated(&self) -> bool {
         !trees::takes_part(self.base)
     }
@@ -256,6 +265,7 @@ impl Drop for LocalTimers {
         }
         let local = self.base.local();
         let was_event_loop = local.kind() == Kind::EventLoop;
+        local.isolation.set_help(Help::UnlessIsolated);
         if !was_event_loop {
             housekeeping::set_housekeeping_cpu(self.base, false);
             isolation::end(self.base);

@@ -52,7 +52,10 @@ impl Parking {
 /// A thread that runs its own timers: the fastest and most exact way to have them.
 ///
 /// Making one turns the current thread into a worker, until it is dropped. Its timers then fire only in its
-/// [turns](Worker::turn) and while it is [parked](Worker::park); a worker that computes for long delays them. All of
+/// [turns](Worker::turn) and while it is [parked](Worker::park); a worker that computes for long delays them. One that
+/// blocks elsewhere on a timer of its own, in another executor for example, is late and not lost: the background thread
+/// fires exact timers 10 ms after the first was due, and what follows in time, until the worker takes a turn
+/// ([`Stats::stuck_expired`](crate::Stats::stuck_expired)). All of
 /// `tickless::time` and [`HrTimer`](crate::hrtimer::HrTimer) use the worker of the thread they are on by themselves. It
 /// may be held by a thread-local; if it is leaked the background thread takes over when its own thread has ended.
 ///
@@ -248,6 +251,15 @@ impl Worker {
     /// where they are until they are started again; local coarse ones always stay.
     pub fn set_isolated_timers(&self, policy: IsolatedTimers) {
         self.timers.set_isolated_timers(policy);
+    }
+
+    /// Says whether the background thread fires exact timers of this worker if no turn came 10 ms after the first of
+    /// them was due.
+    /// Unless told otherwise it does, but not while the worker is isolated: it interrupts the worker's CPU
+    /// when it takes
+    /// the lock of its timers.
+    pub fn set_helped(&self, is_helped: bool) {
+        self.timers.set_helped(is_helped);
     }
 
     /// Whether this worker is [isolated](Worker::set_isolated).

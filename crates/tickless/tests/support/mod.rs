@@ -30,9 +30,11 @@ pub(crate) mod refuse;
 mod skip;
 pub(crate) use skip::skip;
 
-/// This thread, as a worker.
+/// This thread, as a worker whose timers fire in its turns alone, however long the system keeps it from them.
 pub(crate) fn worker() -> Worker {
-    Worker::new().expect("the thread is free")
+    let worker = Worker::new().expect("the thread is free");
+    worker.set_helped(false);
+    worker
 }
 
 /// How long a test may take before it counts as hanging. Far more than any test needs; `TICKLESS_PATIENCE` gives

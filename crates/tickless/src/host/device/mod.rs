@@ -120,8 +120,12 @@ fn set(base: &ThreadBase) {
                 local.resched.request();
                 local.parker.unpark();
             }
+            watch(base);
         }
-        Kind::EventLoop => set_timerfd(base),
+        Kind::EventLoop => {
+            set_timerfd(base);
+            watch(base);
+        }
         Kind::Foreign => publish(base),
         Kind::ExpiryThread => {
             if base
@@ -132,6 +136,29 @@ fn set(base: &ThreadBase) {
                 wake::wake();
             }
         }
+    }
+}
+
+/// Has the expiry thread come if the thread on `base`, which runs its own timers, does not. Called with `base` locked.
+///
+/// Without a fence: the expiry thread looks a second time after it went to sleep
+/// ([`stuck`](super::remote)), and sees what was written while it did.
+#[inline]
+fn watch(base: &ThreadBase) {
+    let local = base.local();
+    let due = local.device.exact_due();
+    if !due.is_forever() {
+        let late = due.saturating_add(local.remote.lateness());
+        if !wake::SLEEPS_UNTIL.wakes_by(late.as_nanos()) {
+            watch_slow(base, late);
+        }
+    }
+}
+
+#[cold]
+fn watch_slow(base: &ThreadBase, late: Instant) {
+    if !base.local().isolation.is_left_alone() && wake::SLEEPS_UNTIL.is_after(late.as_nanos()) {
+        wake::wake();
     }
 }
 

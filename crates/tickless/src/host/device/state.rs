@@ -75,6 +75,12 @@ impl DeviceState {
         if self.kick.is_raised() {
             return Instant::ZERO;
         }
+        self.exact_due()
+    }
+
+    /// Returns when exact timers are due, or what the last turn left of them.
+    #[inline]
+    pub(crate) fn exact_due(&self) -> Instant {
         // Relaxed, all: see the ground rules.
         let exact = self.programmed.load(Ordering::Relaxed);
         let first = if self.soft_raised.load(Ordering::Relaxed) {

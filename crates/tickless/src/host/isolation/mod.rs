@@ -24,7 +24,7 @@
 //!   answers, it answers what it is asked itself: two workers may each change the set.
 
 pub(crate) mod locks;
-pub(super) mod state;
+pub(crate) mod state;
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, TryLockError};

@@ -1,6 +1,6 @@
 //! The words of a worker's [isolation](super): whether it is isolated, and what another thread asked it for.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 
 /// What a thread that changes the set of isolated workers asked a worker for, or the worker's answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,11 +28,22 @@ impl Request {
     }
 }
 
+/// Says when the expiry thread fires the exact timers of a thread that runs its own and takes no turns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum Help {
+    UnlessIsolated = 0,
+    Always = 1,
+    Never = 2,
+}
+
 /// Whether a worker is isolated, and what it is asked for.
 #[derive(Debug)]
 pub(crate) struct IsolationState {
     /// Changed with the registry locked.
     is_isolated: AtomicBool,
+    /// A [`Help`], set by the thread, read by threads that look whether it is stuck.
+    help: AtomicU8,
     /// A [`Request`] above the number of the occupant that it is meant for.
     request: AtomicU64,
 }
@@ -41,6 +52,7 @@ impl IsolationState {
     pub(crate) fn new() -> Self {
         Self {
             is_isolated: AtomicBool::new(false),
+            help: AtomicU8::new(Help::UnlessIsolated as u8),
             request: AtomicU64::new(0),
         }
     }
@@ -49,6 +61,20 @@ impl IsolationState {
     pub(super) fn replace(&self, is_isolated: bool) -> bool {
         // Relaxed: written with the registry locked, or where there is no other thread.
         self.is_isolated.swap(is_isolated, Ordering::Relaxed)
+    }
+
+    /// Whether the expiry thread leaves the exact timers of the thread alone, however late they are.
+    pub(in crate::host) fn is_left_alone(&self) -> bool {
+        // Relaxed, both: wishes of the thread, and either answer is right while they change.
+        let help = self.help.load(Ordering::Relaxed);
+        help == Help::Never as u8
+            || help == Help::UnlessIsolated as u8 && self.is_isolated.load(Ordering::Relaxed)
+    }
+
+    /// Says when the expiry thread fires the exact timers of the thread if it does not.
+    pub(crate) fn set_help(&self, help: Help) {
+        // Relaxed: see `is_left_alone`.
+        self.help.store(help as u8, Ordering::Relaxed);
     }
 
     /// What the `occupant`-th thread of the base was asked for, or answered.

@@ -12,6 +12,7 @@ mod fork;
 use tickless_core::base::Timers;
 use tickless_core::hierarchy::Leaving;
 
+use super::isolation::state::Help;
 use super::process::Host;
 use super::registry::{self, EXPIRY_THREAD, FirstUse, timers};
 use super::remote::trees;
@@ -50,6 +51,7 @@ fn enter_slowly(thread: &Thread) -> Option<&'static ThreadBase> {
     let local = base.local();
     local.count_occupant();
     local.device.forget();
+    local.isolation.set_help(Help::UnlessIsolated);
     timers.wheel_online(base.cpu(), tick::now());
     timers.cpu_online(base.cpu());
     // Answers a kick that was sent while no thread was here. As long as it counts as under way no other is sent.

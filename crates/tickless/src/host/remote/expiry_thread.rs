@@ -8,6 +8,7 @@ use tickless_core::time::Instant;
 
 use super::expire::{take_along, take_turn_for};
 use super::{reactor_turn, reactors, stuck, trees};
+use crate::host::doorbell::GRACE;
 use crate::host::process::{Host, TURN_BUDGET};
 use crate::host::registry::{self, bases, timers};
 use crate::host::thread::{Kind, at_earliest, with_thread};
@@ -43,7 +44,16 @@ impl Body for Host {
                 continue;
             }
             if SLEEPS_UNTIL.sleep(until, earliest) {
-                own.local().parker.park(Instant::from_nanos(until));
+                let parker = &own.local().parker;
+                let again = now().as_nanos().saturating_add(GRACE);
+                // Threads that run their own timers tell of theirs without a fence (`stuck`).
+                if again < until && stuck::watches() {
+                    let is_woken = parker.park(Instant::from_nanos(again));
+                    if is_woken || earliest() < until {
+                        continue;
+                    }
+                }
+                parker.park(Instant::from_nanos(until));
             }
         }
     }

@@ -1,11 +1,13 @@
 //! The words of a base through which threads help each other with coarse timers.
 
 use std::num::NonZeroU32;
-use std::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Ordering};
 
 use tickless_core::coarse::Tick;
 use tickless_core::platform::CpuId;
-use tickless_core::time::Instant;
+use tickless_core::time::{Instant, Span};
+
+use crate::host::doorbell::GRACE;
 
 /// What a thread published of its wheels, to which worker its global timers go, and which reactor rings for it.
 #[derive(Debug)]
@@ -14,6 +16,17 @@ pub(crate) struct RemoteState {
     published: AtomicU64,
     /// Until when the expiry thread does not look whether the worker is stuck, in nanoseconds.
     helped_until: AtomicI64,
+    /// How much later than the first exact timer of a thread that runs its own the expiry thread comes, in nanoseconds:
+    /// the grace, or 0 while the thread is stuck.
+    lateness: AtomicI64,
+    /// Until when the expiry thread leaves the exact timers of the thread alone, in nanoseconds.
+    exact_not_before: AtomicI64,
+    /// True while the thread takes a turn of its own.
+    is_in_turn: AtomicBool,
+    /// Exact timers that the expiry thread fired in place of the thread.
+    stuck_fired: AtomicU64,
+    /// Those of them that no turn of the thread reported yet.
+    stuck_unreported: AtomicU32,
     /// The worker that gets the global coarse timers that this one starts; [`NO_CPU`](Self::NO_CPU) if they stay.
     housekeeping_cpu: AtomicU32,
     /// The reactor that rings for this foreign thread, 0 if the expiry thread alone comes.
@@ -27,6 +40,11 @@ impl RemoteState {
         Self {
             published: AtomicU64::new(0),
             helped_until: AtomicI64::new(0),
+            lateness: AtomicI64::new(GRACE),
+            exact_not_before: AtomicI64::new(0),
+            is_in_turn: AtomicBool::new(false),
+            stuck_fired: AtomicU64::new(0),
+            stuck_unreported: AtomicU32::new(0),
             housekeeping_cpu: AtomicU32::new(Self::NO_CPU),
             reactor: AtomicU32::new(0),
         }
@@ -68,6 +86,74 @@ impl RemoteState {
     pub(super) fn set_helped_until(&self, until: Instant) {
         // Relaxed: the expiry thread's own.
         self.helped_until.store(until.as_nanos(), Ordering::Relaxed);
+    }
+
+    /// Returns how much later than the first exact timer the expiry thread comes.
+    #[inline]
+    pub(crate) fn lateness(&self) -> Span {
+        // Relaxed: a hint; an expiry thread that comes a grace later than it could still comes.
+        Span::from_nanos(self.lateness.load(Ordering::Relaxed).unsigned_abs())
+    }
+
+    /// Whether the thread took no turn since the expiry thread came for its exact timers.
+    pub(super) fn is_stuck(&self) -> bool {
+        self.lateness().is_zero()
+    }
+
+    /// The thread is stuck: the expiry thread comes in time from here on.
+    pub(super) fn set_stuck(&self, fired: u32) {
+        // Relaxed, all: see `lateness`; and counts, of which the thread is told by the wake-up that follows.
+        self.lateness.store(0, Ordering::Relaxed);
+        self.stuck_unreported.fetch_add(fired, Ordering::Relaxed);
+        self.stuck_fired
+            .fetch_add(u64::from(fired), Ordering::Relaxed);
+    }
+
+    /// Returns how many exact timers the expiry thread fired in place of the thread.
+    pub(crate) fn stuck_fired(&self) -> u64 {
+        // Relaxed: a count.
+        self.stuck_fired.load(Ordering::Relaxed)
+    }
+
+    /// Takes the number of timers that the expiry thread fired for the thread since it last asked.
+    #[inline]
+    pub(crate) fn take_stuck_fired(&self) -> u32 {
+        // Relaxed, both: see `set_stuck`. Loaded first, because it is 0 as a rule.
+        if self.stuck_unreported.load(Ordering::Relaxed) == 0 {
+            return 0;
+        }
+        self.stuck_unreported.swap(0, Ordering::Relaxed)
+    }
+
+    /// Begins a turn of the thread itself.
+    pub(in crate::host) fn begin_turn(&self) {
+        // Relaxed: see `is_in_turn`.
+        self.is_in_turn.store(true, Ordering::Relaxed);
+    }
+
+    /// Ends a turn of the thread itself, which is not stuck then.
+    pub(in crate::host) fn end_turn(&self) {
+        // Relaxed, both: see `is_in_turn` and `lateness`.
+        self.is_in_turn.store(false, Ordering::Relaxed);
+        self.lateness.store(GRACE, Ordering::Relaxed);
+    }
+
+    /// Whether the thread takes a turn of its own: then its timers are its business, however long a callback takes.
+    pub(super) fn is_in_turn(&self) -> bool {
+        // Relaxed: a hint. An expiry thread that comes while a turn begins waits for its callbacks at the expiry lock.
+        self.is_in_turn.load(Ordering::Relaxed)
+    }
+
+    /// Until when the expiry thread leaves the exact timers alone.
+    pub(super) fn exact_not_before(&self) -> Instant {
+        // Relaxed: the expiry thread's own.
+        Instant::from_nanos(self.exact_not_before.load(Ordering::Relaxed))
+    }
+
+    pub(super) fn set_exact_not_before(&self, until: Instant) {
+        // Relaxed: the expiry thread's own.
+        self.exact_not_before
+            .store(until.as_nanos(), Ordering::Relaxed);
     }
 
     /// The worker that gets the global coarse timers of this one, `None` if they stay.

@@ -1,0 +1,123 @@
+//! Threads that run their own timers, block elsewhere, and are helped.
+
+mod support;
+
+use std::sync::mpsc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use futures::future::join_all;
+use support::{assert_passed, block_on, ms, on_thread, poll_idly, us};
+use tickless::Worker;
+use tickless::time::sleep;
+
+/// Runs `body` on a thread of its own; fails if it does not end.
+#[track_caller]
+fn assert_ends(body: impl FnOnce() + Send + 'static) {
+    let (ended, end) = mpsc::channel();
+    let thread = thread::spawn(move || {
+        body();
+        let _waits = ended.send(());
+    });
+    match end.recv_timeout(Duration::from_secs(60)) {
+        Err(mpsc::RecvTimeoutError::Timeout) => panic!("it waits for ever"),
+        Ok(()) | Err(mpsc::RecvTimeoutError::Disconnected) => {
+            thread.join().expect("it does not panic");
+        }
+    }
+}
+
+/// This thread, as a worker that is helped.
+fn helped() -> Worker {
+    Worker::new().expect("the thread is free")
+}
+
+fn sleep_on(worker: &Worker) {
+    let start = Instant::now();
+    worker.block_on(sleep(ms(2)));
+    assert_passed(start, ms(2));
+}
+
+/// A worker that blocks in another executor takes no turns.
+#[test]
+fn a_worker_that_blocks_elsewhere_is_late_and_not_lost() {
+    assert_ends(|| {
+        let worker = helped();
+        let before = tickless::stats().stuck_expired;
+        for _ in 0..5 {
+            let start = Instant::now();
+            futures::executor::block_on(sleep(ms(2)));
+            assert_passed(start, ms(2));
+        }
+        let fired = tickless::stats().stuck_expired - before;
+        assert!(fired > 0, "none is counted");
+        // It takes its turns again, and is no worse a worker.
+        sleep_on(&worker);
+        futures::executor::block_on(sleep(ms(2)));
+        sleep_on(&worker);
+    });
+}
+
+#[test]
+fn a_sleep_that_a_worker_polled_and_another_thread_awaits_ends() {
+    assert_ends(|| {
+        let _worker = helped();
+        let mut sleep = Box::pin(sleep(ms(2)));
+        assert!(poll_idly(sleep.as_mut()).is_pending());
+        on_thread(move || block_on(sleep));
+    });
+}
+
+#[test]
+fn an_event_loop_that_blocks_elsewhere_is_late_and_not_lost() {
+    assert_ends(|| {
+        let driver = tickless::Driver::new().expect("there is a place");
+        for _ in 0..3 {
+            futures::executor::block_on(sleep(ms(2)));
+        }
+        let _turn = driver.turn();
+        futures::executor::block_on(sleep(ms(2)));
+    });
+}
+
+/// All of a crowd fires, whatever it starts meanwhile, and however the turns of both threads meet.
+#[test]
+fn a_worker_that_is_stuck_now_and_then_loses_nothing() {
+    assert_ends(|| {
+        let worker = helped();
+        for round in 0_u64..30 {
+            let sleeps = (1..20).map(|n| async move {
+                for _ in 0..2 {
+                    sleep(us(n * 97 + round)).await;
+                }
+            });
+            if round % 3 == 0 {
+                worker.block_on(join_all(sleeps));
+            } else {
+                futures::executor::block_on(join_all(sleeps));
+            }
+            thread::sleep(us(round * 300));
+        }
+    });
+}
+
+#[test]
+fn an_isolated_worker_is_helped_if_it_asked_for_that() {
+    assert_ends(|| {
+        let (end, ended) = mpsc::channel::<()>();
+        let (began, begins) = mpsc::channel();
+        let other = thread::spawn(move || {
+            let _worker = helped();
+            let _waits = began.send(());
+            let _dropped = ended.recv();
+        });
+        begins.recv().expect("it begins");
+        let worker = helped();
+        worker.set_isolated(true).expect("there is another worker");
+        worker.set_helped(true);
+        futures::executor::block_on(sleep(ms(2)));
+        futures::executor::block_on(sleep(ms(2)));
+        drop((worker, end));
+        other.join().expect("it does not panic");
+    });
+}
