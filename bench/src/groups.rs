@@ -10,6 +10,7 @@ use crate::harness::{Group, Options};
 
 mod clock;
 mod combined;
+mod delay_queue;
 mod enqueue;
 pub(crate) mod executor;
 mod handover;
@@ -45,6 +46,7 @@ pub(crate) const ALL: &[(&str, Measure)] = &[
     ("combined", combined::measure),
     ("enqueue", enqueue::measure),
     ("executor", executor::measure),
+    ("delay-queue", delay_queue::measure),
     ("lateness", lateness::measure),
 ];
 

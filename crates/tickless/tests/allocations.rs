@@ -6,7 +6,7 @@
 mod support;
 
 use std::alloc::{GlobalAlloc, Layout, System};
-use std::future::Future;
+use std::future::{Future, poll_fn};
 use std::os::fd::AsFd;
 use std::pin::{Pin, pin};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -21,7 +21,7 @@ use tickless::hrtimer::{
     Boottime, Expired, HrTimer, Instant, Monotonic, Realtime, Restart, Setup, Span, Stage, Start,
     now,
 };
-use tickless::time::{self, Interval, Sleep, interval, sleep, timeout};
+use tickless::time::{self, DelayQueue, Interval, Sleep, interval, sleep, timeout};
 use tickless::wheel::WheelTimer;
 use tickless::worker::EpollEvents;
 use tickless::{Driver, Worker, clock, coarse};
@@ -248,6 +248,29 @@ fn two_threads(waker: &Waker, meanwhile: impl Fn()) {
     other.join().expect("it does not panic");
 }
 
+/// Values that come, are moved and removed, and come out, in a queue that was as full before.
+fn delay_queue(bare: &Bare) {
+    let mut queue = DelayQueue::new();
+    let mut round = || {
+        let keys: [_; 64] = std::array::from_fn(|_| queue.insert((), ms(1_000)));
+        for (key, step) in keys.iter().zip(1_u64..) {
+            queue.reset(key, us(20 * (step % 8)));
+            if step % 3 == 0 {
+                queue.remove(key);
+            }
+        }
+        let drain = async {
+            while poll_fn(|context| queue.poll_expired(context))
+                .await
+                .is_some()
+            {}
+        };
+        bare.block_on(drain);
+    };
+    round();
+    without_allocation("a delay queue", round);
+}
+
 fn on_a_thread_without_a_worker() {
     let bare = Bare::new();
     bare.block_on(futures());
@@ -256,6 +279,7 @@ fn on_a_thread_without_a_worker() {
     let mut interval = without_allocation("an interval", || interval(us(200)));
     bare.block_on(interval.tick());
     without_allocation("ticks", || bare.block_on(ticks(&mut interval)));
+    delay_queue(&bare);
     fire(|| thread::sleep(us(50)));
     two_threads(&bare.0, || {});
 }

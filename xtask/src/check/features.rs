@@ -22,7 +22,13 @@ struct Row {
 const MATRIX: &[Row] = &[
     Row {
         package: "tickless",
-        sets: &[&["default"], &["hyper"], &["internals"], &["tokio"]],
+        sets: &[
+            &["default"],
+            &["hyper"],
+            &["internals"],
+            &["stream"],
+            &["tokio"],
+        ],
     },
     // With it the other steps build everything.
     Row {

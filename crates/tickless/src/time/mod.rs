@@ -55,7 +55,9 @@
 //! queue. A future inside a [`timeout()`] that is ready at its first poll costs one clock reading: no queue is touched.
 
 pub(crate) mod budget;
+mod delay_queue;
 mod error_impl;
+mod future_ext;
 mod instant;
 mod interval;
 pub(crate) mod slack;
@@ -65,6 +67,8 @@ mod timeout;
 
 pub use std::time::Duration;
 
+pub use delay_queue::{DelayQueue, Expired, Key};
+pub use future_ext::FutureExt;
 pub use instant::Instant;
 pub use interval::{Interval, MissedTickBehavior, interval, interval_at};
 pub use slack::{Precision, WithSlack, set_thread_slack, thread_slack, with_slack};

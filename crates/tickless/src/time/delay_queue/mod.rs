@@ -1,0 +1,406 @@
+//! A queue of values that come out at their deadlines.
+
+mod wheel;
+
+#[cfg(all(test, not(loom)))]
+mod tests;
+
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll, Waker, ready};
+use std::time::Duration;
+
+use tickless_core::time::{Instant as CoreInstant, Span};
+
+use self::wheel::{Next, Taken, Wheel};
+use super::{Instant, Sleep, sleep_until};
+use crate::host::thread::{at_earliest, at_latest};
+
+/// Values, each of which comes out at its deadline: `tokio_util::time::DelayQueue`, exact to the nanosecond.
+///
+/// The task that called [`poll_expired`](Self::poll_expired) last is woken when a value is due: once for any number of
+/// values with one deadline. Never early, as a [`Sleep`]. With the feature `stream` the queue is a `Stream`.
+///
+/// Values come out by deadline, and those of equal deadlines in the order in which they were inserted or reset. One
+/// whose deadline was over already when it was inserted comes behind the others that are over as long.
+///
+/// ```
+/// use std::future::poll_fn;
+/// use std::time::Duration;
+/// use tickless::time::DelayQueue;
+///
+/// # futures::executor::block_on(async {
+/// let mut queue = DelayQueue::new();
+/// let late = queue.insert("late", Duration::from_millis(2));
+/// queue.insert("early", Duration::from_millis(1));
+/// queue.reset(&late, Duration::from_micros(1_500));
+///
+/// let next = poll_fn(|context| queue.poll_expired(context)).await;
+/// assert_eq!(next.map(|expired| expired.into_inner()), Some("early"));
+/// assert_eq!(queue.remove(&late).into_inner(), "late");
+/// assert!(queue.is_empty());
+/// # });
+/// ```
+///
+/// # What is different from tokio-util's
+///
+/// - Deadlines are nanoseconds, not milliseconds that are rounded up, and no runtime is needed.
+/// - A deadline that is too far away never comes, where tokio-util's panics.
+/// - A key belongs to one value: when another one takes the room of a value that is gone, the old key is still not
+///   contained. (The number that tells them apart has 32 bits and is counted for the queue.)
+/// - [`shrink_to_fit`](Self::shrink_to_fit) moves no value.
+///
+/// # Cancellation
+///
+/// Dropping a future that polls the queue loses no value. Dropping the queue drops all values.
+///
+/// # Cost
+///
+/// Inserting, removing and resetting is O(1): a few writes to a vector of entries, without a lock. They touch a timer
+/// only where the value becomes the first one while a task waits, or the last one leaves. Expiring is O(1) a value,
+/// with at most ten moves between lists over its life. The clock is read once for all values that are due.
+///
+/// Allocated are a vector that grows by doubling (24 bytes an entry beside the value), 17 KiB of lists with the first
+/// value, and a [`Sleep`] when a task first waits; nothing after that.
+pub struct DelayQueue<T> {
+    wheel: Wheel<T>,
+    /// The latest time that is known to be over.
+    now: u64,
+    /// Wakes the task that waits. Made by the first wait; boxed, because the queue may be moved.
+    delay: Option<Pin<Box<Sleep>>>,
+    /// When `delay` wakes its task, if one waits.
+    armed: Option<u64>,
+    /// The task that found the queue empty.
+    idle: Option<Waker>,
+}
+
+impl<T> DelayQueue<T> {
+    /// An empty queue.
+    pub fn new() -> Self {
+        Self::with_capacity(0)
+    }
+
+    /// An empty queue with room for `capacity` values.
+    pub fn with_capacity(capacity: usize) -> Self {
+        Self {
+            wheel: Wheel::with_capacity(capacity),
+            now: 0,
+            delay: None,
+            armed: None,
+            idle: None,
+        }
+    }
+
+    /// Inserts `value`, to come out at `when`.
+    ///
+    /// # Panics
+    ///
+    /// With more than 2^32 - 2 values.
+    #[track_caller]
+    pub fn insert_at(&mut self, value: T, when: Instant) -> Key {
+        self.insert_ordered(value, order(when.to_core()))
+    }
+
+    /// Inserts `value`, to come out after `timeout`, counted from this call. More than 292 years are never over.
+    ///
+    /// # Panics
+    ///
+    /// With more than 2^32 - 2 values.
+    #[track_caller]
+    pub fn insert(&mut self, value: T, timeout: Duration) -> Key {
+        self.insert_ordered(value, after(timeout))
+    }
+
+    #[track_caller]
+    fn insert_ordered(&mut self, value: T, when: u64) -> Key {
+        assert!(self.wheel.has_indices_for(1), "max queue capacity exceeded");
+        let key = self.wheel.insert(when, value);
+        self.set_earlier(when);
+        if let Some(idle) = self.idle.take() {
+            idle.wake();
+        }
+        key
+    }
+
+    /// Returns the next value that is due, or `None` if there is no value at all.
+    ///
+    /// Otherwise the task is woken when the first value is due, or when the last value is removed. A task that got
+    /// `None` is woken by the next insertion.
+    ///
+    /// # Cost
+    ///
+    /// O(1). A task may be woken once for nothing after the first value was removed or moved.
+    pub fn poll_expired(&mut self, context: &mut Context<'_>) -> Poll<Option<Expired<T>>> {
+        loop {
+            let first = match self.wheel.expire(self.now) {
+                Next::Due(taken) => return Poll::Ready(Some(Expired::new(taken))),
+                Next::Wait(first) => first,
+                Next::Empty => {
+                    self.set_idle(context.waker());
+                    return Poll::Ready(None);
+                }
+            };
+            self.now = self.now.max(order(at_earliest()));
+            if self.now < first {
+                ready!(self.poll_delay(first, context));
+                self.now = self.now.max(first);
+            }
+        }
+    }
+
+    /// Removes a value before its time.
+    ///
+    /// # Panics
+    ///
+    /// If `key` is not contained in the queue.
+    #[track_caller]
+    pub fn remove(&mut self, key: &Key) -> Expired<T> {
+        self.try_remove(key).expect("invalid key")
+    }
+
+    /// Removes a value before its time; `None` if `key` is not contained in the queue.
+    pub fn try_remove(&mut self, key: &Key) -> Option<Expired<T>> {
+        let taken = self.wheel.remove(*key)?;
+        if self.is_empty() {
+            self.wake();
+        }
+        Some(Expired::new(taken))
+    }
+
+    /// The deadline of a value.
+    ///
+    /// # Panics
+    ///
+    /// If `key` is not contained in the queue.
+    #[track_caller]
+    pub fn deadline(&self, key: &Key) -> Instant {
+        let deadline = self.wheel.deadline(*key).expect("invalid key");
+        instant(deadline)
+    }
+
+    /// Lets a value come out at `when` instead.
+    ///
+    /// # Panics
+    ///
+    /// If `key` is not contained in the queue.
+    #[track_caller]
+    pub fn reset_at(&mut self, key: &Key, when: Instant) {
+        self.reset_ordered(*key, order(when.to_core()));
+    }
+
+    /// Lets a value come out after `timeout`, counted from this call, instead.
+    ///
+    /// # Panics
+    ///
+    /// If `key` is not contained in the queue.
+    #[track_caller]
+    pub fn reset(&mut self, key: &Key, timeout: Duration) {
+        self.reset_ordered(*key, after(timeout));
+    }
+
+    #[track_caller]
+    fn reset_ordered(&mut self, key: Key, when: u64) {
+        assert!(self.wheel.reset(key, when), "invalid key");
+        self.set_earlier(when);
+    }
+
+    /// The key of the value that comes out next, whether or not it is due; `None` if there is none.
+    ///
+    /// # Cost
+    ///
+    /// O(n) in the values that share the first list: all of them, if all are far and near to each other.
+    pub fn peek(&self) -> Option<Key> {
+        self.wheel.peek()
+    }
+
+    /// Removes all values, and keeps the room. No key of before is contained afterwards.
+    pub fn clear(&mut self) {
+        self.wheel.clear();
+        self.wake();
+    }
+
+    /// How many values there is room for without an allocation.
+    pub fn capacity(&self) -> usize {
+        self.wheel.capacity()
+    }
+
+    /// Makes room for `additional` more values.
+    ///
+    /// # Panics
+    ///
+    /// If that makes more than 2^32 - 2 values.
+    #[track_caller]
+    pub fn reserve(&mut self, additional: usize) {
+        let has_indices = self.wheel.has_indices_for(additional);
+        assert!(has_indices, "max queue capacity exceeded");
+        self.wheel.reserve(additional);
+    }
+
+    /// How many values there are.
+    pub fn len(&self) -> usize {
+        self.wheel.len()
+    }
+
+    /// True if there is no value.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Gives back the room behind the value that lies last. Keys stay valid.
+    ///
+    /// # Cost
+    ///
+    /// O(n).
+    pub fn compact(&mut self) {
+        self.wheel.shrink();
+    }
+
+    /// Gives back as much room as possible: what [`compact`](Self::compact) does, since no value moves.
+    pub fn shrink_to_fit(&mut self) {
+        self.wheel.shrink();
+    }
+
+    /// Wakes the task that waits at `when`, if that is earlier than planned.
+    #[inline]
+    fn set_earlier(&mut self, when: u64) {
+        if self.armed.is_some_and(|armed| when < armed) {
+            self.rearm(when);
+        }
+    }
+
+    #[cold]
+    fn rearm(&mut self, when: u64) {
+        if let Some(delay) = &mut self.delay {
+            delay.as_mut().reset(instant(when));
+            self.armed = Some(when);
+        }
+    }
+
+    /// Wakes the task that waits, because there is no value left to wait for.
+    fn wake(&mut self) {
+        if self.armed.is_some() {
+            self.rearm(order(at_earliest()));
+        }
+    }
+
+    fn set_idle(&mut self, waker: &Waker) {
+        self.armed = None;
+        match &mut self.idle {
+            Some(idle) => idle.clone_from(waker),
+            None => self.idle = Some(waker.clone()),
+        }
+    }
+
+    /// Ready at `when`; else the task is woken then.
+    fn poll_delay(&mut self, when: u64, context: &mut Context<'_>) -> Poll<()> {
+        let delay = self
+            .delay
+            .get_or_insert_with(|| Box::pin(sleep_until(instant(when))));
+        if delay.deadline() != instant(when) {
+            delay.as_mut().retime(instant(when));
+        }
+        let outcome = delay.as_mut().poll(context);
+        self.armed = outcome.is_pending().then_some(when);
+        outcome
+    }
+}
+
+/// The deadline as a number without a sign: in the same order.
+#[inline]
+fn order(instant: CoreInstant) -> u64 {
+    instant.as_nanos().cast_unsigned() ^ SIGN
+}
+
+#[inline]
+fn instant(ordered: u64) -> Instant {
+    Instant::from_core(CoreInstant::from_nanos((ordered ^ SIGN).cast_signed()))
+}
+
+const SIGN: u64 = 1 << 63;
+
+/// The deadline `timeout` from now, rounded up by the uncertainty of the clock. Zero is over at once.
+#[inline]
+fn after(timeout: Duration) -> u64 {
+    if timeout.is_zero() {
+        return order(at_earliest());
+    }
+    order(at_latest().saturating_add(Span::from(timeout)))
+}
+
+impl<T> Default for DelayQueue<T> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// No value is pinned.
+impl<T> Unpin for DelayQueue<T> {}
+
+impl<T> fmt::Debug for DelayQueue<T> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("DelayQueue")
+            .field("len", &self.len())
+            .field("armed", &self.armed.map(instant))
+            .finish_non_exhaustive()
+    }
+}
+
+/// Never ends for good: what was empty may be filled again.
+#[cfg(feature = "stream")]
+impl<T> futures_core::Stream for DelayQueue<T> {
+    type Item = Expired<T>;
+
+    fn poll_next(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        self.get_mut().poll_expired(context)
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        (self.len(), None)
+    }
+}
+
+/// Names a value in the [`DelayQueue`] that returned it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Key {
+    index: u32,
+    generation: u32,
+}
+
+/// A value that left its [`DelayQueue`], because it was due or removed.
+#[derive(Debug)]
+pub struct Expired<T> {
+    taken: Taken<T>,
+}
+
+impl<T> Expired<T> {
+    fn new(taken: Taken<T>) -> Self {
+        Self { taken }
+    }
+
+    /// The value.
+    pub fn get_ref(&self) -> &T {
+        &self.taken.value
+    }
+
+    /// The value.
+    pub fn get_mut(&mut self) -> &mut T {
+        &mut self.taken.value
+    }
+
+    /// The value.
+    pub fn into_inner(self) -> T {
+        self.taken.value
+    }
+
+    /// When the value was to come out.
+    pub fn deadline(&self) -> Instant {
+        instant(self.taken.deadline)
+    }
+
+    /// The key that the value had.
+    pub fn key(&self) -> Key {
+        self.taken.key
+    }
+}

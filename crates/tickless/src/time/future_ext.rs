@@ -1,0 +1,46 @@
+//! Time limits as methods of futures.
+
+use std::future::Future;
+use std::time::Duration;
+
+use super::{Instant, Timeout, timeout, timeout_at};
+
+/// Time limits for all futures: `tokio_util::time::FutureExt`.
+///
+/// ```
+/// use std::future::{pending, ready};
+/// use std::time::Duration;
+/// use tickless::time::FutureExt;
+///
+/// # futures::executor::block_on(async {
+/// assert_eq!(ready(7).timeout(Duration::from_secs(1)).await, Ok(7));
+/// assert!(pending::<()>().timeout(Duration::from_micros(50)).await.is_err());
+/// # });
+/// ```
+pub trait FutureExt: Future {
+    /// Gives the future at most `duration`, counted from this call: [`timeout()`] as a method.
+    ///
+    /// # Errors
+    ///
+    /// [`Elapsed`](super::error::Elapsed) when the time was over before the future was ready.
+    fn timeout(self, duration: Duration) -> Timeout<Self>
+    where
+        Self: Sized,
+    {
+        timeout(duration, self)
+    }
+
+    /// Gives the future until `deadline`: [`timeout_at`] as a method.
+    ///
+    /// # Errors
+    ///
+    /// [`Elapsed`](super::error::Elapsed) when the time was over before the future was ready.
+    fn timeout_at(self, deadline: Instant) -> Timeout<Self>
+    where
+        Self: Sized,
+    {
+        timeout_at(deadline, self)
+    }
+}
+
+impl<F: Future + ?Sized> FutureExt for F {}

@@ -1,0 +1,110 @@
+//! `tickless::time::DelayQueue` against that of tokio-util: by order only, with deadlines far apart.
+
+use std::future::poll_fn;
+use std::time::Duration;
+
+use proptest::prelude::*;
+
+#[derive(Clone, Debug)]
+enum Step {
+    Insert(u64),
+    Reset(usize, u64),
+    TryRemove(usize),
+}
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let step = prop_oneof![
+        3 => (0_u64..40).prop_map(Step::Insert),
+        1 => (any::<usize>(), 0_u64..40).prop_map(|(which, far)| Step::Reset(which, far)),
+        1 => any::<usize>().prop_map(Step::TryRemove),
+    ];
+    proptest::collection::vec(step, 1..60)
+}
+
+/// What the steps return, and the groups in which the values come out: those of one deadline are a set.
+macro_rules! observe {
+    ($queue:ty, $instant:ty, $steps:expr) => {{
+        let mut queue = <$queue>::new();
+        let start = <$instant>::now();
+        // Ten milliseconds apart: what tokio rounds up keeps its order.
+        let at = |far: u64| start + Duration::from_millis(10 * far);
+        let mut keys = Vec::new();
+        let mut gone: Vec<bool> = Vec::new();
+        let mut log = Vec::new();
+        for step in $steps {
+            match *step {
+                Step::Insert(far) => {
+                    keys.push(queue.insert_at(keys.len(), at(far)));
+                    gone.push(false);
+                }
+                Step::Reset(which, far) if !keys.is_empty() => {
+                    let which = which % keys.len();
+                    if !gone[which] {
+                        queue.reset_at(&keys[which], at(far));
+                        // tokio-util's is rounded up by less than a millisecond.
+                        let is_due = queue.deadline(&keys[which]) >= at(far);
+                        log.push((which, is_due, queue.len()));
+                    }
+                }
+                Step::TryRemove(which) if !keys.is_empty() => {
+                    let which = which % keys.len();
+                    if !gone[which] {
+                        let removed = queue.try_remove(&keys[which]);
+                        gone[which] = true;
+                        log.push((which, removed.is_some(), queue.len()));
+                    }
+                }
+                Step::Reset(..) | Step::TryRemove(_) => {}
+            }
+        }
+        let mut out = Vec::new();
+        while let Some(expired) = poll_fn(|context| queue.poll_expired(context)).await {
+            let deadline = expired.deadline().duration_since(start).as_millis();
+            out.push((deadline, expired.into_inner()));
+        }
+        // Deadlines that were over when they were inserted come in any order in both.
+        out.sort_unstable();
+        (log, out)
+    }};
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig {
+        failure_persistence: None,
+        ..ProptestConfig::with_cases(8)
+    })]
+
+    #[test]
+    fn the_same_values_come_out_as_of_the_other(steps in steps()) {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build();
+        let outcome = runtime.expect("a runtime").block_on(async {
+            let ours = observe!(tickless::time::DelayQueue<usize>, tickless::time::Instant, &steps);
+            let theirs = observe!(tokio_util::time::DelayQueue<usize>, tokio::time::Instant, &steps);
+            (ours, theirs)
+        });
+        prop_assert_eq!(outcome.0, outcome.1);
+    }
+}
+
+#[test]
+fn values_come_out_in_the_order_of_the_other() {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_time()
+        .build();
+    runtime.expect("a runtime").block_on(async {
+        let mut ours = tickless::time::DelayQueue::new();
+        let mut theirs = tokio_util::time::DelayQueue::new();
+        for step in 0_u64..20 {
+            let far = Duration::from_millis(400 + 20 * ((7 * step) % 20));
+            ours.insert(step, far);
+            theirs.insert(step, far);
+        }
+        for _ in 0..20 {
+            let ours = poll_fn(|context| ours.poll_expired(context)).await;
+            let theirs = poll_fn(|context| theirs.poll_expired(context)).await;
+            let ours = ours.map(|expired| expired.into_inner());
+            assert!(ours.is_some());
+            assert_eq!(ours, theirs.map(|expired| expired.into_inner()));
+        }
+    });
+}
