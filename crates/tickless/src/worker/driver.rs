@@ -78,8 +78,7 @@ impl Driver {
     }
 
     /// Says whether the background thread fires exact timers of this thread if no turn came 10 ms after the first of
-    /// them was due.
-    /// Unless told otherwise it does.
+    /// them was due. Unless told otherwise it does.
     pub fn set_helped(&self, is_helped: bool) {
         self.timers.set_helped(is_helped);
     }

@@ -255,9 +255,9 @@ impl Worker {
 
     /// Says whether the background thread fires exact timers of this worker if no turn came 10 ms after the first of
     /// them was due.
-    /// Unless told otherwise it does, but not while the worker is isolated: it interrupts the worker's CPU
-    /// when it takes
-    /// the lock of its timers.
+    ///
+    /// Unless told otherwise it does, but not while the worker is isolated: it interrupts the worker's CPU when it
+    /// takes the lock of its timers.
     pub fn set_helped(&self, is_helped: bool) {
         self.timers.set_helped(is_helped);
     }

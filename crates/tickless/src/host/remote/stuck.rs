@@ -4,7 +4,6 @@
 //! a second it comes neither for its own coarse timers nor for those of sleeping workers that it is to look after. So
 //! the expiry thread does, a tick later: it wakes a tick after the first coarse timer of any worker is due
 //! ([`publish`](super::publish)), and runs what is still there.
-
 //!
 //! # Exact timers
 //!
@@ -13,9 +12,8 @@
 //! was due the expiry thread fires it, and from there on comes in time, until the thread takes a turn. While the thread
 //! is in a turn its callbacks are its own business. Isolated workers are helped if they asked for that.
 //!
-//! The thread tells the expiry thread of a deadline when it sets its device, by one load as a rule
-//! ([`device`](crate::host::device)), and without a fence: of two threads that miss each other then, the expiry thread
-//! goes to sleep for too long. So it wakes up once more a grace later, while there are such threads, and looks again.
+//! The thread tells the expiry thread of a deadline when it sets its [`device`], by one load as a rule and without a
+//! fence: of two threads that miss each other then, the expiry thread goes to sleep for too long. So it wakes up once more a grace later, while there are such threads, and looks again.
 
 use std::io::Write;
 use std::sync::atomic::{AtomicBool, Ordering};
