@@ -13,7 +13,8 @@
 //! is in a turn its callbacks are its own business. Isolated workers are helped if they asked for that.
 //!
 //! The thread tells the expiry thread of a deadline when it sets its [`device`], by one load as a rule and without a
-//! fence: of two threads that miss each other then, the expiry thread goes to sleep for too long. So it wakes up once more a grace later, while there are such threads, and looks again.
+//! fence: of two threads that miss each other then, the expiry thread goes to sleep for too long. So it wakes up once
+//! more a grace later, while there are such threads, and looks again.
 
 use std::io::Write;
 use std::sync::atomic::{AtomicBool, Ordering};
