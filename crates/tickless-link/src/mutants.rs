@@ -43,6 +43,7 @@ pub const NAMES: &[&str] = &[
     "first-not-reevaluated-when-later",
     "skip-equal-on-clock-set",
     "caller-not-kicked-b66",
+    "restart-into-the-past-comes-first",
     "requeue-missing-when-earlier",
     "lazy-compares-other-clock-lazy-4",
     "saturation-missing-tim-2",

@@ -190,6 +190,32 @@ impl Config for Frugal {
     const NAME: &'static str = "frugal";
 }
 
+/// A timer whose deadline stays in the past fires again and again, and keeps no other timer from firing.
+#[test]
+fn a_callback_that_never_moves_on_starves_no_other_timer() {
+    let rig = Rig::<VirtualHost<Frugal>>::new(1);
+    let timers: Vec<_> = (0..6)
+        .map(|_| TestTimer::new(&rig, |_| Restart::Yes))
+        .collect();
+    let other = TestTimer::once(&rig);
+    rig.on(0, || {
+        timers.iter().for_each(|timer| timer.start(at(1_000)));
+        other.start(at(1_500));
+    });
+    rig.spend(1_600);
+    // More timers than one interrupt fires: each had its turn before any has a second one.
+    for _ in 0..2 {
+        let _more = rig.enter_interrupt(0);
+        rig.leave_interrupt(0);
+    }
+    assert_eq!(other.fired_at().len(), 1);
+    rig.on(0, || {
+        for timer in &timers {
+            assert!(timer.cancel());
+        }
+    });
+}
+
 /// not even a callback that is due for ever keeps the CPU in one interrupt.
 #[test]
 fn a_budget_ends_a_callback_that_never_moves_on() {

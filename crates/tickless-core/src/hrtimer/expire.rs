@@ -265,6 +265,7 @@ impl<'a, P: Platform> Runner<'a, P> {
             read: &read,
             ..firing
         };
+        let pass = firing.now;
         let mut verdict = Restart::No;
         self.execute(timer, &mut || verdict = running.call(&mut firing));
         let mut held = self.lock();
@@ -281,7 +282,13 @@ impl<'a, P: Platform> Runner<'a, P> {
             }
             Restart::Yes => {
                 let head = Head::new(firing.earliest, firing.deadline);
-                self.restart(&mut held, running, (index, code), head, was_told_meanwhile);
+                self.restart(
+                    &mut held,
+                    running,
+                    (index, code),
+                    (head, pass),
+                    was_told_meanwhile,
+                );
                 None
             }
         };
@@ -289,13 +296,17 @@ impl<'a, P: Platform> Runner<'a, P> {
     }
 
     /// Queues a timer again whose callback says so, for the times in `head`.
+    ///
+    /// A timer that is due already waits behind all that was due at `pass`, the time of this pass. With its own deadline
+    /// it would come before every other timer, in each interrupt anew. It is filed under its deadline when its turn
+    /// comes.
     #[inline(never)]
     fn restart(
         &self,
         held: &mut BaseGuard<'a, P>,
         running: Running<Hr>,
         (index, code): (usize, usize),
-        head: Head,
+        (head, pass): (Head, Deadline),
         was_told_meanwhile: bool,
     ) {
         let state = &mut *held.state;
@@ -304,6 +315,8 @@ impl<'a, P: Platform> Runner<'a, P> {
         // Never touches the device: the end of the interrupt or of the soft stage does (spec ).
         let filed = if was_told_meanwhile && running.tag().fires_on_set() {
             Deadline::CLOCK_SET
+        } else if deadline < pass && !mutant!("restart-into-the-past-comes-first") {
+            pass
         } else {
             deadline
         };
