@@ -21,6 +21,8 @@ pub(crate) struct RemoteState {
     lateness: AtomicI64,
     /// Until when the expiry thread leaves the exact timers of the thread alone, in nanoseconds.
     exact_not_before: AtomicI64,
+    /// Since when the thread is stuck, in nanoseconds. The expiry thread's own.
+    stuck_since: AtomicI64,
     /// True while the thread takes a turn of its own.
     is_in_turn: AtomicBool,
     /// Exact timers that the expiry thread fired in place of the thread.
@@ -42,6 +44,7 @@ impl RemoteState {
             helped_until: AtomicI64::new(0),
             lateness: AtomicI64::new(GRACE),
             exact_not_before: AtomicI64::new(0),
+            stuck_since: AtomicI64::new(0),
             is_in_turn: AtomicBool::new(false),
             stuck_fired: AtomicU64::new(0),
             stuck_unreported: AtomicU32::new(0),
@@ -107,6 +110,16 @@ impl RemoteState {
         self.stuck_unreported.fetch_add(fired, Ordering::Relaxed);
         self.stuck_fired
             .fetch_add(u64::from(fired), Ordering::Relaxed);
+    }
+
+    /// Returns since when the thread is stuck.
+    pub(super) fn stuck_since(&self) -> Instant {
+        // Relaxed, here and below: the expiry thread's own.
+        Instant::from_nanos(self.stuck_since.load(Ordering::Relaxed))
+    }
+
+    pub(super) fn set_stuck_since(&self, since: Instant) {
+        self.stuck_since.store(since.as_nanos(), Ordering::Relaxed);
     }
 
     /// Returns how many exact timers the expiry thread fired in place of the thread.

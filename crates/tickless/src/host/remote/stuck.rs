@@ -31,6 +31,10 @@ use crate::host::thread::ThreadBase;
 use crate::host::tick::TICK;
 use crate::host::{device, registry, turn};
 
+/// For how long a thread takes no turn until that is reported. A loaded machine keeps threads from their CPUs for a
+/// while, which is no fault of the program.
+const REPORT_AFTER: Span = Span::from_millis(1_000);
+
 /// When the expiry thread has to look, at the latest.
 ///
 /// Also while all workers sleep: one that wakes up, or should have, may be held up before it tells anything.
@@ -98,7 +102,11 @@ fn rescue_exact(base: &'static ThreadBase, now: Instant) {
         return remote.set_exact_not_before(later);
     }
     if remote.is_stuck() {
-        report();
+        if now >= remote.stuck_since().saturating_add(REPORT_AFTER) {
+            report();
+        }
+    } else {
+        remote.set_stuck_since(now);
     }
     // Before the turn: what a task that it wakes starts is watched without a grace.
     remote.set_stuck(0);
@@ -106,6 +114,10 @@ fn rescue_exact(base: &'static ThreadBase, now: Instant) {
     remote.set_stuck(done.fired);
     // The thread may wait by now for what the turn did or left undone, or be of another kind.
     device::renew(base);
+    if done.fired > 0 {
+        // An event loop waits for a descriptor that nothing is due for any more: a turn tells it what fired.
+        device::kick(base);
+    }
     if exact(base) <= now {
         // Another thread is at it, or the budget is spent.
         remote.set_exact_not_before(now.saturating_add(Span::from_nanos(TICK)));
