@@ -297,9 +297,9 @@ impl<'a, P: Platform> Runner<'a, P> {
 
     /// Queues a timer again whose callback says so, for the times in `head`.
     ///
-    /// A timer that is due already waits behind all that was due at `pass`, the time of this pass. With its own deadline
-    /// it would come before every other timer, in each interrupt anew. It is filed under its deadline when its turn
-    /// comes.
+    /// A timer that is due already waits behind all that was due at `pass`, the time of this pass. With its own
+    /// deadline it would come before every other timer, in each interrupt anew. It is filed under its deadline when its
+    /// turn comes.
     #[inline(never)]
     fn restart(
         &self,
