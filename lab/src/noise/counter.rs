@@ -44,8 +44,10 @@ impl Counter {
     }
 }
 
-/// Makes the calling thread a worker that polls.
+/// Makes the calling thread a worker that polls, and that no other thread helps: its stalls are what is measured.
 pub(super) fn worker() -> Result<Worker, Failure> {
-    Worker::with_parking(Parking::Spin)
-        .map_err(|error| Failure::Machine(format!("cannot make a worker: {error}")))
+    let worker = Worker::with_parking(Parking::Spin)
+        .map_err(|error| Failure::Machine(format!("cannot make a worker: {error}")))?;
+    worker.set_helped(false);
+    Ok(worker)
 }
