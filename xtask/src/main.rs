@@ -9,6 +9,8 @@
 //! | `tidy` | the rules of the house style that no lint knows |
 //! | `mutants` | breaks each rule of the library on purpose and demands that the suite notices |
 //! | `structure` | which file of a crate imports which, circles, lines |
+//! | `header` | compares the header of the C interface with its crate |
+//! | `install` | builds the C interface, and puts library, header and `tickless.pc` below a directory |
 //! | `soak` | runs random schedules of the protocols, a million unless told otherwise |
 //! | `repeat` | runs the tests over and over, for those that fail now and then |
 //!
@@ -27,6 +29,8 @@ use clap::{Parser, Subcommand};
 
 mod check;
 mod files;
+mod header;
+mod install;
 mod invocation;
 mod mutants;
 mod repeat;
@@ -50,6 +54,8 @@ enum Task {
     Tidy(tidy::Arguments),
     Mutants(mutants::Arguments),
     Structure(structure::Arguments),
+    Header(header::Arguments),
+    Install(install::Arguments),
     Soak(soak::Arguments),
     Repeat(repeat::Arguments),
 }
@@ -61,6 +67,8 @@ fn main() -> ExitCode {
         Task::Tidy(arguments) => tidy::main(&root, &arguments),
         Task::Mutants(arguments) => mutants::main(&root, &arguments),
         Task::Structure(arguments) => structure::main(&root, &arguments),
+        Task::Header(arguments) => header::main(&root, &arguments),
+        Task::Install(arguments) => install::main(&root, &arguments),
         Task::Soak(arguments) => soak::main(&root, &arguments),
         Task::Repeat(arguments) => repeat::main(&root, &arguments),
     });

@@ -63,6 +63,10 @@ const CRATES: &[Limit] = &[
         circle: 1,
     },
     Limit {
+        of: "crates/tickless-capi",
+        circle: 2,
+    },
+    Limit {
         of: "crates/tickless-sim",
         circle: 4,
     },

@@ -1,0 +1,115 @@
+//! Clocks, and how their times go through the boundary: nanoseconds without a sign.
+
+use std::ffi::c_int;
+
+use tickless::hrtimer::{Boottime, Clock, ClockId, Instant, Monotonic, Realtime, Tai, now};
+
+use crate::errno::{Errno, answer};
+
+/// The version of the interface: the first number of the name of the shared library.
+pub const TICKLESS_ABI_VERSION: u32 = 0;
+/// The numbers of clocks are those of Linux.
+pub const TICKLESS_CLOCK_REALTIME: u32 = 0;
+/// Time since the machine started, without suspension.
+pub const TICKLESS_CLOCK_MONOTONIC: u32 = 1;
+/// Time since the machine started.
+pub const TICKLESS_CLOCK_BOOTTIME: u32 = 7;
+/// International atomic time.
+pub const TICKLESS_CLOCK_TAI: u32 = 11;
+
+/// The clock of that number.
+pub(crate) fn clock_of(number: u32) -> Result<Clock, Errno> {
+    match number {
+        TICKLESS_CLOCK_REALTIME => Ok(Clock::Realtime),
+        TICKLESS_CLOCK_MONOTONIC => Ok(Clock::Monotonic),
+        TICKLESS_CLOCK_BOOTTIME => Ok(Clock::Boottime),
+        TICKLESS_CLOCK_TAI => Ok(Clock::Tai),
+        _ => Err(Errno::INVAL),
+    }
+}
+
+/// What `clock` shows.
+pub(crate) fn shown(clock: Clock) -> u64 {
+    fn of<C: ClockId>() -> u64 {
+        now::<C>().as_nanos().max(0).cast_unsigned()
+    }
+    match clock {
+        Clock::Realtime => of::<Realtime>(),
+        Clock::Monotonic => of::<Monotonic>(),
+        Clock::Boottime => of::<Boottime>(),
+        Clock::Tai => of::<Tai>(),
+    }
+}
+
+/// The latest time that a timer can be started for.
+const LATEST: u64 = Instant::<Monotonic>::LATEST.as_nanos().cast_unsigned();
+
+/// A delay or an interval: a negative number that C made one without a sign is nonsense.
+pub(crate) fn span(nanos: u64) -> Result<u64, Errno> {
+    i64::try_from(nanos).map_err(|_| Errno::INVAL)?;
+    Ok(nanos)
+}
+
+/// A time that a timer can be started for.
+pub(crate) fn deadline(nanos: u64) -> Result<u64, Errno> {
+    span(nanos)?;
+    if nanos > LATEST {
+        return Err(Errno::OVERFLOW);
+    }
+    Ok(nanos)
+}
+
+/// The time that is `delay` after `start`.
+pub(crate) fn after(start: u64, delay: u64) -> Result<u64, Errno> {
+    deadline(start.checked_add(delay).ok_or(Errno::OVERFLOW)?).map_err(|_| Errno::OVERFLOW)
+}
+
+/// The version of the interface that this library has.
+#[unsafe(no_mangle)]
+pub extern "C" fn tickless_abi_version() -> u32 {
+    TICKLESS_ABI_VERSION
+}
+
+/// What a clock shows.
+///
+/// # Safety
+///
+/// `now_ns` is null, or may be written.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tickless_clock_now(clock: u32, now_ns: *mut u64) -> c_int {
+    answer(|| {
+        let clock = clock_of(clock)?;
+        // SAFETY: the caller says so.
+        unsafe { put(now_ns, shown(clock)) }
+    })
+}
+
+/// Writes a result where the caller wants it.
+///
+/// # Safety
+///
+/// `place` is null, or may be written.
+pub(crate) unsafe fn put<T>(place: *mut T, value: T) -> Result<c_int, Errno> {
+    if place.is_null() || !place.is_aligned() {
+        return Err(Errno::INVAL);
+    }
+    // SAFETY: neither null nor misaligned; the caller says the rest.
+    unsafe { place.write(value) };
+    Ok(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{after, deadline, span};
+    use crate::errno::Errno;
+
+    #[test]
+    fn times_beyond_the_end_are_refused() {
+        assert_eq!(span(u64::MAX), Err(Errno::INVAL));
+        assert_eq!(span(0), Ok(0));
+        assert_eq!(deadline(i64::MAX.cast_unsigned()), Err(Errno::OVERFLOW));
+        assert_eq!(after(1, i64::MAX.cast_unsigned()), Err(Errno::OVERFLOW));
+        assert_eq!(after(u64::MAX, 1), Err(Errno::OVERFLOW));
+        assert_eq!(after(1, 2), Ok(3));
+    }
+}

@@ -1,0 +1,80 @@
+//! Answers: numbers that are not negative, or negative numbers of `errno.h`.
+
+use std::ffi::c_int;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use tickless::StartError;
+
+/// A number of `errno.h`, as Linux has it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Errno(c_int);
+
+#[cfg(any(
+    target_arch = "mips",
+    target_arch = "mips64",
+    target_arch = "sparc",
+    target_arch = "sparc64"
+))]
+compile_error!("the numbers of errno.h differ on this architecture");
+
+impl Errno {
+    /// Another thread's timer, loop or worker.
+    pub(crate) const PERM: Self = Self(1);
+    /// It is in use.
+    pub(crate) const BUSY: Self = Self(16);
+    /// The thread has a loop or a worker already.
+    pub(crate) const EXIST: Self = Self(17);
+    /// Nonsense.
+    pub(crate) const INVAL: Self = Self(22);
+    /// Too many threads have timers.
+    pub(crate) const NOSPC: Self = Self(28);
+    /// A call that would wait for the callback that makes it.
+    pub(crate) const DEADLK: Self = Self(35);
+    /// A time beyond the end of the clock.
+    pub(crate) const OVERFLOW: Self = Self(75);
+    /// The library itself is at fault.
+    pub(crate) const NOTRECOVERABLE: Self = Self(131);
+}
+
+impl From<StartError> for Errno {
+    fn from(error: StartError) -> Self {
+        match error {
+            StartError::AlreadyTaken => Self::EXIST,
+            StartError::NoPlace => Self::NOSPC,
+            StartError::Os(error) => error.raw_os_error().map_or(Self::NOTRECOVERABLE, Self),
+            _ => Self::NOTRECOVERABLE,
+        }
+    }
+}
+
+/// Calls `call`, and turns what comes of it into an answer, a panic too.
+pub(crate) fn answer(call: impl FnOnce() -> Result<c_int, Errno>) -> c_int {
+    // What a panic leaves half done are cells of one thread; the guards in `place` put them right.
+    match catch_unwind(AssertUnwindSafe(call)) {
+        Ok(Ok(answer)) => answer,
+        Ok(Err(Errno(number))) => -number,
+        Err(payload) => {
+            // Its destructor may panic again.
+            std::mem::forget(payload);
+            let Errno(number) = Errno::NOTRECOVERABLE;
+            -number
+        }
+    }
+}
+
+/// `count` as an answer.
+pub(crate) fn counted(count: usize) -> c_int {
+    c_int::try_from(count).unwrap_or(c_int::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Errno, answer};
+
+    #[test]
+    fn a_panic_is_an_answer() {
+        assert_eq!(answer(|| panic!("of a test")), -131);
+        assert_eq!(answer(|| Err(Errno::INVAL)), -22);
+        assert_eq!(answer(|| Ok(3)), 3);
+    }
+}

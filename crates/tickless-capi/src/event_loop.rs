@@ -1,0 +1,81 @@
+//! The timers of a thread that has an event loop of its own: a descriptor, a time, a turn.
+
+use std::ffi::c_int;
+use std::os::fd::AsRawFd;
+
+use tickless::Driver;
+
+use crate::clock::put;
+use crate::errno::{Errno, answer};
+use crate::place::{Runner, free, install, own, vacant};
+
+/// `struct tickless_loop`: never looked into by C.
+#[derive(Debug)]
+#[repr(C)]
+pub struct Loop {
+    opaque: [u8; 0],
+}
+
+/// Makes a loop for this thread.
+///
+/// # Safety
+///
+/// `made` is null, or may be written.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tickless_loop_new(made: *mut *mut Loop) -> c_int {
+    answer(|| {
+        if made.is_null() || !made.is_aligned() {
+            return Err(Errno::INVAL);
+        }
+        vacant()?;
+        let driver = Driver::new()?;
+        // No other thread may touch its timers, however late it is.
+        driver.set_helped(false);
+        let handle = install(Runner::Loop(driver)).cast::<Loop>().cast_mut();
+        // SAFETY: the caller says so.
+        unsafe { put(made, handle) }
+    })
+}
+
+/// Frees it, with no timer pending.
+#[unsafe(no_mangle)]
+pub extern "C" fn tickless_loop_free(r#loop: *mut Loop) -> c_int {
+    answer(|| free(own(r#loop)?))
+}
+
+/// When its first timer fires: 1 and the time, or 0.
+///
+/// # Safety
+///
+/// `at_ns` is null, or may be written.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tickless_loop_next(r#loop: *mut Loop, at_ns: *mut u64) -> c_int {
+    answer(|| {
+        let place = own(r#loop)?;
+        let next = place.next();
+        // SAFETY: the caller says so.
+        unsafe { put(at_ns, next.unwrap_or(u64::MAX)) }?;
+        Ok(c_int::from(next.is_some()))
+    })
+}
+
+/// The descriptor that is readable when a timer is due.
+#[unsafe(no_mangle)]
+pub extern "C" fn tickless_loop_fd(r#loop: *mut Loop) -> c_int {
+    answer(|| match &own(r#loop)?.runner {
+        Runner::Loop(driver) => Ok(driver.as_raw_fd()),
+        Runner::Worker(_) => Err(Errno::INVAL),
+    })
+}
+
+/// Calls the callbacks of what is due; says how many.
+#[unsafe(no_mangle)]
+pub extern "C" fn tickless_loop_turn(r#loop: *mut Loop) -> c_int {
+    answer(|| {
+        let place = own(r#loop)?;
+        match &place.runner {
+            Runner::Loop(driver) => place.turn(|| driver.turn()),
+            Runner::Worker(_) => Err(Errno::INVAL),
+        }
+    })
+}

@@ -1,0 +1,31 @@
+//! The C interface of Tickless: timers that lie in structures of the caller, and threads that run them.
+//!
+//! The problem: C has no closures, no destructors, no borrow checker. A callback destroys the structure that holds its
+//! timer, structures are used before they are initialised, twice, or from the wrong thread.
+//!
+//! The mechanism: everything belongs to one thread. A thread makes a loop or a worker, and the timers that it
+//! initialises are its own. An expired timer is only filed as due while the library works (`place`); its callback is
+//! called after that, when the library has let go of the timer, so a callback may do anything to its own timer and to
+//! all others. Each function asks first whether its structure is one of this thread (`head`), and answers with a
+//! negative number of `errno.h` if not.
+//!
+//! `include/tickless.h` documents the functions for those who call them; `cargo xtask header` compares it with this
+//! crate.
+//!
+//! # Ground rules
+//!
+//! - A `head::Head` is initialised on the thread that uses it. Other threads read its two atomic words alone.
+//! - A `place::Place` is reached through a thread-local of its thread, never through a pointer that C hands over:
+//!   that is compared, not followed. [`worker::tickless_worker_unpark`] is the exception.
+//! - No panic crosses the boundary (`errno::answer`).
+
+pub mod clock;
+mod errno;
+pub mod event_loop;
+mod head;
+mod operations;
+mod place;
+pub mod timeout;
+pub mod timer;
+mod verbs;
+pub mod worker;

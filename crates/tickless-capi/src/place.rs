@@ -1,0 +1,300 @@
+//! The loop or worker of a thread, and its timers that are due.
+//!
+//! A turn of the library only files timers as due; their callbacks are called behind it, one by one, from a list whose
+//! links lie in the timers. So a callback finds all timers idle, queued, or due, and can unlink any of them, its own
+//! included. Decision 60 has why.
+//!
+//! # Invariant
+//!
+//! **Listed**: a head in the list of its place is initialised, and leaves the list before its memory is given back:
+//! `tickless_timer_destroy` and its siblings unlink it, and the caller promises to call them before. Only the thread of
+//! the place touches the list.
+
+use std::cell::{Cell, RefCell};
+use std::collections::HashSet;
+use std::ffi::{c_int, c_void};
+use std::ptr;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use tickless::{Driver, Turn, Unparker, Worker};
+
+use crate::errno::{Errno, counted};
+use crate::head::Head;
+
+/// What runs the timers of a thread.
+#[derive(Debug)]
+pub(crate) enum Runner {
+    /// An event loop of the caller.
+    Loop(Driver),
+    /// The thread itself.
+    Worker(Worker),
+}
+
+/// The loop or worker of a thread.
+#[derive(Debug)]
+pub(crate) struct Place {
+    pub(crate) runner: Runner,
+    /// What wakes it, if it is a worker: the one field that other threads read.
+    pub(crate) unparker: Option<Unparker>,
+    /// Never the same for two of them in a process.
+    pub(crate) number: u64,
+    /// Timers that are queued or due.
+    pending: Cell<usize>,
+    /// The list of timers that are due.
+    first: Cell<*const Head>,
+    last: Cell<*const Head>,
+    /// The timer whose callback is being called, unless that destroyed it.
+    running: Cell<*const Head>,
+    /// A turn is being taken.
+    turning: Cell<bool>,
+    /// The addresses of the structures that are initialised.
+    known: RefCell<HashSet<usize>>,
+}
+
+thread_local! {
+    /// The one of this thread, if it has one. Made by `Box::into_raw`, taken back when it is freed.
+    static HERE: Cell<*const Place> = const { Cell::new(ptr::null()) };
+}
+
+/// The number of the next place. Zero is that of none.
+static NEXT: AtomicU64 = AtomicU64::new(1);
+
+/// Where a head waits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum State {
+    /// Nowhere.
+    Idle,
+    /// In a queue of the library.
+    Queued,
+    /// In the list of its place: its callback is to be called.
+    Due,
+}
+
+/// The place of this thread.
+pub(crate) fn here() -> Result<&'static Place, Errno> {
+    let place = HERE.get();
+    // SAFETY: the thread's own, made by `install`; it is freed by `free` alone, which only a call from C reaches that
+    // no other call of this thread stands below, for it refuses those from callbacks. No reference outlives its call.
+    unsafe { place.as_ref() }.ok_or(Errno::PERM)
+}
+
+/// The place of this thread if `handle` is its handle.
+pub(crate) fn own<T>(handle: *const T) -> Result<&'static Place, Errno> {
+    if handle.is_null() {
+        return Err(Errno::INVAL);
+    }
+    let place = here()?;
+    if ptr::eq(handle.cast(), place) {
+        Ok(place)
+    } else {
+        Err(Errno::PERM)
+    }
+}
+
+/// Gives this thread a place, which it has not; returns the handle.
+pub(crate) fn install(runner: Runner) -> *const Place {
+    let unparker = match &runner {
+        Runner::Worker(worker) => Some(worker.unparker()),
+        Runner::Loop(_) => None,
+    };
+    let place = Place {
+        runner,
+        unparker,
+        // Relaxed: only that no number comes twice.
+        number: NEXT.fetch_add(1, Ordering::Relaxed),
+        pending: Cell::new(0),
+        first: Cell::new(ptr::null()),
+        last: Cell::new(ptr::null()),
+        running: Cell::new(ptr::null()),
+        turning: Cell::new(false),
+        known: RefCell::new(HashSet::new()),
+    };
+    let place = Box::into_raw(Box::new(place)).cast_const();
+    HERE.set(place);
+    place
+}
+
+/// Refuses if this thread has a place.
+pub(crate) fn vacant() -> Result<(), Errno> {
+    if HERE.get().is_null() {
+        Ok(())
+    } else {
+        Err(Errno::EXIST)
+    }
+}
+
+/// Frees the place of this thread.
+pub(crate) fn free(place: &'static Place) -> Result<c_int, Errno> {
+    if place.turning.get() || place.pending.get() != 0 {
+        return Err(Errno::BUSY);
+    }
+    let pointer = ptr::from_ref(place).cast_mut();
+    HERE.set(ptr::null());
+    // SAFETY: made by `Box::into_raw` in `install`, and `HERE` held it until now, so this is the first time. No turn
+    // is being taken, so no other call of this thread uses it.
+    drop(unsafe { Box::from_raw(pointer) });
+    Ok(0)
+}
+
+/// Files a timer of this thread as due, when the library says that it expired.
+///
+/// # Safety
+///
+/// If `number` is that of this thread's place, `head` is initialised.
+pub(crate) unsafe fn expired(head: *const Head, number: u64) {
+    // Otherwise the thread of the timer ended without freeing its place, and the memory may be gone.
+    if let Ok(place) = here()
+        && place.number == number
+    {
+        // SAFETY: the caller says so.
+        let head = unsafe { &*head };
+        place.file(head);
+    }
+}
+
+/// Sets a flag until it is dropped, by a panic too.
+struct Turning<'a>(&'a Place);
+
+impl Drop for Turning<'_> {
+    fn drop(&mut self) {
+        self.0.turning.set(false);
+        self.0.running.set(ptr::null());
+    }
+}
+
+impl Place {
+    /// Takes a turn: has the library file what is due, and calls the callbacks. Says how many.
+    pub(crate) fn turn(&self, take: impl FnOnce() -> Turn) -> Result<c_int, Errno> {
+        if self.turning.replace(true) {
+            return Err(Errno::DEADLK);
+        }
+        let _turning = Turning(self);
+        // Whether more is due is what `next` says.
+        let _turn = take();
+        let mut called = 0;
+        // It ends: the list grows in turns of the library alone.
+        while self.call_first() {
+            called += 1;
+        }
+        Ok(counted(called))
+    }
+
+    /// Calls the callback of the timer that is due first; says whether there was one.
+    fn call_first(&self) -> bool {
+        let first = self.first.get();
+        // SAFETY: null, or listed.
+        let Some(head) = (unsafe { first.as_ref() }) else {
+            return false;
+        };
+        self.unlink(head);
+        self.settle(head, State::Idle);
+        let (callback, structure, argument) = head.call();
+        self.running.set(first);
+        // The structure may be gone behind this.
+        // SAFETY: the caller of the initialisation promised that it can be called with these two.
+        unsafe { callback(structure, argument) };
+        self.running.set(ptr::null());
+        true
+    }
+
+    /// When the first timer fires, in nanoseconds of the monotonic clock.
+    pub(crate) fn next(&self) -> Option<u64> {
+        if !self.first.get().is_null() {
+            return Some(0);
+        }
+        let deadline = match &self.runner {
+            Runner::Loop(driver) => driver.next_deadline(),
+            Runner::Worker(worker) => worker.next_deadline(),
+        }?;
+        let now = tickless::time::Instant::now();
+        let left = deadline.saturating_duration_since(now).as_nanos();
+        let clock = crate::clock::shown(tickless::hrtimer::Clock::Monotonic);
+        Some(clock.saturating_add(u64::try_from(left).unwrap_or(u64::MAX)))
+    }
+
+    /// Notes that the structure at `address` is being initialised, unless it was.
+    pub(crate) fn admit(&self, address: usize) -> Result<(), Errno> {
+        if self.known.borrow_mut().insert(address) {
+            Ok(())
+        } else {
+            Err(Errno::BUSY)
+        }
+    }
+
+    /// Takes back and forgets a timer that is about to be gone.
+    pub(crate) fn dismiss(&self, head: &Head) {
+        self.take_back(head);
+        if self.is_running(head) {
+            self.running.set(ptr::null());
+        }
+        self.known.borrow_mut().remove(&ptr::from_ref(head).addr());
+    }
+
+    /// Whether this timer's callback is being called.
+    pub(crate) fn is_running(&self, head: &Head) -> bool {
+        ptr::eq(self.running.get(), head)
+    }
+
+    /// Starts a timer; says whether it was pending.
+    pub(crate) fn start(&self, head: &Head, deadline: u64) -> bool {
+        let before = head.state.get();
+        if before == State::Due {
+            self.unlink(head);
+        }
+        head.deadline.set(deadline);
+        self.settle(head, State::Queued);
+        head.operations().start(deadline, head.slack.get());
+        before != State::Idle
+    }
+
+    /// Takes a timer back; says whether it was pending.
+    pub(crate) fn take_back(&self, head: &Head) -> bool {
+        let before = head.state.get();
+        match before {
+            State::Idle => {}
+            State::Due => self.unlink(head),
+            State::Queued => head.operations().cancel(),
+        }
+        self.settle(head, State::Idle);
+        before != State::Idle
+    }
+
+    /// Puts an expired timer at the end of the list.
+    fn file(&self, head: &Head) {
+        self.settle(head, State::Due);
+        let last = self.last.replace(head);
+        head.previous.set(last);
+        head.next.set(ptr::null());
+        // SAFETY: null, or listed.
+        match unsafe { last.as_ref() } {
+            Some(last) => last.next.set(head),
+            None => self.first.set(head),
+        }
+    }
+
+    /// Takes a timer that is due out of the list.
+    fn unlink(&self, head: &Head) {
+        let (previous, next) = (head.previous.get(), head.next.get());
+        // SAFETY: null, or listed.
+        match unsafe { previous.as_ref() } {
+            Some(previous) => previous.next.set(next),
+            None => self.first.set(next),
+        }
+        // SAFETY: null, or listed.
+        match unsafe { next.as_ref() } {
+            Some(next) => next.previous.set(previous),
+            None => self.last.set(previous),
+        }
+    }
+
+    /// Changes the state of a timer, and counts those that are pending.
+    fn settle(&self, head: &Head, state: State) {
+        let was_pending = head.state.replace(state) != State::Idle;
+        let pending = self.pending.get() + usize::from(state != State::Idle);
+        self.pending.set(pending - usize::from(was_pending));
+    }
+}
+
+/// A function of the caller's, for one of the structures and its argument. What it throws ends the call with an error
+/// or the process, and is no undefined behaviour.
+pub(crate) type RawCallback = unsafe extern "C-unwind" fn(*mut c_void, *mut c_void);

@@ -1,0 +1,197 @@
+//! Coarse timers: up to an eighth late, and O(1) for any number of them.
+
+use std::ffi::{c_int, c_void};
+
+use tickless::hrtimer::Clock;
+use tickless::wheel::{Kind, Restart, WheelTimer};
+
+use crate::clock::put;
+use crate::errno::{Errno, answer};
+use crate::head::{Structure, Wanted, destroy, find, initialise, with};
+use crate::place::RawCallback;
+use crate::verbs;
+
+/// Words of a [`Timeout`]: with some to spare, for what later versions may need.
+pub const TICKLESS_TIMEOUT_WORDS: usize = 28;
+
+/// `struct tickless_timeout`.
+#[derive(Debug)]
+#[repr(C)]
+pub struct Timeout {
+    /// The library's.
+    opaque: [u64; TICKLESS_TIMEOUT_WORDS],
+}
+
+impl Structure for Timeout {
+    const MAGIC: u64 = 0x636f_6172_7365_7469;
+}
+
+/// A function for timeouts that fire.
+pub type TimeoutCallback =
+    Option<unsafe extern "C-unwind" fn(timeout: *mut Timeout, argument: *mut c_void)>;
+
+/// Makes an idle coarse timer.
+///
+/// # Safety
+///
+/// `timeout` is null, or the memory of a whole structure. The callback can be called with that and `argument`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tickless_timeout_init(
+    timeout: *mut Timeout,
+    callback: TimeoutCallback,
+    argument: *mut c_void,
+) -> c_int {
+    answer(|| {
+        let callback = callback.ok_or(Errno::INVAL)?;
+        // SAFETY: both are pointers, and it is called with the address of a timeout.
+        let callback = unsafe {
+            std::mem::transmute::<unsafe extern "C-unwind" fn(*mut Timeout, *mut c_void), RawCallback>(
+                callback,
+            )
+        };
+        let wanted = Wanted {
+            callback,
+            argument,
+            slack: 0,
+            clock: Clock::Monotonic,
+        };
+        // SAFETY: the caller says so.
+        unsafe {
+            initialise(timeout, &wanted, |alarm| {
+                // It stays on its thread.
+                WheelTimer::with_kind(Kind::Local, move |_| {
+                    alarm.ring();
+                    Restart::No
+                })
+            })
+        }
+    })
+}
+
+/// Starts a coarse timer, so long from now; says whether it was pending.
+///
+/// # Safety
+///
+/// `timeout` is null, or the memory of a whole structure.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tickless_timeout_start(timeout: *mut Timeout, delay_ns: u64) -> c_int {
+    // SAFETY: the caller says so.
+    unsafe { with(timeout, |head, place| verbs::start(head, place, delay_ns)) }
+}
+
+/// Starts a coarse timer for a time of its clock; says whether it was pending.
+///
+/// # Safety
+///
+/// `timeout` is null, or the memory of a whole structure.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tickless_timeout_start_at(timeout: *mut Timeout, at_ns: u64) -> c_int {
+    // SAFETY: the caller says so.
+    unsafe { with(timeout, |head, place| verbs::start_at(head, place, at_ns)) }
+}
+
+/// Starts a coarse timer as long from now as it was started for last.
+///
+/// # Safety
+///
+/// `timeout` is null, or the memory of a whole structure.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tickless_timeout_restart(timeout: *mut Timeout) -> c_int {
+    // SAFETY: the caller says so.
+    unsafe { with(timeout, verbs::restart) }
+}
+
+/// Starts a coarse timer again, whole intervals after its last time; writes how many of them passed before now.
+///
+/// # Safety
+///
+/// `timeout` is null, or the memory of a whole structure.
+/// `passed` is null, or may be written.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tickless_timeout_forward(
+    timeout: *mut Timeout,
+    interval_ns: u64,
+    passed: *mut u64,
+) -> c_int {
+    answer(|| {
+        // SAFETY: the caller says so.
+        let (head, place) = unsafe { find(timeout) }?;
+        let count = verbs::forward(head, place, interval_ns)?;
+        if passed.is_null() {
+            return Ok(0);
+        }
+        // SAFETY: the caller says so.
+        unsafe { put(passed, count) }
+    })
+}
+
+/// Takes a coarse timer back; says whether it was pending.
+///
+/// # Safety
+///
+/// `timeout` is null, or the memory of a whole structure.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tickless_timeout_cancel(timeout: *mut Timeout) -> c_int {
+    // SAFETY: the caller says so.
+    unsafe { with(timeout, |head, place| Ok(verbs::cancel(head, place))) }
+}
+
+/// As cancel, unless its callback is being called.
+///
+/// # Safety
+///
+/// `timeout` is null, or the memory of a whole structure.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tickless_timeout_try_cancel(timeout: *mut Timeout) -> c_int {
+    // SAFETY: the caller says so.
+    unsafe { with(timeout, verbs::try_cancel) }
+}
+
+/// As cancel, and refuses to wait for the callback that calls it.
+///
+/// # Safety
+///
+/// `timeout` is null, or the memory of a whole structure.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tickless_timeout_cancel_sync(timeout: *mut Timeout) -> c_int {
+    // SAFETY: the caller says so.
+    unsafe { with(timeout, verbs::cancel_sync) }
+}
+
+/// Whether it waits for its callback to be called.
+///
+/// # Safety
+///
+/// `timeout` is null, or the memory of a whole structure.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tickless_timeout_pending(timeout: *mut Timeout) -> c_int {
+    // SAFETY: the caller says so.
+    unsafe { with(timeout, |head, _| Ok(verbs::pending(head))) }
+}
+
+/// Writes when it is to fire, or was last.
+///
+/// # Safety
+///
+/// `timeout` is null, or the memory of a whole structure.
+/// `at_ns` is null, or may be written.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tickless_timeout_expires(timeout: *mut Timeout, at_ns: *mut u64) -> c_int {
+    answer(|| {
+        // SAFETY: the caller says so.
+        let (head, _) = unsafe { find(timeout) }?;
+        // SAFETY: the caller says so.
+        unsafe { put(at_ns, head.deadline.get()) }
+    })
+}
+
+/// Takes a coarse timer back and ends its structure.
+///
+/// # Safety
+///
+/// `timeout` is null, or the memory of a whole structure.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tickless_timeout_destroy(timeout: *mut Timeout) -> c_int {
+    // SAFETY: the caller says so.
+    unsafe { destroy(timeout) }
+}

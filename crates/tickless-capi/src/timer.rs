@@ -1,0 +1,297 @@
+//! Exact timers, to the nanosecond, on any clock.
+
+use std::ffi::{c_int, c_void};
+
+use tickless::hrtimer::{
+    Boottime, Clock, ClockId, HrTimer, Monotonic, Realtime, Restart, Setup, Tai,
+};
+
+use crate::clock::{TICKLESS_CLOCK_MONOTONIC, clock_of, put, span};
+use crate::errno::{Errno, answer};
+use crate::head::{Structure, Wanted, destroy, find, initialise, with};
+use crate::place::RawCallback;
+use crate::verbs;
+
+/// Words of a [`Timer`]: with some to spare, for what later versions may need.
+pub const TICKLESS_TIMER_WORDS: usize = 32;
+
+/// `struct tickless_timer`.
+#[derive(Debug)]
+#[repr(C)]
+pub struct Timer {
+    /// The library's.
+    opaque: [u64; TICKLESS_TIMER_WORDS],
+}
+
+impl Structure for Timer {
+    const MAGIC: u64 = 0x7469_636b_6c65_7373;
+}
+
+/// A function for timers that fire.
+pub type TimerCallback =
+    Option<unsafe extern "C-unwind" fn(timer: *mut Timer, argument: *mut c_void)>;
+
+/// `struct tickless_timer_config`, as this version has it.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct TimerConfig {
+    /// Of the structure, as the caller has it.
+    size: usize,
+    /// What to call.
+    callback: TimerCallback,
+    /// With what.
+    argument: *mut c_void,
+    /// How much later than asked it may fire.
+    slack_ns: u64,
+    /// Which clock it is on.
+    clock: u32,
+    /// None so far: zero.
+    flags: u32,
+}
+
+/// No configuration of any version is longer.
+const LONGEST_CONFIG: usize = 4096;
+
+/// The configuration at `config`, of this version, an older or a newer one.
+///
+/// # Safety
+///
+/// `config` is null, or as many bytes may be read as its first field says.
+unsafe fn read(config: *const TimerConfig) -> Result<TimerConfig, Errno> {
+    if config.is_null() || !config.is_aligned() {
+        return Err(Errno::INVAL);
+    }
+    // SAFETY: the caller says so.
+    let size = unsafe { config.cast::<usize>().read() };
+    if !(size_of::<TimerConfig>()..=LONGEST_CONFIG).contains(&size) {
+        return Err(Errno::INVAL);
+    }
+    let bytes = config.cast::<u8>();
+    for offset in size_of::<TimerConfig>()..size {
+        // SAFETY: within the size that the caller says.
+        let byte = unsafe { bytes.add(offset) };
+        // SAFETY: as above.
+        if unsafe { byte.read() } != 0 {
+            // What this version does not know is asked for.
+            return Err(Errno::INVAL);
+        }
+    }
+    // SAFETY: the caller says so, and it is no shorter.
+    Ok(unsafe { config.read() })
+}
+
+/// # Safety
+///
+/// `timer` is null, or the memory of a whole structure; `config.callback` can be called.
+unsafe fn set_up(timer: *mut Timer, config: &TimerConfig) -> Result<c_int, Errno> {
+    let callback = config.callback.ok_or(Errno::INVAL)?;
+    if config.flags != 0 {
+        return Err(Errno::INVAL);
+    }
+    // SAFETY: both are pointers, and it is called with the address of a timer.
+    let callback = unsafe {
+        std::mem::transmute::<unsafe extern "C-unwind" fn(*mut Timer, *mut c_void), RawCallback>(
+            callback,
+        )
+    };
+    let wanted = Wanted {
+        callback,
+        argument: config.argument,
+        slack: span(config.slack_ns)?,
+        clock: clock_of(config.clock)?,
+    };
+    match wanted.clock {
+        // SAFETY: the caller says so.
+        Clock::Realtime => unsafe { on::<Realtime>(timer, &wanted) },
+        // SAFETY: as above.
+        Clock::Monotonic => unsafe { on::<Monotonic>(timer, &wanted) },
+        // SAFETY: as above.
+        Clock::Boottime => unsafe { on::<Boottime>(timer, &wanted) },
+        // SAFETY: as above.
+        Clock::Tai => unsafe { on::<Tai>(timer, &wanted) },
+    }
+}
+
+/// # Safety
+///
+/// As [`set_up`].
+unsafe fn on<C: ClockId>(timer: *mut Timer, wanted: &Wanted) -> Result<c_int, Errno> {
+    // SAFETY: the caller says so.
+    unsafe {
+        initialise(timer, wanted, |alarm| {
+            HrTimer::<_, C>::with_setup(Setup::new(), move |_| {
+                alarm.ring();
+                Restart::No
+            })
+        })
+    }
+}
+
+/// Makes an idle timer on the monotonic clock, without slack.
+///
+/// # Safety
+///
+/// `timer` is null, or the memory of a whole structure. The callback can be called with that and `argument`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tickless_timer_init(
+    timer: *mut Timer,
+    callback: TimerCallback,
+    argument: *mut c_void,
+) -> c_int {
+    let config = TimerConfig {
+        size: size_of::<TimerConfig>(),
+        callback,
+        argument,
+        slack_ns: 0,
+        clock: TICKLESS_CLOCK_MONOTONIC,
+        flags: 0,
+    };
+    // SAFETY: the caller says so.
+    answer(|| unsafe { set_up(timer, &config) })
+}
+
+/// Makes an idle timer.
+///
+/// # Safety
+///
+/// As [`tickless_timer_init`]; `config` is null, or as many bytes may be read as its first field says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tickless_timer_init_config(
+    timer: *mut Timer,
+    config: *const TimerConfig,
+) -> c_int {
+    answer(|| {
+        // SAFETY: the caller says so.
+        let config = unsafe { read(config) }?;
+        // SAFETY: the caller says so.
+        unsafe { set_up(timer, &config) }
+    })
+}
+
+/// Starts an exact timer, so long from now; says whether it was pending.
+///
+/// # Safety
+///
+/// `timer` is null, or the memory of a whole structure.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tickless_timer_start(timer: *mut Timer, delay_ns: u64) -> c_int {
+    // SAFETY: the caller says so.
+    unsafe { with(timer, |head, place| verbs::start(head, place, delay_ns)) }
+}
+
+/// Starts an exact timer for a time of its clock; says whether it was pending.
+///
+/// # Safety
+///
+/// `timer` is null, or the memory of a whole structure.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tickless_timer_start_at(timer: *mut Timer, at_ns: u64) -> c_int {
+    // SAFETY: the caller says so.
+    unsafe { with(timer, |head, place| verbs::start_at(head, place, at_ns)) }
+}
+
+/// Starts an exact timer as long from now as it was started for last.
+///
+/// # Safety
+///
+/// `timer` is null, or the memory of a whole structure.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tickless_timer_restart(timer: *mut Timer) -> c_int {
+    // SAFETY: the caller says so.
+    unsafe { with(timer, verbs::restart) }
+}
+
+/// Starts an exact timer again, whole intervals after its last time; writes how many of them passed before now.
+///
+/// # Safety
+///
+/// `timer` is null, or the memory of a whole structure.
+/// `passed` is null, or may be written.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tickless_timer_forward(
+    timer: *mut Timer,
+    interval_ns: u64,
+    passed: *mut u64,
+) -> c_int {
+    answer(|| {
+        // SAFETY: the caller says so.
+        let (head, place) = unsafe { find(timer) }?;
+        let count = verbs::forward(head, place, interval_ns)?;
+        if passed.is_null() {
+            return Ok(0);
+        }
+        // SAFETY: the caller says so.
+        unsafe { put(passed, count) }
+    })
+}
+
+/// Takes an exact timer back; says whether it was pending.
+///
+/// # Safety
+///
+/// `timer` is null, or the memory of a whole structure.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tickless_timer_cancel(timer: *mut Timer) -> c_int {
+    // SAFETY: the caller says so.
+    unsafe { with(timer, |head, place| Ok(verbs::cancel(head, place))) }
+}
+
+/// As cancel, unless its callback is being called.
+///
+/// # Safety
+///
+/// `timer` is null, or the memory of a whole structure.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tickless_timer_try_cancel(timer: *mut Timer) -> c_int {
+    // SAFETY: the caller says so.
+    unsafe { with(timer, verbs::try_cancel) }
+}
+
+/// As cancel, and refuses to wait for the callback that calls it.
+///
+/// # Safety
+///
+/// `timer` is null, or the memory of a whole structure.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tickless_timer_cancel_sync(timer: *mut Timer) -> c_int {
+    // SAFETY: the caller says so.
+    unsafe { with(timer, verbs::cancel_sync) }
+}
+
+/// Whether it waits for its callback to be called.
+///
+/// # Safety
+///
+/// `timer` is null, or the memory of a whole structure.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tickless_timer_pending(timer: *mut Timer) -> c_int {
+    // SAFETY: the caller says so.
+    unsafe { with(timer, |head, _| Ok(verbs::pending(head))) }
+}
+
+/// Writes when it is to fire, or was last.
+///
+/// # Safety
+///
+/// `timer` is null, or the memory of a whole structure.
+/// `at_ns` is null, or may be written.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tickless_timer_expires(timer: *mut Timer, at_ns: *mut u64) -> c_int {
+    answer(|| {
+        // SAFETY: the caller says so.
+        let (head, _) = unsafe { find(timer) }?;
+        // SAFETY: the caller says so.
+        unsafe { put(at_ns, head.deadline.get()) }
+    })
+}
+
+/// Takes an exact timer back and ends its structure.
+///
+/// # Safety
+///
+/// `timer` is null, or the memory of a whole structure.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tickless_timer_destroy(timer: *mut Timer) -> c_int {
+    // SAFETY: the caller says so.
+    unsafe { destroy(timer) }
+}

@@ -1,0 +1,71 @@
+//! What both kinds of timers are told, once the structure was found.
+
+use std::ffi::c_int;
+
+use tickless::hrtimer::Clock;
+
+use crate::clock::{after, deadline, shown, span};
+use crate::errno::Errno;
+use crate::head::Head;
+use crate::place::{Place, State};
+
+pub(crate) fn start(head: &Head, place: &Place, delay: u64) -> Result<c_int, Errno> {
+    // The time of day is set: so long from now means nothing on it.
+    if head.clock == Clock::Realtime {
+        return Err(Errno::INVAL);
+    }
+    let delay = span(delay)?;
+    let deadline = after(shown(head.clock), delay)?;
+    head.delay.set(Some(delay));
+    Ok(c_int::from(place.start(head, deadline)))
+}
+
+pub(crate) fn start_at(head: &Head, place: &Place, at: u64) -> Result<c_int, Errno> {
+    let deadline = deadline(at)?;
+    head.delay.set(None);
+    Ok(c_int::from(place.start(head, deadline)))
+}
+
+pub(crate) fn restart(head: &Head, place: &Place) -> Result<c_int, Errno> {
+    start(head, place, head.delay.get().ok_or(Errno::INVAL)?)
+}
+
+/// How many intervals passed, and starts the timer for the first time that is ahead.
+pub(crate) fn forward(head: &Head, place: &Place, interval: u64) -> Result<u64, Errno> {
+    let interval = span(interval)?;
+    if interval == 0 {
+        return Err(Errno::INVAL);
+    }
+    if head.state.get() != State::Idle {
+        return Err(Errno::BUSY);
+    }
+    let (last, now) = (head.deadline.get(), shown(head.clock));
+    let passed = now.saturating_sub(last) / interval;
+    let intervals = passed.checked_add(1).ok_or(Errno::OVERFLOW)?;
+    let ahead = interval.checked_mul(intervals).ok_or(Errno::OVERFLOW)?;
+    let deadline = after(last, ahead)?;
+    place.start(head, deadline);
+    Ok(passed)
+}
+
+pub(crate) fn cancel(head: &Head, place: &Place) -> c_int {
+    c_int::from(place.take_back(head))
+}
+
+pub(crate) fn try_cancel(head: &Head, place: &Place) -> Result<c_int, Errno> {
+    if place.is_running(head) {
+        return Err(Errno::BUSY);
+    }
+    Ok(cancel(head, place))
+}
+
+pub(crate) fn cancel_sync(head: &Head, place: &Place) -> Result<c_int, Errno> {
+    if place.is_running(head) {
+        return Err(Errno::DEADLK);
+    }
+    Ok(cancel(head, place))
+}
+
+pub(crate) fn pending(head: &Head) -> c_int {
+    c_int::from(head.state.get() != State::Idle)
+}

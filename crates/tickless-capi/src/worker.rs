@@ -1,0 +1,101 @@
+//! A thread that does nothing else but run timers, or does so between its work.
+
+use std::ffi::c_int;
+
+use tickless::Worker as LibraryWorker;
+
+use crate::clock::put;
+use crate::errno::{Errno, answer};
+use crate::place::{Place, Runner, free, install, own, vacant};
+
+/// `struct tickless_worker`: never looked into by C.
+#[derive(Debug)]
+#[repr(C)]
+pub struct Worker {
+    opaque: [u8; 0],
+}
+
+/// Makes a worker for this thread.
+///
+/// # Safety
+///
+/// `made` is null, or may be written.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tickless_worker_new(made: *mut *mut Worker) -> c_int {
+    answer(|| {
+        if made.is_null() || !made.is_aligned() {
+            return Err(Errno::INVAL);
+        }
+        vacant()?;
+        let worker = LibraryWorker::new()?;
+        // No other thread may touch its timers, however late it is.
+        worker.set_helped(false);
+        let handle = install(Runner::Worker(worker)).cast::<Worker>().cast_mut();
+        // SAFETY: the caller says so.
+        unsafe { put(made, handle) }
+    })
+}
+
+/// Frees it, with no timer pending.
+#[unsafe(no_mangle)]
+pub extern "C" fn tickless_worker_free(worker: *mut Worker) -> c_int {
+    answer(|| free(own(worker)?))
+}
+
+/// When its first timer fires: 1 and the time, or 0.
+///
+/// # Safety
+///
+/// `at_ns` is null, or may be written.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tickless_worker_next(worker: *mut Worker, at_ns: *mut u64) -> c_int {
+    answer(|| {
+        let place = own(worker)?;
+        let next = place.next();
+        // SAFETY: the caller says so.
+        unsafe { put(at_ns, next.unwrap_or(u64::MAX)) }?;
+        Ok(c_int::from(next.is_some()))
+    })
+}
+
+/// Calls the callbacks of what is due; says how many.
+#[unsafe(no_mangle)]
+pub extern "C" fn tickless_worker_turn(worker: *mut Worker) -> c_int {
+    answer(|| {
+        let place = own(worker)?;
+        match &place.runner {
+            Runner::Worker(runner) => place.turn(|| runner.turn()),
+            Runner::Loop(_) => Err(Errno::INVAL),
+        }
+    })
+}
+
+/// Waits until a timer is due or the worker is woken, and takes a turn.
+#[unsafe(no_mangle)]
+pub extern "C" fn tickless_worker_park(worker: *mut Worker) -> c_int {
+    answer(|| {
+        let place = own(worker)?;
+        match &place.runner {
+            Runner::Worker(runner) => place.turn(|| runner.park()),
+            Runner::Loop(_) => Err(Errno::INVAL),
+        }
+    })
+}
+
+/// Ends the park of a worker, or lets its next one return at once; from any thread.
+///
+/// # Safety
+///
+/// `worker` is null, or a worker that is not freed before this returns.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tickless_worker_unpark(worker: *mut Worker) -> c_int {
+    answer(|| {
+        if worker.is_null() {
+            return Err(Errno::INVAL);
+        }
+        // SAFETY: the handle of a place, which lives, as the caller says. This field of it never changes.
+        let unparker = unsafe { &(*worker.cast::<Place>()).unparker };
+        unparker.as_ref().ok_or(Errno::INVAL)?.unpark();
+        Ok(0)
+    })
+}

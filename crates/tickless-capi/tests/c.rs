@@ -1,0 +1,142 @@
+//! The interface as C and C++ see it: programs are compiled against the header and the static library, and executed.
+//!
+//! What a machine does not have is left out, and named.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+const HERE: &str = env!("CARGO_MANIFEST_DIR");
+
+/// What the static library needs of the system.
+const SYSTEM: [&str; 4] = ["-lpthread", "-ldl", "-lm", "-lrt"];
+
+const BEHAVIOUR: &str = "tests/c/behaviour.c";
+
+/// Whether `program` is there; names it if not.
+fn is_there(program: &str) -> bool {
+    let is_there = Command::new(program).arg("--version").output().is_ok();
+    if !is_there {
+        say(&format!("left out: there is no {program}"));
+    }
+    is_there
+}
+
+#[expect(
+    clippy::print_stderr,
+    reason = "a reader is to know what was not tested"
+)]
+fn say(text: &str) {
+    eprintln!("{text}");
+}
+
+/// The directory that this program stands in: cargo puts the library there too.
+fn built() -> PathBuf {
+    let program = std::env::current_exe().expect("a program knows where it is");
+    program.parent().expect("in a directory").to_owned()
+}
+
+fn library() -> PathBuf {
+    let library = built().join("libtickless_capi.a");
+    assert!(library.exists(), "{} was not built", library.display());
+    library
+}
+
+#[track_caller]
+fn run(command: &mut Command) -> Output {
+    let output = command.output().expect("it can be started");
+    assert!(
+        output.status.success(),
+        "{command:?}: {}\n{}{}",
+        output.status,
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr),
+    );
+    output
+}
+
+fn compiler(program: &str, standard: &str) -> Command {
+    let mut command = Command::new(program);
+    let include = Path::new(HERE).join("include");
+    command
+        .args([standard, "-pedantic", "-Wall", "-Wextra", "-Werror", "-g"])
+        .arg("-I")
+        .arg(include);
+    command
+}
+
+/// Compiles the C program `source` as `name`, with more `options`.
+fn compile(source: &str, name: &str, options: &[&str]) -> PathBuf {
+    let program = built().join(format!("capi-{name}-{}", std::process::id()));
+    run(compiler("gcc", "-std=c99")
+        .args(options)
+        .arg(Path::new(HERE).join(source))
+        .arg(library())
+        .args(SYSTEM)
+        .arg("-o")
+        .arg(&program));
+    program
+}
+
+fn remove(program: &Path) {
+    let _it_may_stay = std::fs::remove_file(program);
+}
+
+#[test]
+fn the_header_is_c99_and_cxx17() {
+    let header = Path::new(HERE).join("include/tickless.h");
+    for (program, standard, language) in [("gcc", "-std=c99", "c"), ("g++", "-std=c++17", "c++")] {
+        if is_there(program) {
+            run(compiler(program, standard)
+                .args([
+                    "-fsyntax-only",
+                    "-Wno-pragma-once-outside-header",
+                    "-x",
+                    language,
+                ])
+                .arg(&header));
+        }
+    }
+}
+
+#[test]
+fn a_c_program_gets_what_the_header_promises() {
+    if is_there("gcc") {
+        let program = compile(BEHAVIOUR, "plain", &[]);
+        run(&mut Command::new(&program));
+        remove(&program);
+    }
+}
+
+#[test]
+fn the_memory_checker_finds_nothing() {
+    if is_there("gcc") && is_there("valgrind") {
+        let program = compile(BEHAVIOUR, "valgrind", &[]);
+        run(Command::new("valgrind")
+            .args(["--error-exitcode=9", "--quiet", "--fair-sched=yes"])
+            .arg(&program));
+        remove(&program);
+    }
+}
+
+#[test]
+fn the_sanitisers_find_nothing() {
+    if is_there("gcc") {
+        let program = compile(
+            BEHAVIOUR,
+            "sanitised",
+            &["-fsanitize=address,undefined", "-fno-sanitize-recover=all"],
+        );
+        // What a thread that ends without freeing its loop leaves behind is one of the cases.
+        run(Command::new(&program).env("ASAN_OPTIONS", "detect_leaks=0"));
+        remove(&program);
+    }
+}
+
+#[test]
+fn the_example_runs() {
+    if is_there("gcc") {
+        let program = compile("examples/epoll.c", "epoll", &[]);
+        run(&mut Command::new(&program));
+        remove(&program);
+    }
+}
