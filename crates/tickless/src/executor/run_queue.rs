@@ -688,17 +688,16 @@ impl RunQueue {
         given
     }
 
-    /// Closes the queue: what waited in it, and the wakers of all that waits for something.
-    pub(crate) fn close(&mut self) -> (Vec<Job>, Slab<Waker>) {
+    /// Closes the queue: what waited in it, and its timers. All are dropped without the lock: the drop of a timer waits
+    /// for its callback, which another thread may execute in a turn that wakes a task of this queue.
+    pub(crate) fn close(&mut self) -> (Vec<Job>, [Option<TickTimer>; 2]) {
         self.closed = true;
         self.local = 0;
         self.classes = Classes::default();
         self.running = None;
-        if let Some(timer) = self.timer.take() {
-            self.tick.offline(&timer);
-        }
-        if let Some(timer) = self.bandwidth.take() {
-            timer.cancel();
+        let timers = [self.timer.take(), self.bandwidth.take()];
+        if let [Some(timer), _] = &timers {
+            self.tick.offline(timer);
         }
         let mut waited = self.deadlines.close();
         waited.extend(self.held.take());
@@ -708,7 +707,13 @@ impl RunQueue {
             self.fair.take_any().map(|waiting| waiting.0)
         }));
         self.fair = FairQueue::default();
-        (waited, std::mem::take(&mut self.live))
+        (waited, timers)
+    }
+
+    /// The wakers of the tasks that are listed here and not over, once the queue is closed.
+    pub(crate) fn left_behind(&self) -> Vec<Waker> {
+        let listed = self.closed.then_some(&self.live).into_iter().flatten();
+        listed.map(|(_, waker)| waker.clone()).collect()
     }
 
     /// Keeps a local task, which another thread woke behind the end of the queue, for its worker to drop.

@@ -116,7 +116,8 @@ impl SliceTimer for TickTimer {
 
     #[inline]
     fn queued(&self) -> Option<Instant> {
-        // Only the worker starts it, and its callback runs in the worker's turn, where no task is picked.
+        // Only the worker starts it. Its callback runs in a turn of the worker, or in one that the expiry thread takes
+        // for a worker that is stuck: then this may say that a tick is queued that fires at this moment.
         self.is_active().then(|| self.deadline.get())
     }
 

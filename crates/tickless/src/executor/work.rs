@@ -8,6 +8,8 @@
 //!
 //! A worker without a task pulls one from another worker, and parks until its first deadline if there is none.
 
+use std::task::Waker;
+
 use tickless_core::time::{Instant, Span};
 use tickless_sched::hrtick::SliceTimer;
 
@@ -282,10 +284,16 @@ impl Loop<'_> {
     /// The executor ends: what is queued here is dropped, and what sleeps is woken to be dropped.
     fn close(&self) {
         self.current.take_next().into_iter().for_each(discard);
-        let (jobs, live) = self.place.with(|queue| queue.close());
+        let (jobs, timers) = self.place.with(|queue| queue.close());
+        drop(timers);
         jobs.into_iter().for_each(discard);
-        // Each is scheduled once more, finds the queue closed, and is dropped there.
-        live.into_iter().for_each(|(_, waker)| waker.wake());
+        // Each is scheduled once more, finds the queue closed, and is dropped there. Those of workers that ended before
+        // are woken again: this one may have picked such a task before it saw that the executor ends, so that the other
+        // one's wake-up did nothing, and have polled it since. Behind the end of the last worker none waits.
+        for place in &self.shared.places {
+            let left = place.lock().left_behind();
+            left.into_iter().for_each(Waker::wake);
+        }
         // A local task that another thread is waking at this moment is in the hand of that thread, which hands it back.
         while self.place.has_locals() && self.shared.is_here() {
             let left = self.place.with(RunQueue::take_left);

@@ -50,6 +50,35 @@ fn name(job: &Job) -> &str {
     name.expect("all have one")
 }
 
+/// Another worker may have picked a task whose list this one keeps, and poll it behind the end of this one.
+#[test]
+fn a_closed_queue_keeps_the_wakers_of_tasks_that_are_not_over() {
+    let mut queue = queue();
+    let listed = job("listed", 3_000);
+    let waker = listed.waker();
+    queue.enlist(0, listed.metadata(), waker);
+    assert!(queue.left_behind().is_empty(), "the queue is open");
+    let (waited, _timers) = queue.close();
+    assert!(waited.is_empty());
+    for _ in 0..2 {
+        assert_eq!(queue.left_behind().len(), 1);
+    }
+    let (_, slot) = listed.metadata().listing.place().expect("it is listed");
+    assert!(queue.delist(slot).is_some());
+    assert!(queue.left_behind().is_empty());
+}
+
+/// The drop of a timer waits for its callback, and a turn that another thread takes may need the lock of the queue.
+#[test]
+fn the_timers_of_a_closed_queue_are_dropped_by_who_closes_it() {
+    let worker = crate::Worker::new().expect("the thread is free");
+    let mut queue = queue();
+    let timer = || TickTimer::new(worker.base(), Savings::default(), false);
+    queue.open(timer(), timer(), at(1));
+    let (_waited, timers) = queue.close();
+    assert!(timers.iter().all(Option::is_some));
+}
+
 #[test]
 fn what_arrived_counts_and_can_be_pulled() {
     let mut queue = queue();
