@@ -25,8 +25,19 @@ pub(crate) fn discard(job: Job) {
 /// Polls a task.
 #[inline]
 pub(crate) fn run(job: Job) {
-    // What panics here is a waker of a task that waits for this one, or its executor: foreign code.
-    if let Err(payload) = catch_unwind(AssertUnwindSafe(|| job.run())) {
-        std::mem::forget(payload);
-    }
+    // What panics here is a waker of a task that waits for this one, or its executor.
+    let _panicked = caught(|| {
+        job.run();
+    });
+}
+
+/// Calls foreign code. Returns true if it panicked, which the panic hook has reported.
+#[inline]
+pub(crate) fn caught(foreign: impl FnOnce()) -> bool {
+    let Err(payload) = catch_unwind(AssertUnwindSafe(foreign)) else {
+        return false;
+    };
+    // Its destructor is foreign too.
+    std::mem::forget(payload);
+    true
 }

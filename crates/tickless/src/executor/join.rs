@@ -3,8 +3,6 @@
 use std::any::Any;
 use std::fmt;
 use std::future::Future;
-use std::mem;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
@@ -14,6 +12,7 @@ use tickless_sched::deadline::Rejected;
 
 use super::current;
 use super::header::Header;
+use super::job::caught;
 use super::polled::{Ended, Outcome, Payload};
 
 /// A task, for waiting for what it returns.
@@ -22,8 +21,8 @@ use super::polled::{Ended, Outcome, Payload};
 #[must_use = "dropping it lets the task go on; `detach` says so"]
 pub struct JoinHandle<T> {
     task: Option<Task<Outcome<T>, Header>>,
-    /// A foreign waker that waits, and what stands in for it. Boxed: tasks of an executor have none.
-    foreign: Option<Box<(Waker, Waker)>>,
+    /// The stand-in for a foreign waker that waits. None where a task of the executor does.
+    foreign: Option<Arc<Caught>>,
 }
 
 /// A foreign waker, whose panics end here: the task that wakes it goes on, and so does its worker.
@@ -35,7 +34,7 @@ impl Wake for Caught {
     }
 
     fn wake_by_ref(self: &Arc<Self>) {
-        catch(|| {
+        let _panicked = caught(|| {
             if let Some(waker) = &self.0 {
                 waker.wake_by_ref();
             }
@@ -46,14 +45,7 @@ impl Wake for Caught {
 impl Drop for Caught {
     fn drop(&mut self) {
         let waker = self.0.take();
-        catch(|| drop(waker));
-    }
-}
-
-/// Calls foreign code. The panic hook has reported its panic.
-fn catch(body: impl FnOnce()) {
-    if let Err(payload) = catch_unwind(AssertUnwindSafe(body)) {
-        mem::forget(payload);
+        let _panicked = caught(|| drop(waker));
     }
 }
 
@@ -66,14 +58,11 @@ impl<T> JoinHandle<T> {
     }
 
     /// Returns the stand-in for a foreign waker, made when that waker comes for the first time.
-    fn caught(&mut self, waker: &Waker) -> &Waker {
-        let kept = self.foreign.take();
-        let kept = kept.filter(|kept| kept.0.will_wake(waker));
-        let kept = kept.unwrap_or_else(|| {
-            let caught = Waker::from(Arc::new(Caught(Some(waker.clone()))));
-            Box::new((waker.clone(), caught))
-        });
-        &self.foreign.insert(kept).1
+    fn stand_in(&mut self, waker: &Waker) -> Waker {
+        let is_it = |kept: &Arc<Caught>| kept.0.as_ref().is_some_and(|own| own.will_wake(waker));
+        let kept = self.foreign.take().filter(is_it);
+        let kept = kept.unwrap_or_else(|| Arc::new(Caught(Some(waker.clone()))));
+        Waker::from(Arc::clone(self.foreign.insert(kept)))
     }
 
     /// Ends the task when it would be polled next, which is at once if it waits: its future is dropped, on a worker.
@@ -133,18 +122,14 @@ impl<T> Future for JoinHandle<T> {
     ///
     /// When polled again after it was ready.
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        let mut task = self
-            .task
-            .take()
-            .expect("the result of a task is given once");
         let waker = context.waker();
-        let polled = if current::is_waker(waker) {
-            Pin::new(&mut task).poll(context)
-        } else {
-            Pin::new(&mut task).poll(&mut Context::from_waker(self.caught(waker)))
-        };
-        self.task = Some(task);
-        let Poll::Ready(outcome) = polled else {
+        let stand_in = (!current::is_waker(waker)).then(|| self.stand_in(waker));
+        let task = self
+            .task
+            .as_mut()
+            .expect("the result of a task is given once");
+        let mut context = Context::from_waker(stand_in.as_ref().unwrap_or(waker));
+        let Poll::Ready(outcome) = Pin::new(task).poll(&mut context) else {
             return Poll::Pending;
         };
         let ended = outcome.into_result().map_err(|ended| self.error(ended));

@@ -12,6 +12,7 @@ use pin_project_lite::pin_project;
 
 use super::current;
 use super::header::{Header, Keeper, OwnHeader};
+use super::job::caught;
 use super::own;
 
 /// What a panic carried.
@@ -55,8 +56,7 @@ impl<T> Drop for Outcome<T> {
         let (Some(keeper), Some(result)) = (&self.keeper, self.result.take()) else {
             return;
         };
-        if let Err(payload) = catch_unwind(AssertUnwindSafe(|| drop(result))) {
-            mem::forget(payload);
+        if caught(|| drop(result)) {
             keeper.panicked();
         }
     }
@@ -93,8 +93,7 @@ impl<F> Polled<F> {
         let mut this = self.project();
         let header = this.header.get();
         let keeper = header.keeper();
-        if let Err(payload) = catch_unwind(AssertUnwindSafe(|| this.future.set(None))) {
-            mem::forget(payload);
+        if caught(|| this.future.set(None)) {
             keeper.panicked();
         }
         keeper.end(header);
