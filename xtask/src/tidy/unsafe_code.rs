@@ -111,11 +111,11 @@ const EXCEPTIONS: &[Exception] = &[
         note: HOST_NOTE,
     },
 ];
-const CAPI_NOTE: &str = "0060-callbacks-of-c-behind-the-turn.md";
-const PEERS_NOTE: &str = "0035-peers-in-a-crate-of-their-own.md";
-const EXECUTOR_NOTE: &str = "0028-tasks-in-cells-of-async-task.md";
-const SIGNAL_NOTE: &str = "0029-a-signal-that-ends-a-slice.md";
-const HOST_NOTE: &str = "0003-unsafe-outside-the-link-crate.md";
+const CAPI_NOTE: &str = "0060-c-callbacks-after-the-turn.md";
+const PEERS_NOTE: &str = "0035-peers-in-a-crate.md";
+const EXECUTOR_NOTE: &str = "0028-tasks-in-async-task-cells.md";
+const SIGNAL_NOTE: &str = "0029-slice-ends-by-counter-or-signal.md";
+const HOST_NOTE: &str = "0003-unsafe-code-is-confined.md";
 
 pub(super) fn placed(tree: &Tree, report: &mut Report<'_>) {
     // The small trees of the tests have none of these places.
@@ -182,9 +182,9 @@ mod tests {
     #[test]
     fn the_note_counts_and_names_the_files() {
         let notes = [
-            include_str!("../../../docs/decisions/0003-unsafe-outside-the-link-crate.md"),
-            include_str!("../../../docs/decisions/0028-tasks-in-cells-of-async-task.md"),
-            include_str!("../../../docs/decisions/0029-a-signal-that-ends-a-slice.md"),
+            include_str!("../../../docs/decisions/0003-unsafe-code-is-confined.md"),
+            include_str!("../../../docs/decisions/0028-tasks-in-async-task-cells.md"),
+            include_str!("../../../docs/decisions/0029-slice-ends-by-counter-or-signal.md"),
         ];
         let ours = EXCEPTIONS.iter().map(|exception| exception.path);
         let ours = ours.filter_map(|path| path.strip_prefix("crates/tickless/"));
