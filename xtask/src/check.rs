@@ -34,6 +34,7 @@ mod loom;
 mod miri;
 mod msrv;
 mod no_std;
+mod package;
 mod plain;
 mod run;
 mod schedules;
@@ -79,6 +80,7 @@ enum Step {
     Schedules,
     Miri,
     Msrv,
+    Package,
     Deny,
     Instructions,
     Models,
@@ -121,6 +123,9 @@ impl Step {
             }
             Self::Miri => "Miri finds no undefined behaviour in the crates with unsafe code",
             Self::Msrv => "the library builds with the oldest compiler it promises",
+            Self::Package => {
+                "what would be published is complete, and builds from its archives alone"
+            }
             Self::Deny => "licences, sources and the walls between the crates are as agreed",
             Self::Instructions => "no hot path takes 3 % more instructions than its table says",
             Self::Models => "the models hold in every interleaving that they name",
@@ -152,6 +157,7 @@ impl Step {
             Self::Schedules => schedules::step(run),
             Self::Miri => miri::step(run),
             Self::Msrv => msrv::step(run),
+            Self::Package => package::step(run),
             Self::Deny => deny::step(run),
             Self::Instructions => instructions::step(run),
             Self::Models => loom::step(run, Extent::Whole),
@@ -295,7 +301,7 @@ mod tests {
             [Step::Fmt, Step::Tidy, Step::Clippy, Step::Test]
         );
         let full = selected(&[], false);
-        assert_eq!(full.len(), 15);
+        assert_eq!(full.len(), 16);
         assert!(!full.contains(&Step::Mutants) && !full.contains(&Step::Models));
         assert_eq!(
             selected(&[Step::Mutants, Step::Fmt], false),
@@ -331,7 +337,7 @@ mod tests {
     #[test]
     fn the_listing_names_every_step_on_a_line() {
         let listing = listing();
-        assert_eq!(listing.lines().count(), 17);
+        assert_eq!(listing.lines().count(), 18);
         assert!(listing.contains("\ntest-release "));
     }
 }

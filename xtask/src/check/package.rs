@@ -1,0 +1,83 @@
+//! The archives that would be published: complete, described, and built from what is in them.
+//!
+//! A crate that builds in its repository may still be broken once it is published: a page outside of the crate that it
+//! includes, a file that the archive leaves out, a dependency without a version. Cargo unpacks each archive in a folder
+//! apart and builds it there, against the other archives.
+
+use super::run::Run;
+use crate::invocation::Invocation;
+use crate::workspace::Workspace;
+
+/// The fields that a reader of the registry needs, and files that the licences want to come along.
+const FILES: [&str; 3] = ["README.md", "LICENSE-MIT", "LICENSE-APACHE"];
+
+pub(super) fn step(run: &mut Run<'_>) -> Result<(), String> {
+    let line = line(run.workspace()?);
+    let names: Vec<String> = names(run.workspace()?);
+    for name in &names {
+        let list = Invocation::cargo(&["package", "--list", "--offline", "--allow-dirty"])
+            .packages(&[name]);
+        let listed = list.capture(run.root())?;
+        if !listed.success {
+            return Err(format!("`{list}` failed: {}", listed.stderr));
+        }
+        missing(name, &listed.stdout)?;
+    }
+    run.invoke(&line)
+}
+
+fn names(workspace: &Workspace) -> Vec<String> {
+    let libraries = workspace.libraries();
+    libraries.map(|package| package.name.clone()).collect()
+}
+
+/// Dirty trees too: the check is for what is about to be committed.
+fn line(workspace: &Workspace) -> Invocation {
+    let names = names(workspace);
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    Invocation::cargo(&["package", "--offline", "--allow-dirty"]).packages(&names)
+}
+
+/// Refuses an archive that lacks one of [`FILES`] or carries tests, which need the whole repository.
+fn missing(name: &str, contents: &str) -> Result<(), String> {
+    for file in FILES {
+        if !contents.lines().any(|line| line == file) {
+            return Err(format!(
+                "the archive of {name} lacks {file}; put it beside its Cargo.toml"
+            ));
+        }
+    }
+    match contents.lines().find(|line| line.starts_with("tests/")) {
+        Some(test) => Err(format!(
+            "the archive of {name} carries {test}; exclude \"/tests\" in its Cargo.toml"
+        )),
+        None => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::{line, missing};
+    use crate::workspace::samples::{library, workspace};
+
+    #[test]
+    fn all_libraries_are_packaged_together() {
+        let members = [library("link", json!([])), library("core", json!([]))];
+        assert_eq!(
+            line(&workspace(&members, &[], &[])).to_string(),
+            "cargo package --offline --allow-dirty -p link -p core"
+        );
+    }
+
+    #[test]
+    fn an_archive_has_its_licences_and_no_tests() {
+        let whole = "Cargo.toml\nLICENSE-APACHE\nLICENSE-MIT\nREADME.md\nsrc/lib.rs\n";
+        assert_eq!(missing("link", whole), Ok(()));
+        let bare = missing("link", "Cargo.toml\nREADME.md\nLICENSE-MIT\n").unwrap_err();
+        assert!(bare.contains("lacks LICENSE-APACHE"), "{bare}");
+        let heavy = missing("link", &format!("{whole}tests/time/main.rs\n")).unwrap_err();
+        assert!(heavy.contains("tests/time/main.rs"), "{heavy}");
+    }
+}
