@@ -126,12 +126,12 @@ pub fn timeout_at<F: IntoFuture>(deadline: Instant, future: F) -> Timeout<F::Int
     Timeout::new(future.into_future(), sleep_until(deadline))
 }
 
-/// What [`timeout()`] and [`timeout_at`] return.
+/// The future that [`timeout()`] and [`timeout_at`] return.
 ///
 /// Cost: the future and 80 bytes, no allocation. If the future is ready at its first poll no queue is ever touched.
 pub type Timeout<T> = crate::time::Timeout<T, Sleep>;
 
-/// What [`sleep`] and [`sleep_until`] return.
+/// The future that [`sleep`] and [`sleep_until`] return.
 ///
 /// Cost: 80 bytes, no allocation.
 pub type Sleep = crate::time::Sleep<WheelSleeper>;

@@ -41,7 +41,7 @@ use crate::stats::clock;
 pub use tickless_core::coarse::{Kind, Tick};
 pub use tickless_core::inspect::{CpuReport, DeviceReport, Queued, WAKES, WheelReport};
 
-/// Everything, as of about now.
+/// A snapshot of all timers, threads and hierarchies. Its parts are read one after the other, not at one instant.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Snapshot {
@@ -49,14 +49,14 @@ pub struct Snapshot {
     pub now: i64,
     /// The tick of coarse timers in progress.
     pub tick: Tick,
-    /// How long a tick is.
+    /// The length of a tick.
     pub tick_period: Duration,
     /// The threads that have timers, or had some; number 0 is the expiry thread.
     pub threads: Vec<Thread>,
-    /// What the expiry thread is about to do.
+    /// The state of the expiry thread and when it wakes next.
     pub expiry_thread: ExpiryThread,
-    /// Which thread looks after which: the tree of threads that do not run their own timers, and that of workers. Those
-    /// of runtimes stand with their [reactors](Self::reactors).
+    /// The hierarchy of threads that do not fire their own timers, and that of workers. The hierarchies of runtimes are
+    /// in [`reactors`](Self::reactors).
     pub hierarchies: [Hierarchy; 2],
     /// The runtimes that are or were attached, whose reactors ring for their threads.
     pub reactors: Vec<Reactor>,
@@ -68,13 +68,13 @@ pub struct Snapshot {
 pub struct Thread {
     /// Its number, as that of a CPU.
     pub number: u32,
-    /// Which thread runs its timers.
+    /// Which thread fires the timers of this thread.
     pub role: Role,
-    /// What the system calls it.
+    /// The system's number of the thread.
     pub id: Option<u32>,
     /// Its name, as far as the system keeps it: 15 bytes. `None` where that cannot be read, and for threads that ended.
     pub name: Option<String>,
-    /// It is a worker that is left alone.
+    /// True if the thread is an isolated worker.
     pub is_isolated: bool,
     /// The [reactor](Reactor::number) that rings for its timers: it is a worker of an attached runtime.
     pub reactor: Option<u32>,
@@ -84,7 +84,7 @@ pub struct Thread {
     pub timers: Vec<Timer>,
 }
 
-/// Which thread runs the timers of a thread.
+/// The thread that fires the timers of a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Role {
@@ -132,7 +132,7 @@ pub struct Timer {
     pub callback: &'static str,
     /// Its callback is being called at this moment, and the timer was started again.
     pub is_running: bool,
-    /// Where it is queued, and for when.
+    /// The queue that holds the timer, and its deadline.
     pub queued: Queued,
 }
 
@@ -140,9 +140,9 @@ pub struct Timer {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ExpiryThread {
-    /// It runs.
+    /// True if the thread is running.
     pub is_running: bool,
-    /// It sleeps until then, in nanoseconds; `None` while it is awake, or sleeps without an end.
+    /// The time until which the thread sleeps, in nanoseconds; `None` while it is awake or sleeps without an end.
     pub sleeps_until: Option<i64>,
 }
 
@@ -152,9 +152,9 @@ pub struct ExpiryThread {
 pub struct Reactor {
     /// Its number.
     pub number: u32,
-    /// Which thread fires the timers of its threads.
+    /// The thread that fires the timers of the runtime's threads.
     pub served_by: ServedBy,
-    /// When that is to happen next, in nanoseconds; `None` if nothing is pending, and while it happens.
+    /// The time of the next expiry, in nanoseconds; `None` if nothing is pending, and during an expiry.
     pub rings_at: Option<i64>,
     /// Timers that fired because the reactor rang.
     pub expired: u64,
@@ -164,7 +164,7 @@ pub struct Reactor {
     pub hierarchy: Hierarchy,
 }
 
-/// Which thread fires the timers of a runtime's threads.
+/// The thread that fires the timers of a runtime's threads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ServedBy {
@@ -202,9 +202,9 @@ impl ServedBy {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Hierarchy {
-    /// Whose.
+    /// The name of the threads that the hierarchy is for.
     pub name: &'static str,
-    /// How many threads take part that can look after others.
+    /// The number of members that can fire the timers of others.
     pub available: u32,
     /// Its groups.
     pub groups: Vec<Group>,
@@ -216,7 +216,7 @@ pub struct Hierarchy {
 pub struct Group {
     /// Its number.
     pub number: u32,
-    /// How far it is from the groups of threads, which are on level 0.
+    /// The level of the group; groups of threads are on level 0.
     pub level: usize,
     /// The group that it is in, and its place there; `None` for the root.
     pub parent: Option<(u32, u8)>,
@@ -224,7 +224,7 @@ pub struct Group {
     pub active: Vec<u8>,
     /// The one of them that looks after the others.
     pub migrator: Option<u8>,
-    /// When its first event is, in nanoseconds, or later.
+    /// A lower bound of the time of its first event, in nanoseconds.
     pub first_event: Option<i64>,
     /// The threads in it.
     pub members: Vec<Member>,
@@ -238,15 +238,15 @@ pub struct Member {
     pub thread: u32,
     /// Its place.
     pub place: u8,
-    /// It takes part.
+    /// True if the thread can fire the timers of others.
     pub is_available: bool,
-    /// It counts as idle: others look after it.
+    /// True if the thread counts as idle, so that others fire its timers.
     pub is_idle: bool,
-    /// When it has promised to wake up for all, in nanoseconds.
+    /// The time at which the thread has promised to wake up for all, in nanoseconds.
     pub wakeup: Option<i64>,
 }
 
-/// Everything, as data.
+/// Returns a snapshot of all timers, threads and hierarchies.
 ///
 /// Locks each thread's queue for moments. The timers of a thread that has fewer than 32 are shown as of one moment,
 /// each of them once; of more, what is moved meanwhile may be shown twice or not at all.
@@ -283,8 +283,8 @@ pub fn dump(out: &mut dyn fmt::Write) -> fmt::Result {
     timers().dump(&Text { addresses: false }, out)
 }
 
-/// As [`dump`], with the addresses of timers and of their callbacks' code: for a person that debugs this very process,
-/// not for a log that others read.
+/// Writes [`dump`] with the addresses of timers and of their callbacks' code. Use it to debug this process, not for
+/// logs that others read: addresses help attackers.
 ///
 /// # Errors
 ///

@@ -126,7 +126,7 @@ pub mod topology;
 #[cfg(not(loom))]
 pub mod worker;
 
-/// For the tests and measurements of this repository: no part of what the crate promises.
+/// Items for the tests and measurements of this repository. They may change with any version.
 #[cfg(all(feature = "internals", not(loom)))]
 pub mod internals {
     pub use crate::host::barrier::{Linux, barriers};
@@ -169,12 +169,12 @@ pub mod internals {
 
         use crate::host::registry::{tell_timers, timers};
 
-        /// By how much the clocks differ from the kernel's, in nanoseconds.
+        /// Offsets of the clocks from the kernel's, in nanoseconds.
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
         pub struct Shifts {
             /// The time of day.
             pub realtime: i64,
-            /// That which counts suspended time.
+            /// The offset of the clock that counts suspended time.
             pub boottime: i64,
             /// International atomic time.
             pub tai: i64,

@@ -6,7 +6,7 @@ use crate::host::thread::{Kind, with_thread};
 use crate::host::{barrier, lifecycle, wake};
 use crate::worker::StartError;
 
-/// What the library counted since the process began, over all threads.
+/// Counters of the library since the process began, over all threads.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Stats {
@@ -16,12 +16,12 @@ pub struct Stats {
     pub pending: u64,
     /// Starts and restarts.
     pub starts: u64,
-    /// Those of them that kept their place in the sorted queue, filed for their new deadline.
+    /// Restarts that kept their place in the sorted queue under their new deadline.
     pub in_place: u64,
-    /// Those that were left where they were in the sorted queue, before their new deadline: they are filed again when
-    /// they come to the front.
+    /// Restarts that left the timer at its old place in the sorted queue, before its new deadline. The timer is
+    /// enqueued again when it comes to the front.
     pub filed_early: u64,
-    /// Those that were left in the slot of far timers where they were.
+    /// Restarts that left the timer in its bucket of far timers.
     pub far_in_slot: u64,
     /// Timers that fired.
     pub expired: u64,
@@ -31,7 +31,7 @@ pub struct Stats {
     pub moved: u64,
     /// Looks at a queue because its first deadline had come.
     pub interrupts: u64,
-    /// Those of them that found nothing due.
+    /// Interrupts that found nothing due.
     pub spurious: u64,
     /// Deadlines handed to the operating system or the expiry thread.
     pub device_writes: u64,
@@ -50,7 +50,7 @@ pub struct Stats {
     pub barriers: u64,
     /// Coarse timers that were started or started again.
     pub coarse_arms: u64,
-    /// Those of them that kept their slot.
+    /// Restarts of coarse timers that kept their bucket.
     pub coarse_in_slot: u64,
     /// Coarse timers that fired.
     pub coarse_expired: u64,
@@ -77,7 +77,7 @@ impl Stats {
     }
 }
 
-/// What the library counted since the process began, over all threads.
+/// Counters of the library since the process began, over all threads.
 ///
 /// Locks each thread's queue for a moment, which interrupts an [isolated worker](crate::Worker::set_isolated) once.
 #[must_use]
@@ -123,8 +123,8 @@ pub fn stats() -> Stats {
     sum
 }
 
-/// How the library knows the time: by the processor's counter, which follows the kernel's clock, or by asking the
-/// kernel. And when clocks were set.
+/// The library's clock: whether it uses the processor's counter or asks the kernel, how exact it is, and when clocks
+/// were set.
 pub mod clock {
     use std::fmt;
 
@@ -142,23 +142,24 @@ pub mod clock {
         counter::read()
     }
 
-    /// As [`cycles`], ordered: read when all that the thread did before is over, and before what it does next can be
-    /// noticed by others. Values of two threads compare, if one has told the other.
+    /// Reads the counter in order: after all that the thread did before, and before other threads can notice what it
+    /// does next. Values of two threads can be compared if one thread received its value from the other. [`cycles`] is
+    /// cheaper and promises no order.
     #[inline]
     #[must_use]
     pub fn cycles_ordered() -> u64 {
         counter::read_ordered()
     }
 
-    /// What the library's clock may be off by from the kernel's at present, in nanoseconds, [`ERROR`] at most; 0 where
-    /// the kernel is asked each time.
+    /// Returns the largest present difference between the library's clock and the kernel's, in nanoseconds: [`ERROR`]
+    /// at most, and 0 if the kernel is asked each time.
     #[must_use]
     pub fn error() -> u64 {
         clock::error()
     }
 
-    /// Whether the kernel answers so slowly, more than half a microsecond, that readings of several threads are
-    /// combined: one asks, and all that wait take the answer. Only where the counter is refused.
+    /// Returns true if readings of several threads are combined: one thread asks the kernel, and all that wait take its
+    /// answer. The library does so if the counter is refused and the kernel takes more than half a microsecond.
     #[must_use]
     pub fn is_combined() -> bool {
         clock::is_combined()
@@ -180,13 +181,14 @@ pub mod clock {
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     #[non_exhaustive]
     pub struct Set {
-        /// When it was noticed, on the monotonic clock of [`inspect`](crate::inspect), in nanoseconds.
+        /// The time at which the library noticed it, on the monotonic clock of [`inspect`](crate::inspect), in
+        /// nanoseconds.
         pub noticed: i64,
-        /// By how much the time of day jumped, in nanoseconds, at most by 292 years.
+        /// The jump of the time of day, in nanoseconds, at most 292 years.
         pub realtime: i64,
-        /// By how much the clock jumped that counts suspended time.
+        /// The jump of the clock that counts suspended time, in nanoseconds.
         pub boottime: i64,
-        /// By how much international atomic time jumped.
+        /// The jump of international atomic time, in nanoseconds.
         pub tai: i64,
     }
 
@@ -212,8 +214,8 @@ pub mod clock {
         })
     }
 
-    /// Whether the library is told when a clock is set: that the kernel does not, or that a thread to be told could not
-    /// be started, is known once the first timer on such a clock was started.
+    /// Returns true if the library learns of sets of clocks. It is false if the kernel does not tell, or if the thread
+    /// that waits for it could not be started; either is known after the first timer on such a clock was started.
     #[must_use]
     pub fn is_told_of_sets() -> bool {
         !timers().platform().wall.is_untold()

@@ -156,7 +156,7 @@ impl Attachment {
         }
     }
 
-    /// Whether the runtime's reactor rings for its timers: it was neither dropped nor detached.
+    /// Returns true if the runtime's reactor fires its timers: the runtime was neither dropped nor detached.
     #[must_use]
     pub fn is_attached(&self) -> bool {
         self.attached.is_attached()
@@ -408,8 +408,8 @@ impl Builder {
         Self::of(runtime::Builder::new_current_thread())
     }
 
-    /// All that can be said of a runtime besides. [`build`](Self::build) enables its reactor, and replaces what is said
-    /// here for when a thread parks.
+    /// Gives access to tokio's own builder. [`build`](Self::build) enables the reactor, and replaces a function that
+    /// was set for when a thread parks.
     pub fn tokio(&mut self) -> &mut runtime::Builder {
         &mut self.tokio
     }

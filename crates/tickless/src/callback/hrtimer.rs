@@ -214,19 +214,19 @@ where
         self.timer().shutdown(timers())
     }
 
-    /// Whether the timer was [shut down](Self::shutdown). Lock-free.
+    /// Returns true if the timer was [shut down](Self::shutdown). Lock-free.
     #[must_use]
     pub fn is_shut_down(self: Pin<&Self>) -> bool {
         self.timer().state().is_shut()
     }
 
-    /// Whether the timer waits to fire, or its closure is being called. Lock-free.
+    /// Returns true if the timer is queued or its closure is running. Lock-free.
     #[must_use]
     pub fn is_active(self: Pin<&Self>) -> bool {
         self.timer().is_active()
     }
 
-    /// When it fires, if it is waiting to.
+    /// Returns the deadline of a queued timer, and `None` for one that is not queued.
     #[must_use]
     pub fn deadline(self: Pin<&Self>) -> Option<Instant<C>> {
         self.timer().deadline(timers())
@@ -342,7 +342,7 @@ impl From<crate::time::Instant> for Start {
     }
 }
 
-/// What the clock `C` shows now, in the unit in which timers are started.
+/// Returns the present time of clock `C`, in the unit in which timers are started.
 #[must_use]
 pub fn now<C: ClockId>() -> Instant<C> {
     timers().now()

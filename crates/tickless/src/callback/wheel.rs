@@ -36,7 +36,7 @@ use crate::host::tick::{self, tick_of};
 use crate::host::{device, wake};
 use crate::time::Instant;
 
-/// How long a tick is.
+/// The length of a tick.
 pub const TICK: Duration = Duration::from_nanos(tick::TICK);
 
 /// The tick in progress.
@@ -45,13 +45,13 @@ pub fn now() -> Tick {
     tick::now()
 }
 
-/// How many ticks `duration` is, rounded up: for [`Timeout::set_expiry_after`].
+/// Converts `duration` to ticks, rounded up, for [`Timeout::set_expiry_after`].
 #[must_use]
 pub fn ticks(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos().div_ceil(TICK.as_nanos())).unwrap_or(u64::MAX)
 }
 
-/// What has to be over before a timer fires.
+/// The earliest time at which a timer fires, made from a duration, an instant or a tick.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Expiry(Tick);
 
@@ -361,19 +361,19 @@ where
         self.timer().shutdown(timers())
     }
 
-    /// Whether the timer was [shut down](Self::shutdown). Lock-free.
+    /// Returns true if the timer was [shut down](Self::shutdown). Lock-free.
     #[must_use]
     pub fn is_shut_down(self: Pin<&Self>) -> bool {
         self.timer().state().is_shut()
     }
 
-    /// Whether the timer waits to fire, or its closure is being called. Lock-free.
+    /// Returns true if the timer is queued or its closure is running. Lock-free.
     #[must_use]
     pub fn is_active(self: Pin<&Self>) -> bool {
         self.timer().is_active()
     }
 
-    /// Whether the timer waits to fire. Lock-free; out of date when it arrives.
+    /// Returns true if the timer is queued. Lock-free; the answer may be out of date when it arrives.
     #[must_use]
     pub fn is_queued(self: Pin<&Self>) -> bool {
         self.timer().is_queued()

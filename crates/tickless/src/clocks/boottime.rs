@@ -93,7 +93,7 @@ pub fn timeout_at<F: IntoFuture>(deadline: Instant, future: F) -> Timeout<F::Int
     Timeout::new(future.into_future(), sleep_until(deadline))
 }
 
-/// What [`sleep`] and [`sleep_until`] return.
+/// The future that [`sleep`] and [`sleep_until`] return.
 pub type Sleep = ClockSleep<Boottime>;
 
 pin_project! {

@@ -30,7 +30,7 @@ pub struct Point<C> {
 }
 
 impl<C: ClockId> Point<C> {
-    /// What the clock shows now, by the kernel.
+    /// Reads the clock from the kernel.
     ///
     /// # Cost
     ///

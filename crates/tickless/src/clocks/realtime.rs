@@ -119,7 +119,7 @@ use crate::host::registry::{timers, watch_clocks};
 use crate::host::thread::at_earliest;
 use crate::time;
 
-/// What a timer on the time of day does when that is set. [The module](self) compares them.
+/// The reaction of a timer on the time of day to a set of that clock. [The module](self) compares them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum OnSet {
@@ -131,7 +131,7 @@ pub enum OnSet {
     Keep,
 }
 
-/// How a sleep ended.
+/// The reason why a sleep ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Ended {
@@ -144,13 +144,14 @@ pub enum Ended {
 }
 
 impl Ended {
-    /// Whether the deadline came: with [`OnSet::Keep`] that which the clock showed before it was set.
+    /// Returns true if the deadline passed. With [`OnSet::Keep`] this is the deadline by the clock as it was before the
+    /// set.
     #[must_use]
     pub const fn is_due(self) -> bool {
         matches!(self, Self::Due | Self::DueAfterSet)
     }
 
-    /// Whether a clock was set since the future was made. A resume is a set.
+    /// Returns true if a clock was set since the future was made. A resume of the machine is a set.
     #[must_use]
     pub const fn clock_was_set(self) -> bool {
         matches!(self, Self::DueAfterSet | Self::ClockSet)
@@ -199,7 +200,7 @@ pub fn sleep_until(deadline: SystemTime, on_set: OnSet) -> Sleep {
 }
 
 pin_project! {
-    /// What [`sleep_until`] returns.
+    /// The future that [`sleep_until`] returns.
     ///
     /// It is queued at its first poll, on the thread that polls.
     #[project(!Unpin)]
@@ -233,7 +234,7 @@ impl Sleep {
         self.deadline
     }
 
-    /// Whether a clock was set since the future was made, as far as that was noticed.
+    /// Returns true if the future has noticed a set of a clock since it was made.
     #[must_use]
     pub fn clock_was_set(&self) -> bool {
         match &self.waiting {
@@ -304,7 +305,7 @@ where
 }
 
 pin_project! {
-    /// What [`sleep_until_next`] returns.
+    /// The future that [`sleep_until_next`] returns.
     #[project(!Unpin)]
     #[must_use = "futures do nothing unless you `.await` or poll them"]
     pub struct SleepNext<F> {

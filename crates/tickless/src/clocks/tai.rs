@@ -31,7 +31,7 @@ use crate::host::registry::timers;
 /// [`offset_from_utc`].
 pub type Instant = Point<Tai>;
 
-/// What [`sleep`] and [`sleep_until`] return.
+/// The future that [`sleep`] and [`sleep_until`] return.
 pub type Sleep = ClockSleep<Tai>;
 
 /// Waits until the clock has gone on by `duration` from what it shows now.
@@ -52,7 +52,8 @@ pub fn sleep_until(deadline: Instant) -> Sleep {
     Sleep::until(deadline)
 }
 
-/// How many seconds this clock is before the time of day, by the kernel: 37 in 2026, or 0 where no daemon told it.
+/// Returns by how many seconds this clock is ahead of the time of day, as the kernel knows it: 37 in 2026, or 0 if no
+/// daemon has set it.
 #[must_use]
 pub fn offset_from_utc() -> i64 {
     let wall = &timers().platform().wall;

@@ -17,7 +17,7 @@ use crate::host::os;
 use crate::topology::{CpuSet, Topology};
 use crate::worker::{BuildError, Builder as WorkersBuilder, StartError, Workers};
 
-/// How an executor is to be; [`Executor::builder`] begins one.
+/// Settings of an executor; [`Executor::builder`] makes one.
 ///
 /// | | default |
 /// |---|---|
@@ -55,47 +55,47 @@ impl Builder {
         }
     }
 
-    /// How many workers.
+    /// Sets the number of workers.
     pub fn workers(mut self, workers: usize) -> Self {
         self.threads = self.threads.workers(workers);
         self
     }
 
-    /// One worker on each of these CPUs, in the order of their numbers; each stays on its CPU. A worker that would idle
-    /// then pulls tasks from those first that share its core, its last cache or its memory.
+    /// Pins one worker to each of these CPUs, in the order of their numbers. A worker that would idle then pulls tasks
+    /// from those first that share its core, its last cache or its memory.
     pub fn pin(mut self, cpus: CpuSet) -> Self {
         self.threads = self.threads.pin(cpus);
         self
     }
 
-    /// What the threads are called, with their number behind it.
+    /// Sets the name of the worker threads; each gets its number appended.
     pub fn name(mut self, name: impl Into<String>) -> Self {
         self.threads = self.threads.name(name);
         self
     }
 
-    /// How the end of a slice reaches a task that computes.
+    /// Selects how the end of a slice reaches a task that computes.
     pub fn preemption(mut self, preemption: Preemption) -> Self {
         self.settings.preemption = preemption;
         self
     }
 
-    /// Whether a timer ends each slice exactly. Without it a task that calls checkpoints gives way when another one is
-    /// woken that should run before it, or when any other timer of its worker is due.
+    /// Sets whether a timer ends each slice exactly. Without it a task that calls checkpoints gives way when another
+    /// one is woken that should run before it, or when any other timer of its worker is due.
     pub fn hrtick(mut self, on: bool) -> Self {
         self.settings.hrtick = on;
         self
     }
 
-    /// As [`hrtick`](Self::hrtick), for tasks with a [`Deadline`](super::task::Deadline): whether a timer ends their
-    /// runtime exactly. Without it one that computes uses more at a time, and waits longer for it.
+    /// Sets whether a timer ends the runtime of tasks with a [`Deadline`](super::task::Deadline) exactly. Without it a
+    /// task that computes uses more at a time, and waits longer for the next time.
     pub fn deadline_hrtick(mut self, on: bool) -> Self {
         self.settings.deadline_hrtick = on;
         self
     }
 
-    /// What tasks with a [`Deadline`](super::task::Deadline) may come to on each worker, in hundredths of it; at most
-    /// 100. What they leave is what all other tasks have.
+    /// Limits the share of each worker that tasks with a [`Deadline`](super::task::Deadline) may reserve, in per cent;
+    /// at most 100. All other tasks share the rest.
     pub fn deadline_limit(mut self, percent: u32) -> Self {
         self.settings.deadline_limit = Bandwidth::percent(percent);
         self
@@ -107,25 +107,27 @@ impl Builder {
         self
     }
 
-    /// How many threads at most execute what [`spawn_blocking`](Executor::spawn_blocking) is given; 0 counts as 1.
+    /// Sets the largest number of threads that execute jobs of [`spawn_blocking`](Executor::spawn_blocking); 0 counts
+    /// as 1.
     pub fn blocking_threads(mut self, most: usize) -> Self {
         self.settings.blocking_threads = most;
         self
     }
 
-    /// What becomes of the others when a task panics.
+    /// Sets what the executor does when a task panics.
     pub fn on_panic(mut self, policy: PanicPolicy) -> Self {
         self.settings.panic = policy;
         self
     }
 
-    /// After what time without an end of its poll a task is reported; once for each poll.
+    /// Sets how long a poll may last before its task is reported, once for each poll.
     pub fn stuck_after(mut self, threshold: Duration) -> Self {
         self.settings.stuck_after = threshold;
         self
     }
 
-    /// What is called for a task that is reported, on the library's expiry thread. Default: a line on standard error.
+    /// Sets the function that reports a task whose poll lasts too long. The expiry thread calls it. Default: a line on
+    /// standard error.
     ///
     /// It must not wait for the executor, as [`shutdown`](Executor::shutdown) and dropping it do: the worker's end
     /// waits for the report.

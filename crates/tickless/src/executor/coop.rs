@@ -16,8 +16,8 @@ use std::task::{Context, Poll};
 use super::{context, current};
 use crate::host::{device, thread};
 
-/// Whether the running task should give way: its slice is over, a more urgent task was woken, or a timer of its worker
-/// is due.
+/// Returns true if the running task should give way: its slice is over, a more urgent task was woken, or a timer of its
+/// worker is due.
 ///
 /// For loops that cannot `await` at each step: ask here, and call [`checkpoint`] where it says so. `false` on threads
 /// that are no workers of an executor.
@@ -83,7 +83,7 @@ pub fn yield_now() -> Checkpoint {
     }
 }
 
-/// What [`checkpoint`] and [`yield_now`] return.
+/// The future that [`checkpoint`] and [`yield_now`] return.
 #[derive(Debug)]
 #[must_use = "futures do nothing unless you `.await` or poll them"]
 pub struct Checkpoint {
@@ -131,7 +131,7 @@ pub fn extend_slice() -> SliceExtension {
     SliceExtension { task }
 }
 
-/// What [`extend_slice`] returns: while it is there the task asks for more.
+/// The guard that [`extend_slice`] returns: the task asks for a longer slice until the guard is dropped.
 #[derive(Debug)]
 #[must_use = "dropped at once, it asks for nothing"]
 pub struct SliceExtension {

@@ -8,8 +8,8 @@ use tickless_core::time::Span;
 pub use tickless_sched::deadline::{Bandwidth, Rejected};
 use tickless_sched::deadline::{Reservation, ReservationError};
 
-/// So much runtime in each period, by a deadline that counts from the begin of the period: what a control loop, a mixer
-/// or a feed handler needs to be in time, and no more.
+/// A reservation: an amount of runtime in each period, before a deadline that counts from the beginning of the period.
+/// Control loops, mixers and feed handlers use it to be in time.
 ///
 /// Tasks with a deadline run before all others of their worker, the earliest deadline first, and stay on that worker.
 /// One that has used its runtime is *throttled*: it waits for its next period, even if its worker idles. So a task that
@@ -37,7 +37,7 @@ use tickless_sched::deadline::{Reservation, ReservationError};
 pub struct Deadline(Reservation);
 
 impl Deadline {
-    /// So much `runtime` in each `period`, before its `deadline`.
+    /// Reserves `runtime` in each `period`, before its `deadline`.
     ///
     /// # Errors
     ///
@@ -51,7 +51,7 @@ impl Deadline {
         made.map(Self).map_err(DeadlineError)
     }
 
-    /// So much `runtime` in each `period`, at any time before the next one begins.
+    /// Reserves `runtime` in each `period`, at any time before the next period begins.
     ///
     /// # Errors
     ///
@@ -66,13 +66,13 @@ impl Deadline {
         duration(self.0.runtime())
     }
 
-    /// From the begin of a period to its deadline.
+    /// Returns the time from the beginning of a period to its deadline.
     #[must_use]
     pub const fn deadline(self) -> Duration {
         duration(self.0.deadline())
     }
 
-    /// From the begin of a period to the begin of the next.
+    /// Returns the length of a period.
     #[must_use]
     pub const fn period(self) -> Duration {
         duration(self.0.period())

@@ -81,7 +81,7 @@ impl<T> JoinHandle<T> {
         self.task.as_ref()?.metadata().rejected()
     }
 
-    /// Whether the task is over: a wait for it would end at once.
+    /// Returns true if the task is over, so that waiting for it ends at once.
     #[must_use]
     pub fn is_finished(&self) -> bool {
         self.task.as_ref().is_none_or(Task::is_finished)
@@ -180,7 +180,8 @@ impl JoinError {
         }
     }
 
-    /// What the panic carried, for [`std::panic::resume_unwind`].
+    /// Returns the payload of the panic, for [`std::panic::resume_unwind`], or the error itself if the task did not
+    /// panic.
     ///
     /// # Errors
     ///

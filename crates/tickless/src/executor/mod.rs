@@ -186,8 +186,8 @@ impl Executor {
         )
     }
 
-    /// As [`spawn_with`](Self::spawn_with), for a [`Deadline`](task::Deadline): it can be kept, or the task is not
-    /// taken.
+    /// Spawns a task whose [`Deadline`](task::Deadline) is admitted, or refuses the task if the deadline cannot be
+    /// kept.
     ///
     /// The task is admitted to the worker with the most room, and stays there. Its part must be free on that one: two
     /// tasks of 60 % need two workers.
@@ -290,13 +290,13 @@ impl Executor {
         }
     }
 
-    /// What was counted so far; in the child of a fork nothing.
+    /// Returns the counters of the executor; in the child of a fork they are zero.
     #[must_use]
     pub fn stats(&self) -> ExecutorStats {
         self.shared.stats()
     }
 
-    /// What starts of the workers' ticks took, system calls included, since the workers began.
+    /// Returns how long starts of the workers' ticks took since the workers began, system calls included.
     #[cfg(feature = "internals")]
     #[must_use]
     pub fn start_cost(&self) -> StartCost {

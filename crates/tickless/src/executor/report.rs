@@ -10,13 +10,13 @@ use std::time::Duration;
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Stuck {
-    /// What the task is called, if it has a name.
+    /// The name of the task, if it has one.
     pub name: Option<Arc<str>>,
-    /// Where it was spawned.
+    /// The place in the source where the task was spawned.
     pub spawned_at: &'static Location<'static>,
     /// The worker, by number.
     pub worker: usize,
-    /// For how long it has been polled, at least.
+    /// The time that the present poll has lasted at least.
     pub polled_for: Duration,
     /// Tasks that wait behind it.
     pub waiting: usize,

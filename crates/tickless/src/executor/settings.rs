@@ -13,7 +13,7 @@ use super::spec::Slice;
 use super::stats::Count;
 use crate::host::process::Host;
 
-/// How the end of a slice reaches a task that computes.
+/// Selects how the end of a slice reaches a task that computes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Preemption {
@@ -29,7 +29,7 @@ pub enum Preemption {
     Signal,
 }
 
-/// What becomes of a panic of a task that no [`JoinHandle`](super::JoinHandle) waits for.
+/// The fate of a panic in a task that no [`JoinHandle`](super::JoinHandle) waits for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum PanicPolicy {
@@ -40,7 +40,7 @@ pub enum PanicPolicy {
     ShutDown,
 }
 
-/// What executes the rounds of a worker: it is given one, to be called as often as it likes.
+/// A function that executes the rounds of a worker: it receives one round and may call it as often as it likes.
 #[cfg(feature = "internals")]
 pub type Rounds = fn(&mut dyn FnMut());
 
@@ -77,7 +77,7 @@ pub(crate) struct Settings {
 pub struct Savings {
     /// The device stays as it is when the tick moves later or is cancelled (spec ).
     pub lazy: bool,
-    /// One rearm for an interrupt and the schedule behind it (spec ).
+    /// True if an interrupt and the scheduling decision behind it share one rearm (spec ).
     pub deferred: bool,
     /// The device is told until when, and not how long: no reading of the clock (spec ).
     pub coupled: bool,

@@ -9,7 +9,8 @@ pub use tickless_sched::Weight;
 
 use super::deadline::Deadline;
 
-/// How long a task wants to run at a time: a short slice is served sooner and preempted sooner, at the same share.
+/// The time that a task asks for at once. A task with a short slice is served sooner and preempted sooner, at the same
+/// share.
 ///
 /// A task that has to be served soon asks for what it computes each time it wakes up, not for how often it does: what
 /// it asks for is what others may be served before it. One that computes 20 µs each millisecond asks for 20 µs.
@@ -21,7 +22,7 @@ pub struct Slice(u64);
 impl Slice {
     /// The shortest: 10 µs.
     pub const MIN: Self = Self(10_000);
-    /// What a task has whose executor says nothing else: 3 ms.
+    /// The slice of a task for which no other one was set: 3 ms.
     pub const DEFAULT: Self = Self(3_000_000);
     /// The longest: 100 ms.
     pub const MAX: Self = Self(100_000_000);
@@ -49,7 +50,7 @@ impl Default for Slice {
     }
 }
 
-/// What a task is entitled to, and what it is called; for [`spawn_with`](super::Executor::spawn_with).
+/// The weight, slice, deadline and name of a task, for [`spawn_with`](super::Executor::spawn_with).
 ///
 /// ```
 /// use std::time::Duration;
@@ -85,21 +86,21 @@ impl Spec {
         self
     }
 
-    /// How long the task wants to run at a time.
+    /// Sets the time that the task asks for at once.
     #[must_use]
     pub fn slice(mut self, slice: Slice) -> Self {
         self.slice = Some(slice);
         self
     }
 
-    /// So much runtime in each period, in place of a share: weight and slice count for nothing then.
+    /// Reserves runtime in each period in place of a share; weight and slice have no effect then.
     #[must_use]
     pub fn deadline(mut self, deadline: Deadline) -> Self {
         self.deadline = Some(deadline);
         self
     }
 
-    /// What reports call the task.
+    /// Sets the name of the task in reports.
     #[must_use]
     pub fn name(mut self, name: impl Into<Arc<str>>) -> Self {
         self.name = Some(name.into());

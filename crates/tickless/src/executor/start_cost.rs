@@ -9,7 +9,8 @@ const EVERY: u32 = 16;
 /// What takes longer was interrupted: by the system, or by the hypervisor.
 const INTERRUPTED: u64 = 1 << 16;
 
-/// What starts of the tick took, of all workers together; see [`Executor::start_cost`](super::Executor::start_cost).
+/// The duration of starts of the tick, of all workers together; see
+/// [`Executor::start_cost`](super::Executor::start_cost).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StartCost {
     /// Starts that were timed: one in sixteen.

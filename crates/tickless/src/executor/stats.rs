@@ -39,7 +39,7 @@ pub(crate) struct Counters {
     pub(crate) parks: Count,
 }
 
-/// What an executor counted since it was built; see [`Executor::stats`](super::Executor::stats).
+/// Counters of an executor since it was built; see [`Executor::stats`](super::Executor::stats).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ExecutorStats {
@@ -64,8 +64,8 @@ pub struct ExecutorStats {
     pub throttles: u64,
     /// Times that a tick was asked for: at each pick with another task waiting.
     pub tick_starts: u64,
-    /// Those of them that were dropped, because the tick was queued within 5 µs of the time, or before it where
-    /// checkpoints compare the counter: it comes early then.
+    /// Starts of the tick that were skipped, because the tick was queued within 5 µs of the new time, or before it
+    /// where checkpoints compare the counter (it fires early then).
     pub tick_filtered: u64,
     /// Ticks that fired.
     pub ticks: u64,
@@ -76,7 +76,7 @@ pub struct ExecutorStats {
     pub signals: u64,
     /// Starts of timers on the workers, ticks among them.
     pub timer_starts: u64,
-    /// Those of them whose timer was queued already.
+    /// Starts whose timer was queued already.
     ///
     /// Nothing counts them where timers start. A timer leaves its queue by firing or by a cancel, so the other starts
     /// are as many as timers left the workers' queues or are queued there. That is exact for the timers of workers that
@@ -92,11 +92,11 @@ pub struct ExecutorStats {
     pub far_in_slot: u64,
     /// Looks at a worker's timers because its first deadline had come.
     pub interrupts: u64,
-    /// Those of them that found nothing due.
+    /// Interrupts that found nothing due.
     pub spurious: u64,
-    /// For how long the system ran others on the CPUs of workers that could have run, as the kernel told the workers
-    /// so far; a hypervisor counts as the system, where it tells the kernel. Tasks are not charged for it. Zero where
-    /// the kernel keeps no account of waiting.
+    /// The time during which the system ran other threads on the CPUs of workers that could have run, as far as the
+    /// kernel's account is known; a hypervisor counts as the system, where it tells the kernel. Tasks are not charged
+    /// for it. Zero where the kernel keeps no account of waiting.
     pub stolen: Duration,
     /// Tasks that were reported because they kept their worker for longer than
     /// [`Builder::stuck_after`](super::Builder::stuck_after).

@@ -204,7 +204,8 @@ impl Clock {
     }
 }
 
-/// Where the clock is in memory, which one of the threads that read it writes each [`WINDOW`].
+/// Returns the addresses of the clock in memory. One of the threads that read the clock writes there in each
+/// [`WINDOW`].
 #[cfg(feature = "internals")]
 pub fn addresses() -> std::ops::Range<usize> {
     let clock = &raw const CLOCK;

@@ -238,14 +238,14 @@ pub fn read_out(reference: KernelClock, read: impl FnOnce() -> u64) -> ReadOut {
     }
 }
 
-/// What comparing a counter on two CPUs came to.
+/// The result of comparing a counter on two CPUs.
 #[derive(Clone, Copy, Debug)]
 pub struct Agreement {
     /// The verdict.
     pub verdict: Verdict,
-    /// What the first CPU heard of the second, in the last try.
+    /// The readings that the first CPU received from the second in the last try.
     pub first: Heard,
-    /// What the second heard of the first.
+    /// The readings that the second CPU received from the first.
     pub second: Heard,
 }
 

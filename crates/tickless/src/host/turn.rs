@@ -13,7 +13,7 @@ use super::thread::{Kind, ThreadBase, with_thread};
 use super::tick::tick_of;
 use super::{blocked, device, isolation, wake};
 
-/// What a turn did.
+/// The result of a turn.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Done {
     /// Timers that fired.

@@ -50,7 +50,7 @@ impl Error {
         Self(Kind::Shutdown)
     }
 
-    /// Whether the timers were shut down.
+    /// Returns true if the timers were shut down.
     pub fn is_shutdown(&self) -> bool {
         self.0 == Kind::Shutdown
     }
@@ -60,7 +60,7 @@ impl Error {
         Self(Kind::AtCapacity)
     }
 
-    /// Whether there are too many timers.
+    /// Returns true if there are too many timers.
     pub fn is_at_capacity(&self) -> bool {
         self.0 == Kind::AtCapacity
     }
@@ -70,7 +70,7 @@ impl Error {
         Self(Kind::Invalid)
     }
 
-    /// Whether a duration is too long.
+    /// Returns true if a duration is too long.
     pub fn is_invalid(&self) -> bool {
         self.0 == Kind::Invalid
     }

@@ -31,7 +31,7 @@ pub fn interval_at(start: Instant, period: Duration) -> Interval {
     Interval::new(start, period)
 }
 
-/// What an [`Interval`] does about ticks that no task waited for in time.
+/// The reaction of an [`Interval`] to ticks that were missed.
 ///
 /// A tick counts as missed when it is taken more than 5 ms late, as in tokio.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -67,7 +67,7 @@ const LONGEST: Duration = Duration::from_secs(86_400 * 365 * 30);
 /// How late a tick is taken before it counts as missed.
 const MISSED: Duration = Duration::from_millis(5);
 
-/// What [`interval`] and [`interval_at`] return.
+/// The ticks that [`interval`] and [`interval_at`] make.
 ///
 /// The next tick is one period after the one before, not after the moment at which that was taken: an interval does not
 /// drift.
@@ -187,7 +187,7 @@ impl Interval {
         }
     }
 
-    /// What is done about missed ticks.
+    /// Returns the reaction to missed ticks.
     pub fn missed_tick_behavior(&self) -> MissedTickBehavior {
         self.missed
     }

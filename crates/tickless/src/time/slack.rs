@@ -13,7 +13,7 @@ use tickless_core::time::{Instant, Span};
 use crate::host::remote::reactor_turn;
 use crate::host::thread::{Way, with_thread};
 
-/// How exact timers have to be: names for two slacks, for all that takes one.
+/// Names for two amounts of slack, accepted wherever slack is.
 ///
 /// Every other slack is a [`Duration`]. There are two because programs that did not choose have one of them: what the
 /// library does if nothing is said, and what tokio gives.
@@ -45,7 +45,7 @@ pub enum Precision {
 }
 
 impl Precision {
-    /// By how much a timer may be late.
+    /// Returns by how much a timer may be late.
     #[must_use]
     pub const fn slack(self) -> Duration {
         match self {
@@ -107,7 +107,7 @@ thread_local! {
     static DEFAULT: Cell<Slack> = const { Cell::new(Slack::NONE) };
 }
 
-/// What timers of this thread get for which no slack was said.
+/// Returns the slack of timers of this thread for which none was set.
 #[inline]
 pub(crate) fn default() -> Slack {
     DEFAULT.get()
@@ -144,7 +144,7 @@ pub fn set_thread_slack(slack: impl Into<Duration>) -> Duration {
     replace_default(Slack::new(slack.into())).duration()
 }
 
-/// What timers of this thread get for which no slack was said.
+/// Returns the slack of timers of this thread for which none was set.
 #[must_use]
 pub fn thread_slack() -> Duration {
     default().duration()
@@ -171,7 +171,7 @@ pub fn with_slack<F: Future>(slack: impl Into<Duration>, future: F) -> WithSlack
 }
 
 pin_project! {
-    /// What [`with_slack`] returns.
+    /// The future that [`with_slack`] returns.
     #[must_use = "futures do nothing unless you `.await` or poll them"]
     #[derive(Debug)]
     pub struct WithSlack<F> {

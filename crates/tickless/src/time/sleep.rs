@@ -54,7 +54,7 @@ pub fn sleep(duration: Duration) -> Sleep {
 }
 
 pin_project! {
-    /// What [`sleep`] and [`sleep_until`] return, here and in [`coarse`](crate::coarse).
+    /// The future that [`sleep`] and [`sleep_until`] return, here and in [`coarse`](crate::coarse).
     ///
     /// It is queued at its first poll, on the thread that polls. It is [`Send`] and [`Sync`], and may be polled, reset
     /// and dropped anywhere; on the thread that polled it last that costs least. It is not [`Unpin`]: to use it in a
@@ -95,7 +95,7 @@ impl<T: SleepQueue> Sleep<T> {
         Instant::from_core(self.timer.deadline())
     }
 
-    /// Whether the time is over; for a coarse one that was polled, whether its task was woken too.
+    /// Returns true if the deadline has passed; for a coarse sleep that was polled, if its task was woken too.
     ///
     /// As in tokio, a sleep that was neither polled nor reset since it was made says `false`, whatever the time.
     pub fn is_elapsed(&self) -> bool {

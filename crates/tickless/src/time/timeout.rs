@@ -39,7 +39,7 @@ pub fn timeout_at<F: IntoFuture>(deadline: Instant, future: F) -> Timeout<F::Int
 }
 
 pin_project! {
-    /// What [`timeout()`] and [`timeout_at`] return.
+    /// The future that [`timeout()`] and [`timeout_at`] return.
     ///
     /// Cost: the future and 112 bytes, no allocation. If the future is ready at its first poll no queue is ever
     /// touched. `S` is what ends it; [`coarse`](crate::coarse)

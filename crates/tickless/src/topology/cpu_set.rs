@@ -28,7 +28,7 @@ pub struct CpuSet {
     words: Vec<u64>,
 }
 
-/// One more than the largest CPU number that a set can hold. Linux is built for 8,192 at most.
+/// The largest CPU number of a set, plus one. Linux is built for 8,192 at most.
 pub const CPUS_MAX: u32 = 1 << 16;
 
 const BITS: u32 = u64::BITS;
@@ -54,20 +54,20 @@ impl CpuSet {
         self.words[word] |= bit;
     }
 
-    /// Whether `cpu` is in the set.
+    /// Returns true if `cpu` is in the set.
     #[must_use]
     pub fn contains(&self, cpu: u32) -> bool {
         let (word, bit) = place(cpu);
         self.words.get(word).is_some_and(|word| word & bit != 0)
     }
 
-    /// How many CPUs are in the set.
+    /// Returns the number of CPUs in the set.
     #[must_use]
     pub fn len(&self) -> usize {
         self.iter().count()
     }
 
-    /// Whether there is none.
+    /// Returns true if there is none.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.words.is_empty()
@@ -110,7 +110,7 @@ impl CpuSet {
         self.iter().filter(|&cpu| !other.contains(cpu)).collect()
     }
 
-    /// Whether all CPUs of this set are in the other.
+    /// Returns true if the other set has all CPUs of this one.
     #[must_use]
     pub fn is_subset(&self, other: &Self) -> bool {
         self.iter().all(|cpu| other.contains(cpu))
@@ -169,7 +169,7 @@ impl fmt::Debug for CpuSet {
     }
 }
 
-/// What is wrong with a list of CPUs. Final for that list.
+/// The fault of a list of CPUs. Final for that list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ListError {
     list: String,

@@ -67,11 +67,11 @@ pub struct Cpu {
     pub siblings: CpuSet,
     /// The memory next to it.
     pub node: Option<u32>,
-    /// How fast it is in comparison; 1,024 is the fastest CPU of the machine. Known where cores differ.
+    /// The relative speed of the CPU; 1,024 is the fastest CPU of the machine. Known where cores differ.
     pub capacity: Option<u32>,
 }
 
-/// What a cache holds.
+/// The contents of a cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum CacheKind {
@@ -89,11 +89,11 @@ pub enum CacheKind {
 pub struct Cache {
     /// 1 is nearest to the core.
     pub level: u32,
-    /// What it holds.
+    /// The contents of the cache.
     pub kind: CacheKind,
     /// Its size in KiB.
     pub size_kib: Option<u64>,
-    /// Who shares it.
+    /// The CPUs that share the cache.
     pub cpus: CpuSet,
 }
 
@@ -107,15 +107,15 @@ pub struct Node {
     pub cpus: CpuSet,
     /// Its memory in KiB.
     pub memory_kib: Option<u64>,
-    /// How far the memory of each node is, in the order of their numbers, where 10 means "here".
+    /// The distance to the memory of each node, in the order of their numbers; 10 means "here".
     pub distances: Vec<u32>,
 }
 
-/// One of the kinds of cores of a machine that has several.
+/// A kind of cores of a machine that has several.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CoreKind {
-    /// What the kernel calls it: `core`, `atom`, `lowpower`.
+    /// The kernel's name for the kind: `core`, `atom`, `lowpower`.
     pub name: String,
     /// The CPUs of that kind that are online.
     pub cpus: CpuSet,

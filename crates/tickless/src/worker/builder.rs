@@ -95,27 +95,27 @@ impl Builder {
         }
     }
 
-    /// How many workers, 65,535 at most. Default: one for each CPU of [`pin`](Self::pin), or else
+    /// Sets the number of workers, 65,535 at most. Default: one for each CPU of [`pin`](Self::pin), or else
     /// [`available_parallelism`](thread::available_parallelism).
     pub const fn workers(mut self, workers: usize) -> Self {
         self.workers = Some(workers);
         self
     }
 
-    /// What the threads are called, with their number behind it: `shard` makes `shard-0`, `shard-1` and so on, of which
-    /// the system shows 15 bytes. Default: `tickless`.
+    /// Sets the name of the threads; each gets its number appended: `shard` makes `shard-0`, `shard-1` and so on, of
+    /// which the system shows 15 bytes. Default: `tickless`.
     pub fn name(mut self, name: impl Into<String>) -> Self {
         self.name = name.into();
         self
     }
 
-    /// How all of them wait. Default: [`Parking::Sleep`].
+    /// Sets how all workers wait. Default: [`Parking::Sleep`].
     pub const fn parking(mut self, parking: Parking) -> Self {
         self.parking = parking;
         self
     }
 
-    /// One worker on each of these CPUs, in the order of their numbers; each stays on its CPU.
+    /// Pins one worker to each of these CPUs, in the order of their numbers.
     pub fn pin(mut self, cpus: CpuSet) -> Self {
         self.pinned = Some(cpus);
         self
@@ -133,13 +133,13 @@ impl Builder {
         self
     }
 
-    /// What becomes of timers that isolated workers start. Default: [`IsolatedTimers::Stay`].
+    /// Sets where the timers go that isolated workers start. Default: [`IsolatedTimers::Stay`].
     pub const fn isolated_timers(mut self, policy: IsolatedTimers) -> Self {
         self.isolated_timers = policy;
         self
     }
 
-    /// Which worker looks after sleeping ones when the one that did goes to sleep.
+    /// Sets which worker becomes migrator when the present one goes to sleep.
     ///
     /// For all workers of the process, also those that others started. Nothing is early, late or lost by it: it says
     /// how evenly the work is spread. Default: as it was said last, [`MigratorPolicy::Rotating`] if never.
@@ -384,14 +384,14 @@ impl<R> Workers<R> {
         self.places.iter().copied()
     }
 
-    /// How many there are.
+    /// Returns the number of workers.
     #[must_use]
     #[expect(clippy::len_without_is_empty, reason = "there is always one")]
     pub fn len(&self) -> usize {
         self.threads.len()
     }
 
-    /// What wakes each of them, by number.
+    /// Returns a handle for each worker that wakes it, by number.
     #[must_use]
     pub fn unparkers(&self) -> &[Unparker] {
         &self.unparkers

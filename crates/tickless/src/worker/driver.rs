@@ -70,8 +70,8 @@ impl Driver {
         self.timers.turn()
     }
 
-    /// When the first timer of this thread fires, if there is one: for event loops that would rather compute their
-    /// timeout than watch a descriptor.
+    /// Returns the deadline of the first timer of this thread, if there is one, for event loops that compute their
+    /// timeout and watch no descriptor.
     #[must_use]
     pub fn next_deadline(&self) -> Option<Instant> {
         self.timers.next_deadline()

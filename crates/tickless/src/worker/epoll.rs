@@ -17,9 +17,9 @@ pub struct EpollEvents {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct EpollEvent {
-    /// What the descriptor is ready for, as in `epoll_event.events`: `EPOLLIN` is 1.
+    /// The readiness of the descriptor, as in `epoll_event.events`: `EPOLLIN` is 1.
     pub readiness: u32,
-    /// What the descriptor was registered with, as in `epoll_event.data`.
+    /// The value that the descriptor was registered with, as in `epoll_event.data`.
     pub data: u64,
 }
 
@@ -37,19 +37,19 @@ impl EpollEvents {
         }
     }
 
-    /// How many were found last.
+    /// Returns the number of events that the last wait found.
     #[must_use]
     pub fn len(&self) -> usize {
         self.ready
     }
 
-    /// Whether none was found last.
+    /// Returns true if the last wait found none.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.ready == 0
     }
 
-    /// Those that were found last.
+    /// Returns the events that the last wait found.
     pub fn iter(&self) -> impl Iterator<Item = EpollEvent> + '_ {
         self.room[..self.ready].iter().map(|event| {
             // Copied first: the kernel's layout may be packed.

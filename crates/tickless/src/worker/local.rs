@@ -15,7 +15,7 @@ use crate::host::thread::{Kind, ThreadBase, at_earliest, turn_taken_by_this_thre
 use crate::host::{clock, device, idle, isolation, lifecycle, tick, turn};
 use crate::time::Instant;
 
-/// What becomes of timers that an isolated worker starts: global coarse ones, and exact ones.
+/// The place of timers that an isolated worker starts: global coarse ones, and exact ones.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum IsolatedTimers {
@@ -35,19 +35,19 @@ pub fn set_migration(enabled: bool) {
     timers().platform().set_migration(enabled);
 }
 
-/// Whether timers go where [`IsolatedTimers`] sends them.
+/// Returns true if timers go where [`IsolatedTimers`] sends them.
 #[must_use]
 pub fn migration() -> bool {
     timers().platform().migration()
 }
 
-/// What a turn did.
+/// The result of a turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use = "more may be due already"]
 pub struct Turn {
     /// Timers that fired, and those that the background thread fired since the last turn because none came in time.
     pub fired: u32,
-    /// When the next one does, if any.
+    /// The deadline of the next timer, if there is one.
     pub next: Option<Instant>,
     /// More is due already: the turn ended because it ran 4,096 callbacks. Take another soon.
     pub more: bool,

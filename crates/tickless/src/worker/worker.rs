@@ -21,7 +21,7 @@ use crate::host::thread::{Kind, ThreadBase};
 use crate::host::{clock, device, kernel_time, os};
 use crate::time::Instant;
 
-/// How a [`Worker`] waits.
+/// The way in which a [`Worker`] waits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Parking {
     /// Sleeps in the kernel until its first timer is due or another thread wakes it.
@@ -35,8 +35,8 @@ pub enum Parking {
 }
 
 impl Parking {
-    /// Whether a worker that [spins](Self::Spin) waits with `umwait` on this machine, for a store to the word that
-    /// wakes it, for its deadline, and for 20 µs at most; else it executes `pause`.
+    /// Returns true if a worker that [spins](Self::Spin) waits with `umwait` on this machine: for a store to the word
+    /// that wakes it, for its deadline, and for 20 µs at most. Elsewhere it executes `pause`.
     ///
     /// The processor has to have the instructions (WAITPKG), and its counter has to be
     /// [in use](crate::clock::time_stamp_counter), which it is not for the first 20 ms.
@@ -183,7 +183,7 @@ impl Worker {
         })
     }
 
-    /// Whether a [`turn`](Worker::turn) would find something to do.
+    /// Returns true if a [`turn`](Worker::turn) would find something to do.
     ///
     /// # Cost
     ///
@@ -204,8 +204,8 @@ impl Worker {
         self.timers.turn()
     }
 
-    /// Whether a thread [unparked](Unparker::unpark) this worker since its last park, or since this was last asked: the
-    /// next park waits. For workers that poll and never park.
+    /// Returns true if a thread [unparked](Unparker::unpark) this worker since its last park or since the last call.
+    /// The next park waits. For workers that poll and never park.
     ///
     /// So may the library, when another worker ends that was to wake up for all, unless this one is
     /// [isolated](Worker::set_isolated).
@@ -262,13 +262,13 @@ impl Worker {
         self.timers.set_helped(is_helped);
     }
 
-    /// Whether this worker is [isolated](Worker::set_isolated).
+    /// Returns true if this worker is [isolated](Worker::set_isolated).
     #[must_use]
     pub fn is_isolated(&self) -> bool {
         self.timers.is_isolated()
     }
 
-    /// When the first timer of this thread fires, if there is one.
+    /// Returns the deadline of the first timer of this thread, if there is one.
     #[must_use]
     pub fn next_deadline(&self) -> Option<Instant> {
         self.timers.next_deadline()
@@ -440,7 +440,7 @@ impl Worker {
         Ok(collected?)
     }
 
-    /// What wakes this worker from other threads.
+    /// Returns a handle with which other threads wake this worker.
     #[must_use]
     pub fn unparker(&self) -> Unparker {
         Unparker {

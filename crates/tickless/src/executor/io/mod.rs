@@ -85,7 +85,7 @@ impl<T: AsFd> Async<T> {
         })
     }
 
-    /// What was given.
+    /// Returns a reference to the source that was given.
     pub fn get_ref(&self) -> &T {
         self.io.as_ref().expect("taken by `into_inner` alone")
     }
@@ -129,7 +129,8 @@ impl<T: AsFd> Async<T> {
         self.repeat(Direction::Read, operation).await
     }
 
-    /// As [`read_with`](Self::read_with), for what waits for [room](Self::writable).
+    /// Calls `operation` until it no longer blocks, and waits until the source is [writable](Self::writable) in
+    /// between. [`read_with`](Self::read_with) is the same for reading.
     ///
     /// # Errors
     ///
@@ -179,7 +180,7 @@ impl<T: AsFd + fmt::Debug> fmt::Debug for Async<T> {
     }
 }
 
-/// What [`Async::readable`] and [`Async::writable`] return.
+/// The future that [`Async::readable`] and [`Async::writable`] return.
 #[must_use = "futures do nothing unless you `.await` or poll them"]
 pub struct Readiness<'a> {
     descriptor: BorrowedFd<'a>,

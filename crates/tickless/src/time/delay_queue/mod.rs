@@ -220,7 +220,7 @@ impl<T> DelayQueue<T> {
         self.wake();
     }
 
-    /// How many values there is room for without an allocation.
+    /// Returns the number of values that fit without an allocation.
     pub fn capacity(&self) -> usize {
         self.wheel.capacity()
     }
@@ -237,7 +237,7 @@ impl<T> DelayQueue<T> {
         self.wheel.reserve(additional);
     }
 
-    /// How many values there are.
+    /// Returns the number of values.
     pub fn len(&self) -> usize {
         self.wheel.len()
     }
@@ -394,7 +394,7 @@ impl<T> Expired<T> {
         self.taken.value
     }
 
-    /// When the value was to come out.
+    /// Returns the deadline of the value.
     pub fn deadline(&self) -> Instant {
         instant(self.taken.deadline)
     }
