@@ -17,6 +17,7 @@ use self::tree::Tree;
 
 mod citations;
 mod clocks;
+mod first_sentences;
 mod glossary;
 mod markdown;
 mod names;
@@ -195,6 +196,16 @@ const RULES: &[Rule] = &[
         id: "H5",
         about: "the ways of timers in ARCHITECTURE.md exist, and are short",
         check: pictures::ways,
+    },
+    Rule {
+        id: "W7",
+        about: "the documentation of a public item begins with a verb or with the thing itself",
+        check: first_sentences::of_public_items,
+    },
+    Rule {
+        id: "W7",
+        about: "the title of a decision begins with what it is about",
+        check: first_sentences::of_decisions,
     },
     Rule {
         id: "W6",

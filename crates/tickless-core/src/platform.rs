@@ -26,7 +26,7 @@ pub use crate::cpu::CpuId;
 pub struct ThisCpu<'a, P: Platform> {
     /// Its base.
     pub base: &'a CpuBase<P>,
-    /// What lets the lock of that base know its owner.
+    /// The token by which the lock of the base knows its owner.
     pub token: Option<<P::Lock as RawLock>::Token>,
 }
 
@@ -47,7 +47,7 @@ impl<P: Platform> core::fmt::Debug for ThisCpu<'_, P> {
     }
 }
 
-/// How a canceller waits for a callback that executes elsewhere (spec CAN-5, CAN-6).
+/// The way in which a canceller waits for a callback that executes elsewhere (spec CAN-5, CAN-6).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Waiting {
     /// Poll. For hosts where a callback cannot be preempted, so that it ends soon.
@@ -59,7 +59,7 @@ pub enum Waiting {
 }
 
 impl Waiting {
-    /// Whether cancellers sleep while a callback runs, in the soft stage or not.
+    /// Returns true if cancellers sleep while a callback runs, in the soft stage or not.
     pub(crate) const fn sleeps(self, soft: bool) -> bool {
         match self {
             Self::Spin => false,
@@ -233,8 +233,8 @@ pub trait Platform: Sized {
         waker.wake();
     }
 
-    /// Whether a timer that the CPU of `this` starts unpinned stays there (spec, cases 8 to 11). The timer is on
-    /// that CPU, which executes, and whose base is locked. [`keep_local_by_table`] is the reference answer.
+    /// Returns true if a timer that the CPU of `this` starts unpinned stays there (spec, cases 8 to 11). The
+    /// timer is on that CPU, which executes, and whose base is locked. [`keep_local_by_table`] is the reference answer.
     ///
     /// By default it stays.
     fn keep_local(&self, this: &CpuBase<Self>) -> bool {
@@ -260,8 +260,8 @@ pub trait Platform: Sized {
         None
     }
 
-    /// Whether the CPU of `this` keeps what it starts, exact and coarse, as [`keep_local`](Platform::keep_local) and
-    /// [`housekeeper`](Platform::housekeeper) say it; `false` says nothing.
+    /// Returns true if the CPU of `this` keeps what it starts, exact and coarse, as
+    /// [`keep_local`](Platform::keep_local) and [`housekeeper`](Platform::housekeeper) say it; `false` says nothing.
     ///
     /// Asked on the shortest paths: a host that needs a call to know says `false`, for what that would need to have
     /// saved all of them would pay.
@@ -270,13 +270,14 @@ pub trait Platform: Sized {
         self.keep_local(this) && self.housekeeper(this).is_none()
     }
 
-    /// Whether timers move between CPUs at all (spec, cases 3 and 4).
+    /// Returns true if timers move between CPUs at all (spec, cases 3 and 4).
     fn migration_enabled(&self) -> bool {
         true
     }
 
-    /// Whether a queued timer that is started again may stay where it is filed (spec ): in its place between the
-    /// same neighbours, under an older key, or in its far slot. With `false` it is always taken out and filed anew.
+    /// Returns true if a queued timer that is started again may stay where it is filed (spec ): in its place
+    /// between the same neighbours, under an older key, or in its far slot. With `false` it is always taken out and
+    /// filed anew.
     ///
     /// For experiments alone: it changes what a start costs, not when anything fires. Of timers with equal deadlines
     /// one that is started for the deadline that it has goes behind the others then. The default costs nothing, because

@@ -2,7 +2,7 @@
 
 use core::task::Waker;
 
-/// What a callback answers.
+/// The answer of a callback.
 #[derive(Debug)]
 pub enum Restart {
     /// The timer is done, unless another thread started it meanwhile.

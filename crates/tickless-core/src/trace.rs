@@ -15,7 +15,7 @@ pub use crate::exact::family::Stood;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TimerId(pub usize);
 
-/// What a start asked for, for traces.
+/// The options of a start, for traces.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StartMode {
     /// The time was given relative to the start.
@@ -44,9 +44,9 @@ pub enum Event {
         hard: i64,
         /// The earliest time at which it may fire, in nanoseconds of its clock.
         soft: i64,
-        /// What was asked for.
+        /// The bandwidth that was asked for.
         mode: StartMode,
-        /// Whether it was pending before.
+        /// True if it was pending before.
         was_armed: bool,
         /// What became of its place in the queue.
         stood: Stood,
@@ -66,9 +66,9 @@ pub enum Event {
         code: usize,
         /// The time of the pass that found it due, in nanoseconds of its clock.
         now: i64,
-        /// When it should have fired at the latest, in nanoseconds of its clock.
+        /// The time at which it should have fired at the latest, in nanoseconds of its clock.
         hard: i64,
-        /// When it could have fired at the earliest, in nanoseconds of its clock.
+        /// The time at which it could have fired at the earliest, in nanoseconds of its clock.
         soft: i64,
     },
     /// A callback ended. The timer may be gone: only its address is known (spec OBJ-12).
@@ -89,7 +89,7 @@ pub enum Event {
         cpu: CpuId,
         /// For when.
         next: Instant,
-        /// Whether by a flush point.
+        /// True if by a flush point.
         deferred: bool,
     },
     /// The next event was over before the monotonic clock began; it is armed for its beginning, and fires at once
@@ -97,14 +97,14 @@ pub enum Event {
     Clamped {
         /// Whose.
         cpu: CpuId,
-        /// When it was due: negative.
+        /// The time at which it was due: negative.
         event: Instant,
     },
     /// The device found its event over when it was written, and was told its shortest delay; follows its `Rearm`.
     WrittenLate {
         /// Whose device.
         cpu: CpuId,
-        /// When the event was due.
+        /// The time at which the event was due.
         event: Instant,
     },
     /// A deferred rearm was carried out (spec TR-3).
@@ -113,7 +113,7 @@ pub enum Event {
         cpu: CpuId,
         /// At which point.
         reason: Flush,
-        /// Whether the queues had changed since the interrupt.
+        /// True if the queues had changed since the interrupt.
         stale: bool,
     },
     /// An interrupt found nothing to do (spec IRQ-9).
@@ -130,7 +130,7 @@ pub enum Event {
     },
     /// A CPU was asked to look at its queues.
     Kick {
-        /// Which one.
+        /// Returns the number of the CPU.
         cpu: CpuId,
     },
     /// A coarse timer was armed, modified, or taken over.
@@ -147,9 +147,9 @@ pub enum Event {
         now: Tick,
         /// The tick that has to be over.
         expiry: Tick,
-        /// When its slot is due.
+        /// The time at which its slot is due.
         due: Tick,
-        /// Whether it was pending before.
+        /// True if it was pending before.
         was_armed: bool,
     },
     /// A pending coarse timer was taken out.
@@ -183,14 +183,14 @@ pub enum Event {
     TickStop {
         /// Whose.
         cpu: CpuId,
-        /// When it wakes up.
+        /// The time at which it wakes up.
         wake: Instant,
     },
     /// The tick of a CPU runs again.
     TickStart {
         /// Whose.
         cpu: CpuId,
-        /// When it is due next.
+        /// The time at which it is due next.
         due: Instant,
     },
     /// A timer moved to another base.

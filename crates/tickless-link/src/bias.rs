@@ -79,7 +79,7 @@ pub const REBIAS_AFTER: u32 = if cfg!(loom) {
 /// Polls of a contended word before the waiter goes to sleep.
 const SPINS: u32 = if cfg!(loom) { 1 } else { 100 };
 
-/// What the lock needs from an operating system.
+/// The operating system's part of the lock.
 ///
 /// # Safety
 ///
@@ -89,15 +89,16 @@ const SPINS: u32 = if cfg!(loom) { 1 } else { 100 };
 /// caller. It MUST keep doing so after `barrier_works` has answered `false` again: locks that are biased stay so until
 /// a stranger comes.
 pub unsafe trait LockHost {
-    /// Whether [`heavy_barrier`](LockHost::heavy_barrier) can be used, and costs no more than a system call. While it
-    /// cannot, no lock becomes biased.
+    /// Returns true if [`heavy_barrier`](LockHost::heavy_barrier) can be used, and costs no more than a system call.
+    /// While it cannot, no lock becomes biased.
     fn barrier_works() -> bool;
 
     /// Executes a full memory barrier on behalf of all threads. MAY take long where
     /// [`barrier_works`](LockHost::barrier_works) answers `false` by now: once for each lock that is still biased.
     fn heavy_barrier();
 
-    /// Whether a heavy barrier would interrupt a CPU that is not to be interrupted at present. MAY change at any time.
+    /// Returns true if a heavy barrier would interrupt a CPU that is not to be interrupted at present. MAY change at
+    /// any time.
     ///
     /// Asked with the inner lock held. So a host that makes it true, and afterwards locks and
     /// releases every lock that has an owner without a token, knows that no barrier is executed from there on, except
@@ -161,7 +162,7 @@ impl fmt::Debug for Owner {
     }
 }
 
-/// How a [`BiasedLock`] was taken.
+/// The way in which a [`BiasedLock`] was taken.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Acquired {
     /// By the owner, through the gate.
@@ -256,14 +257,14 @@ impl<H: LockHost> BiasedLock<H> {
         self.reserved.store(false, Ordering::Relaxed);
     }
 
-    /// Whether the owner can enter without the inner lock at present; for statistics.
+    /// Returns true if the owner can enter without the inner lock at present; for statistics.
     #[must_use]
     pub fn is_biased(&self) -> bool {
         // Relaxed: a hint.
         self.gate.load(Ordering::Relaxed) != ORDINARY
     }
 
-    /// Whether the gate names the thread of `token`.
+    /// Returns true if the gate names the thread of `token`.
     #[inline]
     fn names(&self, token: Option<Owner>) -> bool {
         // As a word, that a token is missing needs no question of its own.
@@ -295,7 +296,7 @@ impl<H: LockHost> BiasedLock<H> {
         }
     }
 
-    /// Whether `token` is the owner's.
+    /// Returns true if `token` is the owner's.
     #[inline]
     fn is_owner(&self, token: Option<Owner>) -> bool {
         // Relaxed: equal only for the thread that claimed the lock, which then reads its own write.
@@ -352,7 +353,7 @@ impl<H: LockHost> BiasedLock<H> {
         }
     }
 
-    /// Whether the price of a stranger's barrier is one that may be asked. Called with the inner lock held.
+    /// Returns true if the price of a stranger's barrier is one that may be asked. Called with the inner lock held.
     fn may_be_biased(&self) -> bool {
         // Relaxed: guarded by the inner lock.
         let is_reserved = self.reserved.load(Ordering::Relaxed);

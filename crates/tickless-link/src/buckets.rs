@@ -81,7 +81,7 @@ pub struct BucketArray<F: Family, const LEVELS: usize> {
 // bucket array (Owner Key Invariant).
 unsafe impl<F: Family, const LEVELS: usize> Send for BucketArray<F, LEVELS> {}
 
-/// What became of the place that an entry left.
+/// The state of the bucket that an entry left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use = "the pending map has to be told of empty buckets"]
 pub enum BucketState {
@@ -104,7 +104,7 @@ impl<F: Family, const LEVELS: usize> BucketArray<F, LEVELS> {
         })
     }
 
-    /// As [`emplace`](Self::emplace), moved to the caller.
+    /// Makes a bucket array and moves it to the caller; [`emplace`](Self::emplace) makes it in place.
     #[must_use]
     pub fn new(key: Key) -> Self {
         emplace::moved(|slot| Self::emplace(slot, key))
@@ -124,7 +124,7 @@ impl<F: Family, const LEVELS: usize> BucketArray<F, LEVELS> {
         self.len
     }
 
-    /// Whether nothing is on it.
+    /// Returns true if nothing is on it.
     #[inline]
     #[must_use]
     pub const fn is_empty(&self) -> bool {
@@ -143,7 +143,7 @@ impl<F: Family, const LEVELS: usize> BucketArray<F, LEVELS> {
         })
     }
 
-    /// Whether an entry belongs to this bucket array.
+    /// Returns true if an entry belongs to this bucket array.
     #[inline]
     #[must_use]
     pub fn owns(&self, entry: EntryRef<'_, F>) -> bool {
@@ -191,7 +191,7 @@ impl<F: Family, const LEVELS: usize> BucketArray<F, LEVELS> {
         self.open_linked(self.first_of(self.pending[level]))
     }
 
-    /// Whether the pending list of `level` holds anything.
+    /// Returns true if the pending list of `level` holds anything.
     ///
     /// # Panics
     ///
@@ -654,7 +654,7 @@ impl<'s, 'e, F: Family, const LEVELS: usize> Bucketed<'s, 'e, F, LEVELS> {
         self.entry.state()
     }
 
-    /// What the queue's owner keeps for the entry.
+    /// Returns the data that the queue's owner keeps for the entry.
     #[inline]
     pub fn head(&mut self) -> &mut F::Head {
         // SAFETY: Owner Key Invariant: `open` checked the owner, and the queue is borrowed mutably for as long.
@@ -670,7 +670,7 @@ impl<'s, 'e, F: Family, const LEVELS: usize> Bucketed<'s, 'e, F, LEVELS> {
             .then(|| usize::from(self.entry.place.get()))
     }
 
-    /// Whether the entry is in the bucket of that number, and not on a pending list.
+    /// Returns true if the entry is in the bucket of that number, and not on a pending list.
     ///
     /// An entry in the middle of a list cannot say: then the answer is that of [`list`](Self::list), which is the same
     /// while its level has no pending list.
@@ -714,7 +714,8 @@ impl<'s, 'e, F: Family, const LEVELS: usize> Bucketed<'s, 'e, F, LEVELS> {
         self.move_to_end(list, End::Back)
     }
 
-    /// As [`move_to`](Self::move_to), in front of the others: for what was put on this bucket array before them.
+    /// Moves the entry as [`move_to`](Self::move_to) does, but in front of the others: for entries that came to this
+    /// bucket array before them.
     ///
     /// # Panics
     ///

@@ -28,7 +28,7 @@ pub struct Living<'v, T>(Pin<&'v mut T>);
 #[must_use = "it goes back to who gave out the value"]
 pub struct Ended<'v, T>(&'v mut core::mem::MaybeUninit<T>);
 
-/// What comes of trying to end a value: something that was taken out of it, or the value, to which nothing was done.
+/// The result of trying to end a value: something that was taken out of it, or the untouched value.
 pub type End<'v, T, R> = Result<(R, Ended<'v, T>), Living<'v, T>>;
 
 impl<'v, T> Living<'v, T> {

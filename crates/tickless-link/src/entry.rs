@@ -54,7 +54,7 @@ use crate::end::{Ended, Living};
 use crate::id::{self, OwnerWord, QueueId};
 use crate::sync::{AtomicU8, Exclusive, Ordering};
 
-/// What all entries of one kind of queue have in common.
+/// The common properties of all entries of one kind of queue.
 pub trait Family: Sized + 'static {
     /// The sort key.
     type Key: Copy + Ord + fmt::Debug + Send;
@@ -71,7 +71,7 @@ pub trait Family: Sized + 'static {
     type Token;
     /// What a callback is given.
     type Context<'a>;
-    /// What a callback answers.
+    /// The answer of a callback.
     type Verdict;
 
     /// Whether the entries of a tree summarise what is below them: then [`summarise`](Family::summarise) is called for
@@ -140,7 +140,7 @@ impl<F: Family> fmt::Debug for Branches<F> {
     }
 }
 
-/// What owns entries: a tree or a bucket array.
+/// An owner of entries: a tree or a bucket array.
 pub trait Queue<F: Family>: sealed::Owner<F> {
     /// The identity that entries of this queue name as their owner.
     fn id(&self) -> QueueId;
@@ -159,7 +159,7 @@ pub(crate) mod sealed {
     }
 }
 
-/// What is particular to one type of entry in a [`Family`].
+/// The particular properties of one type of entry in a [`Family`].
 pub trait Member<F: Family>: Sized {
     /// Data of this entry that is guarded by the queue, like [`Family::Head`].
     type Guarded: Send;
@@ -194,7 +194,7 @@ pub enum Expiry<T> {
     Call,
 }
 
-/// Where an entry belongs, as any thread may read it.
+/// The owner of an entry, as any thread may read it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Owner {
     /// No queue owns the entry: none ever did, or the one that did [let it go](crate::tree::Slot::release_expired).
@@ -459,7 +459,7 @@ impl<F: Family, M: Member<F>> fmt::Debug for Entry<F, M> {
     }
 }
 
-/// Whether something of an entry is to be dropped besides its guarded data.
+/// Returns true if something of an entry is to be dropped besides its guarded data.
 const fn ends_with_drop<F: Family, M: Member<F>>() -> bool {
     use core::mem::needs_drop;
     needs_drop::<M>()
@@ -512,7 +512,7 @@ impl<F: Family> Raw<F> {
         State::of(self.state.load(Ordering::Acquire))
     }
 
-    /// Where the entry belongs at this instant.
+    /// Returns the owner of the entry at this instant.
     #[inline]
     pub fn owner(&self) -> Owner {
         match self.owner.load() {
@@ -522,15 +522,15 @@ impl<F: Family> Raw<F> {
         }
     }
 
-    /// How many places behind `first` the queue is to which the entry belongs at this instant, in the same realm. If
-    /// it belongs to no such queue, a number beyond all places.
+    /// Returns the distance from `first` to the queue that owns the entry at this instant, in the same realm. If it
+    /// belongs to no such queue, a number beyond all places.
     #[inline]
     pub fn owner_behind(&self, first: QueueId) -> usize {
         // An entry without a queue has one of the numbers that are less than all identities.
         self.owner.load().wrapping_sub(first.0)
     }
 
-    /// What any thread may reach at any time.
+    /// Returns the data that any thread may reach at any time.
     #[inline]
     pub fn shared(&self) -> &F::Shared {
         &self.shared
@@ -637,7 +637,7 @@ impl<'a, F: Family> EntryRef<'a, F> {
         self.actions.call as *const () as usize
     }
 
-    /// What the callback is [called](Member::name) in dumps.
+    /// Returns the [name](Member::name) of the callback in dumps.
     #[must_use]
     pub fn callback_name(self) -> &'static str {
         (self.actions.name)()
@@ -794,13 +794,13 @@ impl<'a, F: Family> EntryRef<'a, F> {
         self.set_state(idle);
     }
 
-    /// Whether an expiry of this entry is [`take`](Self::take).
+    /// Returns true if an expiry of this entry is [`take`](Self::take).
     #[inline]
     pub(crate) fn is_taken(self) -> bool {
         self.actions.outcome == Outcome::Taken
     }
 
-    /// Whether an expiry of this entry is a call.
+    /// Returns true if an expiry of this entry is a call.
     #[inline]
     pub(crate) fn is_called(self) -> bool {
         self.actions.outcome == Outcome::Called
@@ -860,7 +860,7 @@ impl<'a, F: Family> EntryRef<'a, F> {
     }
 }
 
-/// What came of an expiry.
+/// The result of an expiry.
 #[derive(Debug)]
 pub enum Fired<F: Family> {
     /// The entry is idle; this is what was taken out of it.

@@ -37,7 +37,7 @@ impl QueueId {
         RealmId(self.0 >> INDEX_BITS)
     }
 
-    /// Whether this is one of the `count` queues from `first` on, in the same realm.
+    /// Returns true if this is one of the `count` queues from `first` on, in the same realm.
     #[inline]
     #[must_use]
     pub const fn is_within(self, first: Self, count: usize) -> bool {
@@ -172,7 +172,7 @@ impl OwnerWord {
         self.0.load(Ordering::Acquire)
     }
 
-    /// Whether the word names `id`, asked by a thread that holds that queue.
+    /// Returns true if the word names `id`, asked by a thread that holds that queue.
     #[inline]
     pub(crate) fn is(&self, id: QueueId) -> bool {
         // Relaxed: only the holder of the queue can change the word away from it, and the holder got the queue

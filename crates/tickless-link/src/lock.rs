@@ -109,16 +109,16 @@ impl<R: RawLock, T> Lock<R, T> {
         Some(self.guard(held))
     }
 
-    /// As [`try_lock`](Self::try_lock), in the one way in which the lock is mostly taken, so that the release is one
-    /// store at the end of the section, whatever else is in it.
+    /// Takes the lock as [`try_lock`](Self::try_lock) does, but in the most frequent way alone, so that the release is
+    /// one store at the end of the section.
     #[inline]
     pub fn lock_at_hand(&self, token: Option<R::Token>) -> Option<Guard<'_, R, T>> {
         let held = self.raw.acquire_at_hand(token)?;
         Some(self.guard(held))
     }
 
-    /// As [`try_lock`](Self::try_lock), in any way but that of [`lock_at_hand`](Self::lock_at_hand), which the caller
-    /// tried.
+    /// Takes the lock as [`try_lock`](Self::try_lock) does, in any way but that of
+    /// [`lock_at_hand`](Self::lock_at_hand), which the caller tried.
     #[inline]
     pub fn try_lock_otherwise(&self, token: Option<R::Token>) -> Option<Guard<'_, R, T>> {
         let held = self.raw.try_acquire_otherwise(token)?;
@@ -294,7 +294,7 @@ pub struct SoloLock<W> {
     watcher: W,
 }
 
-/// What is told about a [`SoloLock`]. What it does by default is nothing.
+/// An observer of a [`SoloLock`]. What it does by default is nothing.
 pub trait Watcher {
     /// A thread comes for the lock, and may find it taken.
     fn comes(&self) {}
@@ -338,7 +338,7 @@ use loom::sync as model;
 #[cfg(shuttle)]
 use shuttle::sync as model;
 
-/// For models: a lock that blocks, so that loom and shuttle need not explore how often a thread polled.
+/// A lock for models: it blocks, so that loom and shuttle need not explore how often a thread polled.
 #[cfg(any(loom, shuttle))]
 #[derive(Debug, Default)]
 pub struct ModelLock {

@@ -158,7 +158,7 @@ pub const NAMES: &[&str] = &[
     "sched-tick-without-minimum-b64",
 ];
 
-/// Where the name stands in [`NAMES`]; fails the build when it does not.
+/// Returns the index of the name in [`NAMES`]; fails the build when it does not.
 #[doc(hidden)]
 #[must_use]
 pub const fn index_of(name: &str) -> usize {
@@ -204,7 +204,7 @@ pub fn arm(name: &str) -> Result<(), &str> {
     Ok(())
 }
 
-/// Whether the switch at `index` is armed.
+/// Returns true if the switch at `index` is armed.
 #[cfg(tickless_mutants)]
 #[doc(hidden)]
 #[must_use]
@@ -213,7 +213,7 @@ pub fn armed(index: usize) -> bool {
     ARMED.load(core::sync::atomic::Ordering::Relaxed) == index
 }
 
-/// Whether the switch at `index` is armed: never, in this build.
+/// Returns false: no switch is armed in this build.
 #[cfg(not(tickless_mutants))]
 #[doc(hidden)]
 #[must_use]

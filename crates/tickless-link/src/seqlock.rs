@@ -62,8 +62,8 @@ impl<const N: usize> SeqCell<N> {
         self.read_first_and(|_| ()).0
     }
 
-    /// As [`read_first`](Self::read_first), and what `sample` makes of the copy while the record stands: a publication
-    /// that begins before `sample` is over makes both be taken again. So what is sampled belongs to the record.
+    /// Reads as [`read_first`](Self::read_first) does, and calls `sample` with the copy inside the read section. A
+    /// publication that begins before `sample` is over repeats both, so the sample belongs to the record.
     ///
     /// Where that is a counter, its reading SHOULD be ordered before the loads behind it; one that the processor
     /// executes later may belong to the next record, by some tens of nanoseconds.
@@ -92,7 +92,7 @@ impl<const N: usize> SeqCell<N> {
         }
     }
 
-    /// One word of the record, as it is or is about to be: a hint that a reading has to confirm.
+    /// Returns one word of the record, as it is or is about to be: a hint that a reading has to confirm.
     ///
     /// A word that does not exist fails the build.
     #[inline]

@@ -176,7 +176,7 @@ impl<F: Branched> Tree<F> {
         self.len
     }
 
-    /// Whether nothing is queued.
+    /// Returns true if nothing is queued.
     #[inline]
     #[must_use]
     pub const fn is_empty(&self) -> bool {
@@ -213,7 +213,7 @@ impl<F: Branched> Tree<F> {
             .then_some(Slot { tree: self, entry })
     }
 
-    /// As [`open`](Self::open), an entry whose callback executes.
+    /// Opens an entry whose callback executes; [`open`](Self::open) opens others.
     #[inline]
     pub fn open_running<'t, 'e>(&'t mut self, running: &'e Running<F>) -> Option<Slot<'t, 'e, F>> {
         self.open(running.entry())
@@ -607,7 +607,7 @@ impl<'t, 'e, F: Branched> Slot<'t, 'e, F> {
         self.entry.key.get()
     }
 
-    /// What the queue's owner keeps for the entry.
+    /// Returns the data that the queue's owner keeps for the entry.
     ///
     /// Where heads are [summarised](Family::SUMMARISED) and the entry is queued, a change of what the summary is made
     /// from MUST be followed by [`summarise`](Self::summarise).
@@ -617,14 +617,14 @@ impl<'t, 'e, F: Branched> Slot<'t, 'e, F> {
         unsafe { self.entry.head_mut() }
     }
 
-    /// Whether the entry is queued and first.
+    /// Returns true if the entry is queued and first.
     #[inline]
     #[must_use]
     pub fn is_first(&self) -> bool {
         self.tree.first == self.entry.link()
     }
 
-    /// Whether the entry is queued, not first, and its callback does not run.
+    /// Returns true if the entry is queued, not first, and its callback does not run.
     #[inline]
     #[must_use]
     pub fn is_waiting_behind_another(&self) -> bool {

@@ -13,16 +13,16 @@ use tickless_core::time::Span;
 pub struct RunTime(u64);
 
 impl RunTime {
-    /// Where a clock may begin.
+    /// The beginning of a clock.
     pub const ZERO: Self = Self(0);
 
-    /// So many nanoseconds on the clock.
+    /// Makes a time from nanoseconds on the clock.
     #[must_use]
     pub const fn from_nanos(nanos: u64) -> Self {
         Self(nanos)
     }
 
-    /// What the clock shows, in nanoseconds.
+    /// Returns the time in nanoseconds.
     #[must_use]
     pub const fn as_nanos(self) -> u64 {
         self.0
@@ -44,7 +44,7 @@ impl RunTime {
 /// A number outside of its bounds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OutOfBounds {
-    /// What was given.
+    /// The value that was given.
     pub given: u64,
     /// The smallest that is taken.
     pub least: u64,
@@ -124,13 +124,13 @@ impl Weight {
         }
     }
 
-    /// So many times as much, or the largest weight.
+    /// Multiplies the weight, up to the largest weight.
     #[must_use]
     pub const fn times(self, factor: u32) -> Self {
         Self::clamped(self.get().saturating_mul(factor as u64))
     }
 
-    /// In parts of 2^20.
+    /// Returns the value in parts of 2^20.
     #[must_use]
     pub const fn get(self) -> u64 {
         self.0.get() as u64
@@ -149,7 +149,7 @@ impl fmt::Debug for Weight {
     }
 }
 
-/// How long a task wants to run at a time: the request of EEVDF.
+/// The time that a task asks for at once: the request of EEVDF.
 ///
 /// A short request gets an early deadline: the task is served soon and little at a time. A long one is served late and
 /// at length. The share of the CPU is the same.
@@ -166,7 +166,7 @@ impl fmt::Debug for Weight {
 pub struct Request(NonZeroU32);
 
 impl Request {
-    /// What a task asks for that says nothing: 3 ms.
+    /// The request of a task for which none was set: 3 ms.
     pub const DEFAULT: Self = Self::clamped(Span::from_millis(3));
     /// The shortest, 10 µs: no slice timer is started for less (TICK-15).
     pub const MIN: Self = Self::clamped(Span::from_nanos(0));

@@ -14,16 +14,16 @@ use crate::amount::RunTime;
 pub struct Load(u32);
 
 impl Load {
-    /// Nothing.
+    /// No share at all.
     pub const NONE: Self = Self(0);
 
-    /// So many parts of 1,024. More than all of them is taken as it is, and scales nothing (spec X-5.6).
+    /// Makes a load from parts of 1,024. More than all of them is taken as it is, and scales nothing (spec X-5.6).
     #[must_use]
     pub const fn of_1024(parts: u32) -> Self {
         Self(parts)
     }
 
-    /// In parts of 1,024.
+    /// Returns the load in parts of 1,024.
     #[must_use]
     pub const fn get(self) -> u32 {
         self.0
@@ -50,7 +50,7 @@ impl Load {
 /// ```
 #[derive(Clone, Debug)]
 pub struct RunClock {
-    /// When the clock began.
+    /// The time at which the clock began.
     origin: Instant,
     /// What interrupts took since.
     stolen: Span,
@@ -89,7 +89,7 @@ impl RunClock {
         self.average.busy(now);
     }
 
-    /// What the clock shows at `now`.
+    /// Returns the time of the clock at `now`.
     #[must_use]
     pub fn at(&self, now: Instant) -> RunTime {
         // In an interrupt it shows what it did at its begin.
@@ -98,7 +98,8 @@ impl RunClock {
         RunTime::from_nanos(passed.saturating_sub(self.stolen.as_nanos()))
     }
 
-    /// When the clock will show `at`, if no interrupt comes: by adding what the monotonic clock is ahead at `now`.
+    /// Returns the time at which the clock will show `at`, if no interrupt comes: by adding what the monotonic clock is
+    /// ahead at `now`.
     #[must_use]
     pub fn expiry(&self, at: RunTime, now: Instant) -> Instant {
         let left = at.saturating_since(self.at(now));
@@ -125,7 +126,7 @@ struct Decaying {
     busy: u64,
     /// Until where all is counted.
     counted: Instant,
-    /// When the period began.
+    /// The time at which the period began.
     period: Instant,
 }
 

@@ -33,7 +33,7 @@ impl Pick {
         Self { number, ..self }
     }
 
-    /// Whether it is the pick that took a task last, if one did.
+    /// Returns true if it is the pick that took a task last, if one did.
     #[inline]
     pub(crate) fn took(self, last: Option<Self>) -> bool {
         // The number first: a task that was never picked has none, which is no number as a word.
@@ -82,7 +82,7 @@ pub enum Refusal {
 
 /// A task that was refused, with what the queue was to hand out for it.
 pub struct Refused<T> {
-    /// What came with the task.
+    /// The item that came with the task.
     pub item: T,
     /// Why.
     pub why: Refusal,

@@ -68,7 +68,7 @@ pub struct Snapshot {
 pub struct Thread {
     /// Its number, as that of a CPU.
     pub number: u32,
-    /// Which thread fires the timers of this thread.
+    /// The thread that fires the timers of this thread.
     pub role: Role,
     /// The system's number of the thread.
     pub id: Option<u32>,

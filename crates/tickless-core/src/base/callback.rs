@@ -7,7 +7,7 @@ use crate::base::owner::BaseQueue;
 use crate::base::timers::Timers;
 use crate::platform::{Platform, ThisCpu};
 
-/// What a [`try_cancel`](crate::hrtimer::HrTimer::try_cancel) found.
+/// The result of [`try_cancel`](crate::hrtimer::HrTimer::try_cancel).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TryCancel {
     /// The timer was neither queued nor running.
@@ -44,7 +44,7 @@ impl<P: Platform> Timers<P> {
         }
     }
 
-    /// Whether the executing CPU is inside the callback of `entry`.
+    /// Returns true if the executing CPU is inside the callback of `entry`.
     pub(crate) fn is_executing<F: BaseQueue>(
         &self,
         entry: EntryRef<'_, F>,

@@ -106,13 +106,13 @@ impl<P: BaseTypes> CpuBase<P> {
         self.cpu
     }
 
-    /// What the host keeps for this CPU.
+    /// Returns the host's own data of this CPU.
     #[inline]
     pub const fn local(&self) -> &P::Local {
         &self.local
     }
 
-    /// Whether `id` is one of the queues of this base.
+    /// Returns true if `id` is one of the queues of this base.
     #[inline]
     pub(crate) const fn owns(&self, id: QueueId) -> bool {
         id.is_within(self.first_queue, IDENTITIES)
@@ -156,8 +156,8 @@ impl<P: BaseTypes> CpuBase<P> {
         self.state.raw()
     }
 
-    /// When the device is to fire, [`Instant::FOREVER`] if not at all, while the interrupt handler runs, or while a
-    /// rearm is owed.
+    /// Returns the time at which the device is to fire, [`Instant::FOREVER`] if not at all, while the interrupt handler
+    /// runs, or while a rearm is owed.
     ///
     /// Lock-free: one load. A poller that finds this later than now has nothing to do.
     #[inline]
@@ -167,17 +167,17 @@ impl<P: BaseTypes> CpuBase<P> {
         Instant::from_nanos(self.armed.load(Ordering::Relaxed))
     }
 
-    /// From when on the first timer may fire, which is not behind the [armed](Self::armed) value: with slack it is
-    /// earlier (spec OBJ-9). A thread that is awake then and expires for this CPU may have it take an interrupt, and so
-    /// saves the one at the armed time (spec OBJ-23). The time of a timer that was pushed out or taken back may stand
-    /// here still; then the interrupt finds nothing.
+    /// Returns the time from which on the first timer may fire, which is not behind the [armed](Self::armed) value:
+    /// with slack it is earlier (spec OBJ-9). A thread that is awake then and expires for this CPU may have it take an
+    /// interrupt, and so saves the one at the armed time (spec OBJ-23). The time of a timer that was pushed out or
+    /// taken back may stand here still; then the interrupt finds nothing.
     #[inline]
     pub fn may_fire_from(&self) -> Instant {
         // Relaxed: as for `armed`.
         Instant::from_nanos(self.may_fire_from.load(Ordering::Relaxed))
     }
 
-    /// Whether the CPU takes part in timing.
+    /// Returns true if the CPU takes part in timing.
     #[inline]
     pub fn is_online(&self) -> bool {
         // Acquire: pairs with the Release in `set_online`: a thread that sees it online sees the base reset. One that
@@ -197,7 +197,7 @@ impl<P: BaseTypes> CpuBase<P> {
         !self.kicked.swap(true, Ordering::AcqRel)
     }
 
-    /// Whether the CPU was asked for a retrigger that it has not begun.
+    /// Returns true if the CPU was asked for a retrigger that it has not begun.
     pub(crate) fn is_kicked(&self) -> bool {
         // Relaxed: asked under the lock, for checks only.
         self.kicked.load(Ordering::Relaxed)
@@ -208,7 +208,8 @@ impl<P: BaseTypes> CpuBase<P> {
         self.kicked.swap(false, Ordering::AcqRel);
     }
 
-    /// As [`Timers::wheel_first_due`](crate::base::Timers::wheel_first_due).
+    /// Returns the tick at which a wheel of this CPU is due first, or an earlier one; see
+    /// [`Timers::wheel_first_due`](crate::base::Timers::wheel_first_due).
     #[inline]
     pub fn wheel_first_due(&self) -> Option<Tick> {
         let first = self
@@ -217,14 +218,14 @@ impl<P: BaseTypes> CpuBase<P> {
         (first != u64::MAX).then_some(Tick(first))
     }
 
-    /// As [`wheel_first_due`](Self::wheel_first_due), for one wheel.
+    /// Returns the tick at which one wheel is due first, or an earlier one.
     #[inline]
     pub fn wheel_due(&self, kind: Kind) -> Option<Tick> {
         let due = self.published_next_expiry(kind);
         (due != u64::MAX).then_some(Tick(due))
     }
 
-    /// As [`wheel_first_due`](Self::wheel_first_due), for each of the two wheels that wake a CPU.
+    /// Returns the ticks at which the two wheels that wake a CPU are due first, or earlier ones.
     #[inline]
     pub fn wheel_next_due(&self) -> NextDue {
         NextDue {
@@ -239,13 +240,13 @@ impl<P: BaseTypes> CpuBase<P> {
         self.wheel_due[kind as usize].load(Ordering::Relaxed)
     }
 
-    /// Whether a wheel may have something due.
+    /// Returns true if a wheel may have something due.
     #[inline]
     pub(crate) fn is_due(&self, kind: Kind, now: Tick) -> bool {
         now.0 >= self.published_next_expiry(kind)
     }
 
-    /// Whether the CPU sleeps until the first timer of its wheels. Exact under the lock where it says no.
+    /// Returns true if the CPU sleeps until the first timer of its wheels. Exact under the lock where it says no.
     #[inline]
     pub(crate) fn is_wheel_idle(&self) -> bool {
         // Relaxed: set under the lock, which the caller holds. That it may have been cleared without it costs a kick

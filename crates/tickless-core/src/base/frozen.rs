@@ -33,7 +33,7 @@ pub struct Frozen<'a, P: BaseTypes> {
 }
 
 impl<P: BaseTypes> Frozen<'_, P> {
-    /// Which one.
+    /// Returns the number of the CPU.
     #[must_use]
     pub const fn cpu(&self) -> CpuId {
         self.base.cpu()
@@ -54,9 +54,9 @@ impl<P: BaseTypes> Frozen<'_, P> {
         self.base.kicked.store(false, Ordering::Relaxed);
     }
 
-    /// As [`abandon`](Self::abandon), for a base on which the thread that is left executes a callback itself, as CPU
-    /// `own`: that goes on, and of the others' only what they did on the wheels is given up. No two threads share an
-    /// interrupt.
+    /// Abandons the base as [`abandon`](Self::abandon) does, for a base on which the thread that is left executes a
+    /// callback itself, as CPU `own`: that goes on, and of the others' only what they did on the wheels is given up. No
+    /// two threads share an interrupt.
     pub fn abandon_passes(
         &mut self,
         others_are_gone: &LastThread,

@@ -207,7 +207,7 @@ impl<'a, P: Platform> BaseGuard<'a, P> {
         }
     }
 
-    /// Whether `deadline`, on the monotonic clock as those of all far timers are, is before what is armed.
+    /// Returns true if `deadline`, on the monotonic clock as those of all far timers are, is before what is armed.
     #[inline]
     pub(crate) fn is_before_armed(&self, deadline: Deadline) -> bool {
         deadline.as_nanos() < self.base.armed().as_nanos() && !mutant!("far-start-not-armed-inv-1")

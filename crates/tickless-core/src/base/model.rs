@@ -56,7 +56,7 @@ pub(crate) struct Host<const SLEEPS: bool> {
 }
 
 impl<const SLEEPS: bool> Host<SLEEPS> {
-    /// Whether CPU 0 was kicked.
+    /// Returns true if CPU 0 was kicked.
     pub(crate) fn was_kicked(&self) -> bool {
         // Relaxed: asked when all threads have ended.
         self.kicked.load(Ordering::Relaxed)

@@ -20,7 +20,7 @@ pub(crate) trait BaseQueue: Family {
     /// Gives an entry that never had an owner to its queue in `state`; `false` when another thread was faster.
     fn bind(state: &mut BaseState, entry: EntryRef<'_, Self>) -> bool;
 
-    /// Whether callbacks of the entry run in the soft stage.
+    /// Returns true if callbacks of the entry run in the soft stage.
     fn is_soft(entry: EntryRef<'_, Self>) -> bool;
 
     /// What is held around the callback of an entry of the locked base; `None` if it does not run.

@@ -114,7 +114,7 @@ impl<'a, P: Platform> Runner<'a, P> {
         BaseGuard::lock(self.timers, self.base, self.me)
     }
 
-    /// Whether threads wait for the callback that ran.
+    /// Returns true if threads wait for the callback that ran.
     #[inline]
     pub(crate) fn has_waiters(&self) -> bool {
         self.expirer.waiters.load(Ordering::Relaxed) != 0

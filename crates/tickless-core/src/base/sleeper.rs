@@ -13,7 +13,7 @@ use crate::platform::{Platform, ThisCpu};
 
 pub(crate) use self::hooks::Hooks;
 
-/// What stands for the callback of a timer that wakes a task.
+/// The text that dumps show in place of a callback for a timer that wakes a task.
 pub const WAKES: &str = "wakes a task";
 
 /// The member of an entry that wakes a task.
@@ -207,7 +207,7 @@ pub trait TaskTimer: Hooks {
         old
     }
 
-    /// As [`cancel`](Self::cancel), where it takes more.
+    /// Cancels the timer as [`cancel`](Self::cancel) does, where it takes more.
     #[doc(hidden)]
     #[inline(never)]
     fn cancel_anywhere<P: Platform>(self: Pin<&Self>, timers: &Timers<P>) -> Option<Waker> {
@@ -233,7 +233,7 @@ mod hooks {
     use crate::base::timers::Timers;
     use crate::platform::{Platform, ThisCpu};
 
-    /// How one kind of timer that wakes a task is queued.
+    /// Queue operations of one kind of timer that wakes a task.
     pub trait Hooks: Sized {
         /// For when a start is.
         type When: Copy;
@@ -242,7 +242,7 @@ mod hooks {
 
         /// The life cycle of the timer.
         fn state(&self) -> State;
-        /// Whether it never was on a base.
+        /// Returns true if it never was on a base.
         fn is_unbound(&self) -> bool;
         /// The CPU that executes.
         fn executing_cpu<P: Platform>(timers: &Timers<P>) -> Option<ThisCpu<'_, P>>;

@@ -71,7 +71,7 @@ pub(crate) struct BaseState {
     pub(crate) first_hint: usize,
     /// The slack of that timer in nanoseconds, 0 if it is not known.
     pub(crate) first_slack: u32,
-    /// When the soft stage has to be raised; `FOREVER` while it is pending (spec Q-18).
+    /// The time at which the soft stage has to be raised; `FOREVER` while it is pending (spec Q-18).
     pub(crate) soft_next: Instant,
     pub(crate) soft_first_hint: usize,
     pub(crate) device: EventDevice,

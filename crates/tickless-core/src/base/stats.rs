@@ -4,7 +4,7 @@ use crate::event::flush::Flush;
 use crate::exact::family::Stood;
 use crate::time::Span;
 
-/// What a base counts. All counts start with the base and never go back.
+/// Counters of a base. All counts start with the base and never go back.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Stats {
@@ -22,12 +22,12 @@ pub struct Stats {
     pub budget_exhausted: u64,
     /// Starts and restarts that ended on this base.
     pub starts: u64,
-    /// Those of them that kept their place in the tree, filed for their new deadline.
+    /// Restarts that kept their place in the tree under their new deadline.
     pub in_place: u64,
-    /// Those that were left in the tree where they were filed, before their new deadline: they are filed again when
-    /// they come to the front.
+    /// Restarts that left the timer at its old place in the tree, before its new deadline. The timer is enqueued again
+    /// when it comes to the front.
     pub filed_early: u64,
-    /// Those that were left in the slot of far timers where they were.
+    /// Restarts that left the timer in its bucket of far timers.
     pub far_in_slot: u64,
     /// Timers that fired.
     pub expired: u64,
@@ -51,13 +51,13 @@ pub struct Stats {
     pub kicks: u64,
     /// Deferred rearms carried out, by place (spec ).
     pub flushes: [u64; Flush::COUNT],
-    /// Those of them that had to evaluate again.
+    /// Flushes that had to evaluate again.
     pub stale_flushes: u64,
     /// Interrupts that came while a rearm was still owed: a flush point is missing in the host.
     pub missed_flushes: u64,
     /// Coarse timers that were armed on this base, or modified there.
     pub coarse_arms: u64,
-    /// Those of them that kept their slot.
+    /// Restarts of coarse timers that kept their bucket.
     pub coarse_in_slot: u64,
     /// Coarse timers that fired.
     pub coarse_expired: u64,

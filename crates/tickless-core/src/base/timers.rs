@@ -43,7 +43,8 @@ impl<P: Platform> Timers<P> {
         emplace::moved(|slot| self.emplace_base(slot, device, local))
     }
 
-    /// As [`new_base`](Self::new_base), made in `slot`: on the stack it takes 18 KiB for each time that it is moved.
+    /// Makes a base in `slot`, where [`new_base`](Self::new_base) returns it: on the stack it takes 18 KiB for each
+    /// time that it is moved.
     ///
     /// # Panics
     ///

@@ -72,11 +72,11 @@ mod word;
 pub use clock::CombinedClock;
 pub use word::{Step, Waiting, Word};
 
-/// How often a waiter polls by default before it overtakes: some ten to fifty microseconds, many reads of any counter
-/// that is worth it, and short beside the time slice that a preempted holder is away for.
+/// The number of polls after which a waiter overtakes by default: some ten to fifty microseconds, many reads of any
+/// counter that is worth it, and short beside the time slice that a preempted holder is away for.
 pub const ATTEMPTS_MAX: u32 = 1_024;
 
-/// Whether a waiter goes on waiting.
+/// A waiter's decision to go on waiting or to read the counter itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Patience {
     /// It looks again.
@@ -85,7 +85,7 @@ pub enum Patience {
     Ends,
 }
 
-/// What a host provides of a slow counter.
+/// The host's side of a slow counter.
 ///
 /// # Contract
 ///
@@ -108,13 +108,13 @@ pub trait SlowCounter {
     /// Undoes [`mask`](Self::mask).
     fn unmask(&self, masked: Self::Masked);
 
-    /// Whether the caller may have interrupted code whose interrupts are masked. It reads directly then.
+    /// Returns true if the caller may have interrupted code whose interrupts are masked. It reads directly then.
     #[inline]
     fn is_non_maskable(&self) -> bool {
         false
     }
 
-    /// Whether one CPU is there, which reads directly then. MUST be false before a second one reads.
+    /// Returns true if one CPU is there, which reads directly then. MUST be false before a second one reads.
     #[inline]
     fn is_alone(&self) -> bool {
         false
@@ -213,8 +213,8 @@ impl<C, const BITS: u32> Combined<C, BITS> {
 }
 
 impl<C: SlowCounter<Sample = Cycles>, const BITS: u32> Combined<C, BITS> {
-    /// What the counter shows, modulo 2^`BITS`: sampled for this call, or for another one and published within this
-    /// one. So the sample may have begun before the call, by a read, and in user space by as long as a thread may be
+    /// Returns the counter, modulo 2^`BITS`: sampled for this call, or for another one and published within this one.
+    /// So the sample may have begun before the call, by a read, and in user space by as long as a thread may be
     /// preempted.
     ///
     /// # Interrupt context
@@ -233,7 +233,7 @@ impl<C: SlowCounter<Sample = Cycles>, const BITS: u32> Combined<C, BITS> {
         self.read(Waiting::for_any(entry), entry)
     }
 
-    /// As [`read_joined`](Self::read_joined), and the sample began within the call.
+    /// Reads the counter as [`read_joined`](Self::read_joined) does, and the sample began within the call.
     ///
     /// # Interrupt context
     ///

@@ -4,8 +4,7 @@ use core::fmt;
 
 use crate::time::convert::{Kilohertz, Rounding, Scale};
 
-/// Which counter it is, so that a device that compares with a counter can ask whether it is the one that drives the
-/// time.
+/// The identity of a counter. A device that compares with a counter asks by it whether that counter drives the time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct CounterId(pub u32);
 
@@ -16,10 +15,10 @@ pub struct Counter {
     pub id: CounterId,
     /// Its nominal frequency.
     pub frequency: Kilohertz,
-    /// How many bits count before it wraps, 2 to 64.
+    /// The number of bits that count before the counter wraps, 2 to 64.
     pub bits: u32,
-    /// Whether the host's inlined read gives the value of this very counter, so that the fast path of a guarded clock
-    /// may be on while it drives the time (spec TIM-44).
+    /// True if the host's inlined read gives the value of this counter, so that the fast path of a guarded clock may be
+    /// on while it drives the time (spec TIM-44).
     pub can_inline: bool,
 }
 
@@ -58,7 +57,7 @@ const RANGE_SECONDS: u64 = 600;
 const STEERED_PERCENT: u64 = 11;
 
 impl Counter {
-    /// Whether it can drive the time.
+    /// Checks that the counter can drive the time.
     ///
     /// # Errors
     ///

@@ -26,7 +26,7 @@ pub use timekeeper::{Keeper, KeeperCounts, Slept, Timekeeper};
 pub struct SetSequence(u64);
 
 impl SetSequence {
-    /// Before any jump.
+    /// The count before any jump.
     pub const START: Self = Self(0);
     /// A state before the first: asking for what changed since then always gives the offsets.
     pub const UNSEEN: Self = Self(u64::MAX);
@@ -49,11 +49,11 @@ impl SetSequence {
 /// The offsets of all clocks from the monotonic one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Offsets {
-    /// Of the time of day.
+    /// The offset of the time of day.
     pub realtime: Offset,
     /// The time spent suspended.
     pub boottime: Offset,
-    /// Of international atomic time: that of the time of day plus the leap seconds so far.
+    /// The offset of international atomic time: that of the time of day plus the leap seconds so far.
     pub tai: Offset,
 }
 
@@ -92,7 +92,7 @@ impl ClockSet {
         Self(self.0 | 1 << clock as u8)
     }
 
-    /// Whether the clock is in the set.
+    /// Returns true if the clock is in the set.
     #[must_use]
     pub const fn contains(self, clock: Clock) -> bool {
         self.0 & (1 << clock as u8) != 0

@@ -55,7 +55,7 @@ trait Steps {
     fn see_off(&mut self);
     /// Stops all CPUs, installs the counter, publishes, lets them go on. Whether it did.
     fn install(&mut self) -> bool;
-    /// Whether the counter that is published now is the new one, and the inlined read reads it.
+    /// Returns true if the counter that is published now is the new one, and the inlined read reads it.
     fn may_inline(&mut self) -> bool;
     /// Tells the ticks.
     fn tell(&mut self);
@@ -68,7 +68,7 @@ impl Guard {
         }
     }
 
-    /// Whether the inlined read may be used for the record that is copied next.
+    /// Returns true if the inlined read may be used for the record that is copied next.
     #[inline(always)]
     fn is_on(&self) -> bool {
         // Relaxed: the copy of the record that follows has an acquire fence behind its loads and looks at the sequence
@@ -107,7 +107,7 @@ pub trait Counters {
     fn read(&self, counter: CounterId) -> Cycles;
 }
 
-/// What a host does between the steps of a switch.
+/// The host's part between the steps of a switch.
 pub trait SwitchHost {
     /// Waits until each reading of the clock is over that began before the call, on every CPU.
     ///
@@ -122,7 +122,7 @@ pub trait SwitchHost {
     fn tell_ticks(&mut self, counter: &Counter);
 }
 
-/// What came of a switch.
+/// The result of a switch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Switched {
     /// The counter drove the time already; nothing was done.
@@ -186,7 +186,7 @@ impl<C: Counters> GuardedClock<C> {
         &self.counters
     }
 
-    /// Whether readers read the counter inline at this moment.
+    /// Returns true if readers read the counter inline at this moment.
     #[must_use]
     pub fn is_inlined(&self) -> bool {
         self.guard.is_on()

@@ -81,7 +81,8 @@ impl Timekeeper {
         Self::try_new(counter, now, keeper::TICK).expect("a counter counts, in 2 to 64 bits")
     }
 
-    /// As [`new`](Self::new), with intervals of about one `tick`, which is taken for 10 µs to 100 ms.
+    /// Makes a value as [`new`](Self::new) does, with intervals of about one `tick`, which is taken for 10 µs to 100
+    /// ms.
     ///
     /// # Errors
     ///
@@ -127,8 +128,8 @@ impl Timekeeper {
         self.from(fast, now)
     }
 
-    /// As [`now`](Self::now), for what may interrupt the writer: interrupts that no CPU masks, signal handlers,
-    /// debuggers (spec TIM-18, B38).
+    /// Reads the clock as [`now`](Self::now) does, for what may interrupt the writer: interrupts that no CPU masks,
+    /// signal handlers, debuggers (spec TIM-18, B38).
     ///
     /// While the keeper publishes, such a reader may go by the record before, and another one by the record behind it.
     /// The two agree at the published base, so what is read may run backwards by a few nanoseconds: by what the rates
@@ -156,16 +157,16 @@ impl Timekeeper {
         count.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// How many readings found the counter behind the base, because a CPU's copy of it lags or it steps back: they got
-    /// the time of the base.
+    /// Returns the number of readings that found the counter behind the base, because a CPU's copy lags or the counter
+    /// steps back. They got the time of the base.
     #[must_use]
     pub fn behind(&self) -> u64 {
         // Relaxed: see `notice`.
         self.behind.load(Ordering::Relaxed)
     }
 
-    /// How many readings found the counter further ahead than the record reaches, because the machine stood still:
-    /// they took longer, and are right all the same.
+    /// Returns the number of readings that found the counter further ahead than the record reaches, because the machine
+    /// stood still. They took longer and are right.
     #[must_use]
     pub fn ahead(&self) -> u64 {
         // Relaxed: see `notice`.

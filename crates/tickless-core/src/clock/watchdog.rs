@@ -50,13 +50,13 @@ pub const INTERVAL: Span = Span::from_millis(500);
 pub struct Candidate {
     /// The counter.
     pub counter: Counter,
-    /// What people call it.
+    /// The name of the counter, for people.
     pub name: &'static str,
     /// The higher, the better.
     pub rating: u32,
 }
 
-/// What becomes of the time when a counter is condemned.
+/// The counter that drives the time after one was condemned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Next {
@@ -75,9 +75,9 @@ pub struct Condemned {
     pub counter: Candidate,
     /// Why.
     pub reason: Reason,
-    /// What it was compared with, where that is a counter that the watchdog knows.
+    /// The counter that it was compared with, if the watchdog knows that counter.
     pub reference: Option<Candidate>,
-    /// What follows.
+    /// The counter that takes over.
     pub next: Next,
 }
 
@@ -102,7 +102,7 @@ impl fmt::Display for Condemned {
     }
 }
 
-/// Which counters there are, which of them are bad, and when the next check is due.
+/// The known counters, which of them are bad, and the time of the next check.
 #[derive(Clone, Debug)]
 pub struct Watchdog<const N: usize> {
     candidates: [Candidate; N],
@@ -135,7 +135,7 @@ impl<const N: usize> Watchdog<N> {
         self.current.map(|place| &self.candidates[place])
     }
 
-    /// What to compare the current counter with: the best rated other one that is not bad.
+    /// Returns the counter to compare the current one with: the best rated other counter that is not bad.
     #[must_use]
     pub fn reference(&self) -> Option<&Candidate> {
         self.best(self.current).map(|place| &self.candidates[place])
@@ -147,7 +147,7 @@ impl<const N: usize> Watchdog<N> {
         self.bad[self.place(counter)?]
     }
 
-    /// When the next check is due.
+    /// Returns the time at which the next check is due.
     #[must_use]
     pub const fn next_check(&self) -> Instant {
         self.next

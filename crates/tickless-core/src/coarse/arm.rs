@@ -118,7 +118,8 @@ where
         timers.arm_entry(self.erase(), Target::AsMade, now, expiry)
     }
 
-    /// As [`arm`](Self::arm), pinned to the executing CPU whatever the timer was made for, unless it is deferrable.
+    /// Arms the timer as [`arm`](Self::arm) does, pinned to the executing CPU whatever the timer was made for, unless
+    /// it is deferrable.
     ///
     /// # Errors
     ///
@@ -132,7 +133,7 @@ where
         timers.arm_entry(self.erase(), Target::Local, now, expiry)
     }
 
-    /// As [`arm`](Self::arm), not pinned whatever the timer was made for, unless it is deferrable.
+    /// Arms the timer as [`arm`](Self::arm) does, not pinned whatever the timer was made for, unless it is deferrable.
     ///
     /// # Errors
     ///
@@ -146,7 +147,7 @@ where
         timers.arm_entry(self.erase(), Target::Global, now, expiry)
     }
 
-    /// As [`arm`](Self::arm), pinned to `cpu` (or deferrable there).
+    /// Arms the timer as [`arm`](Self::arm) does, pinned to `cpu` (or deferrable there).
     ///
     /// A movable timer is always on the CPU that armed it, so this never ends on a global wheel (R32). If `cpu` sleeps
     /// and the timer is its first, it is kicked, so that it looks again when to wake; a deferrable timer kicks no CPU.
@@ -193,8 +194,8 @@ where
         timers.modify_entry(self.erase(), Modify::Always, now, expiry)
     }
 
-    /// As [`modify`](Self::modify), if the timer waits on a wheel of the executing CPU and can stay in the slot where
-    /// it is; says whether it did. Otherwise nothing was done.
+    /// Modifies the timer as [`modify`](Self::modify) does, if the timer waits on a wheel of the executing CPU and can
+    /// stay in the slot where it is; says whether it did. Otherwise nothing was done.
     ///
     /// It can if the slot serves `expiry`, too; or if `expiry` is later than what it was armed for, and the slot is not
     /// the first of its wheel. Then it is filed again by the pass that finds the slot due, and as finely as what is
@@ -211,8 +212,8 @@ where
         timers.modify_in_slot(self.erase(), expiry)
     }
 
-    /// As [`arm`](Self::arm), if the timer is idle, waited last on a wheel of the executing CPU, belongs there, and the
-    /// lock is to be had without a call. `None` otherwise: then nothing was done.
+    /// Arms the timer as [`arm`](Self::arm) does, if the timer is idle, waited last on a wheel of the executing CPU,
+    /// belongs there, and the lock is to be had without a call. `None` otherwise: then nothing was done.
     ///
     /// It also says whether a CPU that sleeps until the wheel is due has to be told.
     #[inline]
@@ -225,8 +226,9 @@ where
         timers.arm_own(self.erase(), (now, expiry))
     }
 
-    /// As [`modify`](Self::modify), if the timer waits or waited on a wheel of the executing CPU and belongs there, its
-    /// callback does not run, and the lock is to be had without a call. `None` otherwise: then nothing was done.
+    /// Modifies the timer as [`modify`](Self::modify) does, if the timer waits or waited on a wheel of the executing
+    /// CPU and belongs there, its callback does not run, and the lock is to be had without a call. `None` otherwise:
+    /// then nothing was done.
     ///
     /// It also says whether a CPU that sleeps until the wheel is due has to be told.
     #[inline]
@@ -239,7 +241,8 @@ where
         timers.modify_own(self.erase(), Modify::Always, (now, expiry))
     }
 
-    /// As [`modify`](Self::modify), and leaves a timer alone that is not queued; says whether it was.
+    /// Modifies the timer as [`modify`](Self::modify) does, and leaves a timer alone that is not queued; says whether
+    /// it was.
     #[inline]
     pub fn modify_if_active<P: Platform>(
         self: Pin<&Self>,
@@ -250,7 +253,8 @@ where
         timers.modify_entry(self.erase(), Modify::IfActive, now, expiry) == Ok(true)
     }
 
-    /// As [`modify`](Self::modify), and leaves a queued timer alone that has this expiry or an earlier one.
+    /// Modifies the timer as [`modify`](Self::modify) does, and leaves a queued timer alone that has this expiry or an
+    /// earlier one.
     ///
     /// # Errors
     ///
@@ -534,7 +538,7 @@ impl<P: Platform> Timers<P> {
     }
 }
 
-/// Whether a CPU that sleeps has to know of a new first timer of that kind.
+/// Returns true if a CPU that sleeps has to know of a new first timer of that kind.
 const fn is_for_sleeper(kind: Kind, callback_runs: bool) -> bool {
     match kind {
         Kind::Local => true,

@@ -33,8 +33,8 @@ where
         timers.delete_entry(self.erase())
     }
 
-    /// As [`delete`](Self::delete), if the timer is on a wheel of the executing CPU, its callback does not run, and the
-    /// lock is to be had without a call. `None` otherwise: then nothing was done.
+    /// Deletes the timer as [`delete`](Self::delete) does, if the timer is on a wheel of the executing CPU, its
+    /// callback does not run, and the lock is to be had without a call. `None` otherwise: then nothing was done.
     #[inline]
     pub fn delete_own<P: Platform>(self: Pin<&Self>, timers: &Timers<P>) -> Option<bool> {
         timers.delete_own(self.erase())
@@ -88,8 +88,8 @@ where
         timers.shut(&mut held, entry)
     }
 
-    /// As [`shutdown`](Self::shutdown), and waits until the callback does not run: on return the timer is idle, and
-    /// stays so. Says whether it was queued.
+    /// Shuts the timer down as [`shutdown`](Self::shutdown) does, and waits until the callback does not run: on return
+    /// the timer is idle, and stays so. Says whether it was queued.
     ///
     /// # Panics
     ///

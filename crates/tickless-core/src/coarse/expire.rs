@@ -15,13 +15,13 @@ use crate::slots::geometry::Tick;
 use crate::trace::{Event, TimerId};
 use crate::wheel::family::{Coarse, Kind, Timeout};
 
-/// What a pass did.
+/// The result of a pass.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use = "the host has to know whether more is due"]
 pub struct Pass {
     /// Timers that fired.
     pub fired: u32,
-    /// How it ended.
+    /// The end of the pass.
     pub end: PassEnd,
 }
 
@@ -32,7 +32,7 @@ impl Pass {
     };
 }
 
-/// How a pass ended.
+/// The reason why a pass ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PassEnd {
     /// Nothing is due any more.
@@ -202,7 +202,7 @@ impl<'a, P: Platform> Runner<'a, P> {
 }
 
 impl<P: Platform> Timers<P> {
-    /// Whether a wheel of `cpu` may have something due at `now`: a pass is worth while.
+    /// Returns true if a wheel of `cpu` may have something due at `now`: a pass is worth while.
     ///
     /// Wrong now and then, both ways: see spec C-2.4. What it misses it sees a tick later.
     ///

@@ -12,7 +12,7 @@ pub(crate) enum Modify {
 }
 
 impl Modify {
-    /// Whether it leaves a timer as it is that is queued for `current`.
+    /// Returns true if it leaves a timer as it is that is queued for `current`.
     #[inline]
     pub(super) fn leaves(self, current: Tick, expiry: Tick) -> bool {
         current == expiry || (self == Self::Reduce && current < expiry)

@@ -23,13 +23,14 @@ use crate::trace::{Event, TimerId};
 use crate::wheel::cpu_wheel::Now;
 use crate::wheel::family::{Coarse, Kind};
 
-/// What became of a timer of the executing CPU.
+/// The result of an operation on a timer of the executing CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use = "what is due before everything else has to be told"]
 pub struct Own {
-    /// It was queued.
+    /// True if the timer was queued.
     pub was_queued: bool,
-    /// It is due before everything else on its wheel. If not, then a thread that comes for the wheel comes in time.
+    /// True if the timer is due before everything else on its wheel. If not, then a thread that comes for the wheel
+    /// comes in time.
     pub is_first: bool,
 }
 
@@ -42,7 +43,7 @@ impl<P: Platform> Timers<P> {
         Some((me, kind))
     }
 
-    /// Whether what the CPU that keeps `base` files on a wheel of `kind` stays there.
+    /// Returns true if what the CPU that keeps `base` files on a wheel of `kind` stays there.
     #[inline]
     fn keeps(&self, base: &CpuBase<P>, kind: Kind) -> bool {
         base.is_online() && (kind != Kind::Global || self.platform.keeps_at_hand(base))
@@ -143,7 +144,8 @@ impl<P: Platform> Timers<P> {
             .is_some()
     }
 
-    /// As [`modify_in_slot`](Self::modify_in_slot), which the caller tried, where strangers use the lock.
+    /// Modifies the timer within its bucket as [`modify_in_slot`](Self::modify_in_slot) does, which the caller tried,
+    /// where strangers use the lock.
     #[inline(never)]
     pub(crate) fn modify_in_slot_otherwise(
         &self,

@@ -19,7 +19,7 @@ impl<F> WheelTimer<F>
 where
     F: FnMut(&mut Timeout) -> Restart + Send + 'static,
 {
-    /// Whether the caller is inside the callback of `timer`, where [`delete_sync`](Self::delete_sync) and
+    /// Returns true if the caller is inside the callback of `timer`, where [`delete_sync`](Self::delete_sync) and
     /// [`shutdown_sync`](Self::shutdown_sync) must not be called.
     pub fn is_own_callback<P: Platform>(self: Pin<&Self>, timers: &Timers<P>) -> bool {
         timers.is_executing(self.erase(), timers.platform.this_cpu())
@@ -36,7 +36,8 @@ where
 }
 
 impl<P: Platform> Timers<P> {
-    /// When the wheels of `cpu` are due first, exactly: for a forecast. Never waits, and wakes no CPU.
+    /// Returns the ticks at which the wheels of `cpu` are due first, exactly: for a forecast. Never waits, and wakes no
+    /// CPU.
     ///
     /// # Cost
     ///
@@ -95,7 +96,7 @@ impl<P: Platform> Timers<P> {
         }
     }
 
-    /// Whether `cpu` is noted as sleeping until the first of its wheels.
+    /// Returns true if `cpu` is noted as sleeping until the first of its wheels.
     pub fn wheel_sleeps(&self, cpu: CpuId) -> bool {
         self.platform
             .base(cpu)
@@ -114,7 +115,8 @@ impl<P: Platform> Timers<P> {
         next
     }
 
-    /// When something is due on the local or global wheel of `cpu` first, or before: `None` if there is nothing.
+    /// Returns the time at which something is due on the local or global wheel of `cpu` first, or before: `None` if
+    /// there is nothing.
     ///
     /// Wrong now and then, as [`wheel_is_due`](Self::wheel_is_due); exact for a thread that holds the base of `cpu`.
     ///

@@ -69,7 +69,7 @@ impl WheelSleeper {
         }
     }
 
-    /// Whether the timer is queued: it was armed, and has neither fired nor been deleted. Lock-free.
+    /// Returns true if the timer is queued: it was armed, and has neither fired nor been deleted. Lock-free.
     #[inline]
     pub fn is_queued(&self) -> bool {
         self.entry.state().is_queued()
@@ -83,8 +83,8 @@ impl WheelSleeper {
         timers.modify_in_slot(self.erase(), expiry)
     }
 
-    /// As [`modify_in_slot`](Self::modify_in_slot), which the caller tried, where strangers use the lock, and it is
-    /// free: it takes a call.
+    /// Modifies the timer within its bucket as [`modify_in_slot`](Self::modify_in_slot) does, which the caller tried,
+    /// where strangers use the lock, and it is free: it takes a call.
     #[inline]
     pub fn modify_in_slot_otherwise<P: Platform>(
         self: Pin<&Self>,
@@ -148,7 +148,7 @@ impl WheelSleeper {
         self.entry().erase()
     }
 
-    /// What an idle sleeper keeps of a task, for an arming to come; `None` while it is queued.
+    /// Returns the waker that an idle sleeper keeps for its next arming; `None` while it is queued.
     ///
     /// An arming takes the waker that it is given in place of this one.
     #[inline]

@@ -59,14 +59,14 @@ impl<F: FnMut(&mut Timeout) -> Restart> WheelTimer<F> {
         }
     }
 
-    /// Whether the timer is queued. Lock-free; out of date when it arrives: what depends on it belongs into one
+    /// Returns true if the timer is queued. Lock-free; out of date when it arrives: what depends on it belongs into one
     /// [`modify_if_active`](crate::coarse::WheelTimer::modify_if_active) (R56).
     #[inline]
     pub fn is_queued(&self) -> bool {
         self.entry.state().is_queued()
     }
 
-    /// Whether the timer is queued, or its callback executes. Lock-free; never wrongly "no".
+    /// Returns true if the timer is queued, or its callback executes. Lock-free; never wrongly "no".
     #[inline]
     pub fn is_active(&self) -> bool {
         !self.entry.state().is_idle()
@@ -78,13 +78,13 @@ impl<F: FnMut(&mut Timeout) -> Restart> WheelTimer<F> {
         self.entry.state()
     }
 
-    /// What the timer was made for.
+    /// Returns the kind that the timer was made with.
     #[inline]
     pub fn kind(&self) -> Kind {
         self.entry.tag()
     }
 
-    /// What the timer was armed for last. Lock-free; out of date when it arrives.
+    /// Returns the tick that the timer was armed for last. Lock-free; the answer may be out of date when it arrives.
     #[inline]
     pub fn expiry(&self) -> Tick {
         self.entry.shared().get()

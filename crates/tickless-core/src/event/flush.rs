@@ -41,7 +41,7 @@ impl Flush {
         Self::TurnEnd,
     ];
 
-    /// How many places there are.
+    /// The number of flush points.
     pub const COUNT: usize = Self::ALL.len();
 
     /// The name used in dumps and metrics.

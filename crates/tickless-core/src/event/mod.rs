@@ -33,7 +33,7 @@ mod program;
 pub use flush::Flush;
 pub use program::{Force, program};
 
-/// What a device is doing (spec ).
+/// The state of a device (spec ).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DeviceState {
     /// No CPU uses it.
@@ -48,7 +48,7 @@ pub enum DeviceState {
     OneshotStopped,
 }
 
-/// How a device is told when to fire.
+/// The way in which a device is programmed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// By a number of ticks from now.
@@ -71,12 +71,12 @@ pub enum MinimumPolicy {
     },
 }
 
-/// What a device can do.
+/// The abilities of a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DeviceConfig {
-    /// For people.
+    /// The name of the device, for people.
     pub name: &'static str,
-    /// How it is told when to fire.
+    /// The way in which the device is programmed.
     pub kind: Kind,
     /// Ticks a second.
     pub hertz: u32,
@@ -84,9 +84,9 @@ pub struct DeviceConfig {
     pub min_ticks: Ticks,
     /// The longest delay.
     pub max_ticks: Ticks,
-    /// Whether it can be stopped; if not, "no event" leaves the last one programmed.
+    /// True if it can be stopped; if not, "no event" leaves the last one programmed.
     pub can_stop: bool,
-    /// What to do when it refuses the shortest delay.
+    /// The reaction to a device that refuses the shortest delay.
     pub minimum: MinimumPolicy,
 }
 
@@ -118,7 +118,7 @@ impl fmt::Display for InPast {
 
 impl core::error::Error for InPast {}
 
-/// What is written to a device.
+/// A write to a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DeviceWrite {
     /// Fire in so many ticks.
@@ -153,7 +153,7 @@ pub trait EventDriver {
     fn set_state(&self, state: DeviceState);
 }
 
-/// What was programmed last (spec DEV-10).
+/// The event that was programmed last (spec DEV-10).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Programmed {
     /// Nothing since the last interrupt or change of state.
@@ -239,19 +239,19 @@ impl EventDevice {
         }
     }
 
-    /// What the device can do.
+    /// Returns the abilities of the device.
     #[must_use]
     pub const fn config(&self) -> &DeviceConfig {
         &self.config
     }
 
-    /// What the device is doing.
+    /// Returns the state of the device.
     #[must_use]
     pub const fn state(&self) -> DeviceState {
         self.state
     }
 
-    /// What was programmed last.
+    /// Returns the event that was programmed last.
     #[must_use]
     pub const fn programmed(&self) -> Programmed {
         self.programmed

@@ -5,7 +5,7 @@ use super::{
 };
 use crate::time::{Instant, Span};
 
-/// What to do with an instant that is over already.
+/// The treatment of an instant that has passed already.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Force {
     /// Report it.

@@ -64,7 +64,7 @@ impl Tag {
         self.queue() >= 4
     }
 
-    /// Whether the timer may stand in the far wheel: it is of the queue that this feeds.
+    /// Returns true if the timer may stand in the far wheel: it is of the queue that this feeds.
     #[inline]
     pub(crate) const fn may_stand_far(self) -> bool {
         self.queue() == NEAR
@@ -80,7 +80,7 @@ impl Tag {
         }
     }
 
-    /// Whether the timer leaves the device early when it is pushed out or taken back.
+    /// Returns true if the timer leaves the device early when it is pushed out or taken back.
     #[inline]
     pub(crate) const fn leaves_early(self) -> bool {
         self.0 & Self::EARLY != 0
@@ -95,13 +95,13 @@ impl Tag {
         }
     }
 
-    /// Whether the timer fires when its clock is set.
+    /// Returns true if the timer fires when its clock is set.
     #[inline]
     pub(crate) const fn fires_on_set(self) -> bool {
         self.0 & Self::ON_SET != 0
     }
 
-    /// Whether lazy rearm was asked for and is possible.
+    /// Returns true if lazy rearm was asked for and is possible.
     #[inline]
     pub(crate) fn is_lazy(self) -> bool {
         self.0 & Self::LAZY != 0
@@ -155,7 +155,7 @@ impl Head {
         self.deadline.before(self.slack)
     }
 
-    /// Whether neither expiry is earlier than that of `old`: a timer that was started again was pushed out.
+    /// Returns true if neither expiry is earlier than that of `old`: a timer that was started again was pushed out.
     #[inline]
     pub(crate) fn is_pushed_out_from(self, old: Self) -> bool {
         // Without slack one question is enough: what is not before the old deadline is not before the soft expiry.
@@ -188,7 +188,7 @@ impl fmt::Debug for Firing<'_> {
     }
 }
 
-/// What a start did to the place of its timer.
+/// The effect of a start on the place of its timer in the queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stood {
     /// It has another place, or had none.
@@ -202,7 +202,7 @@ pub enum Stood {
 }
 
 impl Stood {
-    /// Whether the timer was left where it was.
+    /// Returns true if the timer was left where it was.
     #[inline]
     #[must_use]
     pub const fn is_kept(self) -> bool {

@@ -80,7 +80,7 @@ pub(crate) const CASCADE_MAX: u32 = 1024;
 pub(crate) struct FarWheel {
     buckets: BucketArray<Hr, LEVELS>,
     pending_map: PendingMap<LEVELS>,
-    /// When the slot is due that turned out to hold too many to be taken out before.
+    /// The time at which the slot is due that turned out to hold too many to be taken out before.
     overfull: Option<Tick>,
 }
 
@@ -102,15 +102,15 @@ fn filed_by(head: Head) -> Tick {
     unit_of(earliest.as_nanos())
 }
 
-/// When a slot is due.
+/// Returns the time at which a slot is due.
 #[inline]
 pub(crate) fn instant_of(due: Tick) -> Instant {
     let nanos = due.0.saturating_mul(1 << UNIT);
     Instant::from_nanos(i64::try_from(nanos).unwrap_or(i64::MAX))
 }
 
-/// Whether a timer that is started at `now` and may fire from `earliest` on goes to the far timers, unsorted. Its base
-/// has seen `now`. For hosts that account for what a start costs.
+/// Returns true if a timer that is started at `now` and may fire from `earliest` on goes to the far timers, unsorted.
+/// Its base has seen `now`. For hosts that account for what a start costs.
 #[must_use]
 pub const fn is_far(now: Instant, earliest: Instant) -> bool {
     place_before::<LEVELS>(unit_of(now.as_nanos()), unit_of(earliest.as_nanos())).is_some()
@@ -126,7 +126,7 @@ impl FarWheel {
         })
     }
 
-    /// Whether a timer is in the far wheel.
+    /// Returns true if a timer is in the far wheel.
     #[inline]
     pub(crate) fn holds(&self, entry: EntryRef<'_, Hr>) -> bool {
         self.buckets.owns(entry)
@@ -187,7 +187,7 @@ impl FarWheel {
         self.pending_map.forward(now);
     }
 
-    /// When a slot that holds something is due.
+    /// Returns the time at which a slot that holds something is due.
     pub(crate) fn due_of(&self, slot: Slot) -> Tick {
         self.pending_map.due_of(slot)
     }
@@ -384,7 +384,7 @@ impl FarWheel {
     }
 }
 
-/// Whether a timer may stand in the far wheel now.
+/// Returns true if a timer may stand in the far wheel now.
 #[inline]
 fn may_stand(entry: EntryRef<'_, Hr>) -> bool {
     entry.tag().may_stand_far()

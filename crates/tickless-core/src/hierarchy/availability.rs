@@ -4,7 +4,7 @@ use super::{Hierarchy, HierarchyHost, Step};
 use crate::cpu::CpuId;
 use crate::time::Instant;
 
-/// How a CPU joins.
+/// The way in which a CPU joins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Presence {
     /// It runs work.
@@ -129,7 +129,7 @@ impl<S: HierarchyHost<WIDTH>, const WIDTH: usize> Hierarchy<S, WIDTH> {
         Ok(())
     }
 
-    /// How many CPUs take part and can look after others.
+    /// Returns the number of CPUs that can look after others.
     #[must_use]
     pub fn available_cpus(&self) -> u32 {
         *self.available.lock(None)

@@ -29,7 +29,7 @@ pub enum Misshapen {
 }
 
 impl<S: HierarchyHost<WIDTH>, const WIDTH: usize> Hierarchy<S, WIDTH> {
-    /// How many groups there are. They are called 0 to one less, and found with [`HierarchyHost::group`].
+    /// Returns the number of groups. They are called 0 to one less, and found with [`HierarchyHost::group`].
     #[must_use]
     pub fn groups(&self) -> u32 {
         self.shape.lock(None).groups
@@ -41,7 +41,7 @@ impl<S: HierarchyHost<WIDTH>, const WIDTH: usize> Hierarchy<S, WIDTH> {
         self.shape.lock(None).root
     }
 
-    /// How many levels of groups there are now, which may be fewer than the layout allows.
+    /// Returns the present number of levels of groups, which may be smaller than the layout allows.
     #[must_use]
     pub fn height(&self) -> usize {
         self.root().map_or(0, |root| self.group(root).level() + 1)

@@ -138,7 +138,7 @@ pub struct Group<L: RawLock, const WIDTH: usize> {
     /// C-4.6).
     pub(super) first: SharedInstant,
     parent: Parent,
-    /// Whether the event of this group, in its parent's queue, is to be skipped: the group looks after itself.
+    /// True if the event of this group, in its parent's queue, is to be skipped: the group looks after itself.
     ignored: AtomicBool,
     pub(super) queue: Lock<L, Queue<WIDTH>>,
     /// How many events of this group each child has served, for [`MigratorPolicy::LeastLoaded`](super::MigratorPolicy).
@@ -184,7 +184,7 @@ impl<L: RawLock, const WIDTH: usize> Group<L, WIDTH> {
         self.id
     }
 
-    /// How far it is from the leaf groups, which are on level 0.
+    /// Returns the level of the group; leaf groups are on level 0.
     #[must_use]
     pub const fn level(&self) -> usize {
         self.level as usize
@@ -208,7 +208,7 @@ impl<L: RawLock, const WIDTH: usize> Group<L, WIDTH> {
         self.parent.slot()
     }
 
-    /// How many children it has, or has room kept for.
+    /// Returns the number of children that the group has, or has reserved room for.
     #[must_use]
     pub fn children(&self) -> usize {
         // Relaxed: changed under the construction lock; readers without it only draw.
@@ -266,7 +266,7 @@ impl<L: RawLock, const WIDTH: usize> Group<L, WIDTH> {
         self.served[slot.index()].fetch_add(1, Ordering::Relaxed);
     }
 
-    /// How many events of this group the child at `slot` has served.
+    /// Returns the number of events of this group that the child at `slot` has served.
     #[must_use]
     pub fn served(&self, slot: Slot) -> u32 {
         // Relaxed: as above.
@@ -323,9 +323,9 @@ pub struct CpuNode<L: RawLock> {
     /// A thread that is never active: it publishes and is served, and can do nothing for others. Written under the
     /// lock.
     foreign: AtomicBool,
-    /// When this idle CPU has undertaken to wake up for the whole tree. Written under the lock.
+    /// The time at which this idle CPU has undertaken to wake up for the whole tree. Written under the lock.
     pub(super) wakeup: SharedInstant,
-    /// Whether its event is to be skipped: it looks after itself. Written under the lock of the node, read under that
+    /// True if its event is to be skipped: it looks after itself. Written under the lock of the node, read under that
     /// of the leaf.
     ignored: AtomicBool,
 }
@@ -370,7 +370,7 @@ impl<L: RawLock> CpuNode<L> {
         self.leaf.slot()
     }
 
-    /// Whether it takes part.
+    /// Returns true if it takes part.
     #[inline]
     #[must_use]
     pub fn is_available(&self) -> bool {
@@ -379,7 +379,7 @@ impl<L: RawLock> CpuNode<L> {
         self.available.load(Ordering::Relaxed)
     }
 
-    /// Whether it counts as idle.
+    /// Returns true if it counts as idle.
     #[inline]
     #[must_use]
     pub fn is_idle(&self) -> bool {
@@ -388,14 +388,14 @@ impl<L: RawLock> CpuNode<L> {
         self.idle.load(Ordering::Relaxed)
     }
 
-    /// Whether it is a thread that can do nothing for others.
+    /// Returns true if it is a thread that can do nothing for others.
     #[must_use]
     pub fn is_foreign(&self) -> bool {
         // Relaxed: written under the availability lock, and read under it where it matters.
         self.foreign.load(Ordering::Relaxed)
     }
 
-    /// When it has undertaken to wake up for the whole tree; [`Instant::FOREVER`] if never.
+    /// Returns the time at which it has undertaken to wake up for the whole tree; [`Instant::FOREVER`] if never.
     #[inline]
     #[must_use]
     pub fn wakeup(&self) -> Instant {

@@ -74,7 +74,7 @@ pub trait HierarchyHost<const WIDTH: usize> {
     }
 }
 
-/// What [`HierarchyHost::step`] is told.
+/// The step of a walk that [`HierarchyHost::step`] receives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Step {
@@ -87,7 +87,7 @@ pub enum Step {
     ChildRead {
         /// The group.
         group: GroupId,
-        /// Whether the child turned out to be active.
+        /// True if the child turned out to be active.
         is_active: bool,
     },
     /// The state of a group changed.
@@ -118,7 +118,7 @@ pub enum Step {
         cpu: CpuId,
         /// The first time of the group now.
         first: Instant,
-        /// Whether the walk must go on although another child took over, because that went idle since (HAZARD-1).
+        /// True if the walk must go on although another child took over, because that went idle since (HAZARD-1).
         is_stranded: bool,
     },
     /// An idle CPU has published, and comes to promise what came of it, or not to.
@@ -158,7 +158,7 @@ pub enum Step {
     Wakeup {
         /// The CPU.
         cpu: CpuId,
-        /// When it wakes up, [`Instant::FOREVER`] if it does not.
+        /// The time at which it wakes up, [`Instant::FOREVER`] if it does not.
         time: Instant,
     },
     /// A CPU went idle, as far as the hierarchy knows; its node is locked.
@@ -184,7 +184,7 @@ pub enum Step {
     Available {
         /// The CPU.
         cpu: CpuId,
-        /// Whether it does.
+        /// True if it does.
         is_available: bool,
     },
     /// A child is connected to its parent.

@@ -96,7 +96,8 @@ impl<S: HierarchyHost<WIDTH>, const WIDTH: usize> Hierarchy<S, WIDTH> {
         }
     }
 
-    /// When `cpu`, which is active, would have to wake up if it idled now with its first global timer due at `global`.
+    /// Returns the time at which `cpu`, which is active, would have to wake up if it idled now with its first global
+    /// timer due at `global`.
     ///
     /// A forecast for the idle governor: it takes no lock and changes nothing, and may be wrong in both
     /// directions. [`Instant::FOREVER`] if another CPU would look after the timers, or has promised to wake up by

@@ -8,7 +8,7 @@ use super::{Hierarchy, HierarchyHost, Refused};
 use crate::cpu::CpuId;
 use crate::mutant;
 
-/// How the part of a CPU in the tree changes.
+/// A change of a CPU's part in the tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change {
     /// Its isolation ends.
@@ -17,15 +17,16 @@ pub enum Change {
     Leave,
 }
 
-/// How a change of the isolated set reaches the CPUs: by work items in a kernel, by requests to threads in user space.
+/// The host's way to carry a change of the isolated set to the CPUs: work items in a kernel, requests to threads in
+/// user space.
 ///
 /// No CPU goes on- or offline, and no other change of the set is made, from the first call until the last.
 pub trait IsolationHost {
-    /// Whether `cpu` is online. Those that are not stay as they are, and when one of them comes back, the host consults
-    /// the set before it lets the CPU join.
+    /// Returns true if `cpu` is online. Those that are not stay as they are, and when one of them comes back, the host
+    /// consults the set before it lets the CPU join.
     fn is_online(&self, cpu: CpuId) -> bool;
 
-    /// Whether `cpu` is to be isolated.
+    /// Returns true if `cpu` is to be isolated.
     ///
     /// A host in which tasks without a tick go by the count of one CPU MUST say `false` for that (spec C-5.4).
     fn is_to_be_isolated(&self, cpu: CpuId) -> bool;
@@ -93,7 +94,7 @@ impl<S: HierarchyHost<WIDTH>, const WIDTH: usize> Hierarchy<S, WIDTH> {
         result
     }
 
-    /// Whether the set decides on `cpu`.
+    /// Returns true if the set decides on `cpu`.
     fn concerns(&self, host: &impl IsolationHost, cpu: CpuId) -> bool {
         let node = self.host.node(cpu);
         node.is_some_and(|node| node.leaf().is_some() && !node.is_foreign()) && host.is_online(cpu)

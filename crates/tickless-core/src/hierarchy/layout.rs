@@ -38,7 +38,7 @@ impl Layout {
         }
     }
 
-    /// How many levels of groups there may be, at least 1.
+    /// Returns the largest number of levels of groups, at least 1.
     #[must_use]
     pub const fn levels(self) -> usize {
         self.levels
@@ -51,8 +51,8 @@ impl Layout {
         self.cross
     }
 
-    /// How many groups there are on each level, the leaves first, once `cpus` CPUs have joined of which `node_of` says
-    /// the node; zero on the levels that no node needed. For drawing a hierarchy before it exists.
+    /// Returns the number of groups on each level, the leaves first, once `cpus` CPUs have joined; `node_of` names the
+    /// node of each, and levels that no node needed have zero. Use it to draw a hierarchy before it exists.
     ///
     /// `None` if they do not fit, which takes CPUs that are spread very unevenly, or none.
     #[must_use]

@@ -90,7 +90,7 @@ use self::grow::Shape;
 /// four levels reach 4,096 CPUs.
 pub const WIDTH_DEFAULT: usize = 8;
 
-/// One tree. CPUs that are not to run each other's timers belong to several of them (spec C-4.15).
+/// A tree of groups. CPUs that are not to run each other's timers belong to several of them (spec C-4.15).
 pub struct Hierarchy<S: HierarchyHost<WIDTH>, const WIDTH: usize = WIDTH_DEFAULT> {
     host: S,
     layout: Layout,
@@ -125,7 +125,7 @@ impl<S: HierarchyHost<WIDTH>, const WIDTH: usize> Hierarchy<S, WIDTH> {
         &self.host
     }
 
-    /// Who becomes migrator from here on.
+    /// Returns the policy that chooses the next migrator.
     #[must_use]
     pub fn migrator_policy(&self) -> MigratorPolicy {
         // Relaxed: nothing but the choice depends on it.
@@ -142,7 +142,7 @@ impl<S: HierarchyHost<WIDTH>, const WIDTH: usize> Hierarchy<S, WIDTH> {
         self.policy.store(policy as u8, Ordering::Relaxed);
     }
 
-    /// How high it may grow.
+    /// Returns the layout, which bounds the height of the tree.
     #[must_use]
     pub const fn layout(&self) -> Layout {
         self.layout

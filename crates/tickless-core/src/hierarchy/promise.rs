@@ -68,7 +68,7 @@ impl<S: HierarchyHost<WIDTH>, const WIDTH: usize> Hierarchy<S, WIDTH> {
         self.host.step(Step::Wakeup { cpu, time });
     }
 
-    /// Whether another CPU wakes up by `cover`.
+    /// Returns true if another CPU wakes up by `cover`.
     pub(super) fn is_covered(&self, node: &CpuNode<S::Lock>, cover: Instant) -> bool {
         // Relaxed: a hint which CPU it is; its promise is looked at itself.
         let other = CpuId(self.promiser.load(Ordering::Relaxed));

@@ -6,20 +6,20 @@ use crate::cpu::CpuId;
 use crate::mutant;
 use crate::time::Instant;
 
-/// What came of [`Hierarchy::serve_remote`].
+/// The result of [`Hierarchy::serve_remote`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[must_use]
 pub struct Pull {
-    /// How many CPUs were served.
+    /// The number of CPUs that were served.
     pub served: u32,
-    /// How many events turned out to be out of date.
+    /// The number of events that turned out to be out of date.
     pub refused: u32,
     /// The budget is spent and more may be due: the caller MUST come again soon.
     pub has_more: bool,
 }
 
 impl<S: HierarchyHost<WIDTH>, const WIDTH: usize> Hierarchy<S, WIDTH> {
-    /// Whether `cpu`, which calls, has timers of idle CPUs to run at `now`. Takes no lock: for a tick.
+    /// Returns true if `cpu`, which calls, has timers of idle CPUs to run at `now`. Takes no lock: for a tick.
     #[must_use]
     pub fn remote_work_due(&self, cpu: CpuId, now: Instant) -> bool {
         let Some(node) = self.available_node(cpu) else {

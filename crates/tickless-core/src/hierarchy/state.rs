@@ -89,19 +89,19 @@ impl Slots {
         self.0
     }
 
-    /// Whether there is none.
+    /// Returns true if there is none.
     #[must_use]
     pub const fn is_empty(self) -> bool {
         self.0 == 0
     }
 
-    /// How many there are.
+    /// Returns the number of members.
     #[must_use]
     pub const fn len(self) -> u32 {
         self.0.count_ones()
     }
 
-    /// Whether `slot` is one of them.
+    /// Returns true if `slot` is one of them.
     #[must_use]
     pub const fn contains(self, slot: Slot) -> bool {
         self.0 & slot.mask() != 0
@@ -118,7 +118,7 @@ impl Slots {
         }
     }
 
-    /// Those above `slot`.
+    /// Returns the slots above `slot`.
     #[must_use]
     pub const fn above(self, slot: Slot) -> Self {
         Self(self.0 & !(slot.mask() | (slot.mask() - 1)))
@@ -165,7 +165,7 @@ impl State {
         Slots(self.0 as u16)
     }
 
-    /// Whether any child is active.
+    /// Returns true if any child is active.
     #[inline]
     #[must_use]
     pub const fn is_active(self) -> bool {
@@ -184,14 +184,14 @@ impl State {
         }
     }
 
-    /// How many updates there were, as far as forty bits can tell.
+    /// Returns the number of updates, modulo 2^40.
     #[inline]
     #[must_use]
     pub const fn sequence(self) -> u64 {
         self.0 >> SEQUENCE_SHIFT
     }
 
-    /// Whether the child at `slot` may look after the group: it is migrator, or no child is.
+    /// Returns true if the child at `slot` may look after the group: it is migrator, or no child is.
     ///
     /// If none is, the child comes out of idle just now, or the group is idle and the child has promised to wake up.
     #[inline]
@@ -203,7 +203,7 @@ impl State {
         }
     }
 
-    /// After the child at `slot` became active: it becomes migrator if there was none.
+    /// Returns the state after the child at `slot` became active: it becomes migrator if there was none.
     #[inline]
     #[must_use]
     pub const fn activated(self, slot: Slot) -> Self {
@@ -214,7 +214,8 @@ impl State {
         self.next(Slots(self.active().0 | slot.mask()), migrator)
     }
 
-    /// After the child at `slot` went idle: if it was migrator, `choose` names another of those that are left.
+    /// Returns the state after the child at `slot` went idle: if it was migrator, `choose` names another of those that
+    /// are left.
     ///
     /// `choose` is asked only if there are any, and only one of them counts as an answer; the lowest stands in.
     #[inline]
@@ -262,7 +263,7 @@ impl State {
         self
     }
 
-    /// Whether STATE-1 and STATE-2 hold.
+    /// Returns true if STATE-1 and STATE-2 hold.
     #[must_use]
     pub const fn is_valid(self) -> bool {
         match self.migrator() {
@@ -283,7 +284,7 @@ impl fmt::Debug for State {
     }
 }
 
-/// Who becomes migrator when the one before goes idle (spec C-D.7).
+/// The choice of the next migrator when the present one goes idle (spec C-D.7).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 #[repr(u8)]

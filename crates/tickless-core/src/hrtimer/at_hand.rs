@@ -109,7 +109,8 @@ impl<P: Platform> Timers<P> {
             && self.stays_in_slot(held, entry, times, mode)
     }
 
-    /// As [`push_out`](Self::push_out), of a sleeper: in the far wheel each leaves the device early.
+    /// Pushes the timer out as [`push_out`](Self::push_out) does, of a sleeper: in the far wheel each leaves the device
+    /// early.
     #[inline(always)]
     pub(super) fn push_sleeper_out(
         &self,
@@ -124,7 +125,8 @@ impl<P: Platform> Timers<P> {
             && self.stays_in_slot_quietly(held, entry, times, mode)
     }
 
-    /// As [`push_out`](Self::push_out), of a timer that stays on this CPU, where no rearm is owed.
+    /// Pushes the timer out as [`push_out`](Self::push_out) does, of a timer that stays on this CPU, where no rearm is
+    /// owed.
     #[inline(always)]
     fn stays_in_slot(
         &self,

@@ -84,7 +84,7 @@ where
         })
     }
 
-    /// Whether the caller is inside the callback of `timer`, where [`cancel`](Self::cancel) must not be called.
+    /// Returns true if the caller is inside the callback of `timer`, where [`cancel`](Self::cancel) must not be called.
     pub fn is_own_callback<P: Platform>(self: Pin<&Self>, timers: &Timers<P>) -> bool {
         timers.is_executing(self.erase(), timers.platform.this_cpu())
     }

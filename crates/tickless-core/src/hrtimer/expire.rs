@@ -23,7 +23,7 @@ use crate::trace::{Event, StartMode, Stood, TimerId};
 /// Passes over the queues before an interrupt gives up (spec IRQ-1).
 const PASSES_MAX: u32 = 3;
 
-/// What an interrupt or a soft stage did.
+/// The result of an interrupt or a soft stage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use = "the host has to know whether more is due"]
 pub struct ExpiryReport {
@@ -404,7 +404,8 @@ fn due_of_fired<P: Platform>(held: &mut BaseGuard<'_, P>, index: usize, fired: &
     Due::of(&mut slot.expect("it fired in this queue, whose lock is held"))
 }
 
-/// Whether the first timer of a queue is to fire at `now` on its clock. The first is filed where it belongs before.
+/// Returns true if the first timer of a queue is to fire at `now` on its clock. The first is filed where it belongs
+/// before.
 #[inline]
 fn first_is_due<P: Platform>(held: &mut BaseGuard<'_, P>, index: usize, now: Deadline) -> bool {
     loop {

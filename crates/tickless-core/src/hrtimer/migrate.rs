@@ -98,8 +98,8 @@ fn depart<'e, P: Platform>(
     transit
 }
 
-/// Whether a timer may be queued on the locked base: it is the executing CPU's, or the timer does not become its first
-/// event, because a remote device cannot be written (spec LOC-5, LOC-13, LOC-16).
+/// Returns true if a timer may be queued on the locked base: it is the executing CPU's, or the timer does not become
+/// its first event, because a remote device cannot be written (spec LOC-5, LOC-13, LOC-16).
 fn suitable<P: Platform>(
     held: &BaseGuard<'_, P>,
     index: usize,

@@ -85,25 +85,26 @@ impl<P: Platform> Timers<P> {
         first.not_negative()
     }
 
-    /// What the clock `C` shows now.
+    /// Reads clock `C`.
     pub fn now<C: ClockId>(&self) -> Instant<C> {
         let (now, offsets) = self.platform.now_and_offsets(SetSequence::UNSEEN);
         let offset = offsets.map_or(Offset::NONE, |(_, offsets)| offsets.of(C::CLOCK));
         offset.shown_at(now).instant()
     }
 
-    /// Whether the last interrupt of `cpu` gave up, so that its device fires later than its first timer (spec IRQ-3).
+    /// Returns true if the last interrupt of `cpu` gave up, so that its device fires later than its first timer (spec
+    /// IRQ-3).
     pub fn is_backing_off(&self, cpu: CpuId) -> bool {
         self.lock(cpu).is_some_and(|held| held.state.hang)
     }
 
-    /// What `cpu` has counted so far.
+    /// Returns the counters of `cpu`.
     pub fn stats(&self, cpu: CpuId) -> Stats {
         self.lock(cpu)
             .map_or_else(Stats::default, |held| held.state.stats.told())
     }
 
-    /// How many of the [pending](Timers::pending) timers of `cpu` are sorted; the others are far away.
+    /// Returns the number of [pending](Timers::pending) timers of `cpu` that are sorted; the others are far away.
     pub fn sorted(&self, cpu: CpuId) -> usize {
         self.lock(cpu).map_or(0, |held| held.state.queues.pending())
     }

@@ -74,8 +74,8 @@ impl<C: ClockId> Sleeper<C> {
     }
 
     const_unless_loom! {
-        /// As [`new`](Self::new), and the timer fires when its clock is set too, whatever its deadline: see
-        /// [`Setup::fire_on_clock_set`]. The task that it wakes asks the host what happened.
+        /// Makes a value as [`new`](Self::new) does, and the timer fires when its clock is set too, whatever its
+        /// deadline: see [`Setup::fire_on_clock_set`]. The task that it wakes asks the host what happened.
         #[must_use]
         pub const fn new_for_clock_sets() -> Self {
             Self::with_setup(Setup::new().fire_on_clock_set())
@@ -96,13 +96,13 @@ impl<C: ClockId> Sleeper<C> {
         setup.leaving_early().tag::<C>(false)
     }
 
-    /// Whether the timer is queued: it was started, and has neither fired nor been cancelled. Lock-free.
+    /// Returns true if the timer is queued: it was started, and has neither fired nor been cancelled. Lock-free.
     #[inline]
     pub fn is_queued(&self) -> bool {
         self.entry.state().is_queued()
     }
 
-    /// What an idle sleeper keeps of a task, for a start to come; `None` while it is queued.
+    /// Returns the waker that an idle sleeper keeps for its next start; `None` while it is queued.
     ///
     /// A start takes the waker that it is given in place of this one.
     #[inline]
@@ -132,8 +132,8 @@ impl<C: ClockId> Sleeper<C> {
         self.push_out_by(timers, (earliest, latest), BaseGuard::at_hand)
     }
 
-    /// As [`push_out`](Self::push_out), which the caller tried, where strangers use the lock, and it is free: it takes
-    /// a call.
+    /// Pushes the timer out as [`push_out`](Self::push_out) does, which the caller tried, where strangers use the lock,
+    /// and it is free: it takes a call.
     ///
     /// # Cost
     ///

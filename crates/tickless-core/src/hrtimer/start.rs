@@ -86,8 +86,8 @@ where
         self.timer_ref().start(timers, start)
     }
 
-    /// As [`start`](Self::start), for times that come from a caller that is not trusted: a time in the past is
-    /// refused, so that it costs no interrupt (spec ).
+    /// Starts the timer as [`start`](Self::start) does, for times that come from a caller that is not trusted: a time
+    /// in the past is refused, so that it costs no interrupt (spec ).
     ///
     /// # Errors
     ///
@@ -177,14 +177,15 @@ impl<C: ClockId> TimerRef<'_, C> {
         timers.start_resolved(self.entry, (deadline, deadline), mode_of(pinned))
     }
 
-    /// Whether the timer is idle and was not shut down. Lock-free; out of date when it arrives.
+    /// Returns true if the timer is idle and was not shut down. Lock-free; out of date when it arrives.
     #[inline]
     #[must_use]
     pub fn is_fresh(&self) -> bool {
         self.entry.state().is_fresh()
     }
 
-    /// As [`start`](Self::start), and leaves a queued timer alone that has this deadline or an earlier one.
+    /// Starts the timer as [`start`](Self::start) does, and leaves a queued timer alone that has this deadline or an
+    /// earlier one.
     ///
     /// # Panics
     ///
@@ -349,8 +350,8 @@ impl<P: Platform> Timers<P> {
         offset.shown_at(now).saturating_add(span)
     }
 
-    /// Whether an idle timer that is started on the locked base, that of the executing CPU, stays there and leaves the
-    /// device as it is.
+    /// Returns true if an idle timer that is started on the locked base, that of the executing CPU, stays there and
+    /// leaves the device as it is.
     ///
     /// One comparison answers three questions: while a rearm is owed, and while the CPU is offline, nothing counts as
     /// armed (INV-4), and every deadline is before that.
@@ -365,8 +366,8 @@ impl<P: Platform> Timers<P> {
         !held.is_before_armed(deadline) && self.keeps_own(me, mode)
     }
 
-    /// Whether a timer of the executing CPU that is not the first to fire stays there, if that takes no call: what
-    /// [`keeps_base`](Self::keeps_base) asks, with less of an answer.
+    /// Returns true if a timer of the executing CPU that is not the first to fire stays there, if that takes no call:
+    /// what [`keeps_base`](Self::keeps_base) asks, with less of an answer.
     #[inline(always)]
     pub(super) fn keeps_own(&self, me: ThisCpu<'_, P>, mode: StartMode) -> bool {
         !self.platform.migration_enabled() || mode.pinned || self.platform.keeps_at_hand(me.base)
@@ -394,7 +395,7 @@ impl<P: Platform> Timers<P> {
         held.state.far.place(head)
     }
 
-    /// Whether the timer stays on its base without further ado (spec ).
+    /// Returns true if the timer stays on its base without further ado (spec ).
     #[inline]
     pub(super) fn keeps_base(
         &self,
@@ -475,7 +476,7 @@ impl<P: Platform> Timers<P> {
         Action::ReevaluateAll
     }
 
-    /// Whether the time of a checked start is over and nothing earlier is armed (spec USR-1).
+    /// Returns true if the time of a checked start is over and nothing earlier is armed (spec USR-1).
     #[inline]
     fn is_over(&self, held: &mut BaseGuard<'_, P>, index: usize, earliest: Deadline) -> bool {
         let event = held.state.queues[index].offset.to_monotonic(earliest);

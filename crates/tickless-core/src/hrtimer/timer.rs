@@ -15,7 +15,7 @@ use crate::time::forward::forward;
 use crate::time::{ClockId, Deadline, Instant, Monotonic, RelativeClock, Span};
 use crate::trace::StartMode;
 
-/// Where a callback runs.
+/// The place where a callback runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Stage {
     /// Where the host prefers: hard, or soft on hosts with a preemptible soft stage (spec OBJ-4).
@@ -27,7 +27,7 @@ pub enum Stage {
     Soft,
 }
 
-/// What a callback is told, and where it leaves the next deadline.
+/// The argument of a callback: the expired timer, with room for its next deadline.
 ///
 /// Nothing here takes a lock.
 #[derive(Debug)]
@@ -49,7 +49,7 @@ impl<C: ClockId> Expired<'_, '_, C> {
         (self.firing.read)().instant()
     }
 
-    /// Whether the timer fires because its clock was set, at whatever time: it was made to
+    /// Returns true if the timer fires because its clock was set, at whatever time: it was made to
     /// ([`Setup::fire_on_clock_set`]). Its deadline may be over too, or not: compare it with
     /// [`read_clock`](Self::read_clock), for [`now`](Self::now) may have been read before the set.
     #[must_use]
@@ -124,7 +124,7 @@ where
     }
 }
 
-/// How a timer is made.
+/// Settings of a timer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Setup {
     stage: Stage,
@@ -145,7 +145,7 @@ impl Setup {
         }
     }
 
-    /// Where the callback runs.
+    /// Sets the stage in which the callback runs.
     #[must_use]
     pub const fn stage(self, stage: Stage) -> Self {
         Self { stage, ..self }
@@ -281,13 +281,13 @@ where
         }
     }
 
-    /// Whether the timer is queued, or its callback executes. Lock-free; never wrongly "no" (spec OBJ-14).
+    /// Returns true if the timer is queued, or its callback executes. Lock-free; never wrongly "no" (spec OBJ-14).
     #[inline]
     pub fn is_active(&self) -> bool {
         !self.entry.state().is_idle()
     }
 
-    /// Whether the timer is queued.
+    /// Returns true if the timer is queued.
     #[inline]
     pub fn is_queued(&self) -> bool {
         self.entry.state().is_queued()
@@ -325,7 +325,7 @@ impl<C> Clone for TimerRef<'_, C> {
 
 impl<C> Copy for TimerRef<'_, C> {}
 
-/// When and how to start a timer.
+/// The time and the options of a start.
 #[derive(Debug, PartialEq, Eq)]
 #[must_use = "a start does nothing by itself"]
 pub struct Start<C = Monotonic> {
@@ -358,7 +358,7 @@ pub(crate) enum When {
 }
 
 impl<C: ClockId> Start<C> {
-    /// At this instant, at once if it is over.
+    /// Starts at this instant, or at once if it has passed.
     #[inline]
     pub const fn at(instant: Instant<C>) -> Self {
         Self {
@@ -375,7 +375,7 @@ impl<C: ClockId> Start<C> {
         }
     }
 
-    /// After this span, counted from the moment of the start.
+    /// Starts after this span, counted from the moment of the start.
     #[inline]
     pub const fn after(span: Span) -> Self
     where
@@ -434,7 +434,7 @@ impl<C: ClockId> From<Instant<C>> for Start<C> {
     }
 }
 
-/// After this span, counted from the moment of the start.
+/// Starts after this span, counted from the moment of the start.
 impl<C: RelativeClock> From<Span> for Start<C> {
     #[inline]
     fn from(span: Span) -> Self {

@@ -20,11 +20,11 @@ use crate::slots::geometry::Tick;
 use crate::time::{Clock, Instant, Offset};
 use crate::wheel::family::Kind;
 
-/// What a host adds to a dump, and how it wants it. Everything has a default: nothing.
+/// The host's additions to a dump, and their form. Everything has a default: nothing.
 ///
 /// Each method writes whole lines. None is called with a lock held.
 pub trait DumpHost {
-    /// Whether addresses are shown, of timers and of the code of their callbacks.
+    /// Returns true if addresses are shown, of timers and of the code of their callbacks.
     fn addresses(&self) -> bool {
         false
     }
@@ -71,7 +71,7 @@ pub trait DumpHost {
     }
 }
 
-/// Nothing is added.
+/// A host that adds nothing.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Plain;
 

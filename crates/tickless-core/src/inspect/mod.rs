@@ -50,15 +50,15 @@ pub struct PendingTimer {
     pub id: TimerId,
     /// The address of its callback's code, of which the same is true.
     pub code: usize,
-    /// What is called: the type of its callback, [`WAKES`] for a timer that wakes a task.
+    /// The type of the callback; [`WAKES`] for a timer that wakes a task.
     pub callback: &'static str,
     /// Its callback executes at this moment, and the timer was started again meanwhile.
     pub is_running: bool,
-    /// Where it is, and for when.
+    /// The queue that holds the timer, and its deadline.
     pub queued: Queued,
 }
 
-/// Where a timer is queued, and for when.
+/// The queue that holds a timer, and its deadline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Queued {
@@ -83,16 +83,16 @@ pub enum Queued {
         soft: i64,
         /// The latest at which it should.
         hard: i64,
-        /// When its slot is due, from which on it is filed finer, or sorted.
+        /// The time at which its slot is due, from which on it is filed finer, or sorted.
         filed: i64,
     },
     /// On a wheel.
     Wheel {
-        /// Which.
+        /// The kind of the wheel.
         kind: Kind,
         /// The tick that has to be over.
         expiry: Tick,
-        /// When its slot is due.
+        /// The time at which its slot is due.
         due: Tick,
     },
 }
@@ -130,31 +130,31 @@ impl Part {
     }
 }
 
-/// What a wheel knows of itself.
+/// The state of a wheel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct WheelReport {
-    /// Which.
+    /// The kind of the wheel.
     pub kind: Kind,
     /// The first tick that was not processed yet.
     pub clock: Tick,
-    /// Nothing is due before; `None` if it is empty.
+    /// A tick before which nothing is due; `None` if the wheel is empty.
     pub first_due: Option<Tick>,
-    /// How many timers it has.
+    /// The number of its timers.
     pub pending: usize,
     /// A CPU executes a pass.
     pub is_running: bool,
 }
 
-/// What a device can do and was told.
+/// The abilities and the state of a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct DeviceReport {
     /// Its name.
     pub name: &'static str,
-    /// How it is told when to fire.
+    /// The way in which the device is programmed.
     pub kind: DeviceKind,
-    /// What it is doing.
+    /// The state of the device.
     pub state: DeviceState,
     /// The shortest delay.
     pub min_delay: Span,
@@ -162,7 +162,7 @@ pub struct DeviceReport {
     pub max_delay: Span,
     /// The scale from nanoseconds to its ticks.
     pub scale: Scale,
-    /// What was programmed last.
+    /// Returns the event that was programmed last.
     pub programmed: Programmed,
     /// The instant requested last.
     pub next_event: Instant,
@@ -171,7 +171,7 @@ pub struct DeviceReport {
 }
 
 impl DeviceReport {
-    /// What `device` can do and was told.
+    /// Returns the abilities and the state of `device`.
     #[must_use]
     pub const fn of(device: &EventDevice) -> Self {
         Self {
@@ -188,42 +188,42 @@ impl DeviceReport {
     }
 }
 
-/// What a CPU is doing, all of it as of one moment.
+/// The state of a CPU at one moment.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct CpuReport {
     /// Its number.
     pub cpu: CpuId,
-    /// It takes part in timing.
+    /// True if the CPU takes part in timing.
     pub is_online: bool,
-    /// When its device is to fire; [`Instant::FOREVER`] if not at all, while the handler runs, or while a rearm is
-    /// owed.
+    /// The time at which its device is to fire; [`Instant::FOREVER`] if not at all, while the handler runs, or while a
+    /// rearm is owed.
     pub armed: Instant,
     /// The last interrupt gave up, so that the device fires later than the first timer.
     pub is_backing_off: bool,
     /// The soft stage was raised and has not finished.
     pub soft_pending: bool,
-    /// When the soft stage has to be raised.
+    /// The time at which the soft stage has to be raised.
     pub soft_next: Instant,
-    /// It is noted as sleeping until the first of its wheels.
+    /// True if the CPU is noted as sleeping until its first wheel is due.
     pub wheels_sleep: bool,
     /// Timers in sorted queues.
     pub sorted: usize,
     /// Timers that are far away.
     pub far: usize,
-    /// What its clocks are ahead of the monotonic one, in the order of [`Clock::ALL`].
+    /// The offsets of its clocks from the monotonic one, in the order of [`Clock::ALL`].
     pub offsets: [Offset; 4],
     /// Its wheels, by [`Kind`].
     pub wheels: [WheelReport; Kind::COUNT],
     /// Its device.
     pub device: DeviceReport,
-    /// What it counted.
+    /// The counters of the CPU.
     pub stats: Stats,
     deferred: DeferredRearm,
 }
 
 impl CpuReport {
-    /// Whether the device is owed a write, or an interrupt runs that will see to it.
+    /// Returns true if the device is owed a write, or an interrupt runs that will see to it.
     #[must_use]
     pub fn owes_rearm(&self) -> bool {
         self.deferred != DeferredRearm::Clear
@@ -231,7 +231,7 @@ impl CpuReport {
 }
 
 impl<P: Platform> Timers<P> {
-    /// What `cpu` is doing; `None` if there never was such a CPU.
+    /// Returns the state of `cpu`; `None` if there never was such a CPU.
     ///
     /// # Cost
     ///

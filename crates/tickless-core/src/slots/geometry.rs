@@ -13,26 +13,26 @@ pub struct Tick(pub u64);
 
 /// Slots in each level.
 pub const SLOTS: u64 = 64;
-/// How much coarser each level is than the one below, as a power of two.
+/// The ratio of the granularities of two neighbouring levels, as a power of two.
 pub const SHIFT: u32 = 3;
 /// The most levels there can be: nine reach 12 days in milliseconds. No known user has longer timeouts.
 pub const LEVELS_MAX: usize = 9;
 
-/// How many ticks a slot of `level` covers.
+/// Returns the number of ticks that a slot of `level` covers.
 #[inline]
 #[must_use]
 pub const fn granularity(level: usize) -> u64 {
     1 << (SHIFT as usize * level)
 }
 
-/// From how many ticks ahead on a timeout is too far for `level`.
+/// Returns the distance in ticks from which on a timeout is too far for `level`.
 #[inline]
 #[must_use]
 pub const fn limit(level: usize) -> u64 {
     (SLOTS - 1) * granularity(level)
 }
 
-/// How far ahead, in ticks, a wheel of `levels` levels can file.
+/// Returns the range of a wheel of `levels` levels, in ticks.
 #[inline]
 #[must_use]
 pub const fn range(levels: usize) -> u64 {
@@ -81,8 +81,8 @@ impl Slot {
         (self.number >> SLOTS.trailing_zeros()) as usize
     }
 
-    /// Whether what [`place`] filed in this slot for one of two ticks belongs here for the other one too: it is due at
-    /// the same tick. No clock is asked, so what is here keeps the granularity that it was filed with.
+    /// Returns true if what [`place`] filed in this slot for one of two ticks belongs here for the other one too: it is
+    /// due at the same tick. No clock is asked, so what is here keeps the granularity that it was filed with.
     #[inline]
     #[must_use]
     pub const fn serves_alike(self, one: Tick, other: Tick) -> bool {
@@ -104,13 +104,13 @@ impl Slot {
     }
 }
 
-/// Where a timeout is filed.
+/// The slot of a timeout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place {
     /// The slot.
     pub slot: Slot,
-    /// When the slot is due. That is before the timeout is over if that is beyond the range: then it has to be filed
-    /// again.
+    /// The tick at which the slot is due. If the timeout is beyond the range of the wheel, that is before its expiry,
+    /// and it has to be enqueued again.
     pub due: Tick,
 }
 

@@ -11,7 +11,7 @@ pub struct Recent {
     pub now: Instant,
 }
 
-/// What a [`Platform`](crate::platform::Platform) tells of the present time.
+/// The part of a [`Platform`](crate::platform::Platform) that is about the present time.
 pub trait Moments {
     /// The number of the moment that it is, if that is known without reading a clock.
     fn moment(&self) -> Option<u64>;

@@ -17,8 +17,8 @@ use crate::slots::geometry::{
     LEVELS_MAX, Place, SHIFT, SLOTS, Slot, Tick, granularity, limit, place,
 };
 
-/// How far ahead an empty wheel claims to be due, in ticks: the idle time of a CPU must have some end to compare with.
-/// Nothing is filed in a slot that is due later.
+/// The distance, in ticks, at which an empty wheel claims to be due: the idle time of a CPU must have some end to
+/// compare with. Nothing is filed in a slot that is due later.
 pub const FAR: u64 = (1 << 30) - 1;
 
 const _: () = assert!(limit(LEVELS_MAX - 1) < FAR);
@@ -83,14 +83,14 @@ impl<const LEVELS: usize> PendingMap<LEVELS> {
         self.clock
     }
 
-    /// Nothing is due before this tick.
+    /// Returns a tick before which nothing is due.
     #[inline]
     #[must_use]
     pub const fn first_due(&self) -> Tick {
         self.first_due
     }
 
-    /// Whether anything is filed, as far as is known without a search: see [`settle`](PendingMap::settle).
+    /// Returns true if anything is filed, as far as is known without a search: see [`settle`](PendingMap::settle).
     #[inline]
     #[must_use]
     pub const fn has_timers(&self) -> bool {
@@ -115,7 +115,7 @@ impl<const LEVELS: usize> PendingMap<LEVELS> {
         }
     }
 
-    /// Whether it was brought up to date in the `moment` of the host, see
+    /// Returns true if it was brought up to date in the `moment` of the host, see
     /// [`Platform::moment`](crate::platform::Platform::moment).
     #[inline(always)]
     #[must_use]
@@ -129,7 +129,7 @@ impl<const LEVELS: usize> PendingMap<LEVELS> {
         self.moment = moment.unwrap_or(NO_MOMENT);
     }
 
-    /// Where a timeout belongs that must not fire before `expiry` is over; files nothing.
+    /// Returns the slot of a timeout that must not fire before `expiry` has passed; enqueues nothing.
     #[inline]
     #[must_use]
     pub const fn place(&self, expiry: Tick) -> Place {
@@ -176,16 +176,16 @@ impl<const LEVELS: usize> PendingMap<LEVELS> {
         self.has_timers.then_some((self.first_slot, self.first_due))
     }
 
-    /// Whether `slot` holds something.
+    /// Returns true if `slot` holds something.
     #[inline]
     #[must_use]
     pub const fn is_occupied(&self, slot: Slot) -> bool {
         self.occupied[slot.level()] & (1 << slot.index()) != 0
     }
 
-    /// Whether what is in `slot` for `old` may stay there for `expiry`: that is later, so `slot` is due before it or
-    /// serves it, and what is taken out of it then is placed anew. What is in the first slot may not: a CPU may sleep
-    /// until that is due, and would wake for nothing.
+    /// Returns true if what is in `slot` for `old` may stay there for `expiry`: that is later, so `slot` is due before
+    /// it or serves it, and what is taken out of it then is placed anew. What is in the first slot may not: a CPU may
+    /// sleep until that is due, and would wake for nothing.
     #[inline]
     #[must_use]
     pub fn serves_later(&self, slot: Slot, old: Tick, expiry: Tick) -> bool {
@@ -193,7 +193,8 @@ impl<const LEVELS: usize> PendingMap<LEVELS> {
         is_later && slot != self.first_slot
     }
 
-    /// When `slot` is due, if it holds something: all that is in it was filed for this rotation of its level.
+    /// Returns the time at which `slot` is due, if it holds something: all that is in it was filed for this rotation of
+    /// its level.
     #[must_use]
     pub fn due_of(&self, slot: Slot) -> Tick {
         let position = self.clock.0.div_ceil(granularity(slot.level()));

@@ -57,7 +57,7 @@ impl IdleTime {
         self.record.publish(&mut writer.0, [total, AWAKE]);
     }
 
-    /// For how long the CPU has been idle up to `now`.
+    /// Returns the time for which the CPU has been idle up to `now`.
     ///
     /// # Interrupt context
     ///

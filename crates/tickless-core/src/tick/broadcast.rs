@@ -22,7 +22,7 @@ use crate::cpu::CpuId;
 use crate::mutant;
 use crate::time::{Instant, Span};
 
-/// What wakes CPUs whose own device is stopped.
+/// The device that wakes CPUs whose own device is stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Carrier {
     /// A device that fires at a fixed rate, of this period.
@@ -33,8 +33,8 @@ pub enum Carrier {
     Software,
 }
 
-/// What a CPU has to do that may sleep deeply. [`Timers::stop_device`](crate::base::Timers::stop_device) stops its
-/// own device, and has to be what does so: a record that goes on as if something were programmed there loses timers.
+/// The duties of a CPU that may sleep deeply. [`Timers::stop_device`](crate::base::Timers::stop_device) stops its own
+/// device, and has to be what does so: a record that goes on as if something were programmed there loses timers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use = "devices have to be stopped and programmed"]
 pub enum Entered {
@@ -60,8 +60,8 @@ pub enum Busy {
     TakesOver(Instant),
 }
 
-/// What a CPU has to do that comes back.
-/// [`Timers::switch_device_on`](crate::base::Timers::switch_device_on) switches its own device on.
+/// The duties of a CPU that comes back. [`Timers::switch_device_on`](crate::base::Timers::switch_device_on) switches
+/// its own device on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use = "the device has to be switched on and programmed"]
 pub enum BroadcastExit {
@@ -75,7 +75,7 @@ pub enum BroadcastExit {
     Program,
 }
 
-/// What the CPU that handles the broadcast device has to do, in this order.
+/// The duties of the CPU that handles the broadcast device, in this order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use = "CPUs are asleep until they are woken"]
 pub struct Delivery<const WORDS: usize> {
@@ -146,7 +146,7 @@ impl<const WORDS: usize> State<WORDS> {
     }
 }
 
-/// Which CPUs sleep deeply, until when, and what wakes them. Room for `64 * WORDS` CPUs.
+/// The CPUs that sleep deeply, until when, and the device that wakes them. Room for `64 * WORDS` CPUs.
 ///
 /// # Cost
 ///
@@ -368,7 +368,7 @@ impl<L: RawLock, const WORDS: usize> Broadcast<L, WORDS> {
         }
     }
 
-    /// What the broadcast device is programmed for.
+    /// Returns the time that the broadcast device is programmed for.
     #[must_use]
     pub fn next(&self) -> Instant {
         self.lock().next

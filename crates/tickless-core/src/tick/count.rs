@@ -12,10 +12,10 @@ use crate::slots::geometry::Tick;
 use crate::time::{Instant, Span};
 use crate::wheel::idle::TickTime;
 
-/// So many times in a row a CPU sees the same count at its own tick before it counts itself (spec C-7.2, R34).
+/// The number of ticks in a row at which a CPU sees the same count before it counts itself (spec C-7.2, R34).
 pub const STALL_TICKS: u32 = 5;
 
-/// Which CPU counts.
+/// The CPU that counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Duty {
     /// No CPU has it: the next one that runs a tick takes it.
@@ -25,7 +25,7 @@ pub enum Duty {
     },
     /// One CPU, at each of its ticks.
     Taken {
-        /// Which one.
+        /// Returns the number of the CPU.
         by: CpuId,
     },
 }
@@ -58,8 +58,8 @@ impl Duty {
         }
     }
 
-    /// Whether `cpu` counts, or was the last to count. Any CPU, if none ever did: all may go idle before the first
-    /// tick, and one has to look at the clock.
+    /// Returns true if `cpu` counts, or was the last to count. Any CPU, if none ever did: all may go idle before the
+    /// first tick, and one has to look at the clock.
     #[must_use]
     pub fn concerns(self, cpu: CpuId) -> bool {
         match self {
@@ -141,7 +141,7 @@ impl<L: RawLock + Default> TickCount<L> {
 }
 
 impl<L: RawLock> TickCount<L> {
-    /// How long a tick is.
+    /// The length of a tick.
     #[inline]
     #[must_use]
     pub const fn period(&self) -> Span {
@@ -199,7 +199,7 @@ impl<L: RawLock> TickCount<L> {
         ticks
     }
 
-    /// Which CPU has the duty; out of date when it arrives, unless it is the caller.
+    /// Returns the CPU that has the duty; the answer may be out of date when it arrives, unless it is the caller.
     #[must_use]
     pub fn duty(&self) -> Duty {
         // Relaxed: says only which CPU counts. What is counted is published by itself.
@@ -213,7 +213,7 @@ impl<L: RawLock> TickCount<L> {
         self.kept_for_tasks.store(exist, Ordering::Relaxed);
     }
 
-    /// Whether tasks run without a tick.
+    /// Returns true if tasks run without a tick.
     #[must_use]
     pub fn has_tickless_tasks(&self) -> bool {
         // Relaxed: see `set_tickless_tasks`.

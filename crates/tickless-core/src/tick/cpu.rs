@@ -6,7 +6,7 @@ use crate::mutant;
 use crate::time::forward::forward;
 use crate::time::{Deadline, Instant, Monotonic, Span};
 
-/// What a CPU is for.
+/// The purpose of a CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
     /// It may count ticks for all.
@@ -16,7 +16,7 @@ pub enum Role {
     TicklessTasks,
 }
 
-/// What a CPU is doing, as far as its tick is concerned.
+/// The activity of a CPU, as far as its tick is concerned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Context {
     /// It is not there.
@@ -40,7 +40,7 @@ pub(super) enum Mode {
     },
 }
 
-/// What a CPU knows of its tick.
+/// The state of a CPU's tick.
 ///
 /// It belongs to its CPU: only that one, with timer delivery masked, may touch it. The host keeps it where that is so.
 #[derive(Debug)]
@@ -67,31 +67,32 @@ impl CpuTick {
         }
     }
 
-    /// Whose tick it is.
+    /// Returns the CPU of the tick.
     #[must_use]
     pub const fn cpu(&self) -> CpuId {
         self.cpu
     }
 
-    /// What the CPU is for.
+    /// Returns the purpose of the CPU.
     #[must_use]
     pub const fn role(&self) -> Role {
         self.role
     }
 
-    /// What the CPU is doing.
+    /// Returns the activity of the CPU.
     #[must_use]
     pub const fn context(&self) -> Context {
         self.context
     }
 
-    /// Whether the tick is stopped.
+    /// Returns true if the tick is stopped.
     #[must_use]
     pub const fn is_stopped(&self) -> bool {
         matches!(self.mode, Mode::StoppedTick { .. })
     }
 
-    /// When the next tick is due; if it is stopped, when its timer fires in its place, as far as that is known.
+    /// Returns the time of the next tick; if the tick is stopped, the time at which its timer fires in its place, as
+    /// far as that is known.
     #[must_use]
     pub const fn next(&self) -> Option<Instant> {
         match self.mode {
@@ -160,8 +161,8 @@ fn after(due: Instant, now: Instant, period: Span) -> (Instant, u64) {
     (deadline.instant::<Monotonic>(), passed)
 }
 
-/// By how much the tick of `cpu`, of `cpus`, is behind the count, so that not all CPUs want the same locks at the same
-/// moment: half a period, spread over all of them (spec C-7.2). Rounds down. A host that does not want it uses
+/// Returns by how much the tick of `cpu`, of `cpus`, is behind the count, so that not all CPUs want the same locks at
+/// the same moment: half a period, spread over all of them (spec C-7.2). Rounds down. A host that does not want it uses
 /// [`Span::ZERO`].
 #[must_use]
 pub fn skew(cpu: CpuId, cpus: u32, period: Span) -> Span {

@@ -37,12 +37,12 @@ impl Dependency {
     }
 }
 
-/// Whose dependencies they are, in the order in which they are looked at.
+/// The owner of dependencies, in the order in which they are looked at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scope {
     /// Every CPU.
     Global,
-    /// One CPU.
+    /// The whole of one CPU.
     Cpu,
     /// A task.
     Task,
@@ -50,13 +50,13 @@ pub enum Scope {
     Process,
 }
 
-/// What depends on the tick in one [`Scope`].
+/// The dependencies on the tick in one [`Scope`].
 #[derive(Debug, Default)]
 pub struct Dependencies(AtomicU32);
 
 impl Dependencies {
     const_unless_loom! {
-        /// Nothing depends on it.
+        /// Makes an empty set of dependencies.
         pub const fn new() -> Self {
             Self(AtomicU32::new(0))
         }
@@ -88,7 +88,7 @@ impl Dependencies {
     }
 }
 
-/// What keeps the tick of a CPU that runs a task: the first that is found, in the order of the [`Scope`]s, and where.
+/// Returns the first dependency that keeps the tick of a CPU that runs a task, in the order of the [`Scope`]s.
 #[must_use]
 pub fn first_dependency(
     global: &Dependencies,

@@ -54,7 +54,7 @@ impl<P: Platform, S: HierarchyHost<WIDTH>, L: RawLock, const WIDTH: usize>
         forecast
     }
 
-    /// How long the CPU could sleep from `entered` on, its exact timers included.
+    /// Returns the time that the CPU could sleep from `entered` on, its exact timers included.
     ///
     /// # Cost
     ///

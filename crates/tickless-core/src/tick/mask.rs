@@ -12,7 +12,7 @@ pub struct CpuMask<const WORDS: usize>([u64; WORDS]);
 impl<const WORDS: usize> CpuMask<WORDS> {
     /// No CPU.
     pub const NONE: Self = Self([0; WORDS]);
-    /// All that there is room for.
+    /// The set of all CPUs that it has room for.
     pub const ALL: Self = Self([u64::MAX; WORDS]);
 
     /// The word and the bit in it.
@@ -53,7 +53,7 @@ impl<const WORDS: usize> CpuMask<WORDS> {
         was_there
     }
 
-    /// Whether `cpu` is there.
+    /// Returns true if `cpu` is there.
     ///
     /// # Panics
     ///
@@ -64,19 +64,19 @@ impl<const WORDS: usize> CpuMask<WORDS> {
         self.0[word] & 1 << bit != 0
     }
 
-    /// Whether no CPU is in it.
+    /// Returns true if no CPU is in it.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.iter().all(|word| *word == 0)
     }
 
-    /// Those that are in both.
+    /// Returns the CPUs that are in both.
     #[must_use]
     pub fn and(&self, other: &Self) -> Self {
         Self(core::array::from_fn(|word| self.0[word] & other.0[word]))
     }
 
-    /// Those that are in either.
+    /// Returns the CPUs that are in either.
     #[must_use]
     pub fn or(&self, other: &Self) -> Self {
         Self(core::array::from_fn(|word| self.0[word] | other.0[word]))

@@ -16,7 +16,7 @@ use crate::restart::Restart;
 use crate::time::{Instant, Monotonic, Offset, Span};
 use crate::trace::Event;
 
-/// What the host knows of its CPU that bears on the tick (spec C-7.3).
+/// The host's knowledge of its CPU that bears on the tick (spec C-7.3).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TickDependencies {
     /// Another task is to run.
@@ -70,7 +70,7 @@ pub struct Forecast {
     pub(super) leaves_wheels: bool,
 }
 
-/// How long a CPU could sleep, as signed times: negative if the event is over (spec C-7.7, N6, N7).
+/// The time that a CPU could sleep, signed: negative if the event has passed (spec C-7.7, N6, N7).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SleepLength {
     /// Until what only this CPU can look after.
@@ -82,19 +82,20 @@ pub struct SleepLength {
 /// A tick that is stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StoppedTick {
-    /// When the CPU wakes up for its wheels, for others, or for the clock; [`Instant::FOREVER`] if not at all.
+    /// The time at which the CPU wakes up for its wheels, for others, or for the clock; [`Instant::FOREVER`] if not at
+    /// all.
     pub wake: Instant,
-    /// It ran until now.
+    /// True if the tick ran until now.
     pub was_ticking: bool,
     /// The timer of the tick was started or cancelled; otherwise it stood right.
     pub was_programmed: bool,
 }
 
-/// What to do at a tick.
+/// The duties of a CPU at a tick.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use = "the timer of the tick has to be started again, and work may be due"]
 pub struct TickOutcome {
-    /// When the timer is to fire next; `None` if the tick is stopped.
+    /// The time at which the timer is to fire next; `None` if the tick is stopped.
     pub next: Option<Instant>,
     /// Ticks that this CPU counted for all.
     pub counted: u64,
@@ -130,11 +131,11 @@ pub struct Nohz<
 > {
     /// The timers and wheels.
     pub timers: &'a Timers<P>,
-    /// Which CPU looks after whose wheels.
+    /// The hierarchy that says which CPU looks after whose wheels.
     pub tree: &'a Hierarchy<S, WIDTH>,
     /// The count of ticks.
     pub count: &'a TickCount<L>,
-    /// For how long no CPU need look at the clock: [`Keeper::max_idle`](crate::clock::Keeper::max_idle).
+    /// The time for which no CPU need look at the clock: [`Keeper::max_idle`](crate::clock::Keeper::max_idle).
     pub max_deferment: Span,
 }
 
@@ -193,7 +194,7 @@ impl<P: Platform, S: HierarchyHost<WIDTH>, L: RawLock, const WIDTH: usize>
         Ok(self.count.bequeath(cpu, heir))
     }
 
-    /// One tick, at `now`: called by the callback of the timer, which then asks to be started for
+    /// Takes one tick at `now`: called by the callback of the timer, which then asks to be started for
     /// [`next`](TickOutcome::next).
     ///
     /// # Cost
@@ -273,7 +274,8 @@ impl<P: Platform, S: HierarchyHost<WIDTH>, L: RawLock, const WIDTH: usize>
         stopped
     }
 
-    /// Whether the CPU, which runs a task without a tick, has armed something that it does not wake up for (R31).
+    /// Returns true if the CPU, which runs a task without a tick, has armed something that it does not wake up for
+    /// (R31).
     ///
     /// Asked after a task armed a coarse timer there; if so the host calls [`run_task`](Nohz::run_task). A timer that
     /// another CPU files there makes that one kick this one.

@@ -33,7 +33,7 @@ impl Kilohertz {
     }
 }
 
-/// How the factor of a [`Scale`] is rounded.
+/// The rounding of the factor of a [`Scale`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rounding {
     /// To the nearest: the smallest error, in either direction.

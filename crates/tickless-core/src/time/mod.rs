@@ -116,7 +116,7 @@ impl<C> Instant<C> {
         self.nanos
     }
 
-    /// Whether this is [`FOREVER`](Self::FOREVER).
+    /// Returns true if this is [`FOREVER`](Self::FOREVER).
     #[inline]
     #[must_use]
     pub const fn is_forever(self) -> bool {
@@ -251,7 +251,7 @@ impl Span {
         self.nanos.cast_unsigned()
     }
 
-    /// Whether there is no time at all.
+    /// Returns true if there is no time at all.
     #[inline]
     #[must_use]
     pub const fn is_zero(self) -> bool {
@@ -317,9 +317,9 @@ impl Deadline {
         })
     }
 
-    /// As [`new`](Self::new), of an instant from the beginning of its clock on that is one that a caller may name;
-    /// `None` for the others, which are rare. One question, and the compiler knows of the answer that it is not
-    /// negative.
+    /// Makes a value as [`new`](Self::new) does, of an instant from the beginning of its clock on that is one that a
+    /// caller may name; `None` for the others, which are rare. One question, and the compiler knows of the answer that
+    /// it is not negative.
     #[inline(always)]
     pub(crate) const fn plain<C: ClockId>(instant: Instant<C>) -> Option<Self> {
         let nanos = instant.nanos.cast_unsigned();
@@ -363,7 +363,7 @@ impl Deadline {
     }
 }
 
-/// What has to be added to a monotonic time to get the time on another clock (spec ).
+/// The difference of another clock from the monotonic one (spec ).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Offset(i64);
 

@@ -40,7 +40,7 @@ pub(crate) struct CpuWheel {
     passes: [PassBy; RUNNERS],
     /// One bit for each level of which a list is pending, and may hold timers still.
     pending_levels: u16,
-    /// When the lists that are pending were due.
+    /// The time at which the lists that are pending were due.
     pending_due: Tick,
 }
 
@@ -98,7 +98,7 @@ pub(crate) mod sealed {
 /// What filing a timer found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Filed {
-    /// When the slot of the timer is due.
+    /// The time at which the slot of the timer is due.
     pub(crate) due: Tick,
     /// Before everything else: a CPU that sleeps until the first has to be kicked.
     pub(crate) is_first: bool,
@@ -139,7 +139,8 @@ impl CpuWheel {
         }
     }
 
-    /// When something is due first, if anything is filed, for a CPU that is about to sleep until then.
+    /// Returns the time at which something is due first, if anything is filed, for a CPU that is about to sleep until
+    /// then.
     pub(crate) fn settled(&mut self, now: Tick) -> Option<Tick> {
         if self.pending_level().is_some() {
             return Some(self.pending_due);
@@ -163,7 +164,7 @@ impl CpuWheel {
         None
     }
 
-    /// When the lists that are pending were due.
+    /// Returns the time at which the lists that are pending were due.
     #[inline]
     pub(crate) const fn pending_due(&self) -> Tick {
         self.pending_due
@@ -279,7 +280,7 @@ impl CpuWheel {
         self.passes[place] = PassBy::Free;
     }
 
-    /// Whether a pass is under way.
+    /// Returns true if a pass is under way.
     pub(crate) fn has_pass(&self) -> bool {
         self.passes != [PassBy::Free; RUNNERS]
     }

@@ -10,7 +10,7 @@ use crate::cpu::CpuId;
 use crate::restart::Restart;
 use crate::slots::geometry::Tick;
 
-/// Which of the three wheels of a CPU a timer is on (spec C-1.11).
+/// The three wheels of a CPU, one of which a timer is on (spec C-1.11).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub enum Kind {
@@ -25,7 +25,7 @@ pub enum Kind {
 impl Kind {
     /// All kinds, in the order of their numbers.
     pub const ALL: [Self; 3] = [Self::Local, Self::Global, Self::Deferrable];
-    /// How many there are.
+    /// Returns the number of members.
     pub const COUNT: usize = Self::ALL.len();
 
     /// The kind of this number; `None` if there is none.
@@ -96,9 +96,9 @@ impl ExpiryTick {
 pub struct Timeout {
     /// The tick in progress, as the pass was told.
     pub now: Tick,
-    /// When the slot of the timer was due; `now - due` is how late the pass was.
+    /// The time at which the slot of the timer was due; `now - due` is how late the pass was.
     pub due: Tick,
-    /// What the timer was armed for; and what [`Restart::Yes`] arms it for again.
+    /// The tick that the timer was armed for; and what [`Restart::Yes`] arms it for again.
     pub expiry: Tick,
     /// The wheel that it was on.
     pub kind: Kind,
@@ -117,8 +117,8 @@ impl Timeout {
         self.expiry = expiry;
     }
 
-    /// As [`set_expiry`](Self::set_expiry), so many ticks behind the one for which the pass was called. A pass may be
-    /// behind the time, and the timer that late; it counts from there, not from the end of the callback.
+    /// Sets the expiry to `ticks` ticks after the tick for which the pass was called. A pass may be behind the time,
+    /// and the timer that late; it counts from there, not from the end of the callback.
     pub fn set_expiry_after(&mut self, ticks: u64) {
         self.expiry = Tick(self.now.0.saturating_add(ticks));
     }

@@ -4,12 +4,12 @@ use crate::slots::geometry::Tick;
 use crate::slots::pending_map::FAR;
 use crate::time::{Instant, Span};
 
-/// When the wheels of a CPU are due first; `None` for one that is empty.
+/// The first due ticks of the wheels of a CPU; `None` for a wheel that is empty.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NextDue {
-    /// What no other CPU can fire.
+    /// The first due tick of timers that no other CPU can fire.
     pub local: Option<Tick>,
-    /// What others can.
+    /// The first due tick of timers that others can fire.
     pub global: Option<Tick>,
 }
 
@@ -25,14 +25,14 @@ impl NextDue {
 pub struct TickTime {
     /// The tick in progress.
     pub tick: Tick,
-    /// When it began.
+    /// The time at which it began.
     pub began: Instant,
-    /// How long a tick is.
+    /// The length of a tick.
     pub period: Span,
 }
 
 impl TickTime {
-    /// When `tick`, which has not passed, begins.
+    /// Returns the time at which `tick`, which has not passed, begins.
     #[must_use]
     pub fn instant_of(self, tick: Tick) -> Instant {
         let ahead = tick.0.saturating_sub(self.tick.0);
@@ -44,7 +44,7 @@ impl TickTime {
 /// Until when a CPU may sleep.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WakeTimes {
-    /// It has to be awake then, whatever others do; [`Instant::FOREVER`] if not at all.
+    /// The time at which the CPU has to be awake, whatever others do; [`Instant::FOREVER`] if not at all.
     pub local: Instant,
     /// A CPU has to look after its global wheel then; [`Instant::FOREVER`] if none has to, because there is
     /// nothing, or because the CPU will be awake before and does it itself.

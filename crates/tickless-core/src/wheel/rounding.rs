@@ -3,7 +3,7 @@
 use crate::cpu::CpuId;
 use crate::slots::geometry::Tick;
 
-/// Which way a timeout may be rounded.
+/// The direction in which a timeout may be rounded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rounding {
     /// To the nearer second, where just behind one counts as that one: up to a quarter of a second earlier.

@@ -23,7 +23,7 @@ pub struct Gathering<F: Branched> {
 }
 
 impl<F: Branched> Gathering<F> {
-    /// Nothing yet, for `tree`.
+    /// Makes an empty list for `tree`.
     #[inline]
     pub fn new(tree: &Tree<F>) -> Self {
         Self {
@@ -35,7 +35,7 @@ impl<F: Branched> Gathering<F> {
         }
     }
 
-    /// Whether nothing was gathered.
+    /// Returns true if nothing was gathered.
     #[inline]
     #[must_use]
     pub const fn is_empty(&self) -> bool {
@@ -200,14 +200,14 @@ impl<F: Branched, const LEVELS: usize> BucketArray<F, LEVELS> {
     }
 }
 
-/// What came of [gathering](BucketArray::gather).
+/// The result of [gathering](BucketArray::gather).
 #[derive(Clone, Copy, Debug)]
 pub struct Gathered {
     /// Entries that were moved.
     pub count: u32,
     /// The limit did not end it.
     pub is_whole: bool,
-    /// What became of the list.
+    /// The state of the list.
     pub left: BucketState,
 }
 

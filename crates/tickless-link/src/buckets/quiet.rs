@@ -67,21 +67,21 @@ impl<'e, F: Family, const LEVELS: usize> Queued<'_, 'e, F, LEVELS> {
         self.0.entry
     }
 
-    /// As [`Bucketed::list`].
+    /// Returns the number of the entry's list; see [`Bucketed::list`].
     #[inline]
     #[must_use]
     pub fn list(&self) -> usize {
         usize::from(self.0.entry.place.get())
     }
 
-    /// As [`Bucketed::is_on`].
+    /// Returns true if the entry is in that bucket; see [`Bucketed::is_on`].
     #[inline]
     #[must_use]
     pub fn is_on(&self, list: usize) -> bool {
         self.list() == list && self.0.buckets.pending[list / BUCKETS].is_none()
     }
 
-    /// As [`Bucketed::move_to`].
+    /// Moves the entry to another bucket; see [`Bucketed::move_to`].
     ///
     /// # Panics
     ///

@@ -3,7 +3,7 @@
 use core::fmt;
 use core::marker::PhantomData;
 
-/// What the expiry of a member with guarded data of the type `G` always comes to, where tokens are of the type `T`.
+/// The outcome that every expiry of a member with guarded data of type `G` has, with tokens of type `T`.
 ///
 /// Where it is known a queue need not call [`Member::expire`](super::Member::expire), which costs as much as all else
 /// that it does for an entry.
@@ -23,7 +23,7 @@ pub(super) enum Outcome {
 }
 
 impl<G, T> Always<G, T> {
-    /// Nothing: [`Member::expire`](super::Member::expire) decides each time.
+    /// No fixed outcome: [`Member::expire`](super::Member::expire) decides each time.
     pub const ASKED: Self = Self::new(Outcome::Asked);
     /// [`Expiry::Call`](super::Expiry::Call).
     pub const CALLED: Self = Self::new(Outcome::Called);

@@ -40,14 +40,14 @@ impl<F: Family> Running<F> {
         self.entry().state()
     }
 
-    /// What is fixed when the entry is made.
+    /// Returns the tag, which is fixed when the entry is made.
     #[inline]
     #[must_use]
     pub fn tag(&self) -> F::Tag {
         self.entry().tag()
     }
 
-    /// What any thread may reach at any time.
+    /// Returns the data that any thread may reach at any time.
     #[inline]
     #[must_use]
     pub fn shared(&self) -> &F::Shared {

@@ -15,14 +15,14 @@ pub use loom::sync::atomic::{Ordering, fence};
 
 macro_rules! atomics {
     ($($name:ident: $value:ty, $take:ident;)*) => {$(
-        /// As in `core`.
+        /// Works as in `core`.
         pub struct $name {
             turn: loom::sync::atomic::AtomicU8,
             value: loom::sync::atomic::$name,
         }
 
         impl $name {
-            /// As in `core`.
+            /// Works as in `core`.
             #[must_use]
             pub fn new(value: $value) -> Self {
                 Self {
@@ -37,23 +37,23 @@ macro_rules! atomics {
                 &self.value
             }
 
-            /// As in `core`.
+            /// Works as in `core`.
             #[must_use]
             pub fn load(&self, order: Ordering) -> $value {
                 self.turn().load(order)
             }
 
-            /// As in `core`.
+            /// Works as in `core`.
             pub fn store(&self, value: $value, order: Ordering) {
                 self.turn().store(value, order);
             }
 
-            /// As in `core`.
+            /// Works as in `core`.
             pub fn swap(&self, value: $value, order: Ordering) -> $value {
                 self.turn().swap(value, order)
             }
 
-            /// As in `core`.
+            /// Works as in `core`.
             ///
             /// # Errors
             ///
@@ -89,32 +89,32 @@ macro_rules! atomics {
             self.value.with_mut(body)
         }
 
-        /// As in `core`.
+        /// Works as in `core`.
         pub fn fetch_add(&self, value: $value, order: Ordering) -> $value {
             self.turn().fetch_add(value, order)
         }
 
-        /// As in `core`.
+        /// Works as in `core`.
         pub fn fetch_sub(&self, value: $value, order: Ordering) -> $value {
             self.turn().fetch_sub(value, order)
         }
 
-        /// As in `core`.
+        /// Works as in `core`.
         pub fn fetch_and(&self, value: $value, order: Ordering) -> $value {
             self.turn().fetch_and(value, order)
         }
 
-        /// As in `core`.
+        /// Works as in `core`.
         pub fn fetch_or(&self, value: $value, order: Ordering) -> $value {
             self.turn().fetch_or(value, order)
         }
 
-        /// As in `core`.
+        /// Works as in `core`.
         pub fn fetch_max(&self, value: $value, order: Ordering) -> $value {
             self.turn().fetch_max(value, order)
         }
 
-        /// As in `core`.
+        /// Works as in `core`.
         ///
         /// # Errors
         ///

@@ -109,8 +109,8 @@ impl<F: Branched> Tree<F> {
         rest
     }
 
-    /// Whether a sorted chain that ends with `end` stands in front of the tree as it is: what does not come before its
-    /// last entry comes before none of them.
+    /// Returns true if a sorted chain that ends with `end` stands in front of the tree as it is: what does not come
+    /// before its last entry comes before none of them.
     #[inline]
     fn comes_whole(&self, end: Link<F>) -> bool {
         match (self.first(), self.follow(end)) {
@@ -263,7 +263,7 @@ impl<F: Branched> Tree<F> {
         count
     }
 
-    /// Whether entries stand in the run.
+    /// Returns true if entries stand in the run.
     #[inline]
     #[must_use]
     pub const fn has_run(&self) -> bool {
@@ -362,7 +362,7 @@ impl<F: Branched> Tree<F> {
     }
 }
 
-/// Whether an entry of the tree comes before one that was queued in a bucket array before.
+/// Returns true if an entry of the tree comes before one that was queued in a bucket array before.
 #[inline]
 fn comes_before<F: Branched>(other: EntryRef<'_, F>, gathered: EntryRef<'_, F>) -> bool {
     let (one, other_key) = (gathered.key.get(), other.key.get());

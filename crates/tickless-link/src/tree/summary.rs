@@ -46,8 +46,8 @@ impl<F: Branched> Tree<F> {
         }
     }
 
-    /// As [`first_where`](Self::first_where), where `holds_some` may say more than there is: the search goes on behind
-    /// a subtree that holds none.
+    /// Opens the first entry that `holds_some` finds, as [`first_where`](Self::first_where) does, but `holds_some` may
+    /// be wrong about a subtree: the search goes on behind a subtree that holds none.
     ///
     /// # Cost
     ///
@@ -81,7 +81,7 @@ impl<F: Branched> Tree<F> {
             .or_else(|| below(Side::Right))
     }
 
-    /// As [`first_where`](Self::first_where), and opens what it found.
+    /// Finds an entry as [`first_where`](Self::first_where) does, and opens it.
     pub fn open_first_where(
         &mut self,
         holds_some: impl Fn(&F::Head) -> bool,

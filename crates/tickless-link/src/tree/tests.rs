@@ -468,7 +468,7 @@ impl Oracle {
             .map(|&entry| u16::try_from(entry).expect("few"))
             .collect()
     }
-    /// Whether `entry` keeps its place under `key`, by its neighbours alone.
+    /// Returns true if `entry` keeps its place under `key`, by its neighbours alone.
     fn keeps_place(&self, entry: usize, key: i64) -> bool {
         let Some(place) = self.place.get(&entry) else {
             return false;

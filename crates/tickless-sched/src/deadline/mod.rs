@@ -71,7 +71,7 @@ pub use reservation::{Bandwidth, Rejected, Reservation, ReservationError};
 pub use server::Server;
 use server::{Budget, Served};
 
-/// What is left of the runtime of the server that runs, as it is accounted at this moment.
+/// The runtime that the running server has left, as it is accounted at this moment.
 ///
 /// There is no other way to have one than [`DeadlineQueue::account`], so it is never what was left when the server was
 /// picked (TICK-8).
@@ -79,14 +79,14 @@ use server::{Budget, Served};
 pub struct RuntimeLeft(Span);
 
 impl RuntimeLeft {
-    /// So much; zero when it is spent.
+    /// Returns the runtime; zero when it is spent.
     #[must_use]
     pub const fn span(self) -> Span {
         self.0
     }
 }
 
-/// What the accounts say about the server that runs.
+/// The account of the running server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub struct Account {
@@ -95,25 +95,25 @@ pub struct Account {
 }
 
 impl Account {
-    /// Whether another task should run: the runtime is spent, or an earlier deadline waits.
+    /// Returns true if another task should run: the runtime is spent, or an earlier deadline waits.
     #[must_use]
     pub const fn is_due(self) -> bool {
         self.is_due
     }
 
-    /// What is left of the runtime.
+    /// Returns the runtime that is left.
     #[must_use]
     pub const fn left(self) -> RuntimeLeft {
         self.left
     }
 }
 
-/// How a server came into the queue.
+/// The result of enqueuing a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Enqueued {
-    /// It should run in place of the one that does, or none runs.
+    /// True if the server should run in place of the running one, or if none runs.
     pub preempts: bool,
-    /// It has no runtime left, and waits for the next period.
+    /// True if the server has no runtime left and waits for its next period.
     pub is_throttled: bool,
 }
 
@@ -193,7 +193,7 @@ impl<T: Send + 'static> DeadlineQueue<T> {
         Ok(())
     }
 
-    /// What the servers that were admitted come to.
+    /// Returns the sum of the bandwidths that were admitted.
     #[must_use]
     pub const fn admitted(&self) -> Bandwidth {
         self.admitted
@@ -366,12 +366,12 @@ impl<T: Send + 'static> DeadlineQueue<T> {
         None
     }
 
-    /// Whether a server waits for its next period here.
+    /// Returns true if a server waits for its next period here.
     pub fn is_throttled(&mut self, server: Pin<&Server<T>>) -> bool {
         self.throttled.open(server.linked().erase()).is_some()
     }
 
-    /// When the first server that is throttled has runtime again, on the clock of the queue.
+    /// Returns the time at which the first throttled server has runtime again, on the clock of the queue.
     #[must_use]
     pub fn next_replenishment(&self) -> Option<RunTime> {
         self.throttled.first_key()

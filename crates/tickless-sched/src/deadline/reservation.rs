@@ -9,19 +9,19 @@ use tickless_core::time::Span;
 pub struct Bandwidth(u64);
 
 impl Bandwidth {
-    /// Nothing.
+    /// No share at all.
     pub const NONE: Self = Self(0);
-    /// One CPU.
+    /// The whole of one CPU.
     pub const WHOLE: Self = Self(1 << 20);
 
-    /// So many hundredths of a CPU, at most all.
+    /// Makes a share from hundredths of a CPU, at most all of it.
     #[must_use]
     pub const fn percent(percent: u32) -> Self {
         let percent = if percent > 100 { 100 } else { percent };
         Self((Self::WHOLE.0 * percent as u64).div_ceil(100))
     }
 
-    /// In parts of 2^20.
+    /// Returns the value in parts of 2^20.
     #[must_use]
     pub const fn get(self) -> u64 {
         self.0
@@ -49,7 +49,7 @@ impl fmt::Display for Bandwidth {
     }
 }
 
-/// So much runtime in each period, before a deadline that counts from its begin.
+/// A reservation: an amount of runtime in each period, before a deadline that counts from the beginning of the period.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reservation {
     runtime: Span,
@@ -110,7 +110,7 @@ impl Reservation {
     /// An hour.
     pub const LONGEST_PERIOD: Span = Span::from_secs(3_600);
 
-    /// So much `runtime` in each `period`, before its `deadline`.
+    /// Reserves `runtime` in each `period`, before its `deadline`.
     ///
     /// # Errors
     ///
@@ -141,13 +141,13 @@ impl Reservation {
         self.runtime
     }
 
-    /// From the begin of a period to its deadline.
+    /// Returns the time from the beginning of a period to its deadline.
     #[must_use]
     pub const fn deadline(self) -> Span {
         self.deadline
     }
 
-    /// From the begin of a period to the begin of the next.
+    /// Returns the length of a period.
     #[must_use]
     pub const fn period(self) -> Span {
         self.period
@@ -164,11 +164,11 @@ impl Reservation {
 /// The bandwidth of all servers would be above the limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rejected {
-    /// What was asked for.
+    /// The bandwidth that was asked for.
     pub asked: Bandwidth,
-    /// What was admitted before.
+    /// The bandwidth that was admitted before.
     pub admitted: Bandwidth,
-    /// What all may come to.
+    /// The largest sum of bandwidths.
     pub limit: Bandwidth,
 }
 

@@ -56,7 +56,7 @@ impl Budget {
         }
     }
 
-    /// What is left of the runtime.
+    /// Returns the runtime that is left.
     pub(super) fn left(&self) -> Span {
         Span::from_nanos(u64::try_from(self.left).unwrap_or(0))
     }
@@ -191,13 +191,13 @@ impl<T: Send + 'static> Server<T> {
         }
     }
 
-    /// What it was admitted with.
+    /// Returns the reservation that was admitted.
     #[must_use]
     pub fn reservation(&self) -> Reservation {
         self.entry.tag()
     }
 
-    /// Whether a queue has it.
+    /// Returns true if a queue has it.
     #[must_use]
     pub fn is_queued(&self) -> bool {
         self.entry.state().is_queued()

@@ -20,10 +20,10 @@ use tickless_link::mutant;
 
 use crate::amount::{Request, Weight};
 
-/// How far a decision looks ahead: 100 ms, in nanoseconds.
+/// The time that a decision looks ahead: 100 ms, in nanoseconds.
 pub const HORIZON: u64 = 100_000_000;
 
-/// Where the tasks of a queue stand: what they had, and how fast that goes on.
+/// The service that the tasks of a queue received, and how fast it goes on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Standing {
     /// The weights of all that compete there.
@@ -37,19 +37,20 @@ impl Standing {
         Self { weight, at }
     }
 
-    /// Whether no task competes there.
+    /// Returns true if no task competes there.
     #[must_use]
     pub const fn is_empty(self) -> bool {
         self.weight == 0
     }
 
-    /// What the tasks here had more than those of `other`, in virtual nanoseconds; negative when they had less.
+    /// Returns how much more service the tasks here received than those of `other`, in virtual nanoseconds; negative if
+    /// they received less.
     #[must_use]
     pub const fn ahead_of(self, other: Self) -> i64 {
         self.at.wrapping_sub(other.at)
     }
 
-    /// Whether a task that waits in the queue of `from` should be in this one: both will be less apart, and the
+    /// Returns true if a task that waits in the queue of `from` should be in this one: both will be less apart, and the
     /// difference is worth a request of that task.
     pub(super) fn takes(self, from: Self, weight: Weight, request: Request) -> bool {
         let ahead = self.ahead_of(from);
@@ -87,7 +88,7 @@ impl Standing {
         Self::new(self.weight, other.at)
     }
 
-    /// As far as this queue is behind `other` by more than both could make up for: where it counts to be from here on.
+    /// Returns the standing without the part by which this queue is behind `other` beyond recovery.
     #[must_use]
     pub fn caught_up(self, other: Self) -> Self {
         let most = progress(other.weight);

@@ -159,7 +159,7 @@ pub(crate) struct Head {
 }
 
 impl Head {
-    /// Whether an entry of the subtree is eligible when the average is at `average`.
+    /// Returns true if an entry of the subtree is eligible when the average is at `average`.
     #[inline]
     pub(crate) fn holds_eligible(&self, average: Virtual) -> bool {
         self.smallest.get() <= average
@@ -204,7 +204,7 @@ impl Head {
         self.share
     }
 
-    /// Whether another queue may have the task.
+    /// Returns true if another queue may have the task.
     #[inline]
     pub(crate) fn can_move(&self) -> bool {
         !self.is_delayed && (!self.is_pinned || mutant!("sched-pinned-task-pulled"))
@@ -239,7 +239,7 @@ impl<T: Send + 'static> Entity<T> {
     }
 
     tickless_link::const_unless_loom! {
-        /// As [`new`](Self::new), for a task that stays on its CPU if it `is_pinned`: no other queue pulls it then.
+        /// Makes an entity for a task that stays on its CPU if it `is_pinned`: no other queue pulls it then.
         #[must_use]
         #[inline(always)]
         pub const fn pinned_if(is_pinned: bool, weight: Weight, request: Request) -> Self {
@@ -264,7 +264,7 @@ impl<T: Send + 'static> Entity<T> {
         }
     }
 
-    /// Whether a run queue has the task, which waits for its turn there, or sleeps and still owes time.
+    /// Returns true if a run queue has the task, which waits for its turn there, or sleeps and still owes time.
     ///
     /// Lock-free, and out of date when it arrives unless the caller holds the queue.
     #[must_use]

@@ -123,7 +123,7 @@ pub use entity::Entity;
 use entity::{Fair, Head, Luggage, Share};
 use virtual_time::{Average, Virtual, virtual_length};
 
-/// What a queue does beyond the two rules of EEVDF.
+/// Rules of a queue beyond the two of EEVDF.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rules {
     /// A task that was picked goes on until its request is served. A task that wakes up ends that only if it has the
@@ -144,7 +144,7 @@ impl Default for Rules {
     }
 }
 
-/// How a task came into the queue.
+/// The result of enqueuing a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub struct Enqueued {
@@ -154,7 +154,7 @@ pub struct Enqueued {
     pub was_current: bool,
 }
 
-/// What the accounts say about the task that runs.
+/// The account of the running task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub enum Verdict {
@@ -165,14 +165,14 @@ pub enum Verdict {
 }
 
 impl Verdict {
-    /// Whether a decision is due.
+    /// Returns true if a decision is due.
     #[must_use]
     pub const fn is_due(self) -> bool {
         matches!(self, Self::Switch)
     }
 }
 
-/// Where a task goes that stops to run.
+/// The place of a task that stops to run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sleep {
     /// Out of the queue.
@@ -186,7 +186,7 @@ pub enum Sleep {
 pub struct Slice {
     /// The weight of the task.
     pub weight: Weight,
-    /// What is left until its deadline, in virtual nanoseconds; negative when that is over.
+    /// The time until its deadline, in virtual nanoseconds; negative if the deadline has passed.
     pub left: i64,
 }
 
@@ -292,7 +292,7 @@ impl<T: Send + 'static> FairQueue<T> {
         self.delayed
     }
 
-    /// Whether a task runs.
+    /// Returns true if a task runs.
     #[must_use]
     pub const fn is_running(&self) -> bool {
         self.current.is_some()
@@ -596,7 +596,7 @@ impl<T: Send + 'static> FairQueue<T> {
         }
     }
 
-    /// Where the tasks of this queue stand, to be compared with those of another one.
+    /// Returns the service of the tasks of this queue, to be compared with that of another queue.
     pub fn standing(&mut self, now: RunTime) -> Standing {
         self.charge(now);
         let at = self.average.settle().since(Virtual::ZERO);
@@ -664,7 +664,7 @@ impl<T: Send + 'static> FairQueue<T> {
         })
     }
 
-    /// What the task that runs is owed, in nanoseconds of service; negative when it owes.
+    /// Returns the lag of the running task, in nanoseconds of service; negative if it had more than its share.
     #[must_use]
     pub fn current_lag(&self) -> Option<i64> {
         self.current
@@ -672,7 +672,8 @@ impl<T: Send + 'static> FairQueue<T> {
             .map(|current| self.lag_of(&current.share))
     }
 
-    /// What a task that waits, or sleeps and still owes time, is owed, in nanoseconds of service.
+    /// Returns the lag of a queued task, in nanoseconds of service. A task that sleeps and still owes time is queued
+    /// too.
     #[must_use]
     pub fn lag(&mut self, entity: Pin<&Entity<T>>) -> Option<i64> {
         let mut slot = self.tree.open(entity.linked().erase())?;
@@ -796,7 +797,7 @@ impl<T: Send + 'static> FairQueue<T> {
         }
     }
 
-    /// Whether a task that waits should run in place of the one that does.
+    /// Returns true if a task that waits should run in place of the one that does.
     fn preempts(&self, share: &Share) -> bool {
         let Some(current) = &self.current else {
             return true;

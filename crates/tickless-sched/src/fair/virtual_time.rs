@@ -123,7 +123,7 @@ impl Average {
         }
     }
 
-    /// Whether `at` is so near that what is added within the next hours is in reach.
+    /// Returns true if `at` is so near that what is added within the next hours is in reach.
     #[inline]
     pub(crate) const fn is_near(&self, at: Virtual) -> bool {
         // Between minus and plus that: one comparison of what is never negative.
@@ -142,7 +142,7 @@ impl Average {
         self.base.after(self.offset())
     }
 
-    /// Whether `at` is so far ahead that differences would soon wrap.
+    /// Returns true if `at` is so far ahead that differences would soon wrap.
     #[inline]
     pub(crate) const fn is_out_of_reach(&self, at: Virtual) -> bool {
         at.since(self.base) > FARTHEST

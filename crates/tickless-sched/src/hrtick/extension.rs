@@ -14,7 +14,7 @@ use tickless_link::mutant;
 
 use super::{HrTick, SliceTimer};
 
-/// What is granted: 20 µs.
+/// The length of an extension: 20 µs.
 pub const EXTENSION: Span = Span::from_micros(20);
 
 /// The wish of the task that runs on a CPU. It belongs to the run queue, like the [tick](HrTick).

@@ -7,7 +7,7 @@ use crate::amount::Weight;
 use crate::fair::Slice;
 use crate::load::Load;
 
-/// What [`fair_length`] says.
+/// The result of [`fair_length`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Length {
     /// No task waits, so none has to make room.
@@ -18,8 +18,8 @@ pub enum Length {
     Left(Span),
 }
 
-/// How long a task of the fair class may run until its virtual deadline, when `runnable` tasks of the class could run
-/// on the CPU, counted through groups, itself among them (TICK-5).
+/// Returns how long a task of the fair class may run until its virtual deadline, when `runnable` tasks of the class
+/// could run on the CPU, counted through groups, itself among them (TICK-5).
 ///
 /// The time that interrupts take is added, by their load alone: that of other classes is not, because it is not spent
 /// while the task runs (TICK-6). It is an estimate. When the tick comes early the task is picked again, and has another

@@ -106,11 +106,11 @@ pub trait SliceTimer {
     /// The deadline under which the timer is queued; `None` when it is not, even if its callback runs.
     fn queued(&self) -> Option<Instant>;
 
-    /// Whether the timer is queued or its callback runs.
+    /// Returns true if the timer is queued or its callback runs.
     fn is_active(&self) -> bool;
 
-    /// Whether the timer stays where it is queued when a later tick is asked for. It comes early then, and is started
-    /// anew by the decision that follows (TICK-7, TICK-8): for a timer that is dearer to move than that is.
+    /// Returns true if the timer stays where it is queued when a later tick is asked for. It comes early then, and is
+    /// started anew by the decision that follows (TICK-7, TICK-8): for a timer that is dearer to move than that is.
     fn comes_early(&self) -> bool {
         false
     }
@@ -122,8 +122,8 @@ pub trait SliceTimer {
     /// (TICK-25).
     fn cancel(&self);
 
-    /// Whether the caller executes on the CPU of the timer. Where it does not, the timer is not started but the CPU
-    /// [kicked](Self::kick).
+    /// Returns true if the caller executes on the CPU of the timer. Where it does not, the timer is not started but the
+    /// CPU [kicked](Self::kick).
     fn is_local(&self) -> bool {
         true
     }
@@ -132,8 +132,8 @@ pub trait SliceTimer {
     /// always.
     fn kick(&self) {}
 
-    /// When the device of the executing CPU fires, if laziness may have left that too early; `None` where there is no
-    /// such device, or none is armed.
+    /// Returns the time at which the device of the executing CPU fires, if laziness may have left that too early;
+    /// `None` where there is no such device, or none is armed.
     fn fires(&self) -> Option<Instant> {
         None
     }
@@ -151,7 +151,7 @@ pub trait SliceTimer {
     }
 }
 
-/// Which ticks there are.
+/// The switches of the ticks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Switches {
     /// Ticks for tasks of the fair class.
@@ -177,7 +177,8 @@ impl Switches {
         filter: true,
     };
 
-    /// What is worth it on this platform: both where the rearm of the device is deferred, else neither (TICK-3).
+    /// Returns the switches that pay on this platform: both if the rearm of the device is deferred, else neither
+    /// (TICK-3).
     ///
     /// Without that, a slice that ends costs two writes of the device.
     #[must_use]
@@ -190,7 +191,7 @@ impl Switches {
     }
 }
 
-/// How `schedule()` ends for the tick (TICK-28).
+/// The end of `schedule()` as the tick sees it (TICK-28).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Decision {
     /// The tick stays as it is, or as a start since the begin of the batch wants it.
@@ -201,7 +202,7 @@ pub enum Decision {
     CancelIfIdle,
 }
 
-/// What the class that runs wants when the tick fired.
+/// The wish of the running class when the tick fired.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub enum Reschedule {
@@ -211,12 +212,12 @@ pub enum Reschedule {
     No,
 }
 
-/// How often what happened.
+/// Counters of a tick.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stats {
     /// Starts that the scheduler asked for.
     pub asked: u64,
-    /// Of these, replaced by a later one in the same batch.
+    /// Starts that were replaced by a later one in the same batch.
     pub replaced: u64,
     /// Dropped because the timer was queued near enough.
     pub filtered: u64,
@@ -288,7 +289,7 @@ pub struct HrTick {
     word: Word,
     /// The start that was recorded: how long from the end of the batch on (TICK-22).
     delay: Span,
-    /// When the tick was to fire at last.
+    /// The time at which the tick was to fire at last.
     time: Instant,
     /// The last decision started no tick: one that is queued is that of a task which ran before.
     is_left_over: bool,
@@ -323,13 +324,13 @@ impl HrTick {
         }
     }
 
-    /// Whether devices are precise: without, there are no ticks.
+    /// Sets whether devices are precise. Without precise devices there are no ticks.
     pub const fn set_high_resolution(&mut self, on: bool) {
         self.high_resolution = on;
         self.switch();
     }
 
-    /// Which ticks there are.
+    /// The switches of the ticks.
     pub const fn set_switches(&mut self, switches: Switches) {
         self.switches = switches;
         self.switch();
@@ -342,19 +343,19 @@ impl HrTick {
         self.deadline_is_on = self.switches.deadline && is_on;
     }
 
-    /// Whether tasks of the fair class have ticks: the CPU is active, high resolution is on, and the switch is.
+    /// Returns true if tasks of the fair class have ticks: the CPU is active, high resolution is on, and the switch is.
     #[must_use]
     pub const fn fair_is_on(&self) -> bool {
         self.fair_is_on
     }
 
-    /// Whether tasks of the deadline class have ticks.
+    /// Returns true if tasks of the deadline class have ticks.
     #[must_use]
     pub const fn deadline_is_on(&self) -> bool {
         self.deadline_is_on
     }
 
-    /// What happened so far.
+    /// Returns the counters.
     #[must_use]
     pub const fn stats(&self) -> Stats {
         self.stats
@@ -415,15 +416,15 @@ impl HrTick {
         self.picked(slice, runnable, interrupts, true, timer)
     }
 
-    /// Whether the tick is active and was started for the task that runs: then an [enqueue](Self::enqueued) does
-    /// nothing.
+    /// Returns true if the tick is active and was started for the task that runs: then an [enqueue](Self::enqueued)
+    /// does nothing.
     #[must_use]
     #[inline]
     pub fn is_current(&self, timer: &impl SliceTimer) -> bool {
         timer.is_active() && (!self.is_left_over || mutant!("sched-left-over-tick-kept"))
     }
 
-    /// Whether a tick that is queued fires behind the moment at which the task that runs should end.
+    /// Returns true if a tick that is queued fires behind the moment at which the task that runs should end.
     fn comes_late(
         &self,
         slice: Slice,
@@ -523,7 +524,7 @@ impl HrTick {
         };
     }
 
-    /// Whether `schedule()` began and did not end.
+    /// Returns true if `schedule()` began and did not end.
     #[must_use]
     pub const fn in_batch(&self) -> bool {
         self.word.0 != 0

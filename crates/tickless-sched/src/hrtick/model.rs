@@ -105,7 +105,7 @@ impl Shared {
         self.queue.lock().unwrap().queued
     }
 
-    /// When the tick was to fire by the start that had the lock last.
+    /// Returns the time at which the tick was to fire by the start that had the lock last.
     fn wanted(&self) -> Instant {
         self.queue.lock().unwrap().tick.time
     }

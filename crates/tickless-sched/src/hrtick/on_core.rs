@@ -13,7 +13,7 @@ use tickless_link::mutant;
 
 use super::SliceTimer;
 
-/// What a slice timer needs of a host besides its timers.
+/// The host's part of a slice timer, besides its timers.
 pub trait CoreHost {
     /// Makes `cpu` call [`HrTick::kicked`](super::HrTick::kicked) soon, with its run queue locked.
     fn kick(&self, cpu: CpuId);

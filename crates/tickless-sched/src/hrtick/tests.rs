@@ -586,7 +586,7 @@ struct Machine {
     tick: HrTick,
     timer: Hand,
     running: usize,
-    /// When the task that runs was reconsidered last, and the longest time between two such moments.
+    /// The time at which the task that runs was reconsidered last, and the longest time between two such moments.
     reconsidered: i64,
     longest: i64,
     /// How often the same task was picked again.

@@ -160,8 +160,8 @@ where
         start_exactly::<C, true>(self.timer().timer_ref(), instant)
     }
 
-    /// As [`start`](Self::start), and leaves a timer alone that fires at that time or earlier; says whether it was
-    /// waiting to fire.
+    /// Starts the timer as [`start`](Self::start) does, and leaves a timer alone that fires at that time or earlier;
+    /// says whether it was waiting to fire.
     pub fn start_if_earlier(self: Pin<&Self>, when: impl Into<Start<C>>) -> bool {
         Self::watch_clock();
         wake::demand();

@@ -277,8 +277,8 @@ where
         was_queued
     }
 
-    /// As [`start`](Self::start), and leaves a timer alone that fires at that time or earlier; says whether it was
-    /// waiting to fire.
+    /// Starts the timer as [`start`](Self::start) does, and leaves a timer alone that fires at that time or earlier;
+    /// says whether it was waiting to fire.
     pub fn start_if_earlier(self: Pin<&Self>, when: impl Into<Expiry>) -> bool {
         let was_queued = self.start_by(when, |timer, now, expiry| {
             timer.reduce(timers(), now, expiry).ok()
@@ -286,7 +286,8 @@ where
         was_queued == Some(true)
     }
 
-    /// As [`start`](Self::start), and leaves a timer alone that waits to fire; says whether it was started.
+    /// Starts the timer as [`start`](Self::start) does, and leaves a timer alone that waits to fire; says whether it
+    /// was started.
     pub fn start_if_idle(self: Pin<&Self>, when: impl Into<Expiry>) -> bool {
         let started = self.start_by(when, |timer, now, expiry| {
             timer.arm(timers(), now, expiry).ok()
@@ -294,7 +295,8 @@ where
         started.is_some()
     }
 
-    /// As [`start`](Self::start), and leaves a timer alone that does not wait to fire; says whether it does.
+    /// Starts the timer as [`start`](Self::start) does, and leaves a timer alone that does not wait to fire; says
+    /// whether it does.
     pub fn start_if_queued(self: Pin<&Self>, when: impl Into<Expiry>) -> bool {
         let started = self.start_by(when, |timer, now, expiry| {
             let is_queued = timer.modify_if_active(timers(), now, expiry);
@@ -356,7 +358,7 @@ where
         self.timer().shutdown_sync(timers())
     }
 
-    /// As [`shutdown`](Self::shutdown), and does not wait for a closure that is being called.
+    /// Shuts the timer down as [`shutdown`](Self::shutdown) does, and does not wait for a closure that is being called.
     pub fn shutdown_queued(self: Pin<&Self>) -> bool {
         self.timer().shutdown(timers())
     }

@@ -62,14 +62,14 @@ impl<C: SlowCounter<Sample = Instant<K>>, K: ClockId> CombinedClock<C, K> {
         &self.reads.counter().clock
     }
 
-    /// What the clock shows: see [`Combined::read_joined`].
+    /// Returns the time: see [`Combined::read_joined`].
     #[inline]
     pub fn read_joined(&self) -> Instant<K> {
         let value = self.reads.read_joined();
         self.instant(value)
     }
 
-    /// What the clock shows, sampled within the call: see [`Combined::read_fresh`].
+    /// Returns the time, sampled within the call: see [`Combined::read_fresh`].
     #[inline]
     pub fn read_fresh(&self) -> Instant<K> {
         let value = self.reads.read_fresh();

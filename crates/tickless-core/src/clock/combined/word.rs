@@ -12,7 +12,7 @@
 
 use tickless_link::mutant;
 
-/// What all CPUs share: the value that was read last, whether a CPU reads, and how often one has published.
+/// The word that all CPUs share: the last value, whether a CPU is reading, and the number of publications.
 ///
 /// `BITS` is the width of the value, 1 to [`VALUE_BITS_MAX`](Self::VALUE_BITS_MAX); others fail the build.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,7 +23,7 @@ impl<const BITS: u32> Word<BITS> {
     /// word for unchanged, with two bits it has to miss four. It waits on in that case, and nothing worse.
     pub const VALUE_BITS_MAX: u32 = 61;
 
-    /// Before the first read. Its value is returned to no reader.
+    /// The word before the first read. Its value is returned to no reader.
     pub const START: Self = Self(0);
 
     const LOCK: u64 = {
@@ -42,7 +42,7 @@ impl<const BITS: u32> Word<BITS> {
         Self(bits)
     }
 
-    /// What is stored.
+    /// Returns the stored bits.
     #[must_use]
     pub const fn bits(self) -> u64 {
         self.0
@@ -54,7 +54,7 @@ impl<const BITS: u32> Word<BITS> {
         self.0 & Self::VALUE
     }
 
-    /// Whether a CPU reads the counter for all.
+    /// Returns true if a CPU reads the counter for all.
     #[must_use]
     pub const fn is_locked(self) -> bool {
         self.0 & Self::LOCK != 0
@@ -80,14 +80,14 @@ impl<const BITS: u32> Word<BITS> {
         Self(generation | (value & Self::VALUE))
     }
 
-    /// Whether a CPU has published between `before` and this word.
+    /// Returns true if a CPU has published between `before` and this word.
     #[must_use]
     pub const fn is_published_since(self, before: Self) -> bool {
         (self.0 ^ before.0) & !Self::LOCK != 0
     }
 }
 
-/// What a reader does next.
+/// The next step of a reader.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
     /// Returns this value.
@@ -98,7 +98,7 @@ pub enum Step {
     Wait,
 }
 
-/// What a reader waits for.
+/// The publication that a reader waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Waiting<const BITS: u32> {
     since: Word<BITS>,
@@ -107,7 +107,7 @@ pub struct Waiting<const BITS: u32> {
 }
 
 impl<const BITS: u32> Waiting<BITS> {
-    /// For any publication after `entry`, which the reader found when it was called.
+    /// Waits for any publication after `entry`, the word that the reader found when it was called.
     #[must_use]
     pub const fn for_any(entry: Word<BITS>) -> Self {
         Self {
@@ -116,7 +116,8 @@ impl<const BITS: u32> Waiting<BITS> {
         }
     }
 
-    /// For the publication of a sample that began after `entry`, which the reader found when it was called.
+    /// Waits for the publication of a sample that began after `entry`, the word that the reader found when it was
+    /// called.
     #[must_use]
     pub fn for_fresh(entry: Word<BITS>) -> Self {
         Self {
@@ -125,7 +126,7 @@ impl<const BITS: u32> Waiting<BITS> {
         }
     }
 
-    /// What a reader does next that finds `now`.
+    /// Returns the next step of a reader that finds `now`.
     ///
     /// It leaves its wait when a CPU has published, with that value, or when the word is unlocked (spec C-6.2), to read
     /// itself: if no CPU has published then the one that read gave up, and what stands in the word may be as old as it

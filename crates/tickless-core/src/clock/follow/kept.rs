@@ -15,7 +15,7 @@ use crate::time::Instant;
 /// The number of no line.
 const NOTHING: u64 = u64::MAX;
 
-/// What one thread keeps of the line that is followed.
+/// A thread's copy of the line that is followed.
 ///
 /// Not for signal handlers: what one copied while its thread was reading would belong to another line.
 #[derive(Debug)]
@@ -81,8 +81,7 @@ impl Follower {
         (gone < kept.span.get()).then_some(gone)
     }
 
-    /// As [`now`](Self::now) where the counter shows `cycles`, by the line that is `kept`; [`None`] where that does not
-    /// say it.
+    /// Returns the time of counter value `cycles` by the copied line, or [`None`] if the copy does not cover it.
     #[inline(always)]
     pub fn kept_now(&self, kept: &Kept, cycles: u64) -> Option<Instant> {
         let gone = self.gone(kept, cycles)?;
@@ -91,8 +90,8 @@ impl Follower {
         Some(Instant::from_nanos(base.wrapping_add(nanos.cast_signed())))
     }
 
-    /// As the later one of the [`bounds`](Self::bounds) where the counter shows `cycles`, or some nanoseconds behind
-    /// that, by the line that is `kept`; [`None`] where that does not say it.
+    /// Returns an upper bound of the time of counter value `cycles` by the copied line, some nanoseconds later at most
+    /// than that of [`bounds`](Self::bounds); [`None`] if the copy does not cover it.
     #[inline(always)]
     pub fn kept_latest(&self, kept: &Kept, cycles: u64) -> Option<Instant> {
         let gone = self.gone(kept, cycles)?;
@@ -101,8 +100,8 @@ impl Follower {
         Some(Instant::from_nanos(base.wrapping_add(nanos.cast_signed())))
     }
 
-    /// As the earlier one of the [`bounds`](Self::bounds) where the counter shows `cycles`, or some nanoseconds before
-    /// that, by the line that is `kept`; [`None`] where that does not say it.
+    /// Returns a lower bound of the time of counter value `cycles` by the copied line, some nanoseconds earlier at most
+    /// than that of [`bounds`](Self::bounds); [`None`] if the copy does not cover it.
     #[inline(always)]
     pub fn kept_earliest(&self, kept: &Kept, cycles: u64) -> Option<Instant> {
         let gone = self.gone(kept, cycles)?;
@@ -111,8 +110,8 @@ impl Follower {
         Some(Instant::from_nanos(base.wrapping_add(nanos.cast_signed())))
     }
 
-    /// When the line that is `kept` began, if it is followed still; what any thread was told so far is a
-    /// [window](super::WINDOW) later at most.
+    /// Returns the time at which the line that is `kept` began, if it is followed still; what any thread was told so
+    /// far is a [window](super::WINDOW) later at most.
     #[inline(always)]
     pub fn kept_since(&self, kept: &Kept) -> Option<Instant> {
         // Relaxed: as in `gone`.

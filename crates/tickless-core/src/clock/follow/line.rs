@@ -2,7 +2,7 @@
 
 use super::Sandwich;
 
-/// For how long a line is followed, in nanoseconds. Taking the next one costs about as much as four readings.
+/// The time for which a line is followed, in nanoseconds. Taking the next one costs about as much as four readings.
 pub const WINDOW: u64 = 50_000;
 /// How far reference and line come apart in `nanos`, at most: by 1,000 parts in a million, from one end to the other of
 /// what clocks are steered by (spec TIM-27).
@@ -12,10 +12,10 @@ const fn drifted(nanos: u64) -> u64 {
     (nanos >> 10) + (nanos >> 15) + 1
 }
 
-/// How far apart, in nanoseconds, the two counter readings around one of the reference may lie for that to say where
-/// the line goes: several times what the three take, less than anything that interrupts them.
+/// The largest distance, in nanoseconds, of the two counter readings around a reading of the reference that may move
+/// the line: several times what the three take, less than anything that interrupts them.
 pub const WIDTH: u64 = 100;
-/// What a line may be wrong by at most, in nanoseconds, if it is followed at all.
+/// The largest error of a line that is followed, in nanoseconds.
 pub const ERROR: u64 = WIDTH + 2 * DRIFT;
 
 /// How far reference and line may come apart within a window.

@@ -47,7 +47,7 @@ pub use kept::Kept;
 pub use line::{ERROR, WIDTH, WINDOW};
 use line::{Line, Place, Verdict};
 
-/// What a [`Follower`] reads.
+/// The clocks that a [`Follower`] reads.
 pub trait Reference {
     /// The counter, ordered: not read before what the thread did before is over, nor behind what it does next. The
     /// counters of all CPUs MUST agree.
@@ -95,14 +95,14 @@ pub struct Reading {
     pub earliest: Instant,
     /// A time that the reference did not show yet when the reading began.
     pub latest: Instant,
-    /// What became known, if the reference was asked.
+    /// The result of asking the reference, if it was asked.
     pub asked: Option<Asked>,
 }
 
-/// What a reading of the reference made known.
+/// The result of a reading of the reference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Asked {
-    /// What was read.
+    /// The readings.
     pub taken: Sandwich,
     /// The reference is elsewhere than the line says, and no steering explains that.
     pub is_misfit: bool,
@@ -184,7 +184,7 @@ impl Follower {
     }
 
     #[cfg(loom)]
-    /// As without loom.
+    /// Makes a follower, as the version without loom does.
     #[must_use]
     pub fn new() -> Self {
         Self {
@@ -290,14 +290,14 @@ impl Follower {
         (reading.earliest, reading.latest)
     }
 
-    /// What names the line that is followed now: another number whenever the reference was asked.
+    /// Returns the number of the line that is followed now. It changes whenever the reference is asked.
     #[inline]
     pub fn line_number(&self) -> u64 {
         // Relaxed: the number alone is looked at.
         self.current.load(Ordering::Relaxed)
     }
 
-    /// Whether the reference is followed, and not asked each time.
+    /// Returns true if the reference is followed, and not asked each time.
     #[inline]
     pub fn is_following(&self) -> bool {
         let (_, [_, span]) = self.read();
@@ -329,7 +329,7 @@ impl Follower {
         (!line.is_asking()).then_some(line.measured())
     }
 
-    /// What the line may be off by; [`None`] where the reference is asked.
+    /// Returns the largest error of the line; [`None`] if the reference is asked each time.
     #[must_use]
     pub fn error(&self) -> Option<u64> {
         let line = self.line().1;
@@ -402,7 +402,8 @@ impl Follower {
         });
     }
 
-    /// In a process of which the calling thread alone is left, as after a fork: no thread lays a line.
+    /// Forgets other threads that are about to publish a line, in a process in which only the calling thread is left,
+    /// as after a fork.
     pub fn forget_others(&self) {
         for slot in &self.slots {
             slot.is_taken.store(false, Ordering::Relaxed);

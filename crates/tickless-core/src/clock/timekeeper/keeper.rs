@@ -22,7 +22,7 @@ const INTERVALS_IN_WRAP: u64 = 16;
 /// While an offset is worked off, its share is computed anew each second.
 const SLEWING_IDLE_MAX: Span = Span::from_secs(1);
 
-/// For how long a machine was suspended (spec TIM-38, TIM-39).
+/// The length of a suspend (spec TIM-38, TIM-39).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Slept {
     /// As long as the counter that drives the time says, which went on meanwhile.
@@ -34,14 +34,15 @@ pub enum Slept {
 }
 
 impl Slept {
-    /// By a clock that went on: it showed `before` and shows `after`. A clock that was set back meanwhile says zero.
+    /// Measures the suspend by a clock that went on: it showed `before` and shows `after`. A clock that was set back
+    /// meanwhile says zero.
     #[must_use]
     pub const fn by_persistent_clock(before: Instant<Realtime>, after: Instant<Realtime>) -> Self {
         Self::Lasted(after.saturating_since(before))
     }
 }
 
-/// What a [`Keeper`] did how often.
+/// Counters of a [`Keeper`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct KeeperCounts {
@@ -173,14 +174,14 @@ impl Keeper {
         self.counter
     }
 
-    /// What was done how often.
+    /// Returns the counters.
     #[must_use]
     pub const fn counts(&self) -> KeeperCounts {
         self.counts
     }
 
-    /// By how much the clock is behind what it should show by its steering, in `2^-32` ns. As long as the clock is
-    /// advanced each tick, less than what one step of the factor gains in a tick.
+    /// Returns by how much the clock is behind its steered time, in `2^-32` ns. As long as the clock is advanced each
+    /// tick, less than what one step of the factor gains in a tick.
     #[must_use]
     pub const fn error(&self) -> i64 {
         self.time.error()
@@ -244,7 +245,7 @@ impl Keeper {
         self.change(timekeeper, now, |steering| steering.set_slew(offset));
     }
 
-    /// What the clock has still to gain.
+    /// Returns the part of a slew that the clock has still to gain.
     #[must_use]
     pub const fn slew_left(&self) -> Offset {
         self.steering.left()

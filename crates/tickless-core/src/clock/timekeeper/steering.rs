@@ -100,7 +100,7 @@ impl Steering {
         self.tick
     }
 
-    /// Whether the clock is to run at another rate than its counter's nominal one.
+    /// Returns true if the clock is to run at another rate than its counter's nominal one.
     pub(super) const fn is_steered(&self) -> bool {
         self.parts_per_billion != 0
             || self.steered_tick.as_nanos() != self.tick.as_nanos()
@@ -112,7 +112,7 @@ impl Steering {
         self.steered_tick
     }
 
-    /// Whether an offset is being worked off.
+    /// Returns true if an offset is being worked off.
     pub(super) const fn is_slewing(&self) -> bool {
         self.share != 0
     }

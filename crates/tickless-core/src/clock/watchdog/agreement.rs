@@ -28,11 +28,12 @@ use crate::cpu::CpuId;
 use crate::time::Span;
 use crate::time::convert::Cycles;
 
-/// How often the reading goes to the other CPU and comes back. Enough that some ways are as short as they can be.
+/// The number of times that a reading goes to the other CPU and comes back. Enough that some ways are as short as they
+/// can be.
 pub const ROUNDS: u32 = 1_000;
-/// How often a CPU looks for the answer of the other one before it gives up: about 20 µs where a look takes 20 ns.
+/// The number of looks for the other CPU's answer before a CPU gives up: about 20 µs where a look takes 20 ns.
 pub const LOOKS: u32 = 1_000;
-/// How often a CPU that does not answer is asked again (spec C-6.6).
+/// The number of times that a CPU is asked again if it does not answer (spec C-6.6).
 pub const TRIES: u32 = 10;
 
 /// Bits of a reading that fit into the word. At 4 GHz they wrap after two years, and half of that is how late a CPU may
@@ -96,7 +97,7 @@ impl Exchange {
     }
 }
 
-/// Which of the two CPUs one is.
+/// The first or the second of the two CPUs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
     /// The one that opens and closes.
@@ -105,10 +106,10 @@ pub enum Role {
     Second,
 }
 
-/// What a CPU heard from the other one: how far ahead of the other's reading its own was that came behind it.
+/// The readings that a CPU received from the other: how far ahead of each its own next reading was.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Heard {
-    /// How many readings came.
+    /// The number of readings that arrived.
     pub readings: u32,
     /// The smallest distance in cycles: how long the fastest reading was on its way, plus how far this copy is ahead.
     /// Negative if this copy lags. `None` if no reading came.
@@ -125,7 +126,7 @@ impl Heard {
     }
 }
 
-/// What a look at the exchange came to.
+/// The result of one look at the exchange.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub enum Look {
@@ -137,7 +138,7 @@ pub enum Look {
     Over,
 }
 
-/// One CPU's side of an exchange.
+/// The exchange as one of the two CPUs sees it.
 #[derive(Debug)]
 pub struct Side<'a> {
     exchange: &'a Exchange,
@@ -277,7 +278,7 @@ impl<'a> Side<'a> {
         exchanged.is_ok()
     }
 
-    /// What was heard so far.
+    /// Returns the readings that arrived so far.
     #[must_use]
     pub const fn heard(&self) -> Heard {
         self.heard
@@ -299,7 +300,7 @@ impl<'a> Side<'a> {
     }
 }
 
-/// What a try came to.
+/// The result of a try.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub enum AgreementStep {

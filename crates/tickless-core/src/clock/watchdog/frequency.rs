@@ -21,15 +21,16 @@ use super::verdict::{Doubt, Reason, Verdict};
 use crate::time::Span;
 use crate::time::convert::Cycles;
 
-/// How far apart the two readings of the reference in a read-out may be (spec C-6.6).
+/// The largest distance of the two readings of the reference in a read-out (spec C-6.6).
 pub const WINDOW: Span = Span::from_micros(50);
-/// By how many parts in a million two counters may differ whose frequencies are known: as much as clocks are steered
-/// (spec C-6.6, TIM-27).
+/// The largest difference, in parts per million, of two counters whose frequencies are known: as much as clocks are
+/// steered (spec C-6.6, TIM-27).
 pub const LIMIT_PPM: u32 = 500;
-/// By how many they may differ while the frequency of one is only nominal, or measured in a hurry (spec C-6.6).
+/// The largest difference, in parts per million, while the frequency of one counter is only nominal, or measured in a
+/// hurry (spec C-6.6).
 pub const LIMIT_UNCALIBRATED_PPM: u32 = 4_000;
-/// How often a read-out is taken that turns out too wide, before the check is inconclusive. Few: a machine that stops
-/// the checker three times within microseconds does so a fourth time.
+/// The number of read-outs that may turn out too wide before the check is inconclusive. Few: a machine that stops the
+/// checker three times within microseconds does so a fourth time.
 pub const READ_OUTS: u32 = 3;
 /// The longest interval that is judged. Twenty times the one that is meant: behind that the checker was stopped, and
 /// perhaps the machine, of whose counters some stop too.
@@ -53,7 +54,7 @@ pub struct ReadOut {
     pub behind: Cycles,
 }
 
-/// What a read-out came to.
+/// The result of a read-out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub enum FrequencyStep {
@@ -90,7 +91,7 @@ struct Elapsed {
 }
 
 impl Elapsed {
-    /// Whether some time between `least` and `most` is what was counted, to `limit` parts in a million.
+    /// Returns true if some time between `least` and `most` is what was counted, to `limit` parts in a million.
     const fn explains(&self, limit: u128) -> bool {
         self.counted * 1_000_000 <= self.most * (1_000_000 + limit)
             && self.counted * 1_000_000 >= self.least * (1_000_000 - limit)

@@ -5,7 +5,7 @@ use core::fmt;
 use crate::cpu::CpuId;
 use crate::time::Span;
 
-/// What a check of a counter comes to.
+/// The result of a check of a counter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// Nothing is wrong with it, as far as this check can see.
@@ -22,7 +22,7 @@ pub enum Verdict {
 }
 
 impl Verdict {
-    /// Whether the counter is condemned.
+    /// Returns true if the counter is condemned.
     #[must_use]
     pub const fn is_bad(&self) -> bool {
         matches!(self, Self::Bad(_))

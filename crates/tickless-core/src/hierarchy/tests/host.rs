@@ -152,7 +152,7 @@ impl<const WIDTH: usize> Host<WIDTH> {
         self.script.borrow_mut().push(script);
     }
 
-    /// Whether every script has run: a schedule that never came about proves nothing.
+    /// Returns true if every script has run: a schedule that never came about proves nothing.
     #[cfg(not(any(loom, shuttle)))]
     pub(super) fn script_is_done(&self) -> bool {
         self.script.borrow().is_empty()
@@ -361,7 +361,7 @@ impl<const WIDTH: usize> Tree<WIDTH> {
         }
     }
 
-    /// Whether `time` of `cpu`, or an earlier one, is known at each level up to a CPU that is awake.
+    /// Returns true if `time` of `cpu`, or an earlier one, is known at each level up to a CPU that is awake.
     fn is_listed(&self, cpu: u32, time: Instant) -> bool {
         let node = self.node(cpu);
         let (mut next, mut slot, mut ignored) = (node.leaf(), node.slot(), node.is_ignored());

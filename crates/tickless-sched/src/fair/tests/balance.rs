@@ -98,7 +98,7 @@ impl Cpus {
         caught_up
     }
 
-    /// Whether one moved.
+    /// Returns true if one moved.
     fn pull(&mut self, to: usize, mut stands: Standing, from: usize) -> bool {
         let before = self.moves;
         for _ in 0..8 {

@@ -1,0 +1,124 @@
+//! W7: the first sentence names its subject.
+//!
+//! A sentence that begins with "what" or "whether" makes its reader look for the thing that it is about, so the
+//! documentation of a public item and the title of a decision begin with a verb or with the thing itself.
+
+use super::Report;
+use super::tree::{File, Tree};
+
+/// Words that no first sentence begins with.
+const VAGUE: [&str; 29] = [
+    "What",
+    "That",
+    "Those",
+    "Ones",
+    "Whether",
+    "Who",
+    "Whom",
+    "Whose",
+    "How",
+    "When",
+    "Where",
+    "Which",
+    "For",
+    "As",
+    "Here",
+    "So",
+    "It",
+    "They",
+    "There",
+    "Nothing",
+    "Everything",
+    "If",
+    "In",
+    "By",
+    "To",
+    "Behind",
+    "Of",
+    "On",
+    "From",
+];
+/// The product's crates: others are read by those who change them.
+const CRATES: [&str; 4] = [
+    "crates/tickless/src/",
+    "crates/tickless-core/src/",
+    "crates/tickless-link/src/",
+    "crates/tickless-sched/src/",
+];
+const DECISIONS: &str = "docs/decisions/";
+const HINT: &str = "begin with a verb (Returns, Arms, Sets) or with the thing itself";
+
+pub(super) fn of_public_items(tree: &Tree, report: &mut Report<'_>) {
+    let is_ours = |file: &&File| CRATES.iter().any(|prefix| file.path.starts_with(prefix));
+    for file in tree.with_extension("rs").filter(is_ours) {
+        let lines: Vec<&str> = file.text.lines().map(str::trim_start).collect();
+        for (index, line) in lines.iter().enumerate() {
+            let begins = index == 0 || !lines[index - 1].starts_with("///");
+            let Some(text) = line.strip_prefix("///").filter(|_| begins) else {
+                continue;
+            };
+            let is_before = |line: &&str| line.starts_with("///") || line.starts_with("#[");
+            let item = lines[index..].iter().find(|line| !is_before(line));
+            if item.is_some_and(|item| item.starts_with("pub ")) {
+                judge(&file.path, index + 1, text, report);
+            }
+        }
+    }
+}
+
+pub(super) fn of_decisions(tree: &Tree, report: &mut Report<'_>) {
+    let decisions = tree.with_extension("md");
+    for file in decisions.filter(|file| file.path.starts_with(DECISIONS)) {
+        let title = file.text.lines().next().unwrap_or_default();
+        let number = |letter: char| {
+            letter == '#' || letter == ' ' || letter == '.' || letter.is_ascii_digit()
+        };
+        judge(&file.path, 1, title.trim_start_matches(number), report);
+    }
+}
+
+fn judge(path: &str, line: usize, text: &str, report: &mut Report<'_>) {
+    let first = text.split_whitespace().next().unwrap_or_default();
+    let first = first.trim_end_matches([',', '.', ':', ';']);
+    if VAGUE.contains(&first) {
+        report.error(
+            path,
+            line,
+            format!("the first sentence begins with \"{first}\""),
+            HINT,
+        );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{of_decisions, of_public_items};
+    use crate::tidy::samples::{CLEAN, lines};
+
+    const PATH: &str = "crates/tickless/src/a.rs";
+
+    #[test]
+    fn public_items_name_their_subject() {
+        let vague = "/// What a turn did.\n#[derive(Debug)]\npub struct Turn;\n";
+        assert_eq!(lines(of_public_items, PATH, vague), [1]);
+        let plain = "/// The result of a turn.\npub struct Turn;\n";
+        assert_eq!(lines(of_public_items, PATH, plain), CLEAN);
+        let private = "/// What a turn did.\nstruct Turn;\n/// Whether.\npub(crate) fn a() {}\n";
+        assert_eq!(lines(of_public_items, PATH, private), CLEAN);
+        let later = "/// Returns the turn.\n/// What it did is in it.\npub fn turn() {}\n";
+        assert_eq!(lines(of_public_items, PATH, later), CLEAN);
+        assert_eq!(lines(of_public_items, "lab/src/a.rs", vague), CLEAN);
+    }
+
+    #[test]
+    fn titles_of_decisions_say_what_was_decided() {
+        let riddle = "# 56. What is just made is not asked\n\nText.\n";
+        assert_eq!(lines(of_decisions, "docs/decisions/0056-a.md", riddle), [1]);
+        let plain = "# 56. Sleepers are constructed in their bucket\n\nText.\n";
+        assert_eq!(
+            lines(of_decisions, "docs/decisions/0056-a.md", plain),
+            CLEAN
+        );
+        assert_eq!(lines(of_decisions, "docs/guide.md", riddle), CLEAN);
+    }
+}
