@@ -149,6 +149,11 @@ const RULES: &[Rule] = &[
     },
     Rule {
         id: "H5",
+        about: "the book's table of contents names each page under docs",
+        check: markdown::in_the_book,
+    },
+    Rule {
+        id: "H5",
         about: "no code in documentation is exempt from being compiled (Rust, Markdown)",
         check: snippets::ignored,
     },

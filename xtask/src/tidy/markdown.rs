@@ -74,6 +74,30 @@ pub(super) fn links(tree: &Tree, report: &mut Report<'_>) {
     }
 }
 
+/// The table of contents of the book, which `book.toml` makes of the pages under `docs`.
+const CONTENTS: &str = "docs/SUMMARY.md";
+
+/// A page that the table of contents does not name is no part of the book.
+pub(super) fn in_the_book(tree: &Tree, report: &mut Report<'_>) {
+    let mut files = tree.with_extension("md");
+    let Some(contents) = files.find(|file| file.path == CONTENTS) else {
+        return;
+    };
+    let named: Vec<&str> = contents.text.lines().flat_map(targets).collect();
+    for file in tree.with_extension("md") {
+        let page = file.path.strip_prefix("docs/");
+        let is_missing = page.is_some_and(|page| !named.contains(&page));
+        if is_missing && file.path != CONTENTS {
+            report.error(
+                &file.path,
+                1,
+                "the book lacks this page",
+                "add a line to docs/SUMMARY.md",
+            );
+        }
+    }
+}
+
 /// The line without what stands between backticks.
 fn without_code(line: &str) -> String {
     line.split('`').step_by(2).collect::<Vec<_>>().join("`")
@@ -125,7 +149,7 @@ fn relative(from: &str, target: &str) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::{links, relative, title};
+    use super::{in_the_book, links, relative, title};
     use crate::tidy::samples::{CLEAN, lines, of_tree};
 
     #[test]
@@ -134,6 +158,22 @@ mod tests {
         assert_eq!(lines(title, "a.md", "Title\n=====\n"), [1]);
         assert_eq!(lines(title, "a.md", "\n# Late\n"), [1]);
         assert_eq!(lines(title, "a.md", ""), [1]);
+    }
+
+    #[test]
+    fn the_book_has_each_page() {
+        let pages = |contents| {
+            of_tree(
+                in_the_book,
+                &[
+                    ("docs/SUMMARY.md", contents),
+                    ("docs/a.md", "# A\n"),
+                    ("README.md", "# R\n"),
+                ],
+            )
+        };
+        assert!(pages("# Summary\n\n- [A](a.md)\n").is_empty());
+        assert_eq!(pages("# Summary\n"), [("docs/a.md".to_owned(), 1)]);
     }
 
     #[test]
