@@ -5,9 +5,8 @@ use std::os::fd::AsRawFd;
 
 use tickless::Driver;
 
-use crate::clock::put;
 use crate::errno::{Errno, answer};
-use crate::place::{Runner, free, install, own, vacant};
+use crate::place::{Runner, free, make, next, own};
 
 /// `struct tickless_loop`: never looked into by C.
 #[derive(Debug)]
@@ -23,18 +22,15 @@ pub struct Loop {
 /// `made` is null, or may be written.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tickless_loop_new(made: *mut *mut Loop) -> c_int {
-    answer(|| {
-        if made.is_null() || !made.is_aligned() {
-            return Err(Errno::INVAL);
-        }
-        vacant()?;
-        let driver = Driver::new()?;
-        // No other thread may touch its timers, however late it is.
-        driver.set_helped(false);
-        let handle = install(Runner::Loop(driver)).cast::<Loop>().cast_mut();
-        // SAFETY: the caller says so.
-        unsafe { put(made, handle) }
-    })
+    // SAFETY: the caller says so.
+    unsafe {
+        make(made, || {
+            let driver = Driver::new()?;
+            // No other thread may touch its timers, however late it is.
+            driver.set_helped(false);
+            Ok(Runner::Loop(driver))
+        })
+    }
 }
 
 /// Frees it, with no timer pending.
@@ -50,13 +46,8 @@ pub extern "C" fn tickless_loop_free(r#loop: *mut Loop) -> c_int {
 /// `at_ns` is null, or may be written.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tickless_loop_next(r#loop: *mut Loop, at_ns: *mut u64) -> c_int {
-    answer(|| {
-        let place = own(r#loop)?;
-        let next = place.next();
-        // SAFETY: the caller says so.
-        unsafe { put(at_ns, next.unwrap_or(u64::MAX)) }?;
-        Ok(c_int::from(next.is_some()))
-    })
+    // SAFETY: the caller says so.
+    unsafe { next(r#loop, at_ns) }
 }
 
 /// The descriptor that is readable when a timer is due.

@@ -18,7 +18,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use tickless::{Driver, Turn, Unparker, Worker};
 
-use crate::errno::{Errno, counted};
+use crate::clock::put;
+use crate::errno::{Errno, answer, counted};
 use crate::head::Head;
 
 /// What runs the timers of a thread.
@@ -91,8 +92,44 @@ pub(crate) fn own<T>(handle: *const T) -> Result<&'static Place, Errno> {
     }
 }
 
+/// Gives this thread a place with the runner that `runner` makes, and writes its handle.
+///
+/// # Safety
+///
+/// `made` is null, or may be written.
+pub(crate) unsafe fn make<T>(
+    made: *mut *mut T,
+    runner: impl FnOnce() -> Result<Runner, Errno>,
+) -> c_int {
+    answer(|| {
+        if made.is_null() || !made.is_aligned() {
+            return Err(Errno::INVAL);
+        }
+        if !HERE.get().is_null() {
+            return Err(Errno::EXIST);
+        }
+        let handle = install(runner()?).cast::<T>().cast_mut();
+        // SAFETY: the caller says so.
+        unsafe { put(made, handle) }
+    })
+}
+
+/// Writes when the first timer of the place of `handle` fires, and answers 1; or 0 if there is none.
+///
+/// # Safety
+///
+/// `at` is null, or may be written.
+pub(crate) unsafe fn next<T>(handle: *const T, at: *mut u64) -> c_int {
+    answer(|| {
+        let next = own(handle)?.next();
+        // SAFETY: the caller says so.
+        unsafe { put(at, next.unwrap_or(u64::MAX)) }?;
+        Ok(c_int::from(next.is_some()))
+    })
+}
+
 /// Gives this thread a place, which it has not; returns the handle.
-pub(crate) fn install(runner: Runner) -> *const Place {
+fn install(runner: Runner) -> *const Place {
     let unparker = match &runner {
         Runner::Worker(worker) => Some(worker.unparker()),
         Runner::Loop(_) => None,
@@ -112,15 +149,6 @@ pub(crate) fn install(runner: Runner) -> *const Place {
     let place = Box::into_raw(Box::new(place)).cast_const();
     HERE.set(place);
     place
-}
-
-/// Refuses if this thread has a place.
-pub(crate) fn vacant() -> Result<(), Errno> {
-    if HERE.get().is_null() {
-        Ok(())
-    } else {
-        Err(Errno::EXIST)
-    }
 }
 
 /// Frees the place of this thread.

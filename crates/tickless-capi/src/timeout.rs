@@ -5,9 +5,8 @@ use std::ffi::{c_int, c_void};
 use tickless::hrtimer::Clock;
 use tickless::wheel::{Kind, Restart, WheelTimer};
 
-use crate::clock::put;
 use crate::errno::{Errno, answer};
-use crate::head::{Structure, Wanted, destroy, find, initialise, with};
+use crate::head::{Structure, Wanted, destroy, initialise, with};
 use crate::place::RawCallback;
 use crate::verbs;
 
@@ -113,16 +112,8 @@ pub unsafe extern "C" fn tickless_timeout_forward(
     interval_ns: u64,
     passed: *mut u64,
 ) -> c_int {
-    answer(|| {
-        // SAFETY: the caller says so.
-        let (head, place) = unsafe { find(timeout) }?;
-        let count = verbs::forward(head, place, interval_ns)?;
-        if passed.is_null() {
-            return Ok(0);
-        }
-        // SAFETY: the caller says so.
-        unsafe { put(passed, count) }
-    })
+    // SAFETY: the caller says so.
+    unsafe { verbs::forward(timeout, interval_ns, passed) }
 }
 
 /// Takes a coarse timer back; says whether it was pending.
@@ -177,12 +168,8 @@ pub unsafe extern "C" fn tickless_timeout_pending(timeout: *mut Timeout) -> c_in
 /// `at_ns` is null, or may be written.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tickless_timeout_expires(timeout: *mut Timeout, at_ns: *mut u64) -> c_int {
-    answer(|| {
-        // SAFETY: the caller says so.
-        let (head, _) = unsafe { find(timeout) }?;
-        // SAFETY: the caller says so.
-        unsafe { put(at_ns, head.deadline.get()) }
-    })
+    // SAFETY: the caller says so.
+    unsafe { verbs::expires(timeout, at_ns) }
 }
 
 /// Takes a coarse timer back and ends its structure.

@@ -6,9 +6,9 @@ use tickless::hrtimer::{
     Boottime, Clock, ClockId, HrTimer, Monotonic, Realtime, Restart, Setup, Tai,
 };
 
-use crate::clock::{TICKLESS_CLOCK_MONOTONIC, clock_of, put, span};
+use crate::clock::{TICKLESS_CLOCK_MONOTONIC, clock_of, span};
 use crate::errno::{Errno, answer};
-use crate::head::{Structure, Wanted, destroy, find, initialise, with};
+use crate::head::{Structure, Wanted, destroy, initialise, with};
 use crate::place::RawCallback;
 use crate::verbs;
 
@@ -213,16 +213,8 @@ pub unsafe extern "C" fn tickless_timer_forward(
     interval_ns: u64,
     passed: *mut u64,
 ) -> c_int {
-    answer(|| {
-        // SAFETY: the caller says so.
-        let (head, place) = unsafe { find(timer) }?;
-        let count = verbs::forward(head, place, interval_ns)?;
-        if passed.is_null() {
-            return Ok(0);
-        }
-        // SAFETY: the caller says so.
-        unsafe { put(passed, count) }
-    })
+    // SAFETY: the caller says so.
+    unsafe { verbs::forward(timer, interval_ns, passed) }
 }
 
 /// Takes an exact timer back; says whether it was pending.
@@ -277,12 +269,8 @@ pub unsafe extern "C" fn tickless_timer_pending(timer: *mut Timer) -> c_int {
 /// `at_ns` is null, or may be written.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tickless_timer_expires(timer: *mut Timer, at_ns: *mut u64) -> c_int {
-    answer(|| {
-        // SAFETY: the caller says so.
-        let (head, _) = unsafe { find(timer) }?;
-        // SAFETY: the caller says so.
-        unsafe { put(at_ns, head.deadline.get()) }
-    })
+    // SAFETY: the caller says so.
+    unsafe { verbs::expires(timer, at_ns) }
 }
 
 /// Takes an exact timer back and ends its structure.

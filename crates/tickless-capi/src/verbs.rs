@@ -4,9 +4,9 @@ use std::ffi::c_int;
 
 use tickless::hrtimer::Clock;
 
-use crate::clock::{after, deadline, shown, span};
-use crate::errno::Errno;
-use crate::head::Head;
+use crate::clock::{after, deadline, put, shown, span};
+use crate::errno::{Errno, answer};
+use crate::head::{Head, Structure, find};
 use crate::place::{Place, State};
 
 pub(crate) fn start(head: &Head, place: &Place, delay: u64) -> Result<c_int, Errno> {
@@ -30,8 +30,44 @@ pub(crate) fn restart(head: &Head, place: &Place) -> Result<c_int, Errno> {
     start(head, place, head.delay.get().ok_or(Errno::INVAL)?)
 }
 
+/// Starts the timer at `pointer` for the first time that is ahead; writes how many intervals passed.
+///
+/// # Safety
+///
+/// `pointer` is null, or the memory of a whole `S`; `passed` is null, or may be written.
+pub(crate) unsafe fn forward<S: Structure>(
+    pointer: *const S,
+    interval: u64,
+    passed: *mut u64,
+) -> c_int {
+    answer(|| {
+        // SAFETY: the caller says so.
+        let (head, place) = unsafe { find(pointer) }?;
+        let count = start_ahead(head, place, interval)?;
+        if passed.is_null() {
+            return Ok(0);
+        }
+        // SAFETY: the caller says so.
+        unsafe { put(passed, count) }
+    })
+}
+
+/// Writes the deadline of the timer at `pointer`.
+///
+/// # Safety
+///
+/// `pointer` is null, or the memory of a whole `S`; `at` is null, or may be written.
+pub(crate) unsafe fn expires<S: Structure>(pointer: *const S, at: *mut u64) -> c_int {
+    answer(|| {
+        // SAFETY: the caller says so.
+        let (head, _) = unsafe { find(pointer) }?;
+        // SAFETY: the caller says so.
+        unsafe { put(at, head.deadline.get()) }
+    })
+}
+
 /// How many intervals passed, and starts the timer for the first time that is ahead.
-pub(crate) fn forward(head: &Head, place: &Place, interval: u64) -> Result<u64, Errno> {
+fn start_ahead(head: &Head, place: &Place, interval: u64) -> Result<u64, Errno> {
     let interval = span(interval)?;
     if interval == 0 {
         return Err(Errno::INVAL);

@@ -4,9 +4,8 @@ use std::ffi::c_int;
 
 use tickless::Worker as LibraryWorker;
 
-use crate::clock::put;
 use crate::errno::{Errno, answer};
-use crate::place::{Place, Runner, free, install, own, vacant};
+use crate::place::{Place, Runner, free, make, next, own};
 
 /// `struct tickless_worker`: never looked into by C.
 #[derive(Debug)]
@@ -22,18 +21,15 @@ pub struct Worker {
 /// `made` is null, or may be written.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tickless_worker_new(made: *mut *mut Worker) -> c_int {
-    answer(|| {
-        if made.is_null() || !made.is_aligned() {
-            return Err(Errno::INVAL);
-        }
-        vacant()?;
-        let worker = LibraryWorker::new()?;
-        // No other thread may touch its timers, however late it is.
-        worker.set_helped(false);
-        let handle = install(Runner::Worker(worker)).cast::<Worker>().cast_mut();
-        // SAFETY: the caller says so.
-        unsafe { put(made, handle) }
-    })
+    // SAFETY: the caller says so.
+    unsafe {
+        make(made, || {
+            let worker = LibraryWorker::new()?;
+            // No other thread may touch its timers, however late it is.
+            worker.set_helped(false);
+            Ok(Runner::Worker(worker))
+        })
+    }
 }
 
 /// Frees it, with no timer pending.
@@ -49,13 +45,8 @@ pub extern "C" fn tickless_worker_free(worker: *mut Worker) -> c_int {
 /// `at_ns` is null, or may be written.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tickless_worker_next(worker: *mut Worker, at_ns: *mut u64) -> c_int {
-    answer(|| {
-        let place = own(worker)?;
-        let next = place.next();
-        // SAFETY: the caller says so.
-        unsafe { put(at_ns, next.unwrap_or(u64::MAX)) }?;
-        Ok(c_int::from(next.is_some()))
-    })
+    // SAFETY: the caller says so.
+    unsafe { next(worker, at_ns) }
 }
 
 /// Calls the callbacks of what is due; says how many.
