@@ -4,16 +4,17 @@ use std::future::Future;
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
-use std::thread::Thread;
 use std::time::Duration;
 
 use super::current;
-use crate::host::thread::{ThreadBase, at_earliest, with_thread};
+use crate::host::thread::{
+    Thread, ThreadBase, at_earliest, turn_taken_by_this_thread, with_thread,
+};
 use crate::host::{device, turn};
 use crate::worker::{StartError, Worker, assert_outside_of_callbacks};
 
 /// Wakes a thread that is no worker.
-struct Unpark(Thread);
+struct Unpark(std::thread::Thread);
 
 impl Wake for Unpark {
     fn wake(self: Arc<Self>) {
@@ -27,6 +28,12 @@ impl Wake for Unpark {
 
 #[track_caller]
 pub(crate) fn block_on<F: Future>(future: F) -> F::Output {
+    if with_thread(Thread::is_at_its_end) {
+        // An exit handler cannot know whether a callback or a task called `exit`. In a callback each poll of a sleep
+        // wakes the task, and all else that wakes it comes from other threads.
+        let base = with_thread(Thread::base).filter(|_| turn_taken_by_this_thread().is_none());
+        return wait(future, base);
+    }
     assert_outside_of_callbacks();
     assert!(
         !current::polls(),

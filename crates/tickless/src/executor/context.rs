@@ -1,12 +1,16 @@
 //! The executor that a thread's code belongs to, for the functions that name none.
 
 use std::cell::RefCell;
+use std::mem::ManuallyDrop;
 use std::sync::Arc;
 
 use super::shared::Handle;
 
 thread_local! {
-    static EXECUTOR: RefCell<Option<Handle>> = const { RefCell::new(None) };
+    // Without a destructor, so that exit handlers and the destructors of other thread-locals can use it. What is put in
+    // is taken out again by `Entered`.
+    static EXECUTOR: RefCell<ManuallyDrop<Option<Handle>>> =
+        const { RefCell::new(ManuallyDrop::new(None)) };
 }
 
 /// Puts back what was before, also when it is dropped by a panic.
@@ -17,19 +21,24 @@ pub(crate) struct Entered {
 
 /// Code of this thread belongs to `executor` until the result is dropped.
 pub(crate) fn enter(executor: &Handle) -> Entered {
-    let before = EXECUTOR.with_borrow_mut(|slot| slot.replace(Arc::clone(executor)));
-    Entered { before }
+    let executor = Some(Arc::clone(executor));
+    Entered {
+        before: put(executor),
+    }
+}
+
+/// Makes `executor` the one of this thread's code; returns the one before.
+fn put(executor: Option<Handle>) -> Option<Handle> {
+    EXECUTOR.with_borrow_mut(|slot| std::mem::replace(&mut **slot, executor))
 }
 
 impl Drop for Entered {
     fn drop(&mut self) {
-        let before = self.before.take();
-        // At the end of a thread there is nothing to put back to.
-        let _ended = EXECUTOR.try_with(|slot| slot.replace(before));
+        drop(put(self.before.take()));
     }
 }
 
 /// The executor of this thread's code.
 pub(crate) fn current() -> Option<Handle> {
-    EXECUTOR.try_with(|slot| slot.borrow().clone()).ok()?
+    EXECUTOR.with_borrow(|slot| Option::clone(slot))
 }

@@ -235,7 +235,8 @@ impl Executor {
     /// # Panics
     ///
     /// When called by a task, which would keep its worker from what it waits for: `await` there, or call it in
-    /// [`spawn_blocking`](Self::spawn_blocking). And inside of a timer's callback or a waker.
+    /// [`spawn_blocking`](Self::spawn_blocking). And inside of a timer's callback or a waker. An exit handler of the
+    /// process may call it, even if a task or a callback called `exit`.
     #[track_caller]
     pub fn block_on<F: Future>(&self, future: F) -> F::Output {
         let _entered = context::enter(&self.shared);

@@ -13,7 +13,15 @@
 //! wakes the task that polled, and the next poll in that turn panics. The panic ends the callback as any does, and the
 //! thread's timers go on.
 //!
+//! A callback may also call `exit`, whose handlers run on the same thread in the same turn, and may sleep. There the
+//! panic would abort the process in place of its exit code. So in a thread that is at its end a poll pauses for
+//! [`PAUSE`] and wakes the task itself: the sleep ends by the clock, which each poll asks.
+//!
 //! # Limits
+//!
+//! The end is known by a thread-local value, which `exit` of glibc drops before it calls handlers. A destructor of a
+//! younger thread-local value runs before that, and a C library whose `exit` drops none gives no sign: a callback that
+//! blocks there panics.
 //!
 //! The other timers of the thread wait until it is noticed, for two or three times [`EVERY`]. A callback that computes,
 //! however long, is no suspect's: it is not asleep. Where `/proc` cannot be read, or the watcher cannot be started,
@@ -35,10 +43,13 @@ use std::time::Duration;
 use super::os;
 use super::registry::timers;
 use super::suspicion::Suspicion;
-use super::thread::turn_taken_by_this_thread;
+use super::thread::{Thread, turn_taken_by_this_thread, with_thread};
 
 /// How often the watcher looks at suspects.
 const EVERY: Duration = Duration::from_millis(50);
+
+/// The pause of a poll in an exit handler that a callback is in: a sleep ends late by as much.
+const PAUSE: Duration = Duration::from_micros(200);
 
 /// Stack of the watcher: it runs wakers.
 const STACK: usize = 1 << 18;
@@ -94,6 +105,10 @@ pub(crate) fn polled(waker: &Waker) {
 
 #[cold]
 fn polled_in_a_turn(waker: &Waker) {
+    if with_thread(Thread::is_at_its_end) {
+        os::nap(PAUSE);
+        return waker.wake_by_ref();
+    }
     let own = OWN.try_with(|own| {
         Arc::clone(own.get_or_init(|| {
             Arc::new(Suspect {

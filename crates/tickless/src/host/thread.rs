@@ -200,7 +200,8 @@ thread_local! {
             reading: Reading::new(),
         }
     };
-    /// Dropped with the other thread-locals of the thread, early or late among them.
+    /// Dropped with the other thread-locals of the thread, behind those that come later than its base: when the thread
+    /// ends, or by `exit` on the thread that calls it, before the exit handlers.
     static ALIVE: Alive = const { Alive };
 }
 
@@ -307,6 +308,8 @@ impl Thread {
         self.token.set(base.lock().claim());
         self.home.set(Some(Home { base, timers }));
         base.local().note_thread();
+        // Made, so that it can be dropped.
+        let _is_at_its_end = ALIVE.try_with(|_| ());
     }
 
     /// Gives the base back that this thread occupies. It is free from here on.
@@ -341,8 +344,9 @@ impl Thread {
         self.is_gone.get()
     }
 
-    /// Whether the thread is past the end of its life, or among the last of its destructors, where it must not panic.
-    pub(super) fn is_at_its_end(&self) -> bool {
+    /// Whether the thread is past the end of its life, or among the last of its destructors, or in the exit handlers of
+    /// the process, where it must not panic.
+    pub(crate) fn is_at_its_end(&self) -> bool {
         self.is_gone() || ALIVE.try_with(|_| ()).is_err()
     }
 
