@@ -140,6 +140,7 @@ pub const NAMES: &[&str] = &[
     "sched-idle-tick-kept",
     "sched-interrupts-charged-to-tasks",
     "sched-left-over-tick-kept",
+    "sched-tick-of-a-sleeper-kept",
     "sched-kick-not-filtered-tick-17",
     "sched-owed-rearm-forgotten-flush-5",
     "sched-pick-ignores-eligibility",

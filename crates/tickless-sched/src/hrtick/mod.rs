@@ -291,7 +291,8 @@ pub struct HrTick {
     delay: Span,
     /// The time at which the tick was to fire at last.
     time: Instant,
-    /// The last decision started no tick: one that is queued is that of a task which ran before.
+    /// True if no tick was started for the task that runs: one that is queued is that of a task which ran before. Set
+    /// at each pick, and read by enqueues.
     is_left_over: bool,
     stats: Stats,
 }
@@ -441,6 +442,13 @@ impl HrTick {
                 timer.queued().is_some_and(|queued| queued > at)
             }
         }
+    }
+
+    /// A task of the fair class is picked outside of a batch: a tick that is queued is that of a task which ran before
+    /// (decision 55), unless one is [started](Self::picked) behind this call.
+    #[inline]
+    pub fn leave_over(&mut self) {
+        self.is_left_over = !mutant!("sched-tick-of-a-sleeper-kept");
     }
 
     /// A task of the deadline class was picked, or goes on behind a tick of its own: until its runtime is spent

@@ -553,6 +553,26 @@ fn an_enqueue_brings_a_tick_forward_that_a_task_left_over() {
     assert_eq!(enqueued(&mut tick, 20_000), (Reschedule::No, std::vec![]));
 }
 
+/// Decision 55, where a task that sleeps hands its CPU over at once: the next one is alone.
+#[test]
+fn an_enqueue_brings_a_tick_forward_that_was_left_over_without_a_batch() {
+    let timer = Hand::default();
+    let mut tick = tick();
+    let _ = tick.picked(slice(900_000), 2, Load::NONE, true, &timer);
+    assert_eq!(timer.told(), [Told::Start(at(900_000))]);
+    assert!(tick.is_current(&timer));
+    tick.leave_over();
+    let _ = tick.picked(slice(50_000), 1, Load::NONE, true, &timer);
+    assert!(!tick.is_current(&timer));
+    let outcome = tick.enqueued(Some(slice(40_000)), 2, Load::NONE, &timer);
+    assert_eq!(outcome, Reschedule::No);
+    assert_eq!(timer.told(), [Told::Start(at(40_000))]);
+    // Where another one waits the task that is picked has a tick of its own.
+    tick.leave_over();
+    let _ = tick.picked(slice(30_000), 2, Load::NONE, true, &timer);
+    assert!(tick.is_current(&timer));
+}
+
 /// FLUSH-7: the grant takes the place of the scheduler, so it settles the device, behind its own start.
 #[test]
 fn flush_7_an_extension_starts_the_tick_and_settles_the_device() {

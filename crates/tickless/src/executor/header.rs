@@ -195,6 +195,13 @@ pub(crate) fn enqueue(queue: &mut FairQueue<Waiting>, job: Job, now: RunTime) ->
     queued.ok()
 }
 
+/// The entity of the task of `job`.
+#[cfg(all(test, not(loom)))]
+pub(crate) fn entity(job: &Job) -> Pin<&Entity> {
+    // SAFETY: Cell Invariant: it does not move, and the cell is there as long as `job`.
+    unsafe { Pin::new_unchecked(&job.metadata().entity) }
+}
+
 /// The task that runs, if that is said, sleeps, and the one of `job`, which woke up at `woken` and is the only one that
 /// waits, is picked. Where it is not so nothing has happened, and `false` comes back.
 #[inline(always)]

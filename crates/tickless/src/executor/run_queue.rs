@@ -402,6 +402,7 @@ impl RunQueue {
         }
         self.told = now;
         // No other one waits, so there is no tick to be started.
+        self.tick.leave_over();
         running.become_unnamed(job.metadata(), now);
         self.asks = false;
         Some(job)
@@ -420,6 +421,7 @@ impl RunQueue {
         }
         let job = self.hand_over(Some(entity), now)?;
         // No other one waits, so there is no tick to be started.
+        self.tick.leave_over();
         let _switched = self.begin(&job, now);
         Some(job)
     }
@@ -437,6 +439,7 @@ impl RunQueue {
         }
         let job = self.pick_waiting(run_time)?;
         let _switched = self.begin(&job, now);
+        self.tick.leave_over();
         self.start_tick(&job);
         Some(job)
     }

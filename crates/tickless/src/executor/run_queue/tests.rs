@@ -23,12 +23,17 @@ fn queue() -> RunQueue {
 
 /// A task that is never polled, which asks for so many microseconds.
 fn job(name: &'static str, micros: u64) -> Job {
+    weighted(Some(name), micros, Weight::UNIT)
+}
+
+/// As [`job`], of another weight, with or without a name.
+fn weighted(name: Option<&'static str>, micros: u64, weight: Weight) -> Job {
     let origin = Origin {
-        name: Some(name.into()),
+        name: name.map(Into::into),
         location: Location::caller(),
     };
     let request = Request::new(Span::from_micros(micros)).expect("within bounds");
-    let entity = Entity::new(Weight::UNIT, request);
+    let entity = Entity::new(weight, request);
     let header = Header::new(
         Shared::for_tests(1),
         0,
@@ -204,6 +209,72 @@ fn a_task_has_no_longer_because_one_before_it_had() {
         assert_eq!(ticks_at(&queue), Some(after(30)), "it is alone");
         let _queued = queue.wake(job("other", 3_000), after(2));
         assert_eq!(ticks_at(&queue), Some(after(4)), "it has 2 of 3 ms left");
+        let (waited, _) = queue.close();
+        drop((long, short, waited));
+    });
+    test.join().expect("it does not panic");
+}
+
+/// How a task that sleeps has the next one picked at once.
+type Sleeps = fn(&mut RunQueue, &Job, Instant) -> Option<Job>;
+
+/// Decision 55, where a task that sleeps has the next one picked at once: its slice is a tenth of that of the sleeper,
+/// and it is over in time when a third one comes.
+#[test]
+fn a_task_that_is_handed_the_worker_has_no_longer_because_the_sleeper_had() {
+    let hands_over: Sleeps = |queue, job, now| queue.sleep_and_hand_over(header::entity(job), now);
+    let picks: Sleeps = |queue, job, now| queue.sleep_and_pick(header::entity(job), now);
+    for (how, heavy) in [(hands_over, 1), (picks, 1), (hands_over, 4), (picks, 4)] {
+        let test = thread::spawn(move || {
+            let start = at_earliest().saturating_add(Span::from_secs(3_600));
+            let after = |millis: u64| start.saturating_add(Span::from_millis(millis));
+            let mut queue = ticking(false);
+            queue.is_watched = true;
+            let weight = Weight::new(heavy * Weight::UNIT.get()).expect("within bounds");
+            let _queued = queue.wake(weighted(None, 30_000, weight), start);
+            let long = queue.pick(start, false).expect("it waits");
+            let _queued = queue.wake(job("short", 3_000), start);
+            let short = queue.give(start).expect("it waits");
+            assert_eq!(ticks_at(&queue), Some(after(30)), "that of the long one");
+            let _queued = queue.arrive(short, || after(1));
+            let short = how(&mut queue, &long, after(1)).expect("it waits");
+            assert_eq!(name(&short), "short");
+            assert_eq!(ticks_at(&queue), Some(after(30)), "none was started");
+            let _queued = queue.wake(job("other", 3_000), after(2));
+            assert_eq!(ticks_at(&queue), Some(after(4)), "it has 2 of 3 ms left");
+            let (waited, _) = queue.close();
+            drop((long, short, waited));
+        });
+        test.join().expect("it does not panic");
+    }
+}
+
+/// As above, of two tasks that have their turns without a third one, where the next one sleeps in debt and has paid.
+#[test]
+fn a_task_that_is_woken_from_debt_has_no_longer_because_the_sleeper_had() {
+    let test = thread::spawn(|| {
+        let start = at_earliest().saturating_add(Span::from_secs(3_600));
+        let after = |millis: u64| start.saturating_add(Span::from_millis(millis));
+        let unnamed = |micros| weighted(None, micros, Weight::UNIT);
+        let mut queue = ticking(false);
+        queue.is_watched = true;
+        let _queued = queue.wake(unnamed(3_000), start);
+        let short = queue.pick(start, false).expect("it waits");
+        let _queued = queue.wake(unnamed(30_000), start);
+        queue.sleep(header::entity(&short), after(2));
+        assert_eq!(queue.fair.delayed(), 1, "it had more than its share");
+        let long = queue.pick(after(2), false).expect("it waits");
+        queue.timer.as_ref().expect("it has one").cancel();
+        let _queued = queue.wake(job("other", 3_000), after(2));
+        let other = queue.give(after(2)).expect("it waits");
+        let of_the_long_one = ticks_at(&queue).expect("it was not alone");
+        assert!(of_the_long_one >= after(30), "{of_the_long_one:?}");
+        let _queued = queue.arrive(short, || after(8));
+        let handed = queue.sleep_and_hand_over_at_hand(header::entity(&long), after(9));
+        let short = handed.expect("it has paid");
+        assert_eq!(ticks_at(&queue), Some(of_the_long_one), "none was started");
+        let _queued = queue.wake(other, after(10));
+        assert_eq!(ticks_at(&queue), Some(after(12)), "it has 2 of 3 ms left");
         let (waited, _) = queue.close();
         drop((long, short, waited));
     });
