@@ -136,12 +136,12 @@ pub(crate) fn demonstrate(say: fn(&str)) {
         Restart::No
     }));
     let (one, two) = (Instant::from_nanos(TICK), Span::from_millis(2));
-    second.as_ref().start(&timers, Start::after(two));
+    let _ = second.as_ref().start(&timers, Start::after(two));
     let armed = coarse.as_ref().arm(&timers, Tick(0), Tick(20));
     armed.expect("it is not armed");
     // Another thread is no CPU: it kicks the one that gets its timer.
     let start = || first.as_ref().start(&timers, Start::at(one));
-    thread::scope(|scope| scope.spawn(start).join()).expect("nothing panics");
+    let _ = thread::scope(|scope| scope.spawn(start).join()).expect("nothing panics");
     run(&timers, || DONE.load(Ordering::Relaxed));
 }
 

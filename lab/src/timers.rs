@@ -98,15 +98,15 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Verdict, Failure> {
     let setup = |_: &mut Expired<'_, '_, Realtime>| Restart::No;
     let by_the_clock = Box::pin(HrTimer::with_setup(Setup::new(), setup));
     let in_an_hour = now::<Realtime>().saturating_add(Span::from_millis(3_600_000));
-    by_the_clock.as_ref().start(Start::at(in_an_hour));
+    let _ = by_the_clock.as_ref().start(Start::at(in_an_hour));
     let on_no_worker = Box::pin(HrTimer::new(|_| Restart::No));
-    on_no_worker
+    let _ = on_no_worker
         .as_ref()
         .start(Start::after(Span::from_secs(30)));
     let _far = queued_sleep(FARTHEST * 60);
     let coarse = Kind::ALL.map(|kind| Box::pin(WheelTimer::with_kind(kind, |_| Restart::No)));
     for timer in &coarse {
-        timer.as_ref().start(FARTHEST);
+        let _ = timer.as_ref().start(FARTHEST);
     }
 
     let mut dump = String::new();
@@ -154,7 +154,7 @@ fn work(
         let after = NEAREST + (FARTHEST - NEAREST).mul_f64(random.fraction());
         let nanos = u64::try_from(after.as_nanos()).unwrap_or(u64::MAX);
         let timer = Box::pin(HrTimer::new(|_| Restart::No));
-        timer.as_ref().start(Start::after(Span::from_nanos(nanos)));
+        let _ = timer.as_ref().start(Start::after(Span::from_nanos(nanos)));
         if number % KEPT_OF == 0 {
             kept.push(timer);
         }

@@ -13,7 +13,7 @@ use crate::harness::{Group, Options, each};
 pub(super) fn measure(options: &Options, sink: Sink<'_>) {
     let worker = worker();
     let timer = plain_timer();
-    timer
+    let _ = timer
         .as_ref()
         .start(at(now::<Monotonic>().as_nanos() + FAR));
     let operations = options.operations(2_000_000);

@@ -23,7 +23,7 @@ pub(super) fn in_place(options: &Options, sink: Sink<'_>) {
         let deadline = |index: usize| origin + i64::try_from(index).unwrap_or(0) * SPACING;
         let timers: Vec<_> = (0..pending).map(|_| plain_timer()).collect();
         for (index, timer) in timers.iter().enumerate() {
-            timer.as_ref().start(at(deadline(index)));
+            let _ = timer.as_ref().start(at(deadline(index)));
         }
         let line = Line::new(pending, origin, SPACING);
         let order = shuffled(pending);
@@ -49,7 +49,7 @@ pub(super) fn in_place(options: &Options, sink: Sink<'_>) {
                     "tickless",
                     Box::new(|| {
                         each_round(&|index, wiggle| {
-                            timers[index].as_ref().start(at(deadline(index) + wiggle));
+                            let _ = timers[index].as_ref().start(at(deadline(index) + wiggle));
                         })
                     }),
                 ),
@@ -143,7 +143,7 @@ fn restart_with(options: &Options, kind: Move, pending: usize) -> Group {
     let (ours, theirs) = (moves(), moves());
     let timers: Vec<_> = (0..pending).map(|_| plain_timer()).collect();
     for (timer, deadline) in timers.iter().zip(&ours.borrow().deadlines) {
-        timer.as_ref().start(at(*deadline));
+        let _ = timer.as_ref().start(at(*deadline));
     }
     let map = RefCell::new(Map::new(&theirs.borrow().deadlines));
     let operations = options.operations(200_000);
@@ -157,7 +157,7 @@ fn restart_with(options: &Options, kind: Move, pending: usize) -> Group {
                 Box::new(|| {
                     each(operations, || {
                         let (index, _, new) = ours.borrow_mut().next();
-                        timers[index].as_ref().start(at(new));
+                        let _ = timers[index].as_ref().start(at(new));
                     })
                 }),
             ),
@@ -212,7 +212,7 @@ fn restart_steadily(options: &Options, pending: usize, pushes: u32) -> Group {
             let mut random = Rng::with_seed(23);
             for operation in 0..operations {
                 let timer = &timers[random.usize(..pending)];
-                timer.as_ref().start(at(clock() + period.get()));
+                let _ = timer.as_ref().start(at(clock() + period.get()));
                 if operation % BETWEEN_LOOKS == 0 && worker.is_due() {
                     let _more = worker.turn();
                 }

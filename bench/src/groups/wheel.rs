@@ -5,7 +5,7 @@
 use std::pin::Pin;
 
 use tickless_core::base::Timers;
-use tickless_core::coarse::{Kind, Tick};
+use tickless_core::coarse::{Kind, StartOutcome, Tick};
 use tickless_core::platform::CpuId;
 use tickless_core::slots::geometry;
 
@@ -126,7 +126,7 @@ pub(super) fn rearm_in_slot(options: &Options, sink: Sink<'_>) {
                     Box::new(|| {
                         each(&|index, expiry| {
                             let was_active = waiting[index].as_ref().modify(&timers, NOW, expiry);
-                            debug_assert_eq!(was_active, Ok(true));
+                            debug_assert_eq!(was_active, StartOutcome::Restarted);
                         })
                     }),
                 ),

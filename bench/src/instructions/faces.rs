@@ -133,7 +133,7 @@ const ROWS: [Row; 21] = [
             on_a_worker(|_| {
                 let timer = pin!(wheel_timer());
                 rounds(|| {
-                    timer.as_ref().start(SLEEP);
+                    let _ = timer.as_ref().start(SLEEP);
                     timer.as_ref().cancel_queued();
                 });
             });
@@ -146,10 +146,10 @@ const ROWS: [Row; 21] = [
             on_a_worker(|_| {
                 let timer = pin!(wheel_timer());
                 let mut deadline = Instant::now() + SLEEP;
-                timer.as_ref().start(deadline);
+                let _ = timer.as_ref().start(deadline);
                 rounds(|| {
                     deadline += 100 * STEP;
-                    timer.as_ref().start(deadline);
+                    let _ = timer.as_ref().start(deadline);
                 });
             });
         },
@@ -163,7 +163,7 @@ const ROWS: [Row; 21] = [
                 let mut deadline = Instant::now() + SLEEP;
                 rounds(|| {
                     deadline += STEP;
-                    timer.as_ref().start(deadline);
+                    let _ = timer.as_ref().start(deadline);
                     timer.as_ref().cancel();
                 });
             });
@@ -176,10 +176,10 @@ const ROWS: [Row; 21] = [
             on_a_worker(|_| {
                 let timer = pin!(exact_timer());
                 let mut deadline = Instant::now() + SLEEP;
-                timer.as_ref().start(deadline);
+                let _ = timer.as_ref().start(deadline);
                 rounds(|| {
                     deadline += STEP;
-                    timer.as_ref().start(deadline);
+                    let _ = timer.as_ref().start(deadline);
                 });
             });
         },

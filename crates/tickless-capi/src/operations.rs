@@ -9,6 +9,7 @@ use tickless::wheel::{Timeout, WheelTimer};
 /// One timer, its type forgotten: the type of a closure has no name that a structure for C could have.
 pub(crate) trait Operations {
     /// Starts it, or starts it anew, for a time in nanoseconds that is none too late for the clock, or a little later.
+    /// No timer of a C program is ever shut down, and whether it was pending its [`Place`](crate::place::Place) knows.
     fn start(self: Pin<&Self>, deadline: u64, slack: u64);
 
     /// Takes it back.
@@ -24,7 +25,7 @@ where
         let nanos = i64::try_from(deadline).unwrap_or(i64::MAX);
         let start = Start::at(Instant::from_nanos(nanos)).slack(Span::from_nanos(slack));
         // It stays on its thread, whatever becomes of those of isolated workers.
-        let _was_queued = HrTimer::start(self, start.pinned());
+        let _outcome = HrTimer::start(self, start.pinned());
     }
 
     fn cancel(self: Pin<&Self>) {
@@ -39,7 +40,7 @@ where
     fn start(self: Pin<&Self>, deadline: u64, _slack: u64) {
         let now = crate::clock::shown(tickless::hrtimer::Clock::Monotonic);
         let left = Duration::from_nanos(deadline.saturating_sub(now));
-        let _was_queued = WheelTimer::start(self, left);
+        let _outcome = WheelTimer::start(self, left);
     }
 
     fn cancel(self: Pin<&Self>) {

@@ -53,7 +53,7 @@
 //! timers.cpu_online(CpuId(0));
 //!
 //! let timer = pin!(HrTimer::new(|_| Restart::No));
-//! timer.as_ref().start(&timers, Start::after(Span::from_millis(2)));
+//! let _ = timer.as_ref().start(&timers, Start::after(Span::from_millis(2)));
 //! assert_eq!(host.fires_at.get(), 2_000_000);
 //!
 //! host.now.set(2_000_000);
@@ -102,6 +102,7 @@ pub mod inspect;
 pub mod platform;
 pub(crate) mod restart;
 pub mod slots;
+mod start_outcome;
 pub mod tick;
 pub mod time;
 pub mod trace;

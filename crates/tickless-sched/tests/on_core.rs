@@ -117,7 +117,7 @@ fn tick_26_an_interrupt_and_the_schedule_behind_it_write_the_device_once() {
         "the rearm is deferred"
     );
     tick.start(Span::from_micros(10), &timer);
-    other.as_ref().start(&timers, after(60_000));
+    let _ = other.as_ref().start(&timers, after(60_000));
     assert_eq!(host.writes.take(), [10_000]);
 
     host.now.set(10_000);
@@ -157,7 +157,7 @@ fn flush_7_b6_an_extension_settles_the_device_with_interrupts_masked() {
     let timer = CoreTimer::new(&timers, slice.as_ref(), CPU, &masks);
     let mut tick = HrTick::new(Switches::ON);
     tick.start(Span::from_micros(10), &timer);
-    other.as_ref().start(&timers, after(90_000));
+    let _ = other.as_ref().start(&timers, after(90_000));
     host.now.set(10_000);
     assert_eq!(timers.interrupt(CPU).fired, 1);
     host.writes.take();

@@ -28,7 +28,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         println!("the timer fired, {missed} periods missed");
         Restart::Yes
     }));
-    beat.as_ref().start(Start::after(Span::from_millis(1)));
+    let _ = beat.as_ref().start(Start::after(Span::from_millis(1)));
     let client = thread::spawn(move || -> std::io::Result<()> {
         for _ in 0..3 {
             thread::sleep(Duration::from_micros(1_500));

@@ -19,7 +19,7 @@ fn main() -> Result<(), mpsc::RecvError> {
             Err(_) => Restart::No,
         }
     }));
-    timer.as_ref().start(Start::after(PERIOD));
+    let _ = timer.as_ref().start(Start::after(PERIOD));
     for _ in 0..10 {
         let (late, missed) = receiver.recv()?;
         println!("{} ns late, {missed} periods missed", late.as_nanos());

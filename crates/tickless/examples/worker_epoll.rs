@@ -26,7 +26,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         println!("the timer fired");
         Restart::Yes
     }));
-    beat.as_ref().start(Start::after(Span::from_millis(2)));
+    let _ = beat.as_ref().start(Start::after(Span::from_millis(2)));
 
     let stop = Arc::new(AtomicBool::new(false));
     let (unparker, stopping, sender) = (worker.unparker(), Arc::clone(&stop), source.try_clone()?);

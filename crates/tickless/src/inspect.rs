@@ -10,7 +10,7 @@
 //! use tickless::inspect::{Queued, snapshot};
 //!
 //! let timer = pin!(HrTimer::new(|_| Restart::No));
-//! timer.as_ref().start(Start::after(Span::from_secs(3600)));
+//! let _ = timer.as_ref().start(Start::after(Span::from_secs(3600)));
 //! let timers = snapshot().threads.into_iter().flat_map(|thread| thread.timers);
 //! let far = timers.filter(|timer| matches!(timer.queued, Queued::Far { .. }));
 //! assert!(far.count() >= 1);

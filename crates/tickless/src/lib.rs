@@ -20,9 +20,9 @@
 //! coarse::timeout(Duration::from_secs(30), async {}).await?;
 //!
 //! let beat = pin!(HrTimer::new(|_| Restart::No));
-//! beat.as_ref().start(Duration::from_micros(50));
+//! let _ = beat.as_ref().start(Duration::from_micros(50));
 //! let idle = pin!(WheelTimer::new(|_| Restart::No));
-//! idle.as_ref().start(Duration::from_secs(30));
+//! let _ = idle.as_ref().start(Duration::from_secs(30));
 //! # Ok::<(), coarse::error::Elapsed>(())
 //! # });
 //! ```

@@ -109,23 +109,23 @@ fn queue(waker: &Waker) {
     let idle = pin!(WheelTimer::new(|_| Restart::No));
     let idle = idle.as_ref();
     for _ in 0..100 {
-        idle.start(ms(5_000));
-        assert!(idle.start_if_earlier(ms(4_000)));
+        let _ = idle.start(ms(5_000));
+        assert!(idle.start_if_earlier(ms(4_000)).has_armed());
         let _was_queued = idle.cancel_queued();
-        assert!(idle.start_if_idle(ms(5_000)));
+        assert!(idle.start_if_idle(ms(5_000)).has_armed());
         assert!(idle.cancel());
     }
     let timer = pin!(HrTimer::new(|_| Restart::No));
     let timer = timer.as_ref();
     for _ in 0..100 {
-        timer.start(Start::after(Span::from_secs(5)));
-        timer.start(Start::after(Span::from_secs(4)).slack(Span::from_millis(1)));
-        timer
+        let _ = timer.start(Start::after(Span::from_secs(5)));
+        let _ = timer.start(Start::after(Span::from_secs(4)).slack(Span::from_millis(1)));
+        let _ = timer
             .start_checked(Start::after(Span::from_secs(3)).pinned())
             .expect("it is not over");
         assert!(timer.is_active() && timer.deadline().is_some());
         let _was_queued = timer.try_cancel();
-        timer.start(Start::after(Span::from_secs(5)));
+        let _ = timer.start(Start::after(Span::from_secs(5)));
         assert!(timer.cancel());
     }
 }
@@ -190,9 +190,9 @@ fn fire(wait: impl Fn()) {
     // The closures own clones of one allocation, made before.
     without_allocation("timers that fire", || {
         let soon: Instant<Monotonic> = now();
-        periodic.as_ref().start(Start::at(soon));
-        soft.as_ref().start(Start::after(Span::from_micros(100)));
-        of_day.as_ref().start(Start::at(now()));
+        let _ = periodic.as_ref().start(Start::at(soon));
+        let _ = soft.as_ref().start(Start::after(Span::from_micros(100)));
+        let _ = of_day.as_ref().start(Start::at(now()));
         while periodic.as_ref().is_active()
             || soft.as_ref().is_active()
             || of_day.as_ref().is_active()
@@ -349,7 +349,7 @@ fn no_path_but_the_making_of_workers_allocates() {
         Setup::new(),
         |_: &mut Expired<'_, '_, Realtime>| Restart::No
     ));
-    of_day.as_ref().start(Start::at(now()));
+    let _ = of_day.as_ref().start(Start::at(now()));
     while of_day.as_ref().is_active()
         || clock::time_stamp_counter() == Err(clock::Refusal::Calibrating)
     {

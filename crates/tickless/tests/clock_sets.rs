@@ -344,8 +344,8 @@ fn a_callback_that_asks_is_told_of_a_set() {
         |_: &mut Expired<'_, '_, Realtime>| panic!("its time has not come"),
     ));
     let timer = timer.as_ref();
-    timer.start(realtime::at(SystemTime::now() + HOUR));
-    plain
+    let _ = timer.start(realtime::at(SystemTime::now() + HOUR));
+    let _ = plain
         .as_ref()
         .start(realtime::at(SystemTime::now() + HOUR * 5));
     set(wall(nanos(-1)));
@@ -509,7 +509,7 @@ fn a_process_that_was_stopped_goes_on_without_a_storm() {
         },
     ));
     let start = boottime::Instant::now();
-    beat.as_ref().start(start);
+    let _ = beat.as_ref().start(start);
     let mut alarm = pin!(sleep_until(
         SystemTime::now() + Duration::from_secs(599),
         OnSet::Follow

@@ -108,7 +108,7 @@ fn several_timers_fire_in_the_order_of_their_deadlines() {
                 order.lock().expect("no callback panics").push(number);
                 Restart::No
             }));
-            timer
+            let _ = timer
                 .as_ref()
                 .start(Start::after(Span::from_millis(number)));
             timer
@@ -173,7 +173,7 @@ fn an_earlier_timer_armed_by_a_callback_is_seen() {
         ARMED.set(Some(sleep));
         Restart::No
     }));
-    timer.as_ref().start(Start::after(Span::from_micros(200)));
+    let _ = timer.as_ref().start(Start::after(Span::from_micros(200)));
     wait(&driver);
     let mut fired = driver.turn().fired;
     let armed = ARMED.take().expect("the callback ran on this thread");
@@ -248,7 +248,7 @@ fn more_soft_timers_than_a_turn_may_fire_keep_the_descriptor_readable() {
         .collect();
     let at = tickless::hrtimer::now();
     for timer in &timers {
-        timer.as_ref().start(Start::at(at));
+        let _ = timer.as_ref().start(Start::at(at));
     }
     wait(&driver);
     let turn = driver.turn();
@@ -537,7 +537,7 @@ fn a_turn_inside_of_a_callback_is_refused() {
             said.send(panicked.message).expect("the test listens");
             Restart::No
         }));
-        timer.as_ref().start(Start::after(Span::from_micros(100)));
+        let _ = timer.as_ref().start(Start::after(Span::from_micros(100)));
         wait(own);
         assert_eq!(own.turn().fired, 1);
         let text = texts.recv().expect("the callback ran");
@@ -571,7 +571,7 @@ fn other_threads_timers_are_no_business_of_a_driver() {
             theirs.fetch_add(1, Ordering::Release);
             Restart::No
         }));
-        timer.as_ref().start(Start::after(Span::from_millis(1)));
+        let _ = timer.as_ref().start(Start::after(Span::from_millis(1)));
         while timer.as_ref().is_active() {
             thread::yield_now();
         }

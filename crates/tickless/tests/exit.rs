@@ -51,7 +51,7 @@ fn executor() -> &'static Executor {
 /// A timer whose callback ends the process.
 fn start_exiting() {
     let timer = Box::pin(HrTimer::new(|_| -> Restart { support::well_done() }));
-    timer.as_ref().start(Start::after(Span::from_micros(100)));
+    let _ = timer.as_ref().start(Start::after(Span::from_micros(100)));
     std::mem::forget(timer);
 }
 
@@ -91,7 +91,7 @@ fn an_exit_handler_sleeps_where_a_coarse_callback_exits() {
     let test = "an_exit_handler_sleeps_where_a_coarse_callback_exits";
     exits_in(test, || {
         let timer = Box::pin(WheelTimer::new(|_| -> Restart { support::well_done() }));
-        timer.as_ref().start(ms(1));
+        let _ = timer.as_ref().start(ms(1));
         std::mem::forget(timer);
     });
 }

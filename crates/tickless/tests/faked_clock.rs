@@ -101,7 +101,7 @@ fn a_thread_sleeps_by_a_faked_clock() {
                 Restart::No
             }
         ));
-        timer.as_ref().start(Start::after(Span::from_micros(100)));
+        let _ = timer.as_ref().start(Start::after(Span::from_micros(100)));
         wakes.wait();
     });
 }

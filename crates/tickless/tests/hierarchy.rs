@@ -14,7 +14,7 @@ use std::time::Duration;
 use support::{Wakes, in_own_process, ms, poll_with, until, us};
 use tickless::coarse::{Sleep, sleep, sleep_until};
 use tickless::time::Instant;
-use tickless::wheel::{Restart, WheelTimer};
+use tickless::wheel::{Restart, StartOutcome, WheelTimer};
 use tickless::{IsolatedTimers, IsolationError, Unparker, Worker, Workers};
 
 const HOUR: Duration = Duration::from_secs(3600);
@@ -234,7 +234,7 @@ impl WaitForEachOther {
                 until(|| called.load(Ordering::Acquire) == 2);
                 Restart::No
             }));
-            assert!(timer.as_ref().start_if_idle(at));
+            assert!(timer.as_ref().start_if_idle(at).has_armed());
             timer as Pin<Box<dyn Any + Send>>
         });
         Self(timers.collect())
@@ -639,7 +639,10 @@ fn workers_come_and_go_under_load() {
                             counted.fetch_add(1, Ordering::Relaxed);
                             Restart::No
                         }));
-                        assert!(!timer.as_ref().start(ms(1 + round % 5)));
+                        assert_eq!(
+                            timer.as_ref().start(ms(1 + round % 5)),
+                            StartOutcome::Started
+                        );
                         if round % 3 == 0 {
                             // The thread that comes for one that is no worker any more.
                             drop(worker);
@@ -687,10 +690,11 @@ fn a_timer_is_shut_down_while_others_arm_it() {
                     scope.spawn(move || {
                         let _worker = Worker::new().expect("the thread is free");
                         while !timer.is_shut_down() {
-                            timer.start(us(100));
+                            let _ = timer.start(us(100));
                         }
                         // Final.
-                        assert!(!timer.start_if_idle(ms(1)) && !timer.start_if_earlier(ms(1)));
+                        assert_eq!(timer.start_if_idle(ms(1)), StartOutcome::ShutDown);
+                        assert_eq!(timer.start_if_earlier(ms(1)), StartOutcome::ShutDown);
                     });
                 }
                 thread::sleep(us(300));

@@ -65,14 +65,14 @@ fn of_six_timers_all_are_shown_and_by_name() {
         // Of the soft stage, because what is far is sorted only there.
         let setup = Setup::new().stage(Stage::Soft);
         let sorted = pin!(HrTimer::<_, Monotonic>::with_setup(setup, |_| Restart::No));
-        sorted.as_ref().start(Start::after(Span::from_secs(3600)));
+        let _ = sorted.as_ref().start(Start::after(Span::from_secs(3600)));
         let mut sleep = pin!(tickless::time::sleep(HOUR));
         poll_once(sleep.as_mut());
         let mut coarse_sleep = pin!(tickless::coarse::sleep(HOUR));
         poll_once(coarse_sleep.as_mut());
         let wheels = Kind::ALL.map(|kind| Box::pin(WheelTimer::with_kind(kind, |_| Restart::No)));
         for timer in &wheels {
-            assert!(timer.as_ref().start_if_idle(HOUR));
+            assert!(timer.as_ref().start_if_idle(HOUR).has_armed());
         }
 
         let snapshot = inspect::snapshot();
@@ -113,7 +113,7 @@ fn of_six_timers_all_are_shown_and_by_name() {
 fn addresses_are_shown_on_request() {
     on_thread("addresses", || {
         let timer = pin!(HrTimer::new(|_| Restart::No));
-        timer.as_ref().start(Start::after(Span::from_secs(3600)));
+        let _ = timer.as_ref().start(Start::after(Span::from_secs(3600)));
         let mut dump = String::new();
         tickless::dump(&mut dump).expect("a string takes all");
         assert!(dump.contains(" #0: <0000000000000000>, "), "{dump}");

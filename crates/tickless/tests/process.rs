@@ -53,7 +53,7 @@ fn use_timers() {
             Restart::No
         }
     }));
-    timer.as_ref().start(Start::after(Span::from_micros(50)));
+    let _ = timer.as_ref().start(Start::after(Span::from_micros(50)));
     assert_eq!(receiver.iter().take(3).sum::<i32>(), 6);
 }
 
@@ -145,13 +145,13 @@ fn timers_of_other_threads_are_not_queued_in_the_child() {
             let deadline = time::Instant::now() + ms(200);
             let other = thread::spawn(move || {
                 let on_the_stack = pin!(HrTimer::new(|_| Restart::No));
-                on_the_stack
+                let _ = on_the_stack
                     .as_ref()
                     .start(Start::after(Span::from_millis(20)));
                 let mut sleep = Box::pin(time::sleep_until(deadline));
                 assert!(poll_with(sleep.as_mut(), &waker).is_pending());
                 let timer = Arc::pin(HrTimer::new(|_| Restart::No));
-                timer.as_ref().start(Start::after(Span::from_secs(3600)));
+                let _ = timer.as_ref().start(Start::after(Span::from_secs(3600)));
                 give.send((sleep, timer)).expect("it is taken");
                 let _gone = stay.recv();
             });
@@ -160,7 +160,7 @@ fn timers_of_other_threads_are_not_queued_in_the_child() {
                 let before = wakes.count();
                 assert!(!timer.as_ref().is_active());
                 assert!(!timer.as_ref().cancel());
-                timer.as_ref().start(Start::after(Span::from_micros(50)));
+                let _ = timer.as_ref().start(Start::after(Span::from_micros(50)));
                 until(|| !timer.as_ref().is_active());
                 // Takes the memory of the stacks that are not used any more.
                 on_thread(use_timers);
@@ -354,7 +354,7 @@ fn a_callback_of_another_thread_counts_as_finished_in_the_child() {
                 let theirs = timer.clone();
                 let other = thread::spawn(move || {
                     let worker = runs_its_own.then(worker);
-                    theirs.as_ref().start(Start::after(Span::ZERO));
+                    let _ = theirs.as_ref().start(Start::after(Span::ZERO));
                     if let Some(worker) = worker {
                         while worker.park().fired == 0 {}
                     }
@@ -400,7 +400,7 @@ fn a_callback_forks() {
                 }
                 Restart::No
             }));
-            timer.as_ref().start(Start::after(Span::from_micros(200)));
+            let _ = timer.as_ref().start(Start::after(Span::from_micros(200)));
             // In the child of the worker too. That of the expiry thread has the expiry thread only.
             for _ in 0..3 {
                 while receiver.try_recv().is_err() {
@@ -435,8 +435,8 @@ fn forks_meet_other_threads_in_the_middle_of_everything() {
                         |_: &mut Expired<'_, '_, Boottime>| Restart::No,
                     ));
                     while !stop.load(Ordering::Acquire) {
-                        timer.as_ref().start(Start::after(Span::from_micros(20)));
-                        far.as_ref().start(Start::after(Span::from_secs(100)));
+                        let _ = timer.as_ref().start(Start::after(Span::from_micros(20)));
+                        let _ = far.as_ref().start(Start::after(Span::from_secs(100)));
                         if let Some(worker) = &worker {
                             let _any = worker.turn();
                         }
@@ -820,7 +820,7 @@ mod reactor {
             runtime.block_on(async {
                 // The thread has timers, so the reactor rings for it.
                 sleep(us(100)).await;
-                timer.as_mut().as_ref().start(us(200));
+                let _ = timer.as_mut().as_ref().start(us(200));
                 sleep(us(400)).await;
                 let child = loop {
                     match receiver.try_recv() {

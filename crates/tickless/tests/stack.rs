@@ -86,10 +86,10 @@ fn use_callbacks() {
         also_fire.store(true, Ordering::Release);
         Restart::No
     }));
-    exact.as_ref().start(Start::after(Span::from_micros(50)));
-    assert!(coarse.as_ref().start_if_idle(ms(1)));
+    let _ = exact.as_ref().start(Start::after(Span::from_micros(50)));
+    assert!(coarse.as_ref().start_if_idle(ms(1)).has_armed());
     until(|| fired.load(Ordering::Acquire) && also_fired.load(Ordering::Acquire));
     let far = pin!(HrTimer::new(|_| Restart::No));
-    far.as_ref().start(Start::after(Span::from_secs(3600)));
+    let _ = far.as_ref().start(Start::after(Span::from_secs(3600)));
     assert!(far.as_ref().cancel());
 }

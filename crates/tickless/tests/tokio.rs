@@ -133,7 +133,7 @@ fn everything_that_has_timers_works_in_an_attached_runtime() {
             sender.take().map(|sender| sender.send(()));
             Restart::No
         }));
-        timer.as_mut().as_ref().start(us(300));
+        let _ = timer.as_mut().as_ref().start(us(300));
         receiver.await.expect("the callback was called");
     };
     runtime
@@ -563,7 +563,7 @@ fn a_runtime_is_driven_in_a_callback() {
         done.send(attachment.is_attached()).expect("the test waits");
         Restart::No
     }));
-    timer.as_mut().as_ref().start(us(100));
+    let _ = timer.as_mut().as_ref().start(us(100));
     assert_eq!(is_done.recv(), Ok(true));
     block_on(sleep_and_look(us(300)));
 }

@@ -94,7 +94,7 @@ impl Runaway {
                 Restart::Yes
             },
         ));
-        timer.as_ref().start(Start::after(Span::ZERO));
+        let _ = timer.as_ref().start(Start::after(Span::ZERO));
         Self { timer, calls }
     }
 
@@ -184,11 +184,11 @@ fn a_callback_that_panics_stops_its_timer_and_nothing_else() {
                 fire.store(true, Ordering::Release);
                 Restart::No
             }));
-            panicking
+            let _ = panicking
                 .as_ref()
                 .start(Start::after(Span::from_micros(100)));
-            bomb.as_ref().start(Start::after(Span::from_micros(110)));
-            healthy.as_ref().start(Start::after(Span::from_micros(120)));
+            let _ = bomb.as_ref().start(Start::after(Span::from_micros(110)));
+            let _ = healthy.as_ref().start(Start::after(Span::from_micros(120)));
             while !fired.load(Ordering::Acquire) {
                 match &worker {
                     Some(worker) => assert!(worker.park().fired <= 3),
@@ -198,7 +198,7 @@ fn a_callback_that_panics_stops_its_timer_and_nothing_else() {
             until(|| stats().panics == before + 2);
             assert!(!panicking.as_ref().is_active() && !bomb.as_ref().is_active());
             // They can be started again.
-            panicking.as_ref().start(Start::after(Span::ZERO));
+            let _ = panicking.as_ref().start(Start::after(Span::ZERO));
             while stats().panics == before + 2 {
                 match &worker {
                     Some(worker) => assert!(worker.turn().fired <= 1),
@@ -305,7 +305,7 @@ fn a_callback_that_blocks_on_a_timer_panics_and_the_others_go_on() {
                 Restart::No
             }));
             let start = Instant::now();
-            blocking.as_ref().start(Start::after(Span::ZERO));
+            let _ = blocking.as_ref().start(Start::after(Span::ZERO));
             // Behind it.
             match &worker {
                 Some(worker) => worker.block_on(sleep(ms(2))),
@@ -343,7 +343,7 @@ fn blocks_in_a_coarse_callback(is_armed_before: bool) {
             block_on(later.take().expect("it is called once"));
             Restart::No
         }));
-        blocking.as_ref().start(ms(1));
+        let _ = blocking.as_ref().start(ms(1));
         worker.block_on(async {
             while stats().panics == before {
                 sleep(ms(1)).await;
@@ -370,7 +370,7 @@ fn a_callback_may_poll_a_timer_and_take_its_time() {
         sender.send(()).expect("the test listens");
         Restart::No
     }));
-    timer.as_ref().start(Start::after(Span::ZERO));
+    let _ = timer.as_ref().start(Start::after(Span::ZERO));
     receiver.recv().expect("it does not panic");
     assert_eq!(stats().panics, before);
 }
@@ -480,7 +480,7 @@ fn raw_timers_are_dropped_elsewhere_while_they_fire() {
                         Restart::No
                     }
                 }));
-                timer
+                let _ = timer
                     .as_ref()
                     .start(Start::after(Span::from_micros(random.below(40))));
                 sender.send(timer).expect("the dropper lives");
@@ -529,7 +529,7 @@ fn start_and_cancel_from_two_threads(seed: u64, runs_its_own: bool, strangers_pa
     };
     let mut cancelled = 0;
     for _ in 0..starts {
-        timer
+        let _ = timer
             .as_ref()
             .start(Start::after(Span::from_micros(random.below(30))));
         if random.below(4) == 0 {
@@ -608,7 +608,7 @@ fn a_timer_that_goes_from_hand_to_hand_is_always_found() {
     let timer = timer.as_ref();
     timer.cancel();
     let before = fired.load(Ordering::Relaxed);
-    timer.start(Start::after(Span::from_micros(50)));
+    let _ = timer.start(Start::after(Span::from_micros(50)));
     until(|| fired.load(Ordering::Relaxed) == before + 1);
 }
 
@@ -723,7 +723,7 @@ fn a_thread_that_ends_during_its_callback_blocks_no_other() {
         on_thread(|| worker().block_on(sleep(us(100))));
     }
     drop(leave);
-    ending.join().expect("it does not panic");
+    let _ = ending.join().expect("it does not panic");
     timer.as_ref().cancel();
 }
 

@@ -370,7 +370,7 @@ fn a_turn_inside_of_a_callback_is_refused() {
                 said.send(panicked.message).expect("the test listens");
                 Restart::No
             }));
-            timer.as_ref().start(Start::after(Span::from_micros(100)));
+            let _ = timer.as_ref().start(Start::after(Span::from_micros(100)));
             while own.park().fired == 0 {}
             let text = texts.recv().expect("the callback ran");
             assert!(text.contains("inside of a callback"), "{text}");
@@ -439,7 +439,7 @@ fn timers_of_a_dropped_worker_fire_while_its_thread_lives_on() {
         assert!(poll_with(queued.as_mut(), &waker).is_pending());
         let (count, timer) = counter();
         let timer = pin!(timer);
-        timer.as_ref().start(Start::after(Span::from_millis(6)));
+        let _ = timer.as_ref().start(Start::after(Span::from_millis(6)));
         drop(worker);
         wakes.wait();
         assert_passed(start, ms(5));
@@ -489,7 +489,7 @@ fn park_while_the_expiry_thread_is_in_a_callback(second: Duration) {
         left.recv().expect("the test lets it go on");
         Restart::No
     }));
-    timer.as_ref().start(Start::after(Span::from_micros(100)));
+    let _ = timer.as_ref().start(Start::after(Span::from_micros(100)));
     entered.recv().expect("the callback runs");
     let mut late = pin!(sleep(second));
     assert!(poll_idly(late.as_mut()).is_pending());
@@ -530,7 +530,7 @@ fn soft_crowd() -> (Arc<AtomicU32>, Vec<Pin<Box<dyn Send>>>) {
             Setup::new().stage(Stage::Soft),
             callback,
         ));
-        timer.as_ref().start(Start::after(Span::ZERO));
+        let _ = timer.as_ref().start(Start::after(Span::ZERO));
         timer
     };
     let crowd = (0..SOFT_CROWD).map(start).collect();
@@ -548,7 +548,7 @@ fn soft_timers_left_over_are_due_whatever_is_started_meanwhile() {
     let turn = worker.turn();
     assert!(turn.more && turn.fired < SOFT_CROWD);
     let far = pin!(HrTimer::new(|_| Restart::No));
-    far.as_ref().start(Start::after(Span::from_secs(3600)));
+    let _ = far.as_ref().start(Start::after(Span::from_secs(3600)));
     while fired.load(Ordering::Relaxed) < SOFT_CROWD {
         let _any = worker.park();
     }
@@ -598,7 +598,7 @@ fn timers_of_a_thread_that_ends_fire() {
             let worker = runs_its_own.then(worker);
             let mut sleep = Box::pin(sleep(ms(5)));
             assert!(poll_with(sleep.as_mut(), &waker).is_pending());
-            theirs.as_ref().start(Start::after(Span::from_millis(6)));
+            let _ = theirs.as_ref().start(Start::after(Span::from_millis(6)));
             // The thread ends while it is a worker still.
             std::mem::forget(worker);
             sleep

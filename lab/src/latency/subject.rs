@@ -139,7 +139,7 @@ fn with_callback(turns: &mut Turns<'_>) -> Result<(), Failure> {
     turns(&mut |due| {
         let left = due.saturating_duration_since(Instant::now());
         let left = Span::from_nanos(u64::try_from(left.as_nanos()).unwrap_or(u64::MAX));
-        timer.as_ref().start(Start::after(left));
+        let _ = timer.as_ref().start(Start::after(left));
         while timer.as_ref().is_active() {
             let _may_wake_for_nothing = worker.park();
         }

@@ -327,7 +327,7 @@ fn tick(period: Duration) -> Pin<Box<impl Sized>> {
         let _periods = expired.forward_now(period);
         Restart::Yes
     }));
-    timer.as_ref().start(Start::after(period));
+    let _ = timer.as_ref().start(Start::after(period));
     timer
 }
 

@@ -6,7 +6,7 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 use tickless_core::base::TryCancel;
-use tickless_core::coarse::{ArmError, Kind, Restart, ShutDown, Tick};
+use tickless_core::coarse::{ArmError, Kind, Restart, StartOutcome, Tick};
 use tickless_core::platform::CpuId;
 use tickless_rig::suite::{moves, panic_of};
 use tickless_rig::{CoarseTimer, Host, Rig, all_configs};
@@ -104,8 +104,12 @@ fn r05_a_timer_that_fires_before_the_lock_is_not_requeued_in_its_slot<H: Host>()
         });
     }
     // Still queued when it is looked at, and for the same slot.
-    let was_active = rig.on(0, || timer.modify(101)).unwrap();
-    assert!(!was_active, "R56: it was not, when it was modified");
+    let outcome = rig.on(0, || timer.modify(101));
+    assert_eq!(
+        outcome,
+        StartOutcome::Started,
+        "R56: it was idle, when it was modified"
+    );
     assert!(timer.is_queued());
     rig.check();
     rig.run_to_tick(Tick(200));
@@ -190,7 +194,9 @@ fn r10_a_timer_that_moves_before_the_lock_is_followed<H: Host>() {
     {
         let (rig, timer) = (rig.clone(), Rc::clone(&timer));
         rig.clone().before_lock(0, move || {
-            rig.on(1, || assert!(timer.modify(5_000).unwrap()));
+            rig.on(1, || {
+                assert_eq!(timer.modify(5_000), StartOutcome::Restarted)
+            });
         });
     }
     assert!(rig.on(2, || timer.delete()));
@@ -244,7 +250,7 @@ fn r13_a_delete_does_not_return_while_the_callback_runs<H: Host>() {
         CoarseTimer::cyclic(&rig.clone(), Kind::Global, move |own, timeout| {
             let mut answers = answers.borrow_mut();
             answers.push(rig.on(1, || own.try_delete_sync()));
-            assert_eq!(own.modify(timeout.now.0 + 5), Ok(false));
+            assert_eq!(own.modify(timeout.now.0 + 5), StartOutcome::Started);
             answers.push(rig.on(1, || own.try_delete_sync()));
             Restart::No
         })
@@ -264,7 +270,7 @@ fn r14_a_shutdown_of_a_timer_that_rearms_itself_leaves_nothing_queued<H: Host>()
     let timer = {
         let (rig, refusals) = (rig.clone(), Rc::clone(&refusals));
         CoarseTimer::cyclic(&rig.clone(), Kind::Global, move |own, timeout| {
-            assert_eq!(own.modify(timeout.now.0 + 5), Ok(false));
+            assert_eq!(own.modify(timeout.now.0 + 5), StartOutcome::Started);
             // One attempt of a shutdown that waits, while the callback runs: it can only wait, so it would never come
             // back here. That it would begin to wait is what the panic of a callback that waits for itself says.
             let panic = panic_of(|| {
@@ -282,8 +288,11 @@ fn r14_a_shutdown_of_a_timer_that_rearms_itself_leaves_nothing_queued<H: Host>()
     assert!(rig.on(1, || timer.shutdown_sync()), "it was queued");
     assert!(timer.state().is_idle() && timer.state().is_shut());
     assert_eq!(rig.on(0, || timer.arm(50)), Err(ArmError::ShutDown));
-    assert_eq!(rig.on(0, || timer.modify(50)), Err(ShutDown));
-    assert!(!rig.on(0, || timer.modify_if_active(50)));
+    assert_eq!(rig.on(0, || timer.modify(50)), StartOutcome::ShutDown);
+    assert_eq!(
+        rig.on(0, || timer.modify_if_active(50)),
+        StartOutcome::ShutDown
+    );
     rig.run_to_tick(Tick(100));
     assert_eq!(timer.fired().len(), 1);
     rig.check();
@@ -300,7 +309,7 @@ fn r32_a_timer_is_pinned_exactly_if_that_was_asked_for<H: Host>() {
         "never a movable wheel"
     );
     assert_eq!(rig.on(0, || timer.arm(50)), Err(ArmError::Active));
-    assert_eq!(rig.on(0, || timer.modify(3_000)), Ok(true));
+    assert_eq!(rig.on(0, || timer.modify(3_000)), StartOutcome::Restarted);
     assert_eq!(timer.wheel(), Some((2, Kind::Local)), "it stays pinned");
     assert!(timer.delete());
     rig.on(1, || timer.arm_global(100).unwrap());
@@ -315,7 +324,7 @@ fn r32_a_timer_is_pinned_exactly_if_that_was_asked_for<H: Host>() {
         Some((0, Kind::Global)),
         "what it was made for"
     );
-    rig.on(1, || timer.modify(5_000).unwrap());
+    assert_eq!(rig.on(1, || timer.modify(5_000)), StartOutcome::Restarted);
     assert_eq!(
         timer.wheel(),
         Some((1, Kind::Global)),
@@ -339,9 +348,9 @@ fn r55_a_timer_that_was_never_armed_takes_every_operation<H: Host>() {
         assert!(!fresh().delete_sync());
         assert_eq!(fresh().try_delete_sync(), TryCancel::NotActive);
         assert!(!fresh().shutdown());
-        assert!(!fresh().modify_if_active(5));
-        assert_eq!(fresh().modify(5), Ok(false));
-        assert_eq!(fresh().reduce(5), Ok(false));
+        assert_eq!(fresh().modify_if_active(5), StartOutcome::Unchanged);
+        assert_eq!(fresh().modify(5), StartOutcome::Started);
+        assert_eq!(fresh().reduce(5), StartOutcome::Started);
     });
     assert_eq!(rig.timers().wheel_pending(CpuId(0)), 0);
     rig.check();
@@ -360,7 +369,7 @@ fn r56_was_active_is_true_of_the_moment_of_the_modification<H: Host>() {
     };
     let hold = |expiry| {
         // The owner that queues it holds a reference for the callback.
-        if !rig.on(0, || timer.modify(expiry)).unwrap() {
+        if rig.on(0, || timer.modify(expiry)) == StartOutcome::Started {
             references.set(references.get() + 1);
         }
     };

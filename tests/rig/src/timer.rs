@@ -5,8 +5,8 @@ use std::pin::Pin;
 use std::rc::{Rc, Weak};
 
 use tickless_core::base::TryCancel;
-use tickless_core::coarse::{ArmError, Kind, Own, ShutDown, Tick, Timeout, WheelTimer};
-use tickless_core::hrtimer::{AlreadyExpired, Expired, HrTimer, Restart, Setup, Start};
+use tickless_core::coarse::{ArmError, Kind, Own, Tick, Timeout, WheelTimer};
+use tickless_core::hrtimer::{Expired, HrTimer, Restart, Setup, Start, StartError, StartOutcome};
 use tickless_core::link::entry::State;
 use tickless_core::platform::CpuId;
 use tickless_core::time::{ClockId, Instant, Monotonic};
@@ -98,9 +98,20 @@ impl<H: Host, T: ClockId> TestTimer<H, T> {
         })
     }
 
-    /// Starts it.
+    /// Starts it, whatever comes of that.
     pub fn start(&self, start: Start<T>) {
-        self.timer.as_ref().start(self.rig.timers(), start);
+        let _ = self.try_start(start);
+    }
+
+    /// Starts it, and returns what came of that.
+    pub fn try_start(&self, start: Start<T>) -> StartOutcome {
+        self.timer.as_ref().start(self.rig.timers(), start)
+    }
+
+    /// Starts it unless it fires earlier.
+    pub fn start_if_earlier(&self, start: Start<T>) -> StartOutcome {
+        let timer = self.timer.as_ref().timer_ref();
+        timer.start_if_earlier(self.rig.timers(), start)
     }
 
     /// Starts it unless its time is over.
@@ -108,9 +119,14 @@ impl<H: Host, T: ClockId> TestTimer<H, T> {
     /// # Errors
     ///
     /// See [`HrTimer::start_checked`](tickless_core::hrtimer::HrTimer::start_checked).
-    pub fn start_checked(&self, start: Start<T>) -> Result<(), AlreadyExpired> {
+    pub fn start_checked(&self, start: Start<T>) -> Result<StartOutcome, StartError> {
         let timers = self.rig.timers();
         self.timer.as_ref().start_checked(timers, start)
+    }
+
+    /// Shuts it down.
+    pub fn shutdown(&self) -> bool {
+        self.timer.as_ref().shutdown(self.rig.timers())
     }
 
     /// Tries to cancel it.
@@ -286,11 +302,7 @@ impl<H: Host> CoarseTimer<H> {
     }
 
     /// Modifies it.
-    ///
-    /// # Errors
-    ///
-    /// See [`arm`](Self::arm).
-    pub fn modify(&self, expiry: u64) -> Result<bool, ShutDown> {
+    pub fn modify(&self, expiry: u64) -> StartOutcome {
         let (timers, now) = (self.rig.timers(), self.rig.tick());
         self.timer.as_ref().modify(timers, now, Tick(expiry))
     }
@@ -309,7 +321,7 @@ impl<H: Host> CoarseTimer<H> {
     }
 
     /// Modifies it if it is queued.
-    pub fn modify_if_active(&self, expiry: u64) -> bool {
+    pub fn modify_if_active(&self, expiry: u64) -> StartOutcome {
         let (timers, now) = (self.rig.timers(), self.rig.tick());
         self.timer
             .as_ref()
@@ -317,11 +329,7 @@ impl<H: Host> CoarseTimer<H> {
     }
 
     /// Makes it fire earlier.
-    ///
-    /// # Errors
-    ///
-    /// See [`arm`](Self::arm).
-    pub fn reduce(&self, expiry: u64) -> Result<bool, ShutDown> {
+    pub fn reduce(&self, expiry: u64) -> StartOutcome {
         let (timers, now) = (self.rig.timers(), self.rig.tick());
         self.timer.as_ref().reduce(timers, now, Tick(expiry))
     }

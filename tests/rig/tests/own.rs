@@ -9,7 +9,7 @@ use tickless_core::event::{
     self, DeviceConfig, DeviceState, DeviceWrite, EventDevice, EventDriver, Force, InPast, Kind,
     MinimumPolicy, Programmed,
 };
-use tickless_core::hrtimer::{AlreadyExpired, Restart, Setup, Stage};
+use tickless_core::hrtimer::{Restart, Setup, Stage, StartError};
 use tickless_core::platform::Waiting;
 use tickless_core::time::convert::{Cycles, Ticks};
 use tickless_core::time::{Boottime, Instant, Realtime, Span};
@@ -89,7 +89,7 @@ fn a_hard_timer_interrupts_a_soft_callback_that_holds_the_expiry_lock() {
 #[test]
 fn the_refusal_explains_itself() {
     assert_eq!(
-        AlreadyExpired.to_string(),
+        StartError::AlreadyExpired.to_string(),
         "the time of the timer is over already"
     );
 }

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use tickless::coarse;
-use tickless::hrtimer::{self, Expired, HrTimer};
+use tickless::hrtimer::{self, Expired, HrTimer, StartOutcome};
 use tickless::time::{Instant, Sleep, sleep_until};
 use tickless::wheel::{self, Timeout, WheelTimer};
 use tickless::{Parking, Worker};
@@ -162,7 +162,7 @@ macro_rules! callbacks {
             #[inline]
             fn arm(&mut self, slot: usize, deadline: Instant) -> bool {
                 // What it says is whether it was queued before.
-                !self.timers.at(slot).start(deadline)
+                self.timers.at(slot).start(deadline) == StartOutcome::Started
             }
 
             #[inline]
@@ -172,7 +172,7 @@ macro_rules! callbacks {
 
             #[inline]
             fn push_out(&mut self, slot: usize, deadline: Instant) {
-                self.timers.at(slot).start(deadline);
+                let _ = self.timers.at(slot).start(deadline);
             }
 
             #[inline]
@@ -195,7 +195,7 @@ macro_rules! callbacks {
                 Some(across::by_slots::<Self>(
                     batches,
                     Instant::now,
-                    |slot, deadline| !timers.at(slot).start(deadline),
+                    |slot, deadline| timers.at(slot).start(deadline) == StartOutcome::Started,
                     |slot| timers.at(slot).cancel(),
                 ))
             }

@@ -32,6 +32,7 @@ use crate::mutant;
 use crate::platform::{Platform, ThisCpu};
 use crate::restart::Restart;
 use crate::slots::geometry::Tick;
+use crate::start_outcome::{ShutDown, StartOutcome};
 use crate::trace::{Event, TimerId};
 use crate::wheel::cpu_wheel::{Filed, Now};
 use crate::wheel::family::{Coarse, Kind, Timeout};
@@ -59,18 +60,6 @@ impl fmt::Display for ArmError {
 }
 
 impl core::error::Error for ArmError {}
-
-/// The timer was shut down, and is not armed again. Final.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ShutDown;
-
-impl fmt::Display for ShutDown {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str("the timer was shut down")
-    }
-}
-
-impl core::error::Error for ShutDown {}
 
 /// Which wheel an operation asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -165,15 +154,11 @@ where
         timers.arm_entry(self.erase(), Target::On(cpu), now, expiry)
     }
 
-    /// Makes the timer fire when the tick `expiry` is over, whether it is queued or not; says whether it was.
+    /// Makes the timer fire when the tick `expiry` is over, whether it is queued or not; says which it was.
     ///
     /// A timer on a local wheel stays there; any other is on the executing CPU afterwards, unless it keeps its slot.
     ///
     /// The answer is true of the moment of the modification: a caller that counts references by it counts right (R56).
-    ///
-    /// # Errors
-    ///
-    /// [`ShutDown`].
     ///
     /// # Interrupt context
     ///
@@ -190,7 +175,7 @@ where
         timers: &Timers<P>,
         now: Tick,
         expiry: Tick,
-    ) -> Result<bool, ShutDown> {
+    ) -> StartOutcome {
         timers.modify_entry(self.erase(), Modify::Always, now, expiry)
     }
 
@@ -241,31 +226,27 @@ where
         timers.modify_own(self.erase(), Modify::Always, (now, expiry))
     }
 
-    /// Modifies the timer as [`modify`](Self::modify) does, and leaves a timer alone that is not queued; says whether
-    /// it was.
+    /// Modifies the timer as [`modify`](Self::modify) does, and leaves a timer alone that is not queued:
+    /// [`StartOutcome::Unchanged`].
     #[inline]
     pub fn modify_if_active<P: Platform>(
         self: Pin<&Self>,
         timers: &Timers<P>,
         now: Tick,
         expiry: Tick,
-    ) -> bool {
-        timers.modify_entry(self.erase(), Modify::IfActive, now, expiry) == Ok(true)
+    ) -> StartOutcome {
+        timers.modify_entry(self.erase(), Modify::IfActive, now, expiry)
     }
 
     /// Modifies the timer as [`modify`](Self::modify) does, and leaves a queued timer alone that has this expiry or an
-    /// earlier one.
-    ///
-    /// # Errors
-    ///
-    /// [`ShutDown`].
+    /// earlier one: [`StartOutcome::Unchanged`].
     #[inline]
     pub fn reduce<P: Platform>(
         self: Pin<&Self>,
         timers: &Timers<P>,
         now: Tick,
         expiry: Tick,
-    ) -> Result<bool, ShutDown> {
+    ) -> StartOutcome {
         timers.modify_entry(self.erase(), Modify::Reduce, now, expiry)
     }
 }
@@ -339,17 +320,17 @@ impl<P: Platform> Timers<P> {
         modify: Modify,
         now: Tick,
         expiry: Tick,
-    ) -> Result<bool, ShutDown> {
+    ) -> StartOutcome {
         let before = entry.state();
         if before.is_queued() {
             if modify.leaves(entry.shared().get(), expiry) {
-                return Ok(true);
+                return modify.left_queued();
             }
         } else if modify == Modify::IfActive {
-            return Ok(false);
+            return left_idle(before);
         }
         if let Some(own) = self.modify_own(entry, modify, (now, expiry)) {
-            return Ok(own.was_queued);
+            return own.outcome;
         }
         self.modify_anywhere(entry, before, modify, (now, expiry))
     }
@@ -362,7 +343,7 @@ impl<P: Platform> Timers<P> {
         before: State,
         modify: Modify,
         (now, expiry): (Tick, Tick),
-    ) -> Result<bool, ShutDown> {
+    ) -> StartOutcome {
         let me = self.executing_cpu();
         let mut held = self.lock_base_of(entry, me);
         let state = if mutant!("wheel-requeue-not-rechecked-r05") {
@@ -372,21 +353,22 @@ impl<P: Platform> Timers<P> {
             entry.state()
         };
         if state.is_shut() {
-            return Err(ShutDown);
+            return StartOutcome::ShutDown;
         }
         let was_active = state.is_queued();
         let kind = kind_of(&held, entry);
         if was_active {
-            if modify.leaves(entry.shared().get(), expiry)
-                || self.keep_slot(&mut held, entry, kind, (now, expiry))
-            {
-                return Ok(true);
+            if modify.leaves(entry.shared().get(), expiry) {
+                return modify.left_queued();
+            }
+            if self.keep_slot(&mut held, entry, kind, (now, expiry)) {
+                return StartOutcome::Restarted;
             }
         } else if modify == Modify::IfActive {
-            return Ok(false);
+            return StartOutcome::Unchanged;
         }
         self.modify_held(&mut held, entry, kind, (now, expiry), me);
-        Ok(was_active)
+        StartOutcome::of(was_active)
     }
 
     /// Writes the expiry of a queued timer of the locked base, if it belongs into the slot where it is.
@@ -535,6 +517,16 @@ impl<P: Platform> Timers<P> {
                 was_armed,
             });
         }
+    }
+}
+
+/// Returns the outcome of a start that leaves a timer alone that is not queued but in this state.
+#[inline]
+const fn left_idle(state: State) -> StartOutcome {
+    if state.is_shut() {
+        StartOutcome::ShutDown
+    } else {
+        StartOutcome::Unchanged
     }
 }
 

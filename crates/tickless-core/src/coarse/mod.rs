@@ -54,12 +54,13 @@ mod query;
 mod sleeper;
 mod timer;
 
-pub use self::arm::{ArmError, ShutDown};
+pub use self::arm::ArmError;
 pub use self::expire::{Pass, PassEnd};
 pub use self::own::Own;
 pub use self::sleeper::{NewWheelSleeper, WheelSleeper};
 pub use self::timer::WheelTimer;
 pub use crate::restart::Restart;
 pub use crate::slots::geometry::Tick;
+pub use crate::start_outcome::{ShutDown, StartOutcome};
 pub use crate::wheel::cpu_wheel::{AskedFor, Now};
 pub use crate::wheel::family::{Kind, Timeout};

@@ -8,7 +8,7 @@ use std::sync::{Arc, OnceLock};
 
 use tickless_link::sync::{AtomicBool, Ordering};
 
-use super::{ArmError, Kind, Pass, PassEnd, Restart, Tick, Timeout, WheelTimer};
+use super::{ArmError, Kind, Pass, PassEnd, Restart, StartOutcome, Tick, Timeout, WheelTimer};
 use crate::base::model::{Count, Host, Machine, TWO, Touched, be, explore, explored, machine, on};
 use crate::base::{Timers, TryCancel};
 use crate::cpu::CpuId;
@@ -70,7 +70,7 @@ fn a_modification_within_a_slot_against_its_expiry() {
             })
         };
         let _pass = pass(&machine, NOW);
-        let was_active = modifier.join().unwrap().unwrap();
+        let was_active = modifier.join().unwrap() == StartOutcome::Restarted;
         let left = pending(&machine, 2);
         timer.as_ref().delete_sync(&machine);
         (was_active, runs.get(), left)
@@ -96,7 +96,8 @@ fn what_a_cpu_does_with_its_own_timer_against_its_expiry() {
         let was_queued = timer.as_ref().delete(&machine);
         expirer.join().unwrap();
         assert_eq!(pending(&machine, 2), 0);
-        (was_active.unwrap(), was_queued, runs.get())
+        let was_active = was_active == StartOutcome::Restarted;
+        (was_active, was_queued, runs.get())
     });
 }
 
@@ -167,7 +168,10 @@ fn a_shutdown_against_a_callback_that_arms_itself() {
                 runs.add();
                 let timer = own.get().expect("it was put there");
                 // It is not shut while it runs, so it can always be armed.
-                assert_eq!(timer.as_ref().modify(&machine, NOW, Tick(5_000)), Ok(false));
+                assert_eq!(
+                    timer.as_ref().modify(&machine, NOW, Tick(5_000)),
+                    StartOutcome::Started
+                );
                 timeout.set_expiry(Tick(6_000));
                 Restart::Yes
             })
@@ -260,7 +264,10 @@ fn a_timer_that_is_due_again_while_its_callback_runs() {
                 runs.add();
                 if runs.get() == 1 {
                     let timer = own.get().expect("it was put there");
-                    assert_eq!(timer.as_ref().modify(&machine, NOW, NOW), Ok(false));
+                    assert_eq!(
+                        timer.as_ref().modify(&machine, NOW, NOW),
+                        StartOutcome::Started
+                    );
                 }
                 touched.touch();
                 Restart::No
@@ -296,7 +303,8 @@ fn a_timer_that_moves_between_cpus_against_its_deletion() {
         let modifier = {
             let timer = timer.clone();
             on(&machine, Some(1), move |timers| {
-                timer.as_ref().modify(timers, START, Tick(5_000)).unwrap()
+                let outcome = timer.as_ref().modify(timers, START, Tick(5_000));
+                outcome == StartOutcome::Restarted
             })
         };
         be(Some(2));
@@ -327,8 +335,11 @@ fn two_modifications_from_two_cpus() {
             })
         };
         be(Some(2));
-        assert_eq!(timer.as_ref().modify(&machine, START, Tick(400)), Ok(true));
-        assert_eq!(other.join().unwrap(), Ok(true));
+        assert_eq!(
+            timer.as_ref().modify(&machine, START, Tick(400)),
+            StartOutcome::Restarted
+        );
+        assert_eq!(other.join().unwrap(), StartOutcome::Restarted);
         assert_eq!(pending(&machine, 3), 1);
         let (cpu, _) = timer.as_ref().wheel(&machine).expect("it is queued");
         let expiry = timer.expiry().0;

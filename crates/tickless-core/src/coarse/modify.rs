@@ -1,6 +1,7 @@
 //! What a modification does with a timer.
 
 use crate::slots::geometry::Tick;
+use crate::start_outcome::StartOutcome;
 
 /// What a modification does with a timer that is, or is not, queued.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,5 +17,15 @@ impl Modify {
     #[inline]
     pub(super) fn leaves(self, current: Tick, expiry: Tick) -> bool {
         current == expiry || (self == Self::Reduce && current < expiry)
+    }
+
+    /// Returns the outcome for a queued timer that it [leaves](Self::leaves) as it is.
+    #[inline]
+    pub(super) const fn left_queued(self) -> StartOutcome {
+        match self {
+            // It has the time that it was to have.
+            Self::Always | Self::IfActive => StartOutcome::Restarted,
+            Self::Reduce => StartOutcome::Unchanged,
+        }
     }
 }

@@ -19,6 +19,7 @@ use crate::base::timers::Timers;
 use crate::coarse::modify::Modify;
 use crate::platform::{Platform, ThisCpu};
 use crate::slots::geometry::{Place, Slot, Tick};
+use crate::start_outcome::StartOutcome;
 use crate::trace::{Event, TimerId};
 use crate::wheel::cpu_wheel::Now;
 use crate::wheel::family::{Coarse, Kind};
@@ -27,8 +28,8 @@ use crate::wheel::family::{Coarse, Kind};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use = "what is due before everything else has to be told"]
 pub struct Own {
-    /// True if the timer was queued.
-    pub was_queued: bool,
+    /// Outcome of the start.
+    pub outcome: StartOutcome,
     /// True if the timer is due before everything else on its wheel. If not, then a thread that comes for the wheel
     /// comes in time.
     pub is_first: bool,
@@ -66,20 +67,22 @@ impl<P: Platform> Timers<P> {
         let wheel = &mut held.state.wheels[kind as usize];
         // It may have left before the lock was ours (R05).
         let quiet = wheel.buckets.open(entry)?.quiet()?;
-        let (was_queued, leave) = match &quiet {
-            Quiet::Idle(_) => (false, modify == Modify::IfActive),
+        let is_first = false;
+        let was_queued = match &quiet {
+            Quiet::Idle(_) if modify == Modify::IfActive => {
+                let outcome = StartOutcome::Unchanged;
+                return Some(Own { outcome, is_first });
+            }
+            Quiet::Idle(_) => false,
             Quiet::Queued(_) => {
-                let current = entry.shared().get();
-                (true, modify.leaves(current, expiry))
+                if modify.leaves(entry.shared().get(), expiry) {
+                    let outcome = modify.left_queued();
+                    return Some(Own { outcome, is_first });
+                }
+                true
             }
         };
-        let is_first = false;
-        if leave {
-            return Some(Own {
-                was_queued,
-                is_first,
-            });
-        }
+        let outcome = StartOutcome::of(was_queued);
         let now = now.catch_up(&mut wheel.pending_map, &self.platform);
         let place = wheel.pending_map.place(expiry);
         let number = place.slot.number();
@@ -90,10 +93,7 @@ impl<P: Platform> Timers<P> {
                 // The same slot is the same due tick: nothing else has to be told.
                 held.state.stats.coarse_in_slot += 1;
                 self.trace_arm(&held, entry, kind, (now, expiry, place.due), true);
-                return Some(Own {
-                    was_queued,
-                    is_first,
-                });
+                return Some(Own { outcome, is_first });
             }
             Quiet::Queued(queued) => {
                 let left = queued.move_to(number);
@@ -101,10 +101,7 @@ impl<P: Platform> Timers<P> {
             }
         }
         let is_first = self.note_own(&mut held, entry, kind, (now, expiry, place), was_queued);
-        Some(Own {
-            was_queued,
-            is_first,
-        })
+        Some(Own { outcome, is_first })
     }
 
     /// [`WheelTimer::arm_own`](crate::coarse::WheelTimer::arm_own) for any entry.
@@ -129,12 +126,9 @@ impl<P: Platform> Timers<P> {
         let place = wheel.pending_map.place(expiry);
         entry.shared().set(expiry);
         idle.insert(place.slot.number());
-        let was_queued = false;
-        let is_first = self.note_own(&mut held, entry, kind, (now, expiry, place), was_queued);
-        Some(Own {
-            was_queued,
-            is_first,
-        })
+        let is_first = self.note_own(&mut held, entry, kind, (now, expiry, place), false);
+        let outcome = StartOutcome::Started;
+        Some(Own { outcome, is_first })
     }
 
     /// [`WheelTimer::modify_in_slot`](crate::coarse::WheelTimer::modify_in_slot) for any entry.

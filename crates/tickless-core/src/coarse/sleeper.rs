@@ -19,6 +19,7 @@ use crate::coarse::modify::Modify;
 use crate::platform::{Platform, ThisCpu};
 use crate::restart::Restart;
 use crate::slots::geometry::Tick;
+use crate::start_outcome::StartOutcome;
 use crate::wheel::cpu_wheel::Now;
 use crate::wheel::family::{Coarse, ExpiryTick, Kind, Timeout};
 
@@ -311,7 +312,7 @@ impl Hooks for WheelSleeper {
         timers: &Timers<P>,
         (now, expiry): (Tick, Tick),
     ) -> bool {
-        timers.modify_entry(self.erase(), Modify::IfActive, now, expiry) == Ok(true)
+        timers.modify_entry(self.erase(), Modify::IfActive, now, expiry) == StartOutcome::Restarted
     }
 
     #[inline]

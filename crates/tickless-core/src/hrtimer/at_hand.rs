@@ -18,26 +18,25 @@ use crate::exact::far_wheel::FarWheel;
 use crate::mutant;
 use crate::platform::{Platform, ThisCpu};
 use crate::slots::geometry::Place;
+use crate::start_outcome::StartOutcome;
 use crate::trace::StartMode;
 
 impl<P: Platform> Timers<P> {
-    /// Starts a timer for a time that is known, in one lock section if it is on this CPU and stays there; says whether
-    /// it was queued.
+    /// Starts a timer for a time that is known, in one lock section if it is on this CPU and stays there.
     #[inline(never)]
     pub(super) fn start_resolved(
         &self,
         entry: EntryRef<'_, Hr>,
         times: Times,
         mode: StartMode,
-    ) -> bool {
+    ) -> StartOutcome {
         match self.start_own(entry, times, mode) {
-            Ok(was_queued) => was_queued,
+            Ok(outcome) => outcome,
             Err(held) => self.start_anywhere(entry, times, mode, held),
         }
     }
 
-    /// Starts a timer of this CPU where that takes less than a [start anywhere](Self::start_anywhere); says whether it
-    /// was queued.
+    /// Starts a timer of this CPU where that takes less than a [start anywhere](Self::start_anywhere).
     ///
     /// Otherwise it has done nothing, and gives back the lock of this CPU if it took it.
     #[inline(always)]
@@ -46,7 +45,7 @@ impl<P: Platform> Timers<P> {
         entry: EntryRef<'_, Hr>,
         times: Times,
         mode: StartMode,
-    ) -> Result<bool, Option<BaseGuard<'_, P>>> {
+    ) -> Result<StartOutcome, Option<BaseGuard<'_, P>>> {
         let me = self.platform.this_cpu_if_known().ok_or(None)?;
         if !matches!(entry.owner(), Owner::Queue(id) if me.base.owns(id)) {
             return Err(None);
@@ -57,10 +56,14 @@ impl<P: Platform> Timers<P> {
             let is_filed = self.file_idle(&mut held, entry, times, mode, me, |far, head| {
                 far.place_now(head, &self.platform)
             });
-            return if is_filed { Ok(false) } else { Err(Some(held)) };
+            return if is_filed {
+                Ok(StartOutcome::Started)
+            } else {
+                Err(Some(held))
+            };
         }
         if self.start_queued(&mut held, entry, times, mode, me) {
-            Ok(true)
+            Ok(StartOutcome::Restarted)
         } else {
             Err(Some(held))
         }

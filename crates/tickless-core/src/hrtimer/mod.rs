@@ -63,7 +63,7 @@ pub(crate) mod timer;
 
 pub use self::expire::ExpiryReport;
 pub use self::sleeper::{NewSleeper, Sleeper};
-pub use self::start::AlreadyExpired;
 pub use self::timer::{Expired, HrTimer, Setup, Stage, Start, TimerRef};
 pub use crate::exact::far_wheel::is_far;
 pub use crate::restart::Restart;
+pub use crate::start_outcome::{ShutDown, StartError, StartOutcome};

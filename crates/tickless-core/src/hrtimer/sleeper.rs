@@ -16,10 +16,10 @@ use crate::base::guard::BaseGuard;
 use crate::base::sleeper::{Hooks, WAKES, Wake};
 use crate::base::timers::Timers;
 use crate::exact::family::{Firing, Head, Hr, Stood, Tag, Times};
-use crate::hrtimer::start::AlreadyExpired;
 use crate::hrtimer::timer::{Setup, Start, When};
 use crate::platform::{Platform, ThisCpu};
 use crate::restart::Restart;
+use crate::start_outcome::StartError;
 use crate::time::{ClockId, Deadline, Instant, Monotonic};
 use crate::trace::StartMode;
 
@@ -570,7 +570,7 @@ impl<P: Platform> Timers<P> {
         if !state.is_queued() {
             return false;
         }
-        let _always: Result<(), AlreadyExpired> =
+        let _always: Result<(), StartError> =
             self.start_held(&mut guard, entry, state, times, mode, me);
         true
     }

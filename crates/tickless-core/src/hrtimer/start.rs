@@ -34,20 +34,9 @@ use crate::mutant;
 use crate::platform::{Platform, ThisCpu};
 use crate::restart::Restart;
 use crate::slots::geometry::Place;
+use crate::start_outcome::{StartError, StartOutcome};
 use crate::time::{Clock, ClockId, Deadline, Instant, Offset, Span};
 use crate::trace::{Event, StartMode, TimerId};
-
-/// A checked start found its time in the past; the timer is idle, and its callback will not run (spec USR-1).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct AlreadyExpired;
-
-impl core::fmt::Display for AlreadyExpired {
-    fn fmt(&self, formatter: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        formatter.write_str("the time of the timer is over already")
-    }
-}
-
-impl core::error::Error for AlreadyExpired {}
 
 /// What a start asks to be done with the device (spec ).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,11 +51,11 @@ where
     F: FnMut(&mut Expired<'_, '_, C>) -> Restart + Send + 'static,
     C: ClockId,
 {
-    /// Starts the timer, or starts it again with a new time; says whether it was queued.
+    /// Starts the timer, or starts it again with a new time; says which.
     ///
     /// A timer that is queued is moved; one whose callback runs is queued in addition. The timer is on the executing
     /// CPU afterwards, unless the host's policy sends it elsewhere or its callback is running elsewhere. A timer that
-    /// was [shut down](Self::shutdown) stays as it is.
+    /// was [shut down](Self::shutdown) stays as it is: [`StartOutcome::ShutDown`].
     ///
     /// # Panics
     ///
@@ -82,21 +71,27 @@ where
     /// place among the near ones reads both neighbours and writes the timer; otherwise one removal and one insertion,
     /// O(log n) in those. At most one write of the device, none if an earlier event is armed.
     #[inline]
-    pub fn start<P: Platform>(self: Pin<&Self>, timers: &Timers<P>, start: Start<C>) -> bool {
+    pub fn start<P: Platform>(
+        self: Pin<&Self>,
+        timers: &Timers<P>,
+        start: Start<C>,
+    ) -> StartOutcome {
         self.timer_ref().start(timers, start)
     }
 
     /// Starts the timer as [`start`](Self::start) does, for times that come from a caller that is not trusted: a time
-    /// in the past is refused, so that it costs no interrupt (spec ).
+    /// in the past is refused, so that it costs no interrupt (spec ). Answers [`StartOutcome::Started`] or
+    /// [`StartOutcome::Restarted`].
     ///
     /// # Errors
     ///
-    /// [`AlreadyExpired`] when the time is over; then the timer is not queued, and the caller completes the expiry.
+    /// [`StartError::AlreadyExpired`] when the time is over; then the timer is not queued, and the caller completes the
+    /// expiry. [`StartError::ShutDown`] when the timer was [shut down](Self::shutdown), whatever the time is.
     pub fn start_checked<P: Platform>(
         self: Pin<&Self>,
         timers: &Timers<P>,
         start: Start<C>,
-    ) -> Result<(), AlreadyExpired> {
+    ) -> Result<StartOutcome, StartError> {
         let me = timers.platform.this_cpu();
         let mode = StartMode {
             checked: true,
@@ -106,9 +101,10 @@ where
         let mut held = timers.lock_base_of(self.erase(), me);
         let state = self.state();
         if state.is_shut() {
-            return Ok(());
+            return Err(StartError::ShutDown);
         }
-        timers.start_held(&mut held, self.erase(), state, times, mode, me)
+        timers.start_held(&mut held, self.erase(), state, times, mode, me)?;
+        Ok(StartOutcome::of(state.is_queued()))
     }
 }
 
@@ -120,7 +116,7 @@ impl<C: ClockId> TimerRef<'_, C> {
     ///
     /// As [`HrTimer::start`].
     #[inline]
-    pub fn start<P: Platform>(self, timers: &Timers<P>, start: Start<C>) -> bool {
+    pub fn start<P: Platform>(self, timers: &Timers<P>, start: Start<C>) -> StartOutcome {
         let entry = self.entry;
         let mode = start.request.mode;
         match start.request.when {
@@ -172,7 +168,7 @@ impl<C: ClockId> TimerRef<'_, C> {
         timers: &Timers<P>,
         instant: Instant<C>,
         pinned: bool,
-    ) -> bool {
+    ) -> StartOutcome {
         let deadline = Deadline::new(instant);
         timers.start_resolved(self.entry, (deadline, deadline), mode_of(pinned))
     }
@@ -185,22 +181,29 @@ impl<C: ClockId> TimerRef<'_, C> {
     }
 
     /// Starts the timer as [`start`](Self::start) does, and leaves a queued timer alone that has this deadline or an
-    /// earlier one.
+    /// earlier one: [`StartOutcome::Unchanged`].
     ///
     /// # Panics
     ///
     /// As [`HrTimer::start`].
-    pub fn start_if_earlier<P: Platform>(self, timers: &Timers<P>, start: Start<C>) -> bool {
+    pub fn start_if_earlier<P: Platform>(
+        self,
+        timers: &Timers<P>,
+        start: Start<C>,
+    ) -> StartOutcome {
         let (entry, mode) = (self.entry, start.request.mode);
         let me = timers.platform.this_cpu();
         let times = timers.resolve(entry, &start.request);
         let mut held = timers.lock_base_of(entry, me);
         let state = entry.state();
-        let is_earlier = !state.is_queued() || times.1 < head_of(&mut held, entry).deadline();
-        if !state.is_shut() && is_earlier {
-            let _always = timers.start_held(&mut held, entry, state, times, mode, me);
+        if state.is_shut() {
+            return StartOutcome::ShutDown;
         }
-        state.is_queued()
+        if state.is_queued() && times.1 >= head_of(&mut held, entry).deadline() {
+            return StartOutcome::Unchanged;
+        }
+        let _always = timers.start_held(&mut held, entry, state, times, mode, me);
+        StartOutcome::of(state.is_queued())
     }
 }
 
@@ -216,7 +219,7 @@ const fn mode_of(pinned: bool) -> StartMode {
 
 impl<P: Platform> Timers<P> {
     #[inline(never)]
-    fn start_relative(&self, entry: EntryRef<'_, Hr>, request: &Request) -> bool {
+    fn start_relative(&self, entry: EntryRef<'_, Hr>, request: &Request) -> StartOutcome {
         self.start_resolved(entry, self.resolve(entry, request), request.mode)
     }
 
@@ -228,15 +231,15 @@ impl<P: Platform> Timers<P> {
         times: Times,
         mode: StartMode,
         held: Option<BaseGuard<'a, P>>,
-    ) -> bool {
+    ) -> StartOutcome {
         let me = self.platform.this_cpu();
         let mut held = self.base_of_entry(entry, me, held);
         let state = entry.state();
         if state.is_shut() {
-            return false;
+            return StartOutcome::ShutDown;
         }
         let _always = self.start_held(&mut held, entry, state, times, mode, me);
-        state.is_queued()
+        StartOutcome::of(state.is_queued())
     }
 
     /// The two expiries that a request means for `entry`. Needs no lock: nothing of it depends on where the timer is.
@@ -261,7 +264,7 @@ impl<P: Platform> Timers<P> {
         times: Times,
         mode: StartMode,
         me: Option<ThisCpu<'a, P>>,
-    ) -> Result<(), AlreadyExpired> {
+    ) -> Result<(), StartError> {
         let index = entry.tag().queue();
         let timer = entry.address();
         let (earliest, deadline) = times;
@@ -291,7 +294,7 @@ impl<P: Platform> Timers<P> {
         );
         if mode.checked && action != Action::Nothing && self.is_over(held, index, earliest) {
             self.take_back(held, entry, action);
-            return Err(AlreadyExpired);
+            return Err(StartError::AlreadyExpired);
         }
         match action {
             Action::Nothing => {}

@@ -328,7 +328,7 @@ impl<P: Platform, S: HierarchyHost<WIDTH>, L: RawLock, const WIDTH: usize>
     where
         F: FnMut(&mut Expired<'_, '_, Monotonic>) -> Restart + Send + 'static,
     {
-        timer.start(self.timers, Start::at(when).pinned());
+        let _ = timer.start(self.timers, Start::at(when).pinned());
     }
 }
 

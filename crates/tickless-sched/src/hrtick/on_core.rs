@@ -84,7 +84,7 @@ where
     }
 
     fn start(&self, at: Instant) {
-        self.timer.start(self.timers, Start::at(at).pinned());
+        let _ = self.timer.start(self.timers, Start::at(at).pinned());
     }
 
     fn cancel(&self) {

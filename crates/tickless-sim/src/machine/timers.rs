@@ -38,7 +38,7 @@ impl<C: ClockId> Exact<C> {
         let rearm = timers.platform().rearm;
         current_cpu::start(|| {
             rearm.before_start(timers, self.pinned());
-            self.pinned().start(timers, start);
+            let _ = self.pinned().start(timers, start);
         });
         let there = current_cpu::looking(|| self.pinned().cpu(timers));
         let is_pushed = there.is_some_and(|there| there.0 != current_cpu::cpu());
@@ -52,7 +52,7 @@ impl<C: ClockId> Exact<C> {
         let rearm = timers.platform().rearm;
         current_cpu::start(|| {
             rearm.before_start(timers, self.pinned());
-            self.pinned().start(timers, start.pinned());
+            let _ = self.pinned().start(timers, start.pinned());
         });
     }
 

@@ -11,7 +11,9 @@ use std::pin::Pin;
 use pin_project_lite::pin_project;
 pub use tickless_core::base::TryCancel;
 use tickless_core::hrtimer as core;
-pub use tickless_core::hrtimer::{AlreadyExpired, Expired, Restart, Setup, Stage, Start};
+pub use tickless_core::hrtimer::{
+    Expired, Restart, Setup, ShutDown, Stage, Start, StartError, StartOutcome,
+};
 pub use tickless_core::time::{
     Boottime, Clock, ClockId, Instant, Monotonic, Realtime, RelativeClock, Span, Tai,
 };
@@ -31,7 +33,7 @@ pin_project! {
     /// use std::pin::pin;
     /// use std::sync::mpsc;
     /// use std::time::Duration;
-    /// use tickless::hrtimer::{HrTimer, Restart, Span};
+    /// use tickless::hrtimer::{HrTimer, Restart, Span, StartOutcome};
     ///
     /// let (sender, receiver) = mpsc::channel();
     /// let timer = pin!(HrTimer::new(move |expired| {
@@ -41,7 +43,8 @@ pin_project! {
     ///         Err(_) => Restart::No,
     ///     }
     /// }));
-    /// timer.as_ref().start(Duration::from_micros(200));
+    /// let outcome = timer.as_ref().start(Duration::from_micros(200));
+    /// assert_eq!(outcome, StartOutcome::Started);
     /// for _ in 0..3 {
     ///     receiver.recv()?;
     /// }
@@ -133,10 +136,10 @@ where
         self.project_ref().timer
     }
 
-    /// Starts the timer, or gives it another time if it waits to fire already; says whether it did.
+    /// Starts the timer, or gives it another time if it waits to fire already; says which.
     ///
-    /// A timer that was [shut down](Self::shutdown) stays as it is. On a clock that can be set, the first start makes
-    /// the library watch for that.
+    /// A timer that was [shut down](Self::shutdown) stays as it is: [`StartOutcome::ShutDown`]. On a clock that can be
+    /// set, the first start makes the library watch for that.
     ///
     /// # Cost
     ///
@@ -144,7 +147,7 @@ where
     /// clock and in the hard stage; otherwise O(log n) in the number of the thread's timers that are not so. A store if
     /// it was pushed out.
     #[inline]
-    pub fn start(self: Pin<&Self>, when: impl Into<Start<C>>) -> bool {
+    pub fn start(self: Pin<&Self>, when: impl Into<Start<C>>) -> StartOutcome {
         Self::watch_clock();
         let (timer, start) = (self.timer().timer_ref(), when.into());
         match start.exact_instant() {
@@ -155,14 +158,14 @@ where
 
     /// As [`start`](Self::start) at an instant, [pinned](Start::pinned).
     #[inline]
-    pub(crate) fn start_pinned(self: Pin<&Self>, instant: Instant<C>) -> bool {
+    pub(crate) fn start_pinned(self: Pin<&Self>, instant: Instant<C>) -> StartOutcome {
         Self::watch_clock();
         start_exactly::<C, true>(self.timer().timer_ref(), instant)
     }
 
-    /// Starts the timer as [`start`](Self::start) does, and leaves a timer alone that fires at that time or earlier;
-    /// says whether it was waiting to fire.
-    pub fn start_if_earlier(self: Pin<&Self>, when: impl Into<Start<C>>) -> bool {
+    /// Starts the timer as [`start`](Self::start) does, and leaves a timer alone that fires at that time or earlier:
+    /// [`StartOutcome::Unchanged`].
+    pub fn start_if_earlier(self: Pin<&Self>, when: impl Into<Start<C>>) -> StartOutcome {
         Self::watch_clock();
         wake::demand();
         self.timer()
@@ -171,19 +174,20 @@ where
     }
 
     /// Starts the timer unless its time is over; for times that come from outside, and may cost no turn when they are
-    /// nonsense.
+    /// nonsense. Answers [`StartOutcome::Started`] or [`StartOutcome::Restarted`].
     ///
     /// A time that is over may be accepted at the moment at which other timers of the thread are being run, or due.
     /// The closure is called in the same turn then.
     ///
     /// # Errors
     ///
-    /// [`AlreadyExpired`] when it is over: the timer does not wait to fire, even if it did before, and its closure will
-    /// not be called.
+    /// [`StartError::AlreadyExpired`] when it is over: the timer does not wait to fire, even if it did before, and its
+    /// closure will not be called. [`StartError::ShutDown`] when the timer was [shut down](Self::shutdown), whatever
+    /// the time is.
     pub fn start_checked(
         self: Pin<&Self>,
         when: impl Into<Start<C>>,
-    ) -> Result<(), AlreadyExpired> {
+    ) -> Result<StartOutcome, StartError> {
         Self::watch_clock();
         wake::demand();
         self.timer().start_checked(timers(), when.into())
@@ -260,7 +264,7 @@ where
 
 /// One piece of code for all closures, and not part of the caller's.
 #[inline(never)]
-fn start_on_this_thread<C: ClockId>(timer: core::TimerRef<'_, C>, start: Start<C>) -> bool {
+fn start_on_this_thread<C: ClockId>(timer: core::TimerRef<'_, C>, start: Start<C>) -> StartOutcome {
     wake::demand();
     timer.start(timers(), start)
 }
@@ -270,7 +274,7 @@ fn start_on_this_thread<C: ClockId>(timer: core::TimerRef<'_, C>, start: Start<C
 fn start_exactly<C: ClockId, const PINNED: bool>(
     timer: core::TimerRef<'_, C>,
     instant: Instant<C>,
-) -> bool {
+) -> StartOutcome {
     if timer.is_fresh() {
         start_idle::<C, PINNED>(timer, instant)
     } else {
@@ -285,12 +289,12 @@ fn start_exactly<C: ClockId, const PINNED: bool>(
 fn start_idle<C: ClockId, const PINNED: bool>(
     timer: core::TimerRef<'_, C>,
     instant: Instant<C>,
-) -> bool {
+) -> StartOutcome {
     if let Some(timers) = registry::timers_at_hand()
         && wake::is_attended()
         && timer.start_far(timers, instant, PINNED)
     {
-        return false;
+        return StartOutcome::Started;
     }
     start_otherwise::<C, PINNED>(timer, instant)
 }
@@ -300,12 +304,12 @@ fn start_idle<C: ClockId, const PINNED: bool>(
 fn start_again<C: ClockId, const PINNED: bool>(
     timer: core::TimerRef<'_, C>,
     instant: Instant<C>,
-) -> bool {
+) -> StartOutcome {
     if let Some(timers) = registry::timers_at_hand()
         && wake::is_attended()
         && timer.push_out(timers, instant, PINNED)
     {
-        return true;
+        return StartOutcome::Restarted;
     }
     start_otherwise::<C, PINNED>(timer, instant)
 }
@@ -314,7 +318,7 @@ fn start_again<C: ClockId, const PINNED: bool>(
 fn start_otherwise<C: ClockId, const PINNED: bool>(
     timer: core::TimerRef<'_, C>,
     instant: Instant<C>,
-) -> bool {
+) -> StartOutcome {
     wake::demand();
     timer.start_at(timers(), instant, PINNED)
 }

@@ -23,7 +23,7 @@ use std::time::Duration;
 use pin_project_lite::pin_project;
 pub use tickless_core::base::TryCancel;
 use tickless_core::coarse as core;
-pub use tickless_core::coarse::{Kind, Restart, Tick, Timeout};
+pub use tickless_core::coarse::{Kind, Restart, ShutDown, StartOutcome, Tick, Timeout};
 pub use tickless_core::platform::CpuId;
 use tickless_core::time::Span;
 use tickless_core::wheel::rounding;
@@ -75,7 +75,7 @@ impl Expiry {
     ///
     /// let heartbeat = pin!(WheelTimer::new(|_| Restart::No));
     /// let asked = Tick(now().0 + ticks(Duration::from_millis(2_300)));
-    /// heartbeat.as_ref().start(Expiry::from(asked).to_second(Rounding::Up));
+    /// let _ = heartbeat.as_ref().start(Expiry::from(asked).to_second(Rounding::Up));
     /// let second = heartbeat.as_ref().expiry();
     /// assert_eq!(second.0 % 1_000, 0);
     /// assert!(second >= asked && second.0 < asked.0 + 1_000);
@@ -136,7 +136,7 @@ pin_project! {
     /// }));
     /// // Whenever a packet comes:
     /// for _ in 0..1000 {
-    ///     idle.as_ref().start(Duration::from_millis(5));
+    ///     let _ = idle.as_ref().start(Duration::from_millis(5));
     /// }
     /// let last = idle.as_ref().expiry();
     /// assert_eq!(receiver.recv()?, last);
@@ -207,9 +207,9 @@ where
         self.project_ref().timer
     }
 
-    /// Starts the timer, or gives it another time if it waits to fire already; says whether it did.
+    /// Starts the timer, or gives it another time if it waits to fire already; says which.
     ///
-    /// A timer that was [shut down](Self::shutdown) stays as it is.
+    /// A timer that was [shut down](Self::shutdown) stays as it is: [`StartOutcome::ShutDown`].
     ///
     /// # Cost
     ///
@@ -220,7 +220,7 @@ where
     /// No clock is read for an instant or a tick. What it may be late by counts from when a thread asked for the time
     /// last, or from at most 50 µs before.
     #[inline]
-    pub fn start(self: Pin<&Self>, when: impl Into<Expiry>) -> bool {
+    pub fn start(self: Pin<&Self>, when: impl Into<Expiry>) -> StartOutcome {
         let Expiry(tick) = when.into();
         if self.timer().is_queued() {
             self.start_again(tick)
@@ -233,12 +233,12 @@ where
 
     /// Starts a timer that seems to be queued.
     #[inline(never)]
-    fn start_again(self: Pin<&Self>, tick: Tick) -> bool {
+    fn start_again(self: Pin<&Self>, tick: Tick) -> StartOutcome {
         // It is queued where a thread comes in time already.
         if let Some(timers) = registry::timers_at_hand()
             && self.timer().modify_in_slot(timers, tick)
         {
-            return true;
+            return StartOutcome::Restarted;
         }
         self.start_own(tick)
     }
@@ -246,7 +246,7 @@ where
     /// Starts a timer that seems to be idle. How late it may be counts from when the time was asked for, so the reading
     /// that its deadline was computed from serves.
     #[inline(never)]
-    fn start_idle(self: Pin<&Self>, tick: Tick) -> bool {
+    fn start_idle(self: Pin<&Self>, tick: Tick) -> StartOutcome {
         if let Some(timers) = registry::timers_at_hand()
             && wake::is_attended()
             && let Some(own) = self.timer().arm_own(timers, tick::asked_last(), tick)
@@ -258,7 +258,7 @@ where
 
     /// As [`start_idle`](Self::start_idle), of a timer that is queued, or is not to be started at hand.
     #[inline(never)]
-    fn start_own(self: Pin<&Self>, tick: Tick) -> bool {
+    fn start_own(self: Pin<&Self>, tick: Tick) -> StartOutcome {
         if let Some(timers) = registry::timers_at_hand()
             && wake::is_attended()
             && let Some(own) = self.timer().modify_own(timers, tick::asked_last(), tick)
@@ -269,55 +269,58 @@ where
     }
 
     #[cold]
-    fn start_anywhere(self: Pin<&Self>, tick: Tick) -> bool {
+    fn start_anywhere(self: Pin<&Self>, tick: Tick) -> StartOutcome {
         wake::demand();
         let now = tick::now();
-        let was_queued = self.timer().modify(timers(), now, tick) == Ok(true);
+        let outcome = self.timer().modify(timers(), now, tick);
         self.publish(now);
-        was_queued
+        outcome
     }
 
-    /// Starts the timer as [`start`](Self::start) does, and leaves a timer alone that fires at that time or earlier;
-    /// says whether it was waiting to fire.
-    pub fn start_if_earlier(self: Pin<&Self>, when: impl Into<Expiry>) -> bool {
-        let was_queued = self.start_by(when, |timer, now, expiry| {
-            timer.reduce(timers(), now, expiry).ok()
-        });
-        was_queued == Some(true)
+    /// Starts the timer as [`start`](Self::start) does, and leaves a timer alone that fires at that time or earlier:
+    /// [`StartOutcome::Unchanged`].
+    pub fn start_if_earlier(self: Pin<&Self>, when: impl Into<Expiry>) -> StartOutcome {
+        self.start_by(when, |timer, now, expiry| {
+            timer.reduce(timers(), now, expiry)
+        })
     }
 
-    /// Starts the timer as [`start`](Self::start) does, and leaves a timer alone that waits to fire; says whether it
-    /// was started.
-    pub fn start_if_idle(self: Pin<&Self>, when: impl Into<Expiry>) -> bool {
-        let started = self.start_by(when, |timer, now, expiry| {
-            timer.arm(timers(), now, expiry).ok()
-        });
-        started.is_some()
+    /// Starts the timer as [`start`](Self::start) does, and leaves a timer alone that waits to fire:
+    /// [`StartOutcome::Unchanged`].
+    pub fn start_if_idle(self: Pin<&Self>, when: impl Into<Expiry>) -> StartOutcome {
+        self.start_by(when, |timer, now, expiry| {
+            match timer.arm(timers(), now, expiry) {
+                Ok(()) => StartOutcome::Started,
+                Err(core::ArmError::ShutDown) => StartOutcome::ShutDown,
+                // No CPU was named, so the reason is that it waits.
+                Err(_) => StartOutcome::Unchanged,
+            }
+        })
     }
 
-    /// Starts the timer as [`start`](Self::start) does, and leaves a timer alone that does not wait to fire; says
-    /// whether it does.
-    pub fn start_if_queued(self: Pin<&Self>, when: impl Into<Expiry>) -> bool {
-        let started = self.start_by(when, |timer, now, expiry| {
-            let is_queued = timer.modify_if_active(timers(), now, expiry);
-            is_queued.then_some(())
-        });
-        started.is_some()
+    /// Starts the timer as [`start`](Self::start) does, and leaves a timer alone that does not wait to fire:
+    /// [`StartOutcome::Unchanged`].
+    pub fn start_if_queued(self: Pin<&Self>, when: impl Into<Expiry>) -> StartOutcome {
+        self.start_by(when, |timer, now, expiry| {
+            timer.modify_if_active(timers(), now, expiry)
+        })
     }
 
-    /// Has `start` start the timer, which answers if it did, and sees to it that a thread comes in time.
+    /// Has `start` start the timer, and sees to it that a thread comes in time if it did.
     #[inline]
-    fn start_by<T>(
+    fn start_by(
         self: Pin<&Self>,
         when: impl Into<Expiry>,
-        start: impl FnOnce(Pin<&core::WheelTimer<F>>, Tick, Tick) -> Option<T>,
-    ) -> Option<T> {
+        start: impl FnOnce(Pin<&core::WheelTimer<F>>, Tick, Tick) -> StartOutcome,
+    ) -> StartOutcome {
         let Expiry(tick) = when.into();
         wake::demand();
         let now = tick::now();
-        let started = start(self.timer(), now, tick)?;
-        self.publish(now);
-        Some(started)
+        let outcome = start(self.timer(), now, tick);
+        if outcome.has_armed() {
+            self.publish(now);
+        }
+        outcome
     }
 
     /// Takes the timer back, unless its closure is being called. Never waits.
@@ -404,20 +407,20 @@ where
     }
 }
 
-/// Has a thread come for what is due first; whether the timer was queued.
+/// Has a thread come for what is due first, and returns what the start did.
 #[inline]
-fn told(own: core::Own) -> bool {
+fn told(own: core::Own) -> StartOutcome {
     // Else something that is due before was told already, and a thread comes for that.
     if own.is_first {
         return told_first(own);
     }
-    own.was_queued
+    own.outcome
 }
 
 #[inline(never)]
-fn told_first(own: core::Own) -> bool {
+fn told_first(own: core::Own) -> StartOutcome {
     publish_first();
-    own.was_queued
+    own.outcome
 }
 
 impl<F> fmt::Debug for WheelTimer<F>

@@ -94,7 +94,7 @@
 //!         Ok(()) | Err(_) => Restart::No,
 //!     }
 //! }));
-//! alarm.as_ref().start(realtime::at(SystemTime::now() + Duration::from_millis(1)));
+//! let _ = alarm.as_ref().start(realtime::at(SystemTime::now() + Duration::from_millis(1)));
 //! receiver.recv()?;
 //! # Ok::<(), mpsc::RecvError>(())
 //! ```

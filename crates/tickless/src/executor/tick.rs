@@ -135,7 +135,7 @@ impl SliceTimer for TickTimer {
         self.deadline.set(at);
         // Where the worker's other timers may go to another one, this one stays (TICK-1).
         let start = || {
-            self.timer.as_ref().start_pinned(at);
+            let _ = self.timer.as_ref().start_pinned(at);
         };
         #[cfg(feature = "internals")]
         self.stopwatch.time(start);
@@ -205,7 +205,7 @@ mod tests {
     fn started(at: Instant) -> Pin<Box<HrTimer<Callback>>> {
         let callback: Callback = Box::new(|_| Restart::No);
         let timer = Box::pin(HrTimer::new(callback));
-        timer.as_ref().start(at);
+        let _ = timer.as_ref().start(at);
         timer
     }
 

@@ -45,7 +45,7 @@ impl Watch {
     /// The queue needs a watch: none goes, or its last look is over but for the return of its callback.
     #[cold]
     pub(crate) fn begin(&self) {
-        self.timer.as_ref().start(self.period);
+        let _ = self.timer.as_ref().start(self.period);
     }
 }
 

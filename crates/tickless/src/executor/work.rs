@@ -351,7 +351,7 @@ mod tests {
                 }
                 *waits.lock().unwrap_or_else(PoisonError::into_inner) =
                     Some(context.waker().clone());
-                timer.start(at_earliest().saturating_add(PERIOD));
+                let _ = timer.start(at_earliest().saturating_add(PERIOD));
                 Poll::Pending
             })
             .await

@@ -24,7 +24,7 @@ use crate::time::Instant;
 ///
 /// let driver = tickless::Driver::new()?;
 /// let timer = std::pin::pin!(HrTimer::new(|_| Restart::No));
-/// timer.as_ref().start(Start::after(Span::from_micros(100)));
+/// let _ = timer.as_ref().start(Start::after(Span::from_micros(100)));
 ///
 /// let fd = driver.as_fd();
 /// poll(&mut [PollFd::new(&fd, PollFlags::IN)], None)?;

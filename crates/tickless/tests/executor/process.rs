@@ -28,7 +28,7 @@ fn start_timers(count: u64) {
         let _worker = Worker::new().expect("the thread is free");
         let timer = Box::pin(HrTimer::new(|_| Restart::No));
         for number in 0..count {
-            timer
+            let _ = timer
                 .as_ref()
                 .start(Duration::from_millis(1_000 + number % 2 * 500));
         }
@@ -73,18 +73,18 @@ fn updates_are_the_starts_of_timers_that_are_queued() {
                 let timer = Box::pin(HrTimer::new(|_| Restart::No));
                 for _ in 0..ROUNDS {
                     for number in 0..STARTS {
-                        timer
+                        let _ = timer
                             .as_ref()
                             .start(Duration::from_secs(1_000 + number % 3));
                     }
                     timer.as_ref().cancel();
                 }
                 // One that fires, and one that is queued at the end.
-                timer.as_ref().start(Duration::from_micros(20));
+                let _ = timer.as_ref().start(Duration::from_micros(20));
                 while timer.as_ref().is_active() {
                     coop::yield_now().await;
                 }
-                timer.as_ref().start(HOUR);
+                let _ = timer.as_ref().start(HOUR);
                 timer
             });
             let timer = executor.block_on(started).expect("it ends");

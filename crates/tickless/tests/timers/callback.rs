@@ -15,7 +15,7 @@ const HOUR: Duration = Duration::from_secs(3600);
 macro_rules! same_verbs {
     ($module:ident, $timer:ident, $goes_on:expr) => {
         mod $module {
-            use tickless::$module::{Restart, TryCancel, $timer as Timer};
+            use tickless::$module::{Restart, ShutDown, StartOutcome, TryCancel, $timer as Timer};
 
             use super::*;
 
@@ -34,7 +34,7 @@ macro_rules! same_verbs {
                     $goes_on(told);
                     Restart::Yes
                 }));
-                timer.as_ref().start(ms(1));
+                let _ = timer.as_ref().start(ms(1));
                 until(|| fired.load(Ordering::Relaxed) == 3);
                 until(|| !timer.as_ref().is_active());
             }
@@ -44,10 +44,13 @@ macro_rules! same_verbs {
                 let _patience = support::begin();
                 let timer = pin!(Timer::new(|_| Restart::No));
                 let timer = timer.as_ref();
-                assert!(!timer.start(HOUR));
-                assert!(timer.start(time::Instant::now() + HOUR));
+                assert_eq!(timer.start(HOUR), StartOutcome::Started);
+                assert_eq!(
+                    timer.start(time::Instant::now() + HOUR),
+                    StartOutcome::Restarted
+                );
                 let start = Instant::now();
-                assert!(timer.start(ms(3)));
+                assert_eq!(timer.start(ms(3)), StartOutcome::Restarted);
                 until(|| !timer.is_active());
                 assert_passed(start, ms(3));
             }
@@ -57,12 +60,12 @@ macro_rules! same_verbs {
                 let _patience = support::begin();
                 let timer = pin!(Timer::new(|_| Restart::No));
                 let timer = timer.as_ref();
-                assert!(!timer.start_if_earlier(HOUR));
+                assert_eq!(timer.start_if_earlier(HOUR), StartOutcome::Started);
                 // It moves to earlier, and not back.
                 let start = Instant::now();
-                assert!(timer.start_if_earlier(ms(40)));
+                assert_eq!(timer.start_if_earlier(ms(40)), StartOutcome::Restarted);
                 while start.elapsed() < ms(20) {
-                    if !timer.start_if_earlier(HOUR) {
+                    if timer.start_if_earlier(HOUR) != StartOutcome::Unchanged {
                         // This thread lost its CPU for so long that the timer fired, and now waits for an hour.
                         assert_passed(start, ms(40));
                         assert!(timer.cancel());
@@ -78,11 +81,11 @@ macro_rules! same_verbs {
                 let timer = pin!(Timer::new(|_| Restart::No));
                 let timer = timer.as_ref();
                 assert_eq!(timer.try_cancel(), TryCancel::NotActive);
-                timer.start(HOUR);
+                let _ = timer.start(HOUR);
                 assert_eq!(timer.try_cancel(), TryCancel::Removed);
-                timer.start(HOUR);
+                let _ = timer.start(HOUR);
                 assert!(timer.cancel() && !timer.cancel());
-                timer.start(HOUR);
+                let _ = timer.start(HOUR);
                 assert!(timer.is_active() && !timer.is_shut_down());
             }
 
@@ -95,10 +98,12 @@ macro_rules! same_verbs {
                     Restart::No
                 }));
                 let timer = timer.as_ref();
-                timer.start(HOUR);
+                let _ = timer.start(HOUR);
                 assert!(timer.shutdown() && timer.is_shut_down());
                 assert!(!timer.shutdown());
-                assert!(!timer.start(ms(1)) && !timer.start_if_earlier(ms(1)));
+                assert_eq!(timer.start(ms(1)), StartOutcome::ShutDown);
+                assert_eq!(timer.start_if_earlier(ms(1)), StartOutcome::ShutDown);
+                assert_eq!(timer.start(ms(1)).into_result(), Err(ShutDown));
                 assert!(!timer.is_active());
                 thread::sleep(ms(5));
                 assert_eq!(fired.load(Ordering::Relaxed), 0);
@@ -117,7 +122,7 @@ macro_rules! same_verbs {
                         Restart::Yes
                     }));
                     let timer: Pin<&_> = timer.as_ref();
-                    timer.start(Duration::from_micros(50));
+                    let _ = timer.start(Duration::from_micros(50));
                     until(|| fired.load(Ordering::Relaxed) > 0);
                     let starts = AtomicU32::new(0);
                     thread::scope(|scope| {
@@ -125,7 +130,7 @@ macro_rules! same_verbs {
                             scope.spawn(|| {
                                 // Each start pushes the timer out: it need not fire any more.
                                 while !timer.is_shut_down() {
-                                    timer.start(Duration::from_micros(50));
+                                    let _ = timer.start(Duration::from_micros(50));
                                     starts.fetch_add(1, Ordering::Relaxed);
                                 }
                             });
@@ -155,3 +160,25 @@ same_verbs!(
     WheelTimer,
     |timeout: &mut tickless::wheel::Timeout| timeout.set_expiry_after(1)
 );
+
+#[test]
+fn a_conditional_start_of_a_coarse_timer_says_what_it_did() {
+    use tickless::wheel::{Restart, StartOutcome, WheelTimer};
+
+    let timer = pin!(WheelTimer::new(|_| Restart::No));
+    let timer = timer.as_ref();
+    assert_eq!(timer.start_if_queued(HOUR), StartOutcome::Unchanged);
+    assert!(!timer.is_active());
+    assert_eq!(timer.start_if_idle(HOUR), StartOutcome::Started);
+    let expiry = timer.expiry();
+    assert_eq!(timer.start_if_idle(HOUR / 2), StartOutcome::Unchanged);
+    assert_eq!(timer.expiry(), expiry);
+    assert_eq!(timer.start_if_queued(HOUR * 2), StartOutcome::Restarted);
+    assert!(timer.expiry() > expiry);
+    assert_eq!(timer.start_if_earlier(HOUR * 3), StartOutcome::Unchanged);
+    assert_eq!(timer.start_if_earlier(HOUR), StartOutcome::Restarted);
+    assert!(timer.shutdown());
+    assert_eq!(timer.start_if_idle(HOUR), StartOutcome::ShutDown);
+    assert_eq!(timer.start_if_queued(HOUR), StartOutcome::ShutDown);
+    assert!(!timer.is_active());
+}

@@ -13,8 +13,8 @@ use crate::support::{
 use rustix::process::Signal;
 use rustix::time::{ClockId as KernelClock, DynamicClockId, clock_gettime_dynamic};
 use tickless::hrtimer::{
-    AlreadyExpired, Boottime, ClockId, Expired, HrTimer, Instant, Monotonic, Realtime,
-    RelativeClock, Restart, Setup, Span, Stage, Start, Tai, TryCancel, now,
+    Boottime, ClockId, Expired, HrTimer, Instant, Monotonic, Realtime, RelativeClock, Restart,
+    Setup, Span, Stage, Start, StartError, StartOutcome, Tai, TryCancel, now,
 };
 use tickless::{Worker, time};
 
@@ -63,7 +63,7 @@ fn a_timer_fires_once_and_not_early() {
                 assert_eq!(timer.deadline(), None);
                 let (start, before) = (StdInstant::now(), now::<Monotonic>());
                 let span = Span::from_micros(100 * round);
-                timer.start(Start::after(span));
+                let _ = timer.start(Start::after(span));
                 if let Some(deadline) = timer.deadline() {
                     assert!(deadline >= before.saturating_add(span));
                 }
@@ -91,7 +91,7 @@ fn a_start_moves_a_timer_that_is_queued() {
     let base = now::<Monotonic>();
     for millis in [3_600_000, 2_000, 5_000_000, 60_000, 4] {
         let at = base.saturating_add(Span::from_millis(millis));
-        timer.start(Start::at(at));
+        let _ = timer.start(Start::at(at));
         assert_eq!(timer.deadline(), Some(at));
         assert!(timer.is_active());
     }
@@ -108,15 +108,15 @@ fn times_in_the_past_fire_at_once_and_the_end_of_time_never() {
     let timer = pin!(timer);
     let timer = timer.as_ref();
     for past in [0, 1, now::<Monotonic>().as_nanos()] {
-        timer.start(Start::at(Instant::from_nanos(past)));
+        let _ = timer.start(Start::at(Instant::from_nanos(past)));
         assert!(worker.is_due());
         assert_eq!(worker.turn().fired, 1);
     }
-    timer.start(Start::after(Span::ZERO));
+    let _ = timer.start(Start::after(Span::ZERO));
     park_until(&worker, || !timer.is_active());
     assert_eq!(fired.load(Ordering::Relaxed), 4);
 
-    timer.start(Start::at(Instant::FOREVER));
+    let _ = timer.start(Start::at(Instant::FOREVER));
     assert!(timer.is_active());
     // The end of time is 292 years after the start of the system.
     assert_eq!(timer.deadline(), Some(Instant::LATEST));
@@ -126,7 +126,7 @@ fn times_in_the_past_fire_at_once_and_the_end_of_time_never() {
             .next_deadline()
             .is_some_and(|next| next > time::Instant::now() + century)
     );
-    timer.start(Start::after(Span::MAX));
+    let _ = timer.start(Start::after(Span::MAX));
     assert_eq!(worker.turn().fired, 0);
     assert!(timer.cancel());
 }
@@ -158,7 +158,7 @@ fn slack_lets_a_timer_fire_together_with_another() {
     let (first, exact) = (first.as_ref(), exact.as_ref());
 
     let start = now::<Monotonic>();
-    first.start(after_millis(1).slack(PATIENCE));
+    let _ = first.start(after_millis(1).slack(PATIENCE));
     let hard = first.deadline().expect("it is queued");
     assert!(hard >= start.saturating_add(PATIENCE));
     assert_eq!(worker.next_deadline().map(Instant::from), Some(hard));
@@ -168,7 +168,7 @@ fn slack_lets_a_timer_fire_together_with_another() {
         "alone it is not worth a turn before its slack is over"
     );
 
-    exact.start(after_millis(1));
+    let _ = exact.start(after_millis(1));
     let mut fired = 0;
     while fired == 0 {
         fired = worker.park().fired;
@@ -177,8 +177,8 @@ fn slack_lets_a_timer_fire_together_with_another() {
     assert!(!first.is_active());
 
     // Not before its time comes, company or not.
-    first.start(Start::after(HOUR).slack(PATIENCE));
-    exact.start(Start::after(Span::ZERO));
+    let _ = first.start(Start::after(HOUR).slack(PATIENCE));
+    let _ = exact.start(Start::after(Span::ZERO));
     while exact.is_active() {
         assert!(worker.park().fired <= 1);
     }
@@ -190,8 +190,27 @@ fn a_pinned_timer_fires_like_any_other() {
     let _patience = support::begin();
     let worker = worker();
     let timer = pin!(HrTimer::new(|_| Restart::No));
-    timer.as_ref().start(after_millis(1).pinned());
+    let _ = timer.as_ref().start(after_millis(1).pinned());
     park_until(&worker, || !timer.as_ref().is_active());
+}
+
+#[test]
+fn a_checked_start_refuses_a_timer_that_was_shut_down() {
+    let timer = pin!(HrTimer::new(|_| Restart::No));
+    let timer = timer.as_ref();
+    assert_eq!(
+        timer.start_checked(Start::after(HOUR)),
+        Ok(StartOutcome::Started)
+    );
+    assert_eq!(
+        timer.start_checked(Start::after(HOUR)),
+        Ok(StartOutcome::Restarted)
+    );
+    assert!(timer.shutdown());
+    let refused = timer.start_checked(Start::after(HOUR));
+    assert_eq!(refused, Err(StartError::ShutDown));
+    assert!(!timer.is_active());
+    assert_eq!(StartError::ShutDown.to_string(), "the timer was shut down");
 }
 
 #[test]
@@ -202,19 +221,22 @@ fn a_checked_start_refuses_what_is_over() {
     let timer = pin!(timer);
     let timer = timer.as_ref();
     let over = Start::at(now::<Monotonic>());
-    assert_eq!(timer.start_checked(over), Err(AlreadyExpired));
+    assert_eq!(timer.start_checked(over), Err(StartError::AlreadyExpired));
     assert!(!timer.is_active());
     assert_eq!(
-        AlreadyExpired.to_string(),
+        StartError::AlreadyExpired.to_string(),
         "the time of the timer is over already"
     );
     // Also when it was queued for a later time: the time asked for counts.
-    timer.start(Start::after(HOUR));
-    assert_eq!(timer.start_checked(over), Err(AlreadyExpired));
+    let _ = timer.start(Start::after(HOUR));
+    assert_eq!(timer.start_checked(over), Err(StartError::AlreadyExpired));
     assert!(!timer.is_active());
     assert_eq!(worker.turn().fired, 0);
 
-    assert_eq!(timer.start_checked(after_millis(1)), Ok(()));
+    assert_eq!(
+        timer.start_checked(after_millis(1)),
+        Ok(StartOutcome::Started)
+    );
     park_until(&worker, || !timer.is_active());
     assert_eq!(fired.load(Ordering::Relaxed), 1);
 }
@@ -226,14 +248,14 @@ fn cancelling_says_what_it_found() {
     let timer = timer.as_ref();
     assert_eq!(timer.try_cancel(), TryCancel::NotActive);
     assert!(!timer.cancel());
-    timer.start(Start::after(HOUR));
+    let _ = timer.start(Start::after(HOUR));
     assert_eq!(timer.try_cancel(), TryCancel::Removed);
     assert_eq!(timer.try_cancel(), TryCancel::NotActive);
-    timer.start(Start::after(HOUR));
+    let _ = timer.start(Start::after(HOUR));
     assert!(timer.cancel());
     assert!(!timer.cancel());
     assert_eq!(timer.deadline(), None);
-    timer.start(Start::after(Span::ZERO));
+    let _ = timer.start(Start::after(Span::ZERO));
     until(|| !timer.is_active());
     assert_eq!(timer.try_cancel(), TryCancel::NotActive);
 }
@@ -272,12 +294,12 @@ fn a_running_callback_is_told_apart_and_waited_for() {
     let (held, callback) = held();
     let timer = pin!(HrTimer::new(callback));
     let timer = timer.as_ref();
-    timer.start(Start::after(Span::ZERO));
+    let _ = timer.start(Start::after(Span::ZERO));
     held.entered.recv().expect("it runs");
     assert_eq!(timer.try_cancel(), TryCancel::Running);
     assert!(timer.is_active());
     // Queued again meanwhile: left as it is.
-    timer.start(Start::after(HOUR));
+    let _ = timer.start(Start::after(HOUR));
     assert_eq!(timer.try_cancel(), TryCancel::Running);
     assert!(timer.deadline().is_some());
 
@@ -304,7 +326,7 @@ fn dropping_waits_for_a_callback_on_another_thread() {
         let (dropped, is_dropped) = mpsc::channel();
         let starter = thread::spawn(move || {
             let worker = runs_its_own.then(worker);
-            theirs.as_ref().start(Start::after(Span::ZERO));
+            let _ = theirs.as_ref().start(Start::after(Span::ZERO));
             drop(theirs);
             dropped.send(()).expect("the test waits");
             if let Some(worker) = worker {
@@ -346,11 +368,11 @@ fn cancel_yourself(_: &mut Expired<'_, '_, Monotonic>) -> Restart {
 fn a_callback_that_cancels_its_own_timer_panics_and_nothing_else_happens() {
     let _patience = support::begin();
     let timer = Pin::static_ref(&CANCELS_ITSELF);
-    timer.start(Start::after(Span::ZERO));
+    let _ = timer.start(Start::after(Span::ZERO));
     until(|| !timer.is_active());
     on_thread(move || {
         let worker = worker();
-        timer.start(Start::after(Span::ZERO));
+        let _ = timer.start(Start::after(Span::ZERO));
         park_until(&worker, || !timer.is_active());
         worker.block_on(time::sleep(ms(1)));
     });
@@ -381,7 +403,7 @@ fn tick(expired: &mut Expired<'_, '_, Monotonic>) -> Restart {
 fn a_timer_can_be_a_static() {
     let _patience = support::begin();
     let timer = Pin::static_ref(&STATIC);
-    timer.start(Start::after(Span::from_micros(100)));
+    let _ = timer.start(Start::after(Span::from_micros(100)));
     until(|| !timer.is_active());
     assert_eq!(TICKS.load(Ordering::Acquire), 5);
 }
@@ -410,7 +432,7 @@ fn a_timer_that_goes_on_keeps_its_phase_and_counts_what_it_missed() {
         }
     }));
     let timer = timer.as_ref();
-    timer.start(after_millis(1));
+    let _ = timer.start(after_millis(1));
     let mut expected = timer.deadline().expect("it is queued");
     park_until(&worker, || !timer.is_active());
     let mut missed = 0;
@@ -445,7 +467,7 @@ fn a_callback_sets_the_next_deadline_itself() {
         }
         Restart::No
     }));
-    timer.as_ref().start(Start::at(at(1)));
+    let _ = timer.as_ref().start(Start::at(at(1)));
     park_until(&worker, || !timer.as_ref().is_active());
     let seen: Vec<_> = receiver.try_iter().collect();
     assert_eq!(seen, [at(1), at(3)]);
@@ -465,10 +487,10 @@ fn a_start_during_the_callback_wins() {
             expired.set_deadline(Instant::from_nanos(0));
             if goes_on { Restart::Yes } else { Restart::No }
         }));
-        timer.as_ref().start(Start::after(Span::ZERO));
+        let _ = timer.as_ref().start(Start::after(Span::ZERO));
         entered.recv().expect("it runs");
         let at = now::<Monotonic>().saturating_add(HOUR);
-        timer.as_ref().start(Start::at(at));
+        let _ = timer.as_ref().start(Start::at(at));
         leave.send(()).expect("the callback waits");
         until(|| timer.as_ref().try_cancel() != TryCancel::Running);
         assert_eq!(
@@ -490,7 +512,7 @@ fn a_waker_given_back_is_woken_when_the_timer_can_be_freed() {
         on_thread(move || {
             let worker = runs_its_own.then(worker);
             let timer = Box::pin(HrTimer::new(move |_| Restart::NoThenWake(waker.clone())));
-            timer.as_ref().start(Start::after(Span::from_micros(100)));
+            let _ = timer.as_ref().start(Start::after(Span::from_micros(100)));
             while wakes.count() == before {
                 if let Some(worker) = &worker {
                     let _any = worker.park();
@@ -517,7 +539,7 @@ fn a_waker_given_back_may_free_the_timer() {
     let timer = Box::pin(HrTimer::new(move |_| Restart::NoThenWake(waker.clone())));
     {
         let mut slot = free.0.lock().expect("no thread panics with it");
-        timer.as_ref().start(Start::after(Span::from_micros(200)));
+        let _ = timer.as_ref().start(Start::after(Span::from_micros(200)));
         *slot = Some(timer);
     }
     free.1.wait();
@@ -545,7 +567,7 @@ fn a_callback_never_runs_twice_at_the_same_time() {
                     thread::spawn(move || {
                         let worker = (number == 0).then(worker);
                         for _ in 0..2_000 {
-                            timer.as_ref().start(Start::after(Span::from_micros(10)));
+                            let _ = timer.as_ref().start(Start::after(Span::from_micros(10)));
                             if let Some(worker) = &worker {
                                 let _any = worker.turn();
                             }
@@ -580,25 +602,25 @@ fn fires_on_clock<C: RelativeClock>() {
         let timer = timer.as_ref();
         let start = StdInstant::now();
         let at = now::<C>().saturating_add(Span::from_millis(2));
-        timer.start(Start::at(at));
+        let _ = timer.start(Start::at(at));
         let (deadline, found, read) = receiver.recv().expect("it fires");
         assert_eq!(deadline, at);
         assert!(found >= at && read >= found && now::<C>() >= read);
         assert_passed(start, Duration::from_micros(1_990));
 
         let (start, before) = (StdInstant::now(), now::<C>());
-        timer.start(Start::after(Span::from_millis(1)));
+        let _ = timer.start(Start::after(Span::from_millis(1)));
         let (deadline, found, _) = receiver.recv().expect("it fires");
         assert_passed(start, ms(1));
         assert!(deadline >= before.saturating_add(Span::from_millis(1)) && found >= deadline);
 
         // Accepted while the expiry thread is busy with this thread's timers; then it fires at once.
-        while timer.start_checked(Start::at(before)) == Ok(()) {
+        while timer.start_checked(Start::at(before)).is_ok() {
             receiver.recv().expect("it fires");
         }
         // Its callback may be about to end.
         until(|| !timer.is_active());
-        timer.start(Start::after(HOUR));
+        let _ = timer.start(Start::after(HOUR));
         assert!(timer.cancel());
     }
 }
@@ -631,13 +653,13 @@ fn timers_fire_at_a_time_of_day() {
             .expect("it is after 1970")
             .as_nanos();
         let instant = Instant::from_nanos(i64::try_from(nanos).expect("it is before 2262"));
-        timer.start(Start::at(instant));
+        let _ = timer.start(Start::at(instant));
         let (fired, read) = receiver.recv().expect("it fires");
         assert!(fired >= at, "early by {:?}", at.duration_since(fired));
         assert!(read >= instant);
         until(|| !timer.is_active());
     }
-    timer.start(Start::at(Instant::from_nanos(i64::MAX - 1)));
+    let _ = timer.start(Start::at(Instant::from_nanos(i64::MAX - 1)));
     assert!(timer.cancel());
 }
 
@@ -683,8 +705,9 @@ fn soft_callbacks_run_behind_hard_ones() {
         noting("hard")
     ));
     let base = now::<Monotonic>();
-    soft.as_ref().start(Start::at(base));
-    hard.as_ref()
+    let _ = soft.as_ref().start(Start::at(base));
+    let _ = hard
+        .as_ref()
         .start(Start::at(base.saturating_add(Span::from_nanos(1))));
     while now::<Monotonic>() <= base.saturating_add(Span::from_nanos(1)) {}
     assert_eq!(worker.turn().fired, 2);
@@ -711,7 +734,7 @@ fn soft_timers_go_on_by_themselves() {
                     Restart::Yes
                 },
             ));
-            timer.as_ref().start(Start::after(Span::from_micros(200)));
+            let _ = timer.as_ref().start(Start::after(Span::from_micros(200)));
             while count.load(Ordering::Acquire) < 10 {
                 match &worker {
                     Some(worker) => drop(worker.park().next),
@@ -738,7 +761,7 @@ fn dropping_a_timer_in_its_own_callback_ends_the_process() {
         }));
         {
             let mut slot = slot.lock().expect("no thread panics with it");
-            timer.as_ref().start(Start::after(Span::from_millis(1)));
+            let _ = timer.as_ref().start(Start::after(Span::from_millis(1)));
             *slot = Some(timer);
         }
         thread::sleep(Duration::from_secs(20));
@@ -761,7 +784,7 @@ fn dropping_a_timer_in_its_own_callback_ends_the_process() {
 fn the_debug_form_shows_the_state() {
     let timer = pin!(HrTimer::new(|_| Restart::No));
     assert!(format!("{timer:?}").contains("state: Idle"), "{timer:?}");
-    timer.as_ref().start(Start::after(HOUR));
+    let _ = timer.as_ref().start(Start::after(HOUR));
     assert!(format!("{timer:?}").contains("state: Queued"), "{timer:?}");
 }
 

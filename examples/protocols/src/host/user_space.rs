@@ -47,7 +47,7 @@ pub struct UserTimer {
 
 impl Timer for UserTimer {
     fn start(&self, earliest: Instant, slack: Span) {
-        self.timer.as_ref().start(Start::at(earliest).slack(slack));
+        let _ = self.timer.as_ref().start(Start::at(earliest).slack(slack));
     }
 
     fn stop(&self) {

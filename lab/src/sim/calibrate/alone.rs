@@ -86,7 +86,7 @@ impl<'w> Bench<'w> {
         let origin = tickless::hrtimer::now::<Monotonic>().as_nanos() + FAR;
         let waiting: Vec<_> = (0..TIMERS).map(|_| exact()).collect();
         for (place, timer) in order.iter().zip(&waiting) {
-            timer.as_ref().start(at(origin + signed(*place) * 1_000));
+            let _ = timer.as_ref().start(at(origin + signed(*place) * 1_000));
         }
         let plain: fn(&mut Timeout) -> Restart = |_| Restart::No;
         Self {
@@ -205,7 +205,7 @@ impl<'w> Bench<'w> {
             for (place, timer) in self.order.iter().zip(&self.waiting) {
                 if *place > 0 {
                     let deadline = self.origin + signed(*place) * 1_000 + wiggle;
-                    timer.as_ref().start(at(deadline));
+                    let _ = timer.as_ref().start(at(deadline));
                 }
             }
         });
@@ -213,7 +213,7 @@ impl<'w> Bench<'w> {
         let between = |place: usize| self.origin + signed(place) * 1_000 + 500;
         let fresh = each(TIMERS, || {
             for (place, timer) in self.order.iter().zip(&self.own) {
-                timer.as_ref().start(at(between(*place)));
+                let _ = timer.as_ref().start(at(between(*place)));
             }
         });
         round.insert("start", fresh);
@@ -230,16 +230,16 @@ impl<'w> Bench<'w> {
     fn device(&self, round: &mut Round) {
         let first = &self.own[0];
         let before = self.origin - 1_000_000;
-        first.as_ref().start(at(before));
+        let _ = first.as_ref().start(at(before));
         let write = each(TIMERS, || {
             for step in 0..signed(TIMERS) {
-                first.as_ref().start(at(before + step % 2));
+                let _ = first.as_ref().start(at(before + step % 2));
             }
         });
         round.insert("start first", write);
         let stay = each(TIMERS, || {
             for _ in 0..TIMERS {
-                first.as_ref().start(at(before + 1));
+                let _ = first.as_ref().start(at(before + 1));
             }
         });
         round.insert("start same", stay);
@@ -251,7 +251,7 @@ impl<'w> Bench<'w> {
         let arm = each(TIMERS, || {
             for (place, timer) in self.order.iter().zip(&self.coarse) {
                 let expiry = Tick(now + 5_000 + 300 * *place as u64);
-                let armed = timer.as_ref().start_if_idle(expiry);
+                let armed = timer.as_ref().start_if_idle(expiry).has_armed();
                 debug_assert!(armed, "it was not armed");
             }
         });
@@ -268,7 +268,7 @@ impl<'w> Bench<'w> {
     pub(super) fn fire(&self) -> f64 {
         let expiry = Tick(tickless::wheel::now().0 + 1);
         for timer in &self.coarse {
-            let armed = timer.as_ref().start_if_idle(expiry);
+            let armed = timer.as_ref().start_if_idle(expiry).has_armed();
             debug_assert!(armed, "it was not armed");
         }
         while tickless::wheel::now().0 <= expiry.0 + 1 {
@@ -297,7 +297,7 @@ pub(super) fn lateness(worker: &Worker, sleep: Duration) -> f64 {
     let timer = exact();
     let before = tickless::hrtimer::now::<Monotonic>();
     let deadline = before.as_nanos() + i64::try_from(sleep.as_nanos()).unwrap_or(0);
-    timer.as_ref().start(at(deadline));
+    let _ = timer.as_ref().start(at(deadline));
     while worker.park().fired == 0 {}
     let late = tickless::hrtimer::now::<Monotonic>().as_nanos() - deadline;
     #[expect(clippy::cast_precision_loss, reason = "for printing")]
@@ -329,7 +329,7 @@ pub(in crate::sim) fn warm_up(worker: &Worker) {
         && StdInstant::now() < end
     {
         let timer = exact();
-        timer
+        let _ = timer
             .as_ref()
             .start(Start::after(Span::from_nanos(1_000_000)));
         while worker.park().fired == 0 {}

@@ -99,7 +99,7 @@ impl Subject for Real {
 
     #[inline]
     fn start(&mut self, timer: &Exact, at: i64) {
-        timer.as_ref().start(self.at(at));
+        let _ = timer.as_ref().start(self.at(at));
     }
 
     #[inline]
@@ -135,13 +135,13 @@ impl Subject for Real {
 
     #[inline]
     fn arm(&mut self, timer: &Self::Coarse, expiry: u64) {
-        let armed = timer.as_ref().start_if_idle(Tick(expiry));
+        let armed = timer.as_ref().start_if_idle(Tick(expiry)).has_armed();
         assert!(armed, "only an inactive timer is armed");
     }
 
     #[inline]
     fn modify(&mut self, timer: &Self::Coarse, expiry: u64) {
-        timer.as_ref().start(Tick(expiry));
+        let _ = timer.as_ref().start(Tick(expiry));
     }
 
     #[inline]

@@ -187,7 +187,7 @@ pub fn a_timer_may_be_freed_behind_its_last_callback<H: Host>() {
     *frees.0.lock().expect("no thread panicked") = Some(Box::pin(HrTimer::new(callback)));
     rig.on(0, || {
         let timer = frees.0.lock().expect("no thread panicked");
-        timer
+        let _ = timer
             .as_ref()
             .expect("alive")
             .as_ref()

@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use tickless_core::hrtimer::{AlreadyExpired, Restart, Setup, Stage};
+use tickless_core::hrtimer::{Restart, Setup, Stage, StartError, StartOutcome};
 use tickless_core::time::{Realtime, Span};
 use tickless_core::trace::Event;
 
@@ -21,7 +21,7 @@ pub fn a_time_in_the_past_is_refused<H: Host>() {
         for when in [-1, 0, 9_999, 10_000] {
             assert_eq!(
                 rig.on(0, || timer.start_checked(at(when))),
-                Err(AlreadyExpired)
+                Err(StartError::AlreadyExpired)
             );
             assert!(!timer.is_active());
         }
@@ -43,9 +43,67 @@ pub fn a_time_to_come_is_accepted<H: Host>() {
     let rig = Rig::<H>::new(1);
     rig.spend(10_000);
     let timer = TestTimer::once(&rig);
-    assert_eq!(rig.on(0, || timer.start_checked(at(10_001))), Ok(()));
+    assert_eq!(
+        rig.on(0, || timer.start_checked(at(10_001))),
+        Ok(StartOutcome::Started)
+    );
     rig.run_until(20_000);
     assert_eq!(timer.fired_at().len(), 1);
+}
+
+/// A timer that waits has its new time, and the start says that it waited.
+pub fn a_time_to_come_is_accepted_again<H: Host>() {
+    let rig = Rig::<H>::new(1);
+    rig.spend(10_000);
+    let timer = TestTimer::once(&rig);
+    rig.on(0, || timer.start(at(50_000)));
+    let outcome = rig.on(0, || timer.start_checked(at(20_000)));
+    assert_eq!(outcome, Ok(StartOutcome::Restarted));
+    rig.run_until(30_000);
+    assert_eq!(timer.fired_at(), [20_000]);
+}
+
+/// A timer that was shut down is an error of its own, whatever the time is, and every other start says so too.
+pub fn a_timer_that_was_shut_down_is_refused<H: Host>() {
+    let rig = Rig::<H>::new(1);
+    rig.spend(10_000);
+    let timer = TestTimer::once(&rig);
+    rig.on(0, || {
+        timer.start(at(50_000));
+        assert!(timer.shutdown());
+        for when in [0, 50_000, 50_000_000] {
+            let refused = timer.start_checked(at(when));
+            assert_eq!(refused, Err(StartError::ShutDown));
+            assert_eq!(timer.try_start(at(when)), StartOutcome::ShutDown);
+            assert_eq!(timer.start_if_earlier(at(when)), StartOutcome::ShutDown);
+            assert!(!timer.is_active());
+        }
+    });
+    rig.check();
+    rig.run_until(100_000_000);
+    assert!(timer.fired_at().is_empty());
+}
+
+/// Each start says what it did, near and far.
+pub fn every_start_says_what_it_did<H: Host>() {
+    let rig = Rig::<H>::new(1);
+    for when in [50_000, 50_000_000] {
+        let timer = TestTimer::once(&rig);
+        rig.on(0, || {
+            assert_eq!(timer.start_if_earlier(at(when)), StartOutcome::Started);
+            assert_eq!(timer.start_if_earlier(at(when)), StartOutcome::Unchanged);
+            let later = at(when + 1);
+            assert_eq!(timer.start_if_earlier(later), StartOutcome::Unchanged);
+            assert_eq!(timer.deadline(), Some(when));
+            let earlier = at(when - 1);
+            assert_eq!(timer.start_if_earlier(earlier), StartOutcome::Restarted);
+            assert_eq!(timer.try_start(later), StartOutcome::Restarted);
+            assert!(timer.cancel());
+            assert_eq!(timer.try_start(later), StartOutcome::Started);
+        });
+        rig.run_until(when + 1);
+        assert_eq!(timer.fired_at(), [when + 1]);
+    }
 }
 
 /// USR-1: what counts is the time that the user gave, without the slack.
@@ -56,7 +114,7 @@ pub fn slack_does_not_save_a_time_in_the_past<H: Host>() {
     let start = at(9_000).slack(Span::from_nanos(50_000));
     assert_eq!(
         rig.on(0, || timer.start_checked(start)),
-        Err(AlreadyExpired)
+        Err(StartError::AlreadyExpired)
     );
     assert!(rig.armed(0).is_forever());
 }
@@ -69,7 +127,10 @@ pub fn an_earlier_event_that_is_due_makes_it_acceptable<H: Host>() {
     rig.set_masked(0, true);
     rig.spend(5_000);
     let writes = rig.device_writes(0);
-    assert_eq!(rig.on(0, || second.start_checked(at(2_000))), Ok(()));
+    assert_eq!(
+        rig.on(0, || second.start_checked(at(2_000))),
+        Ok(StartOutcome::Started)
+    );
     assert_eq!(rig.device_writes(0), writes);
     rig.set_masked(0, false);
     assert_eq!(second.fired_at(), [5_000]);
@@ -86,7 +147,7 @@ pub fn a_first_event_that_is_refused_is_replaced<H: Host>() {
     });
     assert_eq!(
         rig.on(0, || first.start_checked(at(5_000))),
-        Err(AlreadyExpired)
+        Err(StartError::AlreadyExpired)
     );
     assert!(!first.is_queued());
     assert_eq!(rig.fires_at(0), Some(30_000));
@@ -104,7 +165,10 @@ pub fn nothing_is_refused_while_a_rearm_is_owed<H: Host>() {
     let outer = {
         let (rig, inner) = (rig.clone(), Rc::clone(&inner));
         TestTimer::new(&rig.clone(), move |_| {
-            assert_eq!(inner.start_checked(at(rig.now() - 10)), Ok(()));
+            assert_eq!(
+                inner.start_checked(at(rig.now() - 10)),
+                Ok(StartOutcome::Started)
+            );
             Restart::No
         })
     };
@@ -121,9 +185,9 @@ pub fn every_clock_and_stage_is_checked<H: Host>() {
     for setup in [Setup::new(), Setup::new().stage(Stage::Soft)] {
         let timer = TestTimer::<H, Realtime>::with_setup(&rig, setup, |_| Restart::No);
         let past = rig.on(0, || timer.start_checked(at_on(WALL + 9_000)));
-        assert_eq!(past, Err(AlreadyExpired));
+        assert_eq!(past, Err(StartError::AlreadyExpired));
         let future = rig.on(0, || timer.start_checked(at_on(WALL + 12_000)));
-        assert_eq!(future, Ok(()));
+        assert_eq!(future, Ok(StartOutcome::Started));
         rig.check();
         rig.on(0, || assert!(timer.cancel()));
         rig.check();
@@ -151,6 +215,9 @@ pub fn asking_for_the_past_for_ever_costs_no_cpu_anything<H: Host>() {
 crate::kit::cases!(checked_start:
     a_time_in_the_past_is_refused [DEVICES, TRACE],
     a_time_to_come_is_accepted,
+    a_time_to_come_is_accepted_again,
+    a_timer_that_was_shut_down_is_refused,
+    every_start_says_what_it_did,
     slack_does_not_save_a_time_in_the_past,
     an_earlier_event_that_is_due_makes_it_acceptable,
     a_first_event_that_is_refused_is_replaced,

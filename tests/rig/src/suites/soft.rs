@@ -299,7 +299,7 @@ pub fn the_host_chooses_the_default_stage<H: Host>() {
         ));
         rig.on(0, || {
             let start = Start::at(Instant::from_nanos(1_000));
-            timer.as_ref().start(rig.timers(), start);
+            let _ = timer.as_ref().start(rig.timers(), start);
         });
         let dump = rig.dump();
         let (before, _) = dump.split_once(" #0:").expect("one timer");

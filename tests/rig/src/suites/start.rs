@@ -399,7 +399,7 @@ where
     F: FnMut(&mut tickless_core::hrtimer::Expired<'_, '_, Monotonic>) -> Restart + Send + 'static,
 {
     fn start_on(self, rig: &Rig<H>) {
-        self.start(rig.timers(), at(1_000));
+        let _ = self.start(rig.timers(), at(1_000));
     }
 }
 

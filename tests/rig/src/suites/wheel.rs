@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::task::{Wake, Waker};
 
 use tickless_core::base::TaskTimer;
-use tickless_core::coarse::{Kind, PassEnd, Restart, Tick, WheelSleeper};
+use tickless_core::coarse::{Kind, PassEnd, Restart, StartOutcome, Tick, WheelSleeper};
 use tickless_core::platform::CpuId;
 
 use crate::suite::kicks;
@@ -62,14 +62,17 @@ pub fn a_cpu_modifies_its_own_timers_alone<H: Host>() {
         second.arm(20_000).unwrap();
         let due = rig.timers().wheel_first_due(CpuId(0));
         let own = second.modify_own(30_000).unwrap();
-        assert_eq!((own.was_queued, own.is_first), (true, false));
+        assert_eq!(
+            (own.outcome, own.is_first),
+            (StartOutcome::Restarted, false)
+        );
         assert_eq!(rig.timers().wheel_first_due(CpuId(0)), due);
         let own = second.modify_own(50).unwrap();
-        assert_eq!((own.was_queued, own.is_first), (true, true));
+        assert_eq!((own.outcome, own.is_first), (StartOutcome::Restarted, true));
         assert_eq!(rig.timers().wheel_first_due(CpuId(0)), Some(Tick(51)));
         assert!(second.delete());
         let own = second.modify_own(2_000).unwrap();
-        assert_eq!((own.was_queued, own.is_first), (false, false));
+        assert_eq!((own.outcome, own.is_first), (StartOutcome::Started, false));
     });
     rig.on(1, || {
         assert_eq!(second.modify_own(10), None, "it is elsewhere");
@@ -112,7 +115,7 @@ pub fn what_a_budget_left_is_fired_by_the_next_pass<H: Host>() {
     assert_eq!(rig.next_local(0), Some(11));
     // The first to come fires first.
     assert!(timers[2].delete());
-    assert_eq!(rig.on(0, || timers[3].modify(40)), Ok(true));
+    assert_eq!(rig.on(0, || timers[3].modify(40)), StartOutcome::Restarted);
     rig.check();
     let second = pass(2);
     assert_eq!((second.fired, second.end), (1, PassEnd::Done));
@@ -153,7 +156,9 @@ pub fn a_running_timer_keeps_its_wheel<H: Host>() {
         let rig = rig.clone();
         CoarseTimer::cyclic(&rig.clone(), Kind::Global, move |own, timeout| {
             if own.fired().len() == 1 {
-                rig.on(1, || assert_eq!(own.modify(timeout.now.0), Ok(false)));
+                rig.on(1, || {
+                    assert_eq!(own.modify(timeout.now.0), StartOutcome::Started)
+                });
                 assert_eq!(own.wheel(), Some((0, Kind::Global)));
                 rig.spend(5_000_000);
                 assert_eq!(rig.take_tick(1), 0);
@@ -319,10 +324,10 @@ pub fn what_changes_nothing_takes_no_lock<H: Host>() {
     rig.on(0, || timer.arm(100).unwrap());
     let before = rig.lock_acquisitions();
     rig.on(1, || {
-        assert_eq!(timer.modify(100), Ok(true));
-        assert_eq!(timer.reduce(100), Ok(true));
-        assert_eq!(timer.reduce(5_000), Ok(true));
-        assert!(timer.modify_if_active(100));
+        assert_eq!(timer.modify(100), StartOutcome::Restarted);
+        assert_eq!(timer.reduce(100), StartOutcome::Unchanged);
+        assert_eq!(timer.reduce(5_000), StartOutcome::Unchanged);
+        assert_eq!(timer.modify_if_active(100), StartOutcome::Restarted);
     });
     assert!(!rig.timers().wheel_is_due(CpuId(0), Tick(50)));
     assert_eq!(rig.lock_acquisitions(), before);
@@ -332,7 +337,7 @@ pub fn what_changes_nothing_takes_no_lock<H: Host>() {
         "it stays where it is"
     );
     // Into its slot: one lock, and it stays too.
-    rig.on(1, || assert_eq!(timer.modify(102), Ok(true)));
+    rig.on(1, || assert_eq!(timer.modify(102), StartOutcome::Restarted));
     assert_eq!(rig.lock_acquisitions(), before + 1);
     assert_eq!(timer.wheel(), Some((0, Kind::Global)));
     assert_eq!(rig.stats(0).coarse_in_slot, 1);
@@ -344,7 +349,7 @@ pub fn what_changes_nothing_takes_no_lock<H: Host>() {
         assert!(!timer.modify_in_slot(95));
     });
     assert_eq!(rig.stats(0).coarse_in_slot, 2);
-    rig.on(1, || assert_eq!(timer.reduce(50), Ok(true)));
+    rig.on(1, || assert_eq!(timer.reduce(50), StartOutcome::Restarted));
     rig.run_to_tick(Tick(200));
     assert_eq!(timer.fired_at(), [51]);
 }
@@ -362,7 +367,7 @@ pub fn what_is_pushed_out_waits_in_its_slot<H: Host>() {
         assert!(pushed.modify_in_slot(5_000));
         assert!(pulled.modify_in_slot(5_000));
         assert!(!pulled.modify_in_slot(4_000), "earlier is another slot");
-        assert_eq!(pulled.modify(150), Ok(true));
+        assert_eq!(pulled.modify(150), StartOutcome::Restarted);
     });
     rig.check();
     assert_eq!(rig.stats(0).coarse_in_slot, 2);

@@ -9,7 +9,7 @@
 use std::cell::{Cell, RefCell};
 use std::rc::{Rc, Weak};
 
-use tickless_core::coarse::{Kind, Restart, ShutDown, Tick, Timeout};
+use tickless_core::coarse::{Kind, Restart, StartOutcome, Tick, Timeout};
 use tickless_core::platform::CpuId;
 use tickless_sim::random::Random;
 
@@ -196,22 +196,30 @@ impl<H: Host> World<H> {
             8..=15 => {
                 let answer = timer.modify(expiry);
                 if before.shut {
-                    assert_eq!(answer, Err(ShutDown));
+                    assert_eq!(answer, StartOutcome::ShutDown);
                 } else {
-                    assert_eq!(answer, Ok(was_queued));
+                    assert_eq!(answer, started(was_queued));
                     self.note(index, expiry);
                 }
             }
             16..=19 => {
-                assert_eq!(timer.modify_if_active(expiry), was_queued);
-                if was_queued {
+                let answer = timer.modify_if_active(expiry);
+                if before.shut {
+                    assert_eq!(answer, StartOutcome::ShutDown);
+                } else if was_queued {
+                    assert_eq!(answer, StartOutcome::Restarted);
                     self.note(index, expiry);
+                } else {
+                    assert_eq!(answer, StartOutcome::Unchanged);
                 }
             }
             20..=23 if !before.shut => {
-                assert_eq!(timer.reduce(expiry), Ok(was_queued));
+                let answer = timer.reduce(expiry);
                 if before.queued.is_none_or(|queued| expiry < queued.expiry) {
+                    assert_eq!(answer, started(was_queued));
                     self.note(index, expiry);
+                } else {
+                    assert_eq!(answer, StartOutcome::Unchanged);
                 }
             }
             24 if !before.running => {
@@ -447,3 +455,12 @@ crate::kit::cases!(wheel_random:
     the_wheels_agree_with_a_list [CPUS],
     a_seed_means_the_same_run [CPUS],
 );
+
+/// Returns the outcome of a start that happens.
+fn started(was_queued: bool) -> StartOutcome {
+    if was_queued {
+        StartOutcome::Restarted
+    } else {
+        StartOutcome::Started
+    }
+}

@@ -32,7 +32,7 @@ fn cancel_against_a_callback_that_goes_on<const SLEEPS: bool>() {
             }
         }));
         be(Some(0));
-        timer.as_ref().start(&machine, at(500));
+        let _ = timer.as_ref().start(&machine, at(500));
         let canceller = {
             let (timer, inside) = (timer.clone(), Arc::clone(&inside));
             on(&machine, Some(1), move |timers| {
@@ -70,8 +70,8 @@ fn a_sleeping_canceller_against_a_runner_with_more_to_do() {
         let runs = Count::default();
         let (first, second) = (once(&runs), once(&runs));
         be(Some(0));
-        first.as_ref().start(&machine, at(500));
-        second.as_ref().start(&machine, at(600));
+        let _ = first.as_ref().start(&machine, at(500));
+        let _ = second.as_ref().start(&machine, at(600));
         let canceller = {
             let (first, runs) = (first.clone(), runs.clone());
             on(&machine, Some(1), move |timers| {
@@ -103,7 +103,7 @@ fn a_try_to_cancel_against_a_callback() {
         let runs = Count::default();
         let timer = once(&runs);
         be(Some(0));
-        timer.as_ref().start(&machine, at(500));
+        let _ = timer.as_ref().start(&machine, at(500));
         let canceller = {
             let timer = timer.clone();
             on(&machine, Some(1), move |timers| {
@@ -130,7 +130,7 @@ fn a_callback_ends_against_its_owner_that_frees_it() {
             Restart::No
         }));
         be(Some(0));
-        timer.as_ref().start(&machine, at(500));
+        let _ = timer.as_ref().start(&machine, at(500));
         let owner = on(&machine, Some(1), move |timers| {
             timer.as_ref().cancel(timers);
             drop(timer);
@@ -150,11 +150,11 @@ fn a_journey_against_a_cancel() {
         let machine = machine::<false>(2);
         let timer = once(&Count::default());
         be(Some(0));
-        timer.as_ref().start(&machine, at(4_000));
+        let _ = timer.as_ref().start(&machine, at(4_000));
         let taker = {
             let timer = timer.clone();
             on(&machine, Some(1), move |timers| {
-                timer.as_ref().start(timers, at(5_000));
+                let _ = timer.as_ref().start(timers, at(5_000));
             })
         };
         assert!(

@@ -24,7 +24,7 @@ fn a_cpu_leaves_against_a_callback_that_goes_on() {
         let runs = Count::default();
         let timer = going_on(&runs, 9_000);
         be(Some(1));
-        timer.as_ref().start(&machine, at(500));
+        let _ = timer.as_ref().start(&machine, at(500));
         // As a driver does that expires for other threads.
         let driver = on(&machine, Some(0), |timers| {
             let _turn = timers.interrupt(CpuId(1));
@@ -49,8 +49,8 @@ fn a_cpu_leaves_between_two_callbacks_that_a_canceller_waits_for() {
         let runs = Count::default();
         let (first, second) = (once(&runs), going_on(&runs, 9_000));
         be(Some(1));
-        first.as_ref().start(&machine, at(500));
-        second.as_ref().start(&machine, at(600));
+        let _ = first.as_ref().start(&machine, at(500));
+        let _ = second.as_ref().start(&machine, at(600));
         let driver = on(&machine, Some(0), |timers| {
             let _turn = timers.interrupt(CpuId(1));
         });
@@ -82,7 +82,7 @@ fn a_cpu_leaves_against_a_cancel() {
         let machine = machine::<true>(2);
         let timer = once(&Count::default());
         be(Some(1));
-        timer.as_ref().start(&machine, at(5_000));
+        let _ = timer.as_ref().start(&machine, at(5_000));
         let canceller = {
             let timer = timer.clone();
             on(&machine, Some(0), move |timers| {
@@ -105,15 +105,15 @@ fn a_cpu_leaves_against_a_start_of_its_timer() {
         let machine = machine::<true>(2);
         let (timer, late) = (once(&Count::default()), once(&Count::default()));
         be(Some(1));
-        timer.as_ref().start(&machine, at(5_000));
+        let _ = timer.as_ref().start(&machine, at(5_000));
         let starter = {
             let timer = timer.clone();
             on(&machine, Some(0), move |timers| {
-                timer.as_ref().start(timers, at(6_000));
+                let _ = timer.as_ref().start(timers, at(6_000));
             })
         };
         machine.cpu_offline(CpuId(1));
-        late.as_ref().start(&machine, at(4_000));
+        let _ = late.as_ref().start(&machine, at(4_000));
         starter.join().unwrap();
         assert_eq!(
             timer.as_ref().deadline(&machine),
@@ -152,7 +152,7 @@ fn a_clock_jumps_against_a_start_on_it() {
         let timer = on_the_wall();
         let setter = on(&machine, Some(1), set_the_clock);
         be(Some(0));
-        timer
+        let _ = timer
             .as_ref()
             .start(&machine, Start::at(Instant::from_nanos(8_000)));
         setter.join().unwrap();
@@ -172,7 +172,7 @@ fn a_clock_jumps_against_an_interrupt() {
         let machine = machine::<true>(2);
         let timer = on_the_wall();
         be(Some(0));
-        timer
+        let _ = timer
             .as_ref()
             .start(&machine, Start::at(Instant::from_nanos(8_000)));
         let setter = on(&machine, Some(1), set_the_clock);
@@ -197,7 +197,7 @@ fn a_clock_is_set_against_a_start_that_wants_to_know() {
         let timer = Arc::pin(HrTimer::with_setup(setup, false, callback));
         let setter = on(&machine, Some(1), set_the_clock);
         be(Some(0));
-        timer
+        let _ = timer
             .as_ref()
             .start(&machine, Start::at(Instant::from_nanos(8_000)));
         // Relaxed: behind the lock of the base, which the setter takes after it wrote.

@@ -9,7 +9,7 @@ use crate::base::model::{
     machine, on, once, pending, take_kick,
 };
 use crate::cpu::CpuId;
-use crate::hrtimer::{Expired, HrTimer, Restart};
+use crate::hrtimer::{Expired, HrTimer, Restart, StartOutcome};
 use crate::time::{Instant, Monotonic};
 
 /// So far ahead that a timer waits in the far wheel.
@@ -25,11 +25,11 @@ fn start_from_another_cpu_against_a_callback_that_goes_on() {
         let runs = Count::default();
         let timer = going_on(&runs, 3_000);
         be(Some(0));
-        timer.as_ref().start(&machine, at(500));
+        let _ = timer.as_ref().start(&machine, at(500));
         let starter = {
             let timer = timer.clone();
             on(&machine, Some(1), move |timers| {
-                timer.as_ref().start(timers, at(5_000));
+                let _ = timer.as_ref().start(timers, at(5_000));
             })
         };
         let _turn = machine.interrupt(CpuId(0));
@@ -71,12 +71,12 @@ fn the_activity_query_against_two_runs_and_a_journey() {
             }
         }));
         be(Some(0));
-        timer.as_ref().start(&machine, at(500));
+        let _ = timer.as_ref().start(&machine, at(500));
         let taker = {
             let timer = timer.clone();
             on(&machine, Some(1), move |timers| {
                 // If its callback runs it stays on CPU 0.
-                timer.as_ref().start(timers, at(600));
+                let _ = timer.as_ref().start(timers, at(600));
                 let _turn = timers.interrupt(CpuId(1));
             })
         };
@@ -115,11 +115,11 @@ fn two_first_starts_at_once() {
         let other = {
             let timer = timer.clone();
             on(&machine, Some(1), move |timers| {
-                timer.as_ref().start(timers, at(6_000));
+                let _ = timer.as_ref().start(timers, at(6_000));
             })
         };
         be(Some(0));
-        timer.as_ref().start(&machine, at(5_000));
+        let _ = timer.as_ref().start(&machine, at(5_000));
         other.join().unwrap();
         let place = place(&machine, &timer);
         assert_eq!(pending(&machine, 2), 1);
@@ -136,11 +136,11 @@ fn two_journeys_at_once() {
         let machine = machine::<false>(3);
         let timer = once(&Count::default());
         be(Some(2));
-        timer.as_ref().start(&machine, at(4_000));
+        let _ = timer.as_ref().start(&machine, at(4_000));
         let takers = [0, 1].map(|cpu| {
             let timer = timer.clone();
             on(&machine, Some(cpu), move |timers| {
-                timer.as_ref().start(timers, at(5_000 + i64::from(cpu)));
+                let _ = timer.as_ref().start(timers, at(5_000 + i64::from(cpu)));
             })
         });
         for taker in takers {
@@ -161,15 +161,15 @@ fn a_restart_in_place_against_a_journey() {
         let machine = machine::<false>(2);
         let (first, behind) = (once(&Count::default()), once(&Count::default()));
         be(Some(0));
-        first.as_ref().start(&machine, at(3_000));
-        behind.as_ref().start(&machine, at(4_000));
+        let _ = first.as_ref().start(&machine, at(3_000));
+        let _ = behind.as_ref().start(&machine, at(4_000));
         let taker = {
             let behind = behind.clone();
             on(&machine, Some(1), move |timers| {
-                behind.as_ref().start(timers, at(5_000));
+                let _ = behind.as_ref().start(timers, at(5_000));
             })
         };
-        behind.as_ref().start(&machine, at(6_000));
+        let _ = behind.as_ref().start(&machine, at(6_000));
         taker.join().unwrap();
         let place = place(&machine, &behind);
         assert_eq!(pending(&machine, 2), 2);
@@ -188,7 +188,7 @@ fn two_kicks_against_the_one_that_is_taken() {
         let timers = [5_000, 4_000].map(|deadline| (deadline, once(&Count::default())));
         let senders = timers.clone().map(|(deadline, timer)| {
             on(&machine, None, move |timers| {
-                timer.as_ref().start(timers, at(deadline));
+                let _ = timer.as_ref().start(timers, at(deadline));
             })
         });
         be(Some(0));
@@ -209,7 +209,7 @@ fn far_on_cpu_0() -> (Machine<false>, Timer) {
     let machine = machine(2);
     let timer = once(&Count::default());
     be(Some(0));
-    timer.as_ref().start(&machine, at(FAR));
+    let _ = timer.as_ref().start(&machine, at(FAR));
     assert_eq!(machine.sorted(CpuId(0)), 0, "it is far");
     (machine, timer)
 }
@@ -223,10 +223,16 @@ fn a_far_timer_is_pushed_out_against_a_start_on_another_cpu() {
         let starter = {
             let timer = timer.clone();
             on(&machine, Some(1), move |timers| {
-                assert!(timer.as_ref().start(timers, at(FAR + 1_000)), "queued");
+                assert_eq!(
+                    timer.as_ref().start(timers, at(FAR + 1_000)),
+                    StartOutcome::Restarted
+                );
             })
         };
-        assert!(timer.as_ref().start(&machine, at(FAR + 2_000)), "queued");
+        assert_eq!(
+            timer.as_ref().start(&machine, at(FAR + 2_000)),
+            StartOutcome::Restarted
+        );
         starter.join().unwrap();
         assert_eq!(pending(&machine, 2), 1);
         let place = timer.as_ref().cpu(&machine).map(|cpu| cpu.0);
@@ -252,7 +258,8 @@ fn a_far_timer_is_pushed_out_against_a_cancel_on_another_cpu() {
                 assert!(timer.as_ref().cancel(timers), "it was queued");
             })
         };
-        let was_queued = timer.as_ref().start(&machine, at(FAR + 2_000));
+        let outcome = timer.as_ref().start(&machine, at(FAR + 2_000));
+        let was_queued = outcome == StartOutcome::Restarted;
         canceller.join().unwrap();
         let is_queued = timer.is_queued();
         assert_eq!(pending(&machine, 2), usize::from(is_queued));

@@ -1,0 +1,96 @@
+//! Outcomes of starts, of exact timers and of coarse ones.
+
+use core::fmt;
+
+/// Outcome of a start.
+///
+/// Each call that starts a timer answers with it: those that always start, and those that do so on a condition. It
+/// tells of the moment at which the call took effect; another thread may have changed the timer since.
+///
+/// # Cost
+///
+/// One byte, returned in a register.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[must_use = "a timer that was shut down does not start, and never fires"]
+pub enum StartOutcome {
+    /// The timer was idle, or its callback ran, and now waits to fire at its new time.
+    Started,
+    /// The timer waited to fire, and now does so at its new time.
+    Restarted,
+    /// The condition of the call does not hold: the timer is as it was. Only conditional starts answer this.
+    Unchanged,
+    /// The timer was shut down. It does not wait to fire, and no start changes that.
+    ShutDown,
+}
+
+impl StartOutcome {
+    /// Returns the outcome for a timer that waits to fire now, by whether it did before.
+    #[inline]
+    pub(crate) const fn of(was_queued: bool) -> Self {
+        if was_queued {
+            Self::Restarted
+        } else {
+            Self::Started
+        }
+    }
+
+    /// Returns true if the call gave the timer its time: [`Started`](Self::Started) and
+    /// [`Restarted`](Self::Restarted).
+    #[inline]
+    #[must_use]
+    pub const fn has_armed(self) -> bool {
+        matches!(self, Self::Started | Self::Restarted)
+    }
+
+    /// Makes an error of [`ShutDown`](Self::ShutDown), for callers to which every other outcome will do.
+    ///
+    /// # Errors
+    ///
+    /// [`ShutDown`] if the timer was shut down.
+    #[inline]
+    pub const fn into_result(self) -> Result<Self, ShutDown> {
+        match self {
+            Self::ShutDown => Err(ShutDown),
+            other => Ok(other),
+        }
+    }
+}
+
+/// The timer was shut down, and does not start again. Final.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ShutDown;
+
+impl fmt::Display for ShutDown {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("the timer was shut down")
+    }
+}
+
+impl core::error::Error for ShutDown {}
+
+/// Reason for which a checked start refused. The timer does not wait to fire, and its callback will not run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum StartError {
+    /// The time is over (spec USR-1). Another time may be accepted.
+    AlreadyExpired,
+    /// The timer was shut down. Final.
+    ShutDown,
+}
+
+impl fmt::Display for StartError {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::AlreadyExpired => formatter.write_str("the time of the timer is over already"),
+            Self::ShutDown => ShutDown.fmt(formatter),
+        }
+    }
+}
+
+impl core::error::Error for StartError {}
+
+impl From<ShutDown> for StartError {
+    fn from(_: ShutDown) -> Self {
+        Self::ShutDown
+    }
+}
