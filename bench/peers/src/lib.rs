@@ -8,6 +8,7 @@
 //! The command `tickless bench` prints it. A crate of its own, because programs of C and C++ are linked here, behind
 //! the feature `c-peers`, and because the peers of the other measurements read clocks before `main`.
 
+pub mod lines;
 mod measure;
 mod memory;
 mod operation;

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use rustix::time::{ClockId, clock_gettime};
 
+use crate::lines;
 use crate::memory;
 use crate::operation::Operation;
 use crate::random::{Delays, IDLE, delay_of};
@@ -200,6 +201,23 @@ pub(crate) fn pending<S: Subject>(turn: Turn<'_>) -> Result<Vec<(Operation, f64)
         settle(&mut subject, turn.pending, began)?;
         Ok(measured)
     })
+}
+
+/// Repeats an operation in a queue that is filled once, with a [mark](lines::mark) behind each.
+pub(crate) fn lines<S: Subject>(operation: Operation, pending: usize) {
+    S::within(|place| {
+        let mut subject = S::new(place, pending, false);
+        fill(&mut subject, pending);
+        let mut delays = Delays::new(1);
+        // What happens once, as when a queue is settled, is over by then.
+        operate(&mut subject, operation, pending, READ_EACH, &mut delays);
+        lines::announce();
+        for _ in 0..lines::COUNTED + 17 {
+            lines::mark();
+            operate(&mut subject, operation, pending, 1, &mut delays);
+        }
+        lines::mark();
+    });
 }
 
 /// How many of `count` timers with random delays wait at least, when the clock was read so long ago for none of them: a

@@ -151,6 +151,11 @@ impl Operation {
         }
     }
 
+    /// Whether it happens among pending timers of one thread, and is no figure of memory.
+    pub(crate) const fn is_among_pending(self) -> bool {
+        matches!(self.setting(), Setting::Pending) && !matches!(self, Self::Memory)
+    }
+
     /// Whether it is measured on one thread and on two that do the same.
     #[must_use]
     pub const fn is_on_threads(self) -> bool {

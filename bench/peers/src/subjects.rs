@@ -60,6 +60,8 @@ pub(crate) struct Entry {
     pub(crate) name: &'static str,
     pub(crate) family: Family,
     pub(crate) pending: Option<Pending>,
+    /// Repeats an operation among so many pending timers, with a mark behind each.
+    pub(crate) lines: Option<fn(Operation, usize)>,
     pub(crate) expire: Option<fn(Turn<'_>) -> Result<f64, String>>,
     pub(crate) unpolled: Option<fn(Turn<'_>) -> f64>,
     pub(crate) threads: Option<Threads>,
@@ -72,6 +74,7 @@ const fn entry<S: Subject>(name: &'static str, family: Family) -> Entry {
         name,
         family,
         pending: Some(measure::pending::<S>),
+        lines: Some(measure::lines::<S>),
         expire: if S::FIRES {
             Some(measure::expire::<S>)
         } else {
@@ -97,6 +100,7 @@ const BOUNCE: Entry = Entry {
     name: "limit: a cache line, one way",
     family: Family::Limit,
     pending: None,
+    lines: None,
     expire: None,
     unpolled: None,
     threads: None,

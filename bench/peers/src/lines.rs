@@ -1,0 +1,197 @@
+//! How many lines of memory an operation touches: what decides its cost where the timers do not fit into the caches.
+//!
+//! Valgrind's `lackey` prints each access of a program that fills a queue and then repeats one operation. A store to
+//! [`MARK`] stands between two operations, and the reader of the trace counts the distinct lines of 64 bytes between
+//! two marks. A line that one of the [`RECENT`] operations before touched too is *warm*: the lock, the clock, the
+//! bitmap, the stack. The others are *cold*: the timer and its neighbours. What is counted does not depend on the
+//! machine, but for accesses of threads that a subject has beside.
+
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::io::{BufRead, Write as _};
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::operation::Operation;
+use crate::subjects;
+
+/// Stored to between two operations.
+static MARK: AtomicU64 = AtomicU64::new(0);
+/// What the address of [`MARK`] is announced by, on the channel of the trace.
+const ANNOUNCED: &str = "tickless-mark ";
+/// A line is warm if one of so many operations before touched it.
+const RECENT: usize = 16;
+/// Operations that are counted, behind [`RECENT`] that are not.
+pub(crate) const COUNTED: u64 = 64;
+/// Bytes of a line.
+const LINE: u64 = 64;
+
+/// The lines that one operation touches, on average over some operations.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Lines {
+    /// All lines.
+    pub touched: f64,
+    /// Lines that no recent operation touched.
+    pub cold: f64,
+    /// Cold lines that are written.
+    pub cold_written: f64,
+}
+
+/// Marks the end of an operation.
+pub(crate) fn mark() {
+    MARK.fetch_add(1, Ordering::SeqCst);
+}
+
+/// Announces the marks to the reader of the trace, in one call: the trace goes on between two.
+pub(crate) fn announce() {
+    let text = format!("\n{ANNOUNCED}{:x}\n", MARK.as_ptr().addr());
+    // A reader that is gone counts nothing.
+    let _closed = std::io::stderr().write_all(text.as_bytes());
+}
+
+/// Operations that happen among pending timers on one thread, and so can be counted.
+#[must_use]
+pub fn operations() -> Vec<Operation> {
+    let all = Operation::ALL.into_iter();
+    all.filter(|operation| operation.is_among_pending() && !operation.reads_the_clock_each_time())
+        .collect()
+}
+
+/// Subjects with pending timers.
+#[must_use]
+pub fn names() -> Vec<&'static str> {
+    let all = subjects::all().into_iter();
+    all.filter(|entry| entry.lines.is_some())
+        .map(|entry| entry.name)
+        .collect()
+}
+
+/// Executes operations for [`count`], which starts the program again with these arguments.
+///
+/// # Errors
+///
+/// There is no such subject, or it has no pending timers.
+pub fn execute(subject: &str, operation: Operation, pending: usize) -> Result<(), String> {
+    let entry = subjects::all()
+        .into_iter()
+        .find(|entry| entry.name == subject);
+    let lines = entry.and_then(|entry| entry.lines);
+    lines.ok_or_else(|| format!("there is no subject \"{subject}\" with pending timers"))?(
+        operation, pending,
+    );
+    Ok(())
+}
+
+/// Counts the lines of an operation, by a command that calls [`execute`].
+///
+/// # Errors
+///
+/// Valgrind is missing, or the command failed under it.
+pub fn count(command: &mut Command) -> Result<Lines, String> {
+    let failed = |error: std::io::Error| format!("valgrind: {error}");
+    let mut traced = Command::new("valgrind");
+    traced.args(["--tool=lackey", "--trace-mem=yes"]);
+    traced.arg(command.get_program()).args(command.get_args());
+    let mut child = { traced.stdout(Stdio::null()).stderr(Stdio::piped()) }
+        .spawn()
+        .map_err(failed)?;
+    let trace = child.stderr.take().ok_or("the trace is not piped")?;
+    let lines = read(std::io::BufReader::with_capacity(1 << 20, trace)).map_err(failed)?;
+    let status = child.wait().map_err(failed)?;
+    match lines {
+        Some(lines) if status.success() => Ok(lines),
+        _ => Err(format!("valgrind counted nothing: {status}")),
+    }
+}
+
+/// The operations of a trace; nothing if it has too few marks.
+fn read(mut trace: impl BufRead) -> std::io::Result<Option<Lines>> {
+    let mut mark = None;
+    let mut recent: VecDeque<HashSet<u64>> = VecDeque::new();
+    let mut present: Option<HashMap<u64, bool>> = None;
+    let (mut counted, mut sums) = (0_u32, [0_usize; 3]);
+    let mut line = String::new();
+    while trace.read_line(&mut line)? > 0 {
+        if let Some(address) = line.strip_prefix(ANNOUNCED) {
+            mark = u64::from_str_radix(address.trim(), 16).ok();
+        } else if let Some((is_write, address, size)) = access(&line) {
+            if Some(address) == mark && is_write {
+                if let Some(touched) = present.take() {
+                    if recent.len() == RECENT {
+                        let is_cold =
+                            |line: &u64| !recent.iter().any(|before| before.contains(line));
+                        let cold = touched.iter().filter(|(line, _)| is_cold(line));
+                        sums[0] += touched.len();
+                        sums[1] += cold.clone().count();
+                        sums[2] += cold.filter(|(_, is_written)| **is_written).count();
+                        counted += 1;
+                        recent.pop_front();
+                    }
+                    recent.push_back(touched.into_keys().collect());
+                }
+                present = Some(HashMap::new());
+            } else if let Some(present) = &mut present {
+                for line in address / LINE..=(address + size.max(1) - 1) / LINE {
+                    *present.entry(line).or_insert(false) |= is_write;
+                }
+            }
+        }
+        line.clear();
+    }
+    #[expect(clippy::cast_precision_loss, reason = "some thousands at most")]
+    let mean = |sum: usize| sum as f64 / f64::from(counted);
+    Ok((counted > 0).then(|| Lines {
+        touched: mean(sums[0]),
+        cold: mean(sums[1]),
+        cold_written: mean(sums[2]),
+    }))
+}
+
+/// Whether a line of the trace writes, to which address, and how many bytes: ` S 1ffe,8`. `I` is an instruction.
+fn access(line: &str) -> Option<(bool, u64, u64)> {
+    let (kind, rest) = line.strip_prefix(' ')?.split_once(' ')?;
+    let is_write = match kind {
+        "L" => false,
+        "S" | "M" => true,
+        _ => return None,
+    };
+    let (address, size) = rest.trim().split_once(',')?;
+    Some((
+        is_write,
+        u64::from_str_radix(address, 16).ok()?,
+        size.parse().ok()?,
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{ANNOUNCED, LINE, Lines, RECENT, access, read};
+
+    #[test]
+    fn accesses_are_read() {
+        assert_eq!(access(" L 1ffe,8\n"), Some((false, 0x1ffe, 8)));
+        assert_eq!(access(" M 40,4\n"), Some((true, 0x40, 4)));
+        assert_eq!(access("I  04001000,3\n"), None);
+        assert_eq!(access("==12== lackey\n"), None);
+    }
+
+    /// Each operation reads a line that all read, and writes one of its own, across the border of two lines.
+    #[test]
+    fn what_recent_operations_touched_is_warm() {
+        let mut trace = format!("{ANNOUNCED}ff00\n S ff00,8\n");
+        for operation in 0..RECENT as u64 + 3 {
+            let own = 0x10_0000 + operation * 4 * LINE;
+            trace += &format!(
+                " L 40,8\n S {:x},8\n L {own:x},4\nI  40,3\n M ff00,8\n",
+                own + LINE - 4
+            );
+        }
+        let lines = read(trace.as_bytes()).unwrap();
+        let expected = Lines {
+            touched: 3.0,
+            cold: 2.0,
+            cold_written: 2.0,
+        };
+        assert_eq!(lines, Some(expected));
+        assert_eq!(read(" L 40,8\n".as_bytes()).unwrap(), None);
+    }
+}
