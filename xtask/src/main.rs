@@ -12,6 +12,7 @@
 //! | `header` | compares the header of the C interface with its crate |
 //! | `install` | builds the C interface, and puts library, header and `tickless.pc` below a directory |
 //! | `soak` | runs random schedules of the protocols, a million unless told otherwise |
+//! | `hunt` | draws executors and their ends, ten minutes unless told otherwise |
 //! | `repeat` | runs the tests over and over, for those that fail now and then |
 //!
 //! Exit codes: 0 when all held, 1 when something did not, 2 for bad arguments.
@@ -30,6 +31,7 @@ use clap::{Parser, Subcommand};
 mod check;
 mod files;
 mod header;
+mod hunt;
 mod install;
 mod invocation;
 mod mutants;
@@ -57,6 +59,7 @@ enum Task {
     Header(header::Arguments),
     Install(install::Arguments),
     Soak(soak::Arguments),
+    Hunt(hunt::Arguments),
     Repeat(repeat::Arguments),
 }
 
@@ -70,6 +73,7 @@ fn main() -> ExitCode {
         Task::Header(arguments) => header::main(&root, &arguments),
         Task::Install(arguments) => install::main(&root, &arguments),
         Task::Soak(arguments) => soak::main(&root, &arguments),
+        Task::Hunt(arguments) => hunt::main(&root, &arguments),
         Task::Repeat(arguments) => repeat::main(&root, &arguments),
     });
     match result {

@@ -1,0 +1,124 @@
+//! Drawn rounds of executors, local tasks, ends, aborts and wakes: none may hang, none may leave a future behind.
+//!
+//! Each round builds up to three executors, draws scripts for tasks on them, and lets threads that belong to no
+//! executor wake, abort, spawn and wait at the same time. Then the executors end, in drawn orders and ways, from
+//! outside and from tasks of each other. Values that tasks hold, wakers and panics do things of their own when they are
+//! dropped or called. A round is over when every value that was made is dropped and every handle says so; a watchdog
+//! ends the process if that takes too long, with the command that draws the same round again.
+//!
+//! Which thread comes first is the system's choice, so a seed repeats what is drawn and not what happens.
+//!
+//! `cargo xtask hunt` runs it for as long as its user likes, `cargo test` for some seconds.
+#![expect(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "it tells what it drew"
+)]
+
+mod round;
+mod script;
+mod world;
+
+use std::any::Any;
+use std::panic;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use world::{COUNTS, Deed};
+
+/// How long the test looks where `TICKLESS_HUNT_SECONDS` says nothing else.
+const SECONDS: u64 = 3;
+/// How long a round may take. Most take a few milliseconds.
+const PATIENCE: u64 = 60;
+
+/// The seed of the round that is under way.
+static SEED: AtomicU64 = AtomicU64::new(0);
+/// Rounds that were begun.
+static ROUNDS: AtomicU64 = AtomicU64::new(0);
+
+fn setting(name: &str, default: u64) -> u64 {
+    match std::env::var(name) {
+        Ok(text) => text
+            .parse()
+            .unwrap_or_else(|_| panic!("{name}={text} is no number")),
+        Err(_) => default,
+    }
+}
+
+#[test]
+fn executors_end_and_leave_nothing_behind() {
+    let seconds = Duration::from_secs(setting("TICKLESS_HUNT_SECONDS", SECONDS));
+    let first = setting("TICKLESS_HUNT_SEED", 1);
+    // The same round over and over, in place of one after the other for some time.
+    let again = setting("TICKLESS_HUNT_AGAIN", 0);
+    report_panics();
+    thread::spawn(watch);
+    let began = Instant::now();
+    let mut rounds = 0;
+    while rounds < again || (again == 0 && (rounds == 0 || began.elapsed() < seconds)) {
+        let seed = if again > 0 {
+            first
+        } else {
+            first.wrapping_add(rounds)
+        };
+        SEED.store(seed, Ordering::SeqCst);
+        ROUNDS.fetch_add(1, Ordering::SeqCst);
+        round::run(seed);
+        rounds += 1;
+    }
+    let counts = Deed::ALL.into_iter().zip(&COUNTS);
+    let counts: Vec<String> = counts
+        .map(|(deed, count)| format!("{} {}", count.load(Ordering::SeqCst), deed.name()))
+        .collect();
+    println!(
+        "{rounds} rounds from seed {first} in {:.0} s, 0 hangs, 0 leaks: {}",
+        began.elapsed().as_secs_f64(),
+        counts.join(", ")
+    );
+}
+
+/// Ends the process at a panic that was not drawn, and keeps those that were quiet.
+fn report_panics() {
+    panic::set_hook(Box::new(|info| {
+        if !is_drawn(info.payload()) {
+            eprintln!("\n{info}\n{}", std::backtrace::Backtrace::force_capture());
+            replay("a panic that was not drawn");
+        }
+    }));
+}
+
+/// Whether a panic is one that the scripts ask for: their own, and the library's where a drawn thread is no worker.
+fn is_drawn(payload: &(dyn Any + Send)) -> bool {
+    let text = payload.downcast_ref::<&str>().copied();
+    let text = text.or_else(|| payload.downcast_ref::<String>().map(String::as_str));
+    text.is_some_and(|text| {
+        text == world::PANIC
+            || text.starts_with("this is called where no executor")
+            || text.starts_with("a local task belongs")
+            || text.contains("task cannot block")
+    })
+}
+
+/// Ends the process if a round takes too long.
+fn watch() {
+    let patience = Duration::from_secs(setting("TICKLESS_PATIENCE", PATIENCE));
+    let (mut last, mut since) = (0, Instant::now());
+    loop {
+        thread::sleep(Duration::from_millis(250));
+        let now = ROUNDS.load(Ordering::SeqCst);
+        if now != last {
+            (last, since) = (now, Instant::now());
+        }
+        if since.elapsed() > patience {
+            eprintln!("{}", world::left());
+            replay("a round does not end");
+        }
+    }
+}
+
+fn replay(what: &str) -> ! {
+    let seed = SEED.load(Ordering::SeqCst);
+    eprintln!("{what}: cargo xtask hunt --seed {seed} --rounds 1000");
+    std::process::exit(2);
+}

@@ -1,0 +1,72 @@
+//! Drawn rounds of executors and their ends, for as long as the user wants to wait.
+//!
+//! The rounds are a test of the library (`tests/hunt`), which draws for some seconds where it is called as a test, and
+//! for as long, and from the seed, that this task says.
+
+use std::path::Path;
+
+use clap::Args;
+
+use crate::invocation::Invocation;
+
+/// Draws executors, local tasks, ends, aborts and wakes until a round hangs, leaves something behind, or time is over.
+///
+/// Each round is drawn from a seed of its own, one more than that of the round before. What threads make of it differs
+/// from run to run, so a failure prints the command that draws the same round a thousand times. Exits with 1 if a round
+/// failed.
+#[derive(Debug, Args)]
+pub(crate) struct Arguments {
+    /// How long, building not counted.
+    #[arg(long, value_name = "N", default_value_t = 600, value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
+    seconds: u64,
+    /// The seed of the first round.
+    #[arg(long, value_name = "SEED", default_value_t = 1)]
+    seed: u64,
+    /// The round of that seed alone, so many times over, in place of a time.
+    #[arg(long, value_name = "N", conflicts_with = "seconds")]
+    rounds: Option<u64>,
+}
+
+/// The task.
+pub(crate) fn main(root: &Path, arguments: &Arguments) -> Result<(), String> {
+    let line = line(arguments);
+    println!("   $ {line}");
+    line.run(root)
+}
+
+fn line(arguments: &Arguments) -> Invocation {
+    let test = ["test", "--release", "-p", "tickless", "--test", "hunt"];
+    let line = Invocation::cargo(&test)
+        .args(&["--", "--nocapture"])
+        .variable("TICKLESS_HUNT_SEED", arguments.seed.to_string());
+    match arguments.rounds {
+        Some(rounds) => line.variable("TICKLESS_HUNT_AGAIN", rounds.to_string()),
+        None => line.variable("TICKLESS_HUNT_SECONDS", arguments.seconds.to_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Arguments, line};
+
+    #[test]
+    fn a_hunt_is_a_test_with_a_time_or_one_round_again() {
+        let shown = |rounds| {
+            let arguments = Arguments {
+                seconds: 60,
+                seed: 7,
+                rounds,
+            };
+            line(&arguments).to_string()
+        };
+        let command = "cargo test --release -p tickless --test hunt -- --nocapture";
+        assert_eq!(
+            shown(None),
+            format!("TICKLESS_HUNT_SEED=7 TICKLESS_HUNT_SECONDS=60 {command}")
+        );
+        assert_eq!(
+            shown(Some(9)),
+            format!("TICKLESS_HUNT_SEED=7 TICKLESS_HUNT_AGAIN=9 {command}")
+        );
+    }
+}
