@@ -29,6 +29,7 @@ mod deny;
 mod disk;
 mod features;
 mod instructions;
+mod kernel;
 mod licence;
 mod loom;
 mod miri;
@@ -76,6 +77,7 @@ enum Step {
     TestRelease,
     Worlds,
     NoStd,
+    Kernel,
     Loom,
     Schedules,
     Miri,
@@ -117,6 +119,7 @@ impl Step {
             Self::TestRelease => "the tests pass as users build: optimised, debug assertions off",
             Self::Worlds => "a thousand drawn worlds keep every promise, and fresh ones are tried",
             Self::NoStd => "the crates that need no operating system build for a bare target",
+            Self::Kernel => "the kernel passes its tests on each machine, and runs alike each time",
             Self::Loom => "the models hold in the interleavings that loom explores in some minutes",
             Self::Schedules => {
                 "random schedules break no rule, for some seconds (cargo xtask soak)"
@@ -153,6 +156,7 @@ impl Step {
             Self::TestRelease => testing::test_release(run),
             Self::Worlds => worlds::step(run),
             Self::NoStd => no_std::step(run),
+            Self::Kernel => kernel::step(run),
             Self::Loom => loom::step(run, Extent::Short),
             Self::Schedules => schedules::step(run),
             Self::Miri => miri::step(run),
@@ -301,7 +305,7 @@ mod tests {
             [Step::Fmt, Step::Tidy, Step::Clippy, Step::Test]
         );
         let full = selected(&[], false);
-        assert_eq!(full.len(), 16);
+        assert_eq!(full.len(), 17);
         assert!(!full.contains(&Step::Mutants) && !full.contains(&Step::Models));
         assert_eq!(
             selected(&[Step::Mutants, Step::Fmt], false),
@@ -337,7 +341,7 @@ mod tests {
     #[test]
     fn the_listing_names_every_step_on_a_line() {
         let listing = listing();
-        assert_eq!(listing.lines().count(), 18);
+        assert_eq!(listing.lines().count(), 19);
         assert!(listing.contains("\ntest-release "));
     }
 }

@@ -3,7 +3,7 @@
 //! Asking git, and not the file system, leaves out what is built and what is ignored, and sees a new file before it is
 //! committed, which is when the rules are wanted.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use crate::invocation::Invocation;
 
@@ -28,4 +28,9 @@ pub(crate) fn list(root: &Path) -> Result<Vec<String>, String> {
 /// The text of the file at `path` below `root`.
 pub(crate) fn read(root: &Path, path: &str) -> Result<String, String> {
     std::fs::read_to_string(root.join(path)).map_err(|error| format!("cannot read {path}: {error}"))
+}
+
+/// Where cargo builds.
+pub(crate) fn target(root: &Path) -> PathBuf {
+    std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from)
 }

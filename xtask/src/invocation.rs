@@ -8,7 +8,7 @@ use std::ffi::OsStr;
 use std::fmt;
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::Duration;
@@ -19,6 +19,8 @@ pub(crate) struct Invocation {
     program: Cow<'static, str>,
     arguments: Vec<String>,
     variables: Vec<(&'static str, String)>,
+    /// The code that it ends with when all is well.
+    passes: i32,
 }
 
 /// What a captured invocation left behind.
@@ -35,6 +37,7 @@ impl Invocation {
             program: program.into(),
             arguments: Vec::new(),
             variables: Vec::new(),
+            passes: 0,
         }
     }
 
@@ -83,6 +86,12 @@ impl Invocation {
         self
     }
 
+    /// Takes `code` alone for success.
+    pub(crate) fn passes_with(mut self, code: i32) -> Self {
+        self.passes = code;
+        self
+    }
+
     /// Sets a variable of the environment.
     pub(crate) fn variable(mut self, name: &'static str, value: impl Into<String>) -> Self {
         self.variables.push((name, value.into()));
@@ -95,11 +104,7 @@ impl Invocation {
             .command(directory)
             .status()
             .map_err(|error| self.not_started(&error))?;
-        if status.success() {
-            Ok(())
-        } else {
-            Err(format!("`{self}` failed: {status}"))
-        }
+        self.judge(status)
     }
 
     /// Runs it in `directory`, showing each line of its standard output to `watch` and to the user.
@@ -178,7 +183,11 @@ impl Invocation {
         let status = child
             .wait()
             .map_err(|error| format!("cannot wait for `{self}`: {error}"))?;
-        if status.success() {
+        self.judge(status)
+    }
+
+    fn judge(&self, status: ExitStatus) -> Result<(), String> {
+        if status.code() == Some(self.passes) {
             Ok(())
         } else {
             Err(format!("`{self}` failed: {status}"))
@@ -315,6 +324,18 @@ mod tests {
         assert!(failed.contains("`false` failed: exit status: 1"));
         let missing = Invocation::new("no-such-program").run(here).unwrap_err();
         assert!(missing.starts_with("cannot start `no-such-program`"));
+    }
+
+    #[test]
+    fn a_program_may_pass_with_another_code_and_then_with_no_other() {
+        let ends_with = |code: &str| {
+            let line = Invocation::new("sh").args(&["-c", &format!("exit {code}")]);
+            line.passes_with(33).run(Path::new("."))
+        };
+        assert_eq!(ends_with("33"), Ok(()));
+        for other in ["0", "35"] {
+            assert!(ends_with(other).is_err(), "{other} passes");
+        }
     }
 
     #[test]

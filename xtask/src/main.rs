@@ -10,6 +10,7 @@
 //! | `mutants` | breaks each rule of the library on purpose and demands that the suite notices |
 //! | `structure` | which file of a crate imports which, circles, lines |
 //! | `header` | compares the header of the C interface with its crate |
+//! | `kernel` | builds the kernel, runs it in an emulator, and shows its report |
 //! | `install` | builds the C interface, and puts library, header and `tickless.pc` below a directory |
 //! | `soak` | runs random schedules of the protocols, a million unless told otherwise |
 //! | `hunt` | draws executors and their ends, ten minutes unless told otherwise |
@@ -34,6 +35,7 @@ mod header;
 mod hunt;
 mod install;
 mod invocation;
+mod kernel;
 mod mutants;
 mod repeat;
 mod soak;
@@ -58,6 +60,7 @@ enum Task {
     Structure(structure::Arguments),
     Header(header::Arguments),
     Install(install::Arguments),
+    Kernel(kernel::Arguments),
     Soak(soak::Arguments),
     Hunt(hunt::Arguments),
     Repeat(repeat::Arguments),
@@ -72,6 +75,7 @@ fn main() -> ExitCode {
         Task::Structure(arguments) => structure::main(&root, &arguments),
         Task::Header(arguments) => header::main(&root, &arguments),
         Task::Install(arguments) => install::main(&root, &arguments),
+        Task::Kernel(arguments) => kernel::main(&root, &arguments),
         Task::Soak(arguments) => soak::main(&root, &arguments),
         Task::Hunt(arguments) => hunt::main(&root, &arguments),
         Task::Repeat(arguments) => repeat::main(&root, &arguments),

@@ -59,7 +59,9 @@ fn ensure(
     if listed.success && listed.stdout.lines().any(|line| present(line.trim())) {
         return Ok(());
     }
-    let installed = rustup().args(install).capture(root)?;
+    let line = rustup().args(install);
+    println!("   {line}");
+    let installed = line.capture(root)?;
     if installed.success {
         Ok(())
     } else {

@@ -6,9 +6,10 @@
 //! change, and throws away what only a finished step needed. Where that does not fit either, it does not begin.
 
 use std::ffi::OsStr;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use super::Step;
+use crate::files::target;
 use crate::invocation::Invocation;
 
 /// What a whole check that begins with nothing leaves behind, in MiB: 5,291 at commit f3c41ae. The rest is for growth.
@@ -96,11 +97,6 @@ fn choose(used: u64, free: u64) -> Result<(Plan, String), String> {
             missing(LEAN) - free
         ))
     }
-}
-
-/// Where cargo builds.
-pub(super) fn target(root: &Path) -> PathBuf {
-    std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from)
 }
 
 /// How many MiB a directory takes; none if it is not there.

@@ -7,7 +7,8 @@
 use std::path::Path;
 
 use super::run::Run;
-use super::{disk, testing};
+use super::testing;
+use crate::files;
 use crate::invocation::Invocation;
 
 /// Seeds that must be clean.
@@ -19,7 +20,7 @@ const KEPT: &str = "target/worlds";
 
 pub(super) fn step(run: &mut Run<'_>) -> Result<(), String> {
     run.invoke(&testing::whole(run.workspace()?).args(&BUILD))?;
-    let command = disk::target(run.root()).join("debug/tickless");
+    let command = files::target(run.root()).join("debug/tickless");
     let command = command.strip_prefix(run.root()).unwrap_or(&command);
     let fuzz = |arguments| fuzz(command, arguments);
     run.invoke(&fuzz(&["--seeds", FIXED]))?;

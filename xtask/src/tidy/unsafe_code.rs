@@ -114,7 +114,12 @@ const EXCEPTIONS: &[Exception] = &[
         path: "crates/tickless/tests/refused_calls.rs",
         note: HOST_NOTE,
     },
+    Exception {
+        path: "kernel/src/",
+        note: KERNEL_NOTE,
+    },
 ];
+const KERNEL_NOTE: &str = "0061-kernel-has-its-own-workspace.md";
 const CAPI_NOTE: &str = "0060-c-callbacks-after-the-turn.md";
 const PEERS_NOTE: &str = "0035-peers-in-a-crate.md";
 const EXECUTOR_NOTE: &str = "0028-tasks-in-async-task-cells.md";

@@ -1,0 +1,289 @@
+//! QEMU's `virt` machine with 64-bit ARM CPUs: generic timer, GICv3, PSCI, PL011, semihosting.
+//!
+//! The device of a CPU is the comparator of its virtual timer. It is coupled: the counter that drives the time is the
+//! one it compares with, a value in the past fires at once, and all ones never fires. Its line is a level, so a write
+//! that moves it ahead takes back an interrupt that was due under a mask.
+//!
+//! # Safety
+//!
+//! *Registers*: the addresses are those of the machine's devices, no memory of a program lies there, and a register of
+//! the interrupt controller or of the serial line takes any value. *Instructions*: each touches the system register
+//! that it names, and no memory.
+
+use core::arch::{asm, global_asm};
+
+use tickless_core::time::convert::Kilohertz;
+
+global_asm!(include_str!("boot.s"));
+
+/// The name of the machine in reports.
+pub(crate) const NAME: &str = "aarch64 virt";
+/// Whether the device compares with the counter that drives the time.
+pub(crate) const IS_COUPLED: bool = true;
+/// Whether a write that moves the device ahead takes back an interrupt that was due under a mask.
+pub(crate) const TAKES_BACK: bool = true;
+/// How much later than its count the entry of an interrupt reads the counter, where an instruction takes a nanosecond.
+pub(crate) const ENTRY_LATENESS: u64 = 16;
+/// Frequency of the counter, and of the device.
+pub(crate) const KILOHERTZ: Kilohertz = Kilohertz(62_500);
+
+const SERIAL: usize = 0x0900_0000;
+const DISTRIBUTOR: usize = 0x0800_0000;
+const REDISTRIBUTORS: usize = 0x080A_0000;
+/// Redistributors from this CPU on lie elsewhere.
+const FIRST_FAR: usize = 123;
+const REDISTRIBUTORS_FAR: usize = 0x40_0000_0000;
+const REDISTRIBUTOR_SIZE: usize = 0x2_0000;
+
+/// The interrupt that CPUs send to each other.
+const IPI: u32 = 0;
+/// The interrupt of the virtual timer.
+const TIMER: u32 = 27;
+/// The interrupt of the physical timer, which is the watchdog.
+const WATCHDOG: u32 = 30;
+/// What the interrupt controller answers when nothing is pending any more.
+const NONE: u32 = 1020;
+
+macro_rules! read_register {
+    ($name:literal) => {{
+        let value: u64;
+        // SAFETY: *instructions*.
+        unsafe { asm!(concat!("mrs {}, ", $name), out(reg) value, options(nostack)) };
+        value
+    }};
+}
+
+macro_rules! write_register {
+    ($name:literal, $value:expr) => {{
+        let value: u64 = $value;
+        // SAFETY: *instructions*.
+        unsafe { asm!(concat!("msr ", $name, ", {}"), in(reg) value, options(nostack)) };
+    }};
+}
+
+fn barrier() {
+    // SAFETY: *instructions*.
+    unsafe { asm!("isb", options(nostack)) };
+}
+
+fn load(address: usize) -> u32 {
+    // SAFETY: *registers*.
+    unsafe { (address as *const u32).read_volatile() }
+}
+
+fn store(address: usize, value: u32) {
+    // SAFETY: *registers*.
+    unsafe { (address as *mut u32).write_volatile(value) };
+}
+
+/// The number of the CPU that executes.
+#[inline]
+pub(crate) fn cpu() -> usize {
+    let value: usize;
+    // SAFETY: *instructions*. The register is written once, before any Rust code runs on the CPU.
+    unsafe { asm!("mrs {}, tpidr_el1", out(reg) value, options(nomem, nostack, pure)) };
+    value
+}
+
+/// The counter: the same on all CPUs, 64 bits.
+#[inline]
+pub(crate) fn counter() -> u64 {
+    // Not before what stands in front of it.
+    barrier();
+    read_register!("cntvct_el0")
+}
+
+/// Masks interrupts; what [`restore`] undoes it with.
+#[inline]
+pub(crate) fn mask() -> u64 {
+    let before = read_register!("daif");
+    // SAFETY: *instructions*. Not `nomem`: what follows must not be moved in front of it.
+    unsafe { asm!("msr daifset, #2", options(nostack)) };
+    before
+}
+
+/// Whether interrupts are masked.
+pub(crate) fn is_masked() -> bool {
+    read_register!("daif") & 0x80 != 0
+}
+
+/// Undoes a [`mask`].
+#[inline]
+pub(crate) fn restore(before: u64) {
+    write_register!("daif", before);
+}
+
+/// Lets interrupts come.
+#[inline]
+pub(crate) fn unmask() {
+    // SAFETY: *instructions*.
+    unsafe { asm!("msr daifclr, #2", options(nostack)) };
+}
+
+/// Sleeps until an interrupt is pending, takes it, and returns with interrupts masked. Called with interrupts masked:
+/// one that came before the sleep ends it, so no wake-up is lost.
+pub(crate) fn wait() {
+    // SAFETY: *instructions*.
+    unsafe {
+        asm!(
+            "dsb sy",
+            "wfi",
+            "msr daifclr, #2",
+            "isb",
+            "msr daifset, #2",
+            options(nostack)
+        )
+    };
+}
+
+/// Passes the time of a CPU that polls. `yield` lets the emulator run other CPUs; `isb` would not.
+#[inline]
+pub(crate) fn relax() {
+    // SAFETY: *instructions*.
+    unsafe { asm!("yield", options(nostack)) };
+}
+
+/// Makes the device of the executing CPU fire when the counter reaches `cycles`.
+pub(crate) fn write_coupled(cycles: u64) {
+    write_register!("cntv_cval_el0", cycles);
+    barrier();
+}
+
+/// Makes the device of the executing CPU fire in `ticks`.
+pub(crate) fn write_relative(ticks: u64) {
+    // One more: the tick in progress is not a whole one.
+    write_coupled(counter().saturating_add(ticks).saturating_add(1));
+}
+
+/// Stops the device of the executing CPU: a comparator of all ones never fires.
+pub(crate) fn stop_device() {
+    write_coupled(u64::MAX);
+}
+
+/// Interrupts `cpu`.
+pub(crate) fn interrupt_cpu(cpu: usize) {
+    let (cluster, place) = (cpu / 16, cpu % 16);
+    // What the other CPU is to find is in memory before it is interrupted.
+    // SAFETY: *instructions*.
+    unsafe { asm!("dsb sy", options(nostack)) };
+    let value = (cluster as u64) << 16 | 1 << place | u64::from(IPI) << 24;
+    write_register!("s3_0_c12_c11_5", value);
+    barrier();
+}
+
+/// Brings up the interrupt controller: its shared part.
+pub(crate) fn init_machine() {
+    // Both groups, affinity routing.
+    store(DISTRIBUTOR, 0x33);
+}
+
+/// Brings up what the executing CPU has of its own. Interrupts stay masked.
+pub(crate) fn init_cpu() {
+    let redistributor = match cpu() {
+        near if near < FIRST_FAR => REDISTRIBUTORS + near * REDISTRIBUTOR_SIZE,
+        far => REDISTRIBUTORS_FAR + (far - FIRST_FAR) * REDISTRIBUTOR_SIZE,
+    };
+    let waker = redistributor + 0x14;
+    store(waker, load(waker) & !2);
+    while load(waker) & 4 != 0 {
+        relax();
+    }
+    let private = redistributor + 0x1_0000;
+    // All in group 1, one priority, and three of them enabled.
+    store(private + 0x80, u32::MAX);
+    for word in 0..8 {
+        store(private + 0x400 + 4 * word, 0xa0a0_a0a0);
+    }
+    // The watchdog comes before a device that fires without end.
+    let urgent = private + 0x400 + (WATCHDOG as usize & !3);
+    store(urgent, load(urgent) & !(0xff << (WATCHDOG % 4 * 8)));
+    store(private + 0x100, 1 << IPI | 1 << TIMER | 1 << WATCHDOG);
+    write_register!("s3_0_c12_c12_5", 1); // ICC_SRE_EL1
+    barrier();
+    write_register!("s3_0_c4_c6_0", 0xff); // ICC_PMR_EL1
+    write_register!("s3_0_c12_c12_7", 1); // ICC_IGRPEN1_EL1
+    stop_device();
+    write_register!("cntv_ctl_el0", 1);
+    barrier();
+}
+
+/// Ends the run with [`interrupt::wedged`](crate::interrupt::wedged) when the counter reaches `cycles`: by the physical
+/// timer, which the library does not know.
+pub(crate) fn set_watchdog(cycles: u64) {
+    write_register!("cntp_cval_el0", cycles);
+    write_register!("cntp_ctl_el0", 1);
+    barrier();
+}
+
+/// Starts `cpu` on the stack that ends at `stack_top`.
+///
+/// # Errors
+///
+/// What PSCI answered.
+pub(crate) fn start_cpu(cpu: usize, stack_top: usize) -> Result<(), i64> {
+    unsafe extern "C" {
+        fn _secondary();
+    }
+    let start = alloc::boxed::Box::leak(alloc::boxed::Box::new([stack_top, cpu]));
+    let affinity = ((cpu / 16) << 8) | (cpu % 16);
+    let answer: i64;
+    // SAFETY: PSCI starts the CPU at `_secondary`, on a stack that no other one uses; the call itself changes
+    // registers alone.
+    unsafe {
+        asm!(
+            "dsb sy",
+            "hvc #0",
+            inout("x0") 0xC400_0003_u64 => answer,
+            in("x1") affinity,
+            in("x2") _secondary as *const () as usize,
+            in("x3") start.as_ptr(),
+            clobber_abi("C"),
+            options(nostack),
+        );
+    }
+    if answer == 0 { Ok(()) } else { Err(answer) }
+}
+
+/// Writes a byte to the serial line.
+pub(crate) fn put(byte: u8) {
+    store(SERIAL, u32::from(byte));
+}
+
+/// Ends the machine with `code`.
+pub(crate) fn exit(code: u32) -> ! {
+    let block: [u64; 2] = [0x2_0026, u64::from(code)];
+    loop {
+        // SAFETY: the emulator reads the block, and the machine ends.
+        unsafe {
+            asm!("hlt #0xf000", in("x0") 0x20, in("x1") block.as_ptr(), options(nostack));
+        }
+    }
+}
+
+/// The entry of every interrupt, masked.
+#[unsafe(no_mangle)]
+extern "C" fn aarch64_interrupt() {
+    let entered = read_register!("cntvct_el0");
+    let which = read_register!("s3_0_c12_c12_0"); // ICC_IAR1_EL1
+    let number = (which & 0xff_ffff) as u32;
+    if number >= NONE {
+        crate::interrupt::stray();
+        return;
+    }
+    match number {
+        TIMER => crate::interrupt::timer(entered),
+        IPI => crate::interrupt::ipi(entered),
+        WATCHDOG => crate::interrupt::wedged(),
+        _ => crate::interrupt::stray(),
+    }
+    write_register!("s3_0_c12_c12_1", which); // ICC_EOIR1_EL1
+    crate::interrupt::exit();
+}
+
+/// The entry of every exception that is no interrupt.
+#[unsafe(no_mangle)]
+extern "C" fn aarch64_fault(syndrome: u64, at: u64, address: u64) -> ! {
+    crate::interrupt::fault(format_args!(
+        "exception {syndrome:#x} at {at:#x}, address {address:#x}"
+    ))
+}

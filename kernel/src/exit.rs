@@ -1,0 +1,19 @@
+//! How a run ends, as the emulator passes it on. Never 0: that is what a machine ends with that resets itself.
+
+/// What a run ends with.
+#[derive(Clone, Copy, Debug)]
+#[repr(u32)]
+pub(crate) enum Code {
+    /// All tests passed.
+    Passed = 33,
+    /// A test failed.
+    Failed = 35,
+    /// The kernel panicked.
+    Panicked = 37,
+    /// The guest time of the run was over.
+    Wedged = 39,
+    /// The machine reported an exception.
+    Fault = 41,
+    /// No test has the name that was asked for, or a CPU did not start.
+    Unusable = 43,
+}

@@ -1,0 +1,350 @@
+//! The kernel as a host of the core: the one implementation of [`Platform`], which is what a port copies.
+//!
+//! | the core asks for | the kernel has |
+//! |---|---|
+//! | a counter | the machine's, behind the core's [`Timekeeper`] |
+//! | a place for bases | a table by CPU number, filled before the CPU starts |
+//! | an event device | the comparator or countdown of each CPU ([`arch`]) |
+//! | a way to interrupt another CPU | an interrupt between CPUs, and a note which kind it is |
+//! | a lock that masks | [`MaskingLock`] |
+//! | flush points | the exit of each interrupt, and before its soft stage ([`interrupt`](crate::interrupt)) |
+//!
+//! # Ground rules
+//!
+//! What is in [`Local`] belongs to its CPU, but for the notes `is_kicked`, `must_leave_idle` and `job`, which others
+//! set before they interrupt it. Counters are written by their CPU alone and read by any.
+
+use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use tickless_core::base::CpuBase;
+use tickless_core::clock::{Counter, CounterId, Keeper, Offsets, SetSequence, Timekeeper};
+use tickless_core::event::{DeviceConfig, DeviceState, DeviceWrite, InPast, Kind, MinimumPolicy};
+use tickless_core::link::lock::{Lock, SpinLock};
+use tickless_core::platform::{
+    CpuId, Housekeeper, Platform, ThisCpu, keep_local_by_table, pick_target_by_table,
+};
+use tickless_core::time::convert::{Cycles, Ticks};
+use tickless_core::time::{Instant, Span};
+
+use crate::arch;
+use crate::late::Late;
+use crate::lock::MaskingLock;
+
+/// The most CPUs that the kernel starts.
+pub(crate) const CPUS_MAX: usize = 256;
+
+/// The counter of the machine.
+const COUNTER: Counter = Counter {
+    id: CounterId(0),
+    frequency: arch::KILOHERTZ,
+    bits: 64,
+    can_inline: true,
+};
+/// How long one count takes, rounded up: so much may have passed since the counter was read.
+const COUNT: Span = Span::from_nanos(1_000_000_u64.div_ceil(arch::KILOHERTZ.0 as u64));
+
+/// A count that one CPU writes and all read.
+#[derive(Debug, Default)]
+pub(crate) struct Count(AtomicU64);
+
+impl Count {
+    pub(crate) const fn new() -> Self {
+        Self(AtomicU64::new(0))
+    }
+
+    #[inline]
+    pub(crate) fn add(&self, more: u64) {
+        // Relaxed: its CPU alone writes it, and an interrupt that comes between load and store has ended before the
+        // store; those that count in interrupts alone are masked anyway. Readers wait for a note of that CPU first.
+        self.set(self.get() + more);
+    }
+
+    #[inline]
+    pub(crate) fn set(&self, value: u64) {
+        // Relaxed: see `add`.
+        self.0.store(value, Ordering::Relaxed);
+    }
+
+    #[inline]
+    pub(crate) fn get(&self) -> u64 {
+        // Relaxed: see `add`.
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// A note that one CPU or another one leaves.
+#[derive(Debug, Default)]
+pub(crate) struct Note(AtomicBool);
+
+impl Note {
+    pub(crate) const fn new() -> Self {
+        Self(AtomicBool::new(false))
+    }
+
+    pub(crate) fn leave(&self) {
+        // Release: pairs with `take` and `is_there`: what the note is for was written before it.
+        self.0.store(true, Ordering::Release);
+    }
+
+    pub(crate) fn take(&self) -> bool {
+        // Acquire: see `leave`.
+        self.0.swap(false, Ordering::Acquire)
+    }
+
+    pub(crate) fn is_there(&self) -> bool {
+        // Acquire: see `leave`.
+        self.0.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn set(&self, there: bool) {
+        // Release: see `leave`.
+        self.0.store(there, Ordering::Release);
+    }
+}
+
+/// What the kernel keeps for each CPU.
+#[derive(Debug, Default)]
+pub(crate) struct Local {
+    /// The core wants the queues of this CPU looked at. Set by any CPU.
+    pub(crate) is_kicked: Note,
+    /// The hierarchy wants this CPU to leave idle. Set by any CPU.
+    pub(crate) must_leave_idle: Note,
+    /// A function to call, as an address. Set by any CPU, taken by this one when it idles.
+    pub(crate) job: AtomicU64,
+    /// Jobs that this CPU did.
+    pub(crate) jobs: Count,
+    /// The core's soft stage is to run.
+    pub(crate) is_soft_raised: Note,
+    /// A pass of the wheels is to run.
+    pub(crate) is_pass_due: Note,
+    /// The soft stage runs: an interrupt of it does not run another one.
+    pub(crate) is_in_soft: Note,
+    /// The last interrupt left the device to a flush point.
+    pub(crate) owes_rearm: Note,
+    /// It sleeps with its tick stopped, as other CPUs see it.
+    pub(crate) is_tick_stopped: Note,
+    /// It is not given timers of others, and gives its own away.
+    pub(crate) is_isolated: Note,
+    /// Interrupts of any kind.
+    pub(crate) interrupts: Count,
+    /// Interrupts of the device.
+    pub(crate) timer_interrupts: Count,
+    /// Interrupts of other CPUs.
+    pub(crate) calls: Count,
+    /// Interrupts of no known source.
+    pub(crate) strays: Count,
+    /// Writes of the device's register.
+    pub(crate) device_writes: Count,
+    /// Those of the timer interrupt in progress, up to its flush.
+    pub(crate) writes_in_interrupt: Count,
+    /// Timer interrupts whose device was not written exactly once.
+    pub(crate) miswritten: Count,
+    /// The counter at the entry of the last interrupt.
+    pub(crate) entered: Count,
+    /// Soft stages, passes of the wheels among them.
+    pub(crate) soft_stages: Count,
+    /// Ticks.
+    pub(crate) ticks: Count,
+    /// Times that it went to sleep.
+    pub(crate) sleeps: Count,
+}
+
+/// The host.
+#[derive(Debug)]
+pub(crate) struct Host {
+    bases: [Late<CpuBase<Self>>; CPUS_MAX],
+    /// What the counter showed when the clock was at zero.
+    origin: u64,
+    timekeeper: Timekeeper,
+    keeper: Lock<MaskingLock, Keeper>,
+}
+
+impl Host {
+    /// Starts the clock at zero.
+    pub(crate) fn new() -> Self {
+        let origin = arch::counter();
+        let (timekeeper, keeper) = Timekeeper::new(COUNTER, Cycles(origin));
+        Self {
+            bases: [const { Late::new() }; CPUS_MAX],
+            origin,
+            timekeeper,
+            keeper: Lock::new(MaskingLock::new(), keeper),
+        }
+    }
+
+    /// Keeps the base of the next CPU.
+    pub(crate) fn keep(&self, base: alloc::boxed::Box<CpuBase<Self>>) {
+        let cpu = base.cpu().0 as usize;
+        self.bases[cpu].set(base);
+    }
+
+    /// What the kernel keeps for the executing CPU.
+    #[inline]
+    pub(crate) fn here(&self) -> &Local {
+        self.local(arch::cpu())
+    }
+
+    /// What the kernel keeps for `cpu`, which has a base.
+    #[inline]
+    pub(crate) fn local(&self, cpu: usize) -> &Local {
+        self.bases[cpu]
+            .get()
+            .expect("a CPU has a base before it starts")
+            .local()
+    }
+
+    /// The CPUs that have a base.
+    pub(crate) fn cpus(&self) -> impl Iterator<Item = (usize, &Local)> {
+        let bases = self.bases.iter().map_while(Late::get);
+        bases.map(CpuBase::local).enumerate()
+    }
+
+    /// Moves the base of the time record to now, as the CPU does that counts ticks.
+    pub(crate) fn advance(&self) {
+        let mut keeper = self.keeper.lock(None);
+        keeper.advance(&self.timekeeper, Cycles(arch::counter()));
+    }
+
+    /// The time at which the counter shows `cycles`, computed without the library's conversions. Rounds down.
+    pub(crate) fn time_of(&self, cycles: u64) -> Instant {
+        let passed = u128::from(cycles - self.origin) * 1_000_000 / u128::from(arch::KILOHERTZ.0);
+        Instant::from_nanos(i64::try_from(passed).unwrap_or(i64::MAX))
+    }
+
+    /// For how long no CPU need look at the clock.
+    pub(crate) fn max_idle(&self) -> Span {
+        self.keeper.lock(None).max_idle()
+    }
+
+    fn read(&self) -> Instant {
+        self.timekeeper.now(|| Cycles(arch::counter()))
+    }
+}
+
+/// What the machine's device can do.
+pub(crate) fn device(is_relative: bool) -> DeviceConfig {
+    DeviceConfig {
+        name: "cpu",
+        kind: if arch::IS_COUPLED && !is_relative {
+            Kind::Coupled(COUNTER.id)
+        } else {
+            Kind::Relative
+        },
+        hertz: arch::KILOHERTZ.0 * 1_000,
+        min_ticks: Ticks(1),
+        max_ticks: Ticks(0x7fff_ffff),
+        can_stop: true,
+        minimum: MinimumPolicy::Fixed,
+    }
+}
+
+impl Platform for Host {
+    type Lock = MaskingLock;
+    type ExpiryLock = SpinLock;
+    type Local = Local;
+
+    const DEFERRED_REARM: bool = !cfg!(feature = "immediate");
+
+    #[inline]
+    fn this_cpu(&self) -> Option<ThisCpu<'_, Self>> {
+        let base = self.bases[arch::cpu()].get()?;
+        Some(ThisCpu { base, token: None })
+    }
+
+    #[inline]
+    fn base(&self, cpu: CpuId) -> Option<&CpuBase<Self>> {
+        self.bases.get(cpu.0 as usize)?.get()
+    }
+
+    #[inline]
+    fn now(&self) -> Instant {
+        self.read()
+    }
+
+    fn now_at_latest(&self) -> Instant {
+        self.read().saturating_add(COUNT)
+    }
+
+    fn now_and_offsets(&self, seen: SetSequence) -> (Instant, Option<(SetSequence, Offsets)>) {
+        self.timekeeper
+            .now_and_offsets(seen, || Cycles(arch::counter()))
+    }
+
+    #[inline]
+    fn cycles_at(&self, counter: CounterId, when: Instant) -> Option<Cycles> {
+        self.timekeeper.cycles_at(counter, when)
+    }
+
+    fn write_device(&self, base: &CpuBase<Self>, write: DeviceWrite) -> Result<(), InPast> {
+        debug_assert_eq!(
+            base.cpu().0 as usize,
+            arch::cpu(),
+            "a device is its CPU's own"
+        );
+        match write {
+            DeviceWrite::Coupled(cycles) => arch::write_coupled(cycles.0),
+            DeviceWrite::Relative(ticks) => arch::write_relative(ticks.0),
+            // The device is never told an instant: it is of another kind.
+            DeviceWrite::Absolute(_) => return Err(InPast),
+        }
+        let local = base.local();
+        local.device_writes.add(1);
+        local.writes_in_interrupt.add(1);
+        Ok(())
+    }
+
+    fn set_device_state(&self, base: &CpuBase<Self>, state: DeviceState) {
+        // One that is switched on again is written next, and needs no write of its own.
+        if matches!(state, DeviceState::Shutdown | DeviceState::OneshotStopped) {
+            arch::stop_device();
+            let local = base.local();
+            local.device_writes.add(1);
+            local.writes_in_interrupt.add(1);
+        }
+    }
+
+    fn kick(&self, base: &CpuBase<Self>) {
+        base.local().is_kicked.leave();
+        arch::interrupt_cpu(base.cpu().0 as usize);
+    }
+
+    fn raise_soft(&self, base: &CpuBase<Self>) {
+        base.local().is_soft_raised.leave();
+    }
+
+    fn keep_local(&self, this: &CpuBase<Self>) -> bool {
+        let local = this.local();
+        keep_local_by_table(
+            local.is_isolated.is_there(),
+            local.is_tick_stopped.is_there(),
+            false,
+        )
+    }
+
+    fn pick_target(&self, this: Option<CpuId>, pinned: bool) -> CpuId {
+        if let (Some(this), true) = (this, pinned) {
+            return this;
+        }
+        let is_other = |base: &&CpuBase<Self>| {
+            base.is_online() && Some(base.cpu()) != this && !base.local().is_isolated.is_there()
+        };
+        let mut others = self.bases.iter().map_while(Late::get).filter(is_other);
+        let Some(this) = this else {
+            // The executing CPU is offline. The last one online does not leave.
+            return others.next().map_or(CpuId(0), CpuBase::cpu);
+        };
+        let others = others.map(|other| {
+            if other.local().is_tick_stopped.is_there() {
+                Housekeeper::Asleep(other.cpu())
+            } else {
+                Housekeeper::Awake(other.cpu())
+            }
+        });
+        pick_target_by_table(this, self.here().is_isolated.is_there(), others)
+    }
+
+    /// `spin_loop` of the core library is no hint that an emulator heeds on each machine.
+    fn relax(&self, _attempt: u32) {
+        arch::relax();
+    }
+}

@@ -1,0 +1,126 @@
+//! From an interrupt to its end: what is due, the soft stage, and the flush points.
+//!
+//! ```text
+//!   entry (masked)   timer: Timers::interrupt      the device is left to a flush point
+//!                    call:  Timers::retrigger      a kick of the core, or a job, or "leave idle"
+//!   exit  (masked)   soft work?  flush (FLUSH-4), unmask, soft stage and wheels, mask; again until there is none
+//!                    flush (FLUSH-3)
+//! ```
+//!
+//! # Ground rules
+//!
+//! Interrupts come while the soft stage runs, and not otherwise on top of one another. The one that comes then flushes
+//! at its own exit, and leaves soft work that it raised to the stage that it interrupted.
+
+use core::fmt;
+
+use tickless_core::coarse::Kind;
+use tickless_core::event::Flush;
+use tickless_core::platform::CpuId;
+
+use crate::arch;
+use crate::console::last_line;
+use crate::exit::Code;
+use crate::host::Local;
+use crate::machine::{Machine, machine};
+
+fn enter(entered: u64) -> (&'static Machine, &'static Local, CpuId) {
+    let machine = machine();
+    let local = machine.host().here();
+    local.interrupts.add(1);
+    local.entered.set(entered);
+    machine.count_in_interrupt();
+    (machine, local, machine.here())
+}
+
+/// The device of the executing CPU fired; the counter was at `entered`.
+pub(crate) fn timer(entered: u64) {
+    let (machine, local, cpu) = enter(entered);
+    local.timer_interrupts.add(1);
+    local.writes_in_interrupt.set(0);
+    local.owes_rearm.leave();
+    let _report = machine.timers.interrupt(cpu);
+}
+
+/// Another CPU interrupts the executing one.
+pub(crate) fn ipi(entered: u64) {
+    let (machine, local, cpu) = enter(entered);
+    local.calls.add(1);
+    if local.is_kicked.take() {
+        machine.timers.retrigger(cpu);
+    }
+}
+
+/// An interrupt came that nothing asked for.
+pub(crate) fn stray() {
+    machine().host().here().strays.add(1);
+}
+
+/// The end of each interrupt, masked.
+pub(crate) fn exit() {
+    let machine = machine();
+    let local = machine.host().here();
+    if !local.is_in_soft.is_there() {
+        while local.is_soft_raised.is_there() || local.is_pass_due.is_there() {
+            flush(machine, local, Flush::SoftWork);
+            local.is_in_soft.set(true);
+            arch::unmask();
+            soft_stage(machine, local);
+            arch::mask();
+            local.is_in_soft.set(false);
+        }
+    }
+    flush(machine, local, Flush::KernelExit);
+}
+
+/// Pays what the last timer interrupt owes the device.
+fn flush(machine: &Machine, local: &Local, place: Flush) {
+    // Tested first, without a lock (spec REARM-10).
+    if !local.owes_rearm.take() {
+        return;
+    }
+    machine.timers.flush_deferred(machine.here(), place);
+    if local.writes_in_interrupt.get() != 1 {
+        local.miswritten.add(1);
+    }
+}
+
+fn soft_stage(machine: &Machine, local: &Local) {
+    local.soft_stages.add(1);
+    let cpu = machine.here();
+    if local.is_soft_raised.take() {
+        let _report = machine.timers.soft_interrupt(cpu);
+    }
+    if local.is_pass_due.take() {
+        let at = machine.count.now();
+        for kind in Kind::ALL {
+            let _pass = machine.timers.run_wheel(cpu, kind, at.tick, u32::MAX);
+        }
+        if machine.tree.remote_work_due(cpu, at.began) {
+            let mut budget = u32::MAX;
+            let _pull = machine.tree.serve_remote(cpu, at.began, &mut budget);
+        }
+    }
+}
+
+/// The run took more guest time than it may: a timer was lost, or a CPU waits for ever.
+pub(crate) fn wedged() -> ! {
+    last_line(format_args!(
+        "kernel: wedged: the guest time of this run is over"
+    ));
+    for (cpu, local) in machine().host().cpus() {
+        last_line(format_args!(
+            "  CPU {cpu}: {} interrupts, armed for {}, tick stopped: {}",
+            local.interrupts.get(),
+            machine().armed(cpu).as_nanos(),
+            local.is_tick_stopped.is_there(),
+        ));
+    }
+    arch::exit(Code::Wedged as u32)
+}
+
+/// The machine reports what no kernel should cause.
+pub(crate) fn fault(text: fmt::Arguments<'_>) -> ! {
+    last_line(format_args!("kernel: fault on CPU {}: {text}", arch::cpu()));
+    arch::exit(Code::Fault as u32)
+}

@@ -1,0 +1,56 @@
+//! A value that is made after the start, once, and stays for ever.
+//!
+//! # Safety
+//!
+//! *Leaked*: the pointer is null, or comes from a box that was leaked, and is set once.
+
+use alloc::boxed::Box;
+use core::fmt;
+use core::ptr;
+use core::sync::atomic::{AtomicPtr, Ordering};
+
+/// A place for a value that is made later.
+pub(crate) struct Late<T>(AtomicPtr<T>);
+
+// SAFETY: it gives out shared references alone, to what was sent here.
+unsafe impl<T: Send + Sync> Sync for Late<T> {}
+// SAFETY: as above.
+unsafe impl<T: Send + Sync> Send for Late<T> {}
+
+impl<T> Late<T> {
+    pub(crate) const fn new() -> Self {
+        Self(AtomicPtr::new(ptr::null_mut()))
+    }
+
+    /// Keeps `value`, and returns it.
+    ///
+    /// # Panics
+    ///
+    /// When there is one.
+    pub(crate) fn set(&self, value: Box<T>) -> &T {
+        let value = Box::into_raw(value);
+        // Release: pairs with the load in `get`.
+        let before = self.0.swap(value, Ordering::AcqRel);
+        assert!(before.is_null(), "it is set once");
+        // SAFETY: *leaked*.
+        unsafe { &*value }
+    }
+
+    /// The value; `None` before it was set.
+    #[inline]
+    pub(crate) fn get(&self) -> Option<&T> {
+        // Acquire: pairs with the swap in `set`.
+        let value = self.0.load(Ordering::Acquire);
+        // SAFETY: *leaked*.
+        unsafe { value.as_ref() }
+    }
+}
+
+impl<T> fmt::Debug for Late<T> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_tuple("Late")
+            .field(&self.get().is_some())
+            .finish()
+    }
+}

@@ -1,0 +1,51 @@
+//! What the command asks of a run: a line of `name=value`, which the emulator puts into memory.
+//!
+//! # Safety
+//!
+//! *Page*: the emulator fills the page before the machine starts, behind the text it is zero, and nothing writes to it.
+
+use core::ffi::CStr;
+use core::ptr;
+
+unsafe extern "C" {
+    static __parameters: u8;
+}
+
+/// What a run is asked for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Parameters {
+    /// How many CPUs the machine has.
+    pub(crate) cpus: u32,
+    /// The test to run; `None` for all of them.
+    pub(crate) test: Option<&'static str>,
+    /// One instruction takes one nanosecond: times are exact, and asserted.
+    pub(crate) is_exact: bool,
+    /// The device is told how long to wait, where it could be told when to fire.
+    pub(crate) is_relative: bool,
+}
+
+impl Parameters {
+    /// Reads what the emulator left. What is missing or makes no sense is as if it was not asked for.
+    pub(crate) fn read() -> Self {
+        let page = ptr::addr_of!(__parameters).cast();
+        // SAFETY: *page*.
+        let text = unsafe { CStr::from_ptr(page) };
+        let text = text.to_str().unwrap_or_default();
+        let mut parameters = Self {
+            cpus: 1,
+            test: None,
+            is_exact: false,
+            is_relative: false,
+        };
+        for word in text.split_ascii_whitespace() {
+            match word.split_once('=').unwrap_or((word, "")) {
+                ("cpus", count) => parameters.cpus = count.parse().unwrap_or(1),
+                ("test", name) => parameters.test = Some(name),
+                ("icount", _) => parameters.is_exact = true,
+                ("relative", _) => parameters.is_relative = true,
+                _ => {}
+            }
+        }
+        parameters
+    }
+}

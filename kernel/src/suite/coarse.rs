@@ -1,0 +1,294 @@
+//! Coarse timers: ticks that drive the wheels, stop where nothing happens, and CPUs that look after idle ones.
+
+use core::pin::Pin;
+
+use tickless_core::coarse::{Kind, Restart, Tick, Timeout, WheelTimer};
+use tickless_core::hierarchy::{Leaving, Presence};
+use tickless_core::hrtimer::{Expired, HrTimer, Setup, Start};
+use tickless_core::platform::CpuId;
+use tickless_core::slots::geometry::{granularity, limit};
+use tickless_core::time::{Monotonic, Span};
+
+use super::{Spread, Verdict, ensure, kept, quiet, timer};
+use crate::arch;
+use crate::console::say;
+use crate::host::Count;
+use crate::idle;
+use crate::machine::{Machine, PERIOD, machine};
+use crate::parameters::Parameters;
+
+/// Lets all CPUs tick while `body` runs.
+fn ticking(machine: &'static Machine, body: impl FnOnce() -> Verdict) -> Verdict {
+    machine.start_tick();
+    for cpu in 1..machine.cpus() {
+        machine.call_on(cpu, || machine_of().start_tick());
+    }
+    let verdict = body();
+    for cpu in 1..machine.cpus() {
+        machine.call_on(cpu, || machine_of().end_tick());
+    }
+    machine.end_tick();
+    verdict
+}
+
+fn machine_of() -> &'static Machine {
+    machine()
+}
+
+/// Makes a coarse timer that lives as long as the kernel.
+fn coarse<F>(kind: Kind, function: F) -> Pin<&'static WheelTimer<F>>
+where
+    F: FnMut(&mut Timeout) -> Restart + Send + 'static,
+{
+    Pin::static_ref(kept(WheelTimer::new(kind, function)))
+}
+
+/// Coarse timers from one tick to 400 fire when they are over, and at most one slot of their level later.
+pub(super) fn wheel(machine: &'static Machine, _parameters: &Parameters) -> Verdict {
+    const TIMERS: u64 = 400;
+    let (fired, early) = (kept(Count::new()), kept(Count::new()));
+    let (near, far) = (kept(Spread::new()), kept(Spread::new()));
+    ticking(machine, || {
+        let begin = machine.tick_time().tick;
+        for after in 1..=TIMERS {
+            let one = coarse(Kind::Local, move |timeout| {
+                early.add(u64::from(timeout.now < timeout.expiry));
+                let late = timeout.now.0.saturating_sub(timeout.expiry.0);
+                if after < limit(0) { near } else { far }.note(late);
+                fired.add(1);
+                Restart::No
+            });
+            let armed = one.arm(machine.timers, begin, Tick(begin.0 + after));
+            ensure!(armed.is_ok(), "a timer is not armed: {armed:?}");
+        }
+        idle::until(|| fired.get() == TIMERS);
+        Ok(())
+    })?;
+    let ticks = |spread: &Spread| (spread.least.get(), spread.greatest.get());
+    let (near, far) = (ticks(near), ticks(far));
+    say!(
+        "  below {} ticks ahead {near:?} ticks late, beyond {far:?}",
+        limit(0)
+    );
+    ensure!(early.get() == 0, "{} coarse timers were early", early.get());
+    ensure!(
+        near.1 <= granularity(0),
+        "a slot of the first level is later than a tick"
+    );
+    ensure!(
+        far.1 <= granularity(1),
+        "a slot of the second level is later than its length"
+    );
+    Ok(())
+}
+
+/// CPUs that idle stop their tick: ten seconds without one.
+pub(super) fn tickless(machine: &'static Machine, _parameters: &Parameters) -> Verdict {
+    ticking(machine, || {
+        // All CPUs go to sleep meanwhile.
+        idle::until_time(machine.now().saturating_add(Span::from_millis(50)));
+        let before = quiet::counts(machine);
+        let ticks = || {
+            machine
+                .host()
+                .cpus()
+                .map(|(_, local)| local.ticks.get())
+                .sum::<u64>()
+        };
+        let ticks_before = ticks();
+        let counted = machine.tick_time().tick.0;
+        idle::until_time(machine.now().saturating_add(Span::from_secs(10)));
+        let did = quiet::since(machine, &before);
+        let counted = machine.tick_time().tick.0 - counted;
+        let ticks = ticks() - ticks_before;
+        let others: u64 = did[1..].iter().map(|did| did.0).sum();
+        say!(
+            "  in 10 s {} interrupts on CPU 0, {others} on the others, {ticks} ticks, {counted} counted",
+            did[0].0
+        );
+        ensure!(others == 0, "CPUs that sleep had {others} interrupts");
+        ensure!(did[0].0 <= 2 && ticks <= 2, "CPU 0 ticked while it slept");
+        ensure!(
+            (9_999..=10_001).contains(&counted),
+            "{counted} ticks were counted"
+        );
+        Ok(())
+    })
+}
+
+/// A CPU that sleeps without a tick is kicked for a timer that another one arms there.
+pub(super) fn kicked(machine: &'static Machine, _parameters: &Parameters) -> Verdict {
+    let (fired_on, late) = (kept(Count::new()), kept(Count::new()));
+    let one = coarse(Kind::Local, move |timeout| {
+        fired_on.set(1 + arch::cpu() as u64);
+        late.set(timeout.now.0.saturating_sub(timeout.expiry.0));
+        arch::interrupt_cpu(0);
+        Restart::No
+    });
+    ticking(machine, || {
+        idle::until_time(machine.now().saturating_add(Span::from_millis(50)));
+        let kicks = machine.timers.stats(CpuId(1)).kicks;
+        let now = machine.tick_time().tick;
+        let armed = one.arm_on(machine.timers, CpuId(1), now, Tick(now.0 + 20));
+        ensure!(armed.is_ok(), "the timer is not armed: {armed:?}");
+        idle::until(|| fired_on.get() != 0);
+        let kicks = machine.timers.stats(CpuId(1)).kicks - kicks;
+        ensure!(
+            fired_on.get() == 2,
+            "it fired on CPU {}",
+            fired_on.get() - 1
+        );
+        ensure!(late.get() <= 1, "it fired {} ticks late", late.get());
+        ensure!(kicks == 1, "{kicks} kicks");
+        Ok(())
+    })
+}
+
+/// How many coarse timers each CPU but the first arms, in the tests of the hierarchy.
+const EACH: u64 = 20;
+/// Those that fired, on CPU 0 and elsewhere.
+static BY_FIRST: Count = Count::new();
+static BY_OTHERS: Count = Count::new();
+static EARLY: Count = Count::new();
+/// The ticks at which some fired, and the last of them.
+static INSTANTS: Count = Count::new();
+static LAST: Count = Count::new();
+
+/// What the other CPUs do in the tests of the hierarchy: global timers, three ticks from one to the next.
+fn arm_globals() {
+    let machine = machine();
+    let begin = machine.tick_time().tick;
+    for place in 0..EACH {
+        let one = coarse(Kind::Global, |timeout: &mut Timeout| {
+            EARLY.add(u64::from(timeout.now < timeout.expiry));
+            let by = if arch::cpu() == 0 {
+                &BY_FIRST
+            } else {
+                &BY_OTHERS
+            };
+            by.add(1);
+            INSTANTS.add(u64::from(timeout.now.0 != LAST.get()));
+            LAST.set(timeout.now.0);
+            if arch::cpu() != 0 {
+                // CPU 0 waits for the last of them.
+                arch::interrupt_cpu(0);
+            }
+            Restart::No
+        });
+        let armed = one.arm(machine.timers, begin, Tick(begin.0 + 20 + 3 * place));
+        armed.expect("a new timer is armed");
+    }
+}
+
+/// Has the first `cpus` CPUs but this one arm their global timers; how many those are. This one stays awake.
+fn arm_on(machine: &'static Machine, cpus: usize) -> u64 {
+    for count in [&BY_FIRST, &BY_OTHERS, &EARLY] {
+        count.set(0);
+    }
+    for cpu in 1..cpus {
+        let local = machine.host().local(cpu);
+        let before = local.sleeps.get();
+        machine.run_on(cpu, arm_globals);
+        // It hands over what it has while this one is active in the tree: the last one to go idle would promise to
+        // wake up for all.
+        while local.sleeps.get() == before {
+            arch::relax();
+        }
+    }
+    EACH * (cpus as u64 - 1)
+}
+
+/// The first CPU computes and ticks; it runs the global timers of all others, which sleep.
+pub(super) fn served(machine: &'static Machine, _parameters: &Parameters) -> Verdict {
+    ticking(machine, || {
+        let all = arm_on(machine, machine.cpus());
+        let before = quiet::counts(machine);
+        let until = machine
+            .now()
+            .saturating_add(Span::from_nanos(PERIOD.as_nanos() * 120));
+        while machine.now() < until && BY_FIRST.get() + BY_OTHERS.get() < all {
+            arch::relax();
+        }
+        let did = quiet::since(machine, &before);
+        let others: u64 = did[1..].iter().map(|did| did.0).sum();
+        let (first, elsewhere) = (BY_FIRST.get(), BY_OTHERS.get());
+        say!(
+            "  {first} of {all} on the CPU that is awake, {others} interrupts on those that sleep"
+        );
+        ensure!(EARLY.get() == 0, "{} were early", EARLY.get());
+        ensure!(first == all, "{elsewhere} fired on CPUs that slept");
+        ensure!(others == 0, "CPUs that sleep had {others} interrupts");
+        Ok(())
+    })
+}
+
+/// All CPUs sleep: the last one wakes up for the timers of all, and none is lost.
+pub(super) fn asleep(machine: &'static Machine, _parameters: &Parameters) -> Verdict {
+    ticking(machine, || {
+        let all = arm_on(machine, machine.cpus());
+        let before = quiet::counts(machine);
+        let instants = INSTANTS.get();
+        idle::until(|| BY_FIRST.get() + BY_OTHERS.get() == all);
+        let did = quiet::since(machine, &before);
+        let instants = INSTANTS.get() - instants;
+        let interrupts: u64 = did.iter().map(|did| did.0).sum();
+        let awake = did.iter().filter(|did| did.0 > 0).count();
+        say!("  {all} timers, at {instants} instants left {interrupts} wake-ups, of {awake} CPU");
+        ensure!(EARLY.get() == 0, "{} were early", EARLY.get());
+        ensure!(awake == 1, "{awake} CPUs woke up");
+        ensure!(
+            interrupts == instants,
+            "{interrupts} wake-ups for {instants} instants"
+        );
+        Ok(())
+    })
+}
+
+/// On which CPU [`GIVEN_AWAY`] fired, plus one.
+static FIRED_ON: Count = Count::new();
+static GIVEN_AWAY: HrTimer<fn(&mut Expired<'_, '_, Monotonic>) -> Restart> = HrTimer::new(|_| {
+    FIRED_ON.set(1 + arch::cpu() as u64);
+    Restart::No
+});
+
+/// An isolated CPU gives its timers away, and no other CPU interrupts it.
+pub(super) fn isolated(machine: &'static Machine, _parameters: &Parameters) -> Verdict {
+    let last = machine.cpus() - 1;
+    ticking(machine, || {
+        let local = machine.host().local(last);
+        // A timer of another CPU goes behind this one: none becomes the first of a CPU that sleeps (spec LOC-13).
+        let first = timer(Setup::new(), |_| Restart::No);
+        let soon = Start::after(Span::from_millis(20));
+        let _started = first.start(machine.timers, soon.pinned());
+        machine.call_on(last, || {
+            let machine = machine_of();
+            let left = machine
+                .tree
+                .clear_available(machine.here(), Leaving::Isolation);
+            left.expect("others are available");
+            machine.host().here().is_isolated.leave();
+            let given_away = Pin::static_ref(&GIVEN_AWAY);
+            let _started = given_away.start(machine.timers, Start::after(Span::from_millis(30)));
+        });
+        let all = arm_on(machine, last);
+        let before = local.interrupts.get();
+        idle::until(|| BY_FIRST.get() + BY_OTHERS.get() == all);
+        idle::until_time(machine.now().saturating_add(Span::from_secs(60)));
+        let interrupts = local.interrupts.get() - before;
+        say!("  {all} timers elsewhere, {interrupts} interrupts on the isolated CPU in 60 s");
+        machine.call_on(last, || {
+            let machine = machine_of();
+            machine.host().here().is_isolated.set(false);
+            let joined = machine.tree.set_available(machine.here(), Presence::Awake);
+            joined.expect("it was prepared");
+        });
+        let on = FIRED_ON.get();
+        ensure!(on != 0, "the timer that it gave away was lost");
+        ensure!(on != 1 + last as u64, "it kept a timer that may move");
+        ensure!(
+            interrupts == 0,
+            "the isolated CPU had {interrupts} interrupts"
+        );
+        Ok(())
+    })
+}

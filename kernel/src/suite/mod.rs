@@ -1,0 +1,205 @@
+//! The tests of the kernel, and the report that they write.
+//!
+//! Each test is a function that the first CPU runs. What it prints is the same in each run where [one instruction takes
+//! one nanosecond](Parameters::is_exact), and the command compares runs.
+
+use alloc::boxed::Box;
+use alloc::string::String;
+use core::fmt;
+use core::pin::Pin;
+
+use tickless_core::hrtimer::{Expired, HrTimer, Restart, Setup};
+use tickless_core::time::{Monotonic, Span};
+
+use crate::arch;
+use crate::console::say;
+use crate::exit::Code;
+use crate::host::Count;
+use crate::idle;
+use crate::machine::Machine;
+use crate::parameters::Parameters;
+
+mod coarse;
+mod exact;
+mod hotplug;
+mod quiet;
+
+/// What a test came to.
+pub(crate) type Verdict = Result<(), String>;
+
+type Function = fn(&'static Machine, &Parameters) -> Verdict;
+
+/// One test.
+struct Test {
+    name: &'static str,
+    /// It needs so many CPUs.
+    cpus: usize,
+    /// It takes less guest time than this.
+    seconds: u64,
+    run: Function,
+}
+
+const fn test(name: &'static str, cpus: usize, seconds: u64, run: Function) -> Test {
+    Test {
+        name,
+        cpus,
+        seconds,
+        run,
+    }
+}
+
+/// All tests, in their order: those without a tick come first.
+const TESTS: &[Test] = &[
+    test("lateness", 1, 2, exact::lateness),
+    test("order", 1, 1, exact::order),
+    test("soft", 1, 1, exact::soft),
+    test("moved", 1, 1, exact::moved),
+    test("storm", 1, 1, exact::storm),
+    test("sweep", 1, 1, exact::sweep),
+    test("remote", 2, 1, exact::remote),
+    test("silent", 1, 11, quiet::silent),
+    test("instants", 1, 1, quiet::instants),
+    test("hotplug", 2, 1, hotplug::hotplug),
+    test("wheel", 1, 2, coarse::wheel),
+    test("tickless", 1, 11, coarse::tickless),
+    test("kicked", 2, 1, coarse::kicked),
+    test("served", 4, 1, coarse::served),
+    test("asleep", 4, 1, coarse::asleep),
+    test("isolated", 4, 62, coarse::isolated),
+];
+
+/// Where time is the host's, which may execute others meanwhile, a test may take so many times as long.
+const PATIENCE: u64 = 30;
+
+/// Fails a test unless a condition holds.
+macro_rules! ensure {
+    ($condition:expr, $($text:tt)*) => {
+        if !$condition {
+            return Err(alloc::format!($($text)*));
+        }
+    };
+}
+pub(crate) use ensure;
+
+/// Brings all CPUs up, runs the tests and says what came of them.
+pub(crate) fn run(machine: &'static Machine, parameters: &Parameters) -> Code {
+    limit(parameters, 1);
+    say!(
+        "kernel: {}, {} CPUs, {} device{}",
+        arch::NAME,
+        machine.cpus(),
+        if parameters.is_relative {
+            "relative"
+        } else {
+            "coupled"
+        },
+        if parameters.is_exact {
+            ", 1 ns an instruction"
+        } else {
+            ""
+        },
+    );
+    for cpu in 1..machine.cpus() {
+        if let Err(answer) = machine.start_cpu(cpu) {
+            say!("kernel: CPU {cpu} does not start: the machine answers {answer}");
+            return Code::Unusable;
+        }
+        idle::until(|| machine.is_online(cpu));
+    }
+    // Each of them sleeps before the first test begins.
+    idle::until_time(machine.now().saturating_add(Span::from_millis(1)));
+    let wanted = |test: &&Test| parameters.test.is_none_or(|name| name == test.name);
+    let mut code = Code::Passed;
+    let (mut passed, mut failed, mut skipped) = (0, 0, 0);
+    for test in TESTS.iter().filter(wanted) {
+        if machine.cpus() < test.cpus {
+            say!(
+                "skipped: {}, because it needs {} CPUs",
+                test.name,
+                test.cpus
+            );
+            skipped += 1;
+            continue;
+        }
+        limit(parameters, test.seconds);
+        match (test.run)(machine, parameters) {
+            Ok(()) => {
+                say!("passed: {}", test.name);
+                passed += 1;
+            }
+            Err(reason) => {
+                say!("failed: {}: {reason}", test.name);
+                failed += 1;
+                code = Code::Failed;
+            }
+        }
+    }
+    say!("kernel: {passed} passed, {failed} failed, {skipped} skipped");
+    if passed + failed + skipped == 0 {
+        say!("kernel: there is no test of this name");
+        return Code::Unusable;
+    }
+    code
+}
+
+/// Ends the run if more than `seconds` of guest time pass.
+fn limit(parameters: &Parameters, seconds: u64) {
+    let patience = if parameters.is_exact { 1 } else { PATIENCE };
+    let counts = u64::from(arch::KILOHERTZ.0) * 1_000 * seconds * patience;
+    arch::set_watchdog(arch::counter() + counts);
+}
+
+/// A timer for a test, which may be left to itself.
+type TestTimer<F> = Pin<&'static HrTimer<F>>;
+
+/// Makes a timer that lives as long as the kernel.
+fn timer<F>(setup: Setup, function: F) -> TestTimer<F>
+where
+    F: FnMut(&mut Expired<'_, '_, Monotonic>) -> Restart + Send + 'static,
+{
+    Pin::static_ref(Box::leak(Box::new(HrTimer::with_setup(
+        setup, false, function,
+    ))))
+}
+
+/// Makes a value that lives as long as the kernel.
+fn kept<T>(value: T) -> &'static T {
+    Box::leak(Box::new(value))
+}
+
+/// The least and the greatest of some spans, and how many there were. One CPU notes them.
+#[derive(Debug)]
+struct Spread {
+    least: Count,
+    greatest: Count,
+    count: Count,
+}
+
+impl Spread {
+    fn new() -> Self {
+        let least = Count::default();
+        least.set(u64::MAX);
+        Self {
+            least,
+            greatest: Count::default(),
+            count: Count::default(),
+        }
+    }
+
+    fn note(&self, nanos: u64) {
+        self.least.set(self.least.get().min(nanos));
+        self.greatest.set(self.greatest.get().max(nanos));
+        self.count.add(1);
+    }
+}
+
+impl fmt::Display for Spread {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            formatter,
+            "{} to {} ns",
+            self.least.get(),
+            self.greatest.get()
+        )
+    }
+}

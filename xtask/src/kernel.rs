@@ -1,0 +1,282 @@
+//! The kernel on bare machines: how it is built, and how an emulator runs it.
+//!
+//! The kernel is a workspace of its own, so that no build of the library knows it. It ends with a code of its own,
+//! never 0, which is what a machine ends with that resets itself.
+
+use std::fs;
+use std::path::Path;
+
+use clap::{Args, ValueEnum};
+
+use crate::files;
+use crate::invocation::{Invocation, is_installed};
+use crate::toolchain;
+
+const MANIFEST: &str = "kernel/Cargo.toml";
+/// What the kernel ends with when all of its tests passed.
+const PASSED: i32 = 33;
+/// Seconds of the user's time that a run may take. The kernel limits guest time itself; this is for one that says
+/// nothing any more.
+const LIMIT: &str = "300";
+
+/// Builds the kernel, runs it in an emulator, and shows its report.
+///
+/// Exits with 0 when all of its tests passed or a machine is skipped, with 1 otherwise, and says which: a test failed,
+/// the kernel panicked, its guest time was over, the machine reported an exception, it said nothing any more.
+#[derive(Debug, Args)]
+pub(crate) struct Arguments {
+    #[command(flatten)]
+    settings: Settings,
+}
+
+/// What a run is asked for.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct Settings {
+    /// The machine.
+    #[arg(long, value_enum, default_value_t = Arch::Aarch64)]
+    pub(crate) arch: Arch,
+    /// What executes the instructions: QEMU's translator, or the processor through KVM.
+    #[arg(long, value_enum, default_value_t = Accel::Tcg)]
+    pub(crate) accel: Accel,
+    /// How many CPUs the machine has.
+    #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=254))]
+    pub(crate) cpus: u32,
+    /// Counts instructions for time, one a nanosecond: times are exact, and each run is the same.
+    #[arg(long)]
+    pub(crate) icount: bool,
+    /// Tells the device how long to wait, where it could be told when to fire.
+    #[arg(long)]
+    pub(crate) relative: bool,
+    /// Lets the interrupt write the device itself, in place of a flush point.
+    #[arg(long)]
+    pub(crate) immediate: bool,
+    /// Only this test.
+    #[arg(value_name = "TEST")]
+    pub(crate) test: Option<String>,
+}
+
+/// A machine that the kernel knows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Arch {
+    Aarch64,
+}
+
+/// What executes the instructions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Accel {
+    Tcg,
+    Kvm,
+}
+
+/// A run, or why there is none.
+#[derive(Debug)]
+pub(crate) enum Plan {
+    /// Both lines in turn: the build, and the emulator.
+    Run(Invocation, Invocation),
+    /// The machine, and what it lacks.
+    Skip(String, String),
+}
+
+impl Arch {
+    pub(crate) const fn target(self) -> &'static str {
+        match self {
+            Self::Aarch64 => "aarch64-unknown-none-softfloat",
+        }
+    }
+
+    const fn emulator(self) -> &'static str {
+        match self {
+            Self::Aarch64 => "qemu-system-aarch64",
+        }
+    }
+
+    /// What the emulator is to be, and where the kernel finds its parameters.
+    const fn machine(self) -> (&'static [&'static str], &'static str) {
+        match self {
+            Self::Aarch64 => (
+                &[
+                    "-machine",
+                    "virt,gic-version=3",
+                    "-cpu",
+                    "cortex-a57",
+                    "-semihosting-config",
+                    "enable=on,target=native",
+                ],
+                "0x4fff0000",
+            ),
+        }
+    }
+
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Aarch64 => "aarch64",
+        }
+    }
+}
+
+/// The task.
+pub(crate) fn main(root: &Path, arguments: &Arguments) -> Result<(), String> {
+    match plan(root, &arguments.settings)? {
+        Plan::Skip(what, reason) => {
+            println!("skipped: {what}, because {reason}");
+            Ok(())
+        }
+        Plan::Run(build, run) => {
+            build.run(root)?;
+            println!("   {run}");
+            run.run(root).map_err(|message| explained(&message))
+        }
+    }
+}
+
+/// What has to be done for `settings`; writes the parameters of the run.
+pub(crate) fn plan(root: &Path, settings: &Settings) -> Result<Plan, String> {
+    let arch = settings.arch;
+    let what = format!("the kernel on {}", arch.name());
+    let skip = |reason: String| Ok(Plan::Skip(what.clone(), reason));
+    if !is_installed(arch.emulator()) {
+        return skip(format!("there is no {}", arch.emulator()));
+    }
+    if settings.accel == Accel::Kvm {
+        if std::env::consts::ARCH != arch.name() {
+            return skip("KVM executes the instructions of the processor alone".to_owned());
+        }
+        if fs::File::open("/dev/kvm").is_err() {
+            return skip("/dev/kvm cannot be opened".to_owned());
+        }
+        if settings.icount {
+            return Err("KVM counts no instructions: --icount needs --accel tcg".to_owned());
+        }
+    }
+    if let Err(reason) = toolchain::ensure_target(root, arch.target()) {
+        return skip(reason);
+    }
+    let target = files::target(root);
+    let directory = target.join("kernel");
+    fs::create_dir_all(&directory).map_err(|error| format!("{}: {error}", directory.display()))?;
+    let line = parameters(settings);
+    let file = directory.join(line.replace(' ', "-"));
+    fs::write(&file, &line).map_err(|error| format!("{}: {error}", file.display()))?;
+    let mut image = target.clone();
+    let mut build =
+        Invocation::cargo(&["build", "--quiet", "--release", "--manifest-path", MANIFEST])
+            .args(&["--target", arch.target()]);
+    if settings.immediate {
+        // Beside the other one, so that neither is built again for the other's sake.
+        image = directory.join("immediate");
+        build = build.args(&["--features", "immediate"]);
+    }
+    build = build.arg("--target-dir").arg(image.display().to_string());
+    let image = image.join(arch.target()).join("release/tickless-kernel");
+    let run = emulation(settings, &image, &file);
+    Ok(Plan::Run(build, run))
+}
+
+/// What the kernel reads.
+fn parameters(settings: &Settings) -> String {
+    let mut words = vec![format!("cpus={}", settings.cpus)];
+    if settings.icount {
+        words.push("icount".to_owned());
+    }
+    if settings.relative {
+        words.push("relative".to_owned());
+    }
+    if let Some(test) = &settings.test {
+        words.push(format!("test={test}"));
+    }
+    words.join(" ")
+}
+
+fn emulation(settings: &Settings, image: &Path, parameters: &Path) -> Invocation {
+    let (machine, page) = settings.arch.machine();
+    let accel = match settings.accel {
+        Accel::Tcg => "tcg",
+        Accel::Kvm => "kvm",
+    };
+    let mut run = Invocation::new(settings.arch.emulator())
+        .args(machine)
+        .args(&[
+            "-smp",
+            &settings.cpus.to_string(),
+            "-m",
+            "256",
+            "-accel",
+            accel,
+        ])
+        .args(&[
+            "-nographic",
+            "-no-reboot",
+            "-monitor",
+            "none",
+            "-net",
+            "none",
+        ])
+        .args(&["-serial", "stdio"]);
+    if settings.icount {
+        run = run.args(&["-icount", "shift=0,sleep=off"]);
+    }
+    run.arg("-kernel")
+        .arg(image.display().to_string())
+        .arg("-device")
+        .arg(format!(
+            "loader,file={},addr={page},force-raw=on",
+            parameters.display()
+        ))
+        // One whose CPUs all wait may not heed the first signal.
+        .behind("timeout", &["-k", "5", LIMIT])
+        .passes_with(PASSED)
+}
+
+/// `message` of a run that failed, with the meaning of its code in front.
+pub(crate) fn explained(message: &str) -> String {
+    let meaning = match message.rsplit(' ').next() {
+        Some("35") => "a test of the kernel failed",
+        Some("37") => "the kernel panicked",
+        Some("39") => "the kernel was wedged: its guest time was over",
+        Some("41") => "the machine reported an exception",
+        Some("43") => "the kernel could not begin",
+        Some("124" | "137") => "the kernel said nothing any more",
+        _ => "the machine ended without a word of the kernel",
+    };
+    format!("{meaning}: {message}")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::{Accel, Arch, Settings, emulation, explained, parameters};
+
+    fn settings() -> Settings {
+        Settings {
+            arch: Arch::Aarch64,
+            accel: Accel::Tcg,
+            cpus: 4,
+            icount: true,
+            relative: false,
+            immediate: false,
+            test: Some("soft".to_owned()),
+        }
+    }
+
+    #[test]
+    fn the_kernel_is_told_what_the_command_is() {
+        assert_eq!(parameters(&settings()), "cpus=4 icount test=soft");
+    }
+
+    #[test]
+    fn the_emulator_counts_instructions_and_is_limited() {
+        let line = emulation(&settings(), Path::new("image"), Path::new("page")).to_string();
+        assert!(line.starts_with("timeout -k 5 300 qemu-system-aarch64 -machine"));
+        assert!(line.contains(" -icount shift=0,sleep=off -kernel image "));
+        assert!(line.ends_with(" loader,file=page,addr=0x4fff0000,force-raw=on"));
+    }
+
+    #[test]
+    fn each_code_has_a_meaning_and_0_is_none_of_success() {
+        let of = |code: &str| explained(&format!("`qemu` failed: exit status: {code}"));
+        assert!(of("35").starts_with("a test of the kernel failed: "));
+        assert!(of("124").starts_with("the kernel said nothing any more: "));
+        assert!(of("0").starts_with("the machine ended without a word"));
+    }
+}
