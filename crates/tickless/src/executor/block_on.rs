@@ -10,7 +10,8 @@ use super::current;
 use crate::host::thread::{
     Thread, ThreadBase, at_earliest, turn_taken_by_this_thread, with_thread,
 };
-use crate::host::{device, turn};
+use crate::host::{device, turn, wake};
+use crate::time::virtual_time::runtime::{self, Runtime, Sleeper};
 use crate::worker::{StartError, Worker, assert_outside_of_callbacks};
 
 /// Wakes a thread that is no worker.
@@ -26,13 +27,14 @@ impl Wake for Unpark {
     }
 }
 
+/// Runs a future of `runtime` on this thread.
 #[track_caller]
-pub(crate) fn block_on<F: Future>(future: F) -> F::Output {
+pub(crate) fn block_on<F: Future>(future: F, runtime: &Arc<Runtime>) -> F::Output {
     if with_thread(Thread::is_at_its_end) {
         // An exit handler cannot know whether a callback or a task called `exit`. In a callback each poll of a sleep
         // wakes the task, and all else that wakes it comes from other threads.
         let base = with_thread(Thread::base).filter(|_| turn_taken_by_this_thread().is_none());
-        return wait(future, base);
+        return wait(future, base, runtime);
     }
     assert_outside_of_callbacks();
     assert!(
@@ -40,21 +42,45 @@ pub(crate) fn block_on<F: Future>(future: F) -> F::Output {
         "a task cannot block its worker on a future: `await` it, or block in `spawn_blocking`"
     );
     match Worker::new() {
+        Ok(worker) if runtime.has_one_worker() => {
+            let sleeper = Rises(Sleeper::new(Arc::clone(runtime), worker.waker().clone()));
+            let waker = Waker::from(Arc::clone(&sleeper.0));
+            worker.block_on_as(future, &waker, Some(&sleeper.0))
+        }
         Ok(worker) => worker.block_on(future),
         // A worker or a driver of the caller's, which is not at hand, or a thread without timers of its own.
-        Err(StartError::AlreadyTaken) => wait(future, with_thread(|thread| thread.base())),
-        Err(_) => wait(future, None),
+        Err(StartError::AlreadyTaken) => wait(future, with_thread(|thread| thread.base()), runtime),
+        Err(_) => wait(future, None, runtime),
+    }
+}
+
+/// A thread that counts as awake until its future is ready or panics.
+struct Rises(Arc<Sleeper>);
+
+impl Drop for Rises {
+    fn drop(&mut self) {
+        self.0.ends();
     }
 }
 
 /// Polls until the future is ready, and takes the thread's turns meanwhile if the timers of `base` are its own to run.
-fn wait<F: Future>(future: F, base: Option<&'static ThreadBase>) -> F::Output {
+fn wait<F: Future>(
+    future: F,
+    base: Option<&'static ThreadBase>,
+    runtime: &Arc<Runtime>,
+) -> F::Output {
+    let unpark = Waker::from(Arc::new(Unpark(std::thread::current())));
+    let sleeper = Rises(Sleeper::new(Arc::clone(runtime), unpark));
     let mut future = pin!(future);
-    let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
+    let waker = Waker::from(Arc::clone(&sleeper.0));
     let mut context = Context::from_waker(&waker);
     loop {
+        sleeper.0.begins();
         if let Poll::Ready(output) = future.as_mut().poll(&mut context) {
             return output;
+        }
+        if !sleeper.0.rests() || wake::is_virtual() && runtime::pass_time_here(Some(&sleeper.0)) {
+            continue;
         }
         let Some(base) = base else {
             std::thread::park();

@@ -8,6 +8,7 @@ use std::time::Duration;
 use super::header::Job;
 use super::job::{discard, run};
 use crate::host::{os, process};
+use crate::time::virtual_time::runtime::Runtime;
 
 /// For how long a thread waits for the next job before it ends.
 const KEEP: Duration = Duration::from_secs(10);
@@ -18,6 +19,8 @@ pub(crate) struct Pool(Arc<Inner>);
 
 #[derive(Debug)]
 struct Inner {
+    /// Jobs hold its time.
+    runtime: Arc<Runtime>,
     most: usize,
     state: Mutex<State>,
     changed: Condvar,
@@ -33,8 +36,9 @@ struct State {
 
 impl Pool {
     /// No thread yet, and `most` at a time.
-    pub(crate) fn new(most: usize) -> Self {
+    pub(crate) fn new(most: usize, runtime: Arc<Runtime>) -> Self {
         Self(Arc::new(Inner {
+            runtime,
             most: most.max(1),
             state: Mutex::default(),
             changed: Condvar::new(),
@@ -54,6 +58,7 @@ impl Pool {
             discard(job);
             return;
         }
+        self.0.runtime.hold();
         state.jobs.push_back(job);
         if state.waiting >= state.jobs.len() {
             drop(state);
@@ -84,7 +89,15 @@ impl Pool {
             VecDeque::new()
         };
         drop(state);
-        orphans.into_iter().for_each(discard);
+        self.discard_all(orphans);
+    }
+
+    /// Ends jobs that were queued.
+    fn discard_all(&self, jobs: VecDeque<Job>) {
+        for job in jobs {
+            discard(job);
+            self.0.runtime.release();
+        }
     }
 
     /// The life of a thread.
@@ -99,6 +112,8 @@ impl Pool {
                     // The job forked. What is queued is the parent's, and the lock may be held by one of its threads.
                     os::end_child();
                 }
+                // Behind the wake-up of what waits for the job.
+                self.0.runtime.release();
                 state = self.lock();
                 continue;
             }
@@ -127,6 +142,6 @@ impl Pool {
         let jobs = std::mem::take(&mut state.jobs);
         drop(state);
         self.0.changed.notify_all();
-        jobs.into_iter().for_each(discard);
+        self.discard_all(jobs);
     }
 }

@@ -14,6 +14,7 @@ use super::{Executor, context, work};
 use crate::host::device::{self, signal};
 use crate::host::isolation::{self, locks::OwnedLocks};
 use crate::host::os;
+use crate::time::virtual_time::runtime::Others;
 use crate::topology::{CpuSet, Topology};
 use crate::worker::{BuildError, Builder as WorkersBuilder, StartError, Workers};
 
@@ -163,6 +164,9 @@ impl Builder {
                 .map_err(|error| BuildError::Start(StartError::Os(error)))?;
         }
         let shared: Handle = Arc::new(Shared::new(count, self.settings));
+        shared
+            .runtime
+            .set_others(Arc::downgrade(&shared) as Weak<dyn Others>);
         // Before any worker owns the lock of its queue.
         isolation::locks::register(Arc::downgrade(&shared) as Weak<dyn OwnedLocks>);
         let of_workers = Arc::clone(&shared);

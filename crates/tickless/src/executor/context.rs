@@ -5,6 +5,7 @@ use std::mem::ManuallyDrop;
 use std::sync::Arc;
 
 use super::shared::Handle;
+use crate::time::virtual_time::runtime;
 
 thread_local! {
     // Without a destructor, so that exit handlers and the destructors of other thread-locals can use it. What is put in
@@ -17,13 +18,14 @@ thread_local! {
 #[derive(Debug)]
 pub(crate) struct Entered {
     before: Option<Handle>,
+    _clock: runtime::Entered,
 }
 
 /// Code of this thread belongs to `executor` until the result is dropped.
 pub(crate) fn enter(executor: &Handle) -> Entered {
-    let executor = Some(Arc::clone(executor));
     Entered {
-        before: put(executor),
+        before: put(Some(Arc::clone(executor))),
+        _clock: runtime::enter(&executor.runtime),
     }
 }
 

@@ -15,6 +15,7 @@ use std::task::{Context, Poll};
 
 use super::{context, current};
 use crate::host::{device, thread};
+use crate::time::virtual_time::runtime;
 
 /// Returns true if the running task should give way: its slice is over, a more urgent task was woken, or a timer of its
 /// worker is due.
@@ -159,6 +160,9 @@ fn look() -> bool {
 
 #[cold]
 fn give_way(context: &Context<'_>, is_preempted: bool) {
+    if !is_preempted {
+        runtime::gave_way();
+    }
     context.waker().wake_by_ref();
     current::set_yields(context.waker(), is_preempted);
 }

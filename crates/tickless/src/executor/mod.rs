@@ -240,7 +240,7 @@ impl Executor {
     #[track_caller]
     pub fn block_on<F: Future>(&self, future: F) -> F::Output {
         let _entered = context::enter(&self.shared);
-        block_on::block_on(future)
+        block_on::block_on(future, &self.shared.runtime)
     }
 
     /// Ends the executor: no task is taken any more, those that are there get until `patience` is over to end by

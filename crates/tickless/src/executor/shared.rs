@@ -34,6 +34,7 @@ use crate::host::barrier::Linux;
 use crate::host::isolation::locks::OwnedLocks;
 use crate::host::process;
 use crate::host::thread::at_earliest;
+use crate::time::virtual_time::runtime::{Others, Runtime};
 use crate::worker::Unparker;
 
 /// The lock of a queue. The worker takes it several times for each task, other threads when they wake one.
@@ -246,12 +247,15 @@ pub(crate) struct Shared {
     forks: u32,
     pub(crate) settings: Settings,
     pub(crate) pool: Pool,
+    /// What the executor's clock belongs to.
+    pub(crate) runtime: Arc<Runtime>,
 }
 
 impl Shared {
     pub(crate) fn new(workers: usize, settings: Settings) -> Self {
         static NUMBERS: AtomicU64 = AtomicU64::new(1);
         let switches = settings.switches();
+        let runtime = Arc::new(Runtime::new(workers));
         Self {
             // Relaxed: a number that is given once.
             id: NUMBERS.fetch_add(1, Ordering::Relaxed),
@@ -266,8 +270,9 @@ impl Shared {
             stopping: AtomicBool::new(false),
             next: AtomicUsize::new(0),
             forks: process::forks(),
-            pool: Pool::new(settings.blocking_threads),
+            pool: Pool::new(settings.blocking_threads, Arc::clone(&runtime)),
             settings,
+            runtime,
         }
     }
 
@@ -565,6 +570,23 @@ impl Shared {
         }
         sum.timer_updates = sum.timer_starts.saturating_sub(fresh);
         sum
+    }
+}
+
+impl Others for Shared {
+    /// A worker that has descriptors moves the clock itself, when none has become ready for a while.
+    fn are_idle(&self) -> bool {
+        let is_own = current::worker_of(self.id) == Some(0);
+        if self.reactor.is_needed() && !is_own {
+            self.kick();
+            return false;
+        }
+        self.idle.is_idle(0) && !self.has_work(0)
+    }
+
+    fn kick(&self) {
+        self.preempt(0);
+        self.places[0].unpark();
     }
 }
 

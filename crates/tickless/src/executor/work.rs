@@ -25,6 +25,7 @@ use super::shared::{Handle, Place};
 use super::tick::TickTimer;
 use super::watch::Watch;
 use crate::host::thread::{at_earliest, with_thread};
+use crate::time::virtual_time::runtime::{self, Passed};
 use crate::worker::{EpollEvents, Worker};
 
 /// How often a worker that has tasks compares their shares with those of another worker's.
@@ -50,7 +51,13 @@ struct Loop<'a> {
     /// That of `shared`, asked in each round.
     reactor: &'a Reactor,
     events: EpollEvents,
+    /// Since when the worker of a virtual clock has nothing to do but to wait for descriptors.
+    quiet_since: Option<Instant>,
 }
+
+/// For how long no descriptor becomes ready before a virtual clock moves on: what another process or another machine
+/// sends is on its way for longer only where it waits, too.
+const QUIET: Span = Span::from_millis(5);
 
 /// Behind it the thread is no worker any more.
 struct Leaves;
@@ -96,6 +103,7 @@ pub(crate) fn work(worker: &Worker, shared: &Handle, index: usize) {
                 balanced: 0,
                 reactor: &shared.reactor,
                 events: EpollEvents::with_capacity(EVENTS),
+                quiet_since: None,
             };
             let desk = Desk::new(shared, index, worker.base(), current, thread);
             own::work_as(shared.id, &desk, || {
@@ -203,6 +211,7 @@ impl Loop<'_> {
     /// signal. For a signal that came behind the look for it it is asked once more: the device that fired is not set.
     #[cold]
     fn answer(&mut self, now: Instant) {
+        runtime::sync();
         self.look();
         if !self.worker.knows_of_signal() || self.worker.is_due_at(now) {
             self.worker.request_reschedule();
@@ -237,14 +246,43 @@ impl Loop<'_> {
         }
         self.shared.idle.enter(self.index);
         let mut is_ready = false;
+        let mut passed = None;
         if !self.shared.has_work(self.index) && !self.shared.stops() {
-            self.place.counters.parks.add_one();
-            is_ready = self.park();
+            if self.shared.runtime.is_virtual() {
+                passed = self.pass_time();
+            }
+            if passed.is_none() {
+                self.place.counters.parks.add_one();
+                is_ready = self.park();
+            }
         }
         self.shared.idle.leave(self.index);
+        // Behind its leave: else no thread would seem to be awake.
+        drop(passed);
+        if self.shared.runtime.is_virtual() {
+            // Another thread may have paused the clock meanwhile.
+            runtime::sync();
+        }
         if is_ready {
             self.reactor.dispatch(&self.events);
         }
+    }
+
+    /// Fires the next timer of a virtual clock, if all wait and no descriptor has become ready for a while.
+    #[cold]
+    fn pass_time(&mut self) -> Option<Passed> {
+        runtime::sync();
+        if self.reactor.is_needed() {
+            let now = at_earliest();
+            let since = *self.quiet_since.get_or_insert(now);
+            if now.saturating_since(since) < QUIET {
+                return None;
+            }
+        }
+        let passed = self.shared.runtime.pass_time()?;
+        // What follows from it may be on its way to a descriptor.
+        self.quiet_since = None;
+        Some(passed)
     }
 
     /// Waits for a timer or a wake-up, and for descriptors if no other worker does. Whether there may be events.
@@ -252,12 +290,18 @@ impl Loop<'_> {
         let reactor = self.reactor;
         if reactor.is_needed() {
             self.looks.cancel();
+            if self.quiet_since.is_some() {
+                self.looks.start(at_earliest().saturating_add(QUIET));
+            }
             if let Some((role, epoll)) = reactor.attend() {
                 let waited = self
                     .worker
                     .park_on_epoll_without_turn(epoll, &mut self.events);
                 drop(role);
                 if waited.is_ok() {
+                    if self.events.iter().next().is_some() {
+                        self.quiet_since = None;
+                    }
                     return true;
                 }
                 // There is no room for what wakes a worker that waits for descriptors: it looks now and then.

@@ -81,19 +81,14 @@ impl Clock {
         self.follower.now(counter::read_ordered, || self.ask())
     }
 
-    /// As [`now`](Self::now), by the line that the thread has kept.
+    /// As [`now`](Self::now), by the line that the thread has kept; `None` where that does not say it.
     // Always, as `latest`: a call takes as much as half of the reading.
     #[inline(always)]
-    pub(crate) fn kept_now(&self, kept: &Kept) -> Instant {
-        let cycles = counter::read_ordered();
-        match self.follower.kept_now(kept, cycles) {
-            Some(now) => now,
-            None => self.now_anew(kept),
-        }
+    fn kept_now(&self, kept: &Kept) -> Option<Instant> {
+        self.follower.kept_now(kept, counter::read_ordered())
     }
 
-    #[cold]
-    #[inline(never)]
+    /// As [`now`](Self::now), and keeps the line.
     fn now_anew(&self, kept: &Kept) -> Instant {
         // Usually the line is over: what is kept is the one that the reading lays.
         let now = self.now();
@@ -116,18 +111,14 @@ impl Clock {
         earliest
     }
 
-    /// A time that is not over yet, by the line that the thread has kept.
+    /// A time that is not over yet where the counter shows `cycles`, by the line that the thread has kept; `None` where
+    /// that does not say it.
     #[inline(always)]
-    pub(crate) fn latest(&self, kept: &Kept) -> Instant {
-        let cycles = counter::read();
-        match self.follower.kept_latest(kept, cycles) {
-            Some(latest) => latest,
-            None => self.latest_anew(kept, cycles),
-        }
+    fn latest(&self, kept: &Kept, cycles: u64) -> Option<Instant> {
+        self.follower.kept_latest(kept, cycles)
     }
 
-    #[cold]
-    #[inline(never)]
+    /// As [`latest`](Self::latest), where the line that was kept does not say it.
     fn latest_anew(&self, kept: &Kept, cycles: u64) -> Instant {
         // As in `now_anew`.
         let (_, latest) = self.follower.bounds(|| cycles, || self.ask());

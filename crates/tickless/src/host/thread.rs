@@ -184,6 +184,8 @@ pub(crate) enum Way {
     InTurn = 2,
     /// Sleeps for which no slack was said get one.
     Slack = 4,
+    /// Users of the thread see a virtual clock: their sleeps wait for that, and in no queue of the host.
+    Virtual = 8,
 }
 
 thread_local! {
@@ -262,6 +264,41 @@ fn earliest_at(cycles: u64) -> Option<Instant> {
     kept.ok().flatten()
 }
 
+/// As [`at_latest`], by the clock that users of this thread see.
+#[inline(always)]
+pub(crate) fn shown_at_latest() -> Instant {
+    with_thread(
+        #[inline(always)]
+        |thread| thread.reading.shown_at_latest(),
+    )
+}
+
+/// As [`at_earliest`], by the clock that users of this thread see.
+#[inline(always)]
+pub(crate) fn shown_at_earliest() -> Instant {
+    let cycles = counter::read();
+    earliest_at(cycles).unwrap_or_else(|| shown_earliest_anew(cycles))
+}
+
+#[cold]
+#[inline(never)]
+fn shown_earliest_anew(cycles: u64) -> Instant {
+    with_thread(|thread| thread.reading.shown_earliest_anew(cycles))
+}
+
+/// Shows the users of this thread the virtual clock that `clock` reads, or the process's clock again.
+pub(crate) fn show(clock: Option<fn() -> Instant>) {
+    with_thread(|thread| {
+        thread.reading.show(clock);
+        thread.note(Way::Virtual, clock.is_some());
+    });
+}
+
+/// What reads the virtual clock that users of this thread see, if they see one.
+pub(crate) fn shown() -> Option<fn() -> Instant> {
+    with_thread(|thread| thread.reading.shown())
+}
+
 /// As [`at_earliest`], where the counter shows `cycles` and what the thread keeps does not say it.
 #[cold]
 #[inline(never)]
@@ -269,7 +306,7 @@ pub(crate) fn earliest_anew(cycles: u64) -> Instant {
     with_thread(|thread| thread.reading.earliest_anew(cycles))
 }
 
-/// What time it is, comparable with what other threads are told.
+/// What time it is for users of this thread, comparable with what other threads are told.
 #[inline]
 pub(crate) fn now() -> Instant {
     with_thread(
@@ -367,10 +404,22 @@ impl Thread {
             .set(if is_so { others | way as u8 } else { others });
     }
 
-    /// Whether this thread takes a turn.
+    /// Whether this thread takes a turn, or its users see a virtual clock.
     #[inline]
-    pub(super) fn takes_a_turn(&self) -> bool {
-        self.ways.get() & Way::InTurn as u8 != 0
+    pub(super) fn takes_a_turn_or_is_virtual(&self) -> bool {
+        self.ways.get() & (Way::InTurn as u8 | Way::Virtual as u8) != 0
+    }
+
+    /// Whether its users see a virtual clock.
+    #[inline]
+    pub(super) fn is_virtual(&self) -> bool {
+        self.ways.get() & Way::Virtual as u8 != 0
+    }
+
+    /// Whether it is [unattended](Self::is_unattended), or its users see a virtual clock.
+    #[inline]
+    pub(super) fn is_unattended_or_virtual(&self) -> bool {
+        self.ways.get() & (Way::Unattended as u8 | Way::Virtual as u8) != 0
     }
 
     /// Whether nothing keeps this thread from it.

@@ -146,6 +146,27 @@ pub(crate) fn demand() {
     }
 }
 
+/// As [`demand`], for a sleep; true if it waits for a virtual clock instead, and needs no thread.
+#[inline]
+pub(crate) fn demand_or_virtual() -> bool {
+    with_thread(Thread::is_unattended_or_virtual) && demand_unless_virtual()
+}
+
+#[cold]
+fn demand_unless_virtual() -> bool {
+    let is_virtual = is_virtual();
+    if !is_virtual {
+        demand();
+    }
+    is_virtual
+}
+
+/// Whether users of this thread see a virtual clock.
+#[inline]
+pub(crate) fn is_virtual() -> bool {
+    with_thread(Thread::is_virtual)
+}
+
 /// Whether it is known that a thread expires what this one starts, so that nothing is to be [demanded](demand).
 #[inline]
 pub(crate) fn is_attended() -> bool {
@@ -160,10 +181,10 @@ pub(crate) fn goes_straight() -> bool {
 }
 
 /// Whether a sleep that is queued may be polled again without further ado: it will be expired, and no turn of this
-/// thread is waited for.
+/// thread is waited for, and no virtual clock is to be asked.
 #[inline]
 pub(crate) fn goes_on() -> bool {
-    !with_thread(Thread::takes_a_turn)
+    !with_thread(Thread::takes_a_turn_or_is_virtual)
 }
 
 /// As [`demand`], for a timer that is queued: it stays queued if this panics.

@@ -47,7 +47,7 @@
 //!   pending then, unless its clock, which the runtime advances between two rounds of tasks, has passed the deadline:
 //!   code that gives way to other tasks by a sleep of zero has to call `yield_now` instead.
 //! - [`Sleep`] is fused: polled again after it was ready, it is ready again.
-//! - `pause`, `resume` and `advance` of tokio's test utilities do not exist.
+//! - [`pause`], [`resume`] and [`advance`] work to the nanosecond, and what is due has run when an advance is ready.
 //!
 //! # Cost
 //!
@@ -64,6 +64,7 @@ pub(crate) mod slack;
 mod sleep;
 pub(crate) mod sleep_timer;
 mod timeout;
+pub(crate) mod virtual_time;
 
 pub use std::time::Duration;
 
@@ -74,6 +75,7 @@ pub use interval::{Interval, MissedTickBehavior, interval, interval_at};
 pub use slack::{Precision, WithSlack, set_thread_slack, thread_slack, with_slack};
 pub use sleep::{Sleep, sleep, sleep_until};
 pub use timeout::{Timeout, timeout, timeout_at};
+pub use virtual_time::{advance, pause, pause_manually, resume};
 
 /// Errors of this module.
 pub mod error {

@@ -4,6 +4,7 @@
 
 use std::mem::MaybeUninit;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
@@ -15,10 +16,12 @@ use tickless_link::late::{Late, Made};
 
 use super::budget;
 use super::slack::{self, Slack};
+use super::virtual_time::ticket::{self, Ticket};
+use super::virtual_time::{FAR, runtime};
 use crate::host::clock::CLOCK;
 use crate::host::registry::{timers, timers_at_hand};
 use crate::host::remote::reactor_turn;
-use crate::host::thread::{at_earliest, at_latest};
+use crate::host::thread::{shown_at_earliest, shown_at_latest};
 use crate::host::{blocked, wake};
 
 /// A timer that wakes a task, exact or coarse, as a [`SleepTimer`] needs it. It MAY be late, and MUST NOT be early.
@@ -117,6 +120,8 @@ tickless_link::stages! {
             Armed,
             /// Its time has come, and a task was told. The timer keeps the waker of that task, for a reset.
             Elapsed,
+            /// Armed on a virtual clock, unless it fired there meanwhile. The timer is idle, and keeps its ticket.
+            Virtual,
         }
     }
 }
@@ -164,6 +169,9 @@ trait Parts<T> {
 
     /// Where the timer keeps a waker for the next time, if it is made and not queued.
     fn idle_waker(self: Pin<&mut Self>) -> Option<&mut Option<Waker>>;
+
+    /// The ticket of a timer that waits for a virtual clock.
+    fn ticket(self: Pin<&mut Self>) -> Option<Arc<Ticket>>;
 }
 
 impl<T: SleepQueue> Parts<T> for Timer<T> {
@@ -175,6 +183,13 @@ impl<T: SleepQueue> Parts<T> for Timer<T> {
     #[inline]
     fn idle_waker(self: Pin<&mut Self>) -> Option<&mut Option<Waker>> {
         self.parts().1.and_then(T::idle_waker)
+    }
+
+    fn ticket(self: Pin<&mut Self>) -> Option<Arc<Ticket>> {
+        if self.stage() != SleepState::Virtual {
+            return None;
+        }
+        ticket::find(self.idle_waker()?.as_ref()?)
     }
 }
 
@@ -189,10 +204,10 @@ impl<T: SleepQueue> SleepTimer<T> {
     pub(crate) fn lasting(duration: Duration) -> Self {
         if duration.is_zero() {
             // Over at once: an upper bound on the time would be a moment later.
-            let now = at_earliest();
+            let now = shown_at_earliest();
             return Self::new(now, SleepState::Over);
         }
-        let now = at_latest();
+        let now = shown_at_latest();
         Self::new(now.saturating_add(Span::from(duration)), SleepState::Fresh)
     }
 
@@ -233,6 +248,7 @@ impl<T: SleepQueue> SleepTimer<T> {
                 !self.timer.get().is_some_and(T::is_queued) && is_over_anywhere(self.deadline)
             }
             SleepState::Elapsed => true,
+            SleepState::Virtual => is_over(self.deadline),
         }
     }
 
@@ -272,10 +288,17 @@ impl<T: SleepQueue> SleepTimer<T> {
 
     /// As [`reset`](Self::reset), of a timer that has to be moved, or waits for nothing.
     #[inline(never)]
-    fn reset_anywhere(self: Pin<&mut Self>, deadline: Instant) {
-        wake::demand();
-        let mut this = self.project();
+    fn reset_anywhere(mut self: Pin<&mut Self>, deadline: Instant) {
+        let is_virtual = wake::demand_or_virtual();
+        let mut this = self.as_mut().project();
         *this.deadline = deadline;
+        if let Some(ticket) = this.timer.as_mut().ticket() {
+            // If it fired its waker is used up, as below.
+            if !ticket.reset(deadline) {
+                this.timer.set_stage(SleepState::Reset);
+            }
+            return;
+        }
         let slack = this.timer.note().unwrap_or(Slack::NONE);
         if let Some(timer) = this.timer.as_ref().armed()
             && restart(timer, deadline, slack)
@@ -293,6 +316,8 @@ impl<T: SleepQueue> SleepTimer<T> {
         // The task was told that the time had come, and may wait for the next one without polling, as in tokio.
         if is_over(deadline) {
             waker.wake();
+        } else if is_virtual {
+            let _waits = self.start_virtual(waker);
         } else {
             drop(queue(this.timer.as_mut(), deadline, waker));
             this.timer.set_stage(SleepState::Armed);
@@ -318,18 +343,17 @@ impl<T: SleepQueue> SleepTimer<T> {
             SleepState::Fresh => true,
             // The upper bound: by that it is filed, if it is coarse. The lower one, which decides whether it is over,
             // is asked for if this does not say it.
-            SleepState::Idle => at_latest() < *this.deadline,
+            SleepState::Idle => shown_at_latest() < *this.deadline,
             _ => false,
         };
         if is_ahead {
             // Here and not where it is kept: a call in the middle is what the shortest path has to save registers for.
             let waker = context.waker().clone();
-            if T::STARTS_NEW && this.timer.note().is_none_or(Slack::is_none) {
-                self.start_first(waker);
+            return if T::STARTS_NEW && this.timer.note().is_none_or(Slack::is_none) {
+                self.start_first(waker)
             } else {
-                self.start_first_with_slack(waker);
-            }
-            return Poll::Pending;
+                self.start_first_with_slack(waker)
+            };
         }
         self.poll_again(context)
     }
@@ -343,7 +367,7 @@ impl<T: SleepQueue> SleepTimer<T> {
             && wake::goes_on()
         {
             // The clock decides, as in `poll_slowly`.
-            let now = at_earliest();
+            let now = shown_at_earliest();
             if now < *this.deadline && timer.wakes_at_hand(timers(), context.waker()) {
                 if T::HAS_SLACK && *this.timer.note() != Some(Slack::NONE) {
                     reactor_turn::take_along_soon(now);
@@ -357,14 +381,16 @@ impl<T: SleepQueue> SleepTimer<T> {
     /// As [`poll`](Self::poll), of a timer that is elsewhere, over, or waits for another task.
     #[inline(never)]
     fn poll_slowly(mut self: Pin<&mut Self>, context: &Context<'_>) -> Poll<()> {
+        if self.as_mut().waits_virtually(context.waker()) {
+            return Poll::Pending;
+        }
         let mut this = self.as_mut().project();
         let has_slack = T::HAS_SLACK && *this.timer.note() != Some(Slack::NONE);
         let mut old = None;
         match this.timer.stage() {
             SleepState::Idle | SleepState::Reset if !is_over(*this.deadline) => {
                 let kept = this.timer.as_mut().idle_waker().and_then(Option::take);
-                self.start(of_task(kept, context.waker()));
-                return Poll::Pending;
+                return self.start(of_task(kept, context.waker()));
             }
             // Ready without ever having waited.
             SleepState::Over
@@ -372,6 +398,7 @@ impl<T: SleepQueue> SleepTimer<T> {
             | SleepState::Idle
             | SleepState::Gone
             | SleepState::Reset
+            | SleepState::Virtual
             | SleepState::Elapsed => {
                 if budget::is_spent(context.waker()) {
                     return Poll::Pending;
@@ -386,7 +413,7 @@ impl<T: SleepQueue> SleepTimer<T> {
                 if let Some(timer) = timer
                     && timer.is_queued()
                 {
-                    let now = at_earliest();
+                    let now = shown_at_earliest();
                     if now < *this.deadline && wakes(timer, context) {
                         if has_slack {
                             reactor_turn::take_along_soon(now);
@@ -397,8 +424,7 @@ impl<T: SleepQueue> SleepTimer<T> {
                 if !is_over_anywhere(*this.deadline) {
                     // Neither queued nor over: another thread queued it, and the process is the child of a fork.
                     let kept = this.timer.as_mut().idle_waker().and_then(Option::take);
-                    self.start(of_task(kept, context.waker()));
-                    return Poll::Pending;
+                    return self.start(of_task(kept, context.waker()));
                 }
                 old = timer.and_then(|timer| timer.cancel(timers()));
             }
@@ -416,15 +442,16 @@ impl<T: SleepQueue> SleepTimer<T> {
     /// Starts a timer that was never polled, without slack: nearly always it is not made yet, and goes the straight
     /// way.
     #[inline(never)]
-    fn start_first(mut self: Pin<&mut Self>, waker: Waker) {
+    fn start_first(mut self: Pin<&mut Self>, waker: Waker) -> Poll<()> {
         let this = self.as_mut().project();
         let times = (*this.deadline, *this.deadline);
         if wake::goes_straight() {
-            if let Err(waker) = start_new(this.timer, times, Slack::NONE, waker) {
-                self.start(waker);
+            match start_new(this.timer, times, Slack::NONE, waker) {
+                Ok(()) => Poll::Pending,
+                Err(waker) => self.start(waker),
             }
         } else {
-            self.start(waker);
+            self.start(waker)
         }
     }
 
@@ -432,25 +459,28 @@ impl<T: SleepQueue> SleepTimer<T> {
 
     /// As [`start_first`](Self::start_first), of a timer with slack.
     #[inline(never)]
-    fn start_first_with_slack(mut self: Pin<&mut Self>, waker: Waker) {
+    fn start_first_with_slack(mut self: Pin<&mut Self>, waker: Waker) -> Poll<()> {
         let this = self.as_mut().project();
         let slack = this.timer.note().filter(|_| T::STARTS_NEW && T::HAS_SLACK);
         if let Some(slack) = slack
             && wake::goes_straight()
         {
             let times = (*this.deadline, latest::<T>(slack, *this.deadline));
-            if let Err(waker) = start_new(this.timer, times, slack, waker) {
-                self.start(waker);
+            match start_new(this.timer, times, slack, waker) {
+                Ok(()) => Poll::Pending,
+                Err(waker) => self.start(waker),
             }
         } else {
-            self.start(waker);
+            self.start(waker)
         }
     }
 
-    /// Starts a timer that is not queued, and makes it if it is not made.
+    /// Starts a timer that is not queued, and makes it if it is not made. Ready if a virtual clock has passed it.
     #[inline(never)]
-    fn start(self: Pin<&mut Self>, waker: Waker) {
-        wake::demand();
+    fn start(self: Pin<&mut Self>, waker: Waker) -> Poll<()> {
+        if wake::demand_or_virtual() {
+            return self.start_virtual(waker);
+        }
         blocked::polled(&waker);
         let mut this = self.project();
         let deadline = *this.deadline;
@@ -467,6 +497,66 @@ impl<T: SleepQueue> SleepTimer<T> {
             drop(old);
         }
         this.timer.set_stage(SleepState::Armed);
+        Poll::Pending
+    }
+
+    /// Arms a timer that is not queued on the virtual clock of this thread, unless that has passed it.
+    #[cold]
+    #[inline(never)]
+    fn start_virtual(self: Pin<&mut Self>, waker: Waker) -> Poll<()> {
+        let mut this = self.project();
+        if *this.deadline >= Instant::LATEST {
+            // A clock that nothing holds up comes to whatever is told it, so it is told tokio's "never".
+            *this.deadline = shown_at_earliest().saturating_add(FAR);
+        }
+        let clock = runtime::current();
+        this.timer.as_mut().make(SleepState::Reset, T::new);
+        let (kept, stage) = match clock {
+            Some(runtime) if !is_over(*this.deadline) => (
+                ticket::issue(runtime.clock(), *this.deadline, waker),
+                SleepState::Virtual,
+            ),
+            _ => (waker, SleepState::Elapsed),
+        };
+        let slot = this.timer.as_mut().idle_waker();
+        let old = slot.and_then(|slot| slot.replace(kept));
+        this.timer.as_mut().set_stage(stage);
+        drop(old);
+        if stage == SleepState::Elapsed {
+            return Poll::Ready(());
+        }
+        Poll::Pending
+    }
+
+    /// Whether the sleep waits for a virtual clock, and goes on waiting, for the task of `waker`. If not, it is armed
+    /// nowhere, or in a queue of the host on a thread without a virtual clock.
+    fn waits_virtually(mut self: Pin<&mut Self>, waker: &Waker) -> bool {
+        let mut this = self.as_mut().project();
+        if this.timer.stage() == SleepState::Virtual {
+            let ticket = this.timer.as_mut().ticket();
+            let is_here = |ticket: &Arc<Ticket>| {
+                let runtime = runtime::current();
+                runtime.is_some_and(|runtime| {
+                    runtime.is_virtual() && Arc::ptr_eq(runtime.clock(), ticket.clock())
+                })
+            };
+            match ticket.filter(is_here) {
+                Some(_) if is_over(*this.deadline) => return false,
+                Some(ticket) if ticket.set_waker(waker.clone()) => return true,
+                // It waits for the clock of the thread that polls it.
+                _ => this.timer.as_mut().set_stage(SleepState::Reset),
+            }
+        } else if this.timer.stage() == SleepState::Armed && wake::is_virtual() {
+            // Armed before the clock was paused.
+            let old = this
+                .timer
+                .as_ref()
+                .armed()
+                .and_then(|timer| timer.cancel(timers()));
+            drop(old);
+            this.timer.as_mut().set_stage(SleepState::Reset);
+        }
+        false
     }
 }
 
@@ -615,7 +705,7 @@ fn is_over_anywhere(deadline: Instant) -> bool {
 /// Whether `deadline` has certainly passed.
 #[inline]
 fn is_over(deadline: Instant) -> bool {
-    at_earliest() >= deadline
+    shown_at_earliest() >= deadline
 }
 
 /// Sees to it that the task of `context` is woken; `false` if the timer fired meanwhile.

@@ -18,8 +18,9 @@ use crate::host::isolation::Occupancy;
 use crate::host::registry::timers;
 use crate::host::spin::{self, Aim, Pause, Umwait};
 use crate::host::thread::{Kind, ThreadBase};
-use crate::host::{clock, device, kernel_time, os};
+use crate::host::{clock, device, kernel_time, os, wake};
 use crate::time::Instant;
+use crate::time::virtual_time::runtime::{self, Blocks, Sleeper};
 
 /// The way in which a [`Worker`] waits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -318,6 +319,11 @@ impl Worker {
         self.timers.turn_owing(now);
     }
 
+    /// Wakes this worker.
+    pub(crate) fn waker(&self) -> &Waker {
+        &self.waker
+    }
+
     /// The base of the thread.
     #[inline]
     pub(crate) fn base(&self) -> &'static ThreadBase {
@@ -460,11 +466,28 @@ impl Worker {
     /// When called inside of a callback or a waker.
     #[track_caller]
     pub fn block_on<F: Future>(&self, future: F) -> F::Output {
+        self.block_on_as(future, &self.waker, None)
+    }
+
+    /// As [`block_on`](Self::block_on), for a task of `waker`, which wakes this worker; of a runtime in which this
+    /// thread is `sleeper`.
+    #[track_caller]
+    pub(crate) fn block_on_as<F: Future>(
+        &self,
+        future: F,
+        waker: &Waker,
+        sleeper: Option<&Sleeper>,
+    ) -> F::Output {
         assert_outside_of_callbacks();
+        // Before the future, which is dropped first.
+        let _blocks = Blocks::begin();
         let mut future = pin!(future);
-        let mut context = Context::from_waker(&self.waker);
+        let mut context = Context::from_waker(waker);
         let _blocking = Blocking::begin(self);
         loop {
+            if let Some(sleeper) = sleeper {
+                sleeper.begins();
+            }
             if let Poll::Ready(output) = future.as_mut().poll(&mut context) {
                 return output;
             }
@@ -486,7 +509,16 @@ impl Worker {
                 if !self.timers.base.local().parker.is_notified()
                     && !self.timers.is_due_before_sleep()
                 {
+                    if sleeper.is_some_and(|sleeper| !sleeper.rests()) {
+                        break;
+                    }
+                    if wake::is_virtual() && runtime::pass_time_here(sleeper) {
+                        continue;
+                    }
                     self.wait();
+                    if let Some(sleeper) = sleeper {
+                        sleeper.rises();
+                    }
                     if self.timers.is_due() {
                         let _more_is_seen_next_time = self.timers.turn();
                     }

@@ -59,6 +59,11 @@ impl Kept {
         }
     }
 
+    /// Drops the copy: no counter value is covered until the next [`keep`](Follower::keep).
+    pub fn forget(&self) {
+        self.number.set(NOTHING);
+    }
+
     /// The nanoseconds since the line began that `cycles` and `rate` come to, in the unit of the line.
     #[inline(always)]
     const fn product(gone: u64, rate: u64) -> u64 {

@@ -18,6 +18,9 @@ pub(crate) struct Reading {
     /// The line of the clock when the thread looked last; [`NONE`] if none was followed.
     line: Cell<u64>,
     kept: Kept,
+    /// Reads the virtual clock that users of this thread see; `None` where they see the process's clock. While it is
+    /// set, no line is kept, so that each reading leaves the short way and finds it.
+    shown: Cell<Option<fn() -> Instant>>,
 }
 
 /// The number of no line: lines are counted from 0, and there is a new one each 50 µs at most.
@@ -36,6 +39,27 @@ impl Reading {
             latest: Cell::new(0),
             line: Cell::new(NONE),
             kept: Kept::new(),
+            shown: Cell::new(None),
+        }
+    }
+
+    /// Shows the users of this thread another clock than the process's, or that one again. The host goes on by the
+    /// process's clock.
+    pub(in crate::host) fn show(&self, clock: Option<fn() -> Instant>) {
+        self.shown.set(clock);
+        self.kept.forget();
+    }
+
+    /// What [`show`](Self::show) was given last.
+    pub(in crate::host) fn shown(&self) -> Option<fn() -> Instant> {
+        self.shown.get()
+    }
+
+    /// Drops the line again that an answer has kept, if users see another clock.
+    #[inline]
+    fn keep_only_own(&self) {
+        if self.shown.get().is_some() {
+            self.kept.forget();
         }
     }
 
@@ -46,16 +70,60 @@ impl Reading {
         recently.unwrap_or_else(|| Instant::from_nanos(self.earliest.get()))
     }
 
-    /// What time it is, comparable with what other threads are told.
+    /// What time it is for users, comparable with what other threads are told.
     #[inline(always)]
     pub(crate) fn now(&self) -> Instant {
-        CLOCK.kept_now(&self.kept)
+        match CLOCK.kept_now(&self.kept) {
+            Some(now) => now,
+            None => self.now_anew(),
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn now_anew(&self) -> Instant {
+        match self.shown.get() {
+            Some(clock) => clock(),
+            None => CLOCK.now_anew(&self.kept),
+        }
     }
 
     /// A time that is not behind the true one.
     #[inline(always)]
     pub(crate) fn at_latest(&self) -> Instant {
-        not_before(&self.latest, CLOCK.latest(&self.kept))
+        let cycles = counter::read();
+        let latest = match CLOCK.latest(&self.kept, cycles) {
+            Some(latest) => latest,
+            None => self.latest_anew(cycles),
+        };
+        not_before(&self.latest, latest)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn latest_anew(&self, cycles: u64) -> Instant {
+        let latest = CLOCK.latest_anew(&self.kept, cycles);
+        self.keep_only_own();
+        latest
+    }
+
+    /// As [`at_latest`](Self::at_latest), by the clock that users see; a virtual clock is exact.
+    #[inline(always)]
+    pub(crate) fn shown_at_latest(&self) -> Instant {
+        let cycles = counter::read();
+        match CLOCK.latest(&self.kept, cycles) {
+            Some(latest) => not_before(&self.latest, latest),
+            None => self.shown_latest_anew(cycles),
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn shown_latest_anew(&self, cycles: u64) -> Instant {
+        match self.shown.get() {
+            Some(clock) => clock(),
+            None => not_before(&self.latest, CLOCK.latest_anew(&self.kept, cycles)),
+        }
     }
 
     /// When the thread asked for a time that is not behind the true one, or a later time; not more than a
@@ -88,7 +156,19 @@ impl Reading {
     #[cold]
     #[inline(never)]
     pub(crate) fn earliest_anew(&self, cycles: u64) -> Instant {
-        not_before(&self.earliest, CLOCK.earliest_anew(&self.kept, cycles))
+        let earliest = CLOCK.earliest_anew(&self.kept, cycles);
+        self.keep_only_own();
+        not_before(&self.earliest, earliest)
+    }
+
+    /// As [`earliest_anew`](Self::earliest_anew), by the clock that users see.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn shown_earliest_anew(&self, cycles: u64) -> Instant {
+        match self.shown.get() {
+            Some(clock) => clock(),
+            None => self.earliest_anew(cycles),
+        }
     }
 
     /// Whether the kernel was asked since the thread was asked this last: every [`WINDOW`](super::WINDOW) at the

@@ -1,0 +1,201 @@
+//! Virtual time: a clock that can be stopped, and moved by hand.
+
+pub(crate) mod clock;
+pub(crate) mod runtime;
+pub(crate) mod ticket;
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use tickless_core::time::Span;
+
+use clock::Clock;
+use runtime::{Refused, Runtime};
+
+/// Thirty years, which tokio has for durations that do not fit.
+pub(crate) const FAR: Span = Span::from_secs(86_400 * 365 * 30);
+
+/// Stops the clock of this runtime.
+///
+/// From then on [`Instant::now`](super::Instant::now) says the same until the time is moved: by [`advance`], or by the
+/// runtime itself when all of its tasks wait. Then the clock goes to the deadline of the next timer at once, and a
+/// program that sleeps for an hour ends within a millisecond. Everything in this module follows the clock to the
+/// nanosecond, and so do the timers of [`coarse`](crate::coarse), which are then as exact as the others.
+///
+/// ```
+/// use std::time::Duration;
+/// use tickless::Worker;
+/// use tickless::time::{self, Instant, sleep};
+///
+/// Worker::new()?.block_on(async {
+///     time::pause();
+///     let start = Instant::now();
+///     sleep(Duration::from_secs(3_600)).await;
+///     assert_eq!(start.elapsed(), Duration::from_secs(3_600));
+/// });
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # Where
+///
+/// In [`Worker::block_on`](crate::Worker::block_on), and on an [`Executor`](crate::Executor) with one worker: there the
+/// clock is that of the worker and of all threads in its `block_on`. Each runtime has its own clock, so several tests
+/// run in one process.
+///
+/// # What holds the time
+///
+/// It does not pass by itself while a [blocking job](crate::task::spawn_blocking) runs.
+/// On an executor with [descriptors](crate::executor::io) it passes when none of them has become ready for 5 ms.
+///
+/// # What does not follow it
+///
+/// Timers with callbacks, alarms of the other clocks, `Parking` and the slices of an executor go on by the process's
+/// clock, and so does all that threads outside of the runtime do. A sleep that was polled before the pause follows when
+/// it is polled again.
+///
+/// # Panics
+///
+/// When the clock is stopped already, on an executor with several workers, and outside of a runtime.
+#[track_caller]
+pub fn pause() {
+    refuse(at_runtime(|runtime| runtime.pause(true)));
+}
+
+/// Stops the clock of this runtime, as [`pause`] does, until [`advance`] moves it: it never passes by itself.
+///
+/// While nothing advances it, a task that sleeps waits for ever, whatever else there is to do. tokio has no such
+/// function.
+///
+/// # Panics
+///
+/// As [`pause`].
+#[track_caller]
+pub fn pause_manually() {
+    refuse(at_runtime(|runtime| runtime.pause(false)));
+}
+
+/// Lets the clock of this runtime run on from where it is.
+///
+/// Timers that wait keep their deadlines.
+///
+/// # Panics
+///
+/// When the clock is not stopped, and outside of a runtime.
+#[track_caller]
+pub fn resume() {
+    refuse(at_runtime(|runtime| {
+        if !runtime.has_one_worker() {
+            return Err(Refused::NotFrozen);
+        }
+        let runs = runtime.clock().resume();
+        runs.then_some(()).ok_or(Refused::NotFrozen)
+    }));
+}
+
+/// Moves the stopped clock of this runtime by `duration`.
+///
+/// Timers that are due on the way fire one after the other, by deadline and then in the order in which they were armed,
+/// each at its own time; all tasks run until they wait before the next one fires. When the future is ready, what was
+/// due has happened, and the clock has moved by `duration` exactly.
+///
+/// ```
+/// use std::time::Duration;
+/// use tickless::Worker;
+/// use tickless::time::{self, Instant};
+///
+/// Worker::new()?.block_on(async {
+///     time::pause();
+///     let start = Instant::now();
+///     time::advance(Duration::from_nanos(1)).await;
+///     assert_eq!(start.elapsed(), Duration::from_nanos(1));
+/// });
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # Panics
+///
+/// When the clock is not stopped, and outside of a runtime: at the first poll, as in tokio.
+///
+/// # Cancellation
+///
+/// Dropped before it is ready, the clock stays where it is by then.
+pub async fn advance(duration: Duration) {
+    Advancing::new(duration).await;
+}
+
+/// An advance that is under way.
+struct Advancing {
+    duration: Duration,
+    begun: Option<(Arc<Clock>, u64)>,
+}
+
+impl Advancing {
+    const fn new(duration: Duration) -> Self {
+        Self {
+            duration,
+            begun: None,
+        }
+    }
+}
+
+impl Future for Advancing {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
+        if let Some((clock, number)) = &self.begun {
+            return if clock.is_advanced(*number, context.waker()) {
+                self.begun = None;
+                Poll::Ready(())
+            } else {
+                Poll::Pending
+            };
+        }
+        let begun = at_runtime(|runtime| {
+            let span = Span::from(self.duration);
+            let number = runtime
+                .clock()
+                .begin_advance(span, context.waker().clone())
+                .ok_or(Refused::NotFrozen)?;
+            Ok((Arc::clone(runtime.clock()), number))
+        });
+        self.begun = Some(refuse(begun));
+        Poll::Pending
+    }
+}
+
+impl Drop for Advancing {
+    fn drop(&mut self) {
+        if let Some((clock, number)) = self.begun.take() {
+            clock.end_advance(number);
+        }
+    }
+}
+
+/// Does something with the runtime of this thread.
+fn at_runtime<R>(body: impl FnOnce(&Runtime) -> Result<R, Refused>) -> Result<R, Refused> {
+    let runtime = runtime::current_or_own().ok_or(Refused::Outside)?;
+    let result = body(&runtime);
+    runtime::sync();
+    result
+}
+
+/// Panics as tokio does, in its words as far as they fit.
+#[track_caller]
+fn refuse<R>(result: Result<R, Refused>) -> R {
+    match result {
+        Ok(result) => result,
+        Err(Refused::AlreadyFrozen) => panic!("time is already frozen"),
+        Err(Refused::NotFrozen) => panic!("time is not frozen"),
+        Err(Refused::SeveralWorkers) => panic!(
+            "`time::pause()` requires the `current_thread` Tokio runtime. Here that is an `Executor` with one worker, \
+             or `Worker::block_on`; several workers have no order in which the time could pass"
+        ),
+        Err(Refused::Outside) => panic!(
+            "time cannot be frozen from outside the Tokio runtime. Here that is an `Executor` with one worker, or \
+             `Worker::block_on`; the feature `tokio-test-util` adds tokio's own `current_thread` runtime"
+        ),
+    }
+}

@@ -1,0 +1,340 @@
+//! One thread and its clock.
+
+use std::future::{Future, poll_fn};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::{Pin, pin};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll, Wake, Waker};
+
+use tickless::time::{self, DelayQueue, Duration, Instant, interval, sleep, sleep_until, timeout};
+use tickless::{Worker, coarse};
+
+const DAY: Duration = Duration::from_secs(86_400);
+
+fn nanos(nanos: u64) -> Duration {
+    Duration::from_nanos(nanos)
+}
+
+fn run<F: Future>(future: F) -> F::Output {
+    Worker::new().expect("none so far").block_on(future)
+}
+
+fn paused<F: Future>(future: F) -> F::Output {
+    run(async {
+        time::pause();
+        future.await
+    })
+}
+
+#[derive(Default)]
+struct Count(AtomicU32);
+
+impl Wake for Count {
+    fn wake(self: Arc<Self>) {
+        // Relaxed: one thread.
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+fn poll<F: Future>(future: Pin<&mut F>) -> Poll<F::Output> {
+    future.poll(&mut Context::from_waker(Waker::noop()))
+}
+
+#[test]
+fn a_clock_that_is_stopped_shows_the_same_until_a_sleep_passes() {
+    paused(async {
+        let start = Instant::now();
+        std::thread::sleep(Duration::from_millis(2));
+        assert_eq!(Instant::now(), start);
+        for length in [nanos(1), nanos(500_000), Duration::from_millis(100), DAY] {
+            let before = Instant::now();
+            sleep(length).await;
+            assert_eq!(before.elapsed(), length, "exact");
+        }
+    });
+}
+
+#[test]
+fn an_advance_moves_the_clock_by_what_it_says() {
+    paused(async {
+        for length in [
+            nanos(0),
+            nanos(1),
+            nanos(500_000),
+            Duration::from_millis(100),
+            30 * DAY,
+        ] {
+            let before = Instant::now();
+            time::advance(length).await;
+            assert_eq!(before.elapsed(), length);
+        }
+    });
+}
+
+#[test]
+fn a_sleep_is_over_at_its_nanosecond_and_not_before() {
+    paused(async {
+        let mut sleep = pin!(sleep(nanos(1_000_001)));
+        assert!(poll(sleep.as_mut()).is_pending());
+        time::advance(nanos(1_000_000)).await;
+        assert!(poll(sleep.as_mut()).is_pending());
+        assert!(!sleep.is_elapsed());
+        time::advance(nanos(1)).await;
+        assert!(sleep.is_elapsed());
+        assert!(poll(sleep.as_mut()).is_ready());
+        assert!(poll(sleep.as_mut()).is_ready(), "fused");
+    });
+}
+
+#[test]
+fn a_sleep_that_is_first_polled_behind_its_deadline_is_ready() {
+    paused(async {
+        let mut late = pin!(sleep(DAY));
+        time::advance(DAY).await;
+        assert!(!late.is_elapsed(), "never polled");
+        assert!(poll(late.as_mut()).is_ready());
+        assert!(late.is_elapsed());
+    });
+}
+
+#[test]
+fn timers_fire_by_deadline_and_then_in_the_order_in_which_they_were_armed() {
+    let order = Mutex::new(Vec::new());
+    paused(async {
+        let start = Instant::now();
+        let wait = |name: &'static str, after: u64| {
+            let order = &order;
+            async move {
+                sleep_until(start + nanos(after)).await;
+                assert_eq!(start.elapsed(), nanos(after), "{name}");
+                order.lock().expect("no panic").push(name);
+            }
+        };
+        futures::join!(
+            wait("late", 3),
+            wait("first", 1),
+            wait("second", 1),
+            wait("between", 2),
+            time::advance(nanos(3)),
+        );
+    });
+    assert_eq!(
+        *order.lock().expect("no panic"),
+        ["first", "second", "between", "late"]
+    );
+}
+
+#[test]
+fn a_sleep_is_reset_both_ways_and_wakes_its_task_without_another_poll() {
+    paused(async {
+        let count = Arc::new(Count::default());
+        let waker = Waker::from(Arc::clone(&count));
+        let woken = || count.0.load(Ordering::Relaxed);
+        let start = Instant::now();
+        let mut sleep = pin!(sleep(nanos(100)));
+        assert!(
+            sleep
+                .as_mut()
+                .poll(&mut Context::from_waker(&waker))
+                .is_pending()
+        );
+        sleep.as_mut().reset(start + nanos(200));
+        assert_eq!(sleep.deadline(), start + nanos(200));
+        time::advance(nanos(199)).await;
+        assert_eq!(woken(), 0);
+        time::advance(nanos(1)).await;
+        assert_eq!(woken(), 1);
+        assert!(
+            sleep
+                .as_mut()
+                .poll(&mut Context::from_waker(&waker))
+                .is_ready()
+        );
+        sleep.as_mut().reset(start + nanos(300));
+        assert!(!sleep.is_elapsed());
+        time::advance(nanos(100)).await;
+        assert_eq!(woken(), 2, "as in tokio: woken at the new time");
+        assert!(
+            sleep
+                .as_mut()
+                .poll(&mut Context::from_waker(&waker))
+                .is_ready()
+        );
+    });
+}
+
+#[test]
+fn a_dropped_sleep_leaves_the_clock_alone() {
+    paused(async {
+        let start = Instant::now();
+        let count = Arc::new(Count::default());
+        {
+            let waker = Waker::from(Arc::clone(&count));
+            let mut sleep = pin!(sleep(nanos(5)));
+            assert!(
+                sleep
+                    .as_mut()
+                    .poll(&mut Context::from_waker(&waker))
+                    .is_pending()
+            );
+            drop(waker);
+            assert_eq!(Arc::strong_count(&count), 2);
+        }
+        assert_eq!(Arc::strong_count(&count), 1, "nothing is kept of it");
+        sleep(nanos(10)).await;
+        assert_eq!(count.0.load(Ordering::Relaxed), 0);
+        assert_eq!(start.elapsed(), nanos(10));
+    });
+}
+
+#[test]
+fn what_is_too_far_to_tell_ends_as_in_tokio() {
+    paused(async {
+        let start = Instant::now();
+        sleep(Duration::MAX).await;
+        assert_eq!(start.elapsed(), 30 * 365 * DAY);
+        assert!(
+            timeout(Duration::MAX, std::future::pending::<()>())
+                .await
+                .is_err()
+        );
+        sleep(nanos(1)).await;
+    });
+}
+
+#[test]
+fn all_timers_of_the_family_follow() {
+    paused(async {
+        let start = Instant::now();
+        let mut interval = interval(nanos(7));
+        for round in 0..4_u32 {
+            assert_eq!(interval.tick().await, start + round * nanos(7));
+            assert_eq!(start.elapsed(), round * nanos(7));
+        }
+        coarse::sleep(DAY).await;
+        assert_eq!(
+            start.elapsed(),
+            nanos(21) + DAY,
+            "no coarser than the clock"
+        );
+
+        let start = Instant::now();
+        sleep(DAY).slack(Duration::from_secs(1)).await;
+        assert_eq!(start.elapsed(), DAY);
+
+        let mut queue = DelayQueue::new();
+        queue.insert("b", nanos(2));
+        queue.insert("a", nanos(1));
+        queue.insert("c", nanos(2));
+        let start = Instant::now();
+        let mut seen = Vec::new();
+        while let Some(expired) = poll_fn(|context| queue.poll_expired(context)).await {
+            seen.push((expired.into_inner(), start.elapsed()));
+        }
+        assert_eq!(seen, [("a", nanos(1)), ("b", nanos(2)), ("c", nanos(2))]);
+    });
+}
+
+#[test]
+fn each_runtime_has_a_clock_of_its_own_which_ends_with_it() {
+    let far = paused(async {
+        sleep(100 * DAY).await;
+        Instant::now()
+    });
+    assert!(Instant::now() + DAY < far, "the process's clock again");
+    let other = std::thread::spawn(|| paused(async { Instant::now() }));
+    paused(async {
+        sleep(10 * DAY).await;
+        let other = other.join().expect("it does not panic");
+        assert!(other + DAY < Instant::now());
+    });
+}
+
+#[test]
+fn a_sleep_that_outlives_its_runtime_waits_for_the_next_clock() {
+    let mut left = Box::pin(sleep(nanos(1)));
+    let count = Arc::new(Count::default());
+    let waker = Waker::from(Arc::clone(&count));
+    let deadline = paused(async {
+        left.set(sleep(nanos(1_000)));
+        let is_ready = left.as_mut().poll(&mut Context::from_waker(&waker));
+        assert!(is_ready.is_pending());
+        left.deadline()
+    });
+    assert_eq!(count.0.load(Ordering::Relaxed), 1, "its task looks again");
+    run(left);
+    assert!(Instant::now() >= deadline);
+}
+
+#[test]
+fn a_clock_that_goes_on_fires_its_timers_in_time() {
+    paused(async {
+        let start = Instant::now();
+        let real = std::time::Instant::now();
+        sleep(DAY).await;
+        let armed = pin!(sleep(Duration::from_millis(2)));
+        time::resume();
+        armed.await;
+        sleep(Duration::from_millis(2)).await;
+        assert!(start.elapsed() >= DAY + Duration::from_millis(4));
+        assert!(real.elapsed() >= Duration::from_millis(4));
+        time::pause();
+        let now = Instant::now();
+        sleep(DAY).await;
+        assert_eq!(now.elapsed(), DAY);
+    });
+}
+
+#[test]
+fn a_manual_clock_passes_by_advance_alone() {
+    run(async {
+        time::pause_manually();
+        let start = Instant::now();
+        let woken = std::thread::spawn(|| std::thread::sleep(Duration::from_millis(20)));
+        let mut hour = pin!(sleep(Duration::from_secs(3_600)));
+        poll_fn(|context| {
+            assert!(hour.as_mut().poll(context).is_pending());
+            if woken.is_finished() {
+                return Poll::Ready(());
+            }
+            let waker = context.waker().clone();
+            std::thread::spawn(move || {
+                std::thread::sleep(Duration::from_millis(1));
+                waker.wake();
+            });
+            Poll::Pending
+        })
+        .await;
+        assert_eq!(start.elapsed(), Duration::ZERO);
+        time::advance(Duration::from_secs(3_600)).await;
+        assert!(poll(hour.as_mut()).is_ready());
+    });
+}
+
+fn panics(body: impl FnOnce()) -> String {
+    let payload = catch_unwind(AssertUnwindSafe(body)).expect_err("it panics");
+    match payload.downcast::<String>() {
+        Ok(text) => *text,
+        Err(payload) => (*payload.downcast::<&str>().expect("a text")).to_owned(),
+    }
+}
+
+#[test]
+fn the_panics_are_tokios() {
+    let outside = "time cannot be frozen from outside the Tokio runtime";
+    assert!(panics(time::pause).starts_with(outside));
+    assert!(panics(time::resume).starts_with(outside));
+    assert!(panics(|| futures::executor::block_on(time::advance(nanos(1)))).starts_with(outside));
+    run(async {
+        assert_eq!(panics(time::resume), "time is not frozen");
+        time::pause();
+        assert_eq!(panics(time::pause), "time is already frozen");
+        time::resume();
+        assert_eq!(panics(time::resume), "time is not frozen");
+    });
+    assert_eq!(
+        panics(|| run(time::advance(nanos(1)))),
+        "time is not frozen"
+    );
+}

@@ -1,0 +1,200 @@
+//! The clock of an executor: its worker, the threads that block on it, and its blocking jobs.
+
+use std::future::Future;
+use std::io::Write;
+use std::os::unix::net::UnixStream;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, Mutex};
+
+use tickless::executor::io::Async;
+use tickless::time::{self, Duration, Instant, sleep, timeout};
+use tickless::{Executor, coop, task};
+
+const DAY: Duration = Duration::from_secs(86_400);
+
+fn executor() -> Executor {
+    Executor::builder()
+        .workers(1)
+        .build()
+        .expect("threads can be started")
+}
+
+fn paused<F: Future>(future: F) -> F::Output {
+    executor().block_on(async {
+        time::pause();
+        future.await
+    })
+}
+
+#[test]
+fn tasks_and_what_blocks_on_them_have_one_clock() {
+    paused(async {
+        let start = Instant::now();
+        let task = task::spawn(async move {
+            assert_eq!(Instant::now(), start);
+            sleep(DAY).await;
+            assert_eq!(start.elapsed(), DAY);
+            sleep(DAY).await;
+        });
+        sleep(DAY / 2).await;
+        assert_eq!(start.elapsed(), DAY / 2);
+        task.await.expect("it does not panic");
+        assert_eq!(start.elapsed(), 2 * DAY);
+    });
+}
+
+#[test]
+fn a_task_stops_the_clock_of_all() {
+    executor().block_on(async {
+        let start = task::spawn(async {
+            time::pause();
+            Instant::now()
+        })
+        .await
+        .expect("it does not panic");
+        assert_eq!(Instant::now(), start);
+        sleep(DAY).await;
+        assert_eq!(start.elapsed(), DAY);
+    });
+}
+
+#[test]
+fn tasks_with_one_deadline_run_in_the_order_in_which_they_slept() {
+    for _ in 0..20 {
+        let order = paused(async {
+            let order = Arc::new(Mutex::new(Vec::new()));
+            let deadline = Instant::now() + DAY;
+            let mut tasks = Vec::new();
+            for number in 0..20 {
+                let order = Arc::clone(&order);
+                let (armed, is_armed) = futures::channel::oneshot::channel();
+                tasks.push(task::spawn(async move {
+                    let mut sleep = Box::pin(time::sleep_until(deadline));
+                    assert!(futures::poll!(&mut sleep).is_pending());
+                    armed.send(()).expect("it is waited for");
+                    sleep.await;
+                    order.lock().expect("no panic").push(number);
+                }));
+                is_armed.await.expect("it is sent");
+            }
+            for task in tasks {
+                task.await.expect("it does not panic");
+            }
+            Arc::try_unwrap(order).expect("all are over").into_inner()
+        });
+        assert_eq!(order.expect("no panic"), Vec::from_iter(0..20));
+    }
+}
+
+#[test]
+fn what_is_due_has_run_when_an_advance_returns() {
+    paused(async {
+        let start = Instant::now();
+        let seen = Arc::new(Mutex::new(Vec::new()));
+        for step in [3, 1, 2] {
+            let seen = Arc::clone(&seen);
+            drop(task::spawn(async move {
+                sleep(step * DAY).await;
+                // What it does then takes turns, and another timer on the way.
+                coop::yield_now().await;
+                sleep(DAY / 2).await;
+                seen.lock().expect("no panic").push(start.elapsed());
+            }));
+        }
+        // Armed by the time at which the first step asks for them.
+        time::advance(3 * DAY).await;
+        assert_eq!(*seen.lock().expect("no panic"), [DAY * 3 / 2, DAY * 5 / 2]);
+        assert_eq!(start.elapsed(), 3 * DAY);
+        time::advance(DAY / 2).await;
+        assert_eq!(seen.lock().expect("no panic").len(), 3);
+    });
+}
+
+#[test]
+fn a_task_that_spins_until_a_timer_fired_is_served() {
+    paused(async {
+        let (done, mut is_done) = futures::channel::oneshot::channel();
+        drop(task::spawn(async move {
+            sleep(DAY).await;
+            done.send(()).expect("it is waited for");
+        }));
+        let spins = task::spawn(async move {
+            sleep(DAY).await;
+            while is_done.try_recv().expect("it is sent").is_none() {
+                coop::yield_now().await;
+            }
+        });
+        spins.await.expect("it does not panic");
+    });
+}
+
+#[test]
+fn a_blocking_job_holds_the_time() {
+    paused(async {
+        let start = Instant::now();
+        let job = task::spawn_blocking(|| {
+            std::thread::sleep(Duration::from_millis(30));
+            7
+        });
+        let job = timeout(DAY, job).await.expect("no time has passed");
+        assert_eq!(job.expect("it does not panic"), 7);
+        assert_eq!(start.elapsed(), Duration::ZERO);
+
+        // One that no task waits for: what sleeps goes on behind it.
+        drop(task::spawn_blocking(|| {
+            std::thread::sleep(Duration::from_millis(30));
+        }));
+        sleep(DAY).await;
+        assert_eq!(start.elapsed(), DAY);
+    });
+}
+
+#[test]
+fn a_descriptor_that_becomes_ready_comes_before_the_time_passes() {
+    paused(async {
+        let start = Instant::now();
+        let (mut there, here) = UnixStream::pair().expect("descriptors");
+        here.set_nonblocking(true).expect("it can be");
+        let reads = task::spawn(async move {
+            let here = Async::new(here).expect("it is watched");
+            let read = here.read_with(|mut stream: &UnixStream| {
+                let mut byte = [0];
+                std::io::Read::read(&mut stream, &mut byte)
+            });
+            timeout(DAY, read).await.is_ok()
+        });
+        there.write_all(b"x").expect("there is room");
+        assert!(reads.await.expect("it does not panic"));
+        assert_eq!(start.elapsed(), Duration::ZERO);
+
+        // One that never does: the time passes all the same.
+        let (_there, here) = UnixStream::pair().expect("descriptors");
+        here.set_nonblocking(true).expect("it can be");
+        let waits = task::spawn(async move {
+            let here = Async::new(here).expect("it is watched");
+            timeout(DAY, here.readable()).await.is_err()
+        });
+        assert!(waits.await.expect("it does not panic"));
+        assert_eq!(start.elapsed(), DAY);
+    });
+}
+
+#[test]
+fn several_workers_have_no_clock_that_stops() {
+    let executor = Executor::builder()
+        .workers(2)
+        .build()
+        .expect("threads can be started");
+    let refused = catch_unwind(AssertUnwindSafe(|| {
+        executor.block_on(async { time::pause() });
+    }));
+    let text = refused.expect_err("it panics");
+    let text = text
+        .downcast::<String>()
+        .map(|text| *text)
+        .or_else(|text| text.downcast::<&str>().map(|text| (*text).to_owned()));
+    assert!(
+        text.expect("a text")
+            .starts_with("`time::pause()` requires the `current_thread` Tokio runtime.")
+    );
+}
