@@ -1,8 +1,8 @@
-//! The header of the C interface, compared with the crate behind it.
+//! The headers of the C interface, compared with the crate behind it.
 //!
-//! The header is written by hand, for its comments are what C programs are written from. What a compiler cannot see is
+//! They are written by hand, for their comments are what C programs are written from. What a compiler cannot see is
 //! whether both sides mean the same: each exported function has its prototype, word by word, each structure its fields,
-//! each constant its value, and the header has no other prototypes.
+//! each constant its value, and a header has no other prototypes.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -11,29 +11,40 @@ use std::path::Path;
 use clap::Args;
 use syn::{Expr, Fields, FnArg, Item, Pat, ReturnType, Type};
 
-const HEADER: &str = "crates/tickless-capi/include/tickless.h";
-const SOURCES: &str = "crates/tickless-capi/src";
+/// Each header, and the directory whose files export what it declares.
+const HEADERS: [(&str, &str); 2] = [
+    (
+        "crates/tickless-capi/include/tickless.h",
+        "crates/tickless-capi/src",
+    ),
+    (
+        "crates/tickless-capi/include/tickless-posix.h",
+        "crates/tickless-capi/src/posix",
+    ),
+];
 
-/// Compares the header of the C interface with the crate.
+/// Compares the headers of the C interface with the crate.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {}
 
 /// The task.
 pub(crate) fn main(root: &Path, _arguments: &Arguments) -> Result<(), String> {
-    let faults = faults(root)?;
-    if faults.is_empty() {
-        println!("{HEADER} declares what {SOURCES} exports");
-        return Ok(());
+    for (header, sources) in HEADERS {
+        let faults = faults(root, header, sources)?;
+        if !faults.is_empty() {
+            return Err(format!("{header}:\n   {}", faults.join("\n   ")));
+        }
+        println!("{header} declares what {sources} exports");
     }
-    Err(format!("{HEADER}:\n   {}", faults.join("\n   ")))
+    Ok(())
 }
 
-fn faults(root: &Path) -> Result<Vec<String>, String> {
+fn faults(root: &Path, header: &str, sources: &str) -> Result<Vec<String>, String> {
     let read = |path: &Path| {
         fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))
     };
-    let header = read(&root.join(HEADER))?;
-    let directory = root.join(SOURCES);
+    let header = read(&root.join(header))?;
+    let directory = root.join(sources);
     let entries =
         fs::read_dir(&directory).map_err(|error| format!("{}: {error}", directory.display()))?;
     let mut exports = Exports::default();
@@ -59,7 +70,10 @@ impl Exports {
         let file = syn::parse_file(source).map_err(|error| error.to_string())?;
         for item in file.items {
             match item {
-                Item::Fn(function) if function.sig.abi.is_some() => {
+                Item::Fn(function)
+                    if function.sig.abi.is_some()
+                        && matches!(function.vis, syn::Visibility::Public(_)) =>
+                {
                     self.prototypes.insert(prototype(&function.sig)?);
                 }
                 Item::Const(constant) if constant.ident.to_string().starts_with("TICKLESS_") => {
@@ -148,6 +162,11 @@ fn declared(of: &Type, name: &str) -> Result<String, String> {
                 "TimeoutCallback" => "tickless_timeout_callback",
                 "Loop" => "struct tickless_loop",
                 "Worker" => "struct tickless_worker",
+                "TimerId" => "tickless_timer_id",
+                "clockid_t" => "clockid_t",
+                "sigevent" => "struct sigevent",
+                "itimerspec" => "struct itimerspec",
+                "timespec" => "struct timespec",
                 other => return Err(format!("{other} has no name in C")),
             };
             Ok(format!("{of} {name}"))
@@ -191,7 +210,7 @@ fn without_comments(header: &str) -> String {
 mod tests {
     use std::path::Path;
 
-    use super::{Exports, compare, faults};
+    use super::{Exports, HEADERS, compare, faults};
 
     const SOURCE: &str = "
         pub const TICKLESS_X: u32 = 3;
@@ -200,6 +219,7 @@ mod tests {
         #[unsafe(no_mangle)]
         pub extern \"C\" fn tickless_abi_version() -> u32 { 0 }
         fn inner() {}
+        extern \"C\" fn handler() {}
     ";
 
     fn compared(header: &str) -> Vec<String> {
@@ -230,8 +250,10 @@ mod tests {
     }
 
     #[test]
-    fn the_header_of_this_tree_declares_what_its_crate_exports() {
+    fn the_headers_of_this_tree_declare_what_their_crate_exports() {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
-        assert_eq!(faults(root).unwrap(), [""; 0]);
+        for (header, sources) in HEADERS {
+            assert_eq!(faults(root, header, sources).unwrap(), [""; 0]);
+        }
     }
 }

@@ -10,7 +10,7 @@ use crate::invocation::Invocation;
 use crate::workspace::Workspace;
 
 const PACKAGE: &str = "tickless-capi";
-const HEADER: &str = "crates/tickless-capi/include/tickless.h";
+const HEADERS: &str = "crates/tickless-capi/include";
 /// The name by which programs ask for the shared library; its build script says the same.
 const SONAME: &str = "libtickless.so.0";
 /// Built there, below the root.
@@ -55,7 +55,9 @@ pub(crate) fn main(root: &Path, arguments: &Arguments) -> Result<(), String> {
     copy(&built.join("libtickless_capi.so"), &library.join(&shared))?;
     link(&shared, &library.join(SONAME))?;
     link(SONAME, &library.join("libtickless.so"))?;
-    copy(&root.join(HEADER), &include.join("tickless.h"))?;
+    for header in ["tickless.h", "tickless-posix.h"] {
+        copy(&root.join(HEADERS).join(header), &include.join(header))?;
+    }
     let file = settings.join("tickless.pc");
     fs::write(&file, settings_of(&prefix, &package.version))
         .map_err(|error| format!("{}: {error}", file.display()))?;

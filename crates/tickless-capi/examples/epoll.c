@@ -52,9 +52,9 @@ int main(void) {
     tickless_timer_init(&self.timer, beat, &self);
     tickless_timer_start(&self.timer, BEAT);
     tickless_timeout_init(&timeout, over, NULL);
-    tickless_timeout_start(&timeout, 30 * BEAT);
+    tickless_timeout_start(&timeout, 30 * UINT64_C(1000000000));
 
-    while (!is_over) {
+    while (self.left > 0 && !is_over) {
         epoll_wait(epoll, &event, 1, -1);
         tickless_loop_turn(loop);
     }

@@ -41,6 +41,14 @@ pub(crate) fn shown(clock: Clock) -> u64 {
     }
 }
 
+/// Returns an instant of the library in nanoseconds of the monotonic clock, as they are from now on.
+pub(crate) fn monotonic(instant: tickless::time::Instant) -> u64 {
+    let left = instant
+        .saturating_duration_since(tickless::time::Instant::now())
+        .as_nanos();
+    shown(Clock::Monotonic).saturating_add(u64::try_from(left).unwrap_or(u64::MAX))
+}
+
 /// The latest time that a timer can be started for.
 const LATEST: u64 = Instant::<Monotonic>::LATEST.as_nanos().cast_unsigned();
 

@@ -20,6 +20,10 @@ compile_error!("the numbers of errno.h differ on this architecture");
 impl Errno {
     /// Another thread's timer, loop or worker.
     pub(crate) const PERM: Self = Self(1);
+    /// A signal handler was called while the caller slept.
+    pub(crate) const INTR: Self = Self(4);
+    /// No memory, thread or timer is left.
+    pub(crate) const AGAIN: Self = Self(11);
     /// It is in use.
     pub(crate) const BUSY: Self = Self(16);
     /// The thread has a loop or a worker already.
@@ -32,8 +36,21 @@ impl Errno {
     pub(crate) const DEADLK: Self = Self(35);
     /// A time beyond the end of the clock.
     pub(crate) const OVERFLOW: Self = Self(75);
+    /// A clock that has no timers here.
+    pub(crate) const NOTSUP: Self = Self(95);
     /// The library itself is at fault.
     pub(crate) const NOTRECOVERABLE: Self = Self(131);
+}
+
+impl Errno {
+    /// The positive number of a system call that failed.
+    pub(crate) fn of_system(number: c_int) -> Self {
+        if number > 0 {
+            Self(number)
+        } else {
+            Self::NOTRECOVERABLE
+        }
+    }
 }
 
 impl From<StartError> for Errno {

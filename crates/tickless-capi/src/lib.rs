@@ -25,6 +25,7 @@ pub mod event_loop;
 mod head;
 mod operations;
 mod place;
+pub mod posix;
 pub mod timeout;
 pub mod timer;
 mod verbs;

@@ -234,10 +234,7 @@ impl Place {
             Runner::Loop(driver) => driver.next_deadline(),
             Runner::Worker(worker) => worker.next_deadline(),
         }?;
-        let now = tickless::time::Instant::now();
-        let left = deadline.saturating_duration_since(now).as_nanos();
-        let clock = crate::clock::shown(tickless::hrtimer::Clock::Monotonic);
-        Some(clock.saturating_add(u64::try_from(left).unwrap_or(u64::MAX)))
+        Some(crate::clock::monotonic(deadline))
     }
 
     /// Notes that the structure at `address` is being initialised, unless it was.

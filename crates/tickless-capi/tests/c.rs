@@ -11,6 +11,7 @@ const HERE: &str = env!("CARGO_MANIFEST_DIR");
 const SYSTEM: [&str; 4] = ["-lpthread", "-ldl", "-lm", "-lrt"];
 
 const BEHAVIOUR: &str = "tests/c/behaviour.c";
+const POSIX: &str = "tests/c/posix.c";
 
 /// Whether `program` is there; names it if not.
 fn is_there(program: &str) -> bool {
@@ -83,12 +84,17 @@ fn remove(program: &Path) {
 
 #[test]
 fn the_header_is_c99_and_cxx17() {
-    let header = Path::new(HERE).join("include/tickless.h");
-    for (program, standard, language) in [("gcc", "-std=c99", "c"), ("g++", "-std=c++17", "c++")] {
-        if is_there(program) {
+    let languages = [("gcc", "-std=c99", "c"), ("g++", "-std=c++17", "c++")];
+    let headers = ["tickless.h", "tickless-posix.h"];
+    for (program, standard, language) in languages {
+        for header in headers.map(|name| Path::new(HERE).join("include").join(name)) {
+            if !is_there(program) {
+                continue;
+            }
             run(compiler(program, standard)
                 .args([
                     "-fsyntax-only",
+                    "-D_POSIX_C_SOURCE=200809L",
                     "-Wno-pragma-once-outside-header",
                     "-x",
                     language,
@@ -108,27 +114,40 @@ fn a_c_program_gets_what_the_header_promises() {
 }
 
 #[test]
+fn timers_of_posix_are_as_the_system_has_them() {
+    if is_there("gcc") {
+        let system = compile(POSIX, "posix-system", &["-DSYSTEM"]);
+        let own = compile(POSIX, "posix", &[]);
+        run(&mut Command::new(&system));
+        run(&mut Command::new(&own));
+        remove(&system);
+        remove(&own);
+    }
+}
+
+#[test]
 fn the_memory_checker_finds_nothing() {
     if is_there("gcc") && is_there("valgrind") {
-        let program = compile(BEHAVIOUR, "valgrind", &[]);
-        run(Command::new("valgrind")
-            .args(["--error-exitcode=9", "--quiet", "--fair-sched=yes"])
-            .arg(&program));
-        remove(&program);
+        for (source, name) in [(BEHAVIOUR, "valgrind"), (POSIX, "posix-valgrind")] {
+            let program = compile(source, name, &[]);
+            run(Command::new("valgrind")
+                .args(["--error-exitcode=9", "--quiet", "--fair-sched=yes"])
+                .arg(&program));
+            remove(&program);
+        }
     }
 }
 
 #[test]
 fn the_sanitisers_find_nothing() {
     if is_there("gcc") {
-        let program = compile(
-            BEHAVIOUR,
-            "sanitised",
-            &["-fsanitize=address,undefined", "-fno-sanitize-recover=all"],
-        );
-        // What a thread that ends without freeing its loop leaves behind is one of the cases.
-        run(Command::new(&program).env("ASAN_OPTIONS", "detect_leaks=0"));
-        remove(&program);
+        for (source, name) in [(BEHAVIOUR, "sanitised"), (POSIX, "posix-sanitised")] {
+            let options = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all"];
+            let program = compile(source, name, &options);
+            // What a thread that ends without freeing its loop leaves behind is one of the cases.
+            run(Command::new(&program).env("ASAN_OPTIONS", "detect_leaks=0"));
+            remove(&program);
+        }
     }
 }
 

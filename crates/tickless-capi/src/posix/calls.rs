@@ -1,0 +1,285 @@
+//! The functions of POSIX, with answers instead of `errno`.
+
+use std::ffi::c_int;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use crate::clock::put;
+use crate::errno::{Errno, answer};
+use crate::posix::arm::Arm;
+use crate::posix::service::{self, Service};
+use crate::posix::system;
+use crate::posix::table::{How, Settings, Slot, counted, tagged};
+use crate::posix::times::{self, left};
+use crate::posix::{ID_TAG, TimerId, notify};
+
+/// The number of the next life of a slot. It goes on in the child of a fork, so that no id of the parent is one there.
+static GENERATION: AtomicU32 = AtomicU32::new(1);
+/// The bits of an id that hold it.
+const GENERATIONS: u32 = 0x0fff_ffff;
+
+/// A timer that was found by its id.
+struct Found {
+    service: &'static Service,
+    slot: &'static Slot,
+    index: u32,
+    generation: u32,
+}
+
+fn find(id: TimerId) -> Result<Found, Errno> {
+    if id & !0x0fff_ffff_ffff_ffff != ID_TAG {
+        return Err(Errno::INVAL);
+    }
+    let service = service::running().ok_or(Errno::INVAL)?;
+    let index = u32::try_from(id & u64::from(u32::MAX))
+        .ok()
+        .and_then(|index| index.checked_sub(1));
+    let index = index.ok_or(Errno::INVAL)?;
+    let generation = u32::try_from((id >> 32) & u64::from(GENERATIONS)).unwrap_or(0);
+    let slot = service.table.slot(index).ok_or(Errno::INVAL)?;
+    let found = Found {
+        service,
+        slot,
+        index,
+        generation,
+    };
+    if found.is_alive() {
+        Ok(found)
+    } else {
+        Err(Errno::INVAL)
+    }
+}
+
+impl Found {
+    fn is_alive(&self) -> bool {
+        // Acquire: pairs with `create`. The word of the records changes when a timer is deleted, and is compared behind
+        // this.
+        self.generation != 0 && self.slot.generation.load(Ordering::Acquire) == self.generation
+    }
+
+    /// Replaces the record, and sees to it that no notification of the former one comes any more.
+    fn replace(&self, arm: &Arm, is_alive: impl Fn() -> bool) -> Result<Arm, Errno> {
+        let mut tries = 0;
+        let former = loop {
+            match self.slot.arms.replace(arm, &is_alive) {
+                // Others are at it: they may be threads, or what this one interrupted.
+                Err(Errno::AGAIN) if tries < 1000 => {
+                    tries += 1;
+                    std::thread::yield_now();
+                }
+                result => break result?,
+            }
+        };
+        self.service.settle(self.index);
+        Ok(former)
+    }
+
+    /// Disarms the timer, and takes back what its descriptor or a pending signal tells of it.
+    fn disarm(&self, is_alive: impl Fn() -> bool) -> Result<Arm, Errno> {
+        let former = self.replace(&Arm::DISARMED, is_alive)?;
+        if self.slot.how() == How::Descriptor {
+            system::drain(self.slot.descriptor());
+        }
+        // Relaxed: ordered by the end of the delivery.
+        if self.slot.sent.swap(false, Ordering::Relaxed) {
+            system::withdraw(&self.slot.signal(self.index));
+        }
+        Ok(former)
+    }
+}
+
+fn create(settings: &Settings) -> Result<TimerId, Errno> {
+    let service = service::service()?;
+    let (index, slot) = service.table.take()?;
+    // Relaxed: only that no number comes twice, but for one in 268 million.
+    let generation = loop {
+        let generation = GENERATION.fetch_add(1, Ordering::Relaxed) & GENERATIONS;
+        if generation != 0 {
+            break generation;
+        }
+    };
+    let id = ID_TAG | (u64::from(generation) << 32) | (u64::from(index) + 1);
+    slot.set(settings, id);
+    // Release: pairs with `is_alive`.
+    slot.generation.store(generation, Ordering::Release);
+    Ok(id)
+}
+
+/// Makes a timer that is not armed, and notifies as `event` says; by `SIGALRM` if that is null.
+///
+/// # Safety
+///
+/// `event` is null or may be read, and its function may be called on any thread; `made` is null or may be written.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tickless_timer_create(
+    clock: libc::clockid_t,
+    event: *mut libc::sigevent,
+    made: *mut TimerId,
+) -> c_int {
+    answer(|| {
+        if made.is_null() || !made.is_aligned() {
+            return Err(Errno::INVAL);
+        }
+        let clock = times::clock(clock)?;
+        // SAFETY: the caller says so.
+        let settings = unsafe { notify::settings(clock, event) }?;
+        match create(&settings) {
+            // SAFETY: the caller says so.
+            Ok(id) => unsafe { put(made, id) },
+            Err(error) => {
+                // SAFETY: made above, and given to none.
+                unsafe { notify::free(settings.attributes) };
+                Err(error)
+            }
+        }
+    })
+}
+
+/// Makes a timer whose descriptor counts its expirations.
+///
+/// # Safety
+///
+/// `made` is null or may be written.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tickless_timer_create_fd(
+    clock: libc::clockid_t,
+    flags: c_int,
+    made: *mut TimerId,
+) -> c_int {
+    answer(|| {
+        if made.is_null()
+            || !made.is_aligned()
+            || flags & !(libc::EFD_NONBLOCK | libc::EFD_CLOEXEC) != 0
+        {
+            return Err(Errno::INVAL);
+        }
+        let mut settings = Settings::new(times::clock(clock)?, How::Descriptor);
+        settings.descriptor = system::counter(flags).map_err(Errno::of_system)?;
+        match create(&settings) {
+            // SAFETY: the caller says so.
+            Ok(id) => unsafe { put(made, id) },
+            Err(error) => {
+                system::close(settings.descriptor);
+                Err(error)
+            }
+        }
+    })
+}
+
+/// The descriptor of a timer that has one.
+#[unsafe(no_mangle)]
+pub extern "C" fn tickless_timer_fd(id: TimerId) -> c_int {
+    answer(|| {
+        let descriptor = find(id)?.slot.descriptor();
+        if descriptor < 0 {
+            return Err(Errno::INVAL);
+        }
+        Ok(descriptor)
+    })
+}
+
+/// Arms a timer, or disarms it if the value is zero; writes what was left.
+///
+/// # Safety
+///
+/// `value` is null or may be read; `former` is null or may be written.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tickless_timer_settime(
+    id: TimerId,
+    flags: c_int,
+    value: *const libc::itimerspec,
+    former: *mut libc::itimerspec,
+) -> c_int {
+    answer(|| {
+        // SAFETY: the caller says so.
+        let value = unsafe { value.as_ref() }.ok_or(Errno::INVAL)?;
+        let found = find(id)?;
+        // Other flags mean nothing to the system either.
+        let is_absolute = flags & libc::TIMER_ABSTIME != 0;
+        let arm = times::arm(found.slot.clock(), is_absolute, value)?;
+        let replaced = found.disarm(|| found.is_alive())?;
+        if arm != Arm::DISARMED {
+            found.replace(&arm, || found.is_alive())?;
+            if found.slot.how() != How::Nothing {
+                found.service.armed(found.index, found.slot, &arm);
+            }
+        }
+        if former.is_null() {
+            return Ok(0);
+        }
+        // SAFETY: the caller says so.
+        unsafe { put(former, left(&replaced)) }
+    })
+}
+
+/// Writes how long a timer has left, and its interval.
+///
+/// # Safety
+///
+/// `value` is null or may be written.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tickless_timer_gettime(
+    id: TimerId,
+    value: *mut libc::itimerspec,
+) -> c_int {
+    answer(|| {
+        let (_, arm) = find(id)?.slot.arms.load();
+        // SAFETY: the caller says so.
+        unsafe { put(value, left(&arm)) }
+    })
+}
+
+/// How many expirations came between that of the last notification and the notification.
+#[unsafe(no_mangle)]
+pub extern "C" fn tickless_timer_getoverrun(id: TimerId) -> c_int {
+    answer(|| {
+        let found = find(id)?;
+        let slot = found.slot;
+        let version = slot.arms.version();
+        // Relaxed, here and below: counts. A handler comes behind the signal that they were written for.
+        let answer = |word| Ok(c_int::try_from(counted(word, version)).unwrap_or(c_int::MAX));
+        // What was folded belongs to a signal that is pending, which was not delivered yet.
+        if slot.how() == How::Signal && system::is_pending_here(slot.signal(found.index).number) {
+            return answer(slot.overrun_before.load(Ordering::Relaxed));
+        }
+        let overrun = slot.overrun.load(Ordering::Relaxed);
+        let folded = slot.folded.load(Ordering::Relaxed);
+        let more = counted(folded, version);
+        if more == 0 {
+            return answer(overrun);
+        }
+        let none = tagged(0, version);
+        let sum = tagged(counted(overrun, version) + more, version);
+        if slot
+            .folded
+            .compare_exchange(folded, none, Ordering::Relaxed, Ordering::Relaxed)
+            .is_ok()
+        {
+            slot.overrun.store(sum, Ordering::Relaxed);
+        }
+        answer(sum)
+    })
+}
+
+/// Ends a timer.
+#[unsafe(no_mangle)]
+pub extern "C" fn tickless_timer_delete(id: TimerId) -> c_int {
+    answer(|| {
+        let found = find(id)?;
+        // Acquire and release: of several callers one ends it.
+        let ended = found.slot.generation.compare_exchange(
+            found.generation,
+            0,
+            Ordering::AcqRel,
+            Ordering::Relaxed,
+        );
+        ended.map_err(|_| Errno::INVAL)?;
+        while found.disarm(|| true).is_err() {
+            std::thread::yield_now();
+        }
+        if found.slot.descriptor() >= 0 {
+            system::close(found.slot.descriptor());
+        }
+        found.service.retire(found.index, found.slot);
+        Ok(0)
+    })
+}

@@ -1,0 +1,14 @@
+//! The child of a fork has no timers.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+static IS_WATCHING: AtomicBool = AtomicBool::new(false);
+
+/// Has the system call `in_child` in the children of this process, and in theirs; the first of all calls does.
+pub(super) fn watch(in_child: unsafe extern "C" fn()) {
+    // Relaxed: only the first of all calls has something to do.
+    if !IS_WATCHING.swap(true, Ordering::Relaxed) {
+        // SAFETY: the function may be called in a child, where it stores two words. It stays, as this code does.
+        let _no_memory_is_left = unsafe { libc::pthread_atfork(None, None, Some(in_child)) };
+    }
+}

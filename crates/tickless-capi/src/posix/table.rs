@@ -1,0 +1,295 @@
+//! The timers of the process: slots that are found by their number, without a lock, and never move.
+
+use std::ffi::c_int;
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Mutex, OnceLock, PoisonError};
+
+use tickless::hrtimer::Clock;
+
+use crate::errno::Errno;
+use crate::posix::arm::{Arms, Version};
+use crate::posix::system::{Signal, Target};
+
+/// How a timer tells that it expired.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum How {
+    /// It does not: programs ask for the time that is left.
+    Nothing,
+    /// By a signal to the process, or to a thread.
+    Signal,
+    /// By a new thread that calls a function.
+    Thread,
+    /// By a descriptor that becomes readable.
+    Descriptor,
+}
+
+/// A timer, or the place of one. All fields are atomics, for an id that is used too long may meet the next life of its
+/// slot; it then finds another generation.
+#[derive(Debug)]
+pub(super) struct Slot {
+    /// Which life this is; zero while there is none.
+    pub(super) generation: AtomicU32,
+    pub(super) arms: Arms,
+    /// The slot is in the inbox of the service.
+    pub(super) listed: AtomicBool,
+    /// The next one there.
+    pub(super) link: AtomicU32,
+    /// Its timer was deleted; the service gives the slot back.
+    pub(super) retired: AtomicBool,
+    /// A signal was sent since the last `settime`, and may be pending still.
+    pub(super) sent: AtomicBool,
+    /// Expirations behind the one of the last notification; tagged with the version.
+    pub(super) overrun: AtomicU64,
+    /// The same of the notification before.
+    pub(super) overrun_before: AtomicU64,
+    /// Expirations while a notification was pending; tagged with the version.
+    pub(super) folded: AtomicU64,
+    clock: AtomicU32,
+    how: AtomicU32,
+    signal: AtomicI32,
+    /// Zero: the process.
+    thread: AtomicI32,
+    value: AtomicUsize,
+    pub(super) function: AtomicUsize,
+    pub(super) attributes: AtomicUsize,
+    descriptor: AtomicI32,
+}
+
+/// What `create` says of a timer.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Settings {
+    pub(super) clock: Clock,
+    pub(super) how: How,
+    pub(super) signal: c_int,
+    pub(super) target: Target,
+    /// None: the id of the timer.
+    pub(super) value: Option<usize>,
+    pub(super) function: usize,
+    /// A `pthread_attr_t` in a box, or zero.
+    pub(super) attributes: usize,
+    pub(super) descriptor: c_int,
+}
+
+impl Settings {
+    pub(super) fn new(clock: Clock, how: How) -> Self {
+        Self {
+            clock,
+            how,
+            signal: libc::SIGALRM,
+            target: Target::Process,
+            value: None,
+            function: 0,
+            attributes: 0,
+            descriptor: -1,
+        }
+    }
+}
+
+// Relaxed, all stores and loads of settings: `create` writes them before the generation, which `settime` reads before
+// it puts the slot into the inbox of the service.
+impl Slot {
+    fn new() -> Self {
+        Self {
+            generation: AtomicU32::new(0),
+            arms: Arms::new(),
+            listed: AtomicBool::new(false),
+            link: AtomicU32::new(0),
+            retired: AtomicBool::new(false),
+            sent: AtomicBool::new(false),
+            overrun: AtomicU64::new(0),
+            overrun_before: AtomicU64::new(0),
+            folded: AtomicU64::new(0),
+            clock: AtomicU32::new(0),
+            how: AtomicU32::new(0),
+            signal: AtomicI32::new(0),
+            thread: AtomicI32::new(0),
+            value: AtomicUsize::new(0),
+            function: AtomicUsize::new(0),
+            attributes: AtomicUsize::new(0),
+            descriptor: AtomicI32::new(-1),
+        }
+    }
+
+    pub(super) fn set(&self, settings: &Settings, id: u64) {
+        let clock = match settings.clock {
+            Clock::Realtime => crate::clock::TICKLESS_CLOCK_REALTIME,
+            Clock::Monotonic => crate::clock::TICKLESS_CLOCK_MONOTONIC,
+            Clock::Boottime => crate::clock::TICKLESS_CLOCK_BOOTTIME,
+            Clock::Tai => crate::clock::TICKLESS_CLOCK_TAI,
+        };
+        let thread = match settings.target {
+            Target::Process => 0,
+            Target::Thread(thread) => thread,
+        };
+        self.clock.store(clock, Ordering::Relaxed);
+        self.how.store(settings.how as u32, Ordering::Relaxed);
+        self.signal.store(settings.signal, Ordering::Relaxed);
+        self.thread.store(thread, Ordering::Relaxed);
+        let of_id = usize::try_from(id).unwrap_or(usize::MAX);
+        self.value
+            .store(settings.value.unwrap_or(of_id), Ordering::Relaxed);
+        self.function.store(settings.function, Ordering::Relaxed);
+        self.attributes
+            .store(settings.attributes, Ordering::Relaxed);
+        self.descriptor
+            .store(settings.descriptor, Ordering::Relaxed);
+        self.sent.store(false, Ordering::Relaxed);
+        self.overrun.store(0, Ordering::Relaxed);
+        self.overrun_before.store(0, Ordering::Relaxed);
+        self.folded.store(0, Ordering::Relaxed);
+    }
+
+    pub(super) fn clock(&self) -> Clock {
+        crate::clock::clock_of(self.clock.load(Ordering::Relaxed)).unwrap_or(Clock::Monotonic)
+    }
+
+    pub(super) fn how(&self) -> How {
+        match self.how.load(Ordering::Relaxed) {
+            1 => How::Signal,
+            2 => How::Thread,
+            3 => How::Descriptor,
+            _ => How::Nothing,
+        }
+    }
+
+    pub(super) fn signal(&self, index: u32) -> Signal {
+        let target = match self.thread.load(Ordering::Relaxed) {
+            0 => Target::Process,
+            thread => Target::Thread(thread),
+        };
+        Signal {
+            target,
+            number: self.signal.load(Ordering::Relaxed),
+            timer: index.wrapping_add(1).cast_signed(),
+            value: self.value(),
+        }
+    }
+
+    pub(super) fn value(&self) -> usize {
+        self.value.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn descriptor(&self) -> c_int {
+        self.descriptor.load(Ordering::Relaxed)
+    }
+}
+
+/// Returns what a tagged count holds for `version`: nothing if it is of another one.
+pub(super) fn counted(word: u64, version: Version) -> u64 {
+    if word & TAG == version.tag() {
+        word & COUNT
+    } else {
+        0
+    }
+}
+
+/// Returns a count for `version`, as large as POSIX lets it be at most.
+pub(super) fn tagged(count: u64, version: Version) -> u64 {
+    version.tag() | count.min(DELAYTIMER_MAX)
+}
+
+/// The largest overrun: what `sysconf(_SC_DELAYTIMER_MAX)` says on Linux.
+pub(super) const DELAYTIMER_MAX: u64 = c_int::MAX as u64;
+const COUNT: u64 = 0xffff_ffff;
+const TAG: u64 = !COUNT;
+
+/// Slots in the first chunk; each later one has twice as many.
+const FIRST: u32 = 64;
+/// 16 million slots: what is left of the address space of a process with more is not worth a timer.
+const CHUNKS: usize = 18;
+
+/// All slots.
+#[derive(Debug)]
+pub(super) struct Table {
+    chunks: [OnceLock<Box<[Slot]>>; CHUNKS],
+    free: Mutex<Free>,
+}
+
+#[derive(Debug)]
+struct Free {
+    /// Slots that had a timer.
+    used: Vec<u32>,
+    /// The first slot that had none.
+    fresh: u32,
+}
+
+/// Returns the chunk of a slot, and its position there.
+fn position(index: u32) -> (usize, usize) {
+    let block = index / FIRST + 1;
+    let chunk = block.ilog2();
+    let begin = FIRST * ((1 << chunk) - 1);
+    (chunk as usize, (index - begin) as usize)
+}
+
+impl Table {
+    pub(super) fn new() -> Self {
+        Self {
+            chunks: [const { OnceLock::new() }; CHUNKS],
+            free: Mutex::new(Free {
+                used: Vec::new(),
+                fresh: 0,
+            }),
+        }
+    }
+
+    /// Returns the slot of that number if it was ever taken.
+    pub(super) fn slot(&self, index: u32) -> Option<&Slot> {
+        if index / FIRST >= 1 << CHUNKS {
+            return None;
+        }
+        let (chunk, position) = position(index);
+        self.chunks.get(chunk)?.get()?.get(position)
+    }
+
+    /// Takes a slot that no timer has.
+    pub(super) fn take(&self) -> Result<(u32, &Slot), Errno> {
+        let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(index) = free.used.pop() {
+            return self
+                .slot(index)
+                .map(|slot| (index, slot))
+                .ok_or(Errno::NOTRECOVERABLE);
+        }
+        let index = free.fresh;
+        let (chunk, position) = position(index);
+        let slots = self.chunks.get(chunk).ok_or(Errno::AGAIN)?;
+        let slots = slots.get_or_init(|| (0..FIRST << chunk).map(|_| Slot::new()).collect());
+        free.fresh = index + 1;
+        slots
+            .get(position)
+            .map(|slot| (index, slot))
+            .ok_or(Errno::NOTRECOVERABLE)
+    }
+
+    /// Gives a slot back.
+    pub(super) fn give_back(&self, index: u32) {
+        self.free
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .used
+            .push(index);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Table, position};
+
+    #[test]
+    fn slots_are_found_where_they_were_taken() {
+        assert_eq!(position(0), (0, 0));
+        assert_eq!(position(63), (0, 63));
+        assert_eq!(position(64), (1, 0));
+        assert_eq!(position(64 + 128), (2, 0));
+        let table = Table::new();
+        for wanted in 0..1000 {
+            let (index, slot) = table.take().unwrap();
+            assert_eq!(index, wanted);
+            assert!(std::ptr::eq(slot, table.slot(index).unwrap()));
+        }
+        assert!(table.slot(1_000_000).is_none());
+        assert!(table.slot(u32::MAX).is_none());
+        table.give_back(17);
+        assert_eq!(table.take().unwrap().0, 17);
+    }
+}

@@ -1,0 +1,613 @@
+/*
+ * What POSIX says of timers, written once: against the functions of the system
+ * if SYSTEM is defined, else against those of Tickless. Ends with 0 if all of
+ * it held. It waits for what has to come, and never says that it came in time.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <semaphore.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "tickless-posix.h"
+
+#ifndef sigev_notify_thread_id
+#define sigev_notify_thread_id _sigev_un._tid
+#endif
+
+#ifdef SYSTEM
+typedef timer_t id_type;
+#define RESULT(call) ((call) == -1 ? -errno : 0)
+static int create(clockid_t clock, struct sigevent *event, id_type *id) { return RESULT(timer_create(clock, event, id)); }
+static int set(id_type id, int flags, const struct itimerspec *value, struct itimerspec *former) {
+    return RESULT(timer_settime(id, flags, value, former));
+}
+static int get(id_type id, struct itimerspec *value) { return RESULT(timer_gettime(id, value)); }
+static int overrun(id_type id) {
+    int count = timer_getoverrun(id);
+    return count == -1 ? -errno : count;
+}
+static int delete(id_type id) { return RESULT(timer_delete(id)); }
+static int nap(clockid_t clock, int flags, const struct timespec *request, struct timespec *remain) {
+    return -clock_nanosleep(clock, flags, request, remain);
+}
+#else
+typedef tickless_timer_id id_type;
+#define create tickless_timer_create
+#define set tickless_timer_settime
+#define get tickless_timer_gettime
+#define overrun tickless_timer_getoverrun
+#define delete tickless_timer_delete
+#define nap tickless_clock_nanosleep
+#endif
+
+#define MS 1000000L
+#define IS(got, wanted) is(__LINE__, #got, (long long)(got), (long long)(wanted))
+
+static int faults;
+
+static void is(int line, const char *text, long long got, long long wanted) {
+    if (got != wanted) {
+        printf("line %d: %s is %lld, not %lld\n", line, text, got, wanted);
+        faults++;
+    }
+}
+
+static long long now(clockid_t clock) {
+    struct timespec shown;
+    clock_gettime(clock, &shown);
+    return shown.tv_sec * 1000000000LL + shown.tv_nsec;
+}
+
+static struct timespec spec(long long nanos) {
+    struct timespec made;
+    made.tv_sec = (time_t)(nanos / 1000000000LL);
+    made.tv_nsec = (long)(nanos % 1000000000LL);
+    return made;
+}
+
+static struct itimerspec value(long long first, long long interval) {
+    struct itimerspec made;
+    made.it_value = spec(first);
+    made.it_interval = spec(interval);
+    return made;
+}
+
+static long long nanos(struct timespec time) { return time.tv_sec * 1000000000LL + time.tv_nsec; }
+
+static void rest(long long nanos) {
+    struct timespec time = spec(nanos);
+    while (nanosleep(&time, &time) == -1 && errno == EINTR) {
+    }
+}
+
+static struct sigevent by_signal(int signal, int number) {
+    struct sigevent event;
+    memset(&event, 0, sizeof event);
+    event.sigev_notify = SIGEV_SIGNAL;
+    event.sigev_signo = signal;
+    event.sigev_value.sival_int = number;
+    return event;
+}
+
+/* What the handler saw. */
+static volatile sig_atomic_t hits, seen_overrun, seen_value, seen_code, handler_result;
+static volatile long long total;
+static id_type of_handler;
+static int sets_again;
+
+static void handler(int signal, siginfo_t *info, void *context) {
+    (void)signal;
+    (void)context;
+    seen_overrun = overrun(of_handler);
+    total += 1 + seen_overrun;
+    seen_value = info->si_value.sival_int;
+    seen_code = info->si_code;
+    if (sets_again) {
+        struct itimerspec again = value(MS, 0), left;
+        handler_result = set(of_handler, 0, &again, NULL);
+        get(of_handler, &left);
+    }
+    hits++;
+}
+
+static void catch_signal(int signal) {
+    struct sigaction action;
+    memset(&action, 0, sizeof action);
+    action.sa_sigaction = handler;
+    action.sa_flags = SA_SIGINFO | SA_RESTART;
+    sigaction(signal, &action, NULL);
+}
+
+/* Waits for the handler; a minute is for what hangs. */
+static void until_hits(int count) {
+    int rounds;
+    for (rounds = 0; rounds < 60000 && hits < count; rounds++) rest(MS);
+    IS(hits >= count, 1);
+}
+
+static void block(int how, int signal) {
+    sigset_t set;
+    sigemptyset(&set);
+    sigaddset(&set, signal);
+    pthread_sigmask(how, &set, NULL);
+}
+
+static void bad_input(void) {
+    struct sigevent event = by_signal(SIGUSR1, 0);
+    struct itimerspec bad = value(0, 0), left;
+    struct timespec time;
+    id_type id, second;
+    IS(create(100, &event, &id), -EINVAL);
+    IS(create(CLOCK_MONOTONIC_COARSE, &event, &id), -EOPNOTSUPP);
+#ifndef SYSTEM
+    /* The system has these. */
+    IS(create(CLOCK_PROCESS_CPUTIME_ID, &event, &id), -ENOTSUP);
+    IS(create(CLOCK_THREAD_CPUTIME_ID, &event, &id), -ENOTSUP);
+    IS(create(CLOCK_MONOTONIC, &event, NULL), -EINVAL);
+    IS(set(0, 0, &bad, NULL), -EINVAL);
+    IS(set(UINT64_MAX, 0, &bad, NULL), -EINVAL);
+    IS(get(UINT64_C(0x6000000100ffffff), &left), -EINVAL);
+#endif
+    event.sigev_signo = 0;
+    IS(create(CLOCK_MONOTONIC, &event, &id), -EINVAL);
+    event.sigev_signo = 65;
+    IS(create(CLOCK_MONOTONIC, &event, &id), -EINVAL);
+    event.sigev_signo = SIGUSR1;
+    event.sigev_notify = 77;
+    IS(create(CLOCK_MONOTONIC, &event, &id), -EINVAL);
+    event.sigev_notify = SIGEV_THREAD_ID;
+    event.sigev_notify_thread_id = 1;
+    IS(create(CLOCK_MONOTONIC, &event, &id), -EINVAL);
+    event.sigev_notify = SIGEV_NONE;
+    event.sigev_signo = 0;
+    IS(create(CLOCK_MONOTONIC, &event, &id), 0);
+    IS(set(id, 0, NULL, NULL), -EINVAL);
+    bad.it_value.tv_nsec = -1;
+    IS(set(id, 0, &bad, NULL), -EINVAL);
+    bad.it_value.tv_nsec = 1000000000;
+    IS(set(id, 0, &bad, NULL), -EINVAL);
+    bad = value(0, 0);
+    bad.it_value.tv_sec = -1;
+    IS(set(id, 0, &bad, NULL), -EINVAL);
+    IS(set(id, TIMER_ABSTIME, &bad, NULL), -EINVAL);
+    bad = value(0, 0);
+    bad.it_interval.tv_nsec = 1000000000;
+    IS(set(id, 0, &bad, NULL), -EINVAL);
+    bad = value(0, 0);
+    bad.it_value.tv_sec = (time_t)INT64_MAX;
+    IS(set(id, 0, &bad, NULL), 0);
+    IS(get(id, &left), 0);
+    IS(left.it_value.tv_sec > 1000000000, 1);
+    IS(create(CLOCK_MONOTONIC, &event, &second), 0);
+    IS(delete(id), 0);
+    IS(delete(id), -EINVAL);
+    IS(get(id, &left), -EINVAL);
+    IS(overrun(id), -EINVAL);
+    IS(delete(second), 0);
+    time = spec(0);
+    time.tv_nsec = -1;
+    IS(nap(CLOCK_MONOTONIC, 0, &time, NULL), -EINVAL);
+    time.tv_nsec = 1;
+    IS(nap(100, 0, &time, NULL), -EINVAL);
+    IS(nap(CLOCK_REALTIME, 0, &time, NULL), 0);
+}
+
+/* Without a notification all is arithmetic. */
+static void asked_for_the_time_left(void) {
+    struct sigevent event = by_signal(0, 0);
+    struct itimerspec to = value(3600 * 1000 * MS, 7 * MS), left;
+    clockid_t clocks[4];
+    id_type id;
+    int i;
+    clocks[0] = CLOCK_REALTIME;
+    clocks[1] = CLOCK_MONOTONIC;
+    clocks[2] = CLOCK_BOOTTIME;
+    clocks[3] = CLOCK_TAI;
+    event.sigev_notify = SIGEV_NONE;
+    for (i = 0; i < 4; i++) {
+        IS(create(clocks[i], &event, &id), 0);
+        IS(get(id, &left), 0);
+        IS(nanos(left.it_value), 0);
+        IS(set(id, 0x80, &to, &left), 0);
+        IS(nanos(left.it_value), 0);
+        IS(get(id, &left), 0);
+        IS(nanos(left.it_value) > 0 && nanos(left.it_value) <= 3600 * 1000 * MS, 1);
+        IS(nanos(left.it_interval), 7 * MS);
+        /* Absolute: what is left is relative. */
+        to = value(now(clocks[i]) + 1800 * 1000 * MS, 0);
+        IS(set(id, TIMER_ABSTIME, &to, &left), 0);
+        IS(nanos(left.it_value) > 1800 * 1000 * MS && nanos(left.it_value) <= 3600 * 1000 * MS, 1);
+        IS(get(id, &left), 0);
+        IS(nanos(left.it_value) > 0 && nanos(left.it_value) <= 1800 * 1000 * MS, 1);
+        IS(nanos(left.it_interval), 0);
+        /* Absolute and over: once, nothing is left; with an interval, a part of that. */
+        to = value(now(clocks[i]) - 1000 * MS, 0);
+        IS(set(id, TIMER_ABSTIME, &to, NULL), 0);
+        IS(get(id, &left), 0);
+        IS(nanos(left.it_value), 0);
+        to = value(now(clocks[i]) - 1000 * MS, 7 * MS);
+        IS(set(id, TIMER_ABSTIME, &to, NULL), 0);
+        IS(get(id, &left), 0);
+        IS(nanos(left.it_value) > 0 && nanos(left.it_value) <= 7 * MS, 1);
+        /* Disarmed: the interval is gone too. */
+        to = value(0, 7 * MS);
+        IS(set(id, 0, &to, NULL), 0);
+        IS(get(id, &left), 0);
+#ifndef SYSTEM
+        /* Linux shows what was left when it was disarmed: findings/disarmed-posix-timer.sh. */
+        IS(nanos(left.it_value), 0);
+#endif
+        IS(nanos(left.it_interval), 0);
+        IS(overrun(id), 0);
+        to = value(3600 * 1000 * MS, 7 * MS);
+        IS(delete(id), 0);
+    }
+}
+
+static void signals_come(int signal) {
+    struct sigevent event = by_signal(signal, 4711);
+    struct itimerspec to, left;
+    long long at;
+    int i;
+    catch_signal(signal);
+    hits = 0;
+    IS(create(CLOCK_MONOTONIC, &event, &of_handler), 0);
+    at = now(CLOCK_MONOTONIC) + 3 * MS;
+    to = value(at, 0);
+    IS(set(of_handler, TIMER_ABSTIME, &to, NULL), 0);
+    until_hits(1);
+    IS(now(CLOCK_MONOTONIC) >= at, 1);
+    IS(seen_value, 4711);
+    IS(seen_code, SI_TIMER);
+    IS(seen_overrun, 0);
+    IS(get(of_handler, &left), 0);
+    IS(nanos(left.it_value), 0);
+    /* Pushed out and brought forward: fires once. */
+    hits = 0;
+    to = value(600 * 1000 * MS, 0);
+    for (i = 0; i < 100; i++) IS(set(of_handler, 0, &to, NULL), 0);
+    to = value(MS, 0);
+    IS(set(of_handler, 0, &to, &left), 0);
+    IS(nanos(left.it_value) > 1000 * MS, 1);
+    until_hits(1);
+    /* The handler may set the timer. */
+    sets_again = 1;
+    handler_result = -1;
+    IS(set(of_handler, 0, &to, NULL), 0);
+    until_hits(20);
+    IS(handler_result, 0);
+    sets_again = 0;
+    rest(5 * MS);
+    IS(delete(of_handler), 0);
+}
+
+static void overruns_are_counted(int signal) {
+    struct sigevent event = by_signal(signal, 1);
+    struct itimerspec to, off = value(0, 0);
+    long long start;
+    catch_signal(signal);
+    IS(create(CLOCK_MONOTONIC, &event, &of_handler), 0);
+    /* Armed for a time that is over: what is behind it are overruns. */
+    hits = 0;
+    to = value(now(CLOCK_MONOTONIC) - 10500000 * MS, 1000000 * MS);
+    IS(set(of_handler, TIMER_ABSTIME, &to, NULL), 0);
+    until_hits(1);
+    IS(seen_overrun, 10);
+    IS(set(of_handler, 0, &off, NULL), 0);
+    IS(overrun(of_handler), 0);
+    /* None is lost: each interval is a signal or an overrun. */
+    hits = 0;
+    total = 0;
+    start = now(CLOCK_MONOTONIC) + 5 * MS;
+    to = value(start, 2 * MS);
+    IS(set(of_handler, TIMER_ABSTIME, &to, NULL), 0);
+    until_hits(20);
+    block(SIG_BLOCK, signal);
+    rest(21 * MS);
+    {
+        int before = hits;
+        block(SIG_UNBLOCK, signal);
+        until_hits(before + 1);
+        until_hits(before + 3);
+        IS(set(of_handler, 0, &off, NULL), 0);
+        IS(total <= (now(CLOCK_MONOTONIC) - start) / (2 * MS) + 1, 1);
+        IS(total >= 20 + 10, 1);
+    }
+    IS(delete(of_handler), 0);
+}
+
+/* What is pending goes with the time that it came from. */
+static void pending_signals_go(int signal) {
+    struct sigevent event = by_signal(signal, 1);
+    struct itimerspec to = value(MS, MS), off = value(0, 0);
+    int round, rounds;
+    catch_signal(signal);
+    for (round = 0; round < 2; round++) {
+        sigset_t pending;
+        block(SIG_BLOCK, signal);
+        hits = 0;
+        IS(create(CLOCK_MONOTONIC, &event, &of_handler), 0);
+        IS(set(of_handler, 0, &to, NULL), 0);
+        for (rounds = 0; rounds < 60000; rounds++) {
+            sigpending(&pending);
+            if (sigismember(&pending, signal)) break;
+            rest(MS);
+        }
+        IS(sigismember(&pending, signal), 1);
+        if (round == 0) {
+            IS(set(of_handler, 0, &off, NULL), 0);
+            block(SIG_UNBLOCK, signal);
+            rest(5 * MS);
+            IS(hits, 0);
+            IS(delete(of_handler), 0);
+        } else {
+            IS(delete(of_handler), 0);
+            block(SIG_UNBLOCK, signal);
+            rest(5 * MS);
+            IS(hits, 0);
+        }
+    }
+}
+
+static void none_comes_behind_a_disarm(void) {
+    struct sigevent event = by_signal(SIGRTMIN + 2, 1);
+    struct itimerspec off = value(0, 0);
+    int i, before;
+    catch_signal(SIGRTMIN + 2);
+    IS(create(CLOCK_MONOTONIC, &event, &of_handler), 0);
+    for (i = 0; i < 300; i++) {
+        struct itimerspec to = value(1000 + i * 997 % 100000, 50000);
+        IS(set(of_handler, 0, &to, NULL), 0);
+        rest(20000 + i * 331 % 90000);
+        IS(set(of_handler, 0, &off, NULL), 0);
+        before = hits;
+        rest(50000);
+        IS(hits, before);
+    }
+    IS(delete(of_handler), 0);
+}
+
+static void *waits_for_its_signal(void *argument) {
+    struct sigevent event = by_signal(SIGRTMIN + 1, 99);
+    struct itimerspec to = value(MS, 0);
+    sigset_t set_of_it;
+    siginfo_t info;
+    id_type id;
+    int taken;
+    (void)argument;
+    sigemptyset(&set_of_it);
+    sigaddset(&set_of_it, SIGRTMIN + 1);
+    event.sigev_notify = SIGEV_THREAD_ID;
+    event.sigev_notify_thread_id = gettid();
+    IS(create(CLOCK_MONOTONIC, &event, &id), 0);
+    for (taken = 0; taken < 10; taken++) {
+        struct timespec long_time = spec(60000 * MS);
+        to = value(MS, taken == 5 ? MS : 0);
+        IS(set(id, 0, &to, NULL), 0);
+        IS(sigtimedwait(&set_of_it, &info, &long_time), SIGRTMIN + 1);
+        IS(info.si_value.sival_int, 99);
+        IS(info.si_code, SI_TIMER);
+    }
+    IS(delete(id), 0);
+    return NULL;
+}
+
+static void one_thread_gets_it(void) {
+    pthread_t thread;
+    block(SIG_BLOCK, SIGRTMIN + 1);
+    pthread_create(&thread, NULL, waits_for_its_signal, NULL);
+    pthread_join(thread, NULL);
+    block(SIG_UNBLOCK, SIGRTMIN + 1);
+}
+
+static sem_t notified;
+static int *of_function;
+static pthread_t caller;
+static size_t stack_size;
+
+static void function(union sigval argument) {
+    pthread_attr_t attributes;
+    sigset_t mask;
+    of_function = argument.sival_ptr;
+    IS(pthread_equal(pthread_self(), caller), 0);
+    pthread_getattr_np(pthread_self(), &attributes);
+    pthread_attr_getstacksize(&attributes, &stack_size);
+    pthread_attr_destroy(&attributes);
+    pthread_sigmask(SIG_BLOCK, NULL, &mask);
+    IS(sigismember(&mask, SIGUSR1), 1);
+    sem_post(&notified);
+    pthread_exit(NULL);
+}
+
+static void wait_for_function(void) {
+    struct timespec until;
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_sec += 60;
+    while (sem_timedwait(&notified, &until) == -1 && errno == EINTR) {
+    }
+}
+
+static void threads_are_started(void) {
+    struct sigevent event = by_signal(0, 0);
+    struct itimerspec to = value(MS, MS), off = value(0, 0);
+    pthread_attr_t attributes;
+    int place = 0, i;
+    id_type id;
+    sem_init(&notified, 0, 0);
+    caller = pthread_self();
+    pthread_attr_init(&attributes);
+    pthread_attr_setstacksize(&attributes, 300 * 4096);
+    event.sigev_notify = SIGEV_THREAD;
+    event.sigev_notify_function = function;
+    event.sigev_value.sival_ptr = &place;
+    event.sigev_notify_attributes = &attributes;
+    IS(create(CLOCK_REALTIME, &event, &id), 0);
+    pthread_attr_destroy(&attributes);
+    IS(set(id, 0, &to, NULL), 0);
+    for (i = 0; i < 5; i++) wait_for_function();
+    IS(set(id, 0, &off, NULL), 0);
+    IS(of_function == &place, 1);
+    IS(stack_size, 300 * 4096);
+    rest(20 * MS);
+    IS(delete(id), 0);
+}
+
+static void children_have_none(void) {
+    struct sigevent event = by_signal(SIGUSR2, 1);
+    struct itimerspec to = value(50 * MS, 0), left;
+    id_type id;
+    pid_t child;
+    int status = 0;
+    catch_signal(SIGUSR2);
+    hits = 0;
+    IS(create(CLOCK_MONOTONIC, &event, &id), 0);
+    of_handler = id;
+    IS(set(id, 0, &to, NULL), 0);
+    child = fork();
+    if (child == 0) {
+        id_type own;
+        faults = 0;
+        alarm(60);
+        IS(get(id, &left), -EINVAL);
+        IS(set(id, 0, &to, NULL), -EINVAL);
+        IS(delete(id), -EINVAL);
+        IS(create(CLOCK_MONOTONIC, &event, &own), 0);
+        IS(get(own, &left), 0);
+        rest(100 * MS);
+        IS(hits, 0);
+        of_handler = own;
+        to = value(MS, 0);
+        IS(set(own, 0, &to, NULL), 0);
+        until_hits(1);
+        IS(delete(own), 0);
+        fflush(stdout);
+        _exit(faults != 0);
+    }
+    until_hits(1);
+    IS(waitpid(child, &status, 0), child);
+    IS(status, 0);
+    IS(delete(id), 0);
+}
+
+static void sleeps(void) {
+    struct itimerspec to = value(20 * MS, 0);
+    struct sigevent event = by_signal(SIGUSR1, 1);
+    struct timespec request = spec(3 * MS), remain;
+    long long start = now(CLOCK_MONOTONIC);
+    IS(nap(CLOCK_MONOTONIC, 0, &request, NULL), 0);
+    IS(now(CLOCK_MONOTONIC) >= start + 3 * MS, 1);
+    request = spec(now(CLOCK_REALTIME) + 2 * MS);
+    IS(nap(CLOCK_REALTIME, TIMER_ABSTIME, &request, NULL), 0);
+    IS(now(CLOCK_REALTIME) >= nanos(request), 1);
+    catch_signal(SIGUSR1);
+    IS(create(CLOCK_MONOTONIC, &event, &of_handler), 0);
+    IS(set(of_handler, 0, &to, NULL), 0);
+    request = spec(3600 * 1000 * MS);
+    IS(nap(CLOCK_MONOTONIC, 0, &request, &remain), -EINTR);
+    IS(nanos(remain) > 1800 * 1000 * MS && nanos(remain) < 3600 * 1000 * MS, 1);
+    IS(delete(of_handler), 0);
+}
+
+/* All at once, out of order, and none before its time. */
+enum { MANY = 2000 };
+static volatile int fired_of[MANY];
+
+static void marks(int signal, siginfo_t *info, void *context) {
+    (void)signal;
+    (void)context;
+    fired_of[info->si_value.sival_int]++;
+    hits++;
+}
+
+static void many_fire(void) {
+    static id_type ids[MANY];
+    struct sigaction action;
+    int i;
+    memset(&action, 0, sizeof action);
+    action.sa_sigaction = marks;
+    action.sa_flags = SA_SIGINFO | SA_RESTART;
+    sigaction(SIGRTMIN + 3, &action, NULL);
+    hits = 0;
+    for (i = 0; i < MANY; i++) {
+        struct sigevent event = by_signal(SIGRTMIN + 3, i);
+        struct itimerspec to = value(MS + i * 7919LL % MANY * 20000, 0);
+        IS(create(CLOCK_MONOTONIC, &event, &ids[i]), 0);
+        IS(set(ids[i], 0, &to, NULL), 0);
+    }
+    until_hits(MANY);
+    for (i = 0; i < MANY; i++) {
+        IS(fired_of[i], 1);
+        IS(delete(ids[i]), 0);
+    }
+}
+
+#ifndef SYSTEM
+static void descriptors_count(void) {
+    struct itimerspec to = value(MS, MS), off = value(0, 0);
+    struct pollfd watched;
+    tickless_timer_id id, other;
+    uint64_t count = 0;
+    IS(tickless_timer_create_fd(CLOCK_MONOTONIC, -1, &id), -EINVAL);
+    IS(tickless_timer_create_fd(CLOCK_MONOTONIC, EFD_NONBLOCK | EFD_CLOEXEC, &id), 0);
+    watched.fd = tickless_timer_fd(id);
+    watched.events = POLLIN;
+    IS(read(watched.fd, &count, 8), -1);
+    IS(errno, EAGAIN);
+    IS(set(id, 0, &to, NULL), 0);
+    IS(poll(&watched, 1, 60000), 1);
+    rest(10 * MS);
+    IS(read(watched.fd, &count, 8), 8);
+    IS(count >= 2, 1);
+    IS(poll(&watched, 1, 60000), 1);
+    IS(set(id, 0, &off, NULL), 0);
+    IS(read(watched.fd, &count, 8), -1);
+    IS(delete(id), 0);
+    IS(read(watched.fd, &count, 8), -1);
+    IS(errno, EBADF);
+    /* One that blocks. */
+    IS(tickless_timer_create_fd(CLOCK_BOOTTIME, 0, &id), 0);
+    IS(set(id, 0, &off, NULL), 0);
+    to = value(MS, 0);
+    IS(set(id, 0, &to, NULL), 0);
+    IS(read(tickless_timer_fd(id), &count, 8), 8);
+    IS(count, 1);
+    IS(delete(id), 0);
+    {
+        struct sigevent event = by_signal(SIGUSR1, 1);
+        IS(create(CLOCK_MONOTONIC, &event, &other), 0);
+        IS(tickless_timer_fd(other), -EINVAL);
+        IS(delete(other), 0);
+    }
+}
+#endif
+
+int main(void) {
+    alarm(300);
+    bad_input();
+    asked_for_the_time_left();
+    signals_come(SIGUSR1);
+    signals_come(SIGRTMIN);
+    overruns_are_counted(SIGUSR1);
+    overruns_are_counted(SIGRTMIN);
+    pending_signals_go(SIGUSR1);
+    pending_signals_go(SIGRTMIN);
+    none_comes_behind_a_disarm();
+    one_thread_gets_it();
+    threads_are_started();
+    children_have_none();
+    sleeps();
+    many_fire();
+#ifndef SYSTEM
+    descriptors_count();
+#endif
+    return faults != 0;
+}
