@@ -49,7 +49,8 @@
 //! # What is different from [`time`](crate::time)
 //!
 //! Nothing else: the same laziness, errors, clocks and threads. A [`timeout()`] whose future is ready at its first poll
-//! touches no queue. There is no coarse interval: what is late by an eighth has no period.
+//! touches no queue. An [`interval()`] keeps its phase, but each of its ticks may be late by an eighth of the period:
+//! it is for housekeeping.
 
 use std::future::IntoFuture;
 use std::mem::MaybeUninit;
@@ -60,6 +61,7 @@ use tickless_core::coarse::{Kind, NewWheelSleeper, Tick, WheelSleeper};
 use tickless_core::time::Instant as CoreInstant;
 use tickless_link::emplace::Emplaced;
 
+use crate::clocks::interval::{ClockInterval, TickSleep};
 use crate::host::registry::timers_at_hand;
 use crate::host::remote::publish::{publish_earlier, publish_first};
 use crate::host::tick::{asked_last, now, tick_of};
@@ -126,6 +128,45 @@ pub fn timeout_at<F: IntoFuture>(deadline: Instant, future: F) -> Timeout<F::Int
     Timeout::new(future.into_future(), sleep_until(deadline))
 }
 
+/// Ticks now and then every `period`, each tick up to [about an eighth](self#how-late) of it late.
+///
+/// The ticks keep their phase: `tick` returns when a tick was due, and the next one is due a period
+/// after that. For what is to be done now and then, by the hundred thousand; an exact beat is
+/// [`time::interval`](crate::time::interval()).
+///
+/// ```
+/// use std::time::Duration;
+/// use tickless::coarse::{Instant, interval_at};
+///
+/// # futures::executor::block_on(async {
+/// let (start, period) = (Instant::now(), Duration::from_millis(2));
+/// let mut interval = interval_at(start, period);
+/// assert_eq!(interval.tick().await, start);
+/// assert_eq!(interval.tick().await, start + period);
+/// # });
+/// ```
+///
+/// # Panics
+///
+/// When `period` is zero.
+#[track_caller]
+pub fn interval(period: Duration) -> Interval {
+    Interval::new(Instant::now(), period)
+}
+
+/// Ticks at `start` and then every `period`, each tick up to [about an eighth](self#how-late) of it late.
+///
+/// # Panics
+///
+/// When `period` is zero.
+#[track_caller]
+pub fn interval_at(start: Instant, period: Duration) -> Interval {
+    Interval::new(start, period)
+}
+
+/// The ticks that [`interval`] and [`interval_at`] make.
+pub type Interval = ClockInterval<Sleep>;
+
 /// The future that [`timeout()`] and [`timeout_at`] return.
 ///
 /// Cost: the future and 80 bytes, no allocation. If the future is ready at its first poll no queue is ever touched.
@@ -135,6 +176,40 @@ pub type Timeout<T> = crate::time::Timeout<T, Sleep>;
 ///
 /// Cost: 80 bytes, no allocation.
 pub type Sleep = crate::time::Sleep<WheelSleeper>;
+
+impl TickSleep for Sleep {
+    type Instant = Instant;
+
+    fn ending_at(deadline: Instant) -> Self {
+        Self::until(deadline)
+    }
+
+    fn aim_at(self: Pin<&mut Self>, deadline: Instant) {
+        self.reset(deadline);
+    }
+
+    fn go_on_at(self: Pin<&mut Self>, deadline: Instant) {
+        self.retime(deadline);
+    }
+
+    fn now() -> Instant {
+        Instant::now()
+    }
+
+    fn sum(instant: Instant, duration: Duration) -> Instant {
+        instant + duration
+    }
+
+    fn distance(later: Instant, earlier: Instant) -> Duration {
+        later.duration_since(earlier)
+    }
+
+    /// See [how late](self#how-late).
+    fn lateness(duration: Duration) -> Duration {
+        let tick = Duration::from_millis(1);
+        tick.max(duration.saturating_add(tick) / 63 * 8)
+    }
+}
 
 impl SleepQueue for WheelSleeper {
     /// The wheel gives it enough.

@@ -219,8 +219,8 @@ pub use inspect::dump;
 pub use stats::{Stats, clock, init, stats};
 #[cfg(not(loom))]
 pub use worker::{
-    BuildError, Driver, IsolateError, IsolatedTimers, IsolationError, MigratorPolicy, Parking,
-    StartError, Turn, Unparker, Worker, Workers,
+    BuildError, Builder, Driver, EpollEvent, EpollEvents, IsolateError, IsolatedTimers,
+    IsolationError, MigratorPolicy, Parking, StartError, Turn, Unparker, Worker, Workers,
 };
 
 /// The examples of the guide and of the README, so that they are compiled and run. The guide speaks of hyper and

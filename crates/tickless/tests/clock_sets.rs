@@ -551,3 +551,98 @@ fn what_waits_for_a_clock_is_small_and_may_be_sent() {
         [120, 120, 144]
     );
 }
+
+#[test]
+fn a_sleep_is_reset_to_another_time_of_day_with_its_policy() {
+    let _clocks = Clocks::begin();
+    for on_set in [OnSet::FireNow, OnSet::Follow, OnSet::Keep] {
+        let mut sleep = pin!(sleep_until(SystemTime::now() + HOUR, on_set));
+        assert!(poll_idly(sleep.as_mut()).is_pending());
+        let soon = SystemTime::now() + ms(2);
+        sleep.as_mut().reset(soon);
+        assert_eq!(sleep.deadline(), soon);
+        assert_eq!(block_on(sleep.as_mut()), Ended::Due);
+        // Sets count from the reset on.
+        set(wall(SEC));
+        assert!(sleep.clock_was_set());
+        let later = SystemTime::now() + HOUR * 2;
+        sleep.as_mut().reset(later);
+        assert!(!sleep.clock_was_set());
+        assert!(poll_idly(sleep.as_mut()).is_pending());
+        set(wall(nanos(3)));
+        match on_set {
+            OnSet::FireNow | OnSet::Follow => {
+                assert_eq!(block_on(sleep.as_mut()), Ended::DueAfterSet);
+            }
+            _ => assert!(poll_idly(sleep.as_mut()).is_pending()),
+        }
+        set(Shifts::default());
+    }
+}
+
+#[test]
+fn a_limit_by_the_time_of_day_says_why_it_ended() {
+    let _clocks = Clocks::begin();
+    let never = || std::future::pending::<()>();
+    assert_eq!(
+        block_on(realtime::timeout(HOUR, OnSet::Follow, async { 7 })),
+        Ok(7)
+    );
+    let elapsed = block_on(realtime::timeout(ms(1), OnSet::Follow, never())).unwrap_err();
+    assert_eq!(elapsed.ended(), Ended::Due);
+    assert_eq!(elapsed.to_string(), "deadline has elapsed");
+
+    let deadline = SystemTime::now() + HOUR * 2;
+    let mut follows = pin!(realtime::timeout_at(deadline, OnSet::Follow, never()));
+    let mut fires = pin!(realtime::timeout_at(deadline, OnSet::FireNow, never()));
+    assert!(poll_idly(follows.as_mut()).is_pending() && poll_idly(fires.as_mut()).is_pending());
+    set(wall(nanos(1)));
+    assert!(poll_idly(follows.as_mut()).is_pending());
+    let set_first = block_on(fires).unwrap_err();
+    assert_eq!(set_first.ended(), Ended::ClockSet);
+    assert_eq!(set_first.to_string(), "the time of day was set");
+    set(wall(nanos(3)));
+    assert_eq!(block_on(follows).unwrap_err().ended(), Ended::DueAfterSet);
+}
+
+#[test]
+fn an_interval_of_the_time_of_day_follows_sets() {
+    let _clocks = Clocks::begin();
+    let start = SystemTime::now();
+    let mut interval = realtime::interval_at(start, HOUR);
+    interval.set_missed_tick_behavior(time::MissedTickBehavior::Skip);
+    assert_eq!(block_on(interval.tick()), start);
+    assert!(poll_idly(pin!(interval.tick())).is_pending());
+    // Past three ticks and a half: the first of them comes, and the others were missed.
+    set(wall(nanos(7) / 2));
+    assert_eq!(block_on(interval.tick()), start + HOUR);
+    assert_eq!(interval.missed_ticks(), 2);
+    assert!(poll_idly(pin!(interval.tick())).is_pending());
+    set(wall(nanos(4) + SEC));
+    assert_eq!(block_on(interval.tick()), start + HOUR * 4);
+    // Back again: the next one is at its own time all the same.
+    set(Shifts::default());
+    assert!(poll_idly(pin!(interval.tick())).is_pending());
+    set(wall(nanos(5) + SEC));
+    assert_eq!(block_on(interval.tick()), start + HOUR * 5);
+    assert_eq!(interval.missed_ticks(), 2);
+}
+
+#[test]
+fn an_interval_with_suspended_time_goes_on_while_the_machine_sleeps() {
+    let _clocks = Clocks::begin();
+    let start = boottime::Instant::now();
+    let mut interval = boottime::interval_at(start, HOUR);
+    interval.set_missed_tick_behavior(time::MissedTickBehavior::Delay);
+    assert_eq!(block_on(interval.tick()), start);
+    assert!(poll_idly(pin!(interval.tick())).is_pending());
+    set(all(nanos(5) / 2));
+    assert_eq!(block_on(interval.tick()), start + HOUR);
+    assert_eq!(interval.missed_ticks(), 1);
+    // Delayed: an hour behind the one that was taken late.
+    assert!(poll_idly(pin!(interval.tick())).is_pending());
+    set(all(nanos(3) + SEC));
+    assert!(poll_idly(pin!(interval.tick())).is_pending());
+    set(all(nanos(4)));
+    assert!(block_on(interval.tick()) >= start + HOUR * 7 / 2);
+}

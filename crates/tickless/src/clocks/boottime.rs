@@ -47,6 +47,8 @@ use pin_project_lite::pin_project;
 use tickless_core::time::{Boottime, ClockId};
 
 use super::clock_timer::{ClockTimer, Waits};
+pub use super::interval::ClockInterval;
+use super::interval::TickSleep;
 use super::point::Point;
 use crate::time::Timeout;
 
@@ -93,6 +95,43 @@ pub fn timeout_at<F: IntoFuture>(deadline: Instant, future: F) -> Timeout<F::Int
     Timeout::new(future.into_future(), sleep_until(deadline))
 }
 
+/// Ticks now and then every `period`, suspended time included.
+///
+/// Ticks that fell into a suspend are missed ticks behind it.
+///
+/// ```
+/// use std::time::Duration;
+/// use tickless::boottime::{Instant, interval_at};
+///
+/// # futures::executor::block_on(async {
+/// let (start, period) = (Instant::now(), Duration::from_micros(200));
+/// let mut interval = interval_at(start, period);
+/// assert_eq!(interval.tick().await, start);
+/// assert_eq!(interval.tick().await, start + period);
+/// # });
+/// ```
+///
+/// # Panics
+///
+/// When `period` is zero.
+#[track_caller]
+pub fn interval(period: Duration) -> Interval {
+    Interval::new(Instant::now(), period)
+}
+
+/// Ticks at `start` and then every `period`, suspended time included.
+///
+/// # Panics
+///
+/// When `period` is zero.
+#[track_caller]
+pub fn interval_at(start: Instant, period: Duration) -> Interval {
+    Interval::new(start, period)
+}
+
+/// The ticks that [`interval`] and [`interval_at`] make.
+pub type Interval = ClockInterval<Sleep>;
+
 /// The future that [`sleep`] and [`sleep_until`] return.
 pub type Sleep = ClockSleep<Boottime>;
 
@@ -129,6 +168,30 @@ impl<C: ClockId> ClockSleep<C> {
     /// is not woken for a deadline that is over.
     pub fn reset(self: Pin<&mut Self>, deadline: Point<C>) {
         self.project().timer.reset(deadline.to_core());
+    }
+}
+
+impl<C: ClockId> TickSleep for ClockSleep<C> {
+    type Instant = Point<C>;
+
+    fn ending_at(deadline: Point<C>) -> Self {
+        Self::until(deadline)
+    }
+
+    fn aim_at(self: Pin<&mut Self>, deadline: Point<C>) {
+        self.reset(deadline);
+    }
+
+    fn now() -> Point<C> {
+        Point::now()
+    }
+
+    fn sum(instant: Point<C>, duration: Duration) -> Point<C> {
+        instant + duration
+    }
+
+    fn distance(later: Point<C>, earlier: Point<C>) -> Duration {
+        later.duration_since(earlier)
     }
 }
 

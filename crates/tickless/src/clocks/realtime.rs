@@ -105,7 +105,8 @@
 //! Linux clock shows either. A future takes 144 bytes and allocates nothing; each poll asks the kernel for the time.
 
 use std::fmt;
-use std::future::Future;
+use std::future::{Future, IntoFuture};
+use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -115,6 +116,7 @@ use tickless_core::hrtimer::Start;
 use tickless_core::time::{Instant, Monotonic, Realtime};
 
 use super::clock_timer::{ClockTimer, Found, Waits};
+use super::interval::{ClockInterval, TickSleep};
 use crate::host::registry::{timers, watch_clocks};
 use crate::host::thread::at_earliest;
 use crate::time;
@@ -234,7 +236,26 @@ impl Sleep {
         self.deadline
     }
 
-    /// Returns true if the future has noticed a set of a clock since it was made.
+    /// Makes the future ready at `deadline` instead, whether or not it was ready before; what a set of the clock means
+    /// stays. To be polled again: the task is not woken for a deadline that is over.
+    ///
+    /// Sets of the clock count from this call on.
+    pub fn reset(self: Pin<&mut Self>, deadline: SystemTime) {
+        let this = self.project();
+        *this.deadline = deadline;
+        match this.waiting.project() {
+            WaitingProjection::OnClock { mut timer } => {
+                timer.as_mut().take_sets();
+                timer.reset(to_instant(deadline));
+            }
+            WaitingProjection::Kept { timer, sets } => {
+                *sets = timers().platform().wall.sets();
+                timer.reset(kept(deadline));
+            }
+        }
+    }
+
+    /// Returns true if the future has noticed a set of a clock since it was made or [reset](Self::reset).
     #[must_use]
     pub fn clock_was_set(&self) -> bool {
         match &self.waiting {
@@ -267,6 +288,182 @@ impl fmt::Debug for Sleep {
             .field("deadline", &self.deadline)
             .field("clock_was_set", &self.clock_was_set())
             .finish_non_exhaustive()
+    }
+}
+
+/// Gives `future` until the time of day has gone on by `duration` from this call; `on_set` says what a set of the clock
+/// means.
+///
+/// The future is polled first: if it is ready, its result counts, however late it is.
+///
+/// # Errors
+///
+/// [`Elapsed`] when the time was over before the future was ready, or, with [`OnSet::FireNow`], when a clock was set.
+///
+/// # Cancellation
+///
+/// Dropping the [`Timeout`] drops the future.
+pub fn timeout<F: IntoFuture>(
+    duration: Duration,
+    on_set: OnSet,
+    future: F,
+) -> Timeout<F::IntoFuture> {
+    timeout_at(sum(now(), duration), on_set, future)
+}
+
+/// Gives `future` until the time of day is `deadline`; `on_set` says what a set of the clock means.
+///
+/// ```
+/// use std::future::pending;
+/// use std::time::{Duration, SystemTime};
+/// use tickless::realtime::{OnSet, timeout_at};
+///
+/// # futures::executor::block_on(async {
+/// let expires = SystemTime::now() + Duration::from_millis(1);
+/// let elapsed = timeout_at(expires, OnSet::Follow, pending::<()>()).await.unwrap_err();
+/// assert!(elapsed.ended().is_due());
+/// # });
+/// ```
+///
+/// # Errors
+///
+/// As for [`timeout()`].
+pub fn timeout_at<F: IntoFuture>(
+    deadline: SystemTime,
+    on_set: OnSet,
+    future: F,
+) -> Timeout<F::IntoFuture> {
+    Timeout {
+        value: future.into_future(),
+        delay: sleep_until(deadline, on_set),
+    }
+}
+
+pin_project! {
+    /// The future that [`timeout()`] and [`timeout_at`] return.
+    ///
+    /// Cost: the future and a [`Sleep`], no allocation.
+    #[must_use = "futures do nothing unless you `.await` or poll them"]
+    #[derive(Debug)]
+    pub struct Timeout<T> {
+        #[pin]
+        value: T,
+        #[pin]
+        delay: Sleep,
+    }
+}
+
+impl<T> Timeout<T> {
+    /// Returns the future inside, without its limit.
+    pub fn into_inner(self) -> T {
+        self.value
+    }
+}
+
+impl<T: Future> Future for Timeout<T> {
+    type Output = Result<T::Output, Elapsed>;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = self.project();
+        if let Poll::Ready(output) = this.value.poll(context) {
+            return Poll::Ready(Ok(output));
+        }
+        this.delay.poll(context).map(|ended| Err(Elapsed { ended }))
+    }
+}
+
+/// The time of a [`timeout`](timeout()) was over before the future was ready.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Elapsed {
+    ended: Ended,
+}
+
+impl Elapsed {
+    /// Returns the reason why the time was over.
+    #[must_use]
+    pub const fn ended(&self) -> Ended {
+        self.ended
+    }
+}
+
+impl fmt::Display for Elapsed {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(match self.ended {
+            Ended::Due | Ended::DueAfterSet => "deadline has elapsed",
+            Ended::ClockSet => "the time of day was set",
+        })
+    }
+}
+
+impl std::error::Error for Elapsed {}
+
+impl From<Elapsed> for io::Error {
+    fn from(_: Elapsed) -> Self {
+        io::ErrorKind::TimedOut.into()
+    }
+}
+
+/// Ticks now and then every `period` of the time of day.
+///
+/// The ticks follow sets, as [`OnSet::Follow`]: they stay at whole periods from the first one, as the clock shows them.
+/// A set past ticks makes them missed ticks, of which [`MissedTickBehavior::Skip`](time::MissedTickBehavior::Skip)
+/// leaves out all but one; after a set back the next tick is as much further away. What has to go on regularly
+/// whatever the clock shows is a [`time::interval`](crate::time::interval()).
+///
+/// ```
+/// use std::time::{Duration, SystemTime};
+/// use tickless::realtime::interval_at;
+///
+/// # futures::executor::block_on(async {
+/// let (start, period) = (SystemTime::now(), Duration::from_micros(200));
+/// let mut interval = interval_at(start, period);
+/// assert_eq!(interval.tick().await, start);
+/// assert_eq!(interval.tick().await, start + period);
+/// # });
+/// ```
+///
+/// # Panics
+///
+/// When `period` is zero.
+#[track_caller]
+pub fn interval(period: Duration) -> Interval {
+    Interval::new(now(), period)
+}
+
+/// Ticks at `start` and then every `period` of the time of day.
+///
+/// # Panics
+///
+/// When `period` is zero.
+#[track_caller]
+pub fn interval_at(start: SystemTime, period: Duration) -> Interval {
+    Interval::new(start, period)
+}
+
+/// The ticks that [`interval`] and [`interval_at`] make.
+pub type Interval = ClockInterval<Sleep>;
+
+impl TickSleep for Sleep {
+    type Instant = SystemTime;
+
+    fn ending_at(deadline: SystemTime) -> Self {
+        sleep_until(deadline, OnSet::Follow)
+    }
+
+    fn aim_at(self: Pin<&mut Self>, deadline: SystemTime) {
+        self.reset(deadline);
+    }
+
+    fn now() -> SystemTime {
+        now()
+    }
+
+    fn sum(instant: SystemTime, duration: Duration) -> SystemTime {
+        sum(instant, duration)
+    }
+
+    fn distance(later: SystemTime, earlier: SystemTime) -> Duration {
+        later.duration_since(earlier).unwrap_or_default()
     }
 }
 
@@ -375,6 +572,12 @@ pub fn kept(deadline: SystemTime) -> time::Instant {
 /// What the time of day is, for the timers of this module.
 fn now() -> SystemTime {
     to_system_time(timers().platform().wall.show())
+}
+
+/// A time of day plus a duration, or the end of the range of timers.
+fn sum(time: SystemTime, duration: Duration) -> SystemTime {
+    let last = || to_system_time(Instant::from_nanos(i64::MAX));
+    time.checked_add(duration).unwrap_or_else(last)
 }
 
 /// A time of day in nanoseconds, or the end of the range.

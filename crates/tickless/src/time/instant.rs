@@ -135,6 +135,7 @@ impl Instant {
 
 const FAR: Duration = Duration::from_secs(86_400 * 365 * 30);
 
+/// The same point, exactly: [`from_std`](Instant::from_std).
 impl From<StdInstant> for Instant {
     #[inline]
     fn from(std: StdInstant) -> Self {
@@ -142,10 +143,31 @@ impl From<StdInstant> for Instant {
     }
 }
 
+/// The same point, exactly; one that it cannot tell becomes a time in thirty years: [`into_std`](Instant::into_std).
 impl From<Instant> for StdInstant {
     #[inline]
     fn from(instant: Instant) -> Self {
         instant.into_std()
+    }
+}
+
+/// The same point, exactly: tokio's is one of the standard library's beneath. What tokio's clock shows while it is
+/// paused is a point of its own; it is taken as if it did not stand.
+#[cfg(feature = "tokio")]
+impl From<tokio::time::Instant> for Instant {
+    #[inline]
+    fn from(instant: tokio::time::Instant) -> Self {
+        Self::from_std(instant.into_std())
+    }
+}
+
+/// The same point, exactly; one that it cannot tell becomes a time in thirty years, as with
+/// [`into_std`](Instant::into_std).
+#[cfg(feature = "tokio")]
+impl From<Instant> for tokio::time::Instant {
+    #[inline]
+    fn from(instant: Instant) -> Self {
+        Self::from_std(instant.into_std())
     }
 }
 

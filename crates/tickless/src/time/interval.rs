@@ -48,24 +48,71 @@ pub enum MissedTickBehavior {
 impl MissedTickBehavior {
     /// When the tick behind `missed`, taken at `now`, comes.
     fn next(self, missed: Instant, now: Instant, period: Duration) -> Option<Instant> {
+        missed.checked_add(self.step(now.duration_since(missed), period)?)
+    }
+
+    /// Returns the time from a missed tick to the next one, where it was taken `late` after it was due.
+    pub(crate) fn step(self, late: Duration, period: Duration) -> Option<Duration> {
         match self {
-            Self::Burst => missed.checked_add(period),
-            Self::Delay => now.checked_add(period),
+            Self::Burst => Some(period),
+            Self::Delay => late.checked_add(period),
             Self::Skip => {
                 // In nanoseconds of 128 bits: no period is too long and no delay too large.
-                let late = now.duration_since(missed).as_nanos() % period.as_nanos().max(1);
-                let late = Duration::from_nanos(u64::try_from(late).unwrap_or(u64::MAX));
-                now.checked_add(period)?.checked_sub(late)
+                let phase = late.as_nanos() % period.as_nanos().max(1);
+                let phase = Duration::from_nanos(u64::try_from(phase).unwrap_or(u64::MAX));
+                late.checked_add(period)?.checked_sub(phase)
             }
         }
     }
 }
 
+/// Counter of the ticks that were over before the tick ahead of them was taken.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct MissedTicks {
+    total: u64,
+    /// Counted ticks that are still to be taken.
+    ahead: u64,
+}
+
+impl MissedTicks {
+    /// Returns the number so far.
+    pub(crate) const fn total(self) -> u64 {
+        self.total
+    }
+
+    /// Counts the ticks that were missed by a tick that was taken `late` after it was due; `are_dropped` says that none
+    /// of them will be taken.
+    #[inline]
+    pub(crate) fn note(&mut self, late: Duration, period: Duration, are_dropped: bool) {
+        let known = self.ahead.saturating_sub(1);
+        self.ahead = known;
+        if late >= period {
+            self.note_missed(late, period);
+        }
+        if are_dropped {
+            self.ahead = 0;
+        }
+    }
+
+    #[cold]
+    fn note_missed(&mut self, late: Duration, period: Duration) {
+        let over = late.as_nanos() / period.as_nanos().max(1);
+        let over = u64::try_from(over).unwrap_or(u64::MAX);
+        self.total = self.total.saturating_add(over.saturating_sub(self.ahead));
+        self.ahead = over.max(self.ahead);
+    }
+
+    /// Forgets the ticks that are to be taken, because the next one is another.
+    pub(crate) const fn reset(&mut self) {
+        self.ahead = 0;
+    }
+}
+
 /// The longest period there is, as in tokio: thirty years.
-const LONGEST: Duration = Duration::from_secs(86_400 * 365 * 30);
+pub(crate) const LONGEST: Duration = Duration::from_secs(86_400 * 365 * 30);
 
 /// How late a tick is taken before it counts as missed.
-const MISSED: Duration = Duration::from_millis(5);
+pub(crate) const MISSED: Duration = Duration::from_millis(5);
 
 /// The ticks that [`interval`] and [`interval_at`] make.
 ///
@@ -75,6 +122,7 @@ pub struct Interval {
     next: Instant,
     period: Duration,
     missed: MissedTickBehavior,
+    missed_ticks: MissedTicks,
     /// The slack that was said.
     slack: Option<Slack>,
     /// What waits for the next tick, made by the first poll. It outlives the futures of [`tick`](Interval::tick): a
@@ -88,6 +136,7 @@ impl Interval {
             next: start,
             period: period.min(LONGEST),
             missed: MissedTickBehavior::default(),
+            missed_ticks: MissedTicks::default(),
             slack: None,
             delay: None,
         }
@@ -151,11 +200,15 @@ impl Interval {
         let due = self.next;
         let now = Instant::now();
         let slack = self.delay.as_ref().map(|delay| delay.slack_so_far());
-        let next = if now > due + MISSED + slack.unwrap_or_default() {
+        let is_missed = now > due + MISSED + slack.unwrap_or_default();
+        let next = if is_missed {
             self.missed.next(due, now, self.period)
         } else {
             due.checked_add(self.period)
         };
+        let are_dropped = is_missed && self.missed != MissedTickBehavior::Burst;
+        let late = now.duration_since(due);
+        self.missed_ticks.note(late, self.period, are_dropped);
         self.next = next.unwrap_or_else(Instant::far_future);
         due
     }
@@ -182,6 +235,7 @@ impl Interval {
     /// the other ways to reset.
     pub fn reset_at(&mut self, deadline: Instant) {
         self.next = deadline;
+        self.missed_ticks.reset();
         if let Some(delay) = &mut self.delay {
             delay.as_mut().reset(deadline);
         }
@@ -195,6 +249,31 @@ impl Interval {
     /// Says what is done about missed ticks.
     pub fn set_missed_tick_behavior(&mut self, behavior: MissedTickBehavior) {
         self.missed = behavior;
+    }
+
+    /// Returns the number of ticks so far that were over before the tick ahead of them was taken. tokio's has no such
+    /// method.
+    ///
+    /// It counts each such tick once, whatever is [done about it](MissedTickBehavior): with
+    /// [`Burst`](MissedTickBehavior::Burst) they are taken later, with [`Delay`](MissedTickBehavior::Delay) and
+    /// [`Skip`](MissedTickBehavior::Skip) never. A task that takes each tick within a period of it has missed none.
+    ///
+    /// ```
+    /// use std::thread;
+    /// use std::time::Duration;
+    /// use tickless::time::{Instant, MissedTickBehavior, interval_at};
+    ///
+    /// # futures::executor::block_on(async {
+    /// let period = Duration::from_secs(60);
+    /// let mut interval = interval_at(Instant::now() - period * 5 / 2, period);
+    /// interval.set_missed_tick_behavior(MissedTickBehavior::Skip);
+    /// interval.tick().await;
+    /// assert_eq!(interval.missed_ticks(), 2);
+    /// # });
+    /// ```
+    #[must_use]
+    pub fn missed_ticks(&self) -> u64 {
+        self.missed_ticks.total()
     }
 
     /// The time between two ticks: what was asked for, but thirty years at most, as in tokio.
@@ -231,6 +310,30 @@ mod tests {
         assert_eq!(next(MissedTickBehavior::Burst), Some(at(150)));
         assert_eq!(next(MissedTickBehavior::Delay), Some(at(320)));
         assert_eq!(next(MissedTickBehavior::Skip), Some(at(300)));
+    }
+
+    #[test]
+    fn each_missed_tick_counts_once() {
+        let period = Duration::from_millis(50);
+        let late = |millis| Duration::from_millis(millis);
+        // Made up for: each that was over is found late again when it is taken.
+        let mut burst = MissedTicks::default();
+        for millis in [170, 120, 70, 20] {
+            burst.note(late(millis), period, false);
+            assert_eq!(burst.total(), 3);
+        }
+        burst.note(late(49), period, false);
+        burst.note(late(50), period, false);
+        assert_eq!(burst.total(), 4);
+        // The next one is late by more.
+        burst.note(late(150), period, false);
+        assert_eq!(burst.total(), 7);
+        // Left out.
+        let mut dropped = MissedTicks::default();
+        for total in [3, 6] {
+            dropped.note(late(170), period, true);
+            assert_eq!(dropped.total(), total);
+        }
     }
 
     #[test]

@@ -59,7 +59,7 @@ mod delay_queue;
 mod error_impl;
 mod future_ext;
 mod instant;
-mod interval;
+pub(crate) mod interval;
 pub(crate) mod slack;
 mod sleep;
 pub(crate) mod sleep_timer;

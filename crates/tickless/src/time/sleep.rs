@@ -119,7 +119,7 @@ impl<T: SleepQueue> Sleep<T> {
     }
 
     /// As [`reset`](Self::reset), but a task that was told that the time had come is not woken before it polls again.
-    pub(super) fn retime(self: Pin<&mut Self>, deadline: Instant) {
+    pub(crate) fn retime(self: Pin<&mut Self>, deadline: Instant) {
         self.project().timer.retime(deadline.to_core());
     }
 }

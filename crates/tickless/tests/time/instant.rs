@@ -105,3 +105,21 @@ fn instants_are_a_number_that_is_shared() {
     let now = StdInstant::now();
     assert_eq!(tickless::time::Instant::from_std(now).into_std(), now);
 }
+
+/// Both ways, between each two of the three.
+#[cfg(feature = "tokio")]
+#[test]
+fn instants_convert_by_from_and_into() {
+    let ours = tickless::time::Instant::now() + ms(7);
+    let std: StdInstant = ours.into();
+    let theirs: tokio::time::Instant = ours.into();
+    assert_eq!(theirs.into_std(), std);
+    assert_eq!(tickless::time::Instant::from(std), ours);
+    assert_eq!(tickless::time::Instant::from(theirs), ours);
+    // To the nanosecond, in both directions.
+    for nanos in [1, 999, 1_000_001] {
+        let step = Duration::from_nanos(nanos);
+        assert_eq!(tokio::time::Instant::from(ours + step), theirs + step);
+        assert_eq!(tickless::time::Instant::from(theirs - step), ours - step);
+    }
+}

@@ -339,3 +339,30 @@ fn the_tick_of_a_task_that_gave_up_waiting_is_there_for_the_next() {
     }
     assert_eq!(block_on(Twice(&mut interval, 2)), start);
 }
+
+/// Two hours and a half late: two more ticks are over.
+#[test]
+fn missed_ticks_are_counted_once_whatever_becomes_of_them() {
+    use tickless::time::{Instant, MissedTickBehavior, interval_at};
+
+    let context = &mut Context::from_waker(Waker::noop());
+    for (behavior, at_once) in [
+        (MissedTickBehavior::Burst, 3),
+        (MissedTickBehavior::Delay, 1),
+        (MissedTickBehavior::Skip, 1),
+    ] {
+        let mut interval = interval_at(Instant::now() - HOUR * 5 / 2, HOUR);
+        interval.set_missed_tick_behavior(behavior);
+        assert_eq!(interval.missed_ticks(), 0);
+        let mut taken = 0;
+        while interval.poll_tick(context).is_ready() {
+            taken += 1;
+            assert_eq!(interval.missed_ticks(), 2, "{behavior:?}");
+        }
+        assert_eq!(taken, at_once, "{behavior:?}");
+        // What was missed stays counted; what is to come is another tick.
+        interval.reset_at(Instant::now() - HOUR * 3 / 2);
+        assert!(interval.poll_tick(context).is_ready());
+        assert_eq!(interval.missed_ticks(), 3, "{behavior:?}");
+    }
+}

@@ -559,3 +559,40 @@ fn sleeps_go_from_thread_to_thread_and_stay_where_they_are_pinned() {
     assert_not_unpin!(Sleep);
     assert_not_unpin!(coarse::Timeout<std::future::Ready<()>>);
 }
+
+#[test]
+fn a_coarse_interval_keeps_its_phase() {
+    let _patience = support::begin();
+    let (start, period) = (coarse::Instant::now(), ms(2));
+    let mut interval = coarse::interval_at(start, period);
+    for tick in 0..5 {
+        let due = start + period * tick;
+        assert_eq!(block_on(interval.tick()), due);
+        assert!(coarse::Instant::now() >= due);
+    }
+}
+
+#[test]
+fn a_coarse_interval_counts_and_leaves_out_what_it_missed() {
+    use tickless::time::MissedTickBehavior;
+
+    let start = coarse::Instant::now() - HOUR * 5 / 2;
+    let mut interval = coarse::interval_at(start, HOUR);
+    interval.set_missed_tick_behavior(MissedTickBehavior::Skip);
+    assert_eq!(block_on(interval.tick()), start);
+    assert_eq!(interval.missed_ticks(), 2);
+    let (wakes, waker) = Wakes::new();
+    assert!(poll_with(pin!(interval.tick()), &waker).is_pending());
+    // The task that polled last is woken.
+    interval.reset_immediately();
+    wakes.wait();
+    let due = block_on(interval.tick());
+    assert!(due > start + HOUR * 2 && due <= coarse::Instant::now());
+    assert_eq!(interval.missed_ticks(), 2);
+}
+
+#[test]
+#[should_panic(expected = "`period` must be non-zero.")]
+fn a_coarse_interval_has_a_period() {
+    let _interval = coarse::interval(Duration::ZERO);
+}

@@ -1,0 +1,170 @@
+//! Ticks at a fixed rate on the clocks besides the exact monotonic one.
+
+use std::fmt;
+use std::future::{Future, poll_fn};
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use crate::time::MissedTickBehavior;
+use crate::time::interval::{LONGEST, MISSED, MissedTicks};
+
+/// A sleep that an [`ClockInterval`] is made of.
+pub trait TickSleep: Future + Sized {
+    /// Point on its clock.
+    type Instant: Copy + fmt::Debug;
+
+    /// Makes one that ends at `deadline`.
+    fn ending_at(deadline: Self::Instant) -> Self;
+
+    /// Lets it end at `deadline` instead.
+    fn aim_at(self: Pin<&mut Self>, deadline: Self::Instant);
+
+    /// Lets it end at `deadline` instead, without waking a task that was told that it ended.
+    fn go_on_at(self: Pin<&mut Self>, deadline: Self::Instant) {
+        self.aim_at(deadline);
+    }
+
+    /// Reads the clock.
+    fn now() -> Self::Instant;
+
+    /// Returns `instant` plus `duration`, or the last point there is.
+    fn sum(instant: Self::Instant, duration: Duration) -> Self::Instant;
+
+    /// Returns the time from `earlier` to `later`, zero if it is the other way round.
+    fn distance(later: Self::Instant, earlier: Self::Instant) -> Duration;
+
+    /// Returns by how much one that lasts `duration` may end late by choice.
+    fn lateness(_duration: Duration) -> Duration {
+        Duration::ZERO
+    }
+}
+
+/// Ticks on the clock of the sleep `S`: [`coarse::Interval`](crate::coarse::Interval),
+/// [`boottime::Interval`](crate::boottime::Interval) and [`realtime::Interval`](crate::realtime::Interval).
+///
+/// The next tick is one period after the one before, not after the moment at which that was taken: an interval does not
+/// drift. A tick counts as missed when it is taken more than 5 ms late, and more than what the sleep may be late by
+/// choice.
+///
+/// Cost: the first poll allocates one sleep; it is used again by all later ones.
+pub struct ClockInterval<S: TickSleep> {
+    next: S::Instant,
+    period: Duration,
+    missed: MissedTickBehavior,
+    missed_ticks: MissedTicks,
+    // Boxed, because an interval may be moved.
+    delay: Option<Pin<Box<S>>>,
+}
+
+impl<S: TickSleep> ClockInterval<S> {
+    #[track_caller]
+    pub(crate) fn new(start: S::Instant, period: Duration) -> Self {
+        assert!(period > Duration::ZERO, "`period` must be non-zero.");
+        Self {
+            next: start,
+            period: period.min(LONGEST),
+            missed: MissedTickBehavior::default(),
+            missed_ticks: MissedTicks::default(),
+            delay: None,
+        }
+    }
+
+    /// Waits for the next tick, and returns when it was due.
+    ///
+    /// # Cancellation
+    ///
+    /// Cancel safe: dropping the future before it is ready loses no tick.
+    pub async fn tick(&mut self) -> S::Instant {
+        poll_fn(|context| self.poll_tick(context)).await
+    }
+
+    /// Asks for the next tick; the task of `context` is woken when it comes.
+    pub fn poll_tick(&mut self, context: &mut Context<'_>) -> Poll<S::Instant> {
+        let next = self.next;
+        let delay = self
+            .delay
+            .get_or_insert_with(|| Box::pin(S::ending_at(next)));
+        let _ended = ready!(delay.as_mut().poll(context));
+        let due = self.advance();
+        if let Some(delay) = &mut self.delay {
+            delay.as_mut().go_on_at(self.next);
+        }
+        Poll::Ready(due)
+    }
+
+    /// Takes the tick that is due.
+    fn advance(&mut self) -> S::Instant {
+        let due = self.next;
+        let late = S::distance(S::now(), due);
+        let is_missed = late > MISSED.saturating_add(S::lateness(self.period));
+        let step = if is_missed {
+            self.missed.step(late, self.period)
+        } else {
+            Some(self.period)
+        };
+        self.next = S::sum(due, step.unwrap_or(Duration::MAX));
+        let are_dropped = is_missed && self.missed != MissedTickBehavior::Burst;
+        self.missed_ticks.note(late, self.period, are_dropped);
+        due
+    }
+
+    /// Lets the next tick come one period from now.
+    pub fn reset(&mut self) {
+        self.reset_after(self.period);
+    }
+
+    /// Lets the next tick come at once.
+    pub fn reset_immediately(&mut self) {
+        self.reset_at(S::now());
+    }
+
+    /// Lets the next tick come after `after`.
+    pub fn reset_after(&mut self, after: Duration) {
+        self.reset_at(S::sum(S::now(), after));
+    }
+
+    /// Lets the next tick come at `deadline`.
+    pub fn reset_at(&mut self, deadline: S::Instant) {
+        self.next = deadline;
+        self.missed_ticks.reset();
+        if let Some(delay) = &mut self.delay {
+            delay.as_mut().aim_at(deadline);
+        }
+    }
+
+    /// Returns the reaction to missed ticks.
+    #[must_use]
+    pub fn missed_tick_behavior(&self) -> MissedTickBehavior {
+        self.missed
+    }
+
+    /// Sets the reaction to missed ticks.
+    pub fn set_missed_tick_behavior(&mut self, behavior: MissedTickBehavior) {
+        self.missed = behavior;
+    }
+
+    /// Returns the number of ticks so far that were over before the tick ahead of them was taken, as
+    /// [`time::Interval::missed_ticks`](crate::time::Interval::missed_ticks) does.
+    #[must_use]
+    pub fn missed_ticks(&self) -> u64 {
+        self.missed_ticks.total()
+    }
+
+    /// Returns the time between two ticks: the one that was asked for, but thirty years at most.
+    #[must_use]
+    pub fn period(&self) -> Duration {
+        self.period
+    }
+}
+
+impl<S: TickSleep> fmt::Debug for ClockInterval<S> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("Interval")
+            .field("next", &self.next)
+            .field("period", &self.period)
+            .field("missed_tick_behavior", &self.missed)
+            .finish_non_exhaustive()
+    }
+}
