@@ -9,11 +9,11 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 use serde_json::Value;
 
 use crate::invocation::Invocation;
@@ -27,11 +27,20 @@ const PACKAGES: [&str; 3] = ["tickless", "tickless-link", "tickless-core"];
 ///
 /// They are built as the step `test-release` of the check builds them, with all features. The output of each run that
 /// failed is kept below `target/repeat`. Exits with 1 if any failed.
+///
+/// Twenty rounds of the library's and the command's tests with little of a CPU take some hours, on one CPU an hour:
+/// `--under load --rounds 20 -p tickless -p tickless-lab`, `--under one-cpu` with the same.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     /// How long, in minutes, building not counted.
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..=10_000))]
     minutes: u64,
+    /// So many rounds of all programs, in place of a time.
+    #[arg(long, value_name = "N", conflicts_with = "minutes", value_parser = clap::value_parser!(u64).range(1..=10_000))]
+    rounds: Option<u64>,
+    /// What else the programs have to bear.
+    #[arg(long, value_enum)]
+    under: Option<Under>,
     /// How many programs at a time [default: two for each processor]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     jobs: Option<u16>,
@@ -42,6 +51,47 @@ pub(crate) struct Arguments {
     #[arg(value_name = "TEST")]
     filter: Option<String>,
 }
+
+/// What makes it hard for a program to be in time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Under {
+    /// The scheduler's idle class (`chrt -i 0`), beside three loops of the ordinary class: a few percent of a CPU.
+    Load,
+    /// One processor for all threads (`taskset -c 0`).
+    OneCpu,
+}
+
+impl Under {
+    /// What starts a program so.
+    const fn launcher(self) -> (&'static str, &'static [&'static str]) {
+        match self {
+            Self::Load => ("chrt", &["-i", "0"]),
+            Self::OneCpu => ("taskset", &["-c", "0"]),
+        }
+    }
+
+    /// How many loops run beside.
+    const fn loops(self) -> usize {
+        match self {
+            Self::Load => 3,
+            Self::OneCpu => 0,
+        }
+    }
+
+    /// Why the system does not let programs be started so, if it does not.
+    fn obstacle(self) -> Option<String> {
+        let (program, arguments) = self.launcher();
+        let tried = Command::new(program).args(arguments).arg("true").output();
+        match tried {
+            Ok(output) if output.status.success() => None,
+            Ok(output) => Some(String::from_utf8_lossy(&output.stderr).trim().to_owned()),
+            Err(error) => Some(format!("{program}: {error}")),
+        }
+    }
+}
+
+/// Seconds after which a test counts as hanging that gets a few percent of a CPU.
+const PATIENCE: &str = "1200";
 
 /// A test program.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -76,34 +126,67 @@ pub(crate) fn main(root: &Path, arguments: &Arguments) -> Result<(), String> {
     let jobs = arguments
         .jobs
         .map_or_else(jobs_of_this_machine, usize::from);
-    println!(
-        "{} programs, {jobs} at a time, for {} minutes",
-        programs.len(),
-        arguments.minutes
+    if let Some(under) = arguments.under
+        && let Some(why) = under.obstacle()
+    {
+        println!(
+            "skipped: {} programs under {under:?}, because {why}",
+            programs.len()
+        );
+        return Ok(());
+    }
+    let extent = arguments.rounds.map_or_else(
+        || format!("for {} minutes", arguments.minutes),
+        |rounds| format!("{rounds} rounds"),
     );
-    let until = Instant::now() + Duration::from_secs(60 * arguments.minutes);
-    let tally = Mutex::new(Tally::default());
-    let turn = AtomicUsize::new(0);
-    thread::scope(|scope| {
-        for _ in 0..jobs {
-            scope.spawn(|| {
-                while Instant::now() < until {
-                    // Relaxed: it only hands out numbers.
-                    let turn = turn.fetch_add(1, Ordering::Relaxed);
-                    let program = &programs[turn % programs.len()];
-                    let failed = execute(program, filter, &kept, turn);
-                    let mut tally = tally
-                        .lock()
-                        .unwrap_or_else(|poisoned| poisoned.into_inner());
-                    tally.note(program, failed);
-                }
-            });
+    println!("{} programs, {jobs} at a time, {extent}", programs.len());
+    let turns = arguments.rounds.map_or(usize::MAX, |rounds| {
+        programs.len() * usize::try_from(rounds).unwrap_or(usize::MAX)
+    });
+    let until = arguments
+        .rounds
+        .is_none()
+        .then(|| Instant::now() + Duration::from_secs(60 * arguments.minutes));
+    let (tally, turn) = (Mutex::new(Tally::default()), AtomicUsize::new(0));
+    let work = || {
+        while until.is_none_or(|until| Instant::now() < until) {
+            // Relaxed: it only hands out numbers.
+            let turn = turn.fetch_add(1, Ordering::Relaxed);
+            if turn >= turns {
+                return;
+            }
+            let program = &programs[turn % programs.len()];
+            let failed = execute(program, filter, arguments.under, &kept, turn);
+            let mut tally = tally
+                .lock()
+                .unwrap_or_else(|poisoned| poisoned.into_inner());
+            tally.note(program, failed);
         }
+    };
+    beside_loops(arguments.under.map_or(0, Under::loops), || {
+        thread::scope(|scope| (0..jobs).for_each(|_| drop(scope.spawn(work))));
     });
     let tally = tally
         .into_inner()
         .unwrap_or_else(|poisoned| poisoned.into_inner());
     tally.judge(programs.len())
+}
+
+/// Runs `work` beside so many threads that compute.
+fn beside_loops(loops: usize, work: impl FnOnce()) {
+    let is_over = AtomicBool::new(false);
+    thread::scope(|scope| {
+        for _ in 0..loops {
+            // Relaxed: nothing goes with it.
+            scope.spawn(|| {
+                while !is_over.load(Ordering::Relaxed) {
+                    std::hint::spin_loop();
+                }
+            });
+        }
+        work();
+        is_over.store(true, Ordering::Relaxed);
+    });
 }
 
 fn jobs_of_this_machine() -> usize {
@@ -156,10 +239,12 @@ fn has_tests(program: &Program, filter: Option<&str>) -> bool {
 fn execute(
     program: &Program,
     filter: Option<&str>,
+    under: Option<Under>,
     kept: &Path,
     turn: usize,
 ) -> Option<Vec<String>> {
-    let output = Command::new(&program.path)
+    let mut command = command(program, under);
+    let output = command
         .args(filter)
         .current_dir(&program.directory)
         .stdin(Stdio::null())
@@ -186,6 +271,17 @@ fn execute(
         ),
     }
     Some(tests)
+}
+
+fn command(program: &Program, under: Option<Under>) -> Command {
+    let Some(under) = under else {
+        return Command::new(&program.path);
+    };
+    let (launcher, arguments) = under.launcher();
+    let mut command = Command::new(launcher);
+    command.args(arguments).arg(&program.path);
+    command.env("TICKLESS_PATIENCE", PATIENCE);
+    command
 }
 
 /// The tests that failed, by the output of their program.
@@ -242,7 +338,7 @@ impl Tally {
 mod tests {
     use std::path::PathBuf;
 
-    use super::{Program, Tally, failed, program};
+    use super::{Program, Tally, Under, beside_loops, command, failed, program};
 
     fn sample() -> Program {
         Program {
@@ -262,6 +358,30 @@ mod tests {
         let library = test.replace("\"/target/time-1\"", "null");
         assert_eq!(program(&library), None);
         assert_eq!(program("   Compiling one"), None);
+    }
+
+    #[test]
+    fn programs_are_started_as_they_are_to_suffer() {
+        let shown = |under| format!("{:?}", command(&sample(), under));
+        assert_eq!(shown(None), r#""/target/time-1""#);
+        let load = shown(Some(Under::Load));
+        assert!(
+            load.ends_with(r#""chrt" "-i" "0" "/target/time-1""#),
+            "{load}"
+        );
+        assert!(load.contains("TICKLESS_PATIENCE"), "{load}");
+        let one = shown(Some(Under::OneCpu));
+        assert!(
+            one.ends_with(r#""taskset" "-c" "0" "/target/time-1""#),
+            "{one}"
+        );
+    }
+
+    #[test]
+    fn loops_end_with_the_work() {
+        let mut worked = false;
+        beside_loops(2, || worked = true);
+        assert!(worked);
     }
 
     #[test]
