@@ -37,6 +37,7 @@ mod msrv;
 mod no_std;
 mod package;
 mod plain;
+mod platforms;
 mod run;
 mod schedules;
 mod summary;
@@ -78,6 +79,7 @@ enum Step {
     Worlds,
     NoStd,
     Kernel,
+    Platforms,
     Loom,
     Schedules,
     Miri,
@@ -118,6 +120,7 @@ impl Step {
             Self::Test => "the tests pass, doctests included",
             Self::TestRelease => "the tests pass as users build: optimised, debug assertions off",
             Self::Worlds => "a thousand drawn worlds keep every promise, and fresh ones are tried",
+            Self::Platforms => "the library builds for other systems, and their host passes",
             Self::NoStd => "the crates that need no operating system build for a bare target",
             Self::Kernel => "the kernel passes its tests on each machine, and runs alike each time",
             Self::Loom => "the models hold in the interleavings that loom explores in some minutes",
@@ -157,6 +160,7 @@ impl Step {
             Self::Worlds => worlds::step(run),
             Self::NoStd => no_std::step(run),
             Self::Kernel => kernel::step(run),
+            Self::Platforms => platforms::step(run),
             Self::Loom => loom::step(run, Extent::Short),
             Self::Schedules => schedules::step(run),
             Self::Miri => miri::step(run),
@@ -305,7 +309,7 @@ mod tests {
             [Step::Fmt, Step::Tidy, Step::Clippy, Step::Test]
         );
         let full = selected(&[], false);
-        assert_eq!(full.len(), 17);
+        assert_eq!(full.len(), 18);
         assert!(!full.contains(&Step::Mutants) && !full.contains(&Step::Models));
         assert_eq!(
             selected(&[Step::Mutants, Step::Fmt], false),
@@ -341,7 +345,7 @@ mod tests {
     #[test]
     fn the_listing_names_every_step_on_a_line() {
         let listing = listing();
-        assert_eq!(listing.lines().count(), 19);
+        assert_eq!(listing.lines().count(), 20);
         assert!(listing.contains("\ntest-release "));
     }
 }

@@ -60,8 +60,9 @@
 //!
 //! # Limits
 //!
-//! Linux. Not for signal handlers. 65,536 threads with queues of their own at a time; further ones share the expiry
-//! thread's.
+//! On other systems than Linux timers stand on the standard library alone: they are as exact as it sleeps, and what
+//! needs descriptors, pinned threads or signals answers `Unsupported`. The feature `portable` has it so on Linux. Not
+//! for signal handlers. 65,536 threads with queues of their own at a time; further ones share the expiry thread's.
 #![cfg_attr(
     not(all(feature = "hyper", feature = "tokio")),
     allow(
@@ -69,11 +70,6 @@
         reason = "what a feature adds is named without it too"
     )
 )]
-
-#[cfg(not(target_os = "linux"))]
-compile_error!(
-    "tickless needs Linux so far: futexes, timerfd and membarrier are what it stands on"
-);
 
 // Before all others: of several paths to a type the compiler shows the first in its messages.
 #[cfg(not(loom))]
@@ -129,7 +125,7 @@ pub mod worker;
 /// Items for the tests and measurements of this repository. They may change with any version.
 #[cfg(all(feature = "internals", not(loom)))]
 pub mod internals {
-    pub use crate::host::barrier::{Linux, barriers};
+    pub use crate::host::barrier::{System as Linux, barriers};
     pub use crate::host::clock::addresses as addresses_of_the_clock;
 
     /// A time that is not behind the kernel's clock: what sleeps count from.
@@ -155,6 +151,7 @@ pub mod internals {
     }
 
     /// The sources of time that a machine has, read one by one, and compared.
+    #[cfg(not(portable_host))]
     pub mod sources {
         pub use crate::host::sources::{
             Agreement, HasProcessor, KernelClock, Ordered, agreement, read_out,

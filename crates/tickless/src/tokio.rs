@@ -69,13 +69,13 @@ use std::any::Any;
 use std::fmt;
 use std::future::{Future, poll_fn};
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::{Pin, pin};
 use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll};
 
 use ::tokio::io::Interest;
+#[cfg(unix)]
 use ::tokio::io::unix::AsyncFd;
 use ::tokio::runtime::{self, Handle, Runtime};
 use ::tokio::task::AbortHandle;
@@ -83,6 +83,9 @@ use ::tokio::task::AbortHandle;
 use crate::Driver;
 use crate::host::remote::reactor_turn;
 use crate::host::remote::reactors::{self, Attached, TooMany};
+#[cfg(not(unix))]
+use crate::host::sys::descriptors::AsyncFd;
+use crate::host::sys::descriptors::{AsFd, AsRawFd, OwnedFd, RawFd};
 use crate::host::wake;
 
 /// Why a runtime is not attached. Its timers are fired by the expiry thread, as if it had not been asked for.

@@ -338,6 +338,7 @@ fn in_an_event_loop() {
 }
 
 #[test]
+#[cfg_attr(portable_host, ignore = "no epoll on the portable host")]
 fn no_path_but_the_making_of_workers_allocates() {
     let _patience = support::begin();
     let before = ALLOCATIONS.load(Ordering::SeqCst);

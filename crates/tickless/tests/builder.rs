@@ -68,6 +68,7 @@ fn absurd_wishes_are_refused() {
 }
 
 #[test]
+#[cfg_attr(portable_host, ignore = "no pinning on the portable host")]
 fn pinned_workers_stay_on_their_cpus() {
     let _patience = support::begin();
     let cpus = allowed();
@@ -86,6 +87,7 @@ fn pinned_workers_stay_on_their_cpus() {
 }
 
 #[test]
+#[cfg_attr(portable_host, ignore = "no pinning on the portable host")]
 fn all_is_set_before_the_first_begins() {
     let _patience = support::begin();
     let cpus = allowed();

@@ -1,4 +1,5 @@
 //! Threads whose timers are driven by an event loop that watches a file descriptor.
+#![cfg(not(portable_host))] // The portable host has no event loops.
 
 mod support;
 

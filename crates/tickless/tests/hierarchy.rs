@@ -434,6 +434,7 @@ fn idle_workers() -> usize {
 }
 
 #[test]
+#[cfg_attr(portable_host, ignore = "no numbers of threads on the portable host")]
 fn what_an_isolated_worker_arms_goes_to_one_that_is_awake() {
     in_own_process(
         "what_an_isolated_worker_arms_goes_to_one_that_is_awake",

@@ -57,6 +57,7 @@ fn section(dump: &str, name: &str) -> String {
 }
 
 #[test]
+#[cfg_attr(portable_host, ignore = "no numbers of threads on the portable host")]
 fn of_six_timers_all_are_shown_and_by_name() {
     if !has_proc() {
         return;
@@ -126,6 +127,7 @@ fn addresses_are_shown_on_request() {
 }
 
 #[test]
+#[cfg_attr(portable_host, ignore = "no numbers of threads on the portable host")]
 fn what_a_worker_is_and_its_place_in_the_tree_are_shown() {
     if !has_proc() {
         return;

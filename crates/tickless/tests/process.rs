@@ -2,6 +2,7 @@
 //!
 //! A fork copies one thread, and every lock in the state in which the others hold it. So each test has a process of its
 //! own in which nothing else runs, and what it forks ends by [`leave`].
+#![cfg(not(portable_host))] // The portable host has no handlers of forks.
 
 mod support;
 

@@ -50,6 +50,7 @@ fn the_first_worker_of_a_process_needs_little_stack() {
 }
 
 #[test]
+#[cfg_attr(portable_host, ignore = "no event loops on the portable host")]
 fn the_first_event_loop_of_a_process_needs_little_stack() {
     in_own_process(
         "the_first_event_loop_of_a_process_needs_little_stack",

@@ -69,6 +69,7 @@ fn a_sleep_that_a_worker_polled_and_another_thread_awaits_ends() {
 }
 
 #[test]
+#[cfg_attr(portable_host, ignore = "no event loops on the portable host")]
 fn an_event_loop_that_blocks_elsewhere_is_late_and_not_lost() {
     assert_ends(|| {
         let driver = tickless::Driver::new().expect("there is a place");

@@ -380,6 +380,7 @@ fn a_turn_inside_of_a_callback_is_refused() {
 }
 
 #[test]
+#[cfg_attr(portable_host, ignore = "no event loops on the portable host")]
 fn a_thread_is_one_worker_or_driver_at_a_time() {
     let first = worker();
     let second = Worker::new();
@@ -420,6 +421,7 @@ fn a_worker_stays_on_its_thread_and_its_unparker_does_not() {
 }
 
 #[test]
+#[cfg_attr(portable_host, ignore = "no timer slack on the portable host")]
 fn a_worker_is_woken_without_slack() {
     on_thread(|| {
         let _worker = worker();
@@ -658,6 +660,7 @@ fn epoll_with(fd: &OwnedFd) -> OwnedFd {
 }
 
 #[test]
+#[cfg_attr(portable_host, ignore = "no epoll on the portable host")]
 fn a_worker_parks_on_an_epoll_instance() {
     let _patience = support::begin();
     let worker = worker();
@@ -697,6 +700,7 @@ fn a_worker_parks_on_an_epoll_instance() {
 }
 
 #[test]
+#[cfg_attr(portable_host, ignore = "no epoll on the portable host")]
 fn an_unpark_ends_the_wait_on_an_epoll_instance() {
     let _patience = support::begin();
     let worker = worker();
@@ -777,6 +781,7 @@ fn the_counter_moves_where_its_rate_is_known() {
 }
 
 #[test]
+#[cfg_attr(portable_host, ignore = "no epoll on the portable host")]
 fn what_epoll_refuses_is_an_error_and_the_worker_lives() {
     let _patience = support::begin();
     let worker = worker();

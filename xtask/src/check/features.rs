@@ -26,6 +26,7 @@ const MATRIX: &[Row] = &[
             &["default"],
             &["hyper"],
             &["internals"],
+            &["portable"],
             &["stream"],
             &["tokio"],
         ],

@@ -59,15 +59,7 @@ const EXCEPTIONS: &[Exception] = &[
         note: HOST_NOTE,
     },
     Exception {
-        path: "crates/tickless/src/host/device/signal.rs",
-        note: SIGNAL_NOTE,
-    },
-    Exception {
         path: "crates/tickless/src/host/lifecycle/fork.rs",
-        note: HOST_NOTE,
-    },
-    Exception {
-        path: "crates/tickless/src/host/os.rs",
         note: HOST_NOTE,
     },
     Exception {
@@ -76,6 +68,26 @@ const EXCEPTIONS: &[Exception] = &[
     },
     Exception {
         path: "crates/tickless/src/host/spin.rs",
+        note: HOST_NOTE,
+    },
+    Exception {
+        path: "crates/tickless/src/host/sys/linux/clocks.rs",
+        note: HOST_NOTE,
+    },
+    Exception {
+        path: "crates/tickless/src/host/sys/linux/descriptors.rs",
+        note: HOST_NOTE,
+    },
+    Exception {
+        path: "crates/tickless/src/host/sys/linux/signals.rs",
+        note: SIGNAL_NOTE,
+    },
+    Exception {
+        path: "crates/tickless/src/host/sys/linux/threads.rs",
+        note: HOST_NOTE,
+    },
+    Exception {
+        path: "crates/tickless/src/host/sys/portable/threads.rs",
         note: HOST_NOTE,
     },
     Exception {

@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use super::header::Job;
 use super::job::{discard, run};
-use crate::host::{os, process};
+use crate::host::process;
+use crate::host::sys::threads;
 use crate::time::virtual_time::runtime::Runtime;
 
 /// For how long a thread waits for the next job before it ends.
@@ -110,7 +111,7 @@ impl Pool {
                 run(job);
                 if process::forks() != forks {
                     // The job forked. What is queued is the parent's, and the lock may be held by one of its threads.
-                    os::end_child();
+                    threads::end_child();
                 }
                 // Behind the wake-up of what waits for the job.
                 self.0.runtime.release();

@@ -13,7 +13,7 @@ use super::spec::Slice;
 use super::{Executor, context, work};
 use crate::host::device::{self, signal};
 use crate::host::isolation::{self, locks::OwnedLocks};
-use crate::host::os;
+use crate::host::sys::threads;
 use crate::time::virtual_time::runtime::Others;
 use crate::topology::{CpuSet, Topology};
 use crate::worker::{BuildError, Builder as WorkersBuilder, StartError, Workers};
@@ -176,7 +176,7 @@ impl Builder {
             if !of_workers.is_here() {
                 // A task forked. Were the thread to end alone, another one would come for what timers it has, and the
                 // process would wait for nothing.
-                os::end_child();
+                threads::end_child();
             }
         })?;
         // Before any task: none can be spawned yet.

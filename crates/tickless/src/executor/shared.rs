@@ -30,7 +30,7 @@ use super::on_base::OnBase;
 use super::run_queue::{Queued, RunQueue};
 use super::settings::{PanicPolicy, Settings};
 use super::stats::{Counters, ExecutorStats};
-use crate::host::barrier::Linux;
+use crate::host::barrier::System;
 use crate::host::isolation::locks::OwnedLocks;
 use crate::host::process;
 use crate::host::thread::at_earliest;
@@ -38,7 +38,7 @@ use crate::time::virtual_time::runtime::{Others, Runtime};
 use crate::worker::Unparker;
 
 /// The lock of a queue. The worker takes it several times for each task, other threads when they wake one.
-pub(crate) type QueueLock = BiasedLock<Linux>;
+pub(crate) type QueueLock = BiasedLock<System>;
 
 /// A worker as others see it.
 #[derive(Debug)]

@@ -22,14 +22,13 @@
 //!
 //! [`RunClock`]: tickless_sched::load::RunClock
 
-use std::os::fd::OwnedFd;
+use std::ffi::c_long;
 
-use rustix::fs::{Mode, OFlags};
-use rustix::time::{ClockId, DynamicClockId, clock_gettime_dynamic};
-use tickless_core::time::{Instant, Span};
+use tickless_core::time::{Clock, Instant, Span};
 use tickless_sched::RunTime;
 
-use crate::host::os;
+use crate::host::sys::clocks::{show, thread_executed};
+use crate::host::sys::threads::{WaitAccount, times_given_up};
 
 /// How often the kernel is asked at most.
 const EVERY: Span = Span::from_millis(1);
@@ -63,7 +62,7 @@ pub(crate) struct Reading {
     /// For how long it waited for a CPU.
     waited: u64,
     /// How often it gave its CPU up.
-    gave_up: libc::c_long,
+    gave_up: c_long,
 }
 
 impl Reading {
@@ -188,21 +187,12 @@ impl<A: Account> Stolen<A> {
 /// What the kernel says of the calling thread.
 #[derive(Debug)]
 pub(crate) struct Kernel {
-    /// `/proc/thread-self/schedstat`
-    schedstat: OwnedFd,
+    waits: WaitAccount,
 }
 
 impl Kernel {
     fn open() -> Option<Self> {
-        let flags = OFlags::RDONLY | OFlags::CLOEXEC;
-        let schedstat = rustix::fs::open("/proc/thread-self/schedstat", flags, Mode::empty());
-        schedstat.ok().map(|schedstat| Self { schedstat })
-    }
-
-    fn waited(&self) -> Option<u64> {
-        let mut text = [0; 64];
-        let length = rustix::io::pread(&self.schedstat, &mut text, 0).ok()?;
-        second_number(text.get(..length)?)
+        WaitAccount::open().map(|waits| Self { waits })
     }
 }
 
@@ -210,8 +200,8 @@ impl Account for Kernel {
     fn read(&self, before: Option<Reading>) -> Option<Reading> {
         // The CPU time behind the clock: what is stolen between the two comes up at the next look, once.
         let mut reading = Reading {
-            passed: nanos(ClockId::Monotonic)?,
-            executed: nanos(ClockId::ThreadCPUTime)?,
+            passed: nanos(show(Clock::Monotonic))?,
+            executed: nanos(thread_executed())?,
             ..Reading::default()
         };
         if let Some(before) = before
@@ -219,26 +209,16 @@ impl Account for Kernel {
         {
             return Some(before);
         }
-        reading.waited = self.waited()?;
-        reading.gave_up = os::times_given_up()?;
+        reading.waited = self.waits.waited()?;
+        reading.gave_up = times_given_up()?;
         Some(reading)
     }
 }
 
-/// What a clock shows, in nanoseconds; `None` if a filter of system calls refuses it: that of the monotonic clock is no
-/// call as a rule, that of a thread's is one. Neither of those that are asked for here shows less than nothing.
-fn nanos(clock: ClockId) -> Option<u64> {
-    let time = clock_gettime_dynamic(DynamicClockId::Known(clock)).ok()?;
-    let seconds = u64::try_from(time.tv_sec)
-        .unwrap_or(0)
-        .saturating_mul(1_000_000_000);
-    Some(seconds.saturating_add(u64::try_from(time.tv_nsec).unwrap_or(0)))
-}
-
-/// The second of the numbers in `text`, which are apart by spaces.
-fn second_number(text: &[u8]) -> Option<u64> {
-    let text = std::str::from_utf8(text).ok()?;
-    text.split_ascii_whitespace().nth(1)?.parse().ok()
+/// What a clock shows; `None` if a filter of system calls refuses it: that of the monotonic clock is no call as a rule,
+/// that of a thread's is one. Neither of those that are asked for here shows less than nothing.
+fn nanos(shown: Option<i64>) -> Option<u64> {
+    shown.map(|nanos| u64::try_from(nanos).unwrap_or(0))
 }
 
 #[cfg(test)]
@@ -268,15 +248,6 @@ mod tests {
         let stolen = Stolen::of(Some(Told::default()), at(0));
         stolen.account.as_ref().expect("one was given").0.set(then);
         stolen
-    }
-
-    #[test]
-    fn the_kernel_keeps_an_account_of_waiting() {
-        assert_eq!(second_number(b"273698 79469 1\n"), Some(79_469));
-        assert_eq!(second_number(b"273698"), None);
-        assert_eq!(second_number(b""), None);
-        assert_eq!(second_number(b"1 x 2"), None);
-        assert_eq!(second_number(&[0xff, b' ', b'1']), None);
     }
 
     #[test]

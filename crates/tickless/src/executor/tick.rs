@@ -236,6 +236,7 @@ mod tests {
 
     /// The clocks of the kernel and of the library differ a little, and a POSIX timer that fired is not set any more.
     #[test]
+    #[cfg_attr(portable_host, ignore = "no POSIX timers")]
     fn a_signal_that_comes_too_early_has_the_device_set_again() {
         let thread = thread::spawn(|| {
             let worker = Worker::new().expect("the thread is free");

@@ -1,22 +1,20 @@
-//! Linux as the biased lock sees it: the barrier that one thread has all others execute.
+//! The system as the biased lock sees it: the barrier that one thread has all others execute.
 
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering, fence};
 use std::time::Duration;
 
-use rustix::thread::futex;
-use rustix::thread::{MembarrierCommand, MembarrierQuery};
-use rustix::time::Timespec;
 use tickless_link::bias::LockHost;
 
 use super::os::relax_by_yielding;
+use super::sys::{Until, barriers as system, waiting};
 
-/// Linux, as the biased lock sees it.
+/// The system, as the biased lock sees it.
 #[derive(Debug)]
 #[cfg_attr(
     not(feature = "internals"),
     expect(unreachable_pub, reason = "public with that feature")
 )]
-pub enum Linux {}
+pub enum System {}
 
 /// Whether the kernel executes barriers for this process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,9 +67,7 @@ static BARRIER: AtomicU8 = AtomicU8::new(Barrier::Unknown as u8);
 /// Asks the kernel for the barrier; `false` if it was ever refused, by the kernel or by a filter of system calls.
 #[cold]
 fn register_barrier() -> bool {
-    let works = !cfg!(miri)
-        && rustix::thread::membarrier_query().contains(MembarrierQuery::PRIVATE_EXPEDITED)
-        && rustix::thread::membarrier(MembarrierCommand::RegisterPrivateExpedited).is_ok();
+    let works = system::register();
     let found = if works {
         Barrier::Works
     } else {
@@ -84,7 +80,7 @@ fn register_barrier() -> bool {
 
 /// Has the kernel execute the barrier; `false` if it refused.
 fn execute_barrier() -> bool {
-    let done = rustix::thread::membarrier(MembarrierCommand::PrivateExpedited).is_ok();
+    let done = system::execute();
     // Relaxed: a count.
     BARRIERS.fetch_add(u64::from(done), Ordering::Relaxed);
     done
@@ -103,10 +99,9 @@ fn wait_for_stores() {
     // SeqCst: the caller's own half of the barrier: its store to the gate is out before the wait begins.
     fence(Ordering::SeqCst);
     let (word, start) = (AtomicU32::new(0), std::time::Instant::now());
-    let timeout = Timespec::try_from(DRAINED_AFTER).ok();
     while start.elapsed() < DRAINED_AFTER {
         // Nothing wakes this word. Should a filter refuse the wait too, the thread polls the clock.
-        let _over = futex::wait(&word, futex::Flags::PRIVATE, 0, timeout.as_ref());
+        let _over = waiting::wait(&word, 0, Until::In(DRAINED_AFTER.subsec_nanos().into()));
     }
     // SeqCst: and what it reads from here on it reads after the wait.
     fence(Ordering::SeqCst);
@@ -117,7 +112,7 @@ fn wait_for_stores() {
 // call fails although it once worked, in the child of a fork or under a new filter of system calls, it is registered
 // again; and if that fails no lock becomes biased any more, and the one that is taken from its owner is taken after a
 // wait that amounts to the barrier: see `wait_for_stores`.
-unsafe impl LockHost for Linux {
+unsafe impl LockHost for System {
     fn barrier_works() -> bool {
         // Relaxed: see `register_barrier`.
         match BARRIER.load(Ordering::Relaxed) {
@@ -146,11 +141,11 @@ unsafe impl LockHost for Linux {
 
     fn wait(word: &AtomicU32, expected: u32) {
         // Woken, changed, interrupted: the caller looks again in any case.
-        let _any = futex::wait(word, futex::Flags::PRIVATE, expected, None);
+        let _any = waiting::wait(word, expected, Until::Never);
     }
 
     fn wake_one(word: &AtomicU32) {
-        let _count = futex::wake(word, futex::Flags::PRIVATE, 1);
+        waiting::wake_one(word);
     }
 
     fn relax() {

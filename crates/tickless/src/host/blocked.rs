@@ -40,9 +40,9 @@ use std::task::Waker;
 use std::thread;
 use std::time::Duration;
 
-use super::os;
 use super::registry::timers;
 use super::suspicion::Suspicion;
+use super::sys::threads;
 use super::thread::{Thread, turn_taken_by_this_thread, with_thread};
 
 /// How often the watcher looks at suspects.
@@ -106,13 +106,13 @@ pub(crate) fn polled(waker: &Waker) {
 #[cold]
 fn polled_in_a_turn(waker: &Waker) {
     if with_thread(Thread::is_at_its_end) {
-        os::nap(PAUSE);
+        threads::nap(PAUSE);
         return waker.wake_by_ref();
     }
     let own = OWN.try_with(|own| {
         Arc::clone(own.get_or_init(|| {
             Arc::new(Suspect {
-                thread: os::thread_id(),
+                thread: threads::thread_id(),
                 suspicion: Suspicion::new(),
                 blocked_in: AtomicU64::new(0),
                 waker: Mutex::new(None),
@@ -248,7 +248,7 @@ fn watch_for_ever() {
             *last = now;
             suspect.suspicion.turn().is_some() || !suspect.suspicion.leave()
         });
-        os::nap(EVERY);
+        threads::nap(EVERY);
     }
 }
 

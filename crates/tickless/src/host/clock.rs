@@ -34,7 +34,8 @@ use kernel::Kernel;
 #[cfg(test)]
 use kernel::kernel_clock;
 
-use super::{kernel_time, os};
+use super::kernel_time;
+use super::sys::threads::around_forks;
 
 mod anchor;
 pub(crate) mod counter;
@@ -181,7 +182,7 @@ impl Clock {
             kernel_time::before_fork();
         }
         static ONCE: Once = Once::new();
-        ONCE.call_once(|| os::around_forks(prepare, child));
+        ONCE.call_once(|| around_forks(prepare, None, child));
     }
 
     /// Keeps other threads from judging the counter until the result is dropped: before a fork.

@@ -18,13 +18,10 @@
 
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, Ordering};
 
-use rustix::time::{
-    ClockId, DynamicClockId, Itimerspec, TimerfdTimerFlags, Timespec, clock_gettime,
-    clock_gettime_dynamic,
-};
-use tickless_core::time::Instant;
+use tickless_core::time::{Clock, Instant};
 
-use super::os;
+use super::sys::Until;
+use super::sys::clocks::{monotonic, monotonic_by_call, show};
 
 /// By how much the clocks have to be apart behind a fork for it to be another namespace, in nanoseconds: far more than
 /// it takes to read two of them.
@@ -51,22 +48,10 @@ enum Source {
     Other,
 }
 
-/// A time as the kernel takes it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Until {
-    /// For ever.
-    Never,
-    /// Until its clock shows so many nanoseconds: one or more.
-    At(i64),
-    /// For so many nanoseconds: one or more.
-    In(i64),
-}
-
 /// What the monotonic clock shows on the timeline of the library, in nanoseconds.
 #[inline]
 pub(crate) fn now() -> i64 {
-    let now = clock_gettime(ClockId::Monotonic);
-    now.tv_sec * 1_000_000_000 + now.tv_nsec + shift()
+    monotonic() + shift()
 }
 
 #[inline]
@@ -95,9 +80,8 @@ fn source() -> Source {
     if SOURCE.load(Ordering::Relaxed) == Source::Other as u8 {
         return Source::Other;
     }
-    let read = || clock_gettime(ClockId::Monotonic);
     // Readings of one clock are in order, even if the thread is interrupted in between.
-    let is_in_order = (read(), os::monotonic_by_call(), read());
+    let is_in_order = (monotonic(), monotonic_by_call(), monotonic());
     let found = match is_in_order {
         (before, Some(kernel), behind) if !(before..=behind).contains(&kernel) => Source::Other,
         // A filter of system calls may refuse it.
@@ -107,46 +91,14 @@ fn source() -> Source {
     found
 }
 
-impl Until {
-    /// What a timer file descriptor is set to.
-    pub(crate) fn for_timerfd(self) -> (TimerfdTimerFlags, Itimerspec) {
-        let (flags, nanos) = match self {
-            // That disarms it, so no other time is zero (spec CPL-11).
-            Self::Never => (TimerfdTimerFlags::ABSTIME, 0),
-            Self::At(nanos) => (TimerfdTimerFlags::ABSTIME, nanos),
-            Self::In(nanos) => (TimerfdTimerFlags::empty(), nanos),
-        };
-        let new = Itimerspec {
-            it_interval: timespec(0),
-            it_value: timespec(nanos),
-        };
-        (flags, new)
-    }
-}
-
-/// Nanoseconds, zero or more, in the kernel's terms.
-pub(crate) const fn timespec(nanos: i64) -> Timespec {
-    Timespec {
-        tv_sec: nanos / 1_000_000_000,
-        tv_nsec: nanos % 1_000_000_000,
-    }
-}
-
 /// What the monotonic clock is ahead of the time of day, and of both bounds the lower one, or the upper one.
 fn ahead(is_upper: bool) -> i64 {
-    let nanos = |clock| {
-        let now = clock_gettime_dynamic(DynamicClockId::Known(clock));
-        now.map_or(0, |now| {
-            now.tv_sec
-                .saturating_mul(1_000_000_000)
-                .saturating_add(now.tv_nsec)
-        })
-    };
+    let nanos = |clock| show(clock).unwrap_or(0);
     let mut best = (i64::MAX, 0);
     for _ in 0..5 {
-        let before = nanos(ClockId::Monotonic);
-        let day = nanos(ClockId::Realtime);
-        let behind = nanos(ClockId::Monotonic);
+        let before = nanos(Clock::Monotonic);
+        let day = nanos(Clock::Realtime);
+        let behind = nanos(Clock::Monotonic);
         let bound = if is_upper { behind } else { before };
         if behind - before < best.0 {
             best = (behind - before, bound - day);
@@ -192,11 +144,6 @@ mod tests {
         for due in [i64::MIN, -1, 0, 1] {
             assert_eq!(until(Instant::from_nanos(due)), Until::At(1));
         }
-        let (flags, new) = Until::At(5_000_000_007).for_timerfd();
-        assert_eq!(flags, TimerfdTimerFlags::ABSTIME);
-        assert_eq!((new.it_value.tv_sec, new.it_value.tv_nsec), (5, 7));
-        assert_eq!(Until::In(1).for_timerfd().0, TimerfdTimerFlags::empty());
-        assert_eq!(Until::Never.for_timerfd().1.it_value, timespec(0));
     }
 
     #[test]

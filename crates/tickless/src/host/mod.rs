@@ -18,7 +18,8 @@
 //!
 //! | room | holds |
 //! |---|---|
-//! | [`os`], [`kernel_time`], [`barrier`], [`clock`], [`wall`], [`numa`] | what the host needs of Linux |
+//! | [`sys`] | all that differs between Linux and other systems |
+//! | [`os`], [`kernel_time`], [`barrier`], [`clock`], [`wall`], [`numa`] | what the host makes of the system |
 //! | `sources` | the clocks of the machine one by one, for checks and measurements |
 //! | [`call`], [`doorbell`], [`kick`], [`resched`], [`sleep_protocol`], [`park_state`], [`spin`], [`suspicion`] | protocols of two threads, each with its models |
 //! | [`parker`] | the place where a thread sleeps |
@@ -84,7 +85,7 @@ pub(crate) mod registry;
 pub(crate) mod remote;
 pub(crate) mod resched;
 pub(crate) mod sleep_protocol;
-#[cfg(any(feature = "internals", test))]
+#[cfg(all(any(feature = "internals", test), not(portable_host)))]
 #[cfg_attr(
     not(feature = "internals"),
     expect(unreachable_pub, reason = "what measures it is another package")
@@ -92,6 +93,7 @@ pub(crate) mod sleep_protocol;
 pub(crate) mod sources;
 pub(crate) mod spin;
 pub(crate) mod suspicion;
+pub(crate) mod sys;
 pub(crate) mod thread;
 pub(crate) mod tick;
 pub(crate) mod turn;

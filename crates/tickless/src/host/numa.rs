@@ -13,10 +13,9 @@
 use std::path::Path;
 use std::sync::OnceLock;
 
-use rustix::thread::sched_getaffinity;
 use tickless_core::hierarchy::Layout;
 
-use super::os;
+use super::sys::threads;
 use crate::topology::{CpuSet, Topology};
 
 /// The nodes of the machine that have CPUs, numbered without gaps.
@@ -100,14 +99,8 @@ pub(super) fn of_this_thread() -> u32 {
     if nodes.is_one() {
         return 0;
     }
-    let allowed = sched_getaffinity(None).ok();
-    let may_use = allowed.map(|allowed| {
-        move |cpu: u32| {
-            let cpu = cpu as usize;
-            cpu < rustix::thread::CpuSet::MAX_CPU && allowed.is_set(cpu)
-        }
-    });
-    nodes.of_thread(may_use, os::cpu().unwrap_or(u32::MAX))
+    let cpu = threads::cpu().unwrap_or(u32::MAX);
+    nodes.of_thread(threads::allowed_cpus(), cpu)
 }
 
 #[cfg(test)]

@@ -1,20 +1,19 @@
 //! The place where a thread sleeps until another thread wakes it or a deadline passes.
 
-use std::os::fd::{BorrowedFd, OwnedFd};
-
-use rustix::event::epoll::{self, Event};
-use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
-use rustix::io::Errno;
-use rustix::thread::futex;
-use rustix::time::Timespec;
 use tickless_core::time::Instant;
 use tickless_link::sync::AtomicU32;
 
-use super::kernel_time::{self, Until, timespec};
-use super::os::{self, Descriptor};
 use super::park_state::{ParkState, Sleep};
+use super::sys::clocks::{Timespec, timespec};
+use super::sys::descriptors::epoll::{self, Event};
+use super::sys::descriptors::{
+    BorrowedFd, Descriptor, Errno, PollFd, PollFlags, Result, count_one, drain, make_count, poll,
+};
+use super::sys::waiting::{wait, wake_one};
+use super::sys::{Until, Waited};
+use super::{kernel_time, os};
 
-/// A thread that sleeps until another thread wakes it or a deadline passes: one futex word, and a descriptor for
+/// A thread that sleeps until another thread wakes it or a deadline passes: one word, and a descriptor for
 /// threads that wait on others too.
 #[derive(Debug)]
 pub(crate) struct Parker {
@@ -56,23 +55,16 @@ impl Parker {
     /// notification. Returns whether there was one.
     pub(crate) fn park(&self, deadline: Instant) -> bool {
         if self.state.enter(Sleep::Parked) {
-            let timeout = match kernel_time::until(deadline) {
-                Until::Never => None,
-                Until::At(nanos) => Some(timespec(nanos)),
-                Until::In(_) => return self.park_in_steps(deadline),
-            };
+            let until = kernel_time::until(deadline);
+            if matches!(until, Until::In(_)) {
+                return self.park_in_steps(deadline);
+            }
             loop {
-                let result = futex::wait_bitset(
-                    self.state.word(),
-                    futex::Flags::PRIVATE,
-                    Sleep::Parked as u32,
-                    timeout.as_ref(),
-                    std::num::NonZeroU32::MAX,
-                );
-                if !self.state.is_asleep(Sleep::Parked) || result == Err(Errno::TIMEDOUT) {
+                let waited = wait(self.state.word(), Sleep::Parked as u32, until);
+                if !self.state.is_asleep(Sleep::Parked) || waited == Waited::Over {
                     break;
                 }
-                if !matches!(result, Ok(()) | Err(Errno::INTR | Errno::AGAIN)) {
+                if waited == Waited::Refused {
                     self.poll_until(deadline);
                     break;
                 }
@@ -88,8 +80,7 @@ impl Parker {
         while self.state.is_asleep(Sleep::Parked)
             && let left @ 1.. = deadline.as_nanos().saturating_sub(kernel_time::now())
         {
-            let (word, asleep) = (self.state.word(), Sleep::Parked as u32);
-            let _any = futex::wait(word, futex::Flags::PRIVATE, asleep, Some(&timespec(left)));
+            let _any = wait(self.state.word(), Sleep::Parked as u32, Until::In(left));
         }
         self.take_notification()
     }
@@ -114,17 +105,14 @@ impl Parker {
         epoll: BorrowedFd<'_>,
         events: &mut [Event],
         timeout: Option<&Timespec>,
-    ) -> rustix::io::Result<usize> {
-        let at_once = Timespec {
-            tv_sec: 0,
-            tv_nsec: 0,
-        };
+    ) -> Result<usize> {
+        let at_once = timespec(0);
         let ready = epoll::wait(epoll, &mut *events, Some(&at_once))?;
         if ready > 0 || timeout == Some(&at_once) {
             self.take_notification();
             return Ok(ready);
         }
-        let descriptor = self.descriptor.get_or_make(Self::make_descriptor)?;
+        let descriptor = self.descriptor.get_or_make(make_count)?;
         let mut sources = [
             PollFd::new(&epoll, PollFlags::IN),
             PollFd::from_borrowed_fd(descriptor, PollFlags::IN),
@@ -137,7 +125,7 @@ impl Parker {
         self.take_notification();
         if !sources[1].revents().is_empty() {
             // Should the thread that wakes this one be about to write, the next sleep ends for no reason.
-            let _count = rustix::io::read(descriptor, &mut [0; 8]);
+            let _was_readable = drain(descriptor);
         }
         match polled {
             // A signal came: as good a reason to look as any.
@@ -150,27 +138,16 @@ impl Parker {
         epoll::wait(epoll, &mut *events, Some(&at_once))
     }
 
-    pub(crate) fn make_descriptor() -> rustix::io::Result<OwnedFd> {
-        let made = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
-        // A filter of system calls may refuse those that every wake-up makes: the thread would never be woken.
-        rustix::io::write(&made, &1_u64.to_ne_bytes())?;
-        rustix::io::read(&made, &mut [0; 8])?;
-        Ok(made)
-    }
-
     /// Wakes the thread, or lets its next park return at once. Returns whether it was asleep.
     pub(crate) fn unpark(&self) -> bool {
         let Some(sleep) = self.state.leave() else {
             return false;
         };
         match sleep {
-            Sleep::Parked => {
-                let _count = futex::wake(self.state.word(), futex::Flags::PRIVATE, 1);
-            }
+            Sleep::Parked => wake_one(self.state.word()),
             Sleep::OnEpoll => {
                 if let Some(descriptor) = self.descriptor.existing() {
-                    // It fails only when it is readable already, by 2^64 wake-ups.
-                    let _count = rustix::io::write(descriptor, &1_u64.to_ne_bytes());
+                    count_one(descriptor);
                 }
             }
         }
@@ -178,12 +155,13 @@ impl Parker {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(portable_host)))]
 mod tests {
-    use std::os::fd::AsFd;
+    use std::os::fd::{AsFd, OwnedFd};
     use std::time::{Duration, Instant as StdInstant};
 
     use rustix::event::epoll::{CreateFlags, EventData, EventFlags, add, create};
+    use rustix::event::{EventfdFlags, eventfd};
 
     use super::*;
 

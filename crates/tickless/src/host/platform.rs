@@ -9,7 +9,7 @@ use tickless_core::platform::{CpuId, Platform, Recent, ThisCpu, Waiting};
 use tickless_core::time::Instant;
 use tickless_link::bias::BiasedLock;
 
-use super::barrier::Linux;
+use super::barrier::System;
 use super::clock::CLOCK;
 use super::process::{Host, TURN_BUDGET};
 use super::registry::{self, EXPIRY_THREAD};
@@ -18,8 +18,8 @@ use super::thread::{Local, ThreadBase, at_earliest, at_latest, with_thread};
 use super::{device, lifecycle, os};
 
 impl Platform for Host {
-    type Lock = BiasedLock<Linux>;
-    type ExpiryLock = BiasedLock<Linux>;
+    type Lock = BiasedLock<System>;
+    type ExpiryLock = BiasedLock<System>;
     type Local = Local;
     const DEFERRED_REARM: bool = true;
     const WAITING: Waiting = Waiting::Sleep;

@@ -45,6 +45,10 @@ mod model;
 
 /// The longest wait between two looks, in nanoseconds. What no store tells of is seen that late; a look costs some tens
 /// of nanoseconds, so longer waits would gain a thousandth.
+#[cfg_attr(
+    not(any(all(target_arch = "x86_64", not(miri)), test)),
+    expect(dead_code, reason = "only `umwait` takes it")
+)]
 pub(crate) const LONGEST: u64 = 20_000;
 
 /// A deadline in cycles, converted when it changes and when the clock has to be asked anew.
@@ -254,6 +258,7 @@ mod none {
             None
         }
 
+        #[cfg(test)]
         pub(crate) fn exists() -> bool {
             false
         }

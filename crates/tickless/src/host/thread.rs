@@ -23,11 +23,11 @@ use tickless_link::sync::CachePadded;
 use super::clock::{Reading, counter};
 use super::device::state::DeviceState;
 use super::isolation::state::IsolationState;
-use super::os;
 use super::parker::Parker;
 use super::process::Host;
 use super::remote::state::RemoteState;
 use super::resched::Resched;
+use super::sys::threads;
 
 /// Which thread expires the timers of a base.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -125,7 +125,7 @@ impl Local {
 
     /// Notes that the calling thread occupies the base.
     pub(crate) fn note_thread(&self) {
-        let id = os::thread_id().map_or(0, NonZeroU32::get);
+        let id = threads::thread_id().map_or(0, NonZeroU32::get);
         // Relaxed: for dumps.
         self.thread_id.store(id, Ordering::Relaxed);
     }
@@ -370,7 +370,7 @@ impl Thread {
     pub(super) fn outlives_its_end(&self, ask_again: impl FnOnce() -> bool) -> bool {
         let times = self.ends.get() + 1;
         self.ends.set(times);
-        self.has_turns.get() && times < os::ENDS && ask_again()
+        self.has_turns.get() && times < threads::ENDS && ask_again()
     }
 
     pub(super) fn set_gone(&self) {

@@ -24,21 +24,17 @@
 //! - `sets` counts on before the timers are told. A thread that queued a timer and reads the count behind that finds
 //!   the set, or the timer is told: the base lock that both take orders them.
 
-use std::io;
-use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 
-use rustix::io::Errno;
-use rustix::time::{
-    ClockId as KernelClock, DynamicClockId, Itimerspec, TimerfdClockId, TimerfdFlags,
-    TimerfdTimerFlags, Timespec, clock_gettime_dynamic, timerfd_create, timerfd_settime,
-};
 use tickless_core::clock::{Offsets, SetSequence};
 use tickless_core::time::{Clock, ClockId, Instant, Offset};
 
 use super::kernel_time;
+use super::sys::Heard;
+use super::sys::clocks::{Sets, show};
+use super::sys::descriptors::is_passing;
 
 /// By how much a clock has to differ from its offset for [`Wall::recheck`] to call it set, in nanoseconds: more than
 /// asking for two clocks takes, even in a thread that was preempted in between now and then.
@@ -147,11 +143,12 @@ impl Wall {
         let watcher = thread::Builder::new()
             .name("tickless-clocks".to_owned())
             .stack_size(1 << 17);
-        let watched = cancelled_on_set()
-            .and_then(|fd| watcher.spawn(move || self.watch_for_ever(&fd, was_set)));
+        let watched = Sets::watch()
+            .and_then(|sets| watcher.spawn(move || self.watch_for_ever(&sets, was_set)));
         if let Err(error) = watched {
             // Relaxed: see `is_untold`.
             self.is_untold.store(true, Ordering::Relaxed);
+            // A kernel that cannot tell is not asked again by each timer.
             if is_passing(&error) {
                 self.forget_watcher();
             }
@@ -219,13 +216,13 @@ impl Wall {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn watch_for_ever(&self, fd: &OwnedFd, was_set: fn()) {
+    fn watch_for_ever(&self, sets: &Sets, was_set: fn()) {
         loop {
-            // Blocks until the clock is set: the timer itself is for a time that never comes.
-            match rustix::io::read(fd, &mut [0; 8]) {
-                Err(Errno::CANCELED) => {}
-                Err(Errno::INTR) => continue,
-                _ => {
+            match sets.wait() {
+                Heard::Set => {}
+                Heard::Nothing => continue,
+                #[cfg(not(portable_host))]
+                Heard::Lost => {
                     // Relaxed: see `is_untold`.
                     self.is_untold.store(true, Ordering::Relaxed);
                     return;
@@ -319,47 +316,10 @@ mod fake {
     }
 }
 
-/// Whether what the system refused now it may grant later: a thread, a descriptor, memory. A kernel that cannot tell
-/// is not asked again by each timer.
-fn is_passing(error: &io::Error) -> bool {
-    let passing = [Errno::AGAIN, Errno::MFILE, Errno::NFILE, Errno::NOMEM];
-    let code = Errno::from_io_error(error);
-    code.is_some_and(|code| passing.contains(&code))
-}
-
-fn cancelled_on_set() -> io::Result<OwnedFd> {
-    let fd = timerfd_create(TimerfdClockId::Realtime, TimerfdFlags::CLOEXEC)?;
-    let flags = TimerfdTimerFlags::ABSTIME | TimerfdTimerFlags::CANCEL_ON_SET;
-    let zero = Timespec {
-        tv_sec: 0,
-        tv_nsec: 0,
-    };
-    let never = Timespec {
-        tv_sec: i64::MAX / 4_000_000_000,
-        tv_nsec: 0,
-    };
-    timerfd_settime(
-        &fd,
-        flags,
-        &Itimerspec {
-            it_interval: zero,
-            it_value: never,
-        },
-    )?;
-    Ok(fd)
-}
-
 /// What a clock shows, by the kernel; zero for one that it does not have.
 fn nanos(clock: Clock) -> i64 {
-    let id = match clock {
-        Clock::Monotonic => return kernel_time::now(),
-        Clock::Realtime => DynamicClockId::Known(KernelClock::Realtime),
-        Clock::Boottime => DynamicClockId::Known(KernelClock::Boottime),
-        Clock::Tai => DynamicClockId::Tai,
-    };
-    clock_gettime_dynamic(id).map_or(0, |now| {
-        now.tv_sec
-            .saturating_mul(1_000_000_000)
-            .saturating_add(now.tv_nsec)
-    })
+    match clock {
+        Clock::Monotonic => kernel_time::now(),
+        other => show(other).unwrap_or(0),
+    }
 }

@@ -6,6 +6,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use super::{Cache, CacheKind, CoreKind, Cpu, CpuSet, Fault, Node, TopologyError};
+use crate::host::sys::descriptors::is_no_device;
 
 type Result<T> = std::result::Result<T, TopologyError>;
 
@@ -331,9 +332,8 @@ impl<'r> Files<'r> {
 ///
 /// The files of a CPU that is taken offline at this moment answer that there is no such device.
 fn is_absence(error: &io::Error) -> bool {
-    let no_device = rustix::io::Errno::NODEV.raw_os_error();
     matches!(
         error.kind(),
         io::ErrorKind::NotFound | io::ErrorKind::NotADirectory
-    ) || error.raw_os_error() == Some(no_device)
+    ) || is_no_device(error)
 }

@@ -1,10 +1,8 @@
 //! Several workers at once.
 
-use std::io;
 use std::sync::mpsc;
 use std::thread::{self, JoinHandle};
 
-use rustix::thread::sched_setaffinity;
 pub use tickless_core::hierarchy::MigratorPolicy;
 
 use super::error::BuildError;
@@ -13,6 +11,7 @@ use super::worker::{Parking, Unparker, Worker};
 use crate::host::isolation::Occupancy;
 use crate::host::registry::THREADS_MAX;
 use crate::host::remote::trees;
+use crate::host::sys::threads;
 use crate::topology::{CpuSet, Topology};
 
 /// A plan for threads that are [workers](Worker), which [`Workers::builder`] begins.
@@ -352,13 +351,7 @@ impl<R> Start<R> {
 
 /// Keeps this thread on `cpu`.
 fn pin(cpu: u32) -> Result<(), BuildError> {
-    let mut set = rustix::thread::CpuSet::new();
-    let refuse = |error| BuildError::Pin { cpu, error };
-    if cpu as usize >= rustix::thread::CpuSet::MAX_CPU {
-        return Err(refuse(io::ErrorKind::Unsupported.into()));
-    }
-    set.set(cpu as usize);
-    sched_setaffinity(None, &set).map_err(|errno| refuse(errno.into()))
+    threads::pin(cpu).map_err(|error| BuildError::Pin { cpu, error })
 }
 
 /// Threads that are [workers](Worker): what [`Builder::spawn`] started.

@@ -1,10 +1,9 @@
 //! Threads that run their timers from an event loop of their own.
 
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
-
 use super::error::StartError;
 use super::local::{LocalTimers, Turn};
 use crate::host::device;
+use crate::host::sys::descriptors::{AsFd, AsRawFd, BorrowedFd, RawFd, drain};
 use crate::host::thread::Kind;
 use crate::time::Instant;
 
@@ -64,7 +63,7 @@ impl Driver {
     #[track_caller]
     pub fn turn(&self) -> Turn {
         // Makes the descriptor unreadable; nothing to read is no error, and it stays set for what it is.
-        if rustix::io::read(self.fd, &mut [0; 8]).is_ok() {
+        if drain(self.fd) {
             device::use_up(self.timers.base);
         }
         self.timers.turn()

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use rustix::event::epoll::{Event, EventData, EventFlags};
+use crate::host::sys::descriptors::epoll::{Event, EventData, EventFlags};
 
 /// Room for events of an epoll instance, and those that [`Worker::park_on_epoll`](super::Worker::park_on_epoll) found
 /// last.

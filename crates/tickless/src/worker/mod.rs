@@ -26,6 +26,8 @@ mod local;
 mod signals;
 mod worker;
 
+#[cfg(not(any(unix, target_os = "wasi")))]
+pub use crate::host::sys::descriptors::{AsFd, AsRawFd, BorrowedFd, RawFd};
 pub use builder::{Builder, MigratorPolicy, Workers};
 pub use driver::Driver;
 pub use epoll::{EpollEvent, EpollEvents};

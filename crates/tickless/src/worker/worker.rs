@@ -3,7 +3,6 @@
 use std::cell::Cell;
 use std::future::Future;
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd};
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
@@ -17,8 +16,11 @@ use super::local::{IsolatedTimers, LocalTimers, Turn, assert_outside_of_callback
 use crate::host::isolation::Occupancy;
 use crate::host::registry::timers;
 use crate::host::spin::{self, Aim, Pause, Umwait};
+use crate::host::sys::clocks::timespec;
+use crate::host::sys::descriptors::{AsFd, BorrowedFd};
+use crate::host::sys::threads;
 use crate::host::thread::{Kind, ThreadBase};
-use crate::host::{clock, device, kernel_time, os, wake};
+use crate::host::{clock, device, wake};
 use crate::time::Instant;
 use crate::time::virtual_time::runtime::{self, Blocks, Sleeper};
 
@@ -173,7 +175,7 @@ impl Worker {
     /// As [`new`](Worker::new).
     pub fn with_parking(parking: Parking) -> Result<Self, StartError> {
         let timers = LocalTimers::take(Kind::Worker)?;
-        os::remove_timer_slack();
+        threads::remove_timer_slack();
         let waker = Waker::from(Arc::new(Target { base: timers.base }));
         Ok(Self {
             timers,
@@ -435,7 +437,7 @@ impl Worker {
         } else {
             Some(0)
         };
-        let timeout = left.map(kernel_time::timespec);
+        let timeout = left.map(timespec);
         let collected = events.fill(|room| {
             let parker = &self.timers.base.local().parker;
             parker.park_on_epoll(epoll, room, timeout.as_ref())

@@ -23,6 +23,7 @@ fn percent(part: u64) -> Deadline {
 }
 
 #[test]
+#[cfg_attr(portable_host, ignore = "no signals on the portable host")]
 fn one_that_computes_for_ever_leaves_the_rest_to_the_others() {
     for preemption in [Preemption::Counter, Preemption::Signal] {
         let builder = Executor::builder().workers(1).preemption(preemption);

@@ -5,8 +5,11 @@ mod support;
 
 mod deadline;
 mod ends;
+#[cfg(not(portable_host))]
 mod fork;
+#[cfg(not(portable_host))]
 mod io;
 #[cfg(feature = "internals")]
+#[cfg(not(portable_host))]
 mod process;
 mod tasks;

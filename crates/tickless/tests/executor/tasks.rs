@@ -282,6 +282,7 @@ fn a_shutdown_waits_and_then_cancels() {
 
 /// Nothing but the request of the shutdown ends a task that computes alone: it has no tick.
 #[test]
+#[cfg_attr(portable_host, ignore = "no signals on the portable host")]
 fn a_shutdown_ends_a_task_that_computes_alone() {
     for preemption in [Preemption::Counter, Preemption::Signal] {
         for _ in 0..20 {
@@ -456,6 +457,7 @@ fn checkpoints_cost_no_turn_where_no_executor_is() {
 }
 
 #[test]
+#[cfg_attr(portable_host, ignore = "no signals on the portable host")]
 fn both_ways_of_preemption_let_a_second_task_run() {
     for preemption in [Preemption::Counter, Preemption::Signal] {
         let builder = Executor::builder().workers(1).preemption(preemption);
@@ -679,6 +681,7 @@ fn until_asked() {
 }
 
 #[test]
+#[cfg_attr(portable_host, ignore = "no signals on the portable host")]
 fn a_slice_is_extended_once_in_a_section_that_asks_for_it() {
     for preemption in [Preemption::Counter, Preemption::Signal] {
         let builder = Executor::builder().workers(1).preemption(preemption);

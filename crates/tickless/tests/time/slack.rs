@@ -51,6 +51,7 @@ fn a_sleep_with_slack_is_never_early_and_ends() {
 
 /// The slack is longer than the sleep, longer than can be kept, or the time is over.
 #[test]
+#[cfg_attr(portable_host, ignore = "no numbers of threads on the portable host")]
 fn slack_without_measure_is_some_seconds() {
     on_thread(|| {
         let deadline = in_an_hour();
@@ -89,6 +90,7 @@ fn a_sleep_that_waits_is_ready_at_its_deadline_when_it_is_polled() {
 }
 
 #[test]
+#[cfg_attr(portable_host, ignore = "no numbers of threads on the portable host")]
 fn they_meet_at_round_times() {
     on_thread(|| {
         let deadline = in_an_hour();
@@ -111,6 +113,7 @@ fn they_meet_at_round_times() {
 }
 
 #[test]
+#[cfg_attr(portable_host, ignore = "no numbers of threads on the portable host")]
 fn a_reset_keeps_the_slack() {
     on_thread(|| {
         let deadline = in_an_hour();
@@ -134,6 +137,7 @@ fn a_reset_keeps_the_slack() {
 }
 
 #[test]
+#[cfg_attr(portable_host, ignore = "no numbers of threads on the portable host")]
 fn the_slack_of_a_thread_is_that_of_the_first_poll() {
     on_thread(|| {
         let deadline = in_an_hour();
@@ -163,6 +167,7 @@ fn the_slack_of_a_thread_is_that_of_the_first_poll() {
 }
 
 #[test]
+#[cfg_attr(portable_host, ignore = "no numbers of threads on the portable host")]
 fn the_slack_of_a_scope_counts_while_it_is_polled() {
     on_thread(|| {
         let deadline = in_an_hour();
@@ -192,6 +197,7 @@ fn the_slack_of_a_scope_counts_while_it_is_polled() {
 }
 
 #[test]
+#[cfg_attr(portable_host, ignore = "no numbers of threads on the portable host")]
 fn a_timeout_has_slack_and_its_future_does_not() {
     on_thread(|| {
         let deadline = in_an_hour();
@@ -211,6 +217,7 @@ fn a_timeout_has_slack_and_its_future_does_not() {
 }
 
 #[test]
+#[cfg_attr(portable_host, ignore = "no numbers of threads on the portable host")]
 fn an_interval_with_slack_keeps_its_phase() {
     let _patience = begin();
     on_thread(|| {
@@ -236,6 +243,7 @@ fn an_interval_with_slack_keeps_its_phase() {
 
 /// A tick that is late by what its slack permits is not missed.
 #[test]
+#[cfg_attr(portable_host, ignore = "no numbers of threads on the portable host")]
 fn a_tick_within_its_slack_is_not_missed() {
     on_thread(|| {
         let mut context = Context::from_waker(Waker::noop());
@@ -252,6 +260,7 @@ fn a_tick_within_its_slack_is_not_missed() {
 }
 
 #[test]
+#[cfg_attr(portable_host, ignore = "no numbers of threads on the portable host")]
 fn coarse_sleeps_ask_for_no_slack() {
     on_thread(|| {
         set_thread_slack(Precision::Millisecond);

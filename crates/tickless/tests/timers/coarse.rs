@@ -114,6 +114,7 @@ async fn use_all_sent() {
 }
 
 #[test]
+#[cfg_attr(portable_host, ignore = "no event loops on the portable host")]
 fn an_event_loop_is_woken_for_coarse_timers() {
     let _patience = support::begin();
     let driver = Driver::new().expect("the thread is free");
@@ -321,6 +322,7 @@ fn a_sleep_queued_on_one_thread_is_reset_on_another() {
 }
 
 #[test]
+#[cfg_attr(portable_host, ignore = "no event loops on the portable host")]
 fn timers_of_a_thread_that_ends_fire() {
     let _patience = support::begin();
     let queue = |waker: &Waker| {
@@ -355,6 +357,7 @@ fn timers_of_a_thread_that_ends_fire() {
 
 /// When the worker is gone its thread lives on; what was queued before it came becomes its own.
 #[test]
+#[cfg_attr(portable_host, ignore = "no event loops on the portable host")]
 fn coming_and_going_loses_no_timer() {
     let _patience = support::begin();
     let queue = |waker: &Waker| {

@@ -664,6 +664,7 @@ fn timers_fire_at_a_time_of_day() {
 }
 
 #[test]
+#[cfg_attr(portable_host, ignore = "other clocks on the portable host")]
 fn the_clocks_show_what_the_kernel_shows() {
     fn check<C: ClockId>(clock: DynamicClockId<'static>) {
         let kernel = || {

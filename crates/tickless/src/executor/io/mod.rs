@@ -36,7 +36,6 @@
 use std::fmt;
 use std::future::Future;
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd};
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
@@ -45,6 +44,7 @@ pub(super) use reactor::{EVENTS, PERIOD, Reactor};
 use source::{Direction, Waiting};
 
 use super::{context, coop};
+use crate::host::sys::descriptors::{AsFd, BorrowedFd, set_non_blocking};
 
 mod attendance;
 mod reactor;
@@ -74,9 +74,9 @@ impl<T: AsFd> Async<T> {
     pub fn new(io: T) -> io::Result<Self> {
         let executor = context::current().ok_or(io::ErrorKind::NotConnected)?;
         let registration = Reactor::register(&executor.reactor, io.as_fd())?;
-        if let Err(error) = rustix::io::ioctl_fionbio(io.as_fd(), true) {
+        if let Err(error) = set_non_blocking(io.as_fd()) {
             registration.end(io.as_fd());
-            return Err(error.into());
+            return Err(error);
         }
         executor.attend();
         Ok(Self {

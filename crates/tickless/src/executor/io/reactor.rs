@@ -10,18 +10,18 @@
 //! - The instance of a forked child is its parent's: the child leaves it alone.
 
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::task::{Poll, Waker};
 
-use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
-use rustix::time::Timespec;
 use slab::Slab;
 use tickless_core::time::Span;
 
 use super::attendance::{Attendance, Role};
 use super::source::{Direction, Source, Waiting};
 use crate::host::process;
+use crate::host::sys::clocks::timespec;
+use crate::host::sys::descriptors::epoll::{self, CreateFlags, EventData, EventFlags};
+use crate::host::sys::descriptors::{AsFd, BorrowedFd, OwnedFd};
 use crate::worker::EpollEvents;
 
 /// How often workers look that have tasks, while none waits: so late a task may learn that a descriptor is ready.
@@ -110,15 +110,11 @@ impl Reactor {
     /// Looks what is ready, without waiting, unless another worker waits.
     #[cold]
     pub(crate) fn look(&self, events: &mut EpollEvents) {
-        const AT_ONCE: Timespec = Timespec {
-            tv_sec: 0,
-            tv_nsec: 0,
-        };
         let Some((role, epoll)) = self.attend() else {
             return;
         };
         // What fails now is looked at next time.
-        let _failed = events.fill(|room| epoll::wait(epoll, room, Some(&AT_ONCE)));
+        let _failed = events.fill(|room| epoll::wait(epoll, room, Some(&timespec(0))));
         drop(role);
         self.dispatch(events);
     }

@@ -3,8 +3,9 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::task::{Poll, Waker};
 
-use rustix::event::epoll::EventFlags;
 use slab::Slab;
+
+use crate::host::sys::descriptors::epoll::EventFlags;
 
 /// What a task waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

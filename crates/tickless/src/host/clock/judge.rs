@@ -15,6 +15,7 @@ use tickless_core::clock::follow::{Asked, Sandwich};
 
 use super::counter;
 use super::refusal::{AGREEMENT_PPM, ATTEMPTS, Refusal};
+use crate::host::sys::IS_PORTABLE;
 
 /// The length of each of the two periods over which the rate is measured, in nanoseconds.
 const CALIBRATION: u64 = 10_000_000;
@@ -343,6 +344,9 @@ fn rate(start: Sandwich, end: Sandwich) -> Option<u64> {
 
 /// Whether the counter can be used at all.
 pub(super) fn usable() -> Result<(), Refusal> {
+    if IS_PORTABLE {
+        return Err(Refusal::PortableHost);
+    }
     if !counter::EXISTS {
         return Err(Refusal::NoCounter);
     }

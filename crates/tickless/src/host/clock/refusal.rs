@@ -18,6 +18,9 @@ pub(super) const ATTEMPTS: u32 = 50;
 pub enum Refusal {
     /// The processor has none that this library knows.
     NoCounter,
+    /// The host stands on the standard library alone, which says the time: on systems other than Linux, and with the
+    /// feature `portable`.
+    PortableHost,
     /// The processor does not promise that it counts at a constant rate.
     NotInvariant,
     /// The kernel keeps its time by something else, named here: it does not trust the counter, or cannot use it.
@@ -61,6 +64,9 @@ impl fmt::Display for Refusal {
         match self {
             Self::NoCounter => {
                 formatter.write_str("this processor has no time-stamp counter that is known here")
+            }
+            Self::PortableHost => {
+                formatter.write_str("the portable host asks the standard library for the time")
             }
             Self::NotInvariant => formatter.write_str(
                 "the processor does not promise that its counter runs at a constant rate",

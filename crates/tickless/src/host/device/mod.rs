@@ -34,10 +34,12 @@
 pub(crate) mod signal;
 pub(super) mod state;
 
-use rustix::time::timerfd_settime;
+use std::ffi::c_int;
+
 use tickless_core::time::Instant;
 
 use super::remote::{reactors, trees};
+use super::sys::descriptors::set_timer;
 use super::thread::{Kind, ThreadBase, at_earliest, lock, with_thread};
 use super::{kernel_time, tick, wake};
 
@@ -203,7 +205,7 @@ pub(crate) fn kick(base: &ThreadBase) {
 }
 
 /// The signal of a worker's timer came to this thread. A signal handler: it takes no lock.
-pub(crate) extern "C" fn on_signal(_: libc::c_int) {
+pub(crate) extern "C" fn on_signal(_: c_int) {
     with_thread(|thread| {
         let Some(base) = thread.base() else { return };
         let local = base.local();
@@ -234,7 +236,5 @@ fn write_timerfd(base: &ThreadBase, when: Instant) {
     let Some(fd) = base.local().device.timerfd.existing() else {
         return;
     };
-    let (flags, new) = kernel_time::until(when).for_timerfd();
-    // The kernel took a time when the descriptor was made.
-    let _cannot_fail = timerfd_settime(fd, flags, &new);
+    set_timer(fd, kernel_time::until(when));
 }

@@ -10,19 +10,16 @@
 //! - The signal is `SIGURG`: ignored by default, so that one that comes too late or from elsewhere harms nothing, and
 //!   passed on by debuggers without a stop. The handler stays installed for good.
 
+use std::ffi::c_void;
 use std::io;
-use std::mem::MaybeUninit;
 use std::ptr;
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicPtr, AtomicU64, Ordering};
 
 use tickless_core::time::Instant;
 
-use crate::host::kernel_time::{self, Until};
-use crate::host::os;
-
-/// The signal.
-const SIGNAL: libc::c_int = libc::SIGURG;
+use crate::host::kernel_time;
+use crate::host::sys::Until;
+use crate::host::sys::signals::{Handler, create, delete, install, set, unblock};
 
 /// The timer of a thread, if it has one, and what it did. All accesses are Relaxed: the thread itself writes, and so
 /// does a handler that interrupts it; other threads read counts.
@@ -31,7 +28,7 @@ pub(crate) struct SignalTimer {
     is_on: AtomicBool,
     /// Reads the clock and tells the kernel how long, in place of until when.
     is_relative: AtomicBool,
-    timer: AtomicPtr<libc::c_void>,
+    timer: AtomicPtr<c_void>,
     /// What it is set for, in nanoseconds; `i64::MIN` when that was used up.
     set_for: AtomicI64,
     writes: AtomicU64,
@@ -97,19 +94,13 @@ impl SignalTimer {
         let writes = self.writes.load(Ordering::Relaxed);
         self.writes.store(writes + 1, Ordering::Relaxed);
         let timer = self.timer.load(Ordering::Relaxed);
-        // The kernel took a time when the timer was made.
-        let _cannot_fail = if when.is_forever() {
-            settime(timer, 0, 0)
-        } else if self.is_relative.load(Ordering::Relaxed) {
+        let until = if !when.is_forever() && self.is_relative.load(Ordering::Relaxed) {
             let left = when.as_nanos().saturating_sub(now().as_nanos());
-            settime(timer, 0, left.max(1))
+            Until::In(left.max(1))
         } else {
-            match kernel_time::until(when) {
-                Until::Never => settime(timer, 0, 0),
-                Until::At(nanos) => settime(timer, libc::TIMER_ABSTIME, nanos),
-                Until::In(nanos) => settime(timer, 0, nanos),
-            }
+            kernel_time::until(when)
         };
+        set(timer, until);
     }
 
     /// The signal came. For the handler.
@@ -157,106 +148,9 @@ impl SignalTimer {
     }
 }
 
-/// What is called when the signal comes, on the thread that it comes to.
-pub(crate) type Handler = extern "C" fn(libc::c_int);
-
 /// Whether this process can have such timers: installs the handler, and makes a timer to see.
 pub(crate) fn probe(handler: Handler) -> io::Result<()> {
     install(handler)?;
     delete(create()?);
     Ok(())
-}
-
-/// Installs the handler, once.
-fn install(handler: Handler) -> io::Result<()> {
-    static INSTALLED: OnceLock<Result<(), Option<i32>>> = OnceLock::new();
-    let installed =
-        INSTALLED.get_or_init(|| install_once(handler).map_err(|error| error.raw_os_error()));
-    installed.map_err(|code| match code {
-        Some(code) => io::Error::from_raw_os_error(code),
-        None => io::Error::new(
-            io::ErrorKind::ResourceBusy,
-            "the program handles SIGURG itself",
-        ),
-    })
-}
-
-fn install_once(handler: Handler) -> io::Result<()> {
-    let mut before = MaybeUninit::<libc::sigaction>::zeroed();
-    // SAFETY: a null action asks for the present one, which is written to `before`.
-    let asked = unsafe { libc::sigaction(SIGNAL, ptr::null(), before.as_mut_ptr()) };
-    check(asked)?;
-    // SAFETY: `sigaction` is plain data of which all zeroes is a value, and the call filled it.
-    let before = unsafe { before.assume_init() };
-    if before.sa_sigaction != libc::SIG_DFL && before.sa_sigaction != libc::SIG_IGN {
-        return Err(io::ErrorKind::ResourceBusy.into());
-    }
-    // SAFETY: as above: plain data of which all zeroes is a value.
-    let mut action: libc::sigaction = unsafe { MaybeUninit::zeroed().assume_init() };
-    action.sa_sigaction = handler as libc::sighandler_t;
-    action.sa_flags = libc::SA_RESTART | libc::SA_ONSTACK;
-    // SAFETY: the handler has the C calling convention, lives for ever, does not unwind, and touches the words of its
-    // own thread alone; the mask of zeroes is the empty one.
-    check(unsafe { libc::sigaction(SIGNAL, &raw const action, ptr::null_mut()) })
-}
-
-/// Lets the signal reach this thread, whatever the thread that started it had blocked.
-fn unblock() {
-    let mut set = MaybeUninit::<libc::sigset_t>::uninit();
-    // SAFETY: it fills the set.
-    unsafe { libc::sigemptyset(set.as_mut_ptr()) };
-    // SAFETY: the set was filled.
-    let mut set = unsafe { set.assume_init() };
-    // SAFETY: the set is one, and the signal is one.
-    unsafe { libc::sigaddset(&raw mut set, SIGNAL) };
-    // SAFETY: the set lives as long as the call; the mask before is not asked for.
-    unsafe { libc::pthread_sigmask(libc::SIG_UNBLOCK, &raw const set, ptr::null_mut()) };
-}
-
-/// A timer on the monotonic clock that sends the signal to this thread.
-fn create() -> io::Result<libc::timer_t> {
-    // SAFETY: plain data of which all zeroes is a value.
-    let mut event: libc::sigevent = unsafe { MaybeUninit::zeroed().assume_init() };
-    event.sigev_notify = libc::SIGEV_THREAD_ID;
-    event.sigev_signo = SIGNAL;
-    let thread = os::thread_id().and_then(|id| i32::try_from(id.get()).ok());
-    event.sigev_notify_thread_id = thread.ok_or(io::ErrorKind::PermissionDenied)?;
-    let mut timer: libc::timer_t = ptr::null_mut();
-    // SAFETY: both live as long as the call, which writes the second.
-    check(unsafe { libc::timer_create(libc::CLOCK_MONOTONIC, &raw mut event, &raw mut timer) })?;
-    // A filter of system calls may refuse to set what it let be made: no signal would ever come.
-    if let Err(error) = settime(timer, 0, 0) {
-        delete(timer);
-        return Err(error);
-    }
-    Ok(timer)
-}
-
-fn delete(timer: libc::timer_t) {
-    // SAFETY: the timer was made by `create`, and is deleted once, by the thread that made it.
-    let _cannot_fail = unsafe { libc::timer_delete(timer) };
-}
-
-fn settime(timer: libc::timer_t, flags: libc::c_int, nanos: i64) -> io::Result<()> {
-    let zero = libc::timespec {
-        tv_sec: 0,
-        tv_nsec: 0,
-    };
-    let value = libc::itimerspec {
-        it_interval: zero,
-        it_value: libc::timespec {
-            tv_sec: nanos / 1_000_000_000,
-            tv_nsec: nanos % 1_000_000_000,
-        },
-    };
-    // SAFETY: the timer is this thread's, and not deleted: `is_on`, or just made. The value lives as long as the call.
-    check(unsafe { libc::timer_settime(timer, flags, &raw const value, ptr::null_mut()) })
-}
-
-fn check(result: libc::c_int) -> io::Result<()> {
-    if result == 0 {
-        Ok(())
-    } else {
-        Err(io::Error::last_os_error())
-    }
 }

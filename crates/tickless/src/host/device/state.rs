@@ -12,17 +12,14 @@
 //! All accesses but the kick's are Relaxed: the base lock orders those under it, and a thread that takes turns for a
 //! base is ordered behind the last turn by what gave it the base (the kind, the thread's own program order).
 
-use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 
-use rustix::time::{TimerfdClockId, TimerfdFlags, timerfd_create, timerfd_settime};
 use tickless_core::time::Instant;
 
 use super::signal::SignalTimer;
-use crate::host::kernel_time::Until;
 use crate::host::kick::Kick;
-use crate::host::os::Descriptor;
 use crate::host::sleep_protocol::SleepDeadline;
+use crate::host::sys::descriptors::{BorrowedFd, Descriptor, make_timer};
 
 /// What is due for a thread, and what its device is set for.
 #[derive(Debug)]
@@ -164,15 +161,6 @@ impl DeviceState {
 
     /// The file descriptor that becomes readable when something is due; made on first use.
     pub(crate) fn timerfd(&self) -> std::io::Result<BorrowedFd<'_>> {
-        Ok(self.timerfd.get_or_make(Self::make_timerfd)?)
-    }
-
-    pub(crate) fn make_timerfd() -> rustix::io::Result<OwnedFd> {
-        let flags = TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK;
-        let made = timerfd_create(TimerfdClockId::Monotonic, flags)?;
-        // A filter of system calls may refuse to set what it let be made: it would never ring.
-        let (flags, never) = Until::Never.for_timerfd();
-        timerfd_settime(&made, flags, &never)?;
-        Ok(made)
+        Ok(self.timerfd.get_or_make(make_timer)?)
     }
 }

@@ -34,7 +34,7 @@ use tickless_core::platform::CpuId;
 use tickless_link::bias::{LockHost, Owner};
 
 use self::state::Request;
-use super::barrier::{self, Linux};
+use super::barrier::{self, System};
 use super::registry::{self, base, bases};
 use super::remote::{publish, trees};
 use super::thread::{Kind, Thread, ThreadBase, with_thread};
@@ -69,7 +69,7 @@ fn begin(base: &ThreadBase) -> Result<(), Refused> {
         return Ok(());
     }
     // Asked for now: the kernel may interrupt the process's CPUs when a barrier is asked for the first time.
-    let has_barrier = Linux::barrier_works();
+    let has_barrier = System::barrier_works();
     if barrier::one_more_isolated() && has_barrier {
         // Bases that are made later are made with the registry locked, behind this.
         for other in bases().filter(|other| !std::ptr::eq(*other, base)) {

@@ -37,7 +37,6 @@
 
 use std::cell::RefCell;
 use std::mem::ManuallyDrop;
-use std::os::fd::{AsRawFd, IntoRawFd, OwnedFd, RawFd};
 use std::sync::MutexGuard;
 
 use tickless_core::base::Frozen;
@@ -46,12 +45,11 @@ use tickless_core::time::Clock as CoreClock;
 use tickless_link::LastThread;
 
 use crate::host::clock::{self, CLOCK, Clock};
-use crate::host::device::state::DeviceState;
-use crate::host::os::Descriptor;
-use crate::host::parker::Parker;
 use crate::host::process::{self, Host};
 use crate::host::registry::{self, EXPIRY_THREAD, base, bases, timers};
 use crate::host::remote::{reactors, trees};
+use crate::host::sys::descriptors::{make_count, make_timer};
+use crate::host::sys::threads::around_forks;
 use crate::host::thread::{
     Kind, Local, Thread, ThreadBase, lock, turn_taken_by_this_thread, with_thread,
 };
@@ -80,10 +78,7 @@ thread_local! {
 pub(super) fn install() {
     // Before those: what they do reads the clock.
     Clock::survive_forks();
-    // SAFETY: the three functions have the C calling convention, do not unwind, and live for ever.
-    let refused = unsafe { libc::pthread_atfork(Some(prepare), Some(parent), Some(child)) };
-    // It fails only for lack of memory. Without the handlers a fork is as dangerous as with any other library.
-    debug_assert_eq!(refused, 0);
+    around_forks(prepare, Some(parent), child);
 }
 
 /// Before the fork, in the forking thread.
@@ -261,34 +256,6 @@ fn reprogram(base: &ThreadBase) {
 /// Gives the child descriptors of its own, under the numbers of those that it shares with its parent.
 fn separate_descriptors(base: &ThreadBase) {
     let local = base.local();
-    separate(&local.device.timerfd, DeviceState::make_timerfd);
-    separate(&local.parker.descriptor, Parker::make_descriptor);
-}
-
-/// Gives the child a descriptor of its own in place of `shared`. If the system refuses it is lost, and a caller that
-/// needs it is told; most children execute another program and never do.
-fn separate(shared: &Descriptor, make: fn() -> rustix::io::Result<OwnedFd>) {
-    let Some(number) = shared.existing().map(|fd| fd.as_raw_fd()) else {
-        return;
-    };
-    let made = make().or_else(|_| {
-        // The process may have as many descriptors as it may.
-        // SAFETY: the descriptor is the library's own, and the number means the same to it again or nothing from here
-        // on. There is no other thread that could take it.
-        unsafe { libc::close(number) };
-        make()
-    });
-    let made = made.map(IntoRawFd::into_raw_fd);
-    if made != Ok(number) && !made.is_ok_and(|own| is_moved(own, number)) {
-        shared.lose();
-    }
-}
-
-/// Puts the descriptor `own` under `number`, which is the library's, in place of what is there; says whether it could.
-fn is_moved(own: RawFd, number: RawFd) -> bool {
-    // SAFETY: what stands under the number, if anything, is the library's and not used by another thread.
-    let moved = unsafe { libc::dup3(own, number, libc::O_CLOEXEC) };
-    // SAFETY: it is open, and nothing else knows it.
-    unsafe { libc::close(own) };
-    moved == number
+    local.device.timerfd.separate(make_timer);
+    local.parker.descriptor.separate(make_count);
 }

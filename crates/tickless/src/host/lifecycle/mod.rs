@@ -9,6 +9,8 @@
 
 mod fork;
 
+use std::ffi::c_void;
+
 use tickless_core::base::Timers;
 use tickless_core::hierarchy::Leaving;
 
@@ -16,8 +18,9 @@ use super::isolation::state::Help;
 use super::process::Host;
 use super::registry::{self, EXPIRY_THREAD, FirstUse, timers};
 use super::remote::trees;
+use super::sys::threads;
 use super::thread::{Kind, Thread, ThreadBase, with_thread};
-use super::{device, isolation, os, tick};
+use super::{device, isolation, tick};
 
 impl FirstUse for Host {
     fn begin(timers: &'static Timers<Self>) {
@@ -38,7 +41,7 @@ pub(crate) fn enter(thread: &Thread) -> Option<&'static ThreadBase> {
 
 #[cold]
 fn enter_slowly(thread: &Thread) -> Option<&'static ThreadBase> {
-    if thread.is_gone() || !os::at_end_of_thread(end) {
+    if thread.is_gone() || !threads::at_end_of_thread(end) {
         return None;
     }
     let timers = timers();
@@ -63,11 +66,11 @@ fn enter_slowly(thread: &Thread) -> Option<&'static ThreadBase> {
 }
 
 /// The end of a thread, after the destructors of its thread-locals.
-extern "C" fn end(_: *mut libc::c_void) {
+extern "C" fn end(_: *mut c_void) {
     with_thread(|thread| {
         // A destructor of C code may drop its worker still. At the last call that was leaked, and its timers must fire
         // anyway.
-        if !thread.outlives_its_end(|| os::at_end_of_thread(end)) {
+        if !thread.outlives_its_end(|| threads::at_end_of_thread(end)) {
             leave(thread);
         }
     });

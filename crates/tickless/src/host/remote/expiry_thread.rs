@@ -8,12 +8,13 @@ use tickless_core::time::Instant;
 
 use super::expire::{take_along, take_turn_for};
 use super::{reactor_turn, reactors, stuck, trees};
+use crate::host::device;
 use crate::host::doorbell::GRACE;
 use crate::host::process::{Host, TURN_BUDGET};
 use crate::host::registry::{self, bases, timers};
+use crate::host::sys::threads;
 use crate::host::thread::{Kind, at_earliest, with_thread};
 use crate::host::wake::{self, Body, SLEEPS_UNTIL};
-use crate::host::{device, os};
 
 impl Body for Host {
     fn settle() {
@@ -21,7 +22,7 @@ impl Body for Host {
     }
 
     fn run() {
-        os::remove_timer_slack();
+        threads::remove_timer_slack();
         let own = registry::of_expiry_thread();
         with_thread(|thread| thread.occupy(own, timers()));
         trees::join_expiry_thread();

@@ -19,29 +19,26 @@
 use std::any::Any;
 use std::io;
 use std::num::NonZeroU32;
-use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::task::Waker;
 
-use rustix::time::timerfd_settime;
 use tickless_core::platform::CpuId;
 use tickless_core::time::Instant;
 
 use super::trees::{self, REACTORS_MAX, Tree};
 use crate::host::call::Call;
-use crate::host::device::state::DeviceState;
 use crate::host::doorbell::{Bell, Doorbell, GRACE};
 use crate::host::registry::{self, bases};
+use crate::host::sys::descriptors::{AsFd, OwnedFd, make_timer, set_timer};
 use crate::host::thread::{ThreadBase, at_earliest};
 use crate::host::{kernel_time, wake};
 
 /// The timer file descriptor that a reactor watches.
 impl Bell for Arc<OwnedFd> {
     fn set(&self, when: i64) {
-        let (flags, new) = kernel_time::until(Instant::from_nanos(when)).for_timerfd();
-        // The kernel took a time when the descriptor was made. Should it refuse one since, the expiry thread comes.
-        let _cannot_fail = timerfd_settime(&**self, flags, &new);
+        // Should the system refuse a time, the expiry thread comes.
+        set_timer(self.as_fd(), kernel_time::until(Instant::from_nanos(when)));
         // Relaxed: a count.
         SETS.fetch_add(1, Ordering::Relaxed);
     }
@@ -129,7 +126,7 @@ pub(crate) fn find(is_it: impl Fn(&dyn Any) -> bool) -> Option<&'static Reactor>
 
 /// Makes what a reactor watches.
 pub(crate) fn make_bell() -> io::Result<Arc<OwnedFd>> {
-    Ok(Arc::new(DeviceState::make_timerfd()?))
+    Ok(Arc::new(make_timer()?))
 }
 
 /// Whether the runtime that `is_it` knows was attached in a process that this one was forked from.

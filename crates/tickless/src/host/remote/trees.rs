@@ -34,7 +34,7 @@ use tickless_core::hierarchy::{
 use tickless_core::platform::CpuId;
 use tickless_link::bias::BiasedLock;
 
-use crate::host::barrier::Linux;
+use crate::host::barrier::System;
 use crate::host::numa;
 use crate::host::registry::{self, EXPIRY_THREAD, THREADS_MAX, base, bases};
 use crate::host::thread::{Kind, ThreadBase, lock};
@@ -49,7 +49,7 @@ const PAGE: usize = 128;
 /// many again for what a tree that grows leaves half empty, for each NUMA node and on the way up.
 pub(super) const GROUPS_MAX: usize = THREADS_MAX / 4;
 
-pub(super) type Lock = BiasedLock<Linux>;
+pub(super) type Lock = BiasedLock<System>;
 
 /// A tree.
 pub(crate) type Tree = Hierarchy<Table, WIDTH>;

@@ -59,6 +59,7 @@ fn the_system_says_which_workers_are_isolated() {
 
 /// The kernel's files change at run time.
 #[test]
+#[cfg_attr(portable_host, ignore = "no pinning")]
 fn workers_follow_what_the_system_isolates() {
     use std::fs;
     let machine = crate::topology::Topology::read().expect("it can be read");

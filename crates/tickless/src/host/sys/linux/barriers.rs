@@ -1,0 +1,16 @@
+//! The barrier that one thread has all others of the process execute: membarrier(2).
+
+use rustix::thread::{MembarrierCommand, MembarrierQuery, membarrier, membarrier_query};
+
+/// Asks the kernel for barriers; `false` if it has none, or a filter of system calls refuses them.
+pub(crate) fn register() -> bool {
+    !cfg!(miri)
+        && membarrier_query().contains(MembarrierQuery::PRIVATE_EXPEDITED)
+        && membarrier(MembarrierCommand::RegisterPrivateExpedited).is_ok()
+}
+
+/// Has every thread of the process that runs execute a full barrier, between call and return; `false` if the kernel
+/// refused.
+pub(crate) fn execute() -> bool {
+    membarrier(MembarrierCommand::PrivateExpedited).is_ok()
+}

@@ -1,0 +1,170 @@
+//! Descriptors: timers, counts of wake-ups, epoll.
+
+use std::io;
+use std::os::fd::IntoRawFd;
+pub(crate) use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use rustix::event::{EventfdFlags, eventfd};
+pub(crate) use rustix::event::{PollFd, PollFlags, epoll, poll};
+pub(crate) use rustix::io::{Errno, Result};
+use rustix::time::{
+    Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, timerfd_create, timerfd_settime,
+};
+
+use super::clocks::timespec;
+use crate::host::sys::Until;
+
+/// A descriptor that is made when it is needed first, and stays under its number.
+#[derive(Debug)]
+pub(crate) struct Descriptor {
+    fd: OnceLock<OwnedFd>,
+    /// This process is the child of a fork, and the system refused it one of its own: what stands under the number is
+    /// another process's, or nothing.
+    is_lost: AtomicBool,
+}
+
+impl Descriptor {
+    pub(crate) const fn new() -> Self {
+        Self {
+            fd: OnceLock::new(),
+            is_lost: AtomicBool::new(false),
+        }
+    }
+
+    /// The descriptor, if one was ever needed and there is one.
+    pub(crate) fn existing(&self) -> Option<BorrowedFd<'_>> {
+        // Relaxed: written while there was no other thread.
+        let is_lost = self.is_lost.load(Ordering::Relaxed);
+        self.fd.get().filter(|_| !is_lost).map(OwnedFd::as_fd)
+    }
+
+    /// The descriptor, made by `make` if there is none. Called by the thread that it belongs to.
+    pub(crate) fn get_or_make(
+        &self,
+        make: impl FnOnce() -> Result<OwnedFd>,
+    ) -> Result<BorrowedFd<'_>> {
+        if self.fd.get().is_some() {
+            return self.existing().ok_or(Errno::BADF);
+        }
+        let fd = make()?;
+        Ok(self.fd.get_or_init(|| fd).as_fd())
+    }
+
+    /// In the child of a fork: puts a descriptor of the child's own, made by `make`, under the number of the one that
+    /// it shares with its parent. If the system refuses it is lost for good, and a caller that needs it is told; most
+    /// children execute another program and never do.
+    pub(crate) fn separate(&self, make: fn() -> Result<OwnedFd>) {
+        let Some(number) = self.existing().map(|fd| fd.as_raw_fd()) else {
+            return;
+        };
+        let made = make().or_else(|_| {
+            // The process may have as many descriptors as it may.
+            // SAFETY: the descriptor is the library's own, and the number means the same to it again or nothing from
+            // here on. There is no other thread that could take it.
+            unsafe { libc::close(number) };
+            make()
+        });
+        let made = made.map(IntoRawFd::into_raw_fd);
+        if made != Ok(number) && !made.is_ok_and(|own| is_moved(own, number)) {
+            // Relaxed: there is no other thread.
+            self.is_lost.store(true, Ordering::Relaxed);
+        }
+    }
+}
+
+/// Puts the descriptor `own` under `number`, which is the library's, in place of what is there; says whether it could.
+fn is_moved(own: RawFd, number: RawFd) -> bool {
+    // SAFETY: what stands under the number, if anything, is the library's and not used by another thread.
+    let moved = unsafe { libc::dup3(own, number, libc::O_CLOEXEC) };
+    // SAFETY: it is open, and nothing else knows it.
+    unsafe { libc::close(own) };
+    moved == number
+}
+
+/// Makes a timer file descriptor that is not set.
+pub(crate) fn make_timer() -> Result<OwnedFd> {
+    let flags = TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK;
+    let made = timerfd_create(TimerfdClockId::Monotonic, flags)?;
+    // A filter of system calls may refuse to set what it let be made: it would never ring.
+    set(made.as_fd(), Until::Never)?;
+    Ok(made)
+}
+
+/// Has a timer file descriptor ring at a time, and not at the one that it was set for before.
+pub(crate) fn set_timer(fd: BorrowedFd<'_>, until: Until) {
+    // The kernel took a time when the descriptor was made.
+    let _cannot_fail = set(fd, until);
+}
+
+fn set(fd: BorrowedFd<'_>, until: Until) -> Result<()> {
+    let (flags, new) = spec_of(until);
+    timerfd_settime(fd, flags, &new).map(drop)
+}
+
+/// Returns what a timer file descriptor is set to.
+fn spec_of(until: Until) -> (TimerfdTimerFlags, Itimerspec) {
+    let (flags, nanos) = match until {
+        // That disarms it, so no other time is zero (spec CPL-11).
+        Until::Never => (TimerfdTimerFlags::ABSTIME, 0),
+        Until::At(nanos) => (TimerfdTimerFlags::ABSTIME, nanos),
+        Until::In(nanos) => (TimerfdTimerFlags::empty(), nanos),
+    };
+    let new = Itimerspec {
+        it_interval: timespec(0),
+        it_value: timespec(nanos),
+    };
+    (flags, new)
+}
+
+/// Makes a descriptor that counts wake-ups.
+pub(crate) fn make_count() -> Result<OwnedFd> {
+    let made = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
+    // A filter of system calls may refuse those that every wake-up makes: the thread would never be woken.
+    rustix::io::write(&made, &1_u64.to_ne_bytes())?;
+    rustix::io::read(&made, &mut [0; 8])?;
+    Ok(made)
+}
+
+/// Makes a descriptor that counts wake-ups readable.
+pub(crate) fn count_one(fd: BorrowedFd<'_>) {
+    // It fails only when it is readable already, by 2^64 wake-ups.
+    let _count = rustix::io::write(fd, &1_u64.to_ne_bytes());
+}
+
+/// Makes a timer or a count unreadable; `false` if it was.
+pub(crate) fn drain(fd: BorrowedFd<'_>) -> bool {
+    rustix::io::read(fd, &mut [0; 8]).is_ok()
+}
+
+/// Makes operations on `fd` return in place of waiting.
+pub(crate) fn set_non_blocking(fd: BorrowedFd<'_>) -> io::Result<()> {
+    Ok(rustix::io::ioctl_fionbio(fd, true)?)
+}
+
+/// True if what the system refused now it may grant later: a thread, a descriptor, memory.
+pub(crate) fn is_passing(error: &io::Error) -> bool {
+    let passing = [Errno::AGAIN, Errno::MFILE, Errno::NFILE, Errno::NOMEM];
+    let code = Errno::from_io_error(error);
+    code.is_some_and(|code| passing.contains(&code))
+}
+
+/// True if a file answers that its device is gone: that of a CPU which is taken offline at this moment.
+pub(crate) fn is_no_device(error: &io::Error) -> bool {
+    error.raw_os_error() == Some(Errno::NODEV.raw_os_error())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_time_but_never_disarms_a_timer() {
+        let (flags, new) = spec_of(Until::At(5_000_000_007));
+        assert_eq!(flags, TimerfdTimerFlags::ABSTIME);
+        assert_eq!((new.it_value.tv_sec, new.it_value.tv_nsec), (5, 7));
+        assert_eq!(spec_of(Until::In(1)).0, TimerfdTimerFlags::empty());
+        assert_eq!(spec_of(Until::Never).1.it_value, timespec(0));
+    }
+}

@@ -1,0 +1,8 @@
+//! Linux: futexes, descriptors, membarrier.
+
+pub(crate) mod barriers;
+pub(crate) mod clocks;
+pub(crate) mod descriptors;
+pub(crate) mod signals;
+pub(crate) mod threads;
+pub(crate) mod waiting;

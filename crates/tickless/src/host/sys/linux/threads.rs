@@ -1,0 +1,166 @@
+//! Threads: their end, their CPU, what the kernel counts of them.
+
+use std::ffi::{c_long, c_void};
+use std::io;
+use std::mem::MaybeUninit;
+use std::num::NonZeroU32;
+use std::os::fd::OwnedFd;
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use rustix::fs::{Mode, OFlags};
+use rustix::thread::{
+    ClockId, CpuSet, NanosleepRelativeResult, clock_nanosleep_relative, sched_getaffinity,
+    sched_setaffinity,
+};
+use rustix::time::Timespec;
+
+/// Ends the process, in the child of a fork: without what is done at the end of the parent.
+pub(crate) fn end_child() -> ! {
+    // SAFETY: it has no preconditions.
+    unsafe { libc::_exit(0) }
+}
+
+/// Has `destructor` called when this thread ends, after the destructors of its thread-locals; `false` if the system has
+/// no room for that. To be asked again by the destructor, which is called up to [`ENDS`] times then.
+///
+/// The destructor of a thread-local would be called among those of others, which may hold what it takes away.
+///
+/// `destructor` is the same at each call, and must not unwind.
+pub(crate) fn at_end_of_thread(destructor: unsafe extern "C" fn(*mut c_void)) -> bool {
+    static KEY: OnceLock<Option<libc::pthread_key_t>> = OnceLock::new();
+    let key = *KEY.get_or_init(|| {
+        let mut key = 0;
+        // SAFETY: `key` lives as long as the call, and the destructor for ever.
+        let refused = unsafe { libc::pthread_key_create(&raw mut key, Some(destructor)) };
+        (refused == 0).then_some(key)
+    });
+    key.is_some_and(|key| {
+        let any_but_null = std::ptr::NonNull::<c_void>::dangling();
+        // SAFETY: the key was created, and is never deleted. The value is never followed.
+        unsafe { libc::pthread_setspecific(key, any_but_null.as_ptr()) == 0 }
+    })
+}
+
+/// How often the destructor of [`at_end_of_thread`] is called at least, if it asks for it each time
+/// (`_POSIX_THREAD_DESTRUCTOR_ITERATIONS`).
+pub(crate) const ENDS: u32 = 4;
+
+/// How often the calling thread gave its CPU up: it slept, or waited for something. `None` if the kernel does not say.
+pub(crate) fn times_given_up() -> Option<c_long> {
+    let mut usage = MaybeUninit::<libc::rusage>::uninit();
+    // SAFETY: the structure lives as long as the call, which writes it.
+    let refused = unsafe { libc::getrusage(libc::RUSAGE_THREAD, usage.as_mut_ptr()) };
+    // SAFETY: the call did not refuse, so it wrote all of the structure.
+    (refused == 0).then(|| unsafe { usage.assume_init() }.ru_nvcsw)
+}
+
+/// Sleeps, and for a shorter time where the kernel refuses to let threads sleep, at which the standard library panics.
+pub(crate) fn nap(time: Duration) {
+    let asked =
+        Timespec::try_from(time).map(|time| clock_nanosleep_relative(ClockId::Monotonic, &time));
+    if asked.is_ok_and(|asked| {
+        !matches!(
+            asked,
+            NanosleepRelativeResult::Ok | NanosleepRelativeResult::Interrupted(_)
+        )
+    }) {
+        std::thread::yield_now();
+    }
+}
+
+/// Has `prepare` called before each fork in the thread that forks, `parent` behind it there, and `child` in the child:
+/// the latter two before those of callers that ask later. None of them unwinds.
+pub(crate) fn around_forks(
+    prepare: extern "C" fn(),
+    parent: Option<unsafe extern "C" fn()>,
+    child: extern "C" fn(),
+) {
+    // SAFETY: the functions have the C calling convention, do not unwind, and live for ever.
+    let refused = unsafe { libc::pthread_atfork(Some(prepare), parent, Some(child)) };
+    // It fails only for lack of memory. Without the handlers a fork is as dangerous as with any other library.
+    debug_assert_eq!(refused, 0);
+}
+
+/// The number of the CPU that executes the calling thread; `None` if the kernel refuses to say it.
+pub(crate) fn cpu() -> Option<u32> {
+    // SAFETY: it has no preconditions.
+    u32::try_from(unsafe { libc::sched_getcpu() }).ok()
+}
+
+/// The number by which the kernel knows the calling thread; `None` if the kernel refuses to say it.
+pub(crate) fn thread_id() -> Option<NonZeroU32> {
+    // SAFETY: it has no preconditions.
+    let id = unsafe { libc::syscall(libc::SYS_gettid) };
+    u32::try_from(id).ok().and_then(NonZeroU32::new)
+}
+
+/// Makes the kernel wake this thread without the 50 µs of slack that threads have by default.
+pub(crate) fn remove_timer_slack() {
+    let exact = std::num::NonZeroU64::MIN;
+    // A kernel that refuses wakes later; nothing is wrong otherwise.
+    let _best_effort = rustix::thread::set_current_timer_slack(Some(exact));
+}
+
+/// Keeps the calling thread on `cpu`.
+pub(crate) fn pin(cpu: u32) -> io::Result<()> {
+    let cpu = cpu as usize;
+    if cpu >= CpuSet::MAX_CPU {
+        return Err(io::ErrorKind::Unsupported.into());
+    }
+    let mut set = CpuSet::new();
+    set.set(cpu);
+    Ok(sched_setaffinity(None, &set)?)
+}
+
+/// Returns which CPUs the calling thread may run on; `None` if the kernel refuses to say it.
+pub(crate) fn allowed_cpus() -> Option<impl Fn(u32) -> bool> {
+    let allowed = sched_getaffinity(None).ok()?;
+    Some(move |cpu: u32| {
+        let cpu = cpu as usize;
+        cpu < CpuSet::MAX_CPU && allowed.is_set(cpu)
+    })
+}
+
+/// The account that the kernel keeps of how long a thread waited for a CPU.
+#[derive(Debug)]
+pub(crate) struct WaitAccount {
+    /// `/proc/thread-self/schedstat`
+    schedstat: OwnedFd,
+}
+
+impl WaitAccount {
+    /// Opens that of the calling thread; `None` if the kernel keeps none.
+    pub(crate) fn open() -> Option<Self> {
+        let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+        let schedstat = rustix::fs::open("/proc/thread-self/schedstat", flags, Mode::empty());
+        schedstat.ok().map(|schedstat| Self { schedstat })
+    }
+
+    /// Returns for how long the thread waited, in nanoseconds.
+    pub(crate) fn waited(&self) -> Option<u64> {
+        let mut text = [0; 64];
+        let length = rustix::io::pread(&self.schedstat, &mut text, 0).ok()?;
+        second_number(text.get(..length)?)
+    }
+}
+
+/// The second of the numbers in `text`, which are apart by spaces.
+fn second_number(text: &[u8]) -> Option<u64> {
+    let text = std::str::from_utf8(text).ok()?;
+    text.split_ascii_whitespace().nth(1)?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_kernel_keeps_an_account_of_waiting() {
+        assert_eq!(second_number(b"273698 79469 1\n"), Some(79_469));
+        assert_eq!(second_number(b"273698"), None);
+        assert_eq!(second_number(b""), None);
+        assert_eq!(second_number(b"1 x 2"), None);
+        assert_eq!(second_number(&[0xff, b' ', b'1']), None);
+    }
+}

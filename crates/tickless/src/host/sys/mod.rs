@@ -1,0 +1,66 @@
+//! The system below the host: everything that differs between Linux and other systems.
+//!
+//! Two modules have the same items. `linux` calls the kernel; `portable` uses the standard library alone, and answers
+//! [`Unsupported`](std::io::ErrorKind::Unsupported) where that has nothing to offer. The build script chooses: Linux
+//! has the first, unless the feature `portable` asks for the second, and all other systems have the second.
+//!
+//! | room | holds | portable |
+//! |---|---|---|
+//! | [`barriers`] | the barrier that one thread has all others execute | refuses: locks are not biased |
+//! | [`clocks`] | the monotonic clock and those that can be set | `std::time`; sets are looked for |
+//! | [`descriptors`] | timer and event descriptors, epoll | refuses |
+//! | [`signals`] | the timer that sends a thread a signal | refuses |
+//! | [`threads`] | the end of a thread, its CPU, its names, a nap | a thread-local; no CPU and no pinning |
+//! | [`waiting`] | waiting until a word changes | a mutex and a condition variable |
+//!
+//! # Ground rules
+//!
+//! - This room knows no other room of the host.
+//! - A word that [`waiting`] wakes for is changed before the call that wakes.
+
+#[cfg(not(portable_host))]
+mod linux;
+#[cfg(portable_host)]
+mod portable;
+
+#[cfg(not(portable_host))]
+pub(crate) use linux::{barriers, clocks, descriptors, signals, threads, waiting};
+#[cfg(portable_host)]
+pub(crate) use portable::{barriers, clocks, descriptors, signals, threads, waiting};
+
+/// True if the host stands on the standard library alone.
+pub(crate) const IS_PORTABLE: bool = cfg!(portable_host);
+
+/// A time as the system takes it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Until {
+    /// For ever.
+    Never,
+    /// Until the system's monotonic clock shows so many nanoseconds: one or more.
+    At(i64),
+    /// For so many nanoseconds: one or more.
+    In(i64),
+}
+
+/// How a wait ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Waited {
+    /// The word changed, another thread woke this one, or for no reason: the caller looks again.
+    Again,
+    /// The time is over.
+    Over,
+    /// The system refuses to let threads wait.
+    Refused,
+}
+
+/// What a descriptor that rings when a clock is set says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Heard {
+    /// A clock was set.
+    Set,
+    /// Nothing: the caller waits again.
+    Nothing,
+    /// The system cannot tell.
+    #[cfg(not(portable_host))]
+    Lost,
+}

@@ -1,0 +1,159 @@
+//! The clocks of the standard library, in nanoseconds.
+//!
+//! The monotonic clock is [`std::time::Instant`], counted from its first reading in this process; whether it goes on
+//! while the machine is suspended is as that says. The time of day is [`SystemTime`]. There are no others: the clock
+//! that counts suspended time is the monotonic one, and atomic time is the time of day.
+
+use std::io;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::{Duration, Instant, SystemTime};
+
+use tickless_core::time::Clock;
+
+use crate::host::sys::Heard;
+
+/// A length of time in seconds and nanoseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Timespec {
+    tv_sec: i64,
+    tv_nsec: i64,
+}
+
+/// What the monotonic clock shows when it is read first: more than zero, which is the time of what is due at once.
+const FIRST: i64 = 1_000_000_000;
+
+/// Returns what the monotonic clock shows.
+pub(crate) fn monotonic() -> i64 {
+    static START: OnceLock<Instant> = OnceLock::new();
+    let start = START.get_or_init(Instant::now);
+    nanos_of(start.elapsed()).saturating_add(FIRST)
+}
+
+/// Answers that there is one way to the clock only.
+pub(crate) fn monotonic_by_call() -> Option<i64> {
+    None
+}
+
+/// Returns what `clock` shows.
+pub(crate) fn show(clock: Clock) -> Option<i64> {
+    Some(match clock {
+        Clock::Monotonic | Clock::Boottime => monotonic(),
+        Clock::Realtime | Clock::Tai => time_of_day(),
+    })
+}
+
+fn time_of_day() -> i64 {
+    match SystemTime::now().duration_since(SystemTime::UNIX_EPOCH) {
+        Ok(since) => nanos_of(since),
+        Err(before) => -nanos_of(before.duration()),
+    }
+}
+
+/// Answers that it is not known for how long a thread executed.
+pub(crate) fn thread_executed() -> Option<i64> {
+    None
+}
+
+/// How often the time of day is compared with the monotonic clock: so late a set is noticed.
+const EVERY: Duration = Duration::from_millis(500);
+
+/// By how much the two have to be apart from where they were, in nanoseconds: more than reading both takes, and than a
+/// clock is steered by from one look to the next.
+const SET_MIN: u64 = 500_000;
+
+/// Notices when the time of day is set, or the machine wakes from a suspend that the monotonic clock does not count.
+#[derive(Debug)]
+pub(crate) struct Sets {
+    /// What the time of day was ahead of the monotonic clock when a set was last told. The thread that waits writes it.
+    ahead: AtomicI64,
+}
+
+impl Sets {
+    /// Looks from here on.
+    #[expect(clippy::unnecessary_wraps, reason = "Linux may refuse")]
+    pub(crate) fn watch() -> io::Result<Self> {
+        Ok(Self {
+            ahead: AtomicI64::new(ahead()),
+        })
+    }
+
+    /// Waits until the next look.
+    pub(crate) fn wait(&self) -> Heard {
+        std::thread::sleep(EVERY);
+        self.compare(ahead())
+    }
+
+    fn compare(&self, now: i64) -> Heard {
+        // Relaxed, both: one thread.
+        if now.abs_diff(self.ahead.load(Ordering::Relaxed)) < SET_MIN {
+            return Heard::Nothing;
+        }
+        self.ahead.store(now, Ordering::Relaxed);
+        Heard::Set
+    }
+}
+
+/// Returns what the time of day is ahead of the monotonic clock: by the closest of a few readings.
+fn ahead() -> i64 {
+    let mut best = (i64::MAX, 0);
+    for _ in 0..5 {
+        let before = monotonic();
+        let day = time_of_day();
+        let behind = monotonic();
+        if behind - before < best.0 {
+            best = (behind - before, day.saturating_sub(behind));
+        }
+    }
+    best.1
+}
+
+/// Nanoseconds, zero or more, as a length of time.
+pub(crate) const fn timespec(nanos: i64) -> Timespec {
+    Timespec {
+        tv_sec: nanos / 1_000_000_000,
+        tv_nsec: nanos % 1_000_000_000,
+    }
+}
+
+fn nanos_of(time: Duration) -> i64 {
+    i64::try_from(time.as_nanos()).unwrap_or(i64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_set_is_told_once() {
+        let sets = Sets {
+            ahead: AtomicI64::new(1_000),
+        };
+        let second = 1_000_000_000;
+        assert_eq!(sets.compare(1_000 + 400_000), Heard::Nothing);
+        assert_eq!(sets.compare(1_000 + second), Heard::Set);
+        assert_eq!(sets.compare(1_000 + second), Heard::Nothing);
+        assert_eq!(sets.compare(-second), Heard::Set);
+    }
+
+    /// Steering moves a clock by little from look to look, and far in the end.
+    #[test]
+    fn a_clock_that_is_steered_for_long_counts_as_set() {
+        let sets = Sets {
+            ahead: AtomicI64::new(0),
+        };
+        let told = (1..=20).filter(|look| sets.compare(look * 250_000) == Heard::Set);
+        assert_eq!(told.count(), 10);
+    }
+
+    #[test]
+    fn no_clock_goes_back() {
+        let mut last = monotonic();
+        assert!(last >= FIRST);
+        for _ in 0..10_000 {
+            let now = monotonic();
+            assert!(now >= last);
+            last = now;
+        }
+    }
+}

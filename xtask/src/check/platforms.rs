@@ -1,0 +1,85 @@
+//! Other systems: the library is built for each of them, and the host that they have is tried here.
+//!
+//! What is built for another system is not run. What runs is its host, which stands on the standard library alone and
+//! which the feature `portable` chooses on Linux too: a fast part of the suite here, the whole of it by
+//!
+//! ```text
+//! cargo test -p tickless --features portable
+//! ```
+
+use super::run::Run;
+use crate::invocation::Invocation;
+use crate::toolchain;
+
+/// Systems that the library is built for, besides the one that the check runs on.
+const TARGETS: &[&str] = &[
+    "x86_64-pc-windows-gnu",
+    "aarch64-apple-darwin",
+    "x86_64-apple-darwin",
+    "x86_64-unknown-freebsd",
+    "aarch64-unknown-linux-gnu",
+    "x86_64-unknown-linux-musl",
+    "i686-unknown-linux-gnu",
+    "riscv64gc-unknown-linux-gnu",
+    "wasm32-wasip1",
+];
+
+/// The tests of the portable host that take seconds.
+const FAST: &[&str] = &[
+    "--lib", "--test", "time", "--test", "timers", "--test", "worker",
+];
+
+pub(super) fn step(run: &mut Run<'_>) -> Result<(), String> {
+    let (present, missing) = run.workspace()?.present(&["tickless"]);
+    if present.is_empty() {
+        run.skip(
+            "platforms",
+            &format!("{} does not exist", missing.join(", ")),
+        );
+        return Ok(());
+    }
+    run.invoke(&suite())?;
+    for target in TARGETS {
+        match toolchain::ensure_target(run.root(), target) {
+            Ok(()) => run.invoke(&build_for(target))?,
+            Err(reason) => run.skip(&format!("the library for {target}"), &reason),
+        }
+    }
+    Ok(())
+}
+
+/// Tests the portable host.
+fn suite() -> Invocation {
+    Invocation::cargo(&["test", "--features", "portable"])
+        .packages(&["tickless"])
+        .args(FAST)
+}
+
+/// Builds the library for `target`, while the lints look on.
+fn build_for(target: &str) -> Invocation {
+    Invocation::cargo(&["clippy", "--no-deps", "--target", target])
+        .packages(&["tickless"])
+        .deny_warnings()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{TARGETS, build_for, suite};
+
+    #[test]
+    fn each_system_is_built_with_the_lints() {
+        assert_eq!(
+            build_for(TARGETS[0]).to_string(),
+            "cargo clippy --no-deps --target x86_64-pc-windows-gnu -p tickless -- -D warnings"
+        );
+    }
+
+    #[test]
+    fn the_portable_host_is_tried_on_this_system() {
+        assert!(
+            suite()
+                .to_string()
+                .starts_with("cargo test --features portable -p tickless --lib")
+        );
+    }
+}
