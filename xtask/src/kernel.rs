@@ -59,6 +59,7 @@ pub(crate) struct Settings {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Arch {
     Aarch64,
+    Riscv64,
 }
 
 /// What executes the instructions.
@@ -81,12 +82,14 @@ impl Arch {
     pub(crate) const fn target(self) -> &'static str {
         match self {
             Self::Aarch64 => "aarch64-unknown-none-softfloat",
+            Self::Riscv64 => "riscv64imac-unknown-none-elf",
         }
     }
 
     const fn emulator(self) -> &'static str {
         match self {
             Self::Aarch64 => "qemu-system-aarch64",
+            Self::Riscv64 => "qemu-system-riscv64",
         }
     }
 
@@ -104,12 +107,18 @@ impl Arch {
                 ],
                 "0x4fff0000",
             ),
+            // The alarm that is the watchdog goes by guest time.
+            Self::Riscv64 => (
+                &["-machine", "virt", "-cpu", "rv64", "-rtc", "clock=vm"],
+                "0x8fc00000",
+            ),
         }
     }
 
     const fn name(self) -> &'static str {
         match self {
             Self::Aarch64 => "aarch64",
+            Self::Riscv64 => "riscv64",
         }
     }
 }

@@ -180,6 +180,16 @@ fn arm_globals() {
     }
 }
 
+/// Waits for `is_over` as a CPU that is awake: its tick runs, and it looks after others. Between two ticks it does not
+/// poll, which costs the emulator much.
+fn wait_awake(is_over: impl Fn() -> bool) {
+    let before = arch::mask();
+    while !is_over() {
+        arch::wait();
+    }
+    arch::restore(before);
+}
+
 /// Has the first `cpus` CPUs but this one arm their global timers; how many those are. This one stays awake.
 fn arm_on(machine: &'static Machine, cpus: usize) -> u64 {
     for count in [&BY_FIRST, &BY_OTHERS, &EARLY] {
@@ -191,9 +201,7 @@ fn arm_on(machine: &'static Machine, cpus: usize) -> u64 {
         machine.run_on(cpu, arm_globals);
         // It hands over what it has while this one is active in the tree: the last one to go idle would promise to
         // wake up for all.
-        while local.sleeps.get() == before {
-            arch::relax();
-        }
+        wait_awake(|| local.sleeps.get() != before);
     }
     EACH * (cpus as u64 - 1)
 }
@@ -206,9 +214,7 @@ pub(super) fn served(machine: &'static Machine, _parameters: &Parameters) -> Ver
         let until = machine
             .now()
             .saturating_add(Span::from_nanos(PERIOD.as_nanos() * 120));
-        while machine.now() < until && BY_FIRST.get() + BY_OTHERS.get() < all {
-            arch::relax();
-        }
+        wait_awake(|| machine.now() >= until || BY_FIRST.get() + BY_OTHERS.get() == all);
         let did = quiet::since(machine, &before);
         let others: u64 = did[1..].iter().map(|did| did.0).sum();
         let (first, elsewhere) = (BY_FIRST.get(), BY_OTHERS.get());

@@ -134,6 +134,16 @@ pub(crate) fn run(machine: &'static Machine, parameters: &Parameters) -> Code {
             }
         }
     }
+    for (cpu, local) in machine
+        .host()
+        .cpus()
+        .filter(|(_, local)| local.strays.get() > 0)
+    {
+        say!(
+            "kernel: CPU {cpu} had {} interrupts of no source",
+            local.strays.get()
+        );
+    }
     say!("kernel: {passed} passed, {failed} failed, {skipped} skipped");
     if passed + failed + skipped == 0 {
         say!("kernel: there is no test of this name");

@@ -11,6 +11,7 @@
 //! that it names, and no memory.
 
 use core::arch::{asm, global_asm};
+use core::ops::RangeInclusive;
 
 use tickless_core::time::convert::Kilohertz;
 
@@ -22,8 +23,9 @@ pub(crate) const NAME: &str = "aarch64 virt";
 pub(crate) const IS_COUPLED: bool = true;
 /// Whether a write that moves the device ahead takes back an interrupt that was due under a mask.
 pub(crate) const TAKES_BACK: bool = true;
-/// How much later than its count the entry of an interrupt reads the counter, where an instruction takes a nanosecond.
-pub(crate) const ENTRY_LATENESS: u64 = 16;
+/// How many nanoseconds later than its count the entry of an interrupt reads the counter, where an instruction takes a
+/// nanosecond.
+pub(crate) const ENTRY_LATENESS: RangeInclusive<u64> = 16..=16;
 /// Frequency of the counter, and of the device.
 pub(crate) const KILOHERTZ: Kilohertz = Kilohertz(62_500);
 

@@ -1,0 +1,275 @@
+//! QEMU's `virt` machine with 64-bit RISC-V CPUs: Sstc, SBI, and the real-time clock as the watchdog.
+//!
+//! The device of a CPU is its `stimecmp`. It is coupled: the counter that drives the time is the one it compares with,
+//! a value in the past fires at once, and all ones never fires. What is pending follows the comparison, so a write that
+//! moves it ahead takes back an interrupt that was due under a mask.
+//!
+//! # Safety
+//!
+//! *Registers*: the addresses are those of the machine's devices, no memory of a program lies there, and a register
+//! takes any value. *Instructions*: each touches the control register that it names, and no memory. *Firmware*: a call
+//! changes `a0` and `a1` alone, and no memory of the kernel.
+
+use core::arch::{asm, global_asm};
+use core::ops::RangeInclusive;
+use core::sync::atomic::{AtomicUsize, Ordering};
+
+use tickless_core::time::convert::Kilohertz;
+
+global_asm!(include_str!("boot.s"));
+
+/// The name of the machine in reports.
+pub(crate) const NAME: &str = "riscv64 virt";
+/// Whether the device compares with the counter that drives the time.
+pub(crate) const IS_COUPLED: bool = true;
+/// Whether a write that moves the device ahead takes back an interrupt that was due under a mask.
+pub(crate) const TAKES_BACK: bool = true;
+/// How many nanoseconds later than its count the entry of an interrupt reads the counter, where an instruction takes a
+/// nanosecond: the emulator adds whole counts to a time between two of them.
+pub(crate) const ENTRY_LATENESS: RangeInclusive<u64> = 100..=300;
+/// Frequency of the counter, and of the device.
+pub(crate) const KILOHERTZ: Kilohertz = Kilohertz(10_000);
+
+const SERIAL: usize = 0x1000_0000;
+const POWER: usize = 0x10_0000;
+const CLOCK: usize = 0x10_1000;
+const CONTROLLER: usize = 0x0c00_0000;
+/// The interrupt of the real-time clock.
+const WATCHDOG: usize = 11;
+
+const SOFTWARE_BIT: u64 = 1 << 1;
+const TIMER_BIT: u64 = 1 << 5;
+const EXTERNAL_BIT: u64 = 1 << 9;
+/// Interrupts, as a trap says its cause.
+const INTERRUPT: u64 = 1 << 63;
+const SOFTWARE: u64 = INTERRUPT | 1;
+const TIMER: u64 = INTERRUPT | 5;
+const EXTERNAL: u64 = INTERRUPT | 9;
+
+/// The hart that the firmware started first: CPU 0. Hart 0 has its number.
+static BOOT_HART: AtomicUsize = AtomicUsize::new(0);
+
+macro_rules! read_register {
+    ($name:literal) => {{
+        let value: u64;
+        // SAFETY: *instructions*.
+        unsafe { asm!(concat!("csrr {}, ", $name), out(reg) value, options(nostack)) };
+        value
+    }};
+}
+
+macro_rules! write_register {
+    ($name:literal, $value:expr) => {{
+        let value: u64 = $value;
+        // SAFETY: *instructions*.
+        unsafe { asm!(concat!("csrw ", $name, ", {}"), in(reg) value, options(nostack)) };
+    }};
+}
+
+fn load(address: usize) -> u32 {
+    // SAFETY: *registers*.
+    unsafe { (address as *const u32).read_volatile() }
+}
+
+fn store(address: usize, value: u32) {
+    // SAFETY: *registers*.
+    unsafe { (address as *mut u32).write_volatile(value) };
+}
+
+/// Calls the firmware. Returns its error, 0 for none.
+fn firmware(extension: usize, function: usize, arguments: [usize; 3]) -> i64 {
+    let [first, second, third] = arguments;
+    let error;
+    // SAFETY: *firmware*. Not `nomem`: what another CPU is to find is in memory before.
+    unsafe {
+        asm!(
+            "fence rw, rw",
+            "ecall",
+            inout("a0") first => error,
+            inout("a1") second => _,
+            in("a2") third,
+            in("a6") function,
+            in("a7") extension,
+            options(nostack),
+        );
+    }
+    error
+}
+
+fn hart_of(cpu: usize) -> usize {
+    // Relaxed: written before any other CPU runs.
+    let boot = BOOT_HART.load(Ordering::Relaxed);
+    match cpu {
+        0 => boot,
+        cpu if cpu == boot => 0,
+        cpu => cpu,
+    }
+}
+
+/// The number of the CPU that executes.
+#[inline]
+pub(crate) fn cpu() -> usize {
+    let value: usize;
+    // SAFETY: *instructions*. The register is written once, before any Rust code runs on the CPU.
+    unsafe { asm!("mv {}, tp", out(reg) value, options(nomem, nostack, pure)) };
+    value
+}
+
+/// The counter: the same on all CPUs, 64 bits.
+#[inline]
+pub(crate) fn counter() -> u64 {
+    read_register!("time")
+}
+
+/// Masks interrupts; what [`restore`] undoes it with.
+#[inline]
+pub(crate) fn mask() -> u64 {
+    let before: u64;
+    // SAFETY: *instructions*. Not `nomem`: what follows must not be moved in front of it.
+    unsafe { asm!("csrrci {}, sstatus, 2", out(reg) before, options(nostack)) };
+    before & 2
+}
+
+/// Whether interrupts are masked.
+pub(crate) fn is_masked() -> bool {
+    read_register!("sstatus") & 2 == 0
+}
+
+/// Undoes a [`mask`].
+#[inline]
+pub(crate) fn restore(before: u64) {
+    // SAFETY: *instructions*.
+    unsafe { asm!("csrs sstatus, {}", in(reg) before, options(nostack)) };
+}
+
+/// Lets interrupts come.
+#[inline]
+pub(crate) fn unmask() {
+    restore(2);
+}
+
+/// Sleeps until an interrupt is pending, takes it, and returns with interrupts masked. Called with interrupts masked:
+/// one that came before the sleep ends it, so no wake-up is lost.
+pub(crate) fn wait() {
+    // SAFETY: *instructions*.
+    unsafe {
+        asm!(
+            "wfi",
+            "csrsi sstatus, 2",
+            "nop",
+            "csrci sstatus, 2",
+            options(nostack)
+        )
+    };
+}
+
+/// Passes the time of a CPU that polls.
+#[inline]
+pub(crate) fn relax() {
+    core::hint::spin_loop();
+}
+
+/// Makes the device of the executing CPU fire when the counter reaches `cycles`.
+pub(crate) fn write_coupled(cycles: u64) {
+    write_register!("0x14d", cycles);
+}
+
+/// Makes the device of the executing CPU fire in `ticks`.
+pub(crate) fn write_relative(ticks: u64) {
+    // One more: the tick in progress is not a whole one.
+    write_coupled(counter().saturating_add(ticks).saturating_add(1));
+}
+
+/// Stops the device of the executing CPU: a comparator of all ones never fires.
+pub(crate) fn stop_device() {
+    write_coupled(u64::MAX);
+}
+
+/// Interrupts `cpu`.
+pub(crate) fn interrupt_cpu(cpu: usize) {
+    let _error = firmware(0x73_5049, 0, [1, hart_of(cpu), 0]);
+}
+
+/// Brings up the interrupt controller: the watchdog goes to the first CPU.
+pub(crate) fn init_machine() {
+    let context = 2 * hart_of(0) + 1;
+    store(CONTROLLER + 4 * WATCHDOG, 1);
+    store(CONTROLLER + 0x2000 + 0x80 * context, 1 << WATCHDOG);
+    store(CONTROLLER + 0x20_0000 + 0x1000 * context, 0);
+}
+
+/// Brings up what the executing CPU has of its own. Interrupts stay masked.
+pub(crate) fn init_cpu() {
+    stop_device();
+    write_register!("sie", SOFTWARE_BIT | TIMER_BIT | EXTERNAL_BIT);
+}
+
+/// Ends the run with [`interrupt::wedged`](crate::interrupt::wedged) when the counter reaches `cycles`: by the alarm of
+/// the real-time clock, which the library does not know.
+pub(crate) fn set_watchdog(cycles: u64) {
+    let ahead = (cycles - counter()) * (1_000_000 / u64::from(KILOHERTZ.0));
+    // The low half first: that latches the high one.
+    let low = u64::from(load(CLOCK));
+    let alarm = (u64::from(load(CLOCK + 4)) << 32 | low) + ahead;
+    // The high half first: the write of the low one sets the alarm.
+    store(CLOCK + 0xc, (alarm >> 32) as u32);
+    store(CLOCK + 0x8, alarm as u32);
+    store(CLOCK + 0x10, 1);
+}
+
+/// Starts `cpu` on the stack that ends at `stack_top`.
+///
+/// # Errors
+///
+/// What the firmware answered.
+pub(crate) fn start_cpu(cpu: usize, stack_top: usize) -> Result<(), i64> {
+    unsafe extern "C" {
+        fn _secondary();
+    }
+    let start = alloc::boxed::Box::leak(alloc::boxed::Box::new([stack_top, cpu]));
+    let entry = _secondary as *const () as usize;
+    match firmware(0x48_534d, 0, [hart_of(cpu), entry, start.as_ptr() as usize]) {
+        0 => Ok(()),
+        error => Err(error),
+    }
+}
+
+/// Writes a byte to the serial line.
+pub(crate) fn put(byte: u8) {
+    // SAFETY: *registers*.
+    unsafe { (SERIAL as *mut u8).write_volatile(byte) };
+}
+
+/// Ends the machine with `code`.
+pub(crate) fn exit(code: u32) -> ! {
+    loop {
+        store(POWER, code << 16 | 0x3333);
+    }
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn riscv64_entry(cpu: usize, hart: usize) -> ! {
+    if cpu == 0 {
+        // Relaxed: no other CPU runs.
+        BOOT_HART.store(hart, Ordering::Relaxed);
+    }
+    crate::kernel_entry(cpu)
+}
+
+/// The entry of every trap, masked.
+#[unsafe(no_mangle)]
+extern "C" fn riscv64_trap(cause: u64, at: u64, value: u64) {
+    let entered = counter();
+    match cause {
+        TIMER => crate::interrupt::timer(entered),
+        SOFTWARE => {
+            // Before it looks what is to be done: what comes later is another interrupt.
+            // SAFETY: *instructions*.
+            unsafe { asm!("csrc sip, {}", in(reg) SOFTWARE_BIT, options(nostack)) };
+            crate::interrupt::ipi(entered);
+        }
+        EXTERNAL => crate::interrupt::wedged(),
+        _ => crate::interrupt::fault(format_args!("trap {cause:#x} at {at:#x}, value {value:#x}")),
+    }
+    crate::interrupt::exit();
+}
