@@ -44,6 +44,8 @@ pub const NAMES: &[&str] = &[
     "skip-equal-on-clock-set",
     "caller-not-kicked-b66",
     "restart-into-the-past-comes-first",
+    "late-restart-keeps-its-pass",
+    "overrun-timer-not-paced",
     "requeue-missing-when-earlier",
     "lazy-compares-other-clock-lazy-4",
     "saturation-missing-tim-2",

@@ -25,6 +25,9 @@ pub struct Stats {
     pub far_in_slot: u64,
     /// Timers that fired.
     pub expired: u64,
+    /// Restarts by callbacks that were put off by up to 1 ms, because the timer takes longer than it moves its deadline
+    /// on and would leave its thread no time for anything else.
+    pub paced: u64,
     /// Timers that were cancelled while they were queued.
     pub cancelled: u64,
     /// Timers that moved from one thread's queue to another's.
@@ -107,6 +110,7 @@ pub fn stats() -> Stats {
         sum.filed_early += one.filed_early;
         sum.far_in_slot += one.far_in_slot;
         sum.expired += one.expired;
+        sum.paced += one.paced;
         sum.cancelled += one.cancelled;
         sum.moved += one.arrived;
         sum.interrupts += one.interrupts;

@@ -227,7 +227,8 @@ fn a_budget_ends_a_callback_that_never_moves_on() {
         other.start(at(1_500));
     });
     rig.spend(1_000);
-    for round in 1..=20 {
+    // Fewer than it is judged by.
+    for round in 1..=7 {
         let turn = rig.enter_interrupt(0);
         assert_eq!((turn.fired, turn.more), (4, true));
         rig.leave_interrupt(0);
@@ -237,4 +238,101 @@ fn a_budget_ends_a_callback_that_never_moves_on() {
     rig.on(0, || assert!(timer.cancel()));
     rig.run_until(2_000);
     assert_eq!(other.fired_at(), [1_500]);
+}
+
+/// Many callbacks at a time.
+enum Generous {}
+
+impl Config for Generous {
+    const DEFERRED_REARM: bool = DeferredRearm::DEFERRED_REARM;
+    const WAITING: Waiting = DeferredRearm::WAITING;
+    const EXPIRY_BUDGET: u32 = 1_000;
+    const NAME: &'static str = "generous";
+}
+
+/// A timer whose callback takes so long, and moves its deadline on by so much.
+fn working(
+    rig: &Rig<VirtualHost<Generous>>,
+    work: i64,
+    period: u64,
+) -> TestTimer<VirtualHost<Generous>> {
+    let spends = rig.clone();
+    TestTimer::new(rig, move |expired| {
+        spends.spend(work);
+        let next = expired.deadline().saturating_add(Span::from_nanos(period));
+        expired.set_deadline(next);
+        Restart::Yes
+    })
+}
+
+/// A callback that takes four periods is called once in a turn, and what becomes due meanwhile fires in the next one.
+#[test]
+fn an_overload_keeps_no_other_timer_waiting_for_more_than_a_callback() {
+    let rig = Rig::<VirtualHost<Generous>>::new(1);
+    let timer = working(&rig, 400_000, 100_000);
+    let other = TestTimer::once(&rig);
+    rig.on(0, || {
+        timer.start(at(100_000));
+        other.start(at(300_000));
+    });
+    rig.spend(250_000);
+    for round in 1..=8 {
+        let turn = rig.enter_interrupt(0);
+        assert!(turn.more, "it is due already");
+        rig.leave_interrupt(0);
+        assert_eq!(timer.fired_at().len(), round, "once in each turn");
+        assert_eq!(other.fired_at().len(), usize::from(round > 1));
+    }
+    rig.on(0, || assert!(timer.cancel()));
+}
+
+/// A timer that is behind because its CPU was, moves on by more than it takes.
+#[test]
+fn a_timer_that_catches_up_is_called_again_and_again_in_a_turn() {
+    let rig = Rig::<VirtualHost<Generous>>::new(1);
+    let timer = working(&rig, 1_000, 100_000);
+    rig.on(0, || timer.start(at(100_000)));
+    rig.spend(50_000_000);
+    let mut turns = 0;
+    while timer.fired_at().len() < 500 {
+        let turn = rig.enter_interrupt(0);
+        assert_eq!(turn.overrun, None);
+        rig.leave_interrupt(0);
+        turns += 1;
+    }
+    assert_eq!(rig.stats(0).paced, 0);
+    assert!(turns < 10, "{turns} turns, of at least 100 us each");
+    rig.on(0, || assert!(timer.cancel()));
+}
+
+/// A timer that takes longer than its period for good leaves its CPU some time, and its name.
+#[test]
+fn an_overrun_timer_is_paced_and_named() {
+    let rig = Rig::<VirtualHost<Generous>>::new(1);
+    let timer = working(&rig, 400_000, 100_000);
+    rig.on(0, || timer.start(at(100_000)));
+    rig.spend(250_000);
+    let mut named = None;
+    for round in 1.. {
+        let turn = rig.enter_interrupt(0);
+        rig.leave_interrupt(0);
+        if let Some(overrun) = turn.overrun {
+            named = Some((round, overrun));
+            break;
+        }
+        assert!(turn.more && round < 100);
+    }
+    let (round, overrun) = named.expect("the loop ends by it");
+    assert_eq!(round, 32);
+    assert!(overrun.name.contains("Expired"), "{overrun:?}");
+    assert_eq!(overrun.lasts, Span::ZERO);
+    assert_eq!(rig.stats(0).paced, 1);
+    let fires = rig.fires_at(0).expect("it is queued");
+    assert_eq!(fires, rig.now() + 16_000);
+    rig.on(0, || assert!(timer.cancel()));
+    // What is started again waits for nothing.
+    let soon = rig.now() + 1_000;
+    rig.on(0, || timer.start(at(soon)));
+    assert_eq!(rig.fires_at(0), Some(soon));
+    rig.on(0, || assert!(timer.cancel()));
 }

@@ -30,6 +30,7 @@ pub(crate) mod guard;
 mod kick;
 #[cfg(all(test, loom))]
 pub(crate) mod model;
+pub(crate) mod overrun;
 pub(crate) mod owner;
 pub(crate) mod runner;
 pub(crate) mod sleeper;
@@ -41,6 +42,7 @@ pub use self::callback::TryCancel;
 pub use self::cpu_base::CpuBase;
 pub use self::expirer::BaseTypes;
 pub use self::frozen::Frozen;
+pub use self::overrun::Overrun;
 pub use self::sleeper::TaskTimer;
 pub use self::stats::Stats;
 pub use self::timers::Timers;

@@ -8,6 +8,7 @@ use tickless_link::sync::Ordering;
 use crate::base::cpu_base::CpuBase;
 use crate::base::expirer::Expirer;
 use crate::base::guard::BaseGuard;
+use crate::base::overrun::Overrun;
 use crate::base::timers::Timers;
 use crate::platform::{Platform, ThisCpu};
 use crate::trace::{Event, TimerId};
@@ -20,6 +21,10 @@ pub(crate) struct Runner<'a, P: Platform> {
     expirer: &'a Expirer<P>,
     expiry: Option<Guard<'a, P::ExpiryLock, ()>>,
     pub(crate) fired: u32,
+    /// True if a timer was restarted into the past in a pass that had lasted for long: it is left for the next turn.
+    pub(crate) leaves_late: bool,
+    /// The last timer that was found to be overrun.
+    pub(crate) overrun: Option<Overrun>,
 }
 
 /// What a pass over the queues of a base left.
@@ -107,6 +112,8 @@ impl<'a, P: Platform> Runner<'a, P> {
             expirer,
             expiry,
             fired: 0,
+            leaves_late: false,
+            overrun: None,
         }
     }
 

@@ -6,6 +6,7 @@ use tickless_link::emplace;
 use tickless_link::emplace::Emplaced;
 use tickless_link::id::Key;
 
+use crate::base::overrun::Overruns;
 use crate::base::stats::Stats;
 use crate::clock::{Offsets, SetSequence};
 use crate::event::EventDevice;
@@ -76,6 +77,8 @@ pub(crate) struct BaseState {
     pub(crate) soft_first_hint: usize,
     pub(crate) device: EventDevice,
     pub(crate) stats: Stats,
+    /// The timers that were restarted into the past last.
+    pub(crate) overruns: Overruns,
     /// The wheels, by [`Kind`].
     pub(crate) wheels: [CpuWheel; Kind::COUNT],
 }
@@ -104,7 +107,8 @@ impl BaseState {
             soft_next: Instant::FOREVER,
             soft_first_hint: 0,
             device: device,
-            stats: Stats::default();
+            stats: Stats::default(),
+            overruns: Overruns::new();
             far <- |slot| FarWheel::emplace(slot, next()),
             wheels <- |slot| emplace::array(slot, |_, slot| CpuWheel::emplace(slot, next())),
         })
@@ -146,6 +150,7 @@ impl BaseState {
         if !mutant!("soft-pending-survives-offline") {
             self.soft_pending = false;
         }
+        self.overruns = Overruns::new();
         self.first_hint = 0;
         self.first_slack = 0;
         self.soft_first_hint = 0;

@@ -31,6 +31,8 @@ pub struct Stats {
     pub far_in_slot: u64,
     /// Timers that fired.
     pub expired: u64,
+    /// Restarts by callbacks that were put off by a pause, because the timer takes longer than it moves on.
+    pub paced: u64,
     /// Pending timers that were cancelled.
     pub cancelled: u64,
     /// Timers that came from another base.

@@ -489,7 +489,7 @@ pub(crate) struct Filing {
 
 impl FarWheel {
     /// Finds the first timer of one of `queues`, and files it where it belongs if it is filed too early: that may be
-    /// on this wheel.
+    /// on this wheel. One that is filed late, because its callback restarted it into the past, stays there.
     #[inline]
     pub(crate) fn reload_first(&mut self, queues: &mut ExactQueues, index: usize) {
         let queue = &mut queues[index];
@@ -511,7 +511,7 @@ impl FarWheel {
                 break;
             };
             let deadline = slot.head().deadline();
-            if slot.key() == deadline || slot.key() == Deadline::CLOCK_SET {
+            if slot.key() >= deadline || slot.key() == Deadline::CLOCK_SET {
                 queue.first_deadline = slot.key();
                 return;
             }

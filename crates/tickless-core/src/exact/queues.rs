@@ -25,7 +25,7 @@ pub(crate) struct ClockBase {
     pub(crate) tree: Tree<Hr>,
     /// The first key in the tree, `FOREVER` when it is empty (INV-6): finding the next event of a CPU touches no
     /// timer's memory (spec Q-7). It is the first deadline, but while many timers wait to be filed again: then it is
-    /// earlier.
+    /// earlier; or if the first timer was restarted into the past: then it is later.
     pub(crate) first_deadline: Deadline,
     /// Copy of the offset of the clock, as of the base's last refresh (spec TIM-8).
     pub(crate) offset: Offset,
@@ -147,7 +147,8 @@ impl ExactQueues {
                     let due = if filed == Deadline::CLOCK_SET {
                         filed
                     } else {
-                        head.deadline()
+                        // Or filed late: restarted into the past.
+                        head.deadline().max(filed)
                     };
                     best = best.min(queue.offset.to_monotonic(due));
                     true

@@ -6,6 +6,7 @@ use tickless_link::entry::{Fired, Running};
 use tickless_link::tree::Slot;
 
 use crate::base::guard::{BaseGuard, HANG_BACKOFF_MAX};
+use crate::base::overrun::{LateRestart, Overrun};
 use crate::base::runner::{Batch, Ran, Runner};
 use crate::base::state::DeferredRearm;
 use crate::base::timers::Timers;
@@ -20,6 +21,10 @@ use crate::restart::Restart;
 use crate::time::{Clock, Deadline, Instant, Offset, Span};
 use crate::trace::{Event, StartMode, Stood, TimerId};
 
+/// How long a pass may last before timers that are restarted into the past are left for the next turn: 100 µs. In a
+/// shorter one a timer that is behind catches up without a turn for each period.
+const CATCH_UP_MAX: i64 = 100_000;
+
 /// Passes over the queues before an interrupt gives up (spec IRQ-1).
 const PASSES_MAX: u32 = 3;
 
@@ -33,8 +38,11 @@ pub struct ExpiryReport {
     pub next: Instant,
     /// The soft stage was raised.
     pub soft_raised: bool,
-    /// More is due, but the budget is spent: the device is armed in the past.
+    /// More is due, but the budget is spent, or timers were restarted into the past for so long that other work should
+    /// have a turn: the device is armed in the past.
     pub more: bool,
+    /// A timer that is paced because its callback takes longer than it moves its deadline on, now and then while it is.
+    pub overrun: Option<Overrun>,
 }
 
 impl ExpiryReport {
@@ -43,6 +51,7 @@ impl ExpiryReport {
         next: Instant::FOREVER,
         soft_raised: false,
         more: false,
+        overrun: None,
     };
 }
 
@@ -95,7 +104,7 @@ impl<'a, P: Platform> Runner<'a, P> {
                 }
             }
         }
-        let ran = if all_near {
+        let ran = if all_near && !self.leaves_late {
             Ran::All
         } else {
             held.state.stats.budget_exhausted += 1;
@@ -251,7 +260,7 @@ impl<'a, P: Platform> Runner<'a, P> {
     // Always: what it is given and answers would go through memory.
     #[inline(always)]
     fn call(
-        &self,
+        &mut self,
         mut running: Running<Hr>,
         index: usize,
         code: usize,
@@ -265,9 +274,10 @@ impl<'a, P: Platform> Runner<'a, P> {
             read: &read,
             ..firing
         };
-        let pass = firing.now;
+        let (pass, before) = (firing.now, firing.deadline);
         let mut verdict = Restart::No;
         self.execute(timer, &mut || verdict = running.call(&mut firing));
+        let head = Head::new(firing.earliest, firing.deadline);
         let mut held = self.lock();
         let was_told_meanwhile = held.state.tellings != tellings;
         let tree = &mut held.state.queues[index].tree;
@@ -281,12 +291,11 @@ impl<'a, P: Platform> Runner<'a, P> {
                 Some(waker)
             }
             Restart::Yes => {
-                let head = Head::new(firing.earliest, firing.deadline);
                 self.restart(
                     &mut held,
                     running,
                     (index, code),
-                    (head, pass),
+                    Restarting { head, before, pass },
                     was_told_meanwhile,
                 );
                 None
@@ -295,32 +304,33 @@ impl<'a, P: Platform> Runner<'a, P> {
         (held, wakes)
     }
 
-    /// Queues a timer again whose callback says so, for the times in `head`.
+    /// Queues a timer again whose callback says so.
     ///
-    /// A timer that is due already waits behind all that was due at `pass`, the time of this pass. With its own
-    /// deadline it would come before every other timer, in each interrupt anew. It is filed under its deadline when its
-    /// turn comes.
+    /// A timer that is due already is filed [behind](Self::place_late) what is due in this pass. With its own deadline
+    /// it would come before every other timer, in each pass anew.
     #[inline(never)]
     fn restart(
-        &self,
+        &mut self,
         held: &mut BaseGuard<'a, P>,
         running: Running<Hr>,
         (index, code): (usize, usize),
-        (head, pass): (Head, Deadline),
+        restarting: Restarting,
         was_told_meanwhile: bool,
     ) {
-        let state = &mut *held.state;
         let timer = TimerId(running.address());
+        let Restarting { head, pass, .. } = restarting;
         let deadline = head.deadline();
         // Never touches the device: the end of the interrupt or of the soft stage does (spec ).
         let filed = if was_told_meanwhile && running.tag().fires_on_set() {
             Deadline::CLOCK_SET
         } else if deadline < pass && !mutant!("restart-into-the-past-comes-first") {
-            pass
+            self.place_late(held, &running, Clock::ALL[index % 4], restarting)
         } else {
+            held.state.overruns.caught_up(timer.0);
             deadline
         };
         let platform = &self.timers.platform;
+        let state = &mut *held.state;
         if !state
             .far
             .restart(&mut state.queues, index, running, (filed, head), platform)
@@ -343,6 +353,40 @@ impl<'a, P: Platform> Runner<'a, P> {
         }
     }
 
+    /// Returns the key under which a timer is filed that is restarted into the past: a pause from now on if it is
+    /// [overrun](Overrun), else the time of this pass while that is short, and right behind it when it lasts.
+    #[cold]
+    #[inline(never)]
+    fn place_late(
+        &mut self,
+        held: &mut BaseGuard<'a, P>,
+        running: &Running<Hr>,
+        clock: Clock,
+        Restarting { head, before, pass }: Restarting,
+    ) -> Deadline {
+        let ended = self.read_clock(clock).max(pass);
+        let pace = held.state.overruns.note(&LateRestart {
+            timer: running.address(),
+            began: pass,
+            ended,
+            moved: head.deadline().saturating_sub(before).max(0),
+        });
+        if let Some(lasts) = pace.lasts {
+            let name = running.callback_name();
+            self.overrun = Some(Overrun { name, lasts });
+        }
+        if let Some(pause) = pace.pause {
+            held.state.stats.paced += 1;
+            return ended.saturating_add(pause);
+        }
+        if ended.saturating_sub(pass) < CATCH_UP_MAX || mutant!("late-restart-keeps-its-pass") {
+            return pass;
+        }
+        // Where turns have no budget the interrupt makes another pass, or gives up and backs off.
+        self.leaves_late = P::EXPIRY_BUDGET < u32::MAX;
+        pass.saturating_add(Span::from_nanos(1))
+    }
+
     /// What `clock` shows now.
     fn read_clock(&self, clock: Clock) -> Deadline {
         let platform = &self.timers.platform;
@@ -353,6 +397,16 @@ impl<'a, P: Platform> Runner<'a, P> {
         let offset = offsets.map_or(Offset::NONE, |(_, offsets)| offsets.of(clock));
         offset.shown_at(now)
     }
+}
+
+/// When a timer fires that its callback restarts.
+#[derive(Clone, Copy)]
+struct Restarting {
+    head: Head,
+    /// The deadline that passed.
+    before: Deadline,
+    /// The time of the pass that called the callback.
+    pass: Deadline,
 }
 
 /// What is known of a timer that fired.
@@ -415,6 +469,10 @@ fn first_is_due<P: Platform>(held: &mut BaseGuard<'_, P>, index: usize, now: Dea
         let (filed, head) = (slot.key(), *slot.head());
         if filed == Deadline::CLOCK_SET {
             return true;
+        }
+        if filed > head.deadline() {
+            // Restarted into the past: it waits for its turn.
+            return filed <= now;
         }
         if filed == head.deadline() || now < filed {
             // The front timer decides: one behind it may be allowed to fire already, but it costs no interrupt of its
@@ -491,6 +549,7 @@ impl<P: Platform> Timers<P> {
             }
         }
         turn.fired = runner.fired;
+        turn.overrun = runner.overrun;
         if turn.fired == 0 && !turn.soft_raised {
             held.state.stats.spurious += 1;
             if P::TRACE {
@@ -539,6 +598,7 @@ impl<P: Platform> Timers<P> {
         (held, ran) = runner.run(held, now, SOFT);
         let mut turn = ExpiryReport {
             fired: runner.fired,
+            overrun: runner.overrun,
             ..ExpiryReport::NOTHING
         };
         if ran == Ran::SomeOfThem {

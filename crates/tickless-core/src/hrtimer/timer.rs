@@ -65,8 +65,10 @@ impl<C: ClockId> Expired<'_, '_, C> {
 
     /// Sets the deadline that [`Restart::Yes`] will use, without slack.
     ///
-    /// One in the past fires again in the same pass: see
-    /// [`Platform::EXPIRY_BUDGET`](crate::platform::Platform::EXPIRY_BUDGET).
+    /// One in the past fires again behind all that is due in the same pass, and in the next turn once the pass has
+    /// lasted for 100 µs. Of a callback that takes longer than it moves its deadline on, the timer is
+    /// [paced](crate::base::Overrun): it waits for up to 1 ms, or its own period, behind each callback, and a start
+    /// from elsewhere for a time in that pause may wait for its end.
     pub fn set_deadline(&mut self, deadline: Instant<C>) {
         self.firing.deadline = Deadline::new(deadline);
         self.firing.earliest = self.firing.deadline;

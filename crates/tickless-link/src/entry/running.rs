@@ -47,6 +47,12 @@ impl<F: Family> Running<F> {
         self.entry().tag()
     }
 
+    /// Returns the name of the callback in dumps.
+    #[must_use]
+    pub fn callback_name(&self) -> &'static str {
+        self.entry().callback_name()
+    }
+
     /// Returns the data that any thread may reach at any time.
     #[inline]
     #[must_use]

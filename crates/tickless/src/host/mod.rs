@@ -77,6 +77,7 @@ pub(crate) mod kick;
 pub(crate) mod lifecycle;
 pub(crate) mod numa;
 pub(crate) mod os;
+mod overrun;
 pub(crate) mod park_state;
 pub(crate) mod parker;
 pub(crate) mod platform;

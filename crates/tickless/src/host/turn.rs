@@ -11,7 +11,7 @@ use super::registry::timers;
 use super::remote::{publish, trees};
 use super::thread::{Kind, ThreadBase, with_thread};
 use super::tick::tick_of;
-use super::{blocked, device, isolation, wake};
+use super::{blocked, device, isolation, overrun, wake};
 
 /// The result of a turn.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -135,12 +135,14 @@ fn take_exact(base: &'static ThreadBase, now: Instant, rearm: Rearm, done: &mut 
         let report = timers().interrupt(cpu);
         done.fired += report.fired;
         exact_more |= report.more;
+        report.overrun.iter().for_each(overrun::report);
     }
     while device.take_soft() {
         // FLUSH-10: before soft callbacks, which may take long.
         flush(base);
         let soft = timers().soft_interrupt(cpu);
         done.fired += soft.fired;
+        soft.overrun.iter().for_each(overrun::report);
         if soft.more {
             // Raised again already; the rest is for the next turn.
             exact_more = true;

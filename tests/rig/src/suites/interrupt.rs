@@ -335,6 +335,7 @@ pub fn an_interrupt_inside_an_interrupt_returns_at_once<H: Host>() {
         next: Instant::FOREVER,
         soft_raised: false,
         more: false,
+        overrun: None,
     };
     assert_eq!(inner.get(), Some(nothing));
     assert_eq!(rig.stats(0).interrupts, 1);
