@@ -75,6 +75,8 @@
 #[cfg(not(loom))]
 pub mod time;
 
+#[cfg(all(feature = "macros", not(loom)))]
+mod attributes;
 #[cfg(not(loom))]
 mod callback;
 #[cfg(not(loom))]
@@ -203,6 +205,16 @@ pub mod internals {
         driver.poke();
     }
 }
+
+/// Functions that the attributes call. They may change with any version.
+#[cfg(all(feature = "macros", not(loom)))]
+#[doc(hidden)]
+pub mod __private {
+    pub use crate::attributes::{main, test};
+}
+
+#[cfg(all(feature = "macros", not(loom)))]
+pub use tickless_macros::{main, test};
 
 #[cfg(not(loom))]
 pub use callback::{hrtimer, wheel};

@@ -46,7 +46,12 @@ const WALLS: &[Wall] = &[
     },
     Wall {
         package: "tickless",
-        inside: &["tickless-link", "tickless-core", "tickless-sched"],
+        inside: &[
+            "tickless-link",
+            "tickless-core",
+            "tickless-macros",
+            "tickless-sched",
+        ],
         // What the operating system offers, the bindings to it, pinned fields without unsafe code, and the cells and
         // the list of an executor's tasks (decision 28).
         outside: Outside::Only(&[
@@ -57,6 +62,12 @@ const WALLS: &[Wall] = &[
             "rustix",
             "slab",
         ]),
+    },
+    Wall {
+        package: "tickless-macros",
+        inside: &[],
+        // The parser of Rust that all such crates use: it reaches no program.
+        outside: Outside::Only(&["proc-macro2", "quote", "syn"]),
     },
     Wall {
         package: "tickless-capi",

@@ -97,6 +97,8 @@ mod join;
 mod listing;
 mod near;
 mod on_base;
+#[cfg(feature = "macros")]
+pub(crate) mod on_thread;
 mod own;
 mod polled;
 mod report;
@@ -278,6 +280,7 @@ impl Executor {
         }
         self.shared.stop();
         self.shared.pool.close();
+        self.shared.runtime.clock().close();
         let workers = self
             .workers
             .lock()

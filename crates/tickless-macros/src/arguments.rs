@@ -1,0 +1,112 @@
+//! What stands between the parentheses of an attribute.
+
+use proc_macro2::TokenStream;
+use syn::meta::ParseNestedMeta;
+use syn::parse::Parser;
+use syn::{LitBool, LitInt, Result};
+
+/// The arguments of an attribute.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Arguments {
+    pub(crate) is_paused: bool,
+    pub(crate) workers: Option<usize>,
+}
+
+impl Arguments {
+    /// Reads them, or says what is wrong.
+    pub(crate) fn parse(tokens: TokenStream) -> Result<Self> {
+        let mut arguments = Self::default();
+        let mut seen = Vec::new();
+        syn::meta::parser(|meta| {
+            let name = meta.path.get_ident().map(ToString::to_string);
+            let name = name.unwrap_or_default();
+            if seen.contains(&name) {
+                return Err(meta.error(format!("`{name}` is given twice")));
+            }
+            arguments.take(&name, &meta)?;
+            seen.push(name);
+            Ok(())
+        })
+        .parse2(tokens.clone())?;
+        if arguments.is_paused && arguments.workers.is_some_and(|workers| workers != 1) {
+            return Err(syn::Error::new_spanned(
+                tokens,
+                "a clock that stands still needs one worker: leave `workers` out",
+            ));
+        }
+        Ok(arguments)
+    }
+
+    fn take(&mut self, name: &str, meta: &ParseNestedMeta<'_>) -> Result<()> {
+        match name {
+            "start_paused" => self.is_paused = meta.value()?.parse::<LitBool>()?.value,
+            "workers" => {
+                let literal: LitInt = meta.value()?.parse()?;
+                let workers = literal.base10_parse()?;
+                if workers == 0 {
+                    return Err(syn::Error::new(literal.span(), "one worker at least"));
+                }
+                self.workers = Some(workers);
+            }
+            "flavor" => {
+                return Err(meta.error(
+                    "there are no flavors: a test runs on one thread unless `workers = 2` or more are asked for",
+                ));
+            }
+            "worker_threads" => return Err(meta.error("this is called `workers` here")),
+            _ => {
+                return Err(meta.error("unknown argument: there are `start_paused` and `workers`"));
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use quote::quote;
+
+    use super::*;
+
+    fn refused(tokens: TokenStream) -> String {
+        let refused = Arguments::parse(tokens).expect_err("it is refused");
+        refused.to_string()
+    }
+
+    #[test]
+    fn arguments_are_read() {
+        let parsed = Arguments::parse(quote!(start_paused = true)).expect("well formed");
+        assert!(parsed.is_paused && parsed.workers.is_none());
+        let parsed = Arguments::parse(quote!(workers = 3, start_paused = false));
+        assert_eq!(parsed.expect("well formed").workers, Some(3));
+        let parsed = Arguments::parse(quote!(workers = 1, start_paused = true));
+        assert!(parsed.expect("well formed").is_paused);
+        assert_eq!(
+            Arguments::parse(quote!()).expect("none"),
+            Arguments::default()
+        );
+    }
+
+    #[test]
+    fn what_is_wrong_is_said() {
+        for (tokens, text) in [
+            (quote!(workers = 2, start_paused = true), "needs one worker"),
+            (quote!(workers = 0), "one worker at least"),
+            (quote!(flavor = "current_thread"), "no flavors"),
+            (quote!(worker_threads = 2), "called `workers`"),
+            (quote!(paused), "unknown argument"),
+            (quote!(workers = 1, workers = 1), "twice"),
+        ] {
+            let said = refused(tokens);
+            assert!(said.contains(text), "{said}");
+        }
+        // What the parser says itself.
+        for tokens in [
+            quote!(start_paused),
+            quote!(start_paused = 1),
+            quote!(workers = "2"),
+        ] {
+            assert!(!refused(tokens).is_empty());
+        }
+    }
+}

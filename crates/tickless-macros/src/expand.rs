@@ -1,0 +1,152 @@
+//! What the attributes make of a function.
+
+use proc_macro2::TokenStream;
+use quote::quote;
+use syn::{Error, ItemFn, Result};
+
+use crate::arguments::Arguments;
+
+/// Which attribute it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Test,
+    Main,
+}
+
+/// The function that calls the asynchronous one; or an error for the compiler, and the function as it was, so that
+/// nothing else is complained about.
+pub(crate) fn expand(kind: Kind, arguments: TokenStream, item: TokenStream) -> TokenStream {
+    match try_expand(kind, arguments, item.clone()) {
+        Ok(expanded) => expanded,
+        Err(error) => {
+            let error = error.into_compile_error();
+            quote!(#error #item)
+        }
+    }
+}
+
+fn try_expand(kind: Kind, arguments: TokenStream, item: TokenStream) -> Result<TokenStream> {
+    let arguments = Arguments::parse(arguments)?;
+    let mut function: ItemFn = syn::parse2(item)?;
+    let signature = &function.sig;
+    if signature.asyncness.is_none() {
+        return Err(Error::new_spanned(
+            signature.fn_token,
+            "the function must be `async`",
+        ));
+    }
+    if !signature.inputs.is_empty() {
+        return Err(Error::new_spanned(
+            &signature.inputs,
+            "there is nothing that could give the function arguments",
+        ));
+    }
+    if !signature.generics.params.is_empty() {
+        return Err(Error::new_spanned(
+            &signature.generics,
+            "the function cannot be generic",
+        ));
+    }
+    if kind == Kind::Main && signature.ident != "main" {
+        return Err(Error::new_spanned(
+            &signature.ident,
+            "this is for `main`: another function can call `Executor::block_on`",
+        ));
+    }
+    let attributes = std::mem::take(&mut function.attrs);
+    let visibility = std::mem::replace(&mut function.vis, syn::Visibility::Inherited);
+    let name = &function.sig.ident;
+    let output = &function.sig.output;
+    let is_paused = arguments.is_paused;
+    let workers = match arguments.workers {
+        Some(workers) => quote!(::core::option::Option::Some(#workers)),
+        None => quote!(::core::option::Option::None),
+    };
+    let (marker, run) = match kind {
+        Kind::Test => (quote!(#[::core::prelude::v1::test]), quote!(test)),
+        Kind::Main => (quote!(), quote!(main)),
+    };
+    Ok(quote! {
+        #marker
+        #(#attributes)*
+        #visibility fn #name() #output {
+            #function
+            ::tickless::__private::#run(#is_paused, #workers, #name)
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refused(kind: Kind, item: TokenStream) -> String {
+        let refused = try_expand(kind, TokenStream::new(), item).expect_err("it is refused");
+        refused.to_string()
+    }
+
+    #[test]
+    fn a_test_keeps_its_attributes_and_its_name() {
+        let item = quote! {
+            #[should_panic(expected = "why")]
+            pub(crate) async fn it_works() -> Result<(), ()> { Ok(()) }
+        };
+        let expanded = expand(Kind::Test, quote!(start_paused = true), item);
+        let function: ItemFn = syn::parse2(expanded).expect("a function");
+        assert_eq!(function.sig.ident, "it_works");
+        assert!(function.sig.asyncness.is_none());
+        assert_eq!(function.attrs.len(), 2);
+        assert_eq!(function.block.stmts.len(), 2);
+    }
+
+    #[test]
+    fn what_is_wrong_is_said() {
+        let cases = [
+            (
+                Kind::Test,
+                quote!(
+                    fn f() {}
+                ),
+                "must be `async`",
+            ),
+            (
+                Kind::Test,
+                quote!(
+                    async fn f(_: u8) {}
+                ),
+                "arguments",
+            ),
+            (
+                Kind::Test,
+                quote!(
+                    async fn f<T>() {}
+                ),
+                "generic",
+            ),
+            (
+                Kind::Main,
+                quote!(
+                    async fn f() {}
+                ),
+                "for `main`",
+            ),
+        ];
+        for (kind, item, text) in cases {
+            let said = refused(kind, item);
+            assert!(said.contains(text), "{said}");
+        }
+    }
+
+    #[test]
+    fn a_function_that_is_refused_stays_beside_the_error() {
+        let expanded = expand(
+            Kind::Test,
+            quote!(unknown),
+            quote!(
+                async fn f() {}
+            ),
+        );
+        let text = expanded.to_string();
+        assert!(text.contains("compile_error") && text.contains("async fn f"));
+    }
+}

@@ -1,0 +1,41 @@
+//! Attributes that run an `async fn`: `#[tickless::test]` and `#[tickless::main]`.
+//!
+//! The crate `tickless` exports them with its feature `macros`, and what they expand to calls that crate.
+
+use proc_macro::TokenStream;
+
+mod arguments;
+mod expand;
+
+use expand::{Kind, expand};
+
+/// Runs an `async fn` as a test.
+///
+/// The function and all tasks that it spawns run on the thread of the test. It takes no arguments, and returns whatever
+/// a test may return.
+///
+/// | argument | means |
+/// |---|---|
+/// | `start_paused = true` | the clock stands still at first: `tickless::time::pause` was called |
+/// | `workers = 4` | tasks run on an executor with so many workers; not with a clock that stands still |
+#[proc_macro_attribute]
+pub fn test(arguments: TokenStream, item: TokenStream) -> TokenStream {
+    attribute(Kind::Test, arguments, item)
+}
+
+/// Runs an `async fn` as the `main` function of a program.
+///
+/// An executor runs what it spawns, with one worker for each CPU.
+///
+/// | argument | means |
+/// |---|---|
+/// | `workers = 4` | with so many workers |
+/// | `start_paused = true` | all runs on one thread, and the clock stands still at first |
+#[proc_macro_attribute]
+pub fn main(arguments: TokenStream, item: TokenStream) -> TokenStream {
+    attribute(Kind::Main, arguments, item)
+}
+
+fn attribute(kind: Kind, arguments: TokenStream, item: TokenStream) -> TokenStream {
+    expand(kind, arguments.into(), item.into()).into()
+}

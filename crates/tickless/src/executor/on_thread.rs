@@ -1,0 +1,80 @@
+//! A future and what it spawns, on the thread that asks for it and no other.
+//!
+//! For tests: tasks run in one order, nothing has to be [`Send`] to be returned, and what is printed belongs to the
+//! test.
+
+use std::cell::RefCell;
+use std::future::{Future, poll_fn};
+use std::panic::{AssertUnwindSafe, Location, catch_unwind, resume_unwind};
+use std::pin::pin;
+use std::rc::Rc;
+use std::sync::{Arc, Weak};
+use std::task::Poll;
+
+use super::settings::Settings;
+use super::shared::{Handle, Shared};
+use super::spec::Spec;
+use super::{context, spawn, work};
+use crate::host::isolation::{self, locks::OwnedLocks};
+use crate::time::virtual_time::runtime::{self, Others};
+use crate::worker::Worker;
+
+/// Runs the future of `body`, and drops what it spawned and left behind.
+///
+/// # Panics
+///
+/// When the future does, and when the thread is a worker already.
+#[track_caller]
+pub(crate) fn run<F>(is_paused: bool, body: impl FnOnce() -> F) -> F::Output
+where
+    F: Future + 'static,
+    F::Output: 'static,
+{
+    let worker = match Worker::new() {
+        Ok(worker) => worker,
+        Err(error) => panic!("this thread cannot run an executor: {error}"),
+    };
+    let shared: Handle = Arc::new(Shared::new(1, Settings::default()));
+    shared
+        .runtime
+        .set_others(Arc::downgrade(&shared) as Weak<dyn Others>);
+    isolation::locks::register(Arc::downgrade(&shared) as Weak<dyn OwnedLocks>);
+    let _first = shared.places[0].unparker.set(worker.unparker());
+    let entered = context::enter(&shared);
+    if is_paused {
+        let _paused = shared.runtime.pause(true);
+        runtime::sync();
+    }
+    let result = Rc::new(RefCell::new(None));
+    let (of_task, executor) = (Rc::clone(&result), Arc::clone(&shared));
+    let future = body();
+    let root = async move {
+        let mut future = pin!(future);
+        let ended = poll_fn(|context| {
+            match catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(context))) {
+                Ok(Poll::Pending) => Poll::Pending,
+                Ok(Poll::Ready(output)) => Poll::Ready(Ok(output)),
+                Err(payload) => Poll::Ready(Err(payload)),
+            }
+        })
+        .await;
+        *of_task.borrow_mut() = Some(ended);
+        executor.stop();
+    };
+    drop(spawn::spawn_local(
+        Arc::clone(&shared),
+        0,
+        Spec::new(),
+        Location::caller(),
+        root,
+    ));
+    work::work(&worker, &shared, 0);
+    shared.pool.close();
+    shared.runtime.clock().close();
+    drop(entered);
+    match result.take() {
+        Some(Ok(output)) => output,
+        Some(Err(payload)) => resume_unwind(payload),
+        None => panic!("the executor was shut down before its future was ready"),
+    }
+}
