@@ -33,6 +33,8 @@ pub(crate) fn main(root: &Path, arguments: &Arguments) -> Result<(), String> {
         "--release",
         "-p",
         PACKAGE,
+        "-p",
+        "tickless-preload",
         "--lib",
         "--target-dir",
         BUILT,
@@ -53,6 +55,10 @@ pub(crate) fn main(root: &Path, arguments: &Arguments) -> Result<(), String> {
         &library.join("libtickless.a"),
     )?;
     copy(&built.join("libtickless_capi.so"), &library.join(&shared))?;
+    copy(
+        &built.join("libtickless_preload.so"),
+        &library.join("libtickless-preload.so"),
+    )?;
     link(&shared, &library.join(SONAME))?;
     link(SONAME, &library.join("libtickless.so"))?;
     for header in ["tickless.h", "tickless-posix.h"] {

@@ -76,6 +76,11 @@ const WALLS: &[Wall] = &[
         outside: Outside::Only(&["libc"]),
     },
     Wall {
+        package: "tickless-preload",
+        inside: &["tickless-capi"],
+        outside: Outside::Only(&["libc"]),
+    },
+    Wall {
         package: "tickless-sim",
         inside: &["tickless-link", "tickless-core", "tickless-sched"],
         outside: Outside::Any,

@@ -39,6 +39,10 @@ const EXCEPTIONS: &[Exception] = &[
         note: CAPI_NOTE,
     },
     Exception {
+        path: "crates/tickless-preload/src/lib.rs",
+        note: POSIX_NOTE,
+    },
+    Exception {
         path: "crates/tickless/src/executor/header.rs",
         note: EXECUTOR_NOTE,
     },
@@ -133,6 +137,7 @@ const EXCEPTIONS: &[Exception] = &[
 ];
 const KERNEL_NOTE: &str = "0061-kernel-has-its-own-workspace.md";
 const CAPI_NOTE: &str = "0060-c-callbacks-after-the-turn.md";
+const POSIX_NOTE: &str = "0062-posix-timers-are-records.md";
 const PEERS_NOTE: &str = "0035-peers-in-a-crate.md";
 const EXECUTOR_NOTE: &str = "0028-tasks-in-async-task-cells.md";
 const SIGNAL_NOTE: &str = "0029-slice-ends-by-counter-or-signal.md";

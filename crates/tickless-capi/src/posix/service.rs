@@ -78,10 +78,10 @@ unsafe extern "C" fn forget() {
     // Relaxed, both: there is one thread.
     SERVICE.store(std::ptr::null_mut(), Ordering::Relaxed);
     IS_STARTING.store(0, Ordering::Relaxed);
+    system::forget_process();
 }
 
 fn start() -> Result<&'static Service, Errno> {
-    system::learn_process();
     fork::watch(forget);
     let service: &'static Service = Box::leak(Box::new(Service {
         table: Table::new(),

@@ -75,17 +75,25 @@ pub(super) fn send(signal: &Signal, overrun: c_int) -> Result<(), c_int> {
     if sent == 0 { Ok(()) } else { Err(last_error()) }
 }
 
-/// The number of this process: asked for once, by the one who starts a service.
+/// The number of this process, once it was asked for; zero before.
 static PROCESS: AtomicI32 = AtomicI32::new(0);
 
-pub(super) fn learn_process() {
-    // Relaxed: the same in all threads; a child has other statics, and calls this anew.
-    PROCESS.store(std::process::id().cast_signed(), Ordering::Relaxed);
+/// This process is the child of a fork.
+pub(super) fn forget_process() {
+    // Relaxed: there is one thread.
+    PROCESS.store(0, Ordering::Relaxed);
 }
 
 fn process() -> c_int {
-    // Relaxed: as above.
-    PROCESS.load(Ordering::Relaxed)
+    // Relaxed, both: all threads find the same.
+    match PROCESS.load(Ordering::Relaxed) {
+        0 => {
+            let process = std::process::id().cast_signed();
+            PROCESS.store(process, Ordering::Relaxed);
+            process
+        }
+        process => process,
+    }
 }
 
 fn last_error() -> c_int {

@@ -480,6 +480,7 @@ static void children_have_none(void) {
         IS(get(id, &left), -EINVAL);
         IS(set(id, 0, &to, NULL), -EINVAL);
         IS(delete(id), -EINVAL);
+        one_thread_gets_it();
         IS(create(CLOCK_MONOTONIC, &event, &own), 0);
         IS(get(own, &left), 0);
         rest(100 * MS);
@@ -592,6 +593,8 @@ static void descriptors_count(void) {
 
 int main(void) {
     alarm(300);
+    /* First: it asks which process this is. */
+    one_thread_gets_it();
     bad_input();
     asked_for_the_time_left();
     signals_come(SIGUSR1);
@@ -601,7 +604,6 @@ int main(void) {
     pending_signals_go(SIGUSR1);
     pending_signals_go(SIGRTMIN);
     none_comes_behind_a_disarm();
-    one_thread_gets_it();
     threads_are_started();
     children_have_none();
     sleeps();

@@ -1,0 +1,279 @@
+//! A library for `LD_PRELOAD`, which puts the POSIX timers of an unmodified program on Tickless.
+//!
+//! The problem: a program that calls `timer_create` gets a timer of the kernel for each, counted against a limit.
+//!
+//! The mechanism: the functions here have the names of the C library's, so the dynamic linker finds them first. Timers
+//! are those of `tickless_capi::posix`. What that does not have, the clocks of processor time and of alarms, goes on to
+//! the C library; ids tell both apart. Sleeps go on to the C library, too, which wakes the thread from them in time
+//! once its timer slack is gone.
+//!
+//! Limits: what the C library calls inside of itself does not come here, such as `sleep`, and neither do `timerfd`,
+//! `setitimer` and `alarm`. A `timerfd` would still be a descriptor, and the thread that fires its timer would have to
+//! write to that: a system call more for each expiration, for a timer of the kernel less.
+//!
+//! # Ground rules
+//!
+//! - `timer_settime`, `timer_gettime`, `timer_getoverrun` and the sleeps may be called in signal handlers: those of the
+//!   C library are looked up when this library is loaded, not when they are needed.
+//! - **Next**: an address in [`Next`] is zero or that of the C library's function of the name.
+
+use std::cell::Cell;
+use std::ffi::{CStr, c_char, c_int};
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use tickless_capi::posix::{
+    ID_TAG, TimerId, tickless_timer_create, tickless_timer_delete, tickless_timer_getoverrun,
+    tickless_timer_gettime, tickless_timer_settime,
+};
+
+/// The address of a function that this library stands in front of.
+#[derive(Debug)]
+struct Next {
+    name: &'static CStr,
+    address: AtomicUsize,
+}
+
+impl Next {
+    const fn new(name: &'static CStr) -> Self {
+        Self {
+            name,
+            address: AtomicUsize::new(0),
+        }
+    }
+
+    fn look_up(&self) {
+        // SAFETY: a string of C.
+        let found = unsafe { libc::dlsym(libc::RTLD_NEXT, self.name.as_ptr().cast::<c_char>()) };
+        // Relaxed: written before `main`, and the same each time.
+        self.address
+            .store(found.expose_provenance(), Ordering::Relaxed);
+    }
+
+    /// Returns the address, or none if the C library has no such function.
+    fn get(&self) -> Option<usize> {
+        // Relaxed: as above.
+        match self.address.load(Ordering::Relaxed) {
+            0 => {
+                // Another library's constructor was first.
+                self.look_up();
+                Some(self.address.load(Ordering::Relaxed)).filter(|address| *address != 0)
+            }
+            address => Some(address),
+        }
+    }
+}
+
+static CREATE: Next = Next::new(c"timer_create");
+static SETTIME: Next = Next::new(c"timer_settime");
+static GETTIME: Next = Next::new(c"timer_gettime");
+static GETOVERRUN: Next = Next::new(c"timer_getoverrun");
+static DELETE: Next = Next::new(c"timer_delete");
+static CLOCK_NANOSLEEP: Next = Next::new(c"clock_nanosleep");
+static NANOSLEEP: Next = Next::new(c"nanosleep");
+static USLEEP: Next = Next::new(c"usleep");
+
+/// Looks all functions up when the library is loaded.
+#[used]
+#[unsafe(link_section = ".init_array")]
+static LOADED: extern "C" fn() = loaded;
+
+extern "C" fn loaded() {
+    let all = [
+        &CREATE,
+        &SETTIME,
+        &GETTIME,
+        &GETOVERRUN,
+        &DELETE,
+        &CLOCK_NANOSLEEP,
+        &NANOSLEEP,
+        &USLEEP,
+    ];
+    for next in all {
+        next.look_up();
+    }
+}
+
+/// Calls a function of the C library that has no counterpart here, or fails with `ENOSYS`.
+///
+/// SAFETY of all uses: invariant Next, and the type is that of the function of this name.
+macro_rules! next {
+    ($next:ident as $function:ty, $($argument:expr),*) => {
+        match $next.get() {
+            Some(address) => {
+                // SAFETY: next.
+                let function = unsafe { std::mem::transmute::<usize, $function>(address) };
+                // SAFETY: the caller's arguments, for the function that it called.
+                unsafe { function($($argument),*) }
+            }
+            None => failed(libc::ENOSYS),
+        }
+    };
+}
+
+fn failed(error: c_int) -> c_int {
+    // SAFETY: the thread's own.
+    let place = unsafe { libc::__errno_location() };
+    // SAFETY: as above.
+    unsafe { place.write(error) };
+    -1
+}
+
+/// An answer of Tickless, as POSIX gives it.
+fn answered(answer: c_int) -> c_int {
+    if answer < 0 { failed(-answer) } else { answer }
+}
+
+/// A `timer_t`: its bits.
+type Id = usize;
+
+/// Returns the id of Tickless that it is, if it is one. Those of the C library are small, or negative with a sign.
+fn own(id: Id) -> Option<TimerId> {
+    let id = id as TimerId;
+    (id & (0xf << 60) == ID_TAG).then_some(id)
+}
+
+type Create = unsafe extern "C" fn(libc::clockid_t, *mut libc::sigevent, *mut Id) -> c_int;
+type SetTime =
+    unsafe extern "C" fn(Id, c_int, *const libc::itimerspec, *mut libc::itimerspec) -> c_int;
+type GetTime = unsafe extern "C" fn(Id, *mut libc::itimerspec) -> c_int;
+type OfTimer = unsafe extern "C" fn(Id) -> c_int;
+// Threads may be cancelled in sleeps, which unwinds.
+type ClockSleep = unsafe extern "C-unwind" fn(
+    libc::clockid_t,
+    c_int,
+    *const libc::timespec,
+    *mut libc::timespec,
+) -> c_int;
+type Sleep = unsafe extern "C-unwind" fn(*const libc::timespec, *mut libc::timespec) -> c_int;
+type ShortSleep = unsafe extern "C-unwind" fn(libc::useconds_t) -> c_int;
+
+/// As that of POSIX.
+///
+/// # Safety
+///
+/// As that.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn timer_create(
+    clock: libc::clockid_t,
+    event: *mut libc::sigevent,
+    made: *mut Id,
+) -> c_int {
+    // SAFETY: the caller says so; both ids have 64 bits.
+    match unsafe { tickless_timer_create(clock, event, made.cast::<TimerId>()) } {
+        answer if answer == -libc::ENOTSUP => next!(CREATE as Create, clock, event, made),
+        answer => answered(answer),
+    }
+}
+
+/// As that of POSIX.
+///
+/// # Safety
+///
+/// As that.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn timer_settime(
+    id: Id,
+    flags: c_int,
+    value: *const libc::itimerspec,
+    former: *mut libc::itimerspec,
+) -> c_int {
+    match own(id) {
+        // SAFETY: the caller says so.
+        Some(id) => answered(unsafe { tickless_timer_settime(id, flags, value, former) }),
+        None => next!(SETTIME as SetTime, id, flags, value, former),
+    }
+}
+
+/// As that of POSIX.
+///
+/// # Safety
+///
+/// As that.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn timer_gettime(id: Id, value: *mut libc::itimerspec) -> c_int {
+    match own(id) {
+        // SAFETY: the caller says so.
+        Some(id) => answered(unsafe { tickless_timer_gettime(id, value) }),
+        None => next!(GETTIME as GetTime, id, value),
+    }
+}
+
+/// As that of POSIX.
+///
+/// # Safety
+///
+/// As that.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn timer_getoverrun(id: Id) -> c_int {
+    match own(id) {
+        Some(id) => answered(tickless_timer_getoverrun(id)),
+        None => next!(GETOVERRUN as OfTimer, id),
+    }
+}
+
+/// As that of POSIX.
+///
+/// # Safety
+///
+/// As that.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn timer_delete(id: Id) -> c_int {
+    match own(id) {
+        Some(id) => answered(tickless_timer_delete(id)),
+        None => next!(DELETE as OfTimer, id),
+    }
+}
+
+thread_local! {
+    /// The timer slack of this thread was set.
+    static IS_EXACT: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Sets the timer slack of the thread to a nanosecond, once; Linux adds 50 µs to each sleep otherwise.
+fn be_exact() {
+    if !IS_EXACT.replace(true) {
+        // SAFETY: no pointers. Sleeps are less exact if it fails.
+        let _result = unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1_u64) };
+    }
+}
+
+/// As that of POSIX.
+///
+/// # Safety
+///
+/// As that.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn clock_nanosleep(
+    clock: libc::clockid_t,
+    flags: c_int,
+    request: *const libc::timespec,
+    remain: *mut libc::timespec,
+) -> c_int {
+    be_exact();
+    next!(CLOCK_NANOSLEEP as ClockSleep, clock, flags, request, remain)
+}
+
+/// As that of POSIX.
+///
+/// # Safety
+///
+/// As that.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn nanosleep(
+    request: *const libc::timespec,
+    remain: *mut libc::timespec,
+) -> c_int {
+    be_exact();
+    next!(NANOSLEEP as Sleep, request, remain)
+}
+
+/// As that of the C library.
+///
+/// # Safety
+///
+/// As that.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn usleep(micros: libc::useconds_t) -> c_int {
+    be_exact();
+    next!(USLEEP as ShortSleep, micros)
+}
