@@ -32,7 +32,7 @@ fn overrun(moves_on: bool) -> Pin<Box<HrTimer<Callback>>> {
         Box::new(|_| Restart::Yes)
     };
     let timer = Box::pin(HrTimer::new(callback));
-    timer.as_ref().start(us(10));
+    let _started = timer.as_ref().start(us(10));
     timer
 }
 
@@ -134,7 +134,7 @@ fn a_timer_that_is_always_due_is_named_once() {
     }
     let timers = [(); 2].map(|()| Box::pin(HrTimer::new(never_moves_on)));
     for timer in &timers {
-        timer.as_ref().start(us(10));
+        let _started = timer.as_ref().start(us(10));
     }
     block_on(sleep(Duration::from_millis(2_500)));
     drop(timers);

@@ -7,9 +7,10 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use futures::future::join_all;
-use support::{assert_passed, block_on, ms, on_thread, poll_idly, us};
-use tickless::Worker;
+use support::{Wakes, assert_passed, block_on, ms, on_thread, poll_idly, poll_with, us};
 use tickless::time::sleep;
+use tickless::topology::{CpuSet, Topology};
+use tickless::{Executor, Worker, Workers};
 
 /// Runs `body` on a thread of its own; fails if it does not end.
 #[track_caller]
@@ -120,5 +121,92 @@ fn an_isolated_worker_is_helped_if_it_asked_for_that() {
         futures::executor::block_on(sleep(ms(2)));
         drop((worker, end));
         other.join().expect("it does not panic");
+    });
+}
+
+/// `block_on` of another crate in a task, while other workers idle or there are none.
+#[test]
+fn a_task_that_blocks_on_a_sleep_elsewhere_is_late_and_not_lost() {
+    for workers in [1, 4] {
+        assert_ends(move || {
+            let executor = Executor::builder()
+                .workers(workers)
+                .build()
+                .expect("it starts");
+            let task = executor.spawn(async {
+                let start = Instant::now();
+                futures::executor::block_on(sleep(ms(2)));
+                assert_passed(start, ms(2));
+            });
+            executor.block_on(task).expect("it does not panic");
+        });
+    }
+}
+
+/// The timer of a worker that asked for no help fires in its own turn alone, however late that comes.
+#[test]
+fn workers_that_were_built_without_help_get_none() {
+    assert_ends(|| {
+        let workers = Workers::builder().workers(1).helped(false);
+        let workers = workers.spawn(|worker, _| {
+            let (wakes, waker) = Wakes::new();
+            let mut sleep = Box::pin(sleep(ms(1)));
+            assert!(poll_with(sleep.as_mut(), &waker).is_pending());
+            // Ten times as long as it would take the background thread to come.
+            thread::sleep(ms(100));
+            assert_eq!(wakes.count(), 0, "no other thread may fire it");
+            let _turn = worker.turn();
+            assert_eq!(wakes.count(), 1);
+        });
+        for result in workers.expect("they start").join() {
+            result.expect("it does not panic");
+        }
+    });
+}
+
+/// A builder's word counts for isolated workers, too.
+#[test]
+fn isolated_workers_that_were_built_with_help_get_it() {
+    let machine = Topology::read().expect("it can be read");
+    let cpus: CpuSet = machine
+        .allowed()
+        .unwrap_or(machine.online())
+        .iter()
+        .take(2)
+        .collect();
+    if cpus.len() < 2 {
+        return support::skip(
+            "isolated_workers_that_were_built_with_help_get_it",
+            "there is one CPU",
+        );
+    }
+    let quiet: CpuSet = cpus.iter().skip(1).collect();
+    assert_ends(move || {
+        let workers = Workers::builder().pin(cpus).isolate(quiet).helped(true);
+        let workers = workers.spawn(|_, _| futures::executor::block_on(sleep(ms(2))));
+        for result in workers.expect("they start").join() {
+            result.expect("it does not panic");
+        }
+    });
+}
+
+/// As for workers: a task polls a sleep and keeps the only worker from its turns.
+#[test]
+fn executors_that_were_built_without_help_get_none() {
+    assert_ends(|| {
+        let executor = Executor::builder()
+            .workers(1)
+            .helped(false)
+            .build()
+            .expect("it starts");
+        let (wakes, waker) = Wakes::new();
+        let task = executor.spawn(async move {
+            let mut sleep = Box::pin(sleep(ms(1)));
+            assert!(poll_with(sleep.as_mut(), &waker).is_pending());
+            thread::sleep(ms(100));
+            assert_eq!(wakes.count(), 0, "no other thread may fire it");
+            sleep.await;
+        });
+        executor.block_on(task).expect("it does not panic");
     });
 }

@@ -24,6 +24,7 @@ use crate::worker::{BuildError, Builder as WorkersBuilder, StartError, Workers};
 /// |---|---|
 /// | [`workers`](Self::workers) | one for each CPU that the process may use |
 /// | [`pin`](Self::pin) | workers run where the system puts them |
+/// | [`helped`](Self::helped) | timers of workers that take no turns are fired by the background thread |
 /// | [`preemption`](Self::preemption) | [`Preemption::Counter`] |
 /// | [`hrtick`](Self::hrtick) | on, because this host defers the rearm of its devices |
 /// | [`slice`](Self::slice) | 3 ms |
@@ -72,6 +73,14 @@ impl Builder {
     /// Sets the name of the worker threads; each gets its number appended.
     pub fn name(mut self, name: impl Into<String>) -> Self {
         self.threads = self.threads.name(name);
+        self
+    }
+
+    /// Sets whether the background thread fires exact timers of workers whose tasks keep them from their turns for 10
+    /// ms after the first of them was due: a task computes, or blocks where the executor does not see it. Default: it
+    /// does.
+    pub fn helped(mut self, is_helped: bool) -> Self {
+        self.threads = self.threads.helped(is_helped);
         self
     }
 

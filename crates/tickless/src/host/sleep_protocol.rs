@@ -11,6 +11,10 @@
 //! Whatever the order, at least one of them sees the other. Cost for the thread: one store, one fence, one load, and
 //! only when a deadline becomes earlier than the one it published before.
 //!
+//! A thread that runs its own timers tells of them by one load as a rule, without the fence: it may have read until
+//! when the expiry thread slept before, and the expiry thread may not have seen its deadline. So the expiry thread
+//! parks for a while first, after which all see what was written before, and looks again ([`SleepDeadline::park`]).
+//!
 //! The module is generic over nothing and sleeps nowhere, so that loom runs it as it is (`model.rs`).
 
 use tickless_link::sync::{AtomicI64, Ordering, fence};
@@ -64,6 +68,24 @@ impl SleepDeadline {
         true
     }
 
+    /// Parks the expiry thread, which [may sleep](Self::sleep) until `until`: by way of `again`, if that is said, where
+    /// it looks once more for what a thread told [without a fence](Self::wakes_by). `park` parks until a time and
+    /// returns true if the thread was woken.
+    pub(crate) fn park(
+        &self,
+        until: i64,
+        again: Option<i64>,
+        earliest: impl FnOnce() -> i64,
+        mut park: impl FnMut(i64) -> bool,
+    ) {
+        if let Some(again) = again
+            && (park(again) || earliest() < until)
+        {
+            return;
+        }
+        park(until);
+    }
+
     /// Until when the expiry thread sleeps, to be shown; `None` while it is awake, and if it would sleep for ever.
     pub(crate) fn sleeps_until(&self) -> Option<i64> {
         // Relaxed: of some moment.
@@ -74,7 +96,8 @@ impl SleepDeadline {
     /// Whether the expiry thread wakes by itself at `deadline` or before.
     ///
     /// Asked by a thread that saw, under a lock that the expiry thread held afterwards, that the expiry thread's tree
-    /// is idle: then what is read here is its word since that moment or a later one.
+    /// is idle: then what is read here is its word since that moment or a later one. A thread that did not see that may
+    /// read an older word, and counts on the second look of [`park`](Self::park).
     pub(crate) fn wakes_by(&self, deadline: i64) -> bool {
         // Relaxed: see above. An expiry thread that is awake may be on its way to sleep with what it read before.
         let wakes_at = self.wakes_at.load(Ordering::Relaxed);

@@ -61,6 +61,7 @@ pub struct Builder {
     pinned: Option<CpuSet>,
     isolated: Isolated,
     isolated_timers: IsolatedTimers,
+    helped: Option<bool>,
     migrator_policy: Option<MigratorPolicy>,
 }
 
@@ -90,6 +91,7 @@ impl Builder {
             pinned: None,
             isolated: Isolated::Cpus(CpuSet::new()),
             isolated_timers: IsolatedTimers::Stay,
+            helped: None,
             migrator_policy: None,
         }
     }
@@ -135,6 +137,14 @@ impl Builder {
     /// Sets where the timers go that isolated workers start. Default: [`IsolatedTimers::Stay`].
     pub const fn isolated_timers(mut self, policy: IsolatedTimers) -> Self {
         self.isolated_timers = policy;
+        self
+    }
+
+    /// Sets whether the background thread fires exact timers of all workers, isolated ones too, if no turn came 10 ms
+    /// after the first of them was due; each can [change](Worker::set_helped) that. Default: of those that are not
+    /// isolated.
+    pub const fn helped(mut self, is_helped: bool) -> Self {
+        self.helped = Some(is_helped);
         self
     }
 
@@ -207,7 +217,7 @@ impl Builder {
         } else {
             &self.name
         };
-        let (parking, policy) = (self.parking, self.isolated_timers);
+        let (parking, policy, helped) = (self.parking, self.isolated_timers, self.helped);
         let (report, reports) = mpsc::channel();
         let (gate, opened) = mpsc::channel();
         let work = move || {
@@ -217,6 +227,9 @@ impl Builder {
                 }
                 let worker = Worker::with_parking(parking).map_err(BuildError::Start)?;
                 worker.set_isolated_timers(policy);
+                if let Some(is_helped) = helped {
+                    worker.set_helped(is_helped);
+                }
                 Ok(worker)
             };
             let (worker, entered) = match enter() {

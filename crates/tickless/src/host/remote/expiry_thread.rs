@@ -45,16 +45,13 @@ impl Body for Host {
                 continue;
             }
             if SLEEPS_UNTIL.sleep(until, earliest) {
-                let parker = &own.local().parker;
                 let again = now().as_nanos().saturating_add(GRACE);
                 // Threads that run their own timers tell of theirs without a fence (`stuck`).
-                if again < until && stuck::watches() {
-                    let is_woken = parker.park(Instant::from_nanos(again));
-                    if is_woken || earliest() < until {
-                        continue;
-                    }
-                }
-                parker.park(Instant::from_nanos(until));
+                let again = (again < until && stuck::watches()).then_some(again);
+                let parker = &own.local().parker;
+                SLEEPS_UNTIL.park(until, again, earliest, |until| {
+                    parker.park(Instant::from_nanos(until))
+                });
             }
         }
     }

@@ -67,3 +67,60 @@ fn first_deadline_starts_the_expiry_thread() {
         assert!(sleeper.publish(&slot, 5));
     });
 }
+
+/// A thread that runs its own timers tells of a deadline while the expiry thread wakes up and goes to sleep again. By a
+/// second look the expiry thread sees it at the latest: what was written a grace before is seen, which `grace` stands
+/// for.
+#[test]
+fn deadline_told_without_a_fence_is_seen_by_the_second_look() {
+    tell_without_a_fence(Some(50));
+}
+
+/// Without the second look both miss each other: the thread reads that the expiry thread wakes up by itself, as it did.
+#[test]
+#[should_panic(expected = "the expiry thread sleeps until 100")]
+fn deadline_told_without_a_fence_is_missed_by_the_first_look() {
+    tell_without_a_fence(None);
+}
+
+fn tell_without_a_fence(again: Option<i64>) {
+    loom::model(move || {
+        let sleeper = Arc::new(SleepDeadline::new());
+        assert!(sleeper.sleep(5, || SleepDeadline::NEVER));
+        let slot = Arc::new(AtomicI64::new(SleepDeadline::NEVER));
+        let grace = Arc::new(AtomicI64::new(0));
+        let thread = {
+            let (sleeper, slot, grace) =
+                (Arc::clone(&sleeper), Arc::clone(&slot), Arc::clone(&grace));
+            thread::spawn(move || {
+                slot.store(7, Ordering::Relaxed);
+                // As `device::watch` does.
+                let wakes = !sleeper.wakes_by(7) && sleeper.is_after(7);
+                grace.store(1 + i64::from(wakes), Ordering::Release);
+                wakes
+            })
+        };
+        sleeper.awake();
+        let earliest = || slot.load(Ordering::Relaxed);
+        let mut oversleeps = false;
+        if sleeper.sleep(100, earliest) {
+            sleeper.park(100, again, earliest, |until| {
+                if until == 100 {
+                    oversleeps = true;
+                    return false;
+                }
+                loop {
+                    match grace.load(Ordering::Acquire) {
+                        0 => thread::yield_now(),
+                        passed => return passed == 2,
+                    }
+                }
+            });
+        }
+        let wakes = thread.join().unwrap();
+        assert!(
+            !oversleeps || wakes,
+            "the expiry thread sleeps until 100 and is not woken for 7"
+        );
+    });
+}
