@@ -115,6 +115,8 @@ pub(crate) struct Local {
     pub(crate) jobs: Count,
     /// The core's soft stage is to run.
     pub(crate) is_soft_raised: Note,
+    /// A slice ended: another task is to be chosen at the end of the interrupt.
+    pub(crate) must_decide: Note,
     /// A pass of the wheels is to run.
     pub(crate) is_pass_due: Note,
     /// The soft stage runs: an interrupt of it does not run another one.
@@ -157,6 +159,8 @@ pub(crate) struct Host {
     origin: u64,
     timekeeper: Timekeeper,
     keeper: Lock<MaskingLock, Keeper>,
+    /// Queued timers are started anew where they stand, if they can be. For measurements.
+    in_place: AtomicBool,
 }
 
 impl Host {
@@ -169,7 +173,14 @@ impl Host {
             origin,
             timekeeper,
             keeper: Lock::new(MaskingLock::new(), keeper),
+            in_place: AtomicBool::new(true),
         }
+    }
+
+    /// Says whether queued timers are started anew where they stand.
+    pub(crate) fn set_in_place(&self, in_place: bool) {
+        // Relaxed: it changes what a start costs, and nothing else.
+        self.in_place.store(in_place, Ordering::Relaxed);
     }
 
     /// Keeps the base of the next CPU.
@@ -341,6 +352,12 @@ impl Platform for Host {
             }
         });
         pick_target_by_table(this, self.here().is_isolated.is_there(), others)
+    }
+
+    #[inline]
+    fn updates_in_place(&self) -> bool {
+        // Relaxed: see `set_in_place`.
+        self.in_place.load(Ordering::Relaxed)
     }
 
     /// `spin_loop` of the core library is no hint that an emulator heeds on each machine.

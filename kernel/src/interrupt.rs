@@ -4,6 +4,7 @@
 //!   entry (masked)   timer: Timers::interrupt      the device is left to a flush point
 //!                    call:  Timers::retrigger      a kick of the core, or a job, or "leave idle"
 //!   exit  (masked)   soft work?  flush (FLUSH-4), unmask, soft stage and wheels, mask; again until there is none
+//!                    a slice ended?  another task is chosen, and the device written behind that (FLUSH-5)
 //!                    flush (FLUSH-3)
 //! ```
 //!
@@ -72,6 +73,14 @@ pub(crate) fn exit() {
             soft_stage(machine, local);
             arch::mask();
             local.is_in_soft.set(false);
+        }
+    }
+    if local.must_decide.take() {
+        // The decision starts its tick first, and then writes the device once, for both (FLUSH-5).
+        let owes = local.owes_rearm.take();
+        crate::suite::decide_in_interrupt(owes);
+        if owes && local.writes_in_interrupt.get() != 1 {
+            local.miswritten.add(1);
         }
     }
     flush(machine, local, Flush::KernelExit);

@@ -27,6 +27,10 @@ const LIMIT: &str = "300";
 pub(crate) struct Arguments {
     #[command(flatten)]
     settings: Settings,
+    /// Measures what each mechanism saves: the test `switches` on one CPU, with counted instructions, for either way to
+    /// write the device and either kind of device. Each twice, and both have to say the same.
+    #[arg(long, conflicts_with_all = ["test", "cpus", "relative", "immediate"])]
+    measure: bool,
 }
 
 /// What a run is asked for.
@@ -125,6 +129,9 @@ impl Arch {
 
 /// The task.
 pub(crate) fn main(root: &Path, arguments: &Arguments) -> Result<(), String> {
+    if arguments.measure {
+        return measure(root, &arguments.settings);
+    }
     match plan(root, &arguments.settings)? {
         Plan::Skip(what, reason) => {
             println!("skipped: {what}, because {reason}");
@@ -136,6 +143,36 @@ pub(crate) fn main(root: &Path, arguments: &Arguments) -> Result<(), String> {
             run.run(root).map_err(|message| explained(&message))
         }
     }
+}
+
+/// What each mechanism saves.
+fn measure(root: &Path, settings: &Settings) -> Result<(), String> {
+    for (relative, immediate) in [(false, false), (false, true), (true, false), (true, true)] {
+        let settings = Settings {
+            cpus: 1,
+            icount: true,
+            relative,
+            immediate,
+            test: Some("switches".to_owned()),
+            ..settings.clone()
+        };
+        let (build, run) = match plan(root, &settings)? {
+            Plan::Run(build, run) => (build, run),
+            Plan::Skip(what, reason) => {
+                println!("skipped: {what}, because {reason}");
+                return Ok(());
+            }
+        };
+        build.run(root)?;
+        let mut first = Vec::new();
+        run.run_watched(root, |line| first.push(line.to_owned()))
+            .map_err(|message| explained(&message))?;
+        let second = run.capture(root)?.stdout;
+        if !second.lines().eq(first) {
+            return Err("two runs of one CPU differ".to_owned());
+        }
+    }
+    Ok(())
 }
 
 /// What has to be done for `settings`; writes the parameters of the run.

@@ -9,12 +9,13 @@ use core::fmt;
 use core::pin::Pin;
 
 use tickless_core::hrtimer::{Expired, HrTimer, Restart, Setup};
+use tickless_core::platform::Platform;
 use tickless_core::time::{Monotonic, Span};
 
 use crate::arch;
 use crate::console::say;
 use crate::exit::Code;
-use crate::host::Count;
+use crate::host::{Count, Host};
 use crate::idle;
 use crate::machine::Machine;
 use crate::parameters::Parameters;
@@ -23,6 +24,9 @@ mod coarse;
 mod exact;
 mod hotplug;
 mod quiet;
+mod switches;
+
+pub(crate) use switches::decide_in_interrupt;
 
 /// What a test came to.
 pub(crate) type Verdict = Result<(), String>;
@@ -65,6 +69,7 @@ const TESTS: &[Test] = &[
     test("kicked", 2, 1, coarse::kicked),
     test("served", 4, 1, coarse::served),
     test("asleep", 4, 1, coarse::asleep),
+    test("switches", 1, 5, switches::switches),
     test("isolated", 4, 62, coarse::isolated),
 ];
 
@@ -84,21 +89,7 @@ pub(crate) use ensure;
 /// Brings all CPUs up, runs the tests and says what came of them.
 pub(crate) fn run(machine: &'static Machine, parameters: &Parameters) -> Code {
     limit(parameters, 1);
-    say!(
-        "kernel: {}, {} CPUs, {} device{}",
-        arch::NAME,
-        machine.cpus(),
-        if parameters.is_relative {
-            "relative"
-        } else {
-            "coupled"
-        },
-        if parameters.is_exact {
-            ", 1 ns an instruction"
-        } else {
-            ""
-        },
-    );
+    introduce(machine, parameters);
     for cpu in 1..machine.cpus() {
         if let Err(answer) = machine.start_cpu(cpu) {
             say!("kernel: CPU {cpu} does not start: the machine answers {answer}");
@@ -150,6 +141,30 @@ pub(crate) fn run(machine: &'static Machine, parameters: &Parameters) -> Code {
         return Code::Unusable;
     }
     code
+}
+
+/// Says what runs, and on what.
+fn introduce(machine: &Machine, parameters: &Parameters) {
+    say!(
+        "kernel: {}, {} CPUs, {} device, {}{}",
+        arch::NAME,
+        machine.cpus(),
+        if parameters.is_relative {
+            "relative"
+        } else {
+            "coupled"
+        },
+        if Host::DEFERRED_REARM {
+            "written at a flush point"
+        } else {
+            "written in the interrupt"
+        },
+        if parameters.is_exact {
+            ", 1 ns an instruction"
+        } else {
+            ""
+        },
+    );
 }
 
 /// Ends the run if more than `seconds` of guest time pass.
