@@ -116,12 +116,13 @@ pub(crate) unsafe fn initialise<S: Structure, T: Operations + 'static>(
         return Err(Errno::INVAL);
     }
     let place = here()?;
-    place.admit(pointer.addr())?;
+    let magic = magic_at(S::MAGIC, pointer.expose_provenance());
+    place.admit(pointer.addr(), magic)?;
     let body = pointer.cast::<MaybeUninit<Body<T>>>().cast::<Body<T>>();
     // SAFETY: in the bounds of the structure, as asserted above.
     let timer = unsafe { &raw mut (*body).timer };
     let head = Head {
-        magic: AtomicU64::new(magic_at(S::MAGIC, pointer.addr())),
+        magic: AtomicU64::new(magic),
         place: AtomicU64::new(place.number),
         operations: timer as *mut dyn Operations,
         callback: wanted.callback,

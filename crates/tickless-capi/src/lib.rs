@@ -26,6 +26,7 @@ mod head;
 mod operations;
 mod place;
 pub mod posix;
+mod registry;
 pub mod timeout;
 pub mod timer;
 mod verbs;

@@ -10,8 +10,7 @@
 //! `tickless_timer_destroy` and its siblings unlink it, and the caller promises to call them before. Only the thread of
 //! the place touches the list.
 
-use std::cell::{Cell, RefCell};
-use std::collections::HashSet;
+use std::cell::Cell;
 use std::ffi::{c_int, c_void};
 use std::ptr;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -21,6 +20,7 @@ use tickless::{Driver, Turn, Unparker, Worker};
 use crate::clock::put;
 use crate::errno::{Errno, answer, counted};
 use crate::head::Head;
+use crate::registry::Registry;
 
 /// What runs the timers of a thread.
 #[derive(Debug)]
@@ -49,7 +49,7 @@ pub(crate) struct Place {
     /// A turn is being taken.
     turning: Cell<bool>,
     /// The addresses of the structures that are initialised.
-    known: RefCell<HashSet<usize>>,
+    known: Registry,
 }
 
 thread_local! {
@@ -144,7 +144,7 @@ fn install(runner: Runner) -> *const Place {
         last: Cell::new(ptr::null()),
         running: Cell::new(ptr::null()),
         turning: Cell::new(false),
-        known: RefCell::new(HashSet::new()),
+        known: Registry::default(),
     };
     let place = Box::into_raw(Box::new(place)).cast_const();
     HERE.set(place);
@@ -197,6 +197,8 @@ impl Place {
             return Err(Errno::DEADLK);
         }
         let _turning = Turning(self);
+        #[cfg(debug_assertions)]
+        self.known.check();
         // Whether more is due is what `next` says.
         let _turn = take();
         let mut called = 0;
@@ -238,12 +240,8 @@ impl Place {
     }
 
     /// Notes that the structure at `address` is being initialised, unless it was.
-    pub(crate) fn admit(&self, address: usize) -> Result<(), Errno> {
-        if self.known.borrow_mut().insert(address) {
-            Ok(())
-        } else {
-            Err(Errno::BUSY)
-        }
+    pub(crate) fn admit(&self, address: usize, magic: u64) -> Result<(), Errno> {
+        self.known.admit(address, magic)
     }
 
     /// Takes back and forgets a timer that is about to be gone.
@@ -252,7 +250,7 @@ impl Place {
         if self.is_running(head) {
             self.running.set(ptr::null());
         }
-        self.known.borrow_mut().remove(&ptr::from_ref(head).addr());
+        self.known.forget(ptr::from_ref(head).addr());
     }
 
     /// Whether this timer's callback is being called.
@@ -317,6 +315,9 @@ impl Place {
         let was_pending = head.state.replace(state) != State::Idle;
         let pending = self.pending.get() + usize::from(state != State::Idle);
         self.pending.set(pending - usize::from(was_pending));
+        #[cfg(debug_assertions)]
+        self.known
+            .set_pending(ptr::from_ref(head).addr(), state != State::Idle);
     }
 }
 

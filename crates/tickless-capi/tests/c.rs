@@ -2,6 +2,7 @@
 //!
 //! What a machine does not have is left out, and named.
 
+use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
@@ -122,6 +123,25 @@ fn timers_of_posix_are_as_the_system_has_them() {
         run(&mut Command::new(&own));
         remove(&system);
         remove(&own);
+    }
+}
+
+#[test]
+fn a_debug_build_names_who_freed_a_pending_timer() {
+    if is_there("gcc") {
+        let program = compile("tests/c/freed.c", "freed", &["-fno-omit-frame-pointer"]);
+        let output = Command::new(&program).output().expect("it can be started");
+        remove(&program);
+        let errors = String::from_utf8_lossy(&output.stderr);
+        if cfg!(debug_assertions) {
+            assert_eq!(output.status.signal(), Some(6), "{errors}");
+            assert!(errors.contains("initialises_twice"), "{errors}");
+            assert!(
+                errors.contains("was pending when its memory was freed"),
+                "{errors}"
+            );
+            assert!(errors.contains("forgets_to_destroy"), "{errors}");
+        }
     }
 }
 

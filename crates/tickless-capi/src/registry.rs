@@ -1,0 +1,126 @@
+//! The structures that a thread has initialised and not destroyed.
+//!
+//! A debug build also keeps where each was initialised, and looks at the beginning of every turn whether those that are
+//! pending are still there: memory that was given back or overwritten meanwhile is in a queue of the library, so the
+//! process is ended, and the place of the initialisation is named. A release build does neither, since both cost time
+//! for each timer.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+
+use crate::errno::Errno;
+
+/// See the module.
+#[derive(Debug, Default)]
+pub(crate) struct Registry {
+    known: RefCell<HashMap<usize, Structure>>,
+}
+
+/// What is kept of one of them.
+#[derive(Debug)]
+struct Structure {
+    #[cfg(debug_assertions)]
+    debug: debug::Structure,
+}
+
+impl Registry {
+    /// Notes that the structure at `address`, which gets that magic word, is being initialised, unless it was.
+    pub(crate) fn admit(&self, address: usize, magic: u64) -> Result<(), Errno> {
+        match self.known.borrow_mut().entry(address) {
+            Entry::Occupied(_known) => {
+                #[cfg(debug_assertions)]
+                _known.get().debug.report_again(address);
+                Err(Errno::BUSY)
+            }
+            Entry::Vacant(unknown) => {
+                let structure = Structure {
+                    #[cfg(debug_assertions)]
+                    debug: debug::Structure::new(magic),
+                };
+                // A release build does not look for it.
+                let _ = magic;
+                unknown.insert(structure);
+                Ok(())
+            }
+        }
+    }
+
+    /// Forgets a structure.
+    pub(crate) fn forget(&self, address: usize) {
+        self.known.borrow_mut().remove(&address);
+    }
+
+    /// Notes whether a structure is pending.
+    #[cfg(debug_assertions)]
+    pub(crate) fn set_pending(&self, address: usize, is_pending: bool) {
+        if let Some(structure) = self.known.borrow_mut().get_mut(&address) {
+            structure.debug.is_pending = is_pending;
+        }
+    }
+
+    /// Ends the process if a structure that is pending is not there any more.
+    #[cfg(debug_assertions)]
+    pub(crate) fn check(&self) {
+        for (address, structure) in &*self.known.borrow() {
+            structure.debug.check(*address);
+        }
+    }
+}
+
+#[cfg(debug_assertions)]
+mod debug {
+    //! What a debug build does more.
+    #![expect(
+        clippy::print_stderr,
+        reason = "a C program has no other way to learn which call was wrong"
+    )]
+
+    use std::backtrace::Backtrace;
+    use std::ptr;
+    use std::sync::atomic::{AtomicU64, Ordering};
+
+    #[derive(Debug)]
+    pub(super) struct Structure {
+        magic: u64,
+        initialised: Backtrace,
+        pub(super) is_pending: bool,
+    }
+
+    impl Structure {
+        pub(super) fn new(magic: u64) -> Self {
+            Self {
+                magic,
+                initialised: Backtrace::force_capture(),
+                is_pending: false,
+            }
+        }
+
+        pub(super) fn report_again(&self, address: usize) {
+            eprintln!(
+                "tickless: the structure at {address:#x} is initialised and not destroyed. \
+                 First here:\n{}\nagain here:\n{}",
+                self.initialised,
+                Backtrace::force_capture(),
+            );
+        }
+
+        pub(super) fn check(&self, address: usize) {
+            if !self.is_pending {
+                return;
+            }
+            // SAFETY: the caller of the initialisation promised that the memory stays until the structure is destroyed.
+            // Should it be gone, the process ends here, which is what a debug build is to do.
+            let word = unsafe { &*ptr::with_exposed_provenance::<AtomicU64>(address) };
+            // Relaxed: pairs with nothing. The thread of the timer wrote it.
+            if word.load(Ordering::Relaxed) != self.magic {
+                eprintln!(
+                    "tickless: the timer at {address:#x} was pending when its memory was freed or overwritten. It was \
+                     initialised here:\n{}",
+                    self.initialised
+                );
+                std::process::abort();
+            }
+        }
+    }
+}
