@@ -241,4 +241,7 @@ mod written {
     mod guide {}
     #[doc = include_str!("../../../README.md")]
     mod readme {}
+    #[cfg(feature = "macros")]
+    #[doc = include_str!("../../../docs/testing-time.md")]
+    mod testing_time {}
 }

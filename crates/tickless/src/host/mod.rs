@@ -97,6 +97,8 @@ pub(crate) mod suspicion;
 pub(crate) mod sys;
 pub(crate) mod thread;
 pub(crate) mod tick;
+#[cfg(feature = "tokio")]
+mod tokio_clock;
 pub(crate) mod turn;
 pub(crate) mod wake;
 pub(crate) mod wall;

@@ -28,6 +28,8 @@ use super::process::Host;
 use super::remote::state::RemoteState;
 use super::resched::Resched;
 use super::sys::threads;
+#[cfg(feature = "tokio")]
+use super::tokio_clock;
 
 /// Which thread expires the timers of a base.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -172,6 +174,9 @@ pub(crate) struct Thread {
     /// The base whose turn this thread takes.
     turn_of: Cell<Option<CpuId>>,
     pub(crate) reading: Reading,
+    /// The virtual clock that users see is that of a tokio runtime.
+    #[cfg(feature = "tokio")]
+    follows_tokio: Cell<bool>,
 }
 
 /// What keeps a thread from starting its sleeps the straight way.
@@ -200,6 +205,8 @@ thread_local! {
             ways: Cell::new(Way::Unattended as u8),
             turn_of: Cell::new(None),
             reading: Reading::new(),
+            #[cfg(feature = "tokio")]
+            follows_tokio: Cell::new(false),
         }
     };
     /// Dropped with the other thread-locals of the thread, behind those that come later than its base: when the thread
@@ -267,15 +274,34 @@ fn earliest_at(cycles: u64) -> Option<Instant> {
 /// As [`at_latest`], by the clock that users of this thread see.
 #[inline(always)]
 pub(crate) fn shown_at_latest() -> Instant {
+    #[cfg(feature = "tokio-test-util")]
+    look_at_tokio();
     with_thread(
         #[inline(always)]
-        |thread| thread.reading.shown_at_latest(),
+        |thread| {
+            let cycles = counter::read();
+            match thread.reading.latest_at(cycles) {
+                Some(latest) => latest,
+                None => shown_latest_anew(cycles),
+            }
+        },
     )
+}
+
+#[cold]
+#[inline(never)]
+fn shown_latest_anew(cycles: u64) -> Instant {
+    with_thread(|thread| match thread.shown_now() {
+        Some(now) => now,
+        None => thread.reading.latest_at_anew(cycles),
+    })
 }
 
 /// As [`at_earliest`], by the clock that users of this thread see.
 #[inline(always)]
 pub(crate) fn shown_at_earliest() -> Instant {
+    #[cfg(feature = "tokio-test-util")]
+    look_at_tokio();
     let cycles = counter::read();
     earliest_at(cycles).unwrap_or_else(|| shown_earliest_anew(cycles))
 }
@@ -283,12 +309,17 @@ pub(crate) fn shown_at_earliest() -> Instant {
 #[cold]
 #[inline(never)]
 fn shown_earliest_anew(cycles: u64) -> Instant {
-    with_thread(|thread| thread.reading.shown_earliest_anew(cycles))
+    with_thread(|thread| match thread.shown_now() {
+        Some(now) => now,
+        None => thread.reading.earliest_anew(cycles),
+    })
 }
 
 /// Shows the users of this thread the virtual clock that `clock` reads, or the process's clock again.
 pub(crate) fn show(clock: Option<fn() -> Instant>) {
     with_thread(|thread| {
+        #[cfg(feature = "tokio")]
+        thread.follows_tokio.set(false);
         thread.reading.show(clock);
         thread.note(Way::Virtual, clock.is_some());
     });
@@ -309,10 +340,49 @@ pub(crate) fn earliest_anew(cycles: u64) -> Instant {
 /// What time it is for users of this thread, comparable with what other threads are told.
 #[inline]
 pub(crate) fn now() -> Instant {
+    #[cfg(feature = "tokio-test-util")]
+    look_at_tokio();
     with_thread(
         #[inline(always)]
-        |thread| thread.reading.now(),
+        |thread| match thread.reading.now() {
+            Some(now) => now,
+            None => shown_anew(),
+        },
     )
+}
+
+#[cold]
+#[inline(never)]
+fn shown_anew() -> Instant {
+    with_thread(|thread| match thread.shown_now() {
+        Some(now) => now,
+        None => thread.reading.now_anew(),
+    })
+}
+
+/// Has users of this thread follow the clock of the tokio runtime that polls here, if that is paused; or no longer.
+///
+/// Where the counter's line is kept, which is for 50 µs, no reading comes by here by itself.
+#[cfg(feature = "tokio")]
+pub(crate) fn look_at_tokio() {
+    with_thread(|thread| {
+        let is_paused = tokio_clock::shown().is_some();
+        let is_free = thread.reading.shown().is_none();
+        if is_paused && is_free || !is_paused && thread.follows_tokio.get() {
+            thread.follow_tokio(is_paused);
+        }
+    });
+}
+
+/// What the clock of this thread's tokio runtime shows, or the process's, which the thread goes back to then.
+#[cfg(feature = "tokio")]
+fn tokio_now() -> Instant {
+    tokio_clock::shown().unwrap_or_else(|| {
+        with_thread(|thread| {
+            thread.follow_tokio(false);
+            thread.reading.now_anew()
+        })
+    })
 }
 
 impl Thread {
@@ -395,6 +465,28 @@ impl Thread {
 
     pub(crate) fn set_unattended(&self, is_unattended: bool) {
         self.note(Way::Unattended, is_unattended);
+    }
+
+    /// What the virtual clock shows that users of this thread see; `None` if they see the process's.
+    fn shown_now(&self) -> Option<Instant> {
+        if let Some(clock) = self.reading.shown() {
+            return Some(clock());
+        }
+        #[cfg(feature = "tokio")]
+        if let Some(now) = tokio_clock::shown() {
+            self.follow_tokio(true);
+            return Some(now);
+        }
+        None
+    }
+
+    /// Shows the clock of a tokio runtime, or the process's again.
+    #[cfg(feature = "tokio")]
+    fn follow_tokio(&self, follows: bool) {
+        self.follows_tokio.set(follows);
+        self.reading
+            .show(follows.then_some(tokio_now as fn() -> Instant));
+        self.note(Way::Virtual, follows);
     }
 
     /// Notes what keeps this thread from the straight way, or no longer does.

@@ -16,8 +16,8 @@ use tickless_link::late::{Late, Made};
 
 use super::budget;
 use super::slack::{self, Slack};
-use super::virtual_time::ticket::{self, Ticket};
-use super::virtual_time::{FAR, runtime};
+use super::virtual_time::ticket::{self, Ticket, Waits};
+use super::virtual_time::{self, FAR};
 use crate::host::clock::CLOCK;
 use crate::host::registry::{timers, timers_at_hand};
 use crate::host::remote::reactor_turn;
@@ -509,14 +509,15 @@ impl<T: SleepQueue> SleepTimer<T> {
             // A clock that nothing holds up comes to whatever is told it, so it is told tokio's "never".
             *this.deadline = shown_at_earliest().saturating_add(FAR);
         }
-        let clock = runtime::current();
         this.timer.as_mut().make(SleepState::Reset, T::new);
-        let (kept, stage) = match clock {
-            Some(runtime) if !is_over(*this.deadline) => (
-                ticket::issue(runtime.clock(), *this.deadline, waker),
-                SleepState::Virtual,
-            ),
-            _ => (waker, SleepState::Elapsed),
+        let armed = if is_over(*this.deadline) {
+            None
+        } else {
+            virtual_time::arm(*this.deadline, &waker)
+        };
+        let (kept, stage) = match armed {
+            Some(ticket) => (ticket, SleepState::Virtual),
+            None => (waker, SleepState::Elapsed),
         };
         let slot = this.timer.as_mut().idle_waker();
         let old = slot.and_then(|slot| slot.replace(kept));
@@ -533,18 +534,13 @@ impl<T: SleepQueue> SleepTimer<T> {
     fn waits_virtually(mut self: Pin<&mut Self>, waker: &Waker) -> bool {
         let mut this = self.as_mut().project();
         if this.timer.stage() == SleepState::Virtual {
+            let is_over = is_over(*this.deadline);
             let ticket = this.timer.as_mut().ticket();
-            let is_here = |ticket: &Arc<Ticket>| {
-                let runtime = runtime::current();
-                runtime.is_some_and(|runtime| {
-                    runtime.is_virtual() && Arc::ptr_eq(runtime.clock(), ticket.clock())
-                })
-            };
-            match ticket.filter(is_here) {
-                Some(_) if is_over(*this.deadline) => return false,
-                Some(ticket) if ticket.set_waker(waker.clone()) => return true,
+            match ticket.map_or(Waits::Nowhere, |ticket| ticket.poll(is_over, waker)) {
+                Waits::On => return true,
+                Waits::Over => return false,
                 // It waits for the clock of the thread that polls it.
-                _ => this.timer.as_mut().set_stage(SleepState::Reset),
+                Waits::Nowhere => this.timer.as_mut().set_stage(SleepState::Reset),
             }
         } else if this.timer.stage() == SleepState::Armed && wake::is_virtual() {
             // Armed before the clock was paused.

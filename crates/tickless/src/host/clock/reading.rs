@@ -70,22 +70,16 @@ impl Reading {
         recently.unwrap_or_else(|| Instant::from_nanos(self.earliest.get()))
     }
 
-    /// What time it is for users, comparable with what other threads are told.
+    /// What time it is, comparable with what other threads are told; `None` if the line that the thread has kept does
+    /// not say it.
     #[inline(always)]
-    pub(crate) fn now(&self) -> Instant {
-        match CLOCK.kept_now(&self.kept) {
-            Some(now) => now,
-            None => self.now_anew(),
-        }
+    pub(crate) fn now(&self) -> Option<Instant> {
+        CLOCK.kept_now(&self.kept)
     }
 
-    #[cold]
-    #[inline(never)]
-    fn now_anew(&self) -> Instant {
-        match self.shown.get() {
-            Some(clock) => clock(),
-            None => CLOCK.now_anew(&self.kept),
-        }
+    /// As [`now`](Self::now), where that says nothing.
+    pub(crate) fn now_anew(&self) -> Instant {
+        CLOCK.now_anew(&self.kept)
     }
 
     /// A time that is not behind the true one.
@@ -107,23 +101,17 @@ impl Reading {
         latest
     }
 
-    /// As [`at_latest`](Self::at_latest), by the clock that users see; a virtual clock is exact.
+    /// As [`at_latest`](Self::at_latest), where the counter shows `cycles`; `None` if the line that the thread has kept
+    /// does not say it.
     #[inline(always)]
-    pub(crate) fn shown_at_latest(&self) -> Instant {
-        let cycles = counter::read();
-        match CLOCK.latest(&self.kept, cycles) {
-            Some(latest) => not_before(&self.latest, latest),
-            None => self.shown_latest_anew(cycles),
-        }
+    pub(crate) fn latest_at(&self, cycles: u64) -> Option<Instant> {
+        let latest = CLOCK.latest(&self.kept, cycles)?;
+        Some(not_before(&self.latest, latest))
     }
 
-    #[cold]
-    #[inline(never)]
-    fn shown_latest_anew(&self, cycles: u64) -> Instant {
-        match self.shown.get() {
-            Some(clock) => clock(),
-            None => not_before(&self.latest, CLOCK.latest_anew(&self.kept, cycles)),
-        }
+    /// As [`latest_at`](Self::latest_at), where that says nothing.
+    pub(crate) fn latest_at_anew(&self, cycles: u64) -> Instant {
+        not_before(&self.latest, self.latest_anew(cycles))
     }
 
     /// When the thread asked for a time that is not behind the true one, or a later time; not more than a
@@ -159,16 +147,6 @@ impl Reading {
         let earliest = CLOCK.earliest_anew(&self.kept, cycles);
         self.keep_only_own();
         not_before(&self.earliest, earliest)
-    }
-
-    /// As [`earliest_anew`](Self::earliest_anew), by the clock that users see.
-    #[cold]
-    #[inline(never)]
-    pub(crate) fn shown_earliest_anew(&self, cycles: u64) -> Instant {
-        match self.shown.get() {
-            Some(clock) => clock(),
-            None => self.earliest_anew(cycles),
-        }
     }
 
     /// Whether the kernel was asked since the thread was asked this last: every [`WINDOW`](super::WINDOW) at the

@@ -7,10 +7,10 @@ pub(crate) mod ticket;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use tickless_core::time::Span;
+use tickless_core::time::{Instant as CoreInstant, Span};
 
 use clock::Clock;
 use runtime::{Refused, Runtime};
@@ -45,6 +45,12 @@ pub(crate) const FAR: Span = Span::from_secs(86_400 * 365 * 30);
 /// clock is that of the worker and of all threads in its `block_on`. Each runtime has its own clock, so several tests
 /// run in one process.
 ///
+/// In a `current_thread` runtime of tokio, with the feature `tokio-test-util`: this pauses tokio's clock then, which
+/// the time of this library follows. Timers are tokio's there, rounded up to a millisecond.
+///
+/// In a `current_thread` runtime of tokio too, with the feature `tokio-test-util`: its clock is paused then, which the
+/// time of this library follows. Sleeps are tokio's there, rounded up to a millisecond.
+///
 /// # What holds the time
 ///
 /// It does not pass by itself while a [blocking job](crate::task::spawn_blocking) runs.
@@ -61,6 +67,10 @@ pub(crate) const FAR: Span = Span::from_secs(86_400 * 365 * 30);
 /// When the clock is stopped already, on an executor with several workers, and outside of a runtime.
 #[track_caller]
 pub fn pause() {
+    #[cfg(feature = "tokio-test-util")]
+    if is_in_tokio() {
+        return tokio::time::pause();
+    }
     refuse(at_runtime(|runtime| runtime.pause(true)));
 }
 
@@ -86,6 +96,10 @@ pub fn pause_manually() {
 /// When the clock is not stopped, and outside of a runtime.
 #[track_caller]
 pub fn resume() {
+    #[cfg(feature = "tokio-test-util")]
+    if is_in_tokio() {
+        return tokio::time::resume();
+    }
     refuse(at_runtime(|runtime| {
         if !runtime.has_one_worker() {
             return Err(Refused::NotFrozen);
@@ -123,7 +137,30 @@ pub fn resume() {
 ///
 /// Dropped before it is ready, the clock stays where it is by then.
 pub async fn advance(duration: Duration) {
+    #[cfg(feature = "tokio-test-util")]
+    if is_in_tokio() {
+        tokio::time::advance(duration).await;
+        return;
+    }
     Advancing::new(duration).await;
+}
+
+/// Whether the clock is that of a tokio runtime.
+#[cfg(feature = "tokio-test-util")]
+fn is_in_tokio() -> bool {
+    runtime::current_or_own().is_none() && tokio::runtime::Handle::try_current().is_ok()
+}
+
+/// Arms a timer on the virtual clock that this thread sees; `None` if it is over.
+pub(crate) fn arm(deadline: CoreInstant, waker: &Waker) -> Option<Waker> {
+    let own = runtime::current().filter(|runtime| runtime.is_virtual());
+    if let Some(runtime) = own {
+        return Some(ticket::issue(runtime.clock(), deadline, waker.clone()));
+    }
+    #[cfg(feature = "tokio")]
+    return ticket::issue_in_tokio(deadline, waker);
+    #[cfg(not(feature = "tokio"))]
+    None
 }
 
 /// An advance that is under way.

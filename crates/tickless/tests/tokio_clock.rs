@@ -1,0 +1,96 @@
+//! Programs that mix this library and tokio have one clock: tokio's, where that is paused.
+
+use tickless::time::{self, Duration, Instant, interval, sleep, timeout};
+
+const HOUR: Duration = Duration::from_secs(3_600);
+
+fn tokio_now() -> Instant {
+    Instant::from_std(tokio::time::Instant::now().into_std())
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_time_is_tokios_where_that_stands_still() {
+    let start = Instant::now();
+    assert_eq!(start, tokio_now());
+    sleep(HOUR).await;
+    assert_eq!(start.elapsed(), HOUR);
+    tokio::time::sleep(HOUR).await;
+    assert_eq!(start.elapsed(), 2 * HOUR);
+    assert_eq!(Instant::now(), tokio_now());
+    let mut interval = interval(HOUR);
+    interval.tick().await;
+    interval.tick().await;
+    assert_eq!(start.elapsed(), 3 * HOUR);
+    let late = timeout(HOUR, std::future::pending::<()>()).await;
+    assert!(late.is_err());
+    tickless::coarse::sleep(HOUR).await;
+    assert_eq!(start.elapsed(), 5 * HOUR);
+}
+
+#[tokio::test]
+async fn a_pause_in_the_middle_is_followed_at_once() {
+    // The clock is read, and a sleep made and polled, a moment before.
+    sleep(Duration::from_micros(50)).await;
+    let waits = sleep(HOUR);
+    let _now = Instant::now();
+    tokio::time::pause();
+    let start = Instant::now();
+    assert_eq!(start, tokio_now());
+    waits.await;
+    assert!(start.elapsed() >= HOUR - Duration::from_millis(50));
+    tokio::time::advance(HOUR).await;
+    assert!(start.elapsed() >= 2 * HOUR - Duration::from_millis(50));
+}
+
+#[tokio::test]
+async fn our_functions_move_tokios_clock() {
+    time::pause();
+    let start = tokio::time::Instant::now();
+    let task = tokio::spawn(async move {
+        sleep(HOUR).await;
+        start.elapsed()
+    });
+    tokio::task::yield_now().await;
+    time::advance(HOUR).await;
+    assert_eq!(start.elapsed(), HOUR);
+    assert!(task.await.expect("it does not panic") >= HOUR);
+    let mut reset = Box::pin(sleep(HOUR));
+    assert!(futures::poll!(reset.as_mut()).is_pending());
+    let at = Instant::now() + 2 * HOUR;
+    reset.as_mut().reset(at);
+    reset.await;
+    assert!(Instant::now() >= at);
+    time::resume();
+    let real = std::time::Instant::now();
+    sleep(Duration::from_millis(2)).await;
+    assert!(real.elapsed() >= Duration::from_millis(1));
+}
+
+#[tokio::test(start_paused = true)]
+#[should_panic(expected = "time is already frozen")]
+async fn a_second_pause_panics_as_tokios() {
+    time::pause();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[should_panic(expected = "requires the `current_thread` Tokio runtime")]
+async fn several_workers_have_no_clock_that_stops() {
+    time::pause();
+}
+
+#[test]
+fn behind_the_runtime_the_clock_is_the_processes_again() {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_time()
+        .start_paused(true)
+        .build()
+        .expect("a runtime");
+    let far = runtime.block_on(async {
+        sleep(24 * HOUR).await;
+        Instant::now()
+    });
+    assert!(Instant::now() + HOUR < far);
+    let start = std::time::Instant::now();
+    futures::executor::block_on(sleep(Duration::from_millis(2)));
+    assert!(start.elapsed() >= Duration::from_millis(2));
+}
