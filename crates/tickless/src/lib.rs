@@ -229,7 +229,8 @@ pub use stats::{Stats, clock, init, stats};
 #[cfg(not(loom))]
 pub use worker::{
     BuildError, Builder, Driver, EpollEvent, EpollEvents, IsolateError, IsolatedTimers,
-    IsolationError, MigratorPolicy, Parking, StartError, Turn, Unparker, Worker, Workers,
+    IsolationError, MigratorPolicy, Parking, ScheduleError, StartError, Turn, Unparker, Worker,
+    Workers,
 };
 
 /// The examples of the guide and of the README, so that they are compiled and run. The guide speaks of hyper and

@@ -47,6 +47,7 @@ const CALLS: &[(&str, libc::c_long)] = &[
     ("rt_sigprocmask", libc::SYS_rt_sigprocmask),
     ("sched_getaffinity", libc::SYS_sched_getaffinity),
     ("sched_setaffinity", libc::SYS_sched_setaffinity),
+    ("sched_setscheduler", libc::SYS_sched_setscheduler),
     ("sched_yield", libc::SYS_sched_yield),
     ("timer_create", libc::SYS_timer_create),
     ("timer_delete", libc::SYS_timer_delete),
@@ -134,6 +135,68 @@ async fn use_timers() {
 fn a_thread_sleeps_whatever_call_is_refused() {
     let test = "a_thread_sleeps_whatever_call_is_refused";
     with_each_call_refused(test, &[], || (), |()| block_on(use_timers()));
+}
+
+#[test]
+fn a_plain_thread_blocks_whatever_call_is_refused() {
+    let test = "a_plain_thread_blocks_whatever_call_is_refused";
+    with_each_call_refused(
+        test,
+        &[],
+        || (),
+        |()| {
+            for time in [us(0), us(300), ms(2)] {
+                let start = Instant::now();
+                tickless::time::blocking::sleep(time);
+                support::assert_passed(start, time);
+            }
+        },
+    );
+}
+
+/// The error says what the system refused, and the worker goes on.
+#[test]
+fn a_worker_says_which_schedule_was_refused() {
+    let test = "a_worker_says_which_schedule_was_refused";
+    let Some(mut process) = process_of_its_own(test) else {
+        if !refuse(libc::SYS_sched_setscheduler) || !refuse(libc::SYS_sched_setaffinity) {
+            skip(
+                "refused calls",
+                "the kernel takes no filter of system calls",
+            );
+            well_done();
+        }
+        let worker = Worker::new().expect("the thread is free");
+        let refused = worker.set_realtime_priority(Some(7)).unwrap_err();
+        let text = refused.to_string();
+        assert!(
+            text.starts_with("the system refused real-time priority 7: "),
+            "{text}"
+        );
+        assert!(text.contains("RLIMIT_RTPRIO"), "{text}");
+        let refused = worker.set_realtime_priority(None).unwrap_err();
+        assert!(
+            refused
+                .to_string()
+                .contains("take the real-time priority back")
+        );
+        let refused = worker.pin(&[0].into_iter().collect()).unwrap_err();
+        let text = refused.to_string();
+        assert!(
+            text.starts_with("the system refused CPUs 0 for the thread: "),
+            "{text}"
+        );
+        worker.block_on(use_timers());
+        drop(worker);
+        let refused = tickless::Workers::builder()
+            .workers(1)
+            .realtime_priority(7)
+            .spawn(|_, _| ())
+            .unwrap_err();
+        assert!(refused.to_string().contains("real-time priority 7"));
+        well_done();
+    };
+    assert_well_done(process.status().expect("it starts"));
 }
 
 #[test]

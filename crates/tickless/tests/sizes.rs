@@ -4,7 +4,7 @@ mod support;
 
 use tickless::hrtimer::{Expired, HrTimer, Monotonic, Restart, Start};
 use tickless::time::error::Elapsed;
-use tickless::time::{Instant, Interval, MissedTickBehavior, Sleep, Timeout};
+use tickless::time::{Instant, Interval, MissedTickBehavior, Sleep, Timeout, Timer};
 use tickless::wheel::WheelTimer;
 use tickless::worker::Builder;
 use tickless::{Driver, Parking, Stats, Turn, Unparker, Worker, Workers, coarse};
@@ -37,6 +37,7 @@ fn timers_are_small() {
     });
     assert_eq!(size_of_val(&coarse), 56);
     assert_eq!(size_of::<Interval>(), 56);
+    assert_eq!(size_of::<Timer>(), 40);
     assert_eq!((size_of::<Instant>(), size_of::<Elapsed>()), (8, 0));
 }
 
@@ -52,6 +53,8 @@ fn the_auto_traits_are_those_of_tokio() {
     is_send_and_sync::<Interval>();
     is_send_and_sync::<tokio::time::Interval>();
     is_unpin::<Interval>();
+    is_send_and_sync::<Timer>();
+    is_unpin::<Timer>();
     is_unpin::<tokio::time::Interval>();
     assert_not_unpin!(Sleep);
     assert_not_unpin!(tokio::time::Sleep);

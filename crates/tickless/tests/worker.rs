@@ -26,7 +26,7 @@ use support::{
 use tickless::hrtimer::{Expired, HrTimer, Monotonic, Restart, Setup, Span, Stage, Start};
 use tickless::time::{self, sleep};
 use tickless::worker::EpollEvents;
-use tickless::{Parking, StartError, Worker};
+use tickless::{Parking, ScheduleError, StartError, Worker, Workers};
 
 const HOUR: Duration = Duration::from_secs(3600);
 
@@ -834,4 +834,64 @@ fn a_sleep_knows_the_task_even_if_the_waker_never_changes() {
     }
     let polls = worker().block_on(async { join(Polls(0), sleep(us(500))).await.0 });
     assert_eq!(polls, 100);
+}
+
+#[test]
+fn a_worker_is_pinned_or_says_why_not() {
+    let worker = worker();
+    let allowed = rustix::thread::sched_getaffinity(None).expect("it is known");
+    let first = (0..rustix::thread::CpuSet::MAX_CPU).find(|cpu| allowed.is_set(*cpu));
+    let first = u32::try_from(first.expect("there is one")).expect("it is small");
+    worker
+        .pin(&[first].into_iter().collect())
+        .expect("the CPU is ours");
+    let now = rustix::thread::sched_getaffinity(None).expect("it is known");
+    assert!(now.count() == 1 && now.is_set(first as usize));
+
+    let nothing = tickless::topology::CpuSet::new();
+    assert!(matches!(worker.pin(&nothing), Err(ScheduleError::NoCpus)));
+    // Beyond what the kernel has, and beyond what a call can say.
+    for cpu in [1023, 60_000] {
+        let refused = worker.pin(&[cpu].into_iter().collect()).unwrap_err();
+        let text = refused.to_string();
+        assert!(text.contains(&format!("CPUs {cpu} ")), "{text}");
+    }
+    let now = rustix::thread::sched_getaffinity(None).expect("it is known");
+    assert!(now.count() == 1 && now.is_set(first as usize));
+}
+
+#[test]
+fn a_worker_has_a_real_time_priority_or_says_why_not() {
+    // The field of that number, counted from 1; the second ends with the parenthesis.
+    let policy = || {
+        let line = std::fs::read_to_string("/proc/thread-self/stat").expect("it is readable");
+        let (_, fields) = line.rsplit_once(") ").expect("a name");
+        let policy = fields.split(' ').nth(41 - 3).expect("a policy");
+        policy.parse::<i32>().expect("a number")
+    };
+    let worker = worker();
+    for priority in [0, 100, u8::MAX] {
+        let refused = worker.set_realtime_priority(Some(priority)).unwrap_err();
+        assert_eq!(
+            refused.to_string(),
+            format!("real-time priorities are 1 to 99, and {priority} is none")
+        );
+    }
+    match worker.set_realtime_priority(Some(3)) {
+        Ok(()) => {
+            assert_eq!(policy(), libc::SCHED_FIFO);
+            worker
+                .set_realtime_priority(None)
+                .expect("less is never refused");
+        }
+        Err(ScheduleError::Priority { priority, .. }) => assert_eq!(priority, Some(3)),
+        Err(other) => panic!("{other}"),
+    }
+    assert_eq!(policy(), libc::SCHED_OTHER);
+    let refused = Workers::builder()
+        .workers(1)
+        .realtime_priority(100)
+        .spawn(|_, _| ())
+        .unwrap_err();
+    assert!(refused.to_string().contains("1 to 99"), "{refused}");
 }

@@ -23,6 +23,7 @@
 //! | `sources` | the clocks of the machine one by one, for checks and measurements |
 //! | [`call`], [`doorbell`], [`kick`], [`resched`], [`sleep_protocol`], [`park_state`], [`spin`], [`suspicion`] | protocols of two threads, each with its models |
 //! | [`parker`] | the place where a thread sleeps |
+//! | [`pause`] | a thread that sleeps until a deadline, and does nothing else |
 //! | [`process`], [`thread`], [`registry`] | what a process has one of, what a thread has, the table of all bases |
 //! | [`tick`], [`wake`], [`remote::trees`] | the tick; the handle of the expiry thread; which thread sleeps until when |
 //! | [`remote::reactors`] | runtimes that ring for their threads |
@@ -80,6 +81,7 @@ pub(crate) mod os;
 mod overrun;
 pub(crate) mod park_state;
 pub(crate) mod parker;
+pub(crate) mod pause;
 pub(crate) mod platform;
 pub(crate) mod process;
 pub(crate) mod registry;

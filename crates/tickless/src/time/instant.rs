@@ -120,6 +120,9 @@ impl Instant {
         Self::now() + FAR
     }
 
+    /// The last point there is, which never comes.
+    pub(super) const NEVER: Self = Self::from_core(CoreInstant::LATEST);
+
     /// This point as the core counts.
     #[inline]
     pub(crate) const fn to_core(self) -> CoreInstant {

@@ -54,6 +54,7 @@
 //! A sleep that is polled once and dropped costs two clock readings and one insertion and removal in the thread's own
 //! queue. A future inside a [`timeout()`] that is ready at its first poll costs one clock reading: no queue is touched.
 
+pub mod blocking;
 pub(crate) mod budget;
 mod delay_queue;
 mod error_impl;
@@ -64,6 +65,7 @@ pub(crate) mod slack;
 mod sleep;
 pub(crate) mod sleep_timer;
 mod timeout;
+mod timer;
 pub(crate) mod virtual_time;
 
 pub use std::time::Duration;
@@ -75,6 +77,7 @@ pub use interval::{Interval, MissedTickBehavior, interval, interval_at};
 pub use slack::{Precision, WithSlack, set_thread_slack, thread_slack, with_slack};
 pub use sleep::{Sleep, sleep, sleep_until};
 pub use timeout::{Timeout, timeout, timeout_at};
+pub use timer::Timer;
 pub use virtual_time::{advance, pause, pause_manually, resume};
 
 /// Errors of this module.

@@ -7,6 +7,7 @@ pub use tickless_core::hierarchy::MigratorPolicy;
 
 use super::error::BuildError;
 use super::local::IsolatedTimers;
+use super::schedule::prioritise;
 use super::worker::{Parking, Unparker, Worker};
 use crate::host::isolation::Occupancy;
 use crate::host::registry::THREADS_MAX;
@@ -63,6 +64,7 @@ pub struct Builder {
     isolated_timers: IsolatedTimers,
     helped: Option<bool>,
     migrator_policy: Option<MigratorPolicy>,
+    realtime_priority: Option<u8>,
 }
 
 /// Workers that there can be at a time: one base is the expiry thread's.
@@ -93,6 +95,7 @@ impl Builder {
             isolated_timers: IsolatedTimers::Stay,
             helped: None,
             migrator_policy: None,
+            realtime_priority: None,
         }
     }
 
@@ -157,6 +160,14 @@ impl Builder {
         self
     }
 
+    /// Gives the threads a real-time priority, 1 to 99, as [`Worker::set_realtime_priority`] does. Default: none.
+    ///
+    /// A number that is none, and a refusal of the system, is [`BuildError::Schedule`].
+    pub const fn realtime_priority(mut self, priority: u8) -> Self {
+        self.realtime_priority = Some(priority);
+        self
+    }
+
     /// How many workers it would be on this machine.
     pub(crate) fn count(&self) -> Result<usize, BuildError> {
         Ok(self.places()?.len())
@@ -218,12 +229,16 @@ impl Builder {
             &self.name
         };
         let (parking, policy, helped) = (self.parking, self.isolated_timers, self.helped);
+        let priority = self.realtime_priority;
         let (report, reports) = mpsc::channel();
         let (gate, opened) = mpsc::channel();
         let work = move || {
             let enter = || {
                 if let Some(cpu) = place.cpu {
                     pin(cpu)?;
+                }
+                if priority.is_some() {
+                    prioritise(priority).map_err(BuildError::Schedule)?;
                 }
                 let worker = Worker::with_parking(parking).map_err(BuildError::Start)?;
                 worker.set_isolated_timers(policy);
@@ -364,7 +379,7 @@ impl<R> Start<R> {
 
 /// Keeps this thread on `cpu`.
 fn pin(cpu: u32) -> Result<(), BuildError> {
-    threads::pin(cpu).map_err(|error| BuildError::Pin { cpu, error })
+    threads::pin([cpu]).map_err(|error| BuildError::Pin { cpu, error })
 }
 
 /// Threads that are [workers](Worker): what [`Builder::spawn`] started.

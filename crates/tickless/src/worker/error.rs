@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::io;
+use std::ops::RangeInclusive;
 
 use crate::topology::{CpuSet, TopologyError};
 
@@ -110,6 +111,88 @@ impl std::error::Error for IsolateError {
     }
 }
 
+/// Priorities of `SCHED_FIFO` on Linux.
+pub(super) const PRIORITIES: RangeInclusive<u8> = 1..=99;
+
+/// Reason for which a thread is not scheduled as it should be. It is scheduled as before.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum ScheduleError {
+    /// There is no CPU in the set.
+    NoCpus,
+    /// The system refused the CPUs.
+    Pin {
+        /// The CPUs.
+        cpus: CpuSet,
+        /// The error of the system.
+        error: io::Error,
+    },
+    /// Real-time priorities are 1 to 99. Final.
+    PriorityOutOfRange {
+        /// The one that was asked for.
+        priority: u8,
+    },
+    /// The system refused the priority.
+    Priority {
+        /// The one that was asked for.
+        priority: Option<u8>,
+        /// The highest one that the process may have without `CAP_SYS_NICE` (`RLIMIT_RTPRIO`), `None` if any.
+        limit: Option<u64>,
+        /// The error of the system.
+        error: io::Error,
+    },
+}
+
+impl fmt::Display for ScheduleError {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoCpus => formatter.write_str("a thread cannot be kept on no CPU"),
+            Self::Pin { cpus, error } => {
+                write!(
+                    formatter,
+                    "the system refused CPUs {cpus} for the thread: {error}"
+                )
+            }
+            Self::PriorityOutOfRange { priority } => write!(
+                formatter,
+                "real-time priorities are {} to {}, and {priority} is none",
+                PRIORITIES.start(),
+                PRIORITIES.end()
+            ),
+            Self::Priority {
+                priority: Some(priority),
+                limit,
+                error,
+            } => {
+                write!(
+                    formatter,
+                    "the system refused real-time priority {priority}: {error}; \
+                     it takes CAP_SYS_NICE or an RLIMIT_RTPRIO of as much"
+                )?;
+                match limit {
+                    Some(limit) => write!(formatter, ", which is {limit}"),
+                    None => Ok(()),
+                }
+            }
+            Self::Priority { error, .. } => {
+                write!(
+                    formatter,
+                    "the system refused to take the real-time priority back: {error}"
+                )
+            }
+        }
+    }
+}
+
+impl std::error::Error for ScheduleError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Pin { error, .. } | Self::Priority { error, .. } => Some(error),
+            _ => None,
+        }
+    }
+}
+
 /// Why workers were not started. None was, then.
 #[derive(Debug)]
 #[non_exhaustive]
@@ -169,6 +252,8 @@ pub enum BuildError {
         /// What the system said.
         error: io::Error,
     },
+    /// The system refused a real-time priority, or it is none.
+    Schedule(ScheduleError),
     /// A thread did not become a worker.
     Start(StartError),
     /// A worker could not be isolated.
@@ -217,6 +302,7 @@ impl fmt::Display for BuildError {
             Self::Thread { number, error } => {
                 write!(formatter, "the system refused a thread for worker {number}: {error}")
             }
+            Self::Schedule(error) => error.fmt(formatter),
             Self::Start(error) => error.fmt(formatter),
             Self::Isolation(error) => error.fmt(formatter),
             Self::Died => formatter.write_str("a worker's thread ended before it began to work"),
@@ -229,6 +315,7 @@ impl std::error::Error for BuildError {
         match self {
             Self::Topology(error) => Some(error),
             Self::Pin { error, .. } | Self::Thread { error, .. } => Some(error),
+            Self::Schedule(error) => Some(error),
             Self::Start(error) => Some(error),
             Self::Isolation(error) => Some(error),
             _ => None,

@@ -23,6 +23,7 @@ mod epoll;
 mod error;
 mod isolate;
 mod local;
+mod schedule;
 mod signals;
 mod worker;
 
@@ -31,7 +32,7 @@ pub use crate::host::sys::descriptors::{AsFd, AsRawFd, BorrowedFd, RawFd};
 pub use builder::{Builder, MigratorPolicy, Workers};
 pub use driver::Driver;
 pub use epoll::{EpollEvent, EpollEvents};
-pub use error::{BuildError, IsolateError, IsolationError, StartError};
+pub use error::{BuildError, IsolateError, IsolationError, ScheduleError, StartError};
 pub(crate) use local::assert_outside_of_callbacks;
 pub use local::{IsolatedTimers, Turn, migration, set_migration};
 pub use worker::{Parking, Unparker, Worker};

@@ -6,9 +6,11 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod blocking;
 mod instant;
 mod interval;
 mod slack;
 mod sleep;
 mod timeout;
+mod timer;
 mod waiting;

@@ -9,6 +9,7 @@ use std::sync::OnceLock;
 use std::time::Duration;
 
 use rustix::fs::{Mode, OFlags};
+use rustix::process::{Resource, getrlimit};
 use rustix::thread::{
     ClockId, CpuSet, NanosleepRelativeResult, clock_nanosleep_relative, sched_getaffinity,
     sched_setaffinity,
@@ -102,15 +103,40 @@ pub(crate) fn remove_timer_slack() {
     let _best_effort = rustix::thread::set_current_timer_slack(Some(exact));
 }
 
-/// Keeps the calling thread on `cpu`.
-pub(crate) fn pin(cpu: u32) -> io::Result<()> {
-    let cpu = cpu as usize;
-    if cpu >= CpuSet::MAX_CPU {
-        return Err(io::ErrorKind::Unsupported.into());
-    }
+/// Keeps the calling thread on `cpus`.
+pub(crate) fn pin(cpus: impl IntoIterator<Item = u32>) -> io::Result<()> {
     let mut set = CpuSet::new();
-    set.set(cpu);
+    for cpu in cpus {
+        let cpu = cpu as usize;
+        if cpu >= CpuSet::MAX_CPU {
+            return Err(io::ErrorKind::Unsupported.into());
+        }
+        set.set(cpu);
+    }
     Ok(sched_setaffinity(None, &set)?)
+}
+
+/// Gives the calling thread a priority of `SCHED_FIFO`, or takes it back; threads that it starts get none.
+pub(crate) fn set_realtime_priority(priority: Option<u8>) -> io::Result<()> {
+    let policy = match priority {
+        Some(_) => libc::SCHED_FIFO,
+        None => libc::SCHED_OTHER,
+    };
+    let parameters = libc::sched_param {
+        sched_priority: priority.unwrap_or(0).into(),
+    };
+    // SAFETY: the parameters live until the call returns.
+    match unsafe {
+        libc::sched_setscheduler(0, policy | libc::SCHED_RESET_ON_FORK, &raw const parameters)
+    } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+/// Returns the highest real-time priority that an ordinary process may give its threads; `None` if any.
+pub(crate) fn realtime_limit() -> Option<u64> {
+    getrlimit(Resource::Rtprio).current
 }
 
 /// Returns which CPUs the calling thread may run on; `None` if the kernel refuses to say it.

@@ -75,8 +75,18 @@ pub(crate) fn thread_id() -> Option<NonZeroU32> {
 pub(crate) fn remove_timer_slack() {}
 
 /// Answers that threads cannot be pinned.
-pub(crate) fn pin(_cpu: u32) -> io::Result<()> {
+pub(crate) fn pin(_cpus: impl IntoIterator<Item = u32>) -> io::Result<()> {
     Err(io::ErrorKind::Unsupported.into())
+}
+
+/// Answers that threads get no real-time priority.
+pub(crate) fn set_realtime_priority(_priority: Option<u8>) -> io::Result<()> {
+    Err(io::ErrorKind::Unsupported.into())
+}
+
+/// Answers that no limit is known.
+pub(crate) fn realtime_limit() -> Option<u64> {
+    None
 }
 
 /// Answers that it is not known where a thread may run.

@@ -1,0 +1,59 @@
+//! Waits that block a plain thread, exact to the nanosecond.
+//!
+//! For threads without an event loop: a tool, a control loop, a test. No timer is queued and no other thread takes
+//! part. The thread sleeps in the kernel, which wakes it when the deadline is over.
+//!
+//! ```
+//! use std::time::Duration;
+//! use tickless::time::Instant;
+//! use tickless::time::blocking::sleep_until;
+//!
+//! let period = Duration::from_micros(200);
+//! let mut next = Instant::now();
+//! for _ in 0..5 {
+//!     next += period;
+//!     sleep_until(next);
+//!     assert!(Instant::now() >= next);
+//! }
+//! ```
+//!
+//! # What is different from `std::thread::sleep`
+//!
+//! The first wait of a thread sets its timer slack to 1 ns, for good, as [`Worker::new`](crate::Worker::new) does: by
+//! default the kernel wakes threads up to 50 µs late. Deadlines are absolute, so that a loop does not drift.
+//!
+//! # Limits and cost
+//!
+//! One system call for each wait, none for a deadline that is over. A signal does not end a wait. It waits in real
+//! time, whatever a [paused](super::pause) clock shows. In a task it blocks the other tasks of the thread, and in a
+//! callback the other timers: use [`super::sleep`] there. The own timers of a [`Worker`](crate::Worker) wait as long
+//! too: [`park`](crate::Worker::park) runs them.
+
+use std::time::Duration;
+
+use super::Instant;
+use crate::host::{pause, thread};
+
+/// Blocks the thread for `duration`, counted from this call. Zero returns at once; more than 292 years never end.
+///
+/// It never returns early, by [`std::time::Instant`] and by [`Instant`].
+///
+/// ```
+/// use std::time::{Duration, Instant};
+///
+/// let start = Instant::now();
+/// tickless::time::blocking::sleep(Duration::from_micros(50));
+/// assert!(start.elapsed() >= Duration::from_micros(50));
+/// ```
+pub fn sleep(duration: Duration) {
+    if !duration.is_zero() {
+        pause::until(thread::at_latest().saturating_add(duration.into()));
+    }
+}
+
+/// Blocks the thread until `deadline`. Returns at once if that is over.
+///
+/// It never returns early, by [`std::time::Instant`] and by [`Instant`].
+pub fn sleep_until(deadline: Instant) {
+    pause::until(deadline.to_core());
+}

@@ -1,0 +1,89 @@
+//! Where and how the system schedules the thread of a worker.
+
+use super::error::{PRIORITIES, ScheduleError};
+use super::worker::Worker;
+use crate::host::sys::threads;
+use crate::topology::CpuSet;
+
+impl Worker {
+    /// Keeps the worker's thread on these CPUs, from now on, also when it is no worker any more.
+    ///
+    /// ```
+    /// use tickless::Worker;
+    /// use tickless::topology::Topology;
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let machine = Topology::read()?;
+    /// let allowed = machine.allowed().unwrap_or(machine.online());
+    /// let worker = Worker::new()?;
+    /// worker.pin(&allowed.iter().take(1).collect())?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`ScheduleError::NoCpus`] for an empty set. [`ScheduleError::Pin`] if the system refuses, usually because the
+    /// process is confined to other CPUs, or these are not online. The thread stays where it was then.
+    ///
+    /// # Cost
+    ///
+    /// One system call; the thread moves at once if it is elsewhere.
+    pub fn pin(&self, cpus: &CpuSet) -> Result<(), ScheduleError> {
+        keep_on(cpus)
+    }
+
+    /// Gives the worker's thread a real-time priority, 1 to 99, of which the highest runs first (`SCHED_FIFO`); `None`
+    /// takes it back (`SCHED_OTHER`). It stays when the thread is no worker any more.
+    ///
+    /// Nothing else runs on the CPU while the worker has something to do, unless its priority is higher. Threads that
+    /// it starts get none (`SCHED_RESET_ON_FORK`).
+    ///
+    /// ```
+    /// use tickless::Worker;
+    ///
+    /// let worker = Worker::new()?;
+    /// if let Err(refused) = worker.set_realtime_priority(Some(80)) {
+    ///     println!("going on without: {refused}");
+    /// }
+    /// # Ok::<(), tickless::StartError>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`ScheduleError::PriorityOutOfRange`]. [`ScheduleError::Priority`] if the system refuses: it takes the
+    /// capability `CAP_SYS_NICE`, or a limit `RLIMIT_RTPRIO` that is high enough. The thread has the priority that it
+    /// had then.
+    ///
+    /// # Cost
+    ///
+    /// One system call.
+    pub fn set_realtime_priority(&self, priority: Option<u8>) -> Result<(), ScheduleError> {
+        prioritise(priority)
+    }
+}
+
+/// Keeps this thread on `cpus`.
+fn keep_on(cpus: &CpuSet) -> Result<(), ScheduleError> {
+    if cpus.is_empty() {
+        return Err(ScheduleError::NoCpus);
+    }
+    threads::pin(cpus.iter()).map_err(|error| ScheduleError::Pin {
+        cpus: cpus.clone(),
+        error,
+    })
+}
+
+/// Gives this thread a real-time priority, or takes it back.
+pub(super) fn prioritise(priority: Option<u8>) -> Result<(), ScheduleError> {
+    if let Some(priority) = priority
+        && !PRIORITIES.contains(&priority)
+    {
+        return Err(ScheduleError::PriorityOutOfRange { priority });
+    }
+    threads::set_realtime_priority(priority).map_err(|error| ScheduleError::Priority {
+        priority,
+        limit: threads::realtime_limit(),
+        error,
+    })
+}
