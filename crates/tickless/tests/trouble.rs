@@ -112,14 +112,15 @@ fn a_callback_that_never_catches_up_leaves_its_thread_turns() {
     for _ in 0..5 {
         while !worker.is_due() {}
         let turn = worker.turn();
-        assert_eq!((turn.fired, turn.more), (4_096, true));
+        // It is paced before it spends the budget of a turn.
+        assert!((1..4_096).contains(&turn.fired), "{turn:?}");
     }
     // Others can wake a future in between.
     let (sender, receiver) = futures::channel::oneshot::channel();
     let other = thread::spawn(move || sender.send(5));
     assert_eq!(worker.block_on(receiver), Ok(5));
     other.join().expect("it does not panic").expect("received");
-    assert!(runaway.stop() >= 5 * 4_096);
+    assert!(runaway.stop() >= 5);
     worker.block_on(sleep(ms(1)));
 }
 
