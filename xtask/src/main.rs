@@ -15,6 +15,7 @@
 //! | `soak` | runs random schedules of the protocols, a million unless told otherwise |
 //! | `hunt` | draws executors and their ends, ten minutes unless told otherwise |
 //! | `repeat` | runs the tests over and over, for those that fail now and then |
+//! | `wine` | runs what every host promises on Windows, under wine |
 //!
 //! Exit codes: 0 when all held, 1 when something did not, 2 for bad arguments.
 #![forbid(unsafe_code)]
@@ -42,6 +43,7 @@ mod soak;
 mod structure;
 mod tidy;
 mod toolchain;
+mod wine;
 mod workspace;
 
 /// The project's own tasks.
@@ -64,6 +66,7 @@ enum Task {
     Soak(soak::Arguments),
     Hunt(hunt::Arguments),
     Repeat(repeat::Arguments),
+    Wine(wine::Arguments),
 }
 
 fn main() -> ExitCode {
@@ -79,6 +82,7 @@ fn main() -> ExitCode {
         Task::Soak(arguments) => soak::main(&root, &arguments),
         Task::Hunt(arguments) => hunt::main(&root, &arguments),
         Task::Repeat(arguments) => repeat::main(&root, &arguments),
+        Task::Wine(arguments) => wine::main(&root, &arguments),
     });
     match result {
         Ok(()) => ExitCode::SUCCESS,

@@ -29,7 +29,10 @@ enum Kind {
     Driver,
 }
 
+#[cfg(not(portable_host))]
 const KINDS: [Kind; 3] = [Kind::Foreign, Kind::Worker, Kind::Driver];
+#[cfg(portable_host)]
+const KINDS: [Kind; 2] = [Kind::Foreign, Kind::Worker];
 
 impl Own {
     fn make(kind: Kind) -> Self {
@@ -96,7 +99,7 @@ fn ending(kind: Kind) -> (thread::JoinHandle<()>, Receiver<()>, Sender<()>) {
 #[test]
 fn a_worker_in_a_thread_local_leaves_the_timers_of_other_threads_alone() {
     let _patience = support::begin();
-    for first in [Kind::Worker, Kind::Driver] {
+    for &first in &KINDS[1..] {
         for second in KINDS {
             let (ends, paused, go_on) = ending(first);
             paused.recv().expect("it ends");
@@ -129,6 +132,10 @@ impl Drop for UsedAtTheEnd {
 }
 
 #[test]
+#[cfg_attr(
+    portable_host,
+    ignore = "a worker is handed over before older thread-locals are dropped on the portable host"
+)]
 fn a_worker_in_a_thread_local_works_until_it_is_dropped() {
     thread_local!(static USED: RefCell<Option<UsedAtTheEnd>> = const { RefCell::new(None) });
     let _patience = support::begin();

@@ -4,11 +4,11 @@
 //! which the feature `portable` chooses on Linux too: a fast part of the suite here, the whole of it by
 //!
 //! ```text
-//! cargo test -p tickless --features portable
+//! cargo test -p tickless --features portable --tests
 //! ```
 
 use super::run::Run;
-use crate::invocation::Invocation;
+use crate::invocation::{Invocation, is_installed};
 use crate::toolchain;
 
 /// Systems that the library is built for, besides the one that the check runs on.
@@ -23,6 +23,9 @@ const TARGETS: &[&str] = &[
     "riscv64gc-unknown-linux-gnu",
     "wasm32-wasip1",
 ];
+
+/// The system of a program that node runs.
+const WASM: &str = "wasm32-wasip1";
 
 /// The tests of the portable host that take seconds.
 const FAST: &[&str] = &[
@@ -45,7 +48,31 @@ pub(super) fn step(run: &mut Run<'_>) -> Result<(), String> {
             Err(reason) => run.skip(&format!("the library for {target}"), &reason),
         }
     }
-    Ok(())
+    sleep_in_node(run)
+}
+
+/// Runs a program with one thread on WebAssembly, in node.
+fn sleep_in_node(run: &mut Run<'_>) -> Result<(), String> {
+    let what = format!("sleeps on {WASM}");
+    if !is_installed("node") {
+        run.skip(&what, "there is no node");
+        return Ok(());
+    }
+    if let Err(reason) = toolchain::ensure_target(run.root(), WASM) {
+        run.skip(&what, &reason);
+        return Ok(());
+    }
+    run.invoke(&in_node())
+}
+
+/// The example `alone`, which node runs.
+fn in_node() -> Invocation {
+    Invocation::cargo(&["run", "--example", "alone", "--target", WASM])
+        .packages(&["tickless"])
+        .variable(
+            "CARGO_TARGET_WASM32_WASIP1_RUNNER",
+            "node --no-warnings xtask/src/check/wasi.mjs",
+        )
 }
 
 /// Tests the portable host.
@@ -64,7 +91,7 @@ fn build_for(target: &str) -> Invocation {
 
 #[cfg(test)]
 mod tests {
-    use super::{TARGETS, build_for, suite};
+    use super::{TARGETS, WASM, build_for, in_node, suite};
 
     #[test]
     fn each_system_is_built_with_the_lints() {
@@ -72,6 +99,13 @@ mod tests {
             build_for(TARGETS[0]).to_string(),
             "cargo clippy --no-deps --target x86_64-pc-windows-gnu -p tickless -- -D warnings"
         );
+    }
+
+    #[test]
+    fn node_runs_what_is_built_for_it() {
+        let shown = in_node().to_string();
+        assert!(shown.contains("WASIP1_RUNNER"), "{shown}");
+        assert!(TARGETS.contains(&WASM));
     }
 
     #[test]

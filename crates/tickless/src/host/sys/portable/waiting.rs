@@ -18,6 +18,9 @@ use crate::host::sys::{Until, Waited};
 /// Places to wait at: more than threads that sleep at a time on most machines.
 const PLACES: usize = 256;
 
+/// True where a process has one thread: WebAssembly without shared memory.
+const IS_ALONE: bool = cfg!(all(target_family = "wasm", not(target_feature = "atomics")));
+
 /// A place where threads wait for words.
 struct Place {
     mutex: Mutex<()>,
@@ -65,6 +68,12 @@ pub(crate) fn wait(word: &AtomicU32, expected: u32, until: Until) -> Waited {
     let Some(left @ 1..) = u64::try_from(left).ok() else {
         return Waited::Over;
     };
+    if IS_ALONE {
+        // No other thread could change the word, and the condition variables of such a system panic.
+        drop(locked);
+        std::thread::sleep(Duration::from_nanos(left));
+        return Waited::Again;
+    }
     let waited = place
         .changed
         .wait_timeout(locked, Duration::from_nanos(left));
