@@ -61,7 +61,7 @@ pub(crate) fn main(root: &Path, arguments: &Arguments) -> Result<(), String> {
     )?;
     link(&shared, &library.join(SONAME))?;
     link(SONAME, &library.join("libtickless.so"))?;
-    for header in ["tickless.h", "tickless-posix.h"] {
+    for header in ["tickless.h", "tickless-posix.h", "tickless.hpp"] {
         copy(&root.join(HEADERS).join(header), &include.join(header))?;
     }
     let file = settings.join("tickless.pc");

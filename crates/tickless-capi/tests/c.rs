@@ -179,3 +179,47 @@ fn the_example_runs() {
         remove(&program);
     }
 }
+
+#[test]
+fn objects_of_cxx_get_what_their_header_promises() {
+    if is_there("g++") {
+        let program = built().join(format!("capi-objects-{}", std::process::id()));
+        run(compiler("g++", "-std=c++17")
+            .args(["-fsanitize=address,undefined", "-fno-sanitize-recover=all"])
+            .arg(Path::new(HERE).join("tests/c/objects.cpp"))
+            .arg(library())
+            .args(SYSTEM)
+            .arg("-o")
+            .arg(&program));
+        run(&mut Command::new(&program));
+        remove(&program);
+    }
+}
+
+/// Runs an example with an event loop of others, if their header is there.
+fn run_with_foreign_loop(header: &str, name: &str, link: &str) {
+    if !is_there("gcc") {
+        return;
+    }
+    if !Path::new("/usr/include").join(header).exists() {
+        say(&format!("left out: there is no {header}"));
+        return;
+    }
+    let program = compile(
+        &format!("examples/{name}.c"),
+        name,
+        &["-Wl,--no-as-needed", link],
+    );
+    run(&mut Command::new(&program));
+    remove(&program);
+}
+
+#[test]
+fn timers_fire_in_a_loop_of_libevent() {
+    run_with_foreign_loop("event2/event.h", "libevent", "-levent");
+}
+
+#[test]
+fn timers_fire_in_a_loop_of_libuv() {
+    run_with_foreign_loop("uv.h", "libuv", "-luv");
+}
