@@ -91,9 +91,6 @@ fn names_in_scenarios_and_profiles_are_only_shown() {
     assert_eq!(end(&swept).0, Some(0), "{swept:?}");
     assert_escaped(&swept);
     assert_page(&fs::read_to_string(place.path("swept.html")).expect("it was written"));
-    let merged = place.run(&["sim", "merge", "s.jsonl"]);
-    assert_eq!(end(&merged), (Some(0), String::new()));
-    assert_shown(&text(&merged.stdout).replace('\u{202e}', ""));
 }
 
 #[test]

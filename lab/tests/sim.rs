@@ -639,7 +639,7 @@ fn the_documented_sweep_in_four_shares_is_the_whole_one() {
 }
 
 #[test]
-fn lines_go_to_standard_output_alone_and_can_be_merged() {
+fn lines_go_to_standard_output_alone() {
     let place = place();
     let text = format!("{SMALL}\n[sweep]\nseed = [1, 2, 3]\n");
     let output = fed(
@@ -651,71 +651,7 @@ fn lines_go_to_standard_output_alone_and_can_be_merged() {
     let lines = support::text(&output.stdout);
     assert_eq!(lines.lines().count(), 1);
     assert_eq!(json(output.stdout.trim_ascii())["index"], 1);
-
-    fs::write(place.path("half.jsonl"), &lines).expect("it can be written");
-    let (code, out, error) = sim(&place, "merge half.jsonl");
-    assert_eq!((code, out.as_str()), (Some(2), ""));
-    assert_eq!(
-        error,
-        "error: 2 of 3 points missing: 0,2; add the files of their shares\n"
-    );
-    let (code, _, error) = sim(&place, "merge half.jsonl half.jsonl -o all.jsonl");
-    assert_eq!(code, Some(2));
-    let said = "error: half.jsonl:1: point 1 is in half.jsonl:1 already";
-    assert!(error.starts_with(said), "{error}");
-    fs::write(place.path("half.jsonl"), &lines[..lines.len() / 2]).expect("it can be written");
-    let (_, _, error) = sim(&place, "merge half.jsonl -o all.jsonl");
-    assert!(
-        error.contains("half.jsonl:1: the line is cut off"),
-        "{error}"
-    );
-    assert_eq!(
-        place.files(),
-        ["half.jsonl", "small.toml"],
-        "nothing is left behind"
-    );
-
-    let output = fed(
-        &place,
-        &["sweep", "-", "--json", "-", "-q"],
-        text.as_bytes(),
-    );
-    fs::write(place.path("whole.jsonl"), &output.stdout).expect("it can be written");
-    let (code, out, error) = sim(&place, "merge whole.jsonl");
-    assert_eq!((code, error.as_str()), (Some(0), ""));
-    assert_eq!(out.as_bytes(), output.stdout);
-}
-
-#[test]
-fn a_sweep_is_written_as_columns_or_refused_before_it_runs() {
-    let place = place();
-    let text = format!("{SMALL}\n[sweep]\nseed = [1, 2]\n");
-    let arguments = [
-        "sweep",
-        "-",
-        "--json",
-        "all.jsonl",
-        "--parquet",
-        "all.parquet",
-        "-q",
-    ];
-    let output = fed(&place, &arguments, text.as_bytes());
-    if cfg!(feature = "parquet") {
-        assert_eq!(end(&output), (Some(0), String::new()));
-        let (code, _, error) = sim(&place, "merge all.jsonl -o merged.parquet");
-        assert_eq!((code, error.as_str()), (Some(0), ""));
-        let read = |name: &str| fs::read(place.path(name)).expect("it was written");
-        assert!(read("all.parquet").starts_with(b"PAR1"));
-        assert_eq!(read("all.parquet"), read("merged.parquet"));
-    } else {
-        let (code, error) = end(&output);
-        assert_eq!(code, Some(2));
-        assert!(
-            error.contains("build it with --features parquet"),
-            "{error}"
-        );
-        assert_eq!(place.files(), ["small.toml"], "nothing is left behind");
-    }
+    assert_eq!(place.files(), ["small.toml"], "nothing is left behind");
 }
 
 #[test]
@@ -824,21 +760,26 @@ fn the_example_of_a_sweep_runs() {
     let (_, below) = help.split_once("has 12 points:\n").expect("an example");
     let (file, _) = below.split_once("\nExamples:").expect("examples");
     fs::write(place.path("sweep.toml"), file).expect("it can be written");
-    let (code, out, error) = sim(&place, "sweep sweep.toml --json all.jsonl");
+    let (code, out, error) = sim(&place, "sweep sweep.toml --json whole.jsonl");
     assert_eq!((code, error.as_str()), (Some(0), ""));
     assert!(out.contains("12 of 12 points"), "{out}");
-    let mut parts = String::new();
     for task in 0..16 {
         let part = format!("part-{task}.jsonl");
         let line = format!("sweep sweep.toml --quiet --shard {task}/16 --json {part}");
         let (code, _, error) = sim(&place, &line);
         assert_eq!((code, error.as_str()), (Some(0), ""), "{line}");
-        parts = format!("{parts} {part}");
     }
-    let (code, _, error) = sim(&place, &format!("merge {parts} -o merged.jsonl"));
-    assert_eq!((code, error.as_str()), (Some(0), ""));
+    let (_, command) = help.split_once("LC_ALL=C sort").expect("how to sort");
+    let (command, _) = command.split_once('\n').expect("one line");
+    let command = format!("LC_ALL=C sort{command}");
+    let output = std::process::Command::new("sh")
+        .args(["-e", "-c", &command])
+        .current_dir(place.path("."))
+        .output();
+    let output = output.expect("there is a shell");
+    assert_eq!(end(&output), (Some(0), String::new()));
     let read = |name| fs::read(place.path(name)).expect("it was written");
-    assert!(read("merged.jsonl") == read("all.jsonl"));
+    assert!(read("all.jsonl") == read("whole.jsonl"));
 }
 
 #[test]

@@ -7,9 +7,7 @@ mod fuzz;
 mod headline;
 mod input;
 mod limits;
-mod merge;
 mod parallel;
-mod parquet;
 mod predict;
 mod report;
 mod run;
@@ -56,7 +54,6 @@ enum Command {
     Run(run::Arguments),
     Headline(headline::Arguments),
     Sweep(sweep::Arguments),
-    Merge(merge::Arguments),
     Fuzz(fuzz::Arguments),
     Calibrate(calibrate::Arguments),
     Predict(predict::Arguments),
@@ -67,7 +64,6 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Verdict, Failure> {
         Command::Run(arguments) => run::run(arguments),
         Command::Headline(arguments) => headline::run(arguments),
         Command::Sweep(arguments) => sweep::run(arguments),
-        Command::Merge(arguments) => merge::run(arguments),
         Command::Fuzz(arguments) => fuzz::run(arguments),
         Command::Calibrate(arguments) => calibrate::run(arguments),
         Command::Predict(arguments) => predict::run(arguments),

@@ -34,7 +34,7 @@ const MATRIX: &[Row] = &[
     // With it the other steps build everything.
     Row {
         package: "tickless-lab",
-        sets: &[&["parquet"], &["glommio"], &["c-peers"]],
+        sets: &[&["glommio"], &["c-peers"]],
     },
     Row {
         package: "tickless-peers",

@@ -11,7 +11,7 @@ use clap::Args;
 use tickless_sim::Profile;
 
 use super::input::{self, Input};
-use super::{limits, parallel, parquet};
+use super::{limits, parallel};
 use crate::failure::{Failure, Verdict};
 use crate::output::{self, OutFile, Place, Progress, Screen};
 use crate::page;
@@ -29,8 +29,8 @@ use row::Row;
 /// seed. What is not swept stays as the scenario says. All combinations are numbered, the parameters in the order of
 /// the alphabet, and the last of them changes first.
 ///
-/// Each point is the same wherever and whenever it runs, so shares can run on machines of a cluster, or again.
-/// `tickless sim merge` puts them together.
+/// Each point is the same wherever and whenever it runs, so shares can run on machines of a cluster, or again. Their
+/// lines, sorted by the index, are those of the whole.
 ///
 /// Checked: every promise of the library, in every point.
 #[derive(Clone, Debug, Args)]
@@ -55,10 +55,6 @@ pub(crate) struct Arguments {
     /// Write a line of JSON for each point to this file; `-` is standard output, and then nothing else is printed there
     #[arg(long, value_name = "PATH")]
     json: Option<Place>,
-
-    /// Write the same as columns to this file, if the command was built with the feature parquet
-    #[arg(long, value_name = "PATH")]
-    parquet: Option<PathBuf>,
 
     /// Write a page with plots to this file
     #[arg(long, value_name = "OUT.html")]
@@ -98,7 +94,8 @@ Examples:
   tickless sim sweep sweep.toml --json all.jsonl
   tickless sim sweep sweep.toml --shard $SLURM_ARRAY_TASK_ID/16 --json part-$SLURM_ARRAY_TASK_ID.jsonl
       A job array of 16, numbered from 0
-  tickless sim merge part-*.jsonl -o all.jsonl
+  LC_ALL=C sort -t: -k3,3n part-*.jsonl > all.jsonl
+      Put together, by the index
 
 Exit codes: 0 every promise was kept, 1 one was broken, 2 bad arguments or a bad file.";
 
@@ -139,8 +136,6 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Verdict, Failure> {
     };
     let json = output::prepare_json(&options)?;
     let report = page::prepare(arguments.report.as_ref())?;
-    let parquet = arguments.parquet.as_deref().map(parquet::prepare);
-    let parquet = parquet.transpose()?;
     let points: Vec<&Point> = sweep
         .points
         .iter()
@@ -154,10 +149,6 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Verdict, Failure> {
     }
     let rows = simulated(&sweep, &points, &Progress::new(&options))?;
     write(json, &rows)?;
-    if let Some(file) = parquet {
-        let fields: Vec<_> = rows.iter().map(Row::fields).collect();
-        file.write(&parquet::encode(&fields)?)?;
-    }
     if let Some(report) = report {
         report.write(report::of(&sweep, &points, &rows)?.as_bytes())?;
     }
