@@ -1,36 +1,63 @@
 //! The `tickless` command: shows, measures and inspects what the library does.
 //!
 //! Arguments, printing and reports live here, and no mechanism: whatever is measured is the library's public interface.
+//!
+//! Without the feature `full` the command holds the demo alone, which builds in a fraction of the time; it hands all
+//! other commands over to a build that has them.
 
+#![cfg_attr(
+    not(feature = "full"),
+    expect(dead_code, reason = "the demo uses a part of what commands share")
+)]
+
+#[cfg(feature = "full")]
 mod bench;
+#[cfg(feature = "full")]
 mod clock;
+#[cfg(feature = "full")]
 mod crew;
 mod demo;
 mod failure;
+#[cfg(feature = "full")]
 mod fair;
+#[cfg(feature = "full")]
 mod hack;
+#[cfg(any(test, not(feature = "full")))]
+mod handover;
 mod hash;
 mod histogram;
 mod interrupt;
+#[cfg(feature = "full")]
 mod latency;
 mod machine;
+#[cfg(feature = "full")]
 mod manual;
+#[cfg(feature = "full")]
 mod mark;
+#[cfg(feature = "full")]
 mod noise;
 mod output;
 mod page;
 mod plot;
+#[cfg(feature = "full")]
 mod rt_tests;
+#[cfg(feature = "full")]
 mod scheduling;
 mod shown;
+#[cfg(feature = "full")]
 mod sim;
 mod spread;
+#[cfg(feature = "full")]
 mod stream;
 mod table;
+#[cfg(feature = "full")]
 mod timers;
+#[cfg(feature = "full")]
 mod topology;
+#[cfg(feature = "full")]
 mod tracing;
 mod units;
+#[cfg(feature = "full")]
 mod verify;
 
 use std::io::Write;
@@ -61,6 +88,7 @@ Exit codes: 0 done and every check held, 1 a check failed, 2 bad arguments or in
 3 the machine lacks something that was asked for.
 `tickless COMMAND --help` shows what a command does, its defaults and examples.";
 
+#[cfg(feature = "full")]
 #[derive(Debug, Subcommand)]
 enum Command {
     Bench(bench::Arguments),
@@ -78,7 +106,14 @@ enum Command {
     Man(manual::Man),
 }
 
+#[cfg(not(feature = "full"))]
+#[derive(Debug, Subcommand)]
+enum Command {
+    Demo(demo::Arguments),
+}
+
 impl Command {
+    #[cfg(feature = "full")]
     fn run(&self) -> Result<Verdict, Failure> {
         match self {
             Self::Bench(arguments) => bench::run(arguments),
@@ -95,6 +130,12 @@ impl Command {
             Self::Completions(arguments) => manual::completions(arguments),
             Self::Man(arguments) => manual::man(arguments),
         }
+    }
+
+    #[cfg(not(feature = "full"))]
+    fn run(&self) -> Result<Verdict, Failure> {
+        let Self::Demo(arguments) = self;
+        demo::run(arguments)
     }
 }
 
@@ -124,10 +165,19 @@ fn with_negative_numbers(command: clap::Command) -> clap::Command {
 }
 
 fn main() -> ExitCode {
+    #[cfg(not(feature = "full"))]
+    if let Some(arguments) = handover::is_needed(std::env::args_os()) {
+        return end(Err(handover::run(&arguments)));
+    }
     let mut command = with_negative_numbers(Arguments::command());
     let arguments = Arguments::from_arg_matches(&command.get_matches_mut())
         .unwrap_or_else(|error| error.format(&mut command).exit());
-    match arguments.command.run() {
+    end(arguments.command.run())
+}
+
+/// The exit code for `result`, and its failure on standard error.
+fn end(result: Result<Verdict, Failure>) -> ExitCode {
+    match result {
         Ok(verdict) => verdict.exit_code(),
         Err(failure) => {
             // With standard error closed as well, the exit code has to do.
@@ -141,7 +191,7 @@ fn main() -> ExitCode {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, feature = "full"))]
 mod tests {
     use super::{Arguments, with_negative_numbers};
     use clap::{Command, CommandFactory};

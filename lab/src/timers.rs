@@ -14,11 +14,11 @@ use std::thread;
 use std::time::Duration;
 
 use clap::Args;
+use fastrand::Rng;
 use tickless::hrtimer::{Expired, HrTimer, Realtime, Restart, Setup, Span, Start, now};
 use tickless::time::Sleep;
 use tickless::wheel::{Kind, WheelTimer};
 use tickless::{Stats, Worker, inspect};
-use tickless_sim::random::Random;
 
 use crate::failure::{Failure, Verdict};
 use crate::output::{self, Screen};
@@ -79,7 +79,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Verdict, Failure> {
     let (ready, readiness) = mpsc::channel();
     let mut workers = Vec::new();
     for number in 0..arguments.workers {
-        let random = Random::new(arguments.seed.wrapping_add(u64::from(number)));
+        let random = Rng::with_seed(arguments.seed.wrapping_add(u64::from(number)));
         let (ready, timers) = (ready.clone(), arguments.timers);
         let (leave, stay) = mpsc::channel::<()>();
         let thread = thread::Builder::new()
@@ -132,7 +132,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Verdict, Failure> {
 /// The life of a worker: some timers that fire, many that are cancelled, and a few that are left to look at.
 fn work(
     timers: u32,
-    mut random: Random,
+    mut random: Rng,
     ready: &mpsc::Sender<Result<(), tickless::StartError>>,
     stay: &mpsc::Receiver<()>,
 ) {
@@ -151,7 +151,7 @@ fn work(
     });
     let mut kept = Vec::new();
     for number in 0..timers {
-        let after = NEAREST + (FARTHEST - NEAREST).mul_f64(random.fraction());
+        let after = NEAREST + (FARTHEST - NEAREST).mul_f64(random.f64());
         let nanos = u64::try_from(after.as_nanos()).unwrap_or(u64::MAX);
         let timer = Box::pin(HrTimer::new(|_| Restart::No));
         let _ = timer.as_ref().start(Start::after(Span::from_nanos(nanos)));

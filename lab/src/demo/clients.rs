@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tickless_sim::random::Random;
+use fastrand::Rng;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::task::JoinSet;
@@ -44,7 +44,7 @@ pub(crate) struct Plan {
 
 /// Runs all clients to the end of the round, and those that wait for a timeout until it came.
 pub(crate) async fn run(plan: Plan, tally: Arc<Tally>) {
-    let mut random = Random::new(plan.seed);
+    let mut random = Rng::with_seed(plan.seed);
     let mut clients = JoinSet::new();
     // Roles are dealt like cards, so that they are spread over the time in which connections are made.
     let mut roles: Vec<Role> = (0..plan.connections)
@@ -56,7 +56,7 @@ pub(crate) async fn run(plan: Plan, tally: Arc<Tally>) {
         let client = Client {
             plan,
             begins: plan.start + ramp * place / plan.connections,
-            phase: random.fraction(),
+            phase: random.f64(),
             tally: Arc::clone(&tally),
         };
         match role {

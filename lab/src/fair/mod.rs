@@ -18,8 +18,8 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
+use fastrand::Rng;
 use rustix::time::{ClockId, clock_gettime};
-use tickless_sim::random::Random;
 
 pub(crate) use arguments::Arguments;
 use arguments::Plan;
@@ -93,10 +93,12 @@ fn rounds(
     progress: &Progress,
 ) -> Result<(), Failure> {
     let work = Work::calibrate();
-    let mut random = Random::new(plan.seed);
+    let mut random = Rng::with_seed(plan.seed);
     let part = plan.settling + plan.duration;
     for round in 1..=plan.rounds {
-        for place in random.permutation(rows.len()) {
+        let mut places: Vec<usize> = (0..rows.len()).collect();
+        random.shuffle(&mut places);
+        for place in places {
             let row = &mut rows[place];
             if interrupt.is_requested() {
                 return Ok(());
@@ -107,7 +109,7 @@ fn rounds(
             let name = row.subject.name();
             let stage = Stage::new(&plan.mix, work, plan.settling, plan.duration);
             let began = Instant::now();
-            let ran = part_of(row.subject, stage, random.bits(), interrupt, || {
+            let ran = part_of(row.subject, stage, random.u64(..), interrupt, || {
                 let passed = units::progress(began.elapsed(), part);
                 progress.show(&format!(
                     "round {round} of {}, {name}: {passed}",

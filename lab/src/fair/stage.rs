@@ -7,9 +7,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use async_channel::{Receiver, Sender};
+use fastrand::Rng;
 use hdrhistogram::Histogram;
 use rustix::time::ClockId;
-use tickless_sim::random::Random;
 
 use super::mix::{Mix, Periodic, entitlements};
 use super::processor_time;
@@ -295,7 +295,7 @@ impl Stage {
 
     /// Sends requests at random times, until the stage is over; the last thing that it does is to close the doors.
     pub(super) fn send_requests(&self, doors: &[Sender<Instant>], seed: u64) {
-        let mut random = Random::new(seed);
+        let mut random = Rng::with_seed(seed);
         let rate = f64::from(self.mix.servers.rate) * doors.len() as f64;
         if doors.is_empty() || rate <= 0.0 {
             return;
@@ -304,7 +304,7 @@ impl Stage {
         let mut turn = 0;
         while next < self.end {
             // Times between independent events.
-            let wait = -(1.0 - random.fraction()).ln() / rate;
+            let wait = -(1.0 - random.f64()).ln() / rate;
             next += Duration::from_secs_f64(wait);
             // In pieces, so that the end is noticed.
             while let Some(left) = next.checked_duration_since(Instant::now()) {

@@ -20,7 +20,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
-use tickless_sim::random::Random;
+use fastrand::Rng;
 
 pub(crate) use arguments::Arguments;
 use arguments::{Plan, Tasks};
@@ -129,7 +129,7 @@ impl Finished<'_> {
     /// Runs everything once in each round, in changing order.
     fn measure(&mut self, interrupt: &Interrupt, progress: &Progress) -> Result<(), Failure> {
         let program = baseline::find_hackbench();
-        let mut random = Random::new(self.plan.seed);
+        let mut random = Rng::with_seed(self.plan.seed);
         let rows = (0..self.rows.len()).map(Place::Row);
         let mut places: Vec<Place> = rows
             .chain((0..self.others.len()).map(Place::Other))

@@ -31,10 +31,10 @@ const MATRIX: &[Row] = &[
             &["tokio"],
         ],
     },
-    // With it the other steps build everything.
+    // Without `full` it is what `cargo tickless` begins with.
     Row {
         package: "tickless-lab",
-        sets: &[&["glommio"], &["c-peers"]],
+        sets: &[&["default", "full"], &["glommio"], &["c-peers"]],
     },
     Row {
         package: "tickless-peers",
