@@ -44,7 +44,7 @@ where
 }
 
 /// Coarse timers from one tick to 400 fire when they are over, and at most one slot of their level later.
-pub(super) fn wheel(machine: &'static Machine, _parameters: &Parameters) -> Verdict {
+pub(super) fn wheel(machine: &'static Machine, parameters: &Parameters) -> Verdict {
     const TIMERS: u64 = 400;
     let (fired, early) = (kept(Count::new()), kept(Count::new()));
     let (near, far) = (kept(Spread::new()), kept(Spread::new()));
@@ -72,18 +72,18 @@ pub(super) fn wheel(machine: &'static Machine, _parameters: &Parameters) -> Verd
     );
     ensure!(early.get() == 0, "{} coarse timers were early", early.get());
     ensure!(
-        near.1 <= granularity(0),
+        near.1 <= granularity(0) || !parameters.is_exact,
         "a slot of the first level is later than a tick"
     );
     ensure!(
-        far.1 <= granularity(1),
+        far.1 <= granularity(1) || !parameters.is_exact,
         "a slot of the second level is later than its length"
     );
     Ok(())
 }
 
 /// CPUs that idle stop their tick: ten seconds without one.
-pub(super) fn tickless(machine: &'static Machine, _parameters: &Parameters) -> Verdict {
+pub(super) fn tickless(machine: &'static Machine, parameters: &Parameters) -> Verdict {
     ticking(machine, || {
         // All CPUs go to sleep meanwhile.
         idle::until_time(machine.now().saturating_add(Span::from_millis(50)));
@@ -107,9 +107,12 @@ pub(super) fn tickless(machine: &'static Machine, _parameters: &Parameters) -> V
             did[0].0
         );
         ensure!(others == 0, "CPUs that sleep had {others} interrupts");
-        ensure!(did[0].0 <= 2 && ticks <= 2, "CPU 0 ticked while it slept");
         ensure!(
-            (9_999..=10_001).contains(&counted),
+            (did[0].0 <= 2 && ticks <= 2) || !parameters.is_exact,
+            "CPU 0 ticked while it slept"
+        );
+        ensure!(
+            (9_999..=10_001).contains(&counted) || !parameters.is_exact,
             "{counted} ticks were counted"
         );
         Ok(())
@@ -117,7 +120,7 @@ pub(super) fn tickless(machine: &'static Machine, _parameters: &Parameters) -> V
 }
 
 /// A CPU that sleeps without a tick is kicked for a timer that another one arms there.
-pub(super) fn kicked(machine: &'static Machine, _parameters: &Parameters) -> Verdict {
+pub(super) fn kicked(machine: &'static Machine, parameters: &Parameters) -> Verdict {
     let (fired_on, late) = (kept(Count::new()), kept(Count::new()));
     let one = coarse(Kind::Local, move |timeout| {
         fired_on.set(1 + arch::cpu() as u64);
@@ -138,7 +141,11 @@ pub(super) fn kicked(machine: &'static Machine, _parameters: &Parameters) -> Ver
             "it fired on CPU {}",
             fired_on.get() - 1
         );
-        ensure!(late.get() <= 1, "it fired {} ticks late", late.get());
+        ensure!(
+            late.get() <= 1 || !parameters.is_exact,
+            "it fired {} ticks late",
+            late.get()
+        );
         ensure!(kicks == 1, "{kicks} kicks");
         Ok(())
     })
@@ -229,7 +236,7 @@ pub(super) fn served(machine: &'static Machine, _parameters: &Parameters) -> Ver
 }
 
 /// All CPUs sleep: the last one wakes up for the timers of all, and none is lost.
-pub(super) fn asleep(machine: &'static Machine, _parameters: &Parameters) -> Verdict {
+pub(super) fn asleep(machine: &'static Machine, parameters: &Parameters) -> Verdict {
     ticking(machine, || {
         let all = arm_on(machine, machine.cpus());
         let before = quiet::counts(machine);
@@ -243,7 +250,7 @@ pub(super) fn asleep(machine: &'static Machine, _parameters: &Parameters) -> Ver
         ensure!(EARLY.get() == 0, "{} were early", EARLY.get());
         ensure!(awake == 1, "{awake} CPUs woke up");
         ensure!(
-            interrupts == instants,
+            interrupts == instants || !parameters.is_exact,
             "{interrupts} wake-ups for {instants} instants"
         );
         Ok(())

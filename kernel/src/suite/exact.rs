@@ -39,6 +39,7 @@ pub(super) fn lateness(machine: &'static Machine, parameters: &Parameters) -> Ve
     const EVERY: Span = Span::from_micros(100);
     let (entry, callback) = (kept(Spread::new()), kept(Spread::new()));
     let (early, exact) = (kept(Count::new()), kept(Count::new()));
+    let joined = kept(Count::new());
     let host = machine.host();
     let local = host.here();
     let ticking = timer(Setup::new(), move |expired| {
@@ -49,10 +50,12 @@ pub(super) fn lateness(machine: &'static Machine, parameters: &Parameters) -> Ve
                 entry.note(late);
                 exact.add(u64::from(arch::ENTRY_LATENESS.contains(&late)));
             }
-            None => early.add(1),
+            // An interrupt that takes long runs what became due in the meantime, too.
+            None => joined.add(1),
         }
+        early.add(u64::from(called < deadline));
         callback.note(called.saturating_since(deadline).as_nanos());
-        if entry.count.get() + early.get() >= TIMES {
+        if entry.count.get() + joined.get() >= TIMES {
             return Restart::No;
         }
         expired.forward(expired.now(), EVERY);
@@ -66,7 +69,7 @@ pub(super) fn lateness(machine: &'static Machine, parameters: &Parameters) -> Ve
     say!(
         "  entered {entry} late, called {callback} late, {interrupts} interrupts, {writes} writes"
     );
-    ensure!(early.get() == 0, "{} interrupts were early", early.get());
+    ensure!(early.get() == 0, "{} callbacks were early", early.get());
     ensure!(
         local.miswritten.get() == 0,
         "{} interrupts did not write once",
@@ -99,14 +102,11 @@ pub(super) fn lateness(machine: &'static Machine, parameters: &Parameters) -> Ve
 }
 
 /// A thousand timers with drawn deadlines, started in the order of the draw.
-pub(super) fn order(machine: &'static Machine, _parameters: &Parameters) -> Verdict {
+pub(super) fn order(machine: &'static Machine, parameters: &Parameters) -> Verdict {
     const TIMERS: u64 = 1_000;
     const WITHIN: u64 = 50_000_000;
-    let (last, wrong, fired) = (
-        kept(Count::default()),
-        kept(Count::default()),
-        kept(Count::default()),
-    );
+    let (last, fired) = (kept(Count::new()), kept(Count::new()));
+    let (early, wrong) = (kept(Count::new()), kept(Count::new()));
     let callback = kept(Spread::new());
     let host = machine.host();
     let local = host.here();
@@ -123,7 +123,8 @@ pub(super) fn order(machine: &'static Machine, _parameters: &Parameters) -> Verd
         let one = timer(Setup::new(), move |expired| {
             let deadline = expired.deadline().as_nanos().unsigned_abs();
             let now = host.time_of(arch::counter()).as_nanos().unsigned_abs();
-            wrong.add(u64::from(deadline < last.get() || now < deadline));
+            early.add(u64::from(now < deadline));
+            wrong.add(u64::from(deadline < last.get()));
             last.set(deadline);
             callback.note(now.saturating_sub(deadline));
             fired.add(1);
@@ -135,9 +136,11 @@ pub(super) fn order(machine: &'static Machine, _parameters: &Parameters) -> Verd
     idle::until(|| fired.get() == TIMERS);
     let interrupts = local.timer_interrupts.get() - interrupts;
     say!("  {TIMERS} timers, {interrupts} interrupts, called {callback} late");
+    ensure!(early.get() == 0, "{} timers were early", early.get());
+    // Where time is the host's, some are due before others are started.
     ensure!(
-        wrong.get() == 0,
-        "{} timers were early or out of order",
+        wrong.get() == 0 || !parameters.is_exact,
+        "{} timers were out of order",
         wrong.get()
     );
     ensure!(
@@ -228,7 +231,7 @@ pub(super) fn moved(machine: &'static Machine, _parameters: &Parameters) -> Verd
 }
 
 /// A task starts and cancels timers while another one fires each five microseconds, on top of whatever the task is at.
-pub(super) fn storm(machine: &'static Machine, _parameters: &Parameters) -> Verdict {
+pub(super) fn storm(machine: &'static Machine, parameters: &Parameters) -> Verdict {
     const TIMES: u32 = 2_000;
     const EVERY: Span = Span::from_micros(5);
     let fired = kept(Count::new());
@@ -253,7 +256,7 @@ pub(super) fn storm(machine: &'static Machine, _parameters: &Parameters) -> Verd
     idle::until(|| !ticking.is_active());
     say!("  {} interrupted {TIMES} starts and cancels", fired.get());
     ensure!(
-        fired.get() > u64::from(TIMES) / 10,
+        fired.get() > u64::from(TIMES) / 10 || !parameters.is_exact,
         "it was hardly interrupted"
     );
     machine.timers.assert_valid(machine.here());

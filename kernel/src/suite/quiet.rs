@@ -47,7 +47,7 @@ pub(super) fn silent(machine: &'static Machine, _parameters: &Parameters) -> Ver
 }
 
 /// Two timers at each of ten instants: ten wake-ups.
-pub(super) fn instants(machine: &'static Machine, _parameters: &Parameters) -> Verdict {
+pub(super) fn instants(machine: &'static Machine, parameters: &Parameters) -> Verdict {
     let fired = kept(Count::default());
     let before = counts(machine);
     let begin = machine.now().saturating_add(Span::from_millis(20));
@@ -69,6 +69,9 @@ pub(super) fn instants(machine: &'static Machine, _parameters: &Parameters) -> V
         did[0].0,
         did[0].1
     );
-    ensure!(did[0] == (10, 10), "it is one wake-up for each instant");
+    ensure!(
+        did[0] == (10, 10) || !parameters.is_exact,
+        "it is one wake-up for each instant"
+    );
     Ok(())
 }
