@@ -64,6 +64,8 @@ pub(crate) mod interval;
 pub(crate) mod slack;
 mod sleep;
 pub(crate) mod sleep_timer;
+#[cfg(feature = "stream")]
+mod stream;
 mod timeout;
 mod timer;
 pub(crate) mod virtual_time;
@@ -76,6 +78,10 @@ pub use instant::Instant;
 pub use interval::{Interval, MissedTickBehavior, interval, interval_at};
 pub use slack::{Precision, WithSlack, set_thread_slack, thread_slack, with_slack};
 pub use sleep::{Sleep, sleep, sleep_until};
+#[cfg(feature = "stream")]
+pub use stream::{
+    ChunksTimeout, IntervalStream, StreamExt, StreamTimeout, StreamTimeoutRepeating, Throttle,
+};
 pub use timeout::{Timeout, timeout, timeout_at};
 pub use timer::Timer;
 pub use virtual_time::{advance, pause, pause_manually, resume};

@@ -11,6 +11,8 @@ mod instant;
 mod interval;
 mod slack;
 mod sleep;
+#[cfg(feature = "stream")]
+mod stream;
 mod timeout;
 mod timer;
 mod waiting;
