@@ -1,0 +1,342 @@
+//! Behaviour of `tokio::time` as its documentation states it: one source, run under tokio and under this library.
+//!
+//! tokio is the oracle: a case that says something else than tokio does fails there. Deadlines are whole milliseconds,
+//! because tokio rounds to those; `SLOP` is what its rounding may add.
+
+/// The cases, for the time module `$time`; `$run` runs a future under a paused clock.
+macro_rules! suite {
+    ($name:ident, $time:path, $run:path, $slop:expr) => {
+        mod $name {
+            use std::future::{Future, pending, poll_fn, ready};
+            use std::panic::{AssertUnwindSafe, catch_unwind};
+            use std::pin::{Pin, pin};
+            use std::task::{Context, Poll, Waker};
+            use std::time::Duration;
+
+            use time::{
+                Instant, MissedTickBehavior, advance, interval, interval_at, sleep, sleep_until,
+                timeout, timeout_at,
+            };
+            use $run as run;
+            use $time as time;
+
+            const SLOP: Duration = Duration::from_millis($slop);
+
+            fn ms(millis: u64) -> Duration {
+                Duration::from_millis(millis)
+            }
+
+            fn poll<F: Future>(future: Pin<&mut F>) -> Poll<F::Output> {
+                future.poll(&mut Context::from_waker(Waker::noop()))
+            }
+
+            /// Whether `start` was so long ago, as exactly as this library tells.
+            fn took(start: Instant, length: Duration) {
+                let elapsed = start.elapsed();
+                assert!(
+                    length <= elapsed && elapsed <= length + SLOP,
+                    "{elapsed:?} for {length:?}"
+                );
+            }
+
+            fn text(body: impl FnOnce()) -> String {
+                let payload = catch_unwind(AssertUnwindSafe(body)).expect_err("it panics");
+                match payload.downcast::<String>() {
+                    Ok(text) => *text,
+                    Err(payload) => (*payload.downcast::<&str>().expect("a text")).to_owned(),
+                }
+            }
+
+            #[test]
+            fn instants_count() {
+                run(async {
+                    let start = Instant::now();
+                    let later = start + ms(10);
+                    assert_eq!(later - start, ms(10));
+                    assert_eq!(later.duration_since(start), ms(10));
+                    assert_eq!(start.duration_since(later), Duration::ZERO);
+                    assert_eq!(start.saturating_duration_since(later), Duration::ZERO);
+                    assert_eq!(start.checked_duration_since(later), None);
+                    assert_eq!(later.checked_duration_since(start), Some(ms(10)));
+                    assert_eq!(start.checked_add(ms(10)), Some(later));
+                    assert_eq!(later.checked_sub(ms(10)), Some(start));
+                    assert_eq!(start.checked_add(Duration::MAX), None);
+                    assert_eq!(later - ms(10), start);
+                    let mut moved = start;
+                    moved += ms(10);
+                    assert_eq!(moved, later);
+                    moved -= ms(10);
+                    assert_eq!(moved, start);
+                    assert_eq!(Instant::from_std(start.into_std()), start);
+                    assert!(start < later);
+                    advance(ms(3)).await;
+                    assert_eq!(start.elapsed(), ms(3));
+                });
+            }
+
+            #[test]
+            fn a_paused_clock_shows_the_same_until_it_is_moved() {
+                run(async {
+                    let start = Instant::now();
+                    std::thread::sleep(ms(2));
+                    assert_eq!(Instant::now(), start);
+                    advance(ms(1_000)).await;
+                    assert_eq!(start.elapsed(), ms(1_000));
+                    sleep(ms(2_500)).await;
+                    took(start, ms(3_500));
+                    time::resume();
+                    let resumed = Instant::now();
+                    std::thread::sleep(ms(2));
+                    assert!(resumed.elapsed() >= ms(2));
+                });
+            }
+
+            #[test]
+            fn a_clock_is_paused_once_and_advanced_while_it_is() {
+                run(async {
+                    assert_eq!(text(time::pause), "time is already frozen");
+                    time::resume();
+                    assert_eq!(text(time::resume), "time is not frozen");
+                    let mut moves = pin!(advance(ms(1)));
+                    assert_eq!(
+                        text(|| {
+                            let _ready = poll(moves.as_mut());
+                        }),
+                        "time is not frozen"
+                    );
+                    time::pause();
+                });
+            }
+
+            #[test]
+            fn a_sleep_is_over_at_its_deadline() {
+                run(async {
+                    let start = Instant::now();
+                    let mut waits = pin!(sleep(ms(100)));
+                    assert_eq!(waits.deadline(), start + ms(100));
+                    assert!(!waits.is_elapsed());
+                    assert!(poll(waits.as_mut()).is_pending());
+                    advance(ms(99)).await;
+                    assert!(poll(waits.as_mut()).is_pending());
+                    assert!(!waits.is_elapsed());
+                    advance(ms(1) + SLOP).await;
+                    assert!(poll(waits.as_mut()).is_ready());
+                    assert!(waits.is_elapsed());
+                });
+            }
+
+            #[test]
+            fn a_sleep_is_reset_before_and_behind_its_end() {
+                run(async {
+                    let start = Instant::now();
+                    let mut waits = pin!(sleep(ms(100)));
+                    waits.as_mut().reset(start + ms(300));
+                    assert_eq!(waits.deadline(), start + ms(300));
+                    waits.as_mut().await;
+                    took(start, ms(300));
+                    assert!(waits.is_elapsed());
+                    let again = Instant::now();
+                    waits.as_mut().reset(again + ms(50));
+                    assert!(!waits.is_elapsed());
+                    waits.as_mut().await;
+                    took(again, ms(50));
+                    // To an earlier time, while it waits.
+                    let again = Instant::now();
+                    waits.as_mut().reset(again + ms(500));
+                    assert!(poll(waits.as_mut()).is_pending());
+                    waits.as_mut().reset(again + ms(20));
+                    waits.await;
+                    took(again, ms(20));
+                });
+            }
+
+            #[test]
+            fn what_is_over_is_over_at_once() {
+                run(async {
+                    let start = Instant::now();
+                    sleep(Duration::ZERO).await;
+                    sleep_until(start - ms(10)).await;
+                    took(start, Duration::ZERO);
+                });
+            }
+
+            #[test]
+            fn a_sleep_for_ever_ends_in_thirty_years() {
+                run(async {
+                    let start = Instant::now();
+                    sleep(Duration::MAX).await;
+                    took(start, Duration::from_secs(86_400 * 365 * 30));
+                });
+            }
+
+            #[test]
+            fn a_timeout_polls_its_future_first() {
+                run(async {
+                    assert_eq!(timeout(Duration::ZERO, ready(7)).await, Ok(7));
+                    assert_eq!(timeout(Duration::MAX, ready(7)).await, Ok(7));
+                    let past = Instant::now() - ms(1);
+                    assert_eq!(timeout_at(past, ready(7)).await, Ok(7));
+                    let start = Instant::now();
+                    let late = timeout(ms(50), pending::<()>()).await;
+                    took(start, ms(50));
+                    let error = late.expect_err("it is late");
+                    assert_eq!(error.to_string(), "deadline has elapsed");
+                    let error = std::io::Error::from(error);
+                    assert_eq!(error.kind(), std::io::ErrorKind::TimedOut);
+                    let in_time = timeout(ms(50), async {
+                        sleep(ms(20)).await;
+                        3
+                    });
+                    assert_eq!(in_time.await, Ok(3));
+                    let mut whole = timeout(ms(1), ready(5));
+                    assert_eq!(whole.get_ref().clone().into_inner(), 5);
+                    *whole.get_mut() = ready(6);
+                    assert_eq!(whole.into_inner().into_inner(), 6);
+                });
+            }
+
+            #[test]
+            fn an_interval_ticks_at_once_and_then_each_period() {
+                run(async {
+                    let start = Instant::now();
+                    let mut ticks = interval(ms(100));
+                    assert_eq!(ticks.period(), ms(100));
+                    assert_eq!(ticks.missed_tick_behavior(), MissedTickBehavior::Burst);
+                    for round in 0..5_u32 {
+                        assert_eq!(ticks.tick().await, start + round * ms(100));
+                        took(start, round * ms(100));
+                    }
+                    let begin = Instant::now() + ms(40);
+                    let mut ticks = interval_at(begin, ms(10));
+                    assert_eq!(ticks.tick().await, begin);
+                    assert_eq!(ticks.tick().await, begin + ms(10));
+                });
+            }
+
+            #[test]
+            fn an_interval_has_a_period() {
+                run(async {
+                    let expected = "`period` must be non-zero.";
+                    assert_eq!(text(|| drop(interval(Duration::ZERO))), expected);
+                    let at = Instant::now();
+                    assert_eq!(text(|| drop(interval_at(at, Duration::ZERO))), expected);
+                });
+            }
+
+            /// The ticks, in milliseconds from the first, of an interval of 100 ms that was not polled for 270 ms.
+            async fn behind(behavior: MissedTickBehavior) -> [u128; 5] {
+                let start = Instant::now();
+                let mut ticks = interval(ms(100));
+                ticks.set_missed_tick_behavior(behavior);
+                ticks.tick().await;
+                advance(ms(270)).await;
+                let mut due = [0; 5];
+                for due in &mut due {
+                    ticks.tick().await;
+                    *due = start.elapsed().as_millis();
+                }
+                due
+            }
+
+            #[test]
+            fn missed_ticks_burst_are_delayed_or_skipped() {
+                run(async {
+                    let close = |due: [u128; 5], expected: [u128; 5]| {
+                        let is_close = due
+                            .iter()
+                            .zip(expected)
+                            .all(|(&due, expected)| due >= expected && due <= expected + $slop);
+                        assert!(is_close, "{due:?} for {expected:?}");
+                    };
+                    close(
+                        behind(MissedTickBehavior::Burst).await,
+                        [270, 270, 300, 400, 500],
+                    );
+                    close(
+                        behind(MissedTickBehavior::Delay).await,
+                        [270, 370, 470, 570, 670],
+                    );
+                    close(
+                        behind(MissedTickBehavior::Skip).await,
+                        [270, 300, 400, 500, 600],
+                    );
+                });
+            }
+
+            #[test]
+            fn an_interval_is_reset() {
+                run(async {
+                    let mut ticks = interval(ms(100));
+                    ticks.tick().await;
+                    advance(ms(30)).await;
+                    let start = Instant::now();
+                    ticks.reset();
+                    ticks.tick().await;
+                    took(start, ms(100));
+
+                    let start = Instant::now();
+                    ticks.reset_immediately();
+                    ticks.tick().await;
+                    took(start, Duration::ZERO);
+                    ticks.tick().await;
+                    took(start, ms(100));
+
+                    let start = Instant::now();
+                    ticks.reset_after(ms(20));
+                    ticks.tick().await;
+                    took(start, ms(20));
+                    ticks.tick().await;
+                    took(start, ms(120));
+
+                    let start = Instant::now();
+                    ticks.reset_at(start + ms(50));
+                    assert_eq!(ticks.tick().await, start + ms(50));
+                    took(start, ms(50));
+                });
+            }
+
+            #[test]
+            fn a_tick_that_was_dropped_is_not_lost() {
+                run(async {
+                    let start = Instant::now();
+                    let mut ticks = interval(ms(10));
+                    ticks.tick().await;
+                    assert!(poll(pin!(ticks.tick())).is_pending());
+                    let due = poll_fn(|context| ticks.poll_tick(context)).await;
+                    assert_eq!(due, start + ms(10));
+                });
+            }
+        }
+    };
+}
+
+fn with_tokio<F: Future>(future: F) -> F::Output {
+    tokio::runtime::Builder::new_current_thread()
+        .enable_time()
+        .start_paused(true)
+        .build()
+        .expect("a runtime")
+        .block_on(future)
+}
+
+fn with_a_worker<F: Future>(future: F) -> F::Output {
+    tickless::Worker::new()
+        .expect("none so far")
+        .block_on(async {
+            tickless::time::pause();
+            future.await
+        })
+}
+
+fn with_an_executor<F: Future>(future: F) -> F::Output {
+    let executor = tickless::Executor::builder().workers(1).build();
+    executor.expect("threads can be started").block_on(async {
+        tickless::time::pause();
+        future.await
+    })
+}
+
+suite!(tokio_itself, tokio::time, super::with_tokio, 1);
+suite!(on_a_worker, tickless::time, super::with_a_worker, 0);
+suite!(on_an_executor, tickless::time, super::with_an_executor, 0);
+suite!(within_tokio, tickless::time, super::with_tokio, 1);
