@@ -64,6 +64,10 @@
 //! needs descriptors, pinned threads or signals answers `Unsupported`. The feature `portable` has it so on Linux. Not
 //! for signal handlers. 65,536 threads with queues of their own at a time; further ones share the expiry thread's.
 #![cfg_attr(
+    windows,
+    expect(clippy::result_large_err, reason = "paths are longer there")
+)]
+#![cfg_attr(
     not(all(feature = "hyper", feature = "tokio")),
     allow(
         rustdoc::broken_intra_doc_links,

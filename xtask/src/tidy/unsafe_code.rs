@@ -219,7 +219,11 @@ mod tests {
         let words = [
             "no", "one", "two", "three", "four", "five", "six", "seven", "eight",
         ];
-        let words = [&words[..], &["nine", "ten", "eleven", "twelve", "thirteen", "fourteen"]].concat();
+        let words = [
+            &words[..],
+            &["nine", "ten", "eleven", "twelve", "thirteen", "fourteen"],
+        ]
+        .concat();
         let said = format!(
             "{} source files and {} test files",
             words[sources.len()],

@@ -122,9 +122,9 @@ pub(crate) fn set_realtime_priority(priority: Option<u8>) -> io::Result<()> {
         Some(_) => libc::SCHED_FIFO,
         None => libc::SCHED_OTHER,
     };
-    let parameters = libc::sched_param {
-        sched_priority: priority.unwrap_or(0).into(),
-    };
+    // SAFETY: plain data of which all zeroes is a value; it has more fields with some C libraries.
+    let mut parameters: libc::sched_param = unsafe { MaybeUninit::zeroed().assume_init() };
+    parameters.sched_priority = priority.unwrap_or(0).into();
     // SAFETY: the parameters live until the call returns.
     match unsafe {
         libc::sched_setscheduler(0, policy | libc::SCHED_RESET_ON_FORK, &raw const parameters)
