@@ -36,7 +36,8 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..=10_000))]
     minutes: u64,
     /// So many rounds of all programs, in place of a time.
-    #[arg(long, value_name = "N", conflicts_with = "minutes", value_parser = clap::value_parser!(u64).range(1..=10_000))]
+    #[arg(long, value_name = "N", conflicts_with = "minutes",
+        value_parser = clap::value_parser!(u64).range(1..=10_000))]
     rounds: Option<u64>,
     /// What else the programs have to bear.
     #[arg(long, value_enum)]
