@@ -13,7 +13,9 @@ use std::time::{Duration, Instant};
 
 use futures::future::join;
 use rustix::event::{PollFd, PollFlags, Timespec, epoll, poll};
-use support::{Wakes, assert_passed, block_on, ms, on_thread, panic_of, poll_idly, poll_with, us};
+use support::{
+    Wakes, assert_passed, block_on, ms, on_thread, panic_of, poll_idly, us, waiting, waiting_idly,
+};
 use tickless::hrtimer::{Expired, HrTimer, Monotonic, Restart, Setup, Span, Stage, Start};
 use tickless::time::{self, sleep};
 use tickless::{Driver, StartError, Worker, coarse};
@@ -83,12 +85,11 @@ fn epoll_reports_the_descriptor() {
     let mut events = Vec::with_capacity(4);
     for _ in 0..20 {
         let start = Instant::now();
-        let mut sleep = pin!(sleep(Duration::from_micros(300)));
-        assert!(poll_idly(sleep.as_mut()).is_pending());
+        let _sleep = waiting_idly(|| sleep(us(300)));
         let found = epoll::wait(&epoll, rustix::buffer::spare_capacity(&mut events), None);
         assert_eq!(found.expect("it waits"), 1);
         assert_eq!(events[0].data.u64(), 3);
-        assert_passed(start, Duration::from_micros(300));
+        assert_passed(start, us(300));
         assert_eq!(driver.turn().fired, 1);
         events.clear();
     }
@@ -101,6 +102,8 @@ fn several_timers_fire_in_the_order_of_their_deadlines() {
     let driver = driver();
     let order = Arc::new(Mutex::new(Vec::new()));
     let start = Instant::now();
+    // Of all alike, however long this thread loses its CPU between two starts.
+    let base = tickless::hrtimer::now::<Monotonic>();
     let timers: Vec<_> = [7_u64, 3, 9, 1, 5]
         .into_iter()
         .map(|number| {
@@ -111,7 +114,7 @@ fn several_timers_fire_in_the_order_of_their_deadlines() {
             }));
             let _ = timer
                 .as_ref()
-                .start(Start::after(Span::from_millis(number)));
+                .start(Start::at(base.saturating_add(Span::from_millis(number))));
             timer
         })
         .collect();
@@ -144,8 +147,7 @@ fn a_turn_at_any_time_does_no_harm() {
     let turn = driver.turn();
     assert_eq!((turn.fired, turn.next), (0, Some(late)));
     // What was armed before still is.
-    let mut soon = pin!(time::sleep(ms(1)));
-    assert!(poll_idly(soon.as_mut()).is_pending());
+    let _soon = waiting_idly(|| time::sleep(ms(1)));
     tickless::internals::poke(&driver);
     let mut fired = driver.turn().fired;
     while fired == 0 {
@@ -169,9 +171,7 @@ fn an_earlier_timer_armed_by_a_callback_is_seen() {
     let mut late = pin!(sleep(HOUR));
     assert!(poll_idly(late.as_mut()).is_pending());
     let timer = pin!(HrTimer::new(move |_| {
-        let mut sleep = Box::pin(sleep(ms(2)));
-        assert!(poll_with(sleep.as_mut(), &waker).is_pending());
-        ARMED.set(Some(sleep));
+        ARMED.set(Some(waiting(|| sleep(ms(2)), &waker)));
         Restart::No
     }));
     let _ = timer.as_ref().start(Start::after(Span::from_micros(200)));
@@ -191,17 +191,15 @@ fn an_earlier_timer_armed_by_a_callback_is_seen() {
 fn a_timer_that_others_cancel_costs_one_empty_turn_at_most() {
     let _patience = support::begin();
     let driver = driver();
-    let mut cancelled = Box::pin(sleep(ms(2)));
-    assert!(poll_idly(cancelled.as_mut()).is_pending());
-    let mut kept = pin!(sleep(ms(6)));
-    assert!(poll_idly(kept.as_mut()).is_pending());
+    let cancelled = waiting_idly(|| sleep(ms(2)));
+    let kept = waiting_idly(|| sleep(ms(6)));
     on_thread(move || drop(cancelled));
     wait(&driver);
     if driver.turn().fired == 0 {
         wait(&driver);
         assert_eq!(driver.turn().fired, 1);
     }
-    assert!(poll_idly(kept).is_ready());
+    assert!(poll_idly(pin!(kept)).is_ready());
 }
 
 #[test]
@@ -267,8 +265,7 @@ fn timers_queued_before_become_the_drivers() {
     for _ in 0..20 {
         let start = Instant::now();
         let (wakes, waker) = Wakes::new();
-        let mut sleep = pin!(sleep(ms(3)));
-        assert!(poll_with(sleep.as_mut(), &waker).is_pending());
+        let _sleep = waiting(|| sleep(ms(3)), &waker);
         let driver = driver();
         // Unless the machine was so slow that the expiry thread came first.
         if wakes.count() == 0 && driver.next_deadline().is_some() {
@@ -289,11 +286,10 @@ fn timers_of_a_dropped_driver_fire_and_its_descriptor_is_silent() {
         .try_clone_to_owned()
         .expect("a second descriptor");
     let (wakes, waker) = Wakes::new();
-    let mut sleep = pin!(sleep(ms(3)));
-    assert!(poll_with(sleep.as_mut(), &waker).is_pending());
+    let sleep = waiting(|| sleep(ms(3)), &waker);
     drop(driver);
     wakes.wait();
-    assert!(poll_idly(sleep).is_ready());
+    assert!(poll_idly(pin!(sleep)).is_ready());
     // Well after the deadline for which it had been armed.
     let now = Timespec {
         tv_sec: 0,
@@ -321,10 +317,8 @@ fn an_exact_timer_behind_a_coarse_one_makes_the_descriptor_readable() {
     let _patience = support::begin();
     let driver = driver();
     for dropped in [false, true] {
-        let mut near = Box::pin(coarse::sleep(ms(3)));
-        let mut exact = pin!(sleep(ms(20)));
-        assert!(poll_idly(near.as_mut()).is_pending());
-        assert!(poll_idly(exact.as_mut()).is_pending());
+        let mut near = waiting_idly(|| coarse::sleep(ms(3)));
+        let mut exact = waiting_idly(|| sleep(ms(20)));
         if dropped {
             drop(near);
         } else {
@@ -339,10 +333,8 @@ fn a_coarse_timer_behind_an_exact_one_makes_the_descriptor_readable() {
     let _patience = support::begin();
     let driver = driver();
     for dropped in [false, true] {
-        let mut exact = Box::pin(sleep(ms(3)));
-        let mut far = pin!(coarse::sleep(ms(20)));
-        assert!(poll_idly(far.as_mut()).is_pending());
-        assert!(poll_idly(exact.as_mut()).is_pending());
+        let mut far = waiting_idly(|| coarse::sleep(ms(20)));
+        let mut exact = waiting_idly(|| sleep(ms(3)));
         if dropped {
             drop(exact);
         } else {
@@ -358,8 +350,7 @@ fn a_coarse_timer_behind_an_exact_one_makes_the_descriptor_readable() {
 fn a_late_request_for_a_turn_does_not_stand_for_the_deadline() {
     let _patience = support::begin();
     let driver = driver();
-    let mut exact = pin!(sleep(ms(20)));
-    assert!(poll_idly(exact.as_mut()).is_pending());
+    let mut exact = waiting_idly(|| sleep(ms(20)));
     let _turn = driver.turn();
     let zero = Timespec {
         tv_sec: 0,
@@ -382,15 +373,11 @@ fn coarse_timers_queued_before_become_the_drivers() {
     let _patience = support::begin();
     for later in [false, true] {
         on_thread(move || {
-            let mut before = pin!(coarse::sleep(ms(10)));
-            assert!(poll_idly(before.as_mut()).is_pending());
+            let mut before = waiting_idly(|| coarse::sleep(ms(10)));
             let driver = driver();
-            let mut behind = pin!(coarse::sleep(ms(25)));
-            if later {
-                assert!(poll_idly(behind.as_mut()).is_pending());
-            }
+            let behind = later.then(|| waiting_idly(|| coarse::sleep(ms(25))));
             run_until(&driver, before.as_mut());
-            if later {
+            if let Some(mut behind) = behind {
                 run_until(&driver, behind.as_mut());
             }
             assert_eq!(driver.next_deadline(), None);
@@ -402,7 +389,7 @@ fn coarse_timers_queued_before_become_the_drivers() {
 fn the_next_deadline_forgets_what_was_taken_back() {
     let _patience = support::begin();
     let driver = driver();
-    let mut near = Box::pin(coarse::sleep(ms(500)));
+    let mut near = Box::pin(coarse::sleep(HOUR / 2));
     let mut far = pin!(coarse::sleep(HOUR));
     for sleep in [near.as_mut(), far.as_mut()] {
         assert!(poll_idly(sleep).is_pending());
@@ -473,13 +460,11 @@ fn change_roles(draw: &mut impl FnMut(u64) -> u64) {
     for _ in 0..2 + draw(4) {
         for _ in 0..draw(3) {
             let after = us(500 + draw(9_000));
-            let mut timer: Pin<Box<dyn Future<Output = ()>>> = if draw(2) == 0 {
-                Box::pin(sleep(after))
+            pending.push(if draw(2) == 0 {
+                waiting_idly(|| sleep(after))
             } else {
-                Box::pin(coarse::sleep(after))
-            };
-            assert!(poll_idly(timer.as_mut()).is_pending());
-            pending.push(timer);
+                waiting_idly(|| coarse::sleep(after))
+            });
         }
         if !pending.is_empty() && draw(4) == 0 {
             let index = usize::try_from(draw(pending.len() as u64)).expect("it is an index");
@@ -504,12 +489,7 @@ fn drivers_and_workers_take_turns_on_one_thread() {
             let driver = driver();
             assert!(matches!(Worker::new(), Err(StartError::AlreadyTaken)));
             assert!(matches!(Driver::new(), Err(StartError::AlreadyTaken)));
-            let mut first = pin!(sleep(ms(1)));
-            let mut second = pin!(sleep(ms(2)));
-            let mut third = pin!(sleep(ms(4)));
-            for sleep in [&mut first, &mut second, &mut third] {
-                assert!(poll_idly(sleep.as_mut()).is_pending());
-            }
+            let [first, second, third] = [1, 2, 4].map(|millis| waiting_idly(|| sleep(ms(millis))));
             // The descriptor may be readable once for what the expiry thread did on this thread before.
             wait(&driver);
             while driver.turn().fired == 0 {
@@ -552,8 +532,7 @@ fn a_thread_that_ends_as_a_driver_leaves_its_timers_to_others() {
     let (wakes, waker) = Wakes::new();
     let mut sleep = on_thread(move || {
         let driver = driver();
-        let mut sleep = Box::pin(sleep(ms(3)));
-        assert!(poll_with(sleep.as_mut(), &waker).is_pending());
+        let sleep = waiting(|| sleep(ms(3)), &waker);
         std::mem::forget(driver);
         sleep
     });

@@ -4,13 +4,12 @@
 
 mod support;
 
-use std::pin::pin;
 use std::sync::{Arc, OnceLock};
 use std::task::Wake;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use support::{assert_passed, block_on, in_own_process, ms, poll_idly, poll_with, worker};
+use support::{assert_passed, block_on, in_own_process, ms, poll_idly, waiting, worker};
 use tickless::hrtimer::{HrTimer, Restart, Span, Start};
 use tickless::time::{self, sleep};
 use tickless::wheel::WheelTimer;
@@ -110,8 +109,7 @@ fn an_exit_handler_sleeps_where_a_waker_exits() {
     let test = "an_exit_handler_sleeps_where_a_waker_exits";
     exits_in(test, || {
         let worker = worker();
-        let mut exits = pin!(sleep(ms(1)));
-        assert!(poll_with(exits.as_mut(), &Arc::new(Exits).into()).is_pending());
+        let _exits = waiting(|| sleep(ms(1)), &Arc::new(Exits).into());
         worker.block_on(std::future::pending())
     });
 }

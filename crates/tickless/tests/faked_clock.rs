@@ -14,8 +14,7 @@ use std::time::Instant;
 use rustix::event::epoll::{self, CreateFlags};
 use rustix::event::{PollFd, PollFlags, poll};
 use support::{
-    assert_passed, assert_well_done, block_on, ms, poll_idly, process_of_its_own, us, well_done,
-    worker,
+    assert_passed, assert_well_done, block_on, ms, process_of_its_own, us, well_done, worker,
 };
 use tickless::executor::Preemption;
 use tickless::hrtimer::{Boottime, Expired, HrTimer, Restart, Setup, Span, Start};
@@ -113,8 +112,7 @@ fn a_worker_sleeps_by_a_faked_clock() {
         let worker = worker();
         worker.block_on(use_timers());
         let instance = epoll::create(CreateFlags::CLOEXEC).expect("an instance");
-        let mut queued = pin!(sleep(ms(5)));
-        assert!(poll_idly(queued.as_mut()).is_pending());
+        let queued = support::waiting_idly(|| sleep(ms(5)));
         let mut events = EpollEvents::with_capacity(1);
         while !queued.is_elapsed() {
             let _turn = worker
@@ -129,8 +127,7 @@ fn an_event_loop_has_its_timers_by_a_faked_clock() {
     with_faked_clocks("an_event_loop_has_its_timers_by_a_faked_clock", || {
         let driver = Driver::new().expect("the thread is free");
         let start = Instant::now();
-        let mut queued = pin!(sleep(ms(20)));
-        assert!(poll_idly(queued.as_mut()).is_pending());
+        let queued = support::waiting_idly(|| sleep(ms(20)));
         while !queued.is_elapsed() {
             let fd = driver.as_fd();
             poll(&mut [PollFd::new(&fd, PollFlags::IN)], None).expect("poll works");

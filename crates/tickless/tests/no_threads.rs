@@ -160,8 +160,7 @@ fn leave_a_sleep() -> (Pin<Box<Sleep>>, Arc<Wakes>) {
     let (leave, stay) = mpsc::channel::<()>();
     let ending = thread::spawn(move || {
         let worker = Worker::new().expect("the thread is free");
-        let mut sleep = Box::pin(sleep(ms(2)));
-        assert!(poll_with(sleep.as_mut(), &waker).is_pending());
+        let sleep = support::waiting(|| sleep(ms(2)), &waker);
         give.send(sleep).expect("it is taken");
         let _gone = stay.recv();
         std::mem::forget(worker);

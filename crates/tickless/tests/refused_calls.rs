@@ -8,13 +8,12 @@ mod support;
 use std::io::{Read as _, Write as _};
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
-use std::pin::pin;
 use std::time::{Duration, Instant};
 
 use rustix::event::epoll::{self, CreateFlags};
 use rustix::event::{PollFd, PollFlags, poll};
 use support::refuse::refuse;
-use support::{assert_well_done, block_on, ms, poll_idly, process_of_its_own, skip, us, well_done};
+use support::{assert_well_done, block_on, ms, process_of_its_own, skip, us, well_done};
 use tickless::executor::Preemption;
 use tickless::executor::io::Async;
 use tickless::time::{sleep, timeout};
@@ -211,8 +210,7 @@ fn a_worker_sleeps_whatever_call_is_refused() {
     with_each_call_refused(test, &[], made, |(instance, ())| {
         let Ok(worker) = Worker::new() else { return };
         worker.block_on(use_timers());
-        let mut queued = pin!(sleep(ms(1)));
-        assert!(poll_idly(queued.as_mut()).is_pending());
+        let queued = support::waiting_idly(|| sleep(ms(1)));
         let mut events = EpollEvents::with_capacity(1);
         while !queued.is_elapsed() {
             if worker.park_on_epoll(instance.as_fd(), &mut events).is_err() {
@@ -231,8 +229,7 @@ fn an_event_loop_has_its_timers_whatever_call_is_refused() {
         || (),
         |()| {
             let Ok(driver) = Driver::new() else { return };
-            let mut queued = pin!(sleep(ms(1)));
-            assert!(poll_idly(queued.as_mut()).is_pending());
+            let queued = support::waiting_idly(|| sleep(ms(1)));
             while !queued.is_elapsed() {
                 let fd = driver.as_fd();
                 if poll(&mut [PollFd::new(&fd, PollFlags::IN)], None).is_err() {

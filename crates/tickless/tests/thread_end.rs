@@ -11,7 +11,7 @@ use std::sync::mpsc::{self, Receiver, Sender};
 use std::thread;
 
 use rustix::event::{PollFd, PollFlags, poll};
-use support::{Wakes, block_on, ms, on_thread, poll_idly, poll_with};
+use support::{Wakes, block_on, ms, on_thread, poll_idly, waiting};
 use tickless::time::sleep;
 use tickless::{Driver, Worker, coarse};
 
@@ -159,10 +159,8 @@ fn timers_of_a_thread_that_leaked_what_runs_them_fire() {
         let (wakes, waker) = Wakes::new();
         let timers = on_thread(move || {
             LEAKED.set(Some(Box::leak(Box::new(Own::make(kind)))));
-            let mut timers = (Box::pin(sleep(ms(3))), Box::pin(coarse::sleep(ms(3))));
-            assert!(poll_with(timers.0.as_mut(), &waker).is_pending());
-            assert!(poll_with(timers.1.as_mut(), &waker).is_pending());
-            timers
+            let exact = waiting(|| sleep(ms(3)), &waker);
+            (exact, waiting(|| coarse::sleep(ms(3)), &waker))
         });
         support::until(|| wakes.count() == 2);
         drop(timers);

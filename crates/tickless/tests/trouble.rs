@@ -13,7 +13,8 @@ use futures::future::join_all;
 use rustix::event::epoll;
 use rustix::process::{Pid, Resource, Rlimit, Signal, getrlimit, kill_process, setrlimit};
 use support::{
-    Wakes, assert_passed, block_on, ms, on_thread, poll_idly, poll_with, until, us, worker,
+    Wakes, assert_passed, block_on, ms, on_thread, poll_idly, poll_with, until, us, waiting,
+    waiting_idly, worker,
 };
 use tickless::clock::Refusal;
 use tickless::hrtimer::{Expired, HrTimer, Monotonic, Restart, Span, Start};
@@ -239,8 +240,7 @@ fn a_waker_that_panics_harms_no_other_timer() {
             ];
             let mut sleeps = Vec::new();
             for waker in wakers {
-                let mut sleep = Box::pin(sleep(us(300)));
-                assert!(poll_with(sleep.as_mut(), &waker).is_pending());
+                let sleep = waiting(|| sleep(us(300)), &waker);
                 // The only one is the sleeper's now.
                 drop(waker);
                 sleeps.push(sleep);
@@ -406,8 +406,7 @@ fn a_waker_may_use_timers() {
                     sleeps.push(sleep);
                 }
             }
-            let mut first = pin!(sleep(us(200)));
-            assert!(poll_with(first.as_mut(), &waker).is_pending());
+            let _first = waiting(|| sleep(us(200)), &waker);
             while wakes.count() == 0 {
                 match &worker {
                     Some(worker) => assert!(worker.park().fired <= 1),
@@ -674,8 +673,7 @@ fn threads_come_and_go_by_the_hundred_with_timers_queued() {
                     let worker = (number % 5 == 0).then(worker);
                     let mut far = Box::pin(sleep(HOUR));
                     assert!(poll_with(far.as_mut(), &waker).is_pending());
-                    let mut near = Box::pin(sleep(us(200 + number * 50)));
-                    assert!(poll_with(near.as_mut(), &waker).is_pending());
+                    let near = waiting(|| sleep(us(200 + number * 50)), &waker);
                     if number % 2 == 0 {
                         block_on(async {
                             if worker.is_none() {
@@ -789,8 +787,7 @@ fn sleep_in_all_ways() {
         worker.block_on(sleep(ms(2)));
         assert_passed(start, ms(2));
         let start = Instant::now();
-        let mut sleep = pin!(sleep(ms(2)));
-        assert!(poll_idly(sleep.as_mut()).is_pending());
+        let mut sleep = waiting_idly(|| sleep(ms(2)));
         while poll_idly(sleep.as_mut()).is_pending() {
             if round % 2 == 0 {
                 let _any = worker.park();

@@ -14,7 +14,7 @@ use std::time::Duration;
 use tickless::task::{self, Spec};
 use tickless::{Executor, coop, time};
 
-use crate::support::{begin, until};
+use crate::support::{begin, until, waiting};
 
 fn executor(workers: usize) -> Executor {
     let builder = Executor::builder().workers(workers);
@@ -266,9 +266,7 @@ fn block_on_panics_in_a_waker_that_a_timer_wakes() {
         panicked: AtomicUsize::new(0),
     });
     let waker = Waker::from(Arc::clone(&blocks));
-    let mut sleep = pin!(time::sleep(Duration::from_millis(1)));
-    let mut context = Context::from_waker(&waker);
-    assert!(sleep.as_mut().poll(&mut context).is_pending());
+    let _sleep = waiting(|| time::sleep(Duration::from_millis(1)), &waker);
     until(|| blocks.panicked.load(Ordering::SeqCst) > 0);
     assert_eq!(blocks.panicked.load(Ordering::SeqCst), 3, "both panic");
 }

@@ -156,6 +156,22 @@ pub(crate) fn poll_with<F: Future + ?Sized>(future: Pin<&mut F>, waker: &Waker) 
     future.poll(&mut Context::from_waker(waker))
 }
 
+/// Makes futures until the first poll of one, with `waker`, finds it pending: this thread may lose its CPU for as long
+/// as a short sleep lasts.
+pub(crate) fn waiting<F: Future>(make: impl Fn() -> F, waker: &Waker) -> Pin<Box<F>> {
+    loop {
+        let mut future = Box::pin(make());
+        if poll_with(future.as_mut(), waker).is_pending() {
+            return future;
+        }
+    }
+}
+
+/// As [`waiting`], with a waker that does nothing.
+pub(crate) fn waiting_idly<F: Future>(make: impl Fn() -> F) -> Pin<Box<F>> {
+    waiting(make, Waker::noop())
+}
+
 /// The smallest executor there is: parks the thread between polls.
 pub(crate) fn block_on<F: Future>(future: F) -> F::Output {
     struct Unpark(Thread);

@@ -7,7 +7,7 @@ use std::task::{Context, Poll, Waker};
 use std::thread;
 use std::time::Duration;
 
-use crate::support::{begin, block_on, chosen, ms, on_thread, poll_idly, windows};
+use crate::support::{begin, block_on, chosen, ms, on_thread, poll_idly, waiting_idly, windows};
 use tickless::time::{
     Instant, MissedTickBehavior, Precision, interval_at, set_thread_slack, sleep, sleep_until,
     thread_slack, timeout, timeout_at, with_slack,
@@ -80,13 +80,12 @@ fn slack_without_measure_is_some_seconds() {
 #[test]
 fn a_sleep_that_waits_is_ready_at_its_deadline_when_it_is_polled() {
     let _patience = begin();
-    let deadline = Instant::now() + ms(1);
-    let mut sleep = pin!(sleep_until(deadline).slack(Duration::MAX));
-    assert!(poll_idly(sleep.as_mut()).is_pending());
+    let mut sleep = waiting_idly(|| sleep(ms(1)).slack(Duration::MAX));
+    let deadline = sleep.deadline();
     while Instant::now() < deadline + ms(1) {
         thread::yield_now();
     }
-    assert!(poll_idly(sleep).is_ready());
+    assert!(poll_idly(sleep.as_mut()).is_ready());
 }
 
 #[test]

@@ -10,7 +10,9 @@ use std::rc::Rc;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
-use crate::support::{Wakes, assert_passed, block_on, in_own_process, ms, poll_idly, poll_with};
+use crate::support::{
+    Wakes, assert_passed, block_on, in_own_process, ms, poll_idly, poll_with, waiting_idly,
+};
 use futures::channel::oneshot;
 
 const HOUR: Duration = Duration::from_secs(3600);
@@ -58,15 +60,16 @@ same_as_tokio! {
     }
 
     async fn a_value_that_is_ready_together_with_the_limit_counts() {
-        let mut polls = 0;
-        let value = poll_fn(|_| {
-            polls += 1;
-            if polls == 1 { Poll::Pending } else { Poll::Ready(7) }
+        let mut timeout = waiting_idly(|| {
+            let mut polls = 0;
+            let value = poll_fn(move |_| {
+                polls += 1;
+                if polls == 1 { Poll::Pending } else { Poll::Ready(7) }
+            });
+            time::timeout(ms(2), value)
         });
-        let mut timeout = pin!(time::timeout(ms(2), value));
-        assert!(poll_idly(timeout.as_mut()).is_pending());
         time::sleep(ms(10)).await;
-        assert_eq!(poll_idly(timeout), Poll::Ready(Ok(7)));
+        assert_eq!(poll_idly(timeout.as_mut()), Poll::Ready(Ok(7)));
     }
 
     async fn a_value_that_comes_in_time_counts() {
@@ -123,11 +126,12 @@ same_as_tokio! {
         let value = Watched::default();
         let (polls, drops) = (Rc::clone(&value.polls), Rc::clone(&value.drops));
         {
-            let mut timeout = pin!(time::timeout(ms(1), value));
+            let deadline = time::Instant::now() + Duration::from_secs(1);
+            let mut timeout = pin!(time::timeout_at(deadline, value));
             assert_eq!(polls.get(), 0);
             assert!(poll_idly(timeout.as_mut()).is_pending());
             assert_eq!(polls.get(), 1);
-            time::sleep(ms(8)).await;
+            time::sleep_until(deadline + ms(8)).await;
             assert!(matches!(poll_idly(timeout.as_mut()), Poll::Ready(Err(_))));
             assert_eq!((polls.get(), drops.get()), (2, 0));
             // Elapsed for good, but the future is asked first.

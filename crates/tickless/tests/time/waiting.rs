@@ -13,7 +13,7 @@ use std::task::{Poll, Wake, Waker};
 use std::thread;
 use std::time::Duration;
 
-use crate::support::{self, Wakes, ms, poll_idly, poll_with, us};
+use crate::support::{self, Wakes, ms, poll_idly, poll_with, us, waiting};
 
 const HOUR: Duration = Duration::from_secs(3600);
 /// What tokio takes for "never".
@@ -70,7 +70,7 @@ async fn give_way() {
 
 same_as_tokio! {
     async fn a_tick_that_was_polled_and_dropped_wakes_its_task() {
-        let start = time::Instant::now() + ms(50);
+        let start = time::Instant::now() + Duration::from_secs(1);
         let mut interval = time::interval_at(start, HOUR);
         let (wakes, waker) = Wakes::new();
         assert!(poll_with(pin!(interval.tick()), &waker).is_pending());
@@ -109,7 +109,7 @@ same_as_tokio! {
     }
 
     async fn a_tick_may_be_lost_to_another_future_again_and_again() {
-        let mut interval = time::interval_at(time::Instant::now() + ms(30), HOUR);
+        let mut interval = time::interval_at(time::Instant::now() + Duration::from_secs(1), HOUR);
         let mut lost = 0;
         loop {
             tokio::select! {
@@ -186,9 +186,8 @@ same_as_tokio! {
     }
 
     async fn a_sleep_that_fired_unseen_wakes_once() {
-        let mut sleep = pin!(time::sleep(ms(50)));
         let (wakes, waker) = Wakes::new();
-        assert!(poll_with(sleep.as_mut(), &waker).is_pending());
+        let mut sleep = waiting(|| time::sleep(ms(50)), &waker);
         woken!(time, wakes, 0);
         sleep.as_mut().reset(time::Instant::now() + ms(2));
         time::sleep(ms(8)).await;
@@ -215,8 +214,7 @@ same_as_tokio! {
 
     async fn a_limit_wakes_its_task() {
         let (wakes, waker) = Wakes::new();
-        let mut limited = pin!(time::timeout(ms(50), pending::<()>()));
-        assert!(poll_with(limited.as_mut(), &waker).is_pending());
+        let mut limited = waiting(|| time::timeout(ms(50), pending::<()>()), &waker);
         woken!(time, wakes, 0);
         assert!(poll_with(limited.as_mut(), &waker).is_ready());
     }

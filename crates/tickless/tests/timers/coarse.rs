@@ -10,7 +10,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::support::{
-    self, Wakes, assert_passed, block_on, ms, on_thread, poll_idly, poll_with, until, us, worker,
+    self, Wakes, assert_passed, block_on, ms, on_thread, poll_idly, poll_with, until, us, waiting,
+    worker,
 };
 use futures::future::{Either, join_all, select};
 use rustix::event::{PollFd, PollFlags, poll};
@@ -138,10 +139,12 @@ fn the_next_deadline_of_a_worker_counts_coarse_timers() {
     let _patience = support::begin();
     let worker = worker();
     let (_rings, waker) = Rings::new(&worker);
-    let mut near = Box::pin(sleep(ms(4)));
+    // Another worker may fire what is due.
+    let mut near = Box::pin(sleep(HOUR));
     assert!(poll_with(near.as_mut(), &waker).is_pending());
     let next = worker.next_deadline().expect("one is queued");
     assert!(next >= near.deadline());
+    near.as_mut().reset(after(ms(4)));
     while !near.is_elapsed() {
         let _any = worker.park();
     }
@@ -220,8 +223,7 @@ fn a_deadline_pushed_out_for_every_packet_holds() {
     let _patience = support::begin();
     for idle in [us(1_500), ms(40), ms(90)] {
         let (wakes, waker) = Wakes::new();
-        let mut sleep = Box::pin(sleep(idle));
-        assert!(poll_with(sleep.as_mut(), &waker).is_pending());
+        let mut sleep = waiting(|| sleep(idle), &waker);
         let mut last = Instant::now();
         for _ in 0..20_000 {
             last = Instant::now();
@@ -256,12 +258,13 @@ fn the_latest_waker_is_woken_and_no_other() {
     let _patience = support::begin();
     let (early, early_waker) = Wakes::new();
     let (late, late_waker) = Wakes::new();
-    let mut sleep = Box::pin(sleep(ms(30)));
+    let mut sleep = Box::pin(sleep(HOUR));
     assert!(poll_with(sleep.as_mut(), &early_waker).is_pending());
     let mut sleep = on_thread(move || {
         assert!(poll_with(sleep.as_mut(), &late_waker).is_pending());
         sleep
     });
+    sleep.as_mut().reset(after(ms(5)));
     late.wait();
     assert!(poll_idly(sleep.as_mut()).is_ready());
     assert_eq!((early.count(), late.count()), (0, 1));
@@ -273,10 +276,8 @@ fn a_dropped_sleep_wakes_no_task() {
     // Should the machine stand still for so long that it fires before it is dropped, it is tried again.
     for _ in 0..10 {
         let (wakes, waker) = Wakes::new();
-        let mut queued = Box::pin(sleep(ms(20)));
-        let mut taken = Box::pin(sleep(ms(20)));
-        assert!(poll_with(queued.as_mut(), &waker).is_pending());
-        assert!(poll_with(taken.as_mut(), &waker).is_pending());
+        let queued = waiting(|| sleep(ms(20)), &waker);
+        let taken = waiting(|| sleep(ms(20)), &waker);
         drop((queued, sleep(ms(20))));
         on_thread(move || drop(taken));
         block_on(sleep(ms(25)));
@@ -326,11 +327,7 @@ fn a_sleep_queued_on_one_thread_is_reset_on_another() {
 fn timers_of_a_thread_that_ends_fire() {
     let _patience = support::begin();
     let queue = |waker: &Waker| {
-        [us(500), ms(3), ms(20), ms(100)].map(|duration| {
-            let mut sleep = Box::pin(sleep(duration));
-            assert!(poll_with(sleep.as_mut(), waker).is_pending());
-            sleep
-        })
+        [us(500), ms(3), ms(20), ms(100)].map(|duration| waiting(|| sleep(duration), waker))
     };
     let check = |wakes: &Wakes, sleeps: &mut [Pin<Box<Sleep>>; 4]| {
         until(|| wakes.count() == 4);
@@ -360,11 +357,7 @@ fn timers_of_a_thread_that_ends_fire() {
 #[cfg_attr(portable_host, ignore = "no event loops on the portable host")]
 fn coming_and_going_loses_no_timer() {
     let _patience = support::begin();
-    let queue = |waker: &Waker| {
-        let mut sleep = Box::pin(sleep(ms(10)));
-        assert!(poll_with(sleep.as_mut(), waker).is_pending());
-        sleep
-    };
+    let queue = |waker: &Waker| waiting(|| sleep(ms(10)), waker);
     let (wakes, waker) = Wakes::new();
     let _before = queue(&waker);
     let worker = worker();
@@ -440,12 +433,11 @@ fn a_waker_that_panics_harms_no_other_timer() {
     let _patience = support::begin();
     let run = |good: Waker| {
         let bad = Waker::from(Arc::new(Panics));
-        let mut sleeps: Vec<_> = (0..20).map(|_| Box::pin(sleep(ms(3)))).collect();
-        for (number, sleep) in sleeps.iter_mut().enumerate() {
+        let sleeps = (0..20).map(|number| {
             let waker = if number % 2 == 0 { &bad } else { &good };
-            assert!(poll_with(sleep.as_mut(), waker).is_pending());
-        }
-        sleeps
+            waiting(|| sleep(ms(3)), waker)
+        });
+        sleeps.collect::<Vec<_>>()
     };
     let (wakes, waker) = Wakes::new();
     let sleeps = run(waker);
@@ -473,8 +465,7 @@ fn a_waker_may_use_coarse_timers() {
         fn wake(self: Arc<Self>) {
             if self.rounds.fetch_add(1, Ordering::AcqRel) < 10 {
                 let waker = Waker::from(Arc::clone(&self));
-                let mut next = Box::pin(sleep(ms(1)));
-                assert!(poll_with(next.as_mut(), &waker).is_pending());
+                let next = waiting(|| sleep(ms(1)), &waker);
                 let mut sleeps = self.sleeps.lock().expect("no panic");
                 // The one that fires is among those that go. The next may have fired already, on another thread.
                 sleeps.retain(|sleep| !sleep.is_elapsed());

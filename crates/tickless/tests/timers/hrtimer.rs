@@ -233,10 +233,8 @@ fn a_checked_start_refuses_what_is_over() {
     assert!(!timer.is_active());
     assert_eq!(worker.turn().fired, 0);
 
-    assert_eq!(
-        timer.start_checked(after_millis(1)),
-        Ok(StartOutcome::Started)
-    );
+    // Refused if this thread loses its CPU for as long.
+    until(|| timer.start_checked(after_millis(1)) == Ok(StartOutcome::Started));
     park_until(&worker, || !timer.is_active());
     assert_eq!(fired.load(Ordering::Relaxed), 1);
 }
