@@ -245,7 +245,7 @@ fn a_shutdown_waits_and_then_cancels() {
         })
         .detach();
     assert_eq!(
-        executor.shutdown(Duration::from_secs(5)),
+        executor.shutdown(Duration::from_secs(60)),
         0,
         "all ended by themselves"
     );
@@ -635,7 +635,7 @@ fn a_worker_with_local_tasks_alone_gives_none_away() {
         free.await.expect("it ends")
     });
     assert_eq!(executor.block_on(done).expect("it ends"), 1);
-    assert_eq!(executor.shutdown(Duration::from_secs(5)), 0);
+    assert_eq!(executor.shutdown(Duration::from_secs(60)), 0);
     assert_eq!(executor.stats().panics, 0);
 }
 
