@@ -586,8 +586,7 @@ fn coming_and_going_loses_no_timer() {
     }
 }
 
-/// Starts timers on a thread that ends, and sees them fire. False if the thread ended so late that they fired before,
-/// so that none had to go elsewhere.
+/// Starts timers on a thread that ends, and sees them fire. False if they fired before its end, so that none moved.
 fn ends_with_timers(runs_its_own: bool) -> bool {
     let start = Instant::now();
     let (wakes, waker) = Wakes::new();
