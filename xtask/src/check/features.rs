@@ -26,9 +26,11 @@ const MATRIX: &[Row] = &[
             &["default"],
             &["hyper"],
             &["internals"],
+            &["macros"],
             &["portable"],
             &["stream"],
             &["tokio"],
+            &["tokio-test-util"],
         ],
     },
     // Without `full` it is what `cargo tickless` begins with.

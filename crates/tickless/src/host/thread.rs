@@ -363,7 +363,7 @@ fn shown_anew() -> Instant {
 /// Has users of this thread follow the clock of the tokio runtime that polls here, if that is paused; or no longer.
 ///
 /// Where the counter's line is kept, which is for 50 µs, no reading comes by here by itself.
-#[cfg(feature = "tokio")]
+#[cfg(feature = "tokio-test-util")]
 pub(crate) fn look_at_tokio() {
     with_thread(|thread| {
         let is_paused = tokio_clock::shown().is_some();
