@@ -1,8 +1,8 @@
 //! How many lines of memory an operation touches: what decides its cost where the timers do not fit into the caches.
 //!
 //! Valgrind's `lackey` prints each access of a program that fills a queue and then repeats one operation. A store to
-//! [`MARK`] stands between two operations, and the reader of the trace counts the distinct lines of 64 bytes between
-//! two marks. A line that one of the [`RECENT`] operations before touched too is *warm*: the lock, the clock, the
+//! `MARK` stands between two operations, and the reader of the trace counts the distinct lines of 64 bytes between
+//! two marks. A line that one of the `RECENT` operations before touched too is *warm*: the lock, the clock, the
 //! bitmap, the stack. The others are *cold*: the timer and its neighbours. What is counted does not depend on the
 //! machine, but for accesses of threads that a subject has beside.
 
@@ -16,11 +16,11 @@ use crate::subjects;
 
 /// Stored to between two operations.
 static MARK: AtomicU64 = AtomicU64::new(0);
-/// What the address of [`MARK`] is announced by, on the channel of the trace.
+/// What the address of `MARK` is announced by, on the channel of the trace.
 const ANNOUNCED: &str = "tickless-mark ";
 /// A line is warm if one of so many operations before touched it.
 const RECENT: usize = 16;
-/// Operations that are counted, behind [`RECENT`] that are not.
+/// Operations that are counted, behind `RECENT` that are not.
 pub(crate) const COUNTED: u64 = 64;
 /// Bytes of a line.
 const LINE: u64 = 64;

@@ -15,7 +15,7 @@
 //!
 //! - `timer_settime`, `timer_gettime`, `timer_getoverrun` and the sleeps may be called in signal handlers: those of the
 //!   C library are looked up when this library is loaded, not when they are needed.
-//! - **Next**: an address in [`Next`] is zero or that of the C library's function of the name.
+//! - **Next**: an address in `Next` is zero or that of the C library's function of the name.
 
 use std::cell::Cell;
 use std::ffi::{CStr, c_char, c_int};

@@ -83,9 +83,10 @@ static struct itimerspec value(long long first, long long interval) {
 
 static long long nanos(struct timespec time) { return time.tv_sec * 1000000000LL + time.tv_nsec; }
 
+/* Until a time, since what is left is rounded up each time: with a signal every few microseconds it would never end. */
 static void rest(long long nanos) {
-    struct timespec time = spec(nanos);
-    while (nanosleep(&time, &time) == -1 && errno == EINTR) {
+    struct timespec until = spec(now(CLOCK_MONOTONIC) + nanos);
+    while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, NULL) == EINTR) {
     }
 }
 

@@ -26,8 +26,8 @@
 //!
 //! One system call for each wait, none for a deadline that is over. A signal does not end a wait. It waits in real
 //! time, whatever a [paused](super::pause) clock shows. In a task it blocks the other tasks of the thread, and in a
-//! callback the other timers: use [`super::sleep`] there. The own timers of a [`Worker`](crate::Worker) wait as long
-//! too: [`park`](crate::Worker::park) runs them.
+//! callback the other timers: use [`sleep`](fn@super::sleep) there. The own timers of a [`Worker`](crate::Worker)
+//! wait as long too: [`park`](crate::Worker::park) runs them.
 
 use std::time::Duration;
 
