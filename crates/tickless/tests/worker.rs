@@ -840,6 +840,7 @@ fn a_sleep_knows_the_task_even_if_the_waker_never_changes() {
 }
 
 #[test]
+#[cfg_attr(portable_host, ignore = "no pinning on the portable host")]
 fn a_worker_is_pinned_or_says_why_not() {
     let worker = worker();
     let allowed = rustix::thread::sched_getaffinity(None).expect("it is known");
