@@ -851,7 +851,6 @@ fn a_worker_is_pinned_or_says_why_not() {
         .expect("the CPU is ours");
     let now = rustix::thread::sched_getaffinity(None).expect("it is known");
     assert!(now.count() == 1 && now.is_set(first as usize));
-
     let nothing = tickless::topology::CpuSet::new();
     assert!(matches!(worker.pin(&nothing), Err(ScheduleError::NoCpus)));
     // Beyond what the kernel has, and beyond what a call can say.
