@@ -4,7 +4,11 @@
 
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::Command;
+
+mod programs;
+
+use programs::{built, is_there, remove, run, say};
 
 const HERE: &str = env!("CARGO_MANIFEST_DIR");
 
@@ -14,46 +18,10 @@ const SYSTEM: [&str; 4] = ["-lpthread", "-ldl", "-lm", "-lrt"];
 const BEHAVIOUR: &str = "tests/c/behaviour.c";
 const POSIX: &str = "tests/c/posix.c";
 
-/// Whether `program` is there; names it if not.
-fn is_there(program: &str) -> bool {
-    let is_there = Command::new(program).arg("--version").output().is_ok();
-    if !is_there {
-        say(&format!("left out: there is no {program}"));
-    }
-    is_there
-}
-
-#[expect(
-    clippy::print_stderr,
-    reason = "a reader is to know what was not tested"
-)]
-fn say(text: &str) {
-    eprintln!("{text}");
-}
-
-/// The directory that this program stands in: cargo puts the library there too.
-fn built() -> PathBuf {
-    let program = std::env::current_exe().expect("a program knows where it is");
-    program.parent().expect("in a directory").to_owned()
-}
-
 fn library() -> PathBuf {
     let library = built().join("libtickless_capi.a");
     assert!(library.exists(), "{} was not built", library.display());
     library
-}
-
-#[track_caller]
-fn run(command: &mut Command) -> Output {
-    let output = command.output().expect("it can be started");
-    assert!(
-        output.status.success(),
-        "{command:?}: {}\n{}{}",
-        output.status,
-        String::from_utf8_lossy(&output.stdout),
-        String::from_utf8_lossy(&output.stderr),
-    );
-    output
 }
 
 fn compiler(program: &str, standard: &str) -> Command {
@@ -77,10 +45,6 @@ fn compile(source: &str, name: &str, options: &[&str]) -> PathBuf {
         .arg("-o")
         .arg(&program));
     program
-}
-
-fn remove(program: &Path) {
-    let _it_may_stay = std::fs::remove_file(program);
 }
 
 #[test]

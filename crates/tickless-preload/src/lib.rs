@@ -17,13 +17,12 @@
 //!   C library are looked up when this library is loaded, not when they are needed.
 //! - **Next**: an address in `Next` is zero or that of the C library's function of the name.
 
-use std::cell::Cell;
 use std::ffi::{CStr, c_char, c_int};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use tickless_capi::posix::{
-    ID_TAG, TimerId, tickless_timer_create, tickless_timer_delete, tickless_timer_getoverrun,
-    tickless_timer_gettime, tickless_timer_settime,
+    ID_TAG, TimerId, be_exact, tickless_timer_create, tickless_timer_delete,
+    tickless_timer_getoverrun, tickless_timer_gettime, tickless_timer_settime,
 };
 
 /// The address of a function that this library stands in front of.
@@ -221,19 +220,6 @@ pub unsafe extern "C" fn timer_delete(id: Id) -> c_int {
     match own(id) {
         Some(id) => answered(tickless_timer_delete(id)),
         None => next!(DELETE as OfTimer, id),
-    }
-}
-
-thread_local! {
-    /// The timer slack of this thread was set.
-    static IS_EXACT: Cell<bool> = const { Cell::new(false) };
-}
-
-/// Sets the timer slack of the thread to a nanosecond, once; Linux adds 50 µs to each sleep otherwise.
-fn be_exact() {
-    if !IS_EXACT.replace(true) {
-        // SAFETY: no pointers. Sleeps are less exact if it fails.
-        let _result = unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1_u64) };
     }
 }
 

@@ -3,27 +3,14 @@
 //! What a machine does not have is left out, and named.
 
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::Command;
+
+#[path = "../../tickless-capi/tests/programs/mod.rs"]
+mod programs;
+
+use programs::{built, is_there, remove, run};
 
 const HERE: &str = env!("CARGO_MANIFEST_DIR");
-
-#[expect(
-    clippy::print_stderr,
-    reason = "a reader is to know what was not tested"
-)]
-fn is_there(program: &str) -> bool {
-    let is_there = Command::new(program).arg("--version").output().is_ok();
-    if !is_there {
-        eprintln!("left out: there is no {program}");
-    }
-    is_there
-}
-
-/// The directory that this program stands in: cargo puts the library there too.
-fn built() -> PathBuf {
-    let program = std::env::current_exe().expect("a program knows where it is");
-    program.parent().expect("in a directory").to_owned()
-}
 
 fn preloaded(program: impl AsRef<std::ffi::OsStr>) -> Command {
     let library = built().join("libtickless_preload.so");
@@ -31,19 +18,6 @@ fn preloaded(program: impl AsRef<std::ffi::OsStr>) -> Command {
     let mut command = Command::new(program);
     command.env("LD_PRELOAD", library);
     command
-}
-
-#[track_caller]
-fn run(command: &mut Command) -> Output {
-    let output = command.output().expect("it can be started");
-    assert!(
-        output.status.success(),
-        "{command:?}: {}\n{}{}",
-        output.status,
-        String::from_utf8_lossy(&output.stdout),
-        String::from_utf8_lossy(&output.stderr),
-    );
-    output
 }
 
 /// Compiles a C program that knows nothing of Tickless.
@@ -65,10 +39,6 @@ fn compile(source: &str, name: &str) -> PathBuf {
         .arg(&program)
         .args(["-lpthread", "-lrt"]));
     program
-}
-
-fn remove(program: &Path) {
-    let _it_may_stay = std::fs::remove_file(program);
 }
 
 #[test]

@@ -7,7 +7,7 @@ use super::run::Run;
 use crate::invocation::Invocation;
 use crate::workspace::Workspace;
 
-/// The fields that a reader of the registry needs, and files that the licences want to come along.
+/// The files of each archive besides its code: its page, and the licences, which want to come along.
 const FILES: [&str; 3] = ["README.md", "LICENSE-MIT", "LICENSE-APACHE"];
 
 /// A library for `LD_PRELOAD`, which no crate builds on.
@@ -16,8 +16,7 @@ const UNPUBLISHED: &str = "tickless-preload";
 const MACROS: &str = "tickless-macros";
 
 pub(super) fn step(run: &mut Run<'_>) -> Result<(), String> {
-    let line = line(run.workspace()?);
-    let names: Vec<String> = names(run.workspace()?);
+    let names = names(run.workspace()?);
     for name in &names {
         let list = Invocation::cargo(&["package", "--list", "--offline", "--allow-dirty"])
             .packages(&[name]);
@@ -27,7 +26,7 @@ pub(super) fn step(run: &mut Run<'_>) -> Result<(), String> {
         }
         missing(name, &listed.stdout)?;
     }
-    run.invoke(&line)
+    run.invoke(&line(&names))
 }
 
 fn names(workspace: &Workspace) -> Vec<String> {
@@ -39,10 +38,8 @@ fn names(workspace: &Workspace) -> Vec<String> {
 }
 
 /// Dirty trees too: the check is for what is about to be committed.
-fn line(workspace: &Workspace) -> Invocation {
-    let names = names(workspace);
-    let names: Vec<&str> = names.iter().map(String::as_str).collect();
-    Invocation::cargo(&["package", "--offline", "--allow-dirty", "--no-verify"]).packages(&names)
+fn line(names: &[String]) -> Invocation {
+    Invocation::cargo(&["package", "--offline", "--allow-dirty", "--no-verify"]).packages(names)
 }
 
 /// Refuses an archive that lacks one of [`FILES`] or carries tests, which need the whole repository.
@@ -66,14 +63,14 @@ fn missing(name: &str, contents: &str) -> Result<(), String> {
 mod tests {
     use serde_json::json;
 
-    use super::{line, missing};
+    use super::{line, missing, names};
     use crate::workspace::samples::{library, workspace};
 
     #[test]
     fn all_libraries_are_packaged_together() {
         let members = [library("link", json!([])), library("core", json!([]))];
         assert_eq!(
-            line(&workspace(&members, &[], &[])).to_string(),
+            line(&names(&workspace(&members, &[], &[]))).to_string(),
             "cargo package --offline --allow-dirty --no-verify -p link -p core"
         );
     }

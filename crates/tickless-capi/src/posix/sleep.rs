@@ -7,12 +7,12 @@ use crate::errno::{Errno, answer};
 use crate::posix::times::{clock, nanos};
 
 thread_local! {
-    /// This thread has no timer slack.
+    /// True if the timer slack of this thread was set.
     static IS_EXACT: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Has the system wake this thread in time: it adds 50 µs unless told otherwise.
-fn be_exact() {
+/// Sets the timer slack of this thread to a nanosecond, once: Linux adds 50 µs to each sleep otherwise.
+pub fn be_exact() {
     if !IS_EXACT.replace(true) {
         // SAFETY: no pointers. Sleeps are less exact if it fails.
         let _result = unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1_u64) };

@@ -10,19 +10,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "is.h"
 #include "tickless.h"
 
 #define MS UINT64_C(1000000)
-#define IS(got, wanted) is(__LINE__, #got, (long long)(got), (long long)(wanted))
-
-static int faults;
-
-static void is(int line, const char *text, long long got, long long wanted) {
-    if (got != wanted) {
-        printf("line %d: %s is %lld, not %lld\n", line, text, got, wanted);
-        faults++;
-    }
-}
 
 static struct tickless_loop *the_loop;
 

@@ -17,6 +17,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "is.h"
 #include "tickless-posix.h"
 
 #ifndef sigev_notify_thread_id
@@ -50,16 +51,6 @@ typedef tickless_timer_id id_type;
 #endif
 
 #define MS 1000000L
-#define IS(got, wanted) is(__LINE__, #got, (long long)(got), (long long)(wanted))
-
-static int faults;
-
-static void is(int line, const char *text, long long got, long long wanted) {
-    if (got != wanted) {
-        printf("line %d: %s is %lld, not %lld\n", line, text, got, wanted);
-        faults++;
-    }
-}
 
 static long long now(clockid_t clock) {
     struct timespec shown;

@@ -48,7 +48,7 @@ fn drop_executor(world: &World, number: usize) {
 }
 
 pub(crate) fn run(seed: u64) {
-    let mut random = Random(seed);
+    let mut random = Random::new(seed);
     let executors: Vec<_> = (0..1 + random.below(3))
         .map(|_| RwLock::new(Some(Arc::new(executor(&mut random)))))
         .collect();

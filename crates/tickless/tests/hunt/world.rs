@@ -68,22 +68,23 @@ impl Deed {
 pub(crate) static COUNTS: [AtomicU64; Deed::ALL.len()] = [const { AtomicU64::new(0) }; _];
 
 /// Drawn numbers; the same from the same seed.
-#[derive(Clone)]
-pub(crate) struct Random(pub(crate) u64);
+pub(crate) struct Random(fastrand::Rng);
 
 impl Random {
+    pub(crate) fn new(seed: u64) -> Self {
+        Self(fastrand::Rng::with_seed(seed))
+    }
+
     pub(crate) fn next(&mut self) -> u64 {
-        let mut drawn = fastrand::Rng::with_seed(self.0);
-        self.0 = drawn.u64(..);
-        drawn.u64(..)
+        self.0.u64(..)
     }
 
     pub(crate) fn below(&mut self, end: u64) -> u64 {
-        self.next() % end
+        self.0.u64(..end)
     }
 
     pub(crate) fn index(&mut self, end: usize) -> usize {
-        usize::try_from(self.below(end as u64)).expect("below a usize")
+        self.0.usize(..end)
     }
 
     pub(crate) fn one_in(&mut self, many: u64) -> bool {
@@ -91,7 +92,7 @@ impl Random {
     }
 
     pub(crate) fn fork(&mut self) -> Self {
-        Self(self.next())
+        Self(self.0.fork())
     }
 }
 
@@ -115,7 +116,7 @@ pub(crate) struct World {
 
 impl World {
     pub(crate) fn random(&self) -> Random {
-        Random(self.seeds.fetch_add(0x9E37_79B9, Ordering::SeqCst))
+        Random::new(self.seeds.fetch_add(0x9E37_79B9, Ordering::SeqCst))
     }
 
     pub(crate) fn executor(&self, number: usize) -> Option<Arc<Executor>> {
