@@ -6,6 +6,7 @@
 use std::borrow::Cow;
 use std::ffi::OsStr;
 use std::fmt;
+use std::fs;
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -84,6 +85,12 @@ impl Invocation {
         self.arguments = before.chain(own).collect();
         self.program = program.into();
         self
+    }
+
+    /// Has it run on the first processor that this process may use.
+    pub(crate) fn on_one_cpu(self) -> Self {
+        let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+        self.behind("taskset", &["--cpu-list", first_cpu(&status)])
     }
 
     /// Takes `code` alone for success.
@@ -298,11 +305,29 @@ pub(crate) fn is_installed(program: impl AsRef<OsStr>) -> bool {
         .is_ok_and(|status| status.success())
 }
 
+/// The first processor that a process may use, by its status in `/proc`.
+pub(crate) fn first_cpu(status: &str) -> &str {
+    let list = status
+        .lines()
+        .find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
+    let first = list.and_then(|list| list.trim().split([',', '-']).next());
+    first.filter(|first| !first.is_empty()).unwrap_or("0")
+}
+
 #[cfg(test)]
 mod tests {
-    use super::{Captured, Invocation, parent};
+    use super::{Captured, Invocation, first_cpu, parent};
     use std::path::Path;
     use std::time::Duration;
+
+    #[test]
+    fn the_first_cpu_is_that_of_the_list_or_0() {
+        let of = |list: &str| format!("Name:\tx\nCpus_allowed_list:\t{list}\nMems_allowed:\t1\n");
+        for (list, first) in [("0-1", "0"), ("3", "3"), ("5,7-9", "5"), ("", "0")] {
+            assert_eq!(first_cpu(&of(list)), first, "{list}");
+        }
+        assert_eq!(first_cpu(""), "0");
+    }
 
     #[test]
     fn a_line_is_shown_as_it_could_be_typed() {

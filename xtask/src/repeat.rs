@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 use clap::{Args, ValueEnum};
 use serde_json::Value;
 
-use crate::invocation::Invocation;
+use crate::invocation::{Invocation, first_cpu};
 
 /// Where the output of what failed is kept, below the root.
 const KEPT: &str = "target/repeat";
@@ -58,16 +58,17 @@ pub(crate) struct Arguments {
 enum Under {
     /// The scheduler's idle class (`chrt -i 0`), beside three loops of the ordinary class: a few percent of a CPU.
     Load,
-    /// One processor for all threads (`taskset -c 0`).
+    /// One processor for all threads (`taskset -c`).
     OneCpu,
 }
 
 impl Under {
     /// What starts a program so.
-    const fn launcher(self) -> (&'static str, &'static [&'static str]) {
+    fn launcher(self) -> (&'static str, [String; 2]) {
+        let status = || fs::read_to_string("/proc/self/status").unwrap_or_default();
         match self {
-            Self::Load => ("chrt", &["-i", "0"]),
-            Self::OneCpu => ("taskset", &["-c", "0"]),
+            Self::Load => ("chrt", ["-i".into(), "0".into()]),
+            Self::OneCpu => ("taskset", ["-c".into(), first_cpu(&status()).into()]),
         }
     }
 
@@ -372,10 +373,8 @@ mod tests {
         );
         assert!(load.contains("TICKLESS_PATIENCE"), "{load}");
         let one = shown(Some(Under::OneCpu));
-        assert!(
-            one.ends_with(r#""taskset" "-c" "0" "/target/time-1""#),
-            "{one}"
-        );
+        assert!(one.contains(r#""taskset" "-c" ""#), "{one}");
+        assert!(one.ends_with(r#"" "/target/time-1""#), "{one}");
     }
 
     #[test]

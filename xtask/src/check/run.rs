@@ -157,6 +157,7 @@ impl<'r> Run<'r> {
             skips: self.skips,
             spent: self.spent,
             finds: self.finds,
+            failure: result.clone().err().unwrap_or_default(),
         }
     }
 

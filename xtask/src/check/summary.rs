@@ -36,6 +36,8 @@ pub(super) struct Outcome {
     pub(super) spent: Vec<(String, Duration)>,
     /// What was found that fails nothing.
     pub(super) finds: Vec<String>,
+    /// Why it failed; empty if it did not.
+    pub(super) failure: String,
 }
 
 impl Outcome {
@@ -46,6 +48,7 @@ impl Outcome {
             skips: Vec::new(),
             spent: Vec::new(),
             finds: Vec::new(),
+            failure: String::new(),
         }
     }
 }
@@ -125,6 +128,12 @@ pub(super) fn table(rows: &[Row], total: Duration) -> String {
         );
     }
     for row in rows {
+        if !row.outcome.failure.is_empty() {
+            put(
+                &mut text,
+                format_args!("failed: {}: {}\n", row.step, row.outcome.failure),
+            );
+        }
         for skip in &row.outcome.skips {
             put(&mut text, format_args!("skipped: {skip}\n"));
         }
@@ -168,6 +177,10 @@ mod tests {
             outcome: Outcome {
                 verdict,
                 skips: skips.iter().map(|&skip| skip.into()).collect(),
+                failure: match verdict {
+                    Verdict::Failed => "`one` failed".into(),
+                    _ => String::new(),
+                },
                 ..Outcome::not_run()
             },
             duration: Duration::from_millis(1500),
@@ -194,6 +207,7 @@ msrv          FAILED              1.5
 deny          not run               -
 skipped: the bare target, because of this
 skipped: miri, because of that
+failed: msrv: `one` failed
 1 passed, 1 passed in part, 1 skipped, 1 failed, 1 not run in 6.0 s; 2 skips"
         );
     }

@@ -129,22 +129,11 @@ pub(super) fn test_release(run: &mut Run<'_>) -> Result<(), String> {
 
 /// The tests of [threads](OF_THREADS), as `line` builds them, on a processor that this process may use.
 fn on_one_processor(line: &Invocation) -> Invocation {
-    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let line = line
-        .clone()
-        .behind("taskset", &["--cpu-list", first_cpu(&status)]);
     OF_THREADS
         .iter()
-        .fold(line, |line, test| line.args(&["--test", test]))
-}
-
-/// The first processor that a process may use, by its status in `/proc`.
-fn first_cpu(status: &str) -> &str {
-    let list = status
-        .lines()
-        .find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
-    let first = list.and_then(|list| list.trim().split([',', '-']).next());
-    first.filter(|first| !first.is_empty()).unwrap_or("0")
+        .fold(line.clone().on_one_cpu(), |line, test| {
+            line.args(&["--test", test])
+        })
 }
 
 /// What the output of `cargo test` tells, line by line.
@@ -216,7 +205,7 @@ fn program(line: &str) -> Option<String> {
 mod tests {
     use serde_json::json;
 
-    use super::{Programs, Wanted, first_cpu, line, on_one_processor, program, relying, whole};
+    use super::{Programs, Wanted, line, on_one_processor, program, relying, whole};
     use crate::invocation::Invocation;
     use crate::workspace::samples::{library, workspace};
 
@@ -286,11 +275,6 @@ mod tests {
         let begins = shown.starts_with("taskset --cpu-list ");
         assert!(begins && shown.contains(" cargo test "), "{shown}");
         assert!(shown.contains(" --test executor "), "{shown}");
-        let of = |list: &str| format!("Name:\tx\nCpus_allowed_list:\t{list}\nMems_allowed:\t1\n");
-        for (list, first) in [("0-1", "0"), ("3", "3"), ("5,7-9", "5"), ("", "0")] {
-            assert_eq!(first_cpu(&of(list)), first, "{list}");
-        }
-        assert_eq!(first_cpu(""), "0");
     }
 
     #[test]
