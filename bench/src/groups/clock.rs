@@ -2,7 +2,7 @@
 
 use std::hint::black_box;
 
-use tickless::internals::at_latest;
+use tickless::internals::now_upper;
 use tickless::time::Instant;
 
 use super::{Sink, worker};
@@ -43,7 +43,7 @@ pub(super) fn measure(options: &Options, sink: Sink<'_>) {
             1,
             options,
             vec![
-                subject(options, "tickless", at_latest),
+                subject(options, "tickless", now_upper),
                 subject(options, bare, || scaled(tickless::clock::cycles())),
             ],
         )
@@ -60,7 +60,7 @@ pub(super) fn measure(options: &Options, sink: Sink<'_>) {
                 subject(options, "tickless", Instant::now),
                 subject(options, bare, || scaled(tickless::clock::cycles_ordered())),
                 subject(options, kernel, std::time::Instant::now),
-                subject(options, "tickless, a bound, not ordered", at_latest),
+                subject(options, "tickless, a bound, not ordered", now_upper),
                 subject(options, "quanta, not ordered", quanta::Instant::now),
                 subject(options, "fastant, not ordered", fastant::Instant::now),
                 subject(options, "minstant, not ordered", minstant::Instant::now),

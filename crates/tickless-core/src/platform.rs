@@ -266,7 +266,7 @@ pub trait Platform: Sized {
     /// Asked on the shortest paths: a host that needs a call to know says `false`, for what that would need to have
     /// saved all of them would pay.
     #[inline]
-    fn keeps_at_hand(&self, this: &CpuBase<Self>) -> bool {
+    fn try_keep_local_fast(&self, this: &CpuBase<Self>) -> bool {
         self.keep_local(this) && self.housekeeper(this).is_none()
     }
 

@@ -9,7 +9,7 @@ use crate::slots::geometry::Tick;
 use crate::time::{Clock, Instant};
 use crate::wheel::family::{Kind, Timeout};
 
-pub use crate::exact::family::Stood;
+pub use crate::exact::family::Placement;
 
 /// The identity of a timer in a trace: its address, never followed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -49,7 +49,7 @@ pub enum Event {
         /// True if it was pending before.
         was_armed: bool,
         /// What became of its place in the queue.
-        stood: Stood,
+        stood: Placement,
     },
     /// A checked start found the time in the past (spec ); follows its `Start`.
     StartExpired {

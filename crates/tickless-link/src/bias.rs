@@ -312,7 +312,7 @@ impl<H: LockHost> BiasedLock<H> {
 
     /// Takes the lock for the thread of `token`, which did not find the gate open.
     #[cold]
-    fn acquire_slowly(&self, token: Option<Owner>) -> Acquired {
+    fn acquire_slow(&self, token: Option<Owner>) -> Acquired {
         if !self.is_owner(token) {
             return self.acquire_as_stranger();
         }
@@ -321,11 +321,11 @@ impl<H: LockHost> BiasedLock<H> {
         Acquired::Inner
     }
 
-    /// As [`acquire_slowly`](Self::acquire_slowly) for the owner, unless another thread has the inner lock.
+    /// As [`acquire_slow`](Self::acquire_slow) for the owner, unless another thread has the inner lock.
     ///
     /// Where strangers keep the lock ordinary the owner is to find its shortest paths all the same.
     #[cold]
-    fn try_acquire_slowly(&self, token: Option<Owner>) -> Option<Acquired> {
+    fn try_acquire_slow(&self, token: Option<Owner>) -> Option<Acquired> {
         if !self.is_owner(token) {
             return None;
         }
@@ -400,7 +400,7 @@ impl<H: LockHost> BiasedLock<H> {
             .compare_exchange(FREE, TAKEN, Ordering::Acquire, Ordering::Relaxed)
             .is_err()
         {
-            self.lock_inner_slowly();
+            self.lock_inner_slow();
         }
     }
 
@@ -409,7 +409,7 @@ impl<H: LockHost> BiasedLock<H> {
     /// The mark "contended" makes the release a system call. Two threads that hand timers to each other meet at the
     /// lock all the time and never for long: were it left by each that had to poll, each release would call.
     #[cold]
-    fn lock_inner_slowly(&self) {
+    fn lock_inner_slow(&self) {
         let mut mark = TAKEN;
         loop {
             for _ in 0..SPINS {
@@ -480,7 +480,7 @@ unsafe impl<H: LockHost> RawLock for BiasedLock<H> {
             Some(Gate::Closed) => self.withdraw(),
             None => {}
         }
-        self.acquire_slowly(token)
+        self.acquire_slow(token)
     }
 
     #[inline]
@@ -490,12 +490,12 @@ unsafe impl<H: LockHost> RawLock for BiasedLock<H> {
             Some(Gate::Closed) => self.withdraw(),
             None => {}
         }
-        self.try_acquire_slowly(token)
+        self.try_acquire_slow(token)
     }
 
     /// Through the gate alone.
     #[inline]
-    fn acquire_at_hand(&self, token: Option<Owner>) -> Option<Acquired> {
+    fn try_acquire_fast(&self, token: Option<Owner>) -> Option<Acquired> {
         match self.knock(token)? {
             Gate::Open => Some(Acquired::Gate),
             Gate::Closed => {
@@ -507,11 +507,11 @@ unsafe impl<H: LockHost> RawLock for BiasedLock<H> {
 
     /// In ordinary mode alone.
     #[inline]
-    fn try_acquire_otherwise(&self, token: Option<Owner>) -> Option<Acquired> {
+    fn try_acquire_contended(&self, token: Option<Owner>) -> Option<Acquired> {
         if self.names(token) {
             return None;
         }
-        self.try_acquire_slowly(token)
+        self.try_acquire_slow(token)
     }
 
     #[inline]

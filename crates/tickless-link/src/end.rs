@@ -6,32 +6,32 @@
 //!
 //! # Mechanism
 //!
-//! A [`Living`] value is pinned, and the caller that has it may end it: [drop it](Living::drop_in_place), or have
-//! [a queue take it apart](crate::buckets::BucketArray::end). What comes of that is an [`Ended`], the proof that the
-//! place holds nothing that is used or would have to be dropped. [`Made::end`](crate::late::Made::end) gives out the
-//! one, and demands that or the other back.
+//! A [`Dropping`] value is pinned, and the caller that has it may end it: [drop it](Dropping::drop_in_place), or have
+//! [a queue take it apart](crate::buckets::BucketArray::end). What comes of that is an [`Dropped`], the proof that the
+//! place holds nothing that is used or would have to be dropped. [`Made::end`](crate::lazy_init::Made::end) gives out
+//! the one, and demands that or the other back.
 //!
 //! # Invariant
 //!
-//! *One End*: of the value at a place there is at most one `Living` or `Ended`, and who gave out the `Living` does not
-//! use the place before it has one of both back.
+//! *One End*: of the value at a place there is at most one `Dropping` or `Dropped`, and who gave out the `Dropping`
+//! does not use the place before it has one of both back.
 
 use core::pin::Pin;
 
 /// A pinned value, with the right to end it.
 #[derive(Debug)]
 #[must_use = "it goes back to who gave it out, or is ended"]
-pub struct Living<'v, T>(Pin<&'v mut T>);
+pub struct Dropping<'v, T>(Pin<&'v mut T>);
 
 /// The proof that the value at a place was ended.
 #[derive(Debug)]
 #[must_use = "it goes back to who gave out the value"]
-pub struct Ended<'v, T>(&'v mut core::mem::MaybeUninit<T>);
+pub struct Dropped<'v, T>(&'v mut core::mem::MaybeUninit<T>);
 
 /// The result of trying to end a value: something that was taken out of it, or the untouched value.
-pub type End<'v, T, R> = Result<(R, Ended<'v, T>), Living<'v, T>>;
+pub type End<'v, T, R> = Result<(R, Dropped<'v, T>), Dropping<'v, T>>;
 
-impl<'v, T> Living<'v, T> {
+impl<'v, T> Dropping<'v, T> {
     /// The value.
     #[inline(always)]
     pub fn as_ref(&self) -> Pin<&T> {
@@ -40,13 +40,13 @@ impl<'v, T> Living<'v, T> {
 
     /// Drops the value.
     #[inline]
-    pub fn drop_in_place(self) -> Ended<'v, T> {
+    pub fn drop_in_place(self) -> Dropped<'v, T> {
         // SAFETY: nothing is moved: the place is given to the destructor alone.
         let value = unsafe { self.0.get_unchecked_mut() };
         // SAFETY: a valid value, and *One End*: it is not used afterwards. Should its destructor unwind, neither a
-        // `Living` nor an `Ended` is left.
+        // `Dropping` nor an `Dropped` is left.
         unsafe { core::ptr::drop_in_place(value) };
-        Ended::at(value)
+        Dropped::at(value)
     }
 
     /// Claims that the value was ended.
@@ -55,9 +55,9 @@ impl<'v, T> Living<'v, T> {
     ///
     /// Nothing MUST use the value any more, and what its destructor does MUST NOT be needed.
     #[inline(always)]
-    pub(crate) unsafe fn ended(self) -> Ended<'v, T> {
+    pub(crate) unsafe fn ended(self) -> Dropped<'v, T> {
         // SAFETY: nothing is moved, and nothing uses the value any more.
-        Ended::at(unsafe { self.0.get_unchecked_mut() })
+        Dropped::at(unsafe { self.0.get_unchecked_mut() })
     }
 
     /// Has `end` end a part of the value, and with that the whole.
@@ -71,7 +71,7 @@ impl<'v, T> Living<'v, T> {
     pub unsafe fn end_part<U, R>(
         self,
         part: impl for<'p> FnOnce(Pin<&'p mut T>) -> Pin<&'p mut U>,
-        end: impl for<'p> FnOnce(Living<'p, U>) -> End<'p, U, R>,
+        end: impl for<'p> FnOnce(Dropping<'p, U>) -> End<'p, U, R>,
     ) -> End<'v, T, R> {
         let mut whole = self;
         match within(part(whole.0.as_mut()), end) {
@@ -82,7 +82,7 @@ impl<'v, T> Living<'v, T> {
     }
 }
 
-impl<'v, T> Ended<'v, T> {
+impl<'v, T> Dropped<'v, T> {
     /// Claims that the value was ended.
     #[inline(always)]
     fn at(value: &'v mut T) -> Self {
@@ -96,14 +96,14 @@ impl<'v, T> Ended<'v, T> {
 #[inline(always)]
 pub(crate) fn within<T, R>(
     value: Pin<&mut T>,
-    end: impl for<'v> FnOnce(Living<'v, T>) -> End<'v, T, R>,
+    end: impl for<'v> FnOnce(Dropping<'v, T>) -> End<'v, T, R>,
 ) -> Option<R> {
     // Of two values without a size the address does not tell which is meant.
     const { assert!(size_of::<T>() > 0) };
     let wanted: *const T = &raw const *value;
     // A value that was ended by halves cannot be dropped, and one that is queued cannot be left.
     let unwinds = Unwinds;
-    let end = end(Living(value));
+    let end = end(Dropping(value));
     core::mem::forget(unwinds);
     let (given, taken): (*const T, _) = match end {
         Ok((taken, ended)) => (ended.0.as_ptr(), Some(taken)),

@@ -50,7 +50,7 @@ pub use self::transit::Transit;
 use crate::const_unless_loom;
 use crate::emplace;
 use crate::emplace::Emplaced;
-use crate::end::{Ended, Living};
+use crate::end::{Dropped, Dropping};
 use crate::id::{self, OwnerWord, QueueId};
 use crate::sync::{AtomicU8, Exclusive, Ordering};
 
@@ -421,7 +421,7 @@ impl<F: Family, M: Member<F>> Entry<F, M> {
     ///
     /// No queue MUST know the entry, and no token.
     #[inline(always)]
-    pub(crate) unsafe fn end(entry: Living<'_, Self>) -> (M::Guarded, Ended<'_, Self>) {
+    pub(crate) unsafe fn end(entry: Dropping<'_, Self>) -> (M::Guarded, Dropped<'_, Self>) {
         const { assert!(!ends_with_drop::<F, M>()) };
         // SAFETY: Owner Key Invariant: the entry is borrowed mutably by *One End*. It is not read again: the entry is
         // ended here.

@@ -45,14 +45,14 @@ pub unsafe trait RawLock {
     /// As [`try_acquire`](RawLock::try_acquire), in the one way in which the lock is mostly taken: a compiler that
     /// knows how it was taken knows how it is released.
     #[inline]
-    fn acquire_at_hand(&self, token: Option<Self::Token>) -> Option<Self::Acquired> {
+    fn try_acquire_fast(&self, token: Option<Self::Token>) -> Option<Self::Acquired> {
         self.try_acquire(token)
     }
 
     /// As [`try_acquire`](RawLock::try_acquire), in any way but the one at hand, which the caller tried: what it did
     /// not find there it does not look for again.
     #[inline]
-    fn try_acquire_otherwise(&self, token: Option<Self::Token>) -> Option<Self::Acquired> {
+    fn try_acquire_contended(&self, token: Option<Self::Token>) -> Option<Self::Acquired> {
         let _ = token;
         None
     }
@@ -112,16 +112,16 @@ impl<R: RawLock, T> Lock<R, T> {
     /// Takes the lock as [`try_lock`](Self::try_lock) does, but in the most frequent way alone, so that the release is
     /// one store at the end of the section.
     #[inline]
-    pub fn lock_at_hand(&self, token: Option<R::Token>) -> Option<Guard<'_, R, T>> {
-        let held = self.raw.acquire_at_hand(token)?;
+    pub fn try_lock_fast(&self, token: Option<R::Token>) -> Option<Guard<'_, R, T>> {
+        let held = self.raw.try_acquire_fast(token)?;
         Some(self.guard(held))
     }
 
     /// Takes the lock as [`try_lock`](Self::try_lock) does, in any way but that of
-    /// [`lock_at_hand`](Self::lock_at_hand), which the caller tried.
+    /// [`try_lock_fast`](Self::try_lock_fast), which the caller tried.
     #[inline]
-    pub fn try_lock_otherwise(&self, token: Option<R::Token>) -> Option<Guard<'_, R, T>> {
-        let held = self.raw.try_acquire_otherwise(token)?;
+    pub fn try_lock_contended(&self, token: Option<R::Token>) -> Option<Guard<'_, R, T>> {
+        let held = self.raw.try_acquire_contended(token)?;
         Some(self.guard(held))
     }
 

@@ -75,8 +75,8 @@ macro_rules! project_entry {
             #[inline(always)]
             #[allow(dead_code, reason = "not every wrapper needs it")]
             fn end_entry<'v, R>(
-                living: $crate::end::Living<'v, Self>,
-                end: impl for<'p> FnOnce($crate::end::Living<'p, $entry>) -> $crate::end::End<'p, $entry, R>,
+                living: $crate::end::Dropping<'v, Self>,
+                end: impl for<'p> FnOnce($crate::end::Dropping<'p, $entry>) -> $crate::end::End<'p, $entry, R>,
             ) -> $crate::end::End<'v, Self, R> {
                 // SAFETY: as in `entry`; the wrapper has no `Drop`, and its other fields are not pinned, so that what
                 // theirs would do need not happen.

@@ -62,7 +62,7 @@ use tickless_core::time::Instant as CoreInstant;
 use tickless_link::emplace::Emplaced;
 
 use crate::clocks::interval::{ClockInterval, TickSleep};
-use crate::host::registry::timers_at_hand;
+use crate::host::registry::try_timers_fast;
 use crate::host::remote::publish::{publish_earlier, publish_first};
 use crate::host::tick::{asked_last, now, tick_of};
 use crate::time::sleep_timer::SleepQueue;
@@ -258,7 +258,7 @@ impl SleepQueue for WheelSleeper {
     {
         let times = (asked_last(), tick_of(deadline));
         // Else something that is due before was told already, and a thread comes for that.
-        let Some(timers) = timers_at_hand() else {
+        let Some(timers) = try_timers_fast() else {
             return Err(waker);
         };
         if Self::start_new(put, Kind::Global, timers, times, waker)? {
@@ -269,16 +269,16 @@ impl SleepQueue for WheelSleeper {
 
     #[inline]
     fn restart_in_place(self: Pin<&Self>, deadline: CoreInstant, _latest: CoreInstant) -> bool {
-        timers_at_hand().is_some_and(|timers| self.modify_in_slot(timers, tick_of(deadline)))
+        try_timers_fast().is_some_and(|timers| self.modify_in_slot(timers, tick_of(deadline)))
     }
 
-    fn restart_in_place_otherwise(
+    fn restart_in_place_contended(
         self: Pin<&Self>,
         deadline: CoreInstant,
         _latest: CoreInstant,
     ) -> bool {
-        timers_at_hand()
-            .is_some_and(|timers| self.modify_in_slot_otherwise(timers, tick_of(deadline)))
+        try_timers_fast()
+            .is_some_and(|timers| self.modify_in_slot_contended(timers, tick_of(deadline)))
     }
 
     #[inline]

@@ -136,8 +136,8 @@ pub mod internals {
 
     /// A time that is not behind the kernel's clock: what sleeps count from.
     #[inline]
-    pub fn at_latest() -> tickless_core::time::Instant {
-        crate::host::thread::at_latest()
+    pub fn now_upper() -> tickless_core::time::Instant {
+        crate::host::thread::now_upper()
     }
 
     /// Lets timers that are started again stay where they are filed, as they do unless told otherwise, or files them

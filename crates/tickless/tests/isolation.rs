@@ -34,7 +34,7 @@ fn armed() -> Pin<Box<Sleep>> {
 }
 
 /// Works as an owner does whose lock has earned its bias, and then some.
-fn work_quietly() {
+fn work_a_while() {
     for _ in 0..REBIAS_AFTER + 10 {
         drop(armed());
     }
@@ -42,7 +42,7 @@ fn work_quietly() {
 
 /// A timer that this thread armed is cancelled by another one: how many barriers it took.
 fn cancelled_by_a_stranger() -> u64 {
-    work_quietly();
+    work_a_while();
     let timer = armed();
     let before = barriers();
     on_thread(move || drop(timer));
@@ -79,7 +79,7 @@ fn strangers_execute_no_barrier_while_a_worker_is_isolated() {
                 return;
             }
             assert_eq!(cancelled_by_a_stranger(), 1, "what isolation prevents");
-            work_quietly();
+            work_a_while();
             beside_an_isolated_worker(
                 || {
                     let before = barriers();
@@ -134,12 +134,12 @@ fn a_worker_that_is_no_longer_isolated_spares_those_that_are() {
                     on_thread(|| {
                         let worker = Worker::new().expect("the thread is free");
                         worker.set_isolated(true).expect("the keeper stays");
-                        work_quietly();
+                        work_a_while();
                         worker.set_isolated(false).expect("it is possible always");
                         assert_eq!(cancelled_by_a_stranger(), 0);
                         // Ends isolated: what it had reserved belongs to no thread.
                         worker.set_isolated(true).expect("the keeper stays");
-                        work_quietly();
+                        work_a_while();
                     });
                     assert_eq!(on_thread(cancelled_by_a_stranger), 0);
                 },
@@ -276,7 +276,7 @@ fn the_kernel_counts_no_calls_of_an_isolated_cpu() {
         let polling = Polling::start(quiet);
         let (mut watched, mut spared) = (0, false);
         for _ in 0..200 {
-            work_quietly();
+            work_a_while();
             let timer = armed();
             let made = polling.calls_during(|| cancel_there(timer));
             watched += u32::from(made.is_some());

@@ -68,34 +68,34 @@ impl<'a, P: Platform> BaseGuard<'a, P> {
     /// As [`lock`](Self::lock) of the executing CPU's own base, in the way in which it is mostly taken, which needs
     /// neither waiting nor a call.
     #[inline(always)]
-    pub(crate) fn at_hand(timers: &'a Timers<P>, me: ThisCpu<'a, P>) -> Option<Self> {
+    pub(crate) fn try_lock_fast(timers: &'a Timers<P>, me: ThisCpu<'a, P>) -> Option<Self> {
         Some(Self {
             timers,
             base: me.base,
-            state: me.base.state.lock_at_hand(me.token)?,
+            state: me.base.state.try_lock_fast(me.token)?,
         })
     }
 
-    /// As [`at_hand`](Self::at_hand), which the caller tried: in the other way that needs no waiting, if strangers keep
-    /// the lock from its owner's own.
+    /// As [`try_lock_fast`](Self::try_lock_fast), which the caller tried: in the other way that needs no waiting, if
+    /// strangers keep the lock from its owner's own.
     #[inline(always)]
     pub(crate) fn otherwise(timers: &'a Timers<P>, me: ThisCpu<'a, P>) -> Option<Self> {
         Some(Self {
             timers,
             base: me.base,
-            state: me.base.state.try_lock_otherwise(me.token)?,
+            state: me.base.state.try_lock_contended(me.token)?,
         })
     }
 
-    /// As [`at_hand`](Self::at_hand), or, with `CALLS`, in any way that needs no waiting: the owner of a lock that
-    /// strangers use all the time finds it free nearly always.
+    /// As [`try_lock_fast`](Self::try_lock_fast), or, with `CALLS`, in any way that needs no waiting: the owner of a
+    /// lock that strangers use all the time finds it free nearly always.
     #[inline(always)]
     pub(crate) fn try_own<const CALLS: bool>(
         timers: &'a Timers<P>,
         me: ThisCpu<'a, P>,
     ) -> Option<Self> {
         if !CALLS {
-            return Self::at_hand(timers, me);
+            return Self::try_lock_fast(timers, me);
         }
         Some(Self {
             timers,

@@ -10,7 +10,7 @@ use crate::base::guard::BaseGuard;
 use crate::base::state::{BaseState, IDENTITIES};
 use crate::base::timers::Timers;
 use crate::cpu::CpuId;
-use crate::exact::family::{Head, Hr};
+use crate::exact::family::{ExpiryRange, Hr};
 use crate::mutant;
 use crate::platform::{Platform, ThisCpu};
 use crate::wheel::family::{Coarse, Kind};
@@ -85,7 +85,7 @@ impl<P: Platform> Timers<P> {
         {
             return held;
         }
-        self.lock_base_of_slowly(entry, me)
+        self.lock_base_of_slow(entry, me)
     }
 
     /// The base of the queue `id` locked, if `entry` belongs there still.
@@ -124,7 +124,7 @@ impl<P: Platform> Timers<P> {
     }
 
     #[cold]
-    fn lock_base_of_slowly<'a, F: BaseQueue>(
+    fn lock_base_of_slow<'a, F: BaseQueue>(
         &'a self,
         entry: EntryRef<'_, F>,
         me: Option<ThisCpu<'a, P>>,
@@ -196,7 +196,10 @@ pub(crate) fn opened<'h, 'e, P: Platform>(
 
 /// The times of an entry that is known to belong to the locked base.
 #[inline]
-pub(crate) fn head_of<P: Platform>(held: &mut BaseGuard<'_, P>, entry: EntryRef<'_, Hr>) -> Head {
+pub(crate) fn head_of<P: Platform>(
+    held: &mut BaseGuard<'_, P>,
+    entry: EntryRef<'_, Hr>,
+) -> ExpiryRange {
     if let Some(mut bucketed) = held.state.far.open(entry) {
         return *bucketed.head();
     }

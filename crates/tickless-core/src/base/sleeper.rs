@@ -5,7 +5,7 @@
 use core::pin::Pin;
 use core::task::Waker;
 
-use tickless_link::end::{End, Ended, Living};
+use tickless_link::end::{Dropped, Dropping, End};
 
 use crate::base::guard::BaseGuard;
 use crate::base::timers::Timers;
@@ -46,17 +46,17 @@ pub trait TaskTimer: Hooks {
         {
             return match self.as_mut().start_unbound(timers, me, when, waker) {
                 Ok(old) => old,
-                Err(waker) => self.start_anywhere(timers, when, waker, Some(me)),
+                Err(waker) => self.start_slow(timers, when, waker, Some(me)),
             };
         }
-        self.start_anywhere(timers, when, waker, me)
+        self.start_slow(timers, when, waker, me)
     }
 
     /// Starts the timer wherever it is. Apart from [`start`](Self::start), whose shortest path has no use for what this
     /// needs of registers and stack.
     #[doc(hidden)]
     #[inline(never)]
-    fn start_anywhere<'a, P: Platform>(
+    fn start_slow<'a, P: Platform>(
         mut self: Pin<&mut Self>,
         timers: &'a Timers<P>,
         when: Self::When,
@@ -108,15 +108,15 @@ pub trait TaskTimer: Hooks {
     /// A lock section of its owner.
     // Always: a future that waits beside others is asked this whenever its task is woken.
     #[inline(always)]
-    fn wakes_at_hand<P: Platform>(self: Pin<&Self>, timers: &Timers<P>, waker: &Waker) -> bool {
+    fn try_wakes_fast<P: Platform>(self: Pin<&Self>, timers: &Timers<P>, waker: &Waker) -> bool {
         let Some(me) = timers.platform.this_cpu_if_known() else {
             return false;
         };
-        let Some(mut guard) = BaseGuard::at_hand(timers, me) else {
+        let Some(mut guard) = BaseGuard::try_lock_fast(timers, me) else {
             return false;
         };
         let kept = self
-            .waker_at_hand(&mut guard)
+            .try_waker_fast(&mut guard)
             .and_then(|kept| kept.as_ref());
         kept.is_some_and(|kept| kept.will_wake(waker))
     }
@@ -151,9 +151,9 @@ pub trait TaskTimer: Hooks {
         if self.state().is_idle() {
             return None;
         }
-        match self.cancel_at_hand(timers) {
+        match self.try_cancel_fast(timers) {
             Some(old) => old,
-            None => self.cancel_anywhere(timers),
+            None => self.cancel_slow(timers),
         }
     }
 
@@ -165,29 +165,29 @@ pub trait TaskTimer: Hooks {
     /// The timer, to which nothing was done, if it is not.
     // Always: as `cancel`.
     #[inline(always)]
-    fn try_end_at_hand<'v, P: Platform>(
-        living: Living<'v, Self>,
+    fn try_end_fast<'v, P: Platform>(
+        living: Dropping<'v, Self>,
         timers: &Timers<P>,
     ) -> End<'v, Self, Option<Waker>> {
-        Self::end_at_hand(living, timers)
+        Self::try_end_local(living, timers)
     }
 
-    /// As [`try_end_at_hand`](Self::try_end_at_hand), wherever the timer is.
+    /// As [`try_end_fast`](Self::try_end_fast), wherever the timer is.
     // Always: its caller is the call.
     #[inline(always)]
     fn end<'v, P: Platform>(
-        living: Living<'v, Self>,
+        living: Dropping<'v, Self>,
         timers: &Timers<P>,
-    ) -> (Option<Waker>, Ended<'v, Self>) {
+    ) -> (Option<Waker>, Dropped<'v, Self>) {
         if living.as_ref().state().is_idle() {
             return (None, living.drop_in_place());
         }
         let me = Self::executing_cpu(timers);
         let mut guard = living.as_ref().lock(timers, me);
-        match Self::end_quietly(living, &mut guard) {
+        match Self::end_no_rearm(living, &mut guard) {
             Ok(ended) => ended,
             Err(living) => {
-                let old = living.as_ref().cancel_held(guard, me);
+                let old = living.as_ref().cancel_locked(guard, me);
                 (old, living.drop_in_place())
             }
         }
@@ -196,7 +196,7 @@ pub trait TaskTimer: Hooks {
     /// [Cancels](Self::cancel) a timer of the locked base.
     #[doc(hidden)]
     #[inline(never)]
-    fn cancel_held<P: Platform>(
+    fn cancel_locked<P: Platform>(
         self: Pin<&Self>,
         mut guard: BaseGuard<'_, P>,
         me: Option<ThisCpu<'_, P>>,
@@ -210,13 +210,13 @@ pub trait TaskTimer: Hooks {
     /// Cancels the timer as [`cancel`](Self::cancel) does, where it takes more.
     #[doc(hidden)]
     #[inline(never)]
-    fn cancel_anywhere<P: Platform>(self: Pin<&Self>, timers: &Timers<P>) -> Option<Waker> {
+    fn cancel_slow<P: Platform>(self: Pin<&Self>, timers: &Timers<P>) -> Option<Waker> {
         let me = Self::executing_cpu(timers);
         let mut guard = self.lock(timers, me);
-        if let Some(old) = self.cancel_quietly(&mut guard) {
+        if let Some(old) = self.cancel_no_rearm(&mut guard) {
             return old;
         }
-        self.cancel_held(guard, me)
+        self.cancel_locked(guard, me)
     }
 }
 
@@ -226,7 +226,7 @@ mod hooks {
     use core::pin::Pin;
     use core::task::Waker;
 
-    use tickless_link::end::{End, Living};
+    use tickless_link::end::{Dropping, End};
     use tickless_link::entry::State;
 
     use crate::base::guard::BaseGuard;
@@ -273,7 +273,7 @@ mod hooks {
         /// Cancels a timer of the executing CPU where that takes less than [`lock`](Self::lock) and
         /// [`dequeue`](Self::dequeue); `None`, and nothing was done, where it does not, and else the waker that it had.
         #[inline]
-        fn cancel_at_hand<P: Platform>(
+        fn try_cancel_fast<P: Platform>(
             self: Pin<&Self>,
             timers: &Timers<P>,
         ) -> Option<Option<Waker>> {
@@ -281,7 +281,7 @@ mod hooks {
             None
         }
         /// Whom it wakes, if it is queued where nearly all are on the locked base; `None` if it is elsewhere.
-        fn waker_at_hand<'a, P: Platform>(
+        fn try_waker_fast<'a, P: Platform>(
             self: Pin<&'a Self>,
             guard: &'a mut BaseGuard<'_, P>,
         ) -> Option<&'a mut Option<Waker>>;
@@ -289,29 +289,29 @@ mod hooks {
         /// [`waker`](Self::waker) and [`dequeue`](Self::dequeue); `None`, and nothing was done, where it does not, and
         /// else the waker that it had.
         #[inline]
-        fn cancel_quietly<P: Platform>(
+        fn cancel_no_rearm<P: Platform>(
             self: Pin<&Self>,
             guard: &mut BaseGuard<'_, P>,
         ) -> Option<Option<Waker>> {
             let _ = guard;
             None
         }
-        /// As [`cancel_at_hand`](Self::cancel_at_hand), and ends the timer.
+        /// As [`try_cancel_fast`](Self::try_cancel_fast), and ends the timer.
         ///
         /// # Errors
         ///
         /// The timer, to which nothing was done, where it takes no less.
-        fn end_at_hand<'v, P: Platform>(
-            living: Living<'v, Self>,
+        fn try_end_local<'v, P: Platform>(
+            living: Dropping<'v, Self>,
             timers: &Timers<P>,
         ) -> End<'v, Self, Option<Waker>>;
-        /// As [`cancel_quietly`](Self::cancel_quietly), and ends the timer.
+        /// As [`cancel_no_rearm`](Self::cancel_no_rearm), and ends the timer.
         ///
         /// # Errors
         ///
-        /// As [`end_at_hand`](Self::end_at_hand).
-        fn end_quietly<'v, P: Platform>(
-            living: Living<'v, Self>,
+        /// As [`try_end_local`](Self::try_end_local).
+        fn end_no_rearm<'v, P: Platform>(
+            living: Dropping<'v, Self>,
             guard: &mut BaseGuard<'_, P>,
         ) -> End<'v, Self, Option<Waker>>;
         /// Locks the base that owns the timer.

@@ -1,7 +1,7 @@
 //! What a base counts.
 
 use crate::event::flush::Flush;
-use crate::exact::family::Stood;
+use crate::exact::family::Placement;
 use crate::time::Span;
 
 /// Counters of a base. All counts start with the base and never go back.
@@ -87,12 +87,12 @@ impl Stats {
 
     /// Counts a start that left its timer at `place`.
     #[inline]
-    pub(crate) fn note_start(&mut self, place: Stood) {
+    pub(crate) fn note_start(&mut self, place: Placement) {
         match place {
-            Stood::Moved => self.starts += 1,
-            Stood::InPlace => self.in_place += 1,
-            Stood::FiledEarly => self.filed_early += 1,
-            Stood::FarSlot => self.far_in_slot += 1,
+            Placement::Moved => self.starts += 1,
+            Placement::InPlace => self.in_place += 1,
+            Placement::FiledEarly => self.filed_early += 1,
+            Placement::FarSlot => self.far_in_slot += 1,
         }
     }
 }

@@ -332,12 +332,12 @@ impl<P: Platform> Timers<P> {
         if let Some(own) = self.modify_own(entry, modify, (now, expiry)) {
             return own.outcome;
         }
-        self.modify_anywhere(entry, before, modify, (now, expiry))
+        self.modify_slow(entry, before, modify, (now, expiry))
     }
 
     /// [`modify_entry`](Self::modify_entry) for a timer that was `before`, wherever it is.
     #[cold]
-    fn modify_anywhere(
+    fn modify_slow(
         &self,
         entry: EntryRef<'_, Coarse>,
         before: State,
@@ -367,7 +367,7 @@ impl<P: Platform> Timers<P> {
         } else if modify == Modify::IfActive {
             return StartOutcome::Unchanged;
         }
-        self.modify_held(&mut held, entry, kind, (now, expiry), me);
+        self.modify_locked(&mut held, entry, kind, (now, expiry), me);
         StartOutcome::of(was_active)
     }
 
@@ -396,7 +396,7 @@ impl<P: Platform> Timers<P> {
 
     /// Files a timer, which is on the wheel of `kind` of the locked base, where a modification takes it.
     #[inline]
-    pub(crate) fn modify_held<'a>(
+    pub(crate) fn modify_locked<'a>(
         &'a self,
         held: &mut BaseGuard<'a, P>,
         entry: EntryRef<'_, Coarse>,

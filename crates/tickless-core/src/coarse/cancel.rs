@@ -127,7 +127,7 @@ impl<P: Platform> Timers<P> {
             return false;
         }
         self.delete_own(entry)
-            .unwrap_or_else(|| self.delete_anywhere(entry))
+            .unwrap_or_else(|| self.delete_slow(entry))
     }
 
     /// Takes a timer off its wheel, wherever it is, and waits for its callback.
@@ -139,7 +139,7 @@ impl<P: Platform> Timers<P> {
 
     /// [`delete_entry`](Self::delete_entry), wherever the timer is.
     #[cold]
-    fn delete_anywhere(&self, entry: EntryRef<'_, Coarse>) -> bool {
+    fn delete_slow(&self, entry: EntryRef<'_, Coarse>) -> bool {
         let mut held = self.lock_base_of(entry, self.executing_cpu());
         let kind = kind_of(&held, entry);
         self.unfile(&mut held, entry, kind)

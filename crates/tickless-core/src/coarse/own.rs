@@ -10,7 +10,7 @@ use core::task::Waker;
 
 use tickless_link::buckets::BucketState;
 use tickless_link::buckets::Quiet;
-use tickless_link::end::{End, Living};
+use tickless_link::end::{Dropping, End};
 use tickless_link::entry::{Entry, EntryRef, Member};
 
 use crate::base::cpu_base::CpuBase;
@@ -47,7 +47,7 @@ impl<P: Platform> Timers<P> {
     /// Returns true if what the CPU that keeps `base` files on a wheel of `kind` stays there.
     #[inline]
     fn keeps(&self, base: &CpuBase<P>, kind: Kind) -> bool {
-        base.is_online() && (kind != Kind::Global || self.platform.keeps_at_hand(base))
+        base.is_online() && (kind != Kind::Global || self.platform.try_keep_local_fast(base))
     }
 
     /// [`modify_entry`](Self::modify_entry) in the usual case.
@@ -63,7 +63,7 @@ impl<P: Platform> Timers<P> {
         if !self.keeps(me.base, kind) {
             return None;
         }
-        let mut held = BaseGuard::at_hand(self, me)?;
+        let mut held = BaseGuard::try_lock_fast(self, me)?;
         let wheel = &mut held.state.wheels[kind as usize];
         // It may have left before the lock was ours (R05).
         let quiet = wheel.buckets.open(entry)?.quiet()?;
@@ -116,7 +116,7 @@ impl<P: Platform> Timers<P> {
         if !self.keeps(me.base, kind) {
             return None;
         }
-        let mut held = BaseGuard::at_hand(self, me)?;
+        let mut held = BaseGuard::try_lock_fast(self, me)?;
         let wheel = &mut held.state.wheels[kind as usize];
         // It may have left before the lock was ours (R05).
         let Quiet::Idle(idle) = wheel.buckets.open(entry)?.quiet()? else {
@@ -134,14 +134,14 @@ impl<P: Platform> Timers<P> {
     /// [`WheelTimer::modify_in_slot`](crate::coarse::WheelTimer::modify_in_slot) for any entry.
     #[inline]
     pub(crate) fn modify_in_slot(&self, entry: EntryRef<'_, Coarse>, expiry: Tick) -> bool {
-        self.try_in_slot(entry, expiry, BaseGuard::at_hand)
+        self.try_in_slot(entry, expiry, BaseGuard::try_lock_fast)
             .is_some()
     }
 
     /// Modifies the timer within its bucket as [`modify_in_slot`](Self::modify_in_slot) does, which the caller tried,
     /// where strangers use the lock.
     #[inline(never)]
-    pub(crate) fn modify_in_slot_otherwise(
+    pub(crate) fn modify_in_slot_contended(
         &self,
         entry: EntryRef<'_, Coarse>,
         expiry: Tick,
@@ -306,12 +306,12 @@ impl<P: Platform> Timers<P> {
     #[inline]
     pub(crate) fn delete_own(&self, entry: EntryRef<'_, Coarse>) -> Option<bool> {
         let (me, kind) = self.own_wheel(entry)?;
-        let mut held = BaseGuard::at_hand(self, me)?;
-        self.delete_held(&mut held, entry, kind)
+        let mut held = BaseGuard::try_lock_fast(self, me)?;
+        self.delete_locked(&mut held, entry, kind)
     }
 
     #[inline(always)]
-    fn delete_held(
+    fn delete_locked(
         &self,
         held: &mut BaseGuard<'_, P>,
         entry: EntryRef<'_, Coarse>,
@@ -352,15 +352,15 @@ impl<P: Platform> Timers<P> {
         M: Member<Coarse, Guarded = Option<Waker>> + Send + 'static,
     {
         let (me, kind) = self.own_wheel(sleeper.erase())?;
-        let mut held = BaseGuard::at_hand(self, me)?;
+        let mut held = BaseGuard::try_lock_fast(self, me)?;
         // It may have left before the lock was ours.
-        self.cancel_held(&mut held, sleeper, kind)
+        self.cancel_locked(&mut held, sleeper, kind)
     }
 
     /// Takes a sleeper off a wheel of the locked base, whichever that is; its waker, if it was queued. `None`, and
     /// nothing was done, if it does not belong there, or is in the middle of something.
     #[inline(always)]
-    pub(crate) fn cancel_held<M>(
+    pub(crate) fn cancel_locked<M>(
         &self,
         held: &mut BaseGuard<'_, P>,
         sleeper: Pin<&Entry<Coarse, M>>,
@@ -369,7 +369,7 @@ impl<P: Platform> Timers<P> {
     where
         M: Member<Coarse, Guarded = Option<Waker>> + Send + 'static,
     {
-        self.delete_held(held, sleeper.erase(), kind)?;
+        self.delete_locked(held, sleeper.erase(), kind)?;
         let kept = sleeper.guarded(&mut held.state.wheels[kind as usize].buckets);
         Some(kept.and_then(Option::take))
     }
@@ -382,7 +382,7 @@ impl<P: Platform> Timers<P> {
     #[inline(always)]
     pub(crate) fn end_own<'v, M>(
         &self,
-        sleeper: Living<'v, Entry<Coarse, M>>,
+        sleeper: Dropping<'v, Entry<Coarse, M>>,
     ) -> End<'v, Entry<Coarse, M>, Option<Waker>>
     where
         M: Member<Coarse, Guarded = Option<Waker>> + Send + 'static,
@@ -390,22 +390,22 @@ impl<P: Platform> Timers<P> {
         let Some((me, kind)) = self.own_wheel(sleeper.as_ref().erase()) else {
             return Err(sleeper);
         };
-        let Some(mut held) = BaseGuard::at_hand(self, me) else {
+        let Some(mut held) = BaseGuard::try_lock_fast(self, me) else {
             return Err(sleeper);
         };
-        self.end_held(&mut held, sleeper, kind)
+        self.end_locked(&mut held, sleeper, kind)
     }
 
-    /// As [`cancel_held`](Self::cancel_held), and ends the sleeper.
+    /// As [`cancel_locked`](Self::cancel_locked), and ends the sleeper.
     ///
     /// # Errors
     ///
     /// The sleeper, and nothing was done, if it does not wait there.
     #[inline(always)]
-    pub(crate) fn end_held<'v, M>(
+    pub(crate) fn end_locked<'v, M>(
         &self,
         held: &mut BaseGuard<'_, P>,
-        sleeper: Living<'v, Entry<Coarse, M>>,
+        sleeper: Dropping<'v, Entry<Coarse, M>>,
         kind: Kind,
     ) -> End<'v, Entry<Coarse, M>, Option<Waker>>
     where

@@ -8,7 +8,7 @@ use core::task::Waker;
 use tickless_link::const_unless_loom;
 use tickless_link::emplace;
 use tickless_link::emplace::Emplaced;
-use tickless_link::end::{End, Living};
+use tickless_link::end::{Dropping, End};
 use tickless_link::entry::{Entry, EntryRef, Expiry, Member, Owner, State};
 
 use crate::base::guard::BaseGuard;
@@ -87,12 +87,12 @@ impl WheelSleeper {
     /// Modifies the timer within its bucket as [`modify_in_slot`](Self::modify_in_slot) does, which the caller tried,
     /// where strangers use the lock, and it is free: it takes a call.
     #[inline]
-    pub fn modify_in_slot_otherwise<P: Platform>(
+    pub fn modify_in_slot_contended<P: Platform>(
         self: Pin<&Self>,
         timers: &Timers<P>,
         expiry: Tick,
     ) -> bool {
-        timers.modify_in_slot_otherwise(self.erase(), expiry)
+        timers.modify_in_slot_contended(self.erase(), expiry)
     }
 
     /// Starts a sleeper of `kind` that does not exist yet, in a tick and for an expiry, if the executing CPU keeps it
@@ -214,13 +214,13 @@ impl Hooks for WheelSleeper {
 
     // Always, as what calls it.
     #[inline(always)]
-    fn cancel_at_hand<P: Platform>(self: Pin<&Self>, timers: &Timers<P>) -> Option<Option<Waker>> {
+    fn try_cancel_fast<P: Platform>(self: Pin<&Self>, timers: &Timers<P>) -> Option<Option<Waker>> {
         timers.cancel_own(self.entry())
     }
 
     /// On the wheel that it was made for.
     #[inline(always)]
-    fn waker_at_hand<'a, P: Platform>(
+    fn try_waker_fast<'a, P: Platform>(
         self: Pin<&'a Self>,
         guard: &'a mut BaseGuard<'_, P>,
     ) -> Option<&'a mut Option<Waker>> {
@@ -232,18 +232,18 @@ impl Hooks for WheelSleeper {
 
     /// On the wheel that it was made for, as nearly all are.
     #[inline]
-    fn cancel_quietly<P: Platform>(
+    fn cancel_no_rearm<P: Platform>(
         self: Pin<&Self>,
         guard: &mut BaseGuard<'_, P>,
     ) -> Option<Option<Waker>> {
         let timers = guard.timers;
-        timers.cancel_held(guard, self.entry(), self.entry.tag())
+        timers.cancel_locked(guard, self.entry(), self.entry.tag())
     }
 
     // Always, as what calls it.
     #[inline(always)]
-    fn end_at_hand<'v, P: Platform>(
-        living: Living<'v, Self>,
+    fn try_end_local<'v, P: Platform>(
+        living: Dropping<'v, Self>,
         timers: &Timers<P>,
     ) -> End<'v, Self, Option<Waker>> {
         Self::end_entry(
@@ -254,8 +254,8 @@ impl Hooks for WheelSleeper {
     }
 
     #[inline(always)]
-    fn end_quietly<'v, P: Platform>(
-        living: Living<'v, Self>,
+    fn end_no_rearm<'v, P: Platform>(
+        living: Dropping<'v, Self>,
         guard: &mut BaseGuard<'_, P>,
     ) -> End<'v, Self, Option<Waker>> {
         let timers = guard.timers;
@@ -263,7 +263,7 @@ impl Hooks for WheelSleeper {
         Self::end_entry(
             living,
             #[inline(always)]
-            |entry| timers.end_held(guard, entry, kind),
+            |entry| timers.end_locked(guard, entry, kind),
         )
     }
 
@@ -303,7 +303,7 @@ impl Hooks for WheelSleeper {
         me: Option<ThisCpu<'a, P>>,
     ) {
         let timers = guard.timers;
-        timers.modify_held(guard, self.erase(), kind, times, me);
+        timers.modify_locked(guard, self.erase(), kind, times, me);
     }
 
     #[inline]

@@ -16,7 +16,7 @@ pub(crate) enum Hr {}
 impl Family for Hr {
     type Key = Deadline;
     type Tag = Tag;
-    type Head = Head;
+    type Head = ExpiryRange;
     type Shared = ();
     type Branches = Branches<Self>;
     type Token = Option<Waker>;
@@ -118,14 +118,14 @@ impl Tag {
 /// timer with a plain function stays within 88.
 #[derive(Clone, Copy, Debug)]
 #[repr(C, packed(4))]
-pub(crate) struct Head {
+pub(crate) struct ExpiryRange {
     /// From so many nanoseconds before the deadline on the timer may fire (spec OBJ-8).
     slack: u32,
     /// The hard expiry: the timer fires then at the latest.
     deadline: Deadline,
 }
 
-impl Head {
+impl ExpiryRange {
     pub(crate) const IDLE: Self = Self {
         slack: 0,
         deadline: Deadline::FOREVER,
@@ -190,7 +190,7 @@ impl fmt::Debug for Firing<'_> {
 
 /// The effect of a start on the place of its timer in the queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Stood {
+pub enum Placement {
     /// It has another place, or had none.
     Moved,
     /// It is filed for its new deadline, between the same neighbours, which were looked at (spec Q-13).
@@ -201,7 +201,7 @@ pub enum Stood {
     FarSlot,
 }
 
-impl Stood {
+impl Placement {
     /// Returns true if the timer was left where it was.
     #[inline]
     #[must_use]

@@ -50,12 +50,12 @@ use core::pin::Pin;
 use tickless_link::buckets::{BucketArray, BucketState, Bucketed, Gathering};
 use tickless_link::emplace;
 use tickless_link::emplace::Emplaced;
-use tickless_link::end::{End, Living};
+use tickless_link::end::{Dropping, End};
 use tickless_link::entry::{Entry, EntryRef, Member, Running, Transit};
 use tickless_link::id::Key;
 use tickless_link::tree::{self, Tree, Turn};
 
-use crate::exact::family::{Head, Hr, NEAR, Stood, Times};
+use crate::exact::family::{ExpiryRange, Hr, NEAR, Placement, Times};
 use crate::exact::queues::{ExactQueues, REFILES_MAX};
 use crate::mutant;
 use crate::slots::geometry::{Place, Slot, Tick, granularity, place_before, place_within};
@@ -93,7 +93,7 @@ const fn unit_of(when: i64) -> Tick {
 
 /// The unit that decides where a timer with the times in `head` stands: that in which it may fire first.
 #[inline]
-fn filed_by(head: Head) -> Tick {
+fn filed_by(head: ExpiryRange) -> Tick {
     let earliest = if mutant!("far-filed-by-hard-expiry-obj-9") {
         head.deadline()
     } else {
@@ -195,7 +195,7 @@ impl FarWheel {
     /// Where a timer stands with the times in `head`; `None` if it belongs into the tree.
     // As `file_idle`.
     #[inline(always)]
-    pub(crate) fn place(&self, head: Head) -> Option<Place> {
+    pub(crate) fn place(&self, head: ExpiryRange) -> Option<Place> {
         place_before::<LEVELS>(self.pending_map.clock(), filed_by(head))
     }
 
@@ -203,7 +203,11 @@ impl FarWheel {
     /// within its range.
     // As `file_idle`.
     #[inline(always)]
-    pub(crate) fn place_at_hand<P: Moments>(&mut self, head: Head, platform: &P) -> Option<Place> {
+    pub(crate) fn try_place_fast<P: Moments>(
+        &mut self,
+        head: ExpiryRange,
+        platform: &P,
+    ) -> Option<Place> {
         match platform.moment() {
             Some(moment) if self.pending_map.is_of_moment(moment) => {}
             Some(_) => return None,
@@ -215,7 +219,11 @@ impl FarWheel {
     /// As [`place`](Self::place), by a clock that is only read if it may matter.
     // As `file_idle`.
     #[inline(always)]
-    pub(crate) fn place_now<P: Moments>(&mut self, head: Head, platform: &P) -> Option<Place> {
+    pub(crate) fn place_now<P: Moments>(
+        &mut self,
+        head: ExpiryRange,
+        platform: &P,
+    ) -> Option<Place> {
         // What is near by an old clock is nearer by the present one.
         if filed_by(head).0.saturating_sub(self.pending_map.clock().0) < 2 {
             return None;
@@ -227,7 +235,7 @@ impl FarWheel {
     /// Where `entry` stands with the times in `head`; `None` if it belongs into its tree, as all do whose callback
     /// executes: the tree has to be there for its end.
     #[inline]
-    pub(crate) fn place_of(&self, entry: EntryRef<'_, Hr>, head: Head) -> Option<Place> {
+    pub(crate) fn place_of(&self, entry: EntryRef<'_, Hr>, head: ExpiryRange) -> Option<Place> {
         if may_stand(entry) {
             self.place(head)
         } else {
@@ -257,7 +265,7 @@ impl FarWheel {
         &mut self,
         entry: Pin<&mut Entry<Hr, M>>,
         place: Place,
-        fill: impl FnOnce(&mut Head, &mut M::Guarded),
+        fill: impl FnOnce(&mut ExpiryRange, &mut M::Guarded),
     ) -> bool
     where
         M: Member<Hr> + Send + 'static,
@@ -277,7 +285,7 @@ impl FarWheel {
         &mut self,
         queues: &mut ExactQueues,
         entry: EntryRef<'_, Hr>,
-        head: Head,
+        head: ExpiryRange,
         place: Place,
     ) -> bool {
         let Some(mut slot) = queues[NEAR].tree.open(entry) else {
@@ -291,7 +299,7 @@ impl FarWheel {
 
     /// Gives other times to a timer that is in the far wheel, if it may stay in its slot with them: it was pushed out.
     #[inline]
-    pub(crate) fn push_out(&mut self, entry: EntryRef<'_, Hr>, head: Head) -> bool {
+    pub(crate) fn push_out(&mut self, entry: EntryRef<'_, Hr>, head: ExpiryRange) -> bool {
         let Some(mut bucketed) = self.buckets.open(entry) else {
             return false;
         };
@@ -307,7 +315,7 @@ impl FarWheel {
     pub(crate) fn move_within<P: Moments>(
         &mut self,
         entry: EntryRef<'_, Hr>,
-        head: Head,
+        head: ExpiryRange,
         platform: &P,
     ) -> bool {
         let place = self.place_now(head, platform);
@@ -337,7 +345,7 @@ impl FarWheel {
         queues: &mut ExactQueues,
         index: usize,
         running: Running<Hr>,
-        (filed, head): (Deadline, Head),
+        (filed, head): (Deadline, ExpiryRange),
         platform: &P,
     ) -> bool {
         let place = if running.tag().may_stand_far() {
@@ -363,7 +371,7 @@ impl FarWheel {
     }
 
     /// Receives a timer that comes from another base.
-    pub(crate) fn admit(&mut self, transit: Transit<'_, Hr>, place: Place, head: Head) {
+    pub(crate) fn admit(&mut self, transit: Transit<'_, Hr>, place: Place, head: ExpiryRange) {
         let list = place.slot.number();
         self.buckets.admit(transit, list, |old| *old = head);
         self.note(place);
@@ -549,12 +557,12 @@ impl FarWheel {
         entry: EntryRef<'_, Hr>,
         filing: Filing,
         platform: &P,
-    ) -> Stood {
+    ) -> Placement {
         let Filing {
             times: (earliest, deadline),
             may_stay,
         } = filing;
-        let head = Head::new(earliest, deadline);
+        let head = ExpiryRange::new(earliest, deadline);
         let place = if may_stand(entry) {
             self.place_now(head, platform)
         } else {
@@ -568,7 +576,11 @@ impl FarWheel {
                 let left = leave(bucketed, way, &mut queues[NEAR].tree, deadline);
                 self.after_leaving(queues, left, way, deadline);
             }
-            return if stays { Stood::FarSlot } else { Stood::Moved };
+            return if stays {
+                Placement::FarSlot
+            } else {
+                Placement::Moved
+            };
         }
         let mut slot = queues[NEAR].tree.open(entry).expect(OWNED);
         let was_first = slot.is_first();
@@ -578,17 +590,17 @@ impl FarWheel {
         *slot.head() = head;
         if may_stay && slot.state().is_queued() {
             if deadline == slot.key() {
-                return Stood::InPlace;
+                return Placement::InPlace;
             }
             // The first is not left filed early, because the device is armed for its key.
             if !was_first && deadline > slot.key() {
-                return Stood::FiledEarly;
+                return Placement::FiledEarly;
             }
             if (place.is_none() || stays_first) && slot.move_in_place(deadline) {
                 if was_first {
                     queues[NEAR].first_deadline = deadline;
                 }
-                return Stood::InPlace;
+                return Placement::InPlace;
             }
         }
         match place {
@@ -606,7 +618,7 @@ impl FarWheel {
                 self.after_removal(queues, NEAR, was_first && !is_first);
             }
         }
-        Stood::Moved
+        Placement::Moved
     }
 
     /// Updates what is cached after a timer [left](leave) its slot.
@@ -669,7 +681,7 @@ impl FarWheel {
     #[inline(always)]
     pub(crate) fn end<'v, M>(
         &mut self,
-        entry: Living<'v, Entry<Hr, M>>,
+        entry: Dropping<'v, Entry<Hr, M>>,
     ) -> End<'v, Entry<Hr, M>, M::Guarded>
     where
         M: Member<Hr> + Send + 'static,
@@ -773,7 +785,7 @@ impl FarWheel {
         gathering: &mut Gathering<Hr>,
         budget: &mut u32,
     ) -> Emptied {
-        let key_of = |head: &Head| Some(head.deadline()).filter(|deadline| *deadline <= now);
+        let key_of = |head: &ExpiryRange| Some(head.deadline()).filter(|deadline| *deadline <= now);
         let gathered = self
             .buckets
             .gather(slot.number(), *budget, gathering, key_of);
@@ -832,61 +844,4 @@ impl FarWheel {
 }
 
 #[cfg(all(test, not(loom)))]
-mod tests {
-    use tickless_link::emplace;
-    use tickless_link::id::Realm;
-
-    use super::*;
-    use crate::slots::moment::ByHand;
-    use crate::time::Monotonic;
-
-    const UNITS: i64 = 1 << UNIT;
-
-    fn far() -> FarWheel {
-        let [key] = Realm::new().keys();
-        emplace::moved(|slot| FarWheel::emplace(slot, key))
-    }
-
-    /// What goes far at hand, whatever the clock of the wheel.
-    fn places_at_hand(far: &mut FarWheel, host: &ByHand) -> bool {
-        let far_away = Deadline::new(Instant::<Monotonic>::from_nanos(1_000_000 * UNITS));
-        far.place_at_hand(Head::new(far_away, far_away), host)
-            .is_some()
-    }
-
-    #[test]
-    fn the_clock_catches_up_once_in_a_moment() {
-        let (mut far, host) = (far(), ByHand::default());
-        host.is_numbered.set(true);
-        for (moment, now, is_at_hand, clock) in [
-            (1, 10, false, 10),
-            (1, 20, true, 10),
-            (2, 20, false, 20),
-            (2, 30, true, 20),
-            // An older time moves nothing.
-            (3, 15, false, 20),
-        ] {
-            host.moment.set(Some(moment));
-            host.now.set(now * UNITS);
-            assert_eq!(places_at_hand(&mut far, &host), is_at_hand);
-            far.catch_up(&host);
-            assert_eq!(far.pending_map.clock(), Tick(clock));
-            assert!(places_at_hand(&mut far, &host));
-        }
-    }
-
-    /// A host that has no moments, or none at present: its clock is asked each time.
-    #[test]
-    fn without_moments_the_clock_always_catches_up() {
-        for moment in [None, Some(1)] {
-            let (mut far, host) = (far(), ByHand::default());
-            host.moment.set(moment);
-            for now in [10, 20, 30_u32] {
-                host.now.set(i64::from(now) * UNITS);
-                assert_eq!(places_at_hand(&mut far, &host), moment.is_none());
-                far.catch_up(&host);
-                assert_eq!(far.pending_map.clock(), Tick(now.into()));
-            }
-        }
-    }
-}
+mod tests;

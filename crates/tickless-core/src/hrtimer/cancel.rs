@@ -96,7 +96,7 @@ impl<C: ClockId> TimerRef<'_, C> {
     pub fn try_cancel<P: Platform>(self, timers: &Timers<P>) -> TryCancel {
         match timers.cancel_here(self.entry) {
             Ok(()) => TryCancel::Removed,
-            Err(held) => timers.try_cancel_anywhere(self.entry, held),
+            Err(held) => timers.try_cancel_slow(self.entry, held),
         }
     }
 
@@ -109,7 +109,7 @@ impl<C: ClockId> TimerRef<'_, C> {
     pub fn cancel<P: Platform>(self, timers: &Timers<P>) -> bool {
         match timers.cancel_here(self.entry) {
             Ok(()) => true,
-            Err(held) => timers.cancel_anywhere(self.entry, held),
+            Err(held) => timers.cancel_slow(self.entry, held),
         }
     }
 
@@ -117,7 +117,7 @@ impl<C: ClockId> TimerRef<'_, C> {
     /// and nothing was done, if it is not as simple as that.
     #[inline(always)]
     pub fn cancel_far<P: Platform>(self, timers: &Timers<P>) -> bool {
-        timers.cancel_at_hand(self.entry)
+        timers.try_cancel_fast(self.entry)
     }
 }
 
@@ -126,22 +126,22 @@ impl<P: Platform> Timers<P> {
     /// call; nearly all timers are.
     ///
     /// `false`, and nothing was done, if it is not as simple as that.
-    // Always: as `push_out_at_hand`.
+    // Always: as `try_push_out_fast`.
     #[inline(always)]
-    fn cancel_at_hand(&self, entry: EntryRef<'_, Hr>) -> bool {
+    fn try_cancel_fast(&self, entry: EntryRef<'_, Hr>) -> bool {
         let Some(me) = self.platform.this_cpu_if_known() else {
             return false;
         };
         if entry.owner_behind(me.base.far_queue()) != 0 {
             return false;
         }
-        let Some(mut held) = BaseGuard::at_hand(self, me) else {
+        let Some(mut held) = BaseGuard::try_lock_fast(self, me) else {
             return false;
         };
         self.remove_far(&mut held, entry)
     }
 
-    /// As [`cancel_at_hand`](Self::cancel_at_hand), and waits for the lock. Otherwise it has done nothing, and gives
+    /// As [`try_cancel_fast`](Self::try_cancel_fast), and waits for the lock. Otherwise it has done nothing, and gives
     /// back the lock of this CPU if it took it.
     // As a call, what it gives back would go through memory.
     #[inline(always)]
@@ -160,7 +160,7 @@ impl<P: Platform> Timers<P> {
 
     #[cold]
     #[inline(never)]
-    fn try_cancel_anywhere<'a>(
+    fn try_cancel_slow<'a>(
         &'a self,
         entry: EntryRef<'_, Hr>,
         held: Option<BaseGuard<'a, P>>,
@@ -170,7 +170,7 @@ impl<P: Platform> Timers<P> {
 
     #[cold]
     #[inline(never)]
-    fn cancel_anywhere<'a>(
+    fn cancel_slow<'a>(
         &'a self,
         entry: EntryRef<'_, Hr>,
         mut held: Option<BaseGuard<'a, P>>,

@@ -25,7 +25,7 @@ use crate::exact::queues::{QUEUES, bits};
 use crate::mutant;
 use crate::platform::Platform;
 use crate::time::{Clock, Deadline};
-use crate::trace::{Event, StartMode, Stood, TimerId};
+use crate::trace::{Event, Placement, StartMode, TimerId};
 
 impl<P: Platform> Timers<P> {
     /// Tells the timers that `clocks` jumped (spec TIM-30).
@@ -101,7 +101,7 @@ impl<P: Platform> Timers<P> {
                         soft: Deadline::CLOCK_SET.as_nanos(),
                         mode: StartMode::default(),
                         was_armed: true,
-                        stood: Stood::Moved,
+                        stood: Placement::Moved,
                     });
                 }
                 fires

@@ -12,14 +12,14 @@ use crate::base::state::DeferredRearm;
 use crate::base::timers::Timers;
 use crate::clock::SetSequence;
 use crate::cpu::CpuId;
-use crate::exact::family::{Firing, Head, Hr};
+use crate::exact::family::{ExpiryRange, Firing, Hr};
 use crate::exact::queues::{HARD, SOFT, bits};
 use crate::hrtimer::rearm::First;
 use crate::mutant;
 use crate::platform::Platform;
 use crate::restart::Restart;
 use crate::time::{Clock, Deadline, Instant, Offset, Span};
-use crate::trace::{Event, StartMode, Stood, TimerId};
+use crate::trace::{Event, Placement, StartMode, TimerId};
 
 /// How long a pass may last before timers that are restarted into the past are left for the next turn: 100 µs. In a
 /// shorter one a timer that is behind catches up without a turn for each period.
@@ -129,7 +129,7 @@ impl<'a, P: Platform> Runner<'a, P> {
             return None;
         }
         let budget = P::EXPIRY_BUDGET.saturating_sub(self.fired);
-        let is_due = |filed, head: &Head| filed <= now && filed == head.deadline();
+        let is_due = |filed, head: &ExpiryRange| filed <= now && filed == head.deadline();
         let tree = &mut held.state.queues[index].tree;
         let (mut fired, mut called) = (0, None);
         woken.fill(|places| {
@@ -158,7 +158,7 @@ impl<'a, P: Platform> Runner<'a, P> {
         index: usize,
         now: Deadline,
     ) -> BaseGuard<'a, P> {
-        let is_due = |filed, head: &Head| filed <= now && filed == head.deadline();
+        let is_due = |filed, head: &ExpiryRange| filed <= now && filed == head.deadline();
         while !P::TRACE && self.fired < P::EXPIRY_BUDGET {
             let tree = &mut held.state.queues[index].tree;
             let Some((running, head)) = tree.expire_called(is_due) else {
@@ -277,7 +277,7 @@ impl<'a, P: Platform> Runner<'a, P> {
         let (pass, before) = (firing.now, firing.deadline);
         let mut verdict = Restart::No;
         self.execute(timer, &mut || verdict = running.call(&mut firing));
-        let head = Head::new(firing.earliest, firing.deadline);
+        let head = ExpiryRange::new(firing.earliest, firing.deadline);
         let mut held = self.lock();
         let was_told_meanwhile = held.state.tellings != tellings;
         let tree = &mut held.state.queues[index].tree;
@@ -348,7 +348,7 @@ impl<'a, P: Platform> Runner<'a, P> {
                 soft: head.earliest().as_nanos(),
                 mode: StartMode::default(),
                 was_armed: false,
-                stood: Stood::Moved,
+                stood: Placement::Moved,
             });
         }
     }
@@ -402,7 +402,7 @@ impl<'a, P: Platform> Runner<'a, P> {
 /// When a timer fires that its callback restarts.
 #[derive(Clone, Copy)]
 struct Restarting {
-    head: Head,
+    head: ExpiryRange,
     /// The deadline that passed.
     before: Deadline,
     /// The time of the pass that called the callback.
@@ -415,7 +415,7 @@ struct Due {
     code: usize,
     fires_on_set: bool,
     filed: Deadline,
-    head: Head,
+    head: ExpiryRange,
 }
 
 impl Due {

@@ -8,23 +8,23 @@ use crate::base::timers::Timers;
 use crate::cpu::CpuId;
 use crate::event::DeviceState;
 use crate::event::flush::Flush;
-use crate::exact::family::{Head, Hr, NEAR};
+use crate::exact::family::{ExpiryRange, Hr, NEAR};
 use crate::exact::queues::QUEUES;
 use crate::mutant;
 use crate::platform::{Platform, Waiting};
 use crate::time::{Clock, Deadline, Instant};
-use crate::trace::{Event, StartMode, Stood, TimerId};
+use crate::trace::{Event, Placement, StartMode, TimerId};
 
 /// What traces say of a timer that goes from one base to another.
 struct Moving {
     timer: TimerId,
     code: usize,
     index: usize,
-    head: Head,
+    head: ExpiryRange,
 }
 
 impl Moving {
-    fn of(entry: EntryRef<'_, Hr>, index: usize, head: Head) -> Self {
+    fn of(entry: EntryRef<'_, Hr>, index: usize, head: ExpiryRange) -> Self {
         Self {
             timer: TimerId(entry.address()),
             code: entry.code_address(),
@@ -161,7 +161,7 @@ impl<P: Platform> Timers<P> {
                 soft: head.earliest().as_nanos(),
                 mode: StartMode::default(),
                 was_armed: true,
-                stood: Stood::Moved,
+                stood: Placement::Moved,
             });
         }
     }

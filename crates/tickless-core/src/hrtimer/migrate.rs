@@ -5,7 +5,7 @@ use tickless_link::entry::{EntryRef, Transit};
 use crate::base::guard::BaseGuard;
 use crate::base::owner::{head_of, opened};
 use crate::base::timers::Timers;
-use crate::exact::family::{Head, Hr, Times};
+use crate::exact::family::{ExpiryRange, Hr, Times};
 use crate::hrtimer::start::requeue;
 use crate::mutant;
 use crate::platform::{Platform, ThisCpu};
@@ -53,7 +53,7 @@ impl<P: Platform> Timers<P> {
                 None => self.target(self.platform.pick_target(None, mode.pinned)),
             };
         }
-        let head = Head::new(earliest, deadline);
+        let head = ExpiryRange::new(earliest, deadline);
         let state = &mut *held.state;
         state.far.catch_up(&self.platform);
         let is_first = if let Some(place) = state.far.place_of(entry, head) {

@@ -46,11 +46,11 @@
 //! those of the hard stage on the monotonic clock can be; of a near one O(log n) in the number of timers of one clock
 //! on one CPU that are near. Restarting in place, asking for the next event, and firing the first are O(1).
 
-mod at_hand;
 mod cancel;
 mod clock_set;
 mod device;
 mod expire;
+mod fast;
 mod hotplug;
 mod migrate;
 #[cfg(all(test, loom))]

@@ -9,13 +9,13 @@ use core::task::Waker;
 use tickless_link::const_unless_loom;
 use tickless_link::emplace;
 use tickless_link::emplace::Emplaced;
-use tickless_link::end::{End, Living};
+use tickless_link::end::{Dropping, End};
 use tickless_link::entry::{Always, Entry, EntryRef, Expiry, Member, Owner, State};
 
 use crate::base::guard::BaseGuard;
 use crate::base::sleeper::{Hooks, WAKES, Wake};
 use crate::base::timers::Timers;
-use crate::exact::family::{Firing, Head, Hr, Stood, Tag, Times};
+use crate::exact::family::{ExpiryRange, Firing, Hr, Placement, Tag, Times};
 use crate::hrtimer::timer::{Setup, Start, When};
 use crate::platform::{Platform, ThisCpu};
 use crate::restart::Restart;
@@ -58,7 +58,7 @@ pub struct Sleeper<C = Monotonic> {
 /// A sleeper that is about to be [made](Sleeper::emplace), and started.
 #[derive(Debug)]
 pub struct NewSleeper {
-    head: Head,
+    head: ExpiryRange,
     waker: Waker,
 }
 
@@ -86,7 +86,7 @@ impl<C: ClockId> Sleeper<C> {
         const fn with_setup(setup: Setup) -> Self {
             let tag = Self::tag(setup);
             Self {
-                entry: Entry::new(Deadline::FOREVER, tag, Head::IDLE, (), None, Wake),
+                entry: Entry::new(Deadline::FOREVER, tag, ExpiryRange::IDLE, (), None, Wake),
                 clock: PhantomData,
             }
         }
@@ -129,7 +129,7 @@ impl<C: ClockId> Sleeper<C> {
         earliest: Instant<C>,
         latest: Instant<C>,
     ) -> bool {
-        self.push_out_by(timers, (earliest, latest), BaseGuard::at_hand)
+        self.push_out_by(timers, (earliest, latest), BaseGuard::try_lock_fast)
     }
 
     /// Pushes the timer out as [`push_out`](Self::push_out) does, which the caller tried, where strangers use the lock,
@@ -139,7 +139,7 @@ impl<C: ClockId> Sleeper<C> {
     ///
     /// An atomic exchange more to take the lock, and one to give it back.
     #[inline(never)]
-    pub fn push_out_otherwise<P: Platform>(
+    pub fn push_out_contended<P: Platform>(
         self: Pin<&Self>,
         timers: &Timers<P>,
         earliest: Instant<C>,
@@ -180,7 +180,7 @@ impl<C: ClockId> Sleeper<C> {
     /// The waker, where it does not; nothing was done.
     // As `push_out`.
     #[inline(always)]
-    pub fn start_at_hand<P: Platform>(
+    pub fn try_start_fast<P: Platform>(
         self: Pin<&mut Self>,
         timers: &Timers<P>,
         earliest: Instant<C>,
@@ -195,8 +195,9 @@ impl<C: ClockId> Sleeper<C> {
         self.start_far(timers, me, times, mode, waker).map(drop)
     }
 
-    /// As [`start_at_hand`](Self::start_at_hand), of a [new](Self::new) sleeper that does not exist yet, if that takes
-    /// no call: `put` puts it where it stays once its place is known. What was just stored in it is not asked for.
+    /// As [`try_start_fast`](Self::try_start_fast), of a [new](Self::new) sleeper that does not exist yet, if that
+    /// takes no call: `put` puts it where it stays once its place is known. What was just stored in it is not asked
+    /// for.
     ///
     /// # Errors
     ///
@@ -216,7 +217,7 @@ impl<C: ClockId> Sleeper<C> {
         if !Self::tag(Setup::new()).may_stand_far() {
             return Err(waker);
         }
-        let Some(mut guard) = BaseGuard::at_hand(timers, me) else {
+        let Some(mut guard) = BaseGuard::try_lock_fast(timers, me) else {
             return Err(waker);
         };
         // As in `push_out`.
@@ -225,7 +226,7 @@ impl<C: ClockId> Sleeper<C> {
             return Err(waker);
         };
         let (times, mode) = ((earliest, latest), StartMode::default());
-        let head = Head::new(earliest, latest);
+        let head = ExpiryRange::new(earliest, latest);
         let Some(place) = timers.far_place::<false>(&mut guard, head, mode, me) else {
             return Err(waker);
         };
@@ -275,12 +276,12 @@ impl<C: ClockId> Sleeper<C> {
         let Some(mut guard) = BaseGuard::try_own::<true>(timers, me) else {
             return Err(waker);
         };
-        let head = Head::new(times.0, times.1);
+        let head = ExpiryRange::new(times.0, times.1);
         let Some(place) = timers.far_place::<true>(&mut guard, head, mode, me) else {
             return Err(waker);
         };
         let (mut waker, mut old) = (Some(waker), None);
-        let fill = |old_head: &mut Head, kept: &mut _| {
+        let fill = |old_head: &mut ExpiryRange, kept: &mut _| {
             *old_head = head;
             old = core::mem::replace(kept, waker.take());
         };
@@ -315,7 +316,7 @@ impl<C: ClockId> Sleeper<C> {
 
     /// The lock of the executing CPU, if the sleeper seems to be in its far wheel and that takes no call.
     #[inline(always)]
-    fn guard_at_hand<'a, P: Platform>(
+    fn try_guard_fast<'a, P: Platform>(
         self: Pin<&Self>,
         timers: &'a Timers<P>,
     ) -> Option<BaseGuard<'a, P>> {
@@ -324,7 +325,7 @@ impl<C: ClockId> Sleeper<C> {
             // Another thread armed it, as a rule: its lock is needed, and not this CPU's.
             return None;
         }
-        BaseGuard::at_hand(timers, me)
+        BaseGuard::try_lock_fast(timers, me)
     }
 
     #[inline]
@@ -400,25 +401,25 @@ impl<C: ClockId> Hooks for Sleeper<C> {
     /// Nearly all timers that are cancelled wait in the far wheel of the CPU that cancels them.
     // Always, as what calls it.
     #[inline(always)]
-    fn cancel_at_hand<P: Platform>(self: Pin<&Self>, timers: &Timers<P>) -> Option<Option<Waker>> {
-        self.take_far(&mut self.guard_at_hand(timers)?)
+    fn try_cancel_fast<P: Platform>(self: Pin<&Self>, timers: &Timers<P>) -> Option<Option<Waker>> {
+        self.take_far(&mut self.try_guard_fast(timers)?)
     }
 
-    // As `cancel_at_hand`.
+    // As `try_cancel_fast`.
     #[inline(always)]
-    fn end_at_hand<'v, P: Platform>(
-        living: Living<'v, Self>,
+    fn try_end_local<'v, P: Platform>(
+        living: Dropping<'v, Self>,
         timers: &Timers<P>,
     ) -> End<'v, Self, Option<Waker>> {
-        match living.as_ref().guard_at_hand(timers) {
-            Some(mut guard) => Self::end_quietly(living, &mut guard),
+        match living.as_ref().try_guard_fast(timers) {
+            Some(mut guard) => Self::end_no_rearm(living, &mut guard),
             None => Err(living),
         }
     }
 
     /// In the far wheel, as nearly all that are asked.
     #[inline(always)]
-    fn waker_at_hand<'a, P: Platform>(
+    fn try_waker_fast<'a, P: Platform>(
         self: Pin<&'a Self>,
         guard: &'a mut BaseGuard<'_, P>,
     ) -> Option<&'a mut Option<Waker>> {
@@ -426,7 +427,7 @@ impl<C: ClockId> Hooks for Sleeper<C> {
     }
 
     #[inline]
-    fn cancel_quietly<P: Platform>(
+    fn cancel_no_rearm<P: Platform>(
         self: Pin<&Self>,
         guard: &mut BaseGuard<'_, P>,
     ) -> Option<Option<Waker>> {
@@ -434,8 +435,8 @@ impl<C: ClockId> Hooks for Sleeper<C> {
     }
 
     #[inline(always)]
-    fn end_quietly<'v, P: Platform>(
-        living: Living<'v, Self>,
+    fn end_no_rearm<'v, P: Platform>(
+        living: Dropping<'v, Self>,
         guard: &mut BaseGuard<'_, P>,
     ) -> End<'v, Self, Option<Waker>> {
         let timer = living.as_ref().erase().address();
@@ -489,7 +490,8 @@ impl<C: ClockId> Hooks for Sleeper<C> {
         let entry = self.erase();
         let timers = guard.timers;
         let times = timers.resolve(entry, &start.request);
-        let _always = timers.start_held(guard, entry, entry.state(), times, start.request.mode, me);
+        let _always =
+            timers.start_locked(guard, entry, entry.state(), times, start.request.mode, me);
     }
 
     #[inline]
@@ -532,8 +534,8 @@ impl<P: Platform> BaseGuard<'_, P> {
         times: Times,
         mode: StartMode,
     ) {
-        self.state.stats.note_start(Stood::Moved);
-        let stood = (false, Stood::Moved);
+        self.state.stats.note_start(Placement::Moved);
+        let stood = (false, Placement::Moved);
         self.timers.trace_start(self, entry, times, mode, stood);
     }
 }
@@ -551,13 +553,13 @@ impl<P: Platform> Timers<P> {
                 return true;
             }
         }
-        self.start_sleeper_slowly(entry, times, mode, guard)
+        self.start_sleeper_slow(entry, times, mode, guard)
     }
 
     /// Starts a sleeper again that could not stay in its place, unless it is not queued any more; says whether it was.
     #[cold]
     #[inline(never)]
-    fn start_sleeper_slowly<'a>(
+    fn start_sleeper_slow<'a>(
         &'a self,
         entry: EntryRef<'_, Hr>,
         times: Times,
@@ -571,7 +573,7 @@ impl<P: Platform> Timers<P> {
             return false;
         }
         let _always: Result<(), StartError> =
-            self.start_held(&mut guard, entry, state, times, mode, me);
+            self.start_locked(&mut guard, entry, state, times, mode, me);
         true
     }
 }

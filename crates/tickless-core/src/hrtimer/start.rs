@@ -26,7 +26,7 @@ use crate::base::owner::{head_of, opened};
 use crate::base::state::Change;
 use crate::base::timers::Timers;
 use crate::clock::SetSequence;
-use crate::exact::family::{Head, Hr, Stood, Times};
+use crate::exact::family::{ExpiryRange, Hr, Placement, Times};
 use crate::exact::far_wheel::Filing;
 use crate::hrtimer::rearm::First;
 use crate::hrtimer::timer::{Expired, HrTimer, Request, Start, TimerRef, When};
@@ -103,7 +103,7 @@ where
         if state.is_shut() {
             return Err(StartError::ShutDown);
         }
-        timers.start_held(&mut held, self.erase(), state, times, mode, me)?;
+        timers.start_locked(&mut held, self.erase(), state, times, mode, me)?;
         Ok(StartOutcome::of(state.is_queued()))
     }
 }
@@ -138,7 +138,7 @@ impl<C: ClockId> TimerRef<'_, C> {
         pinned: bool,
     ) -> bool {
         Deadline::plain(instant).is_some_and(|deadline| {
-            timers.push_out_at_hand(self.entry, (deadline, deadline), mode_of(pinned))
+            timers.try_push_out_fast(self.entry, (deadline, deadline), mode_of(pinned))
         })
     }
 
@@ -152,7 +152,7 @@ impl<C: ClockId> TimerRef<'_, C> {
         pinned: bool,
     ) -> bool {
         Deadline::plain(instant).is_some_and(|deadline| {
-            timers.start_idle_at_hand(self.entry, (deadline, deadline), mode_of(pinned))
+            timers.try_start_idle_fast(self.entry, (deadline, deadline), mode_of(pinned))
         })
     }
 
@@ -202,7 +202,7 @@ impl<C: ClockId> TimerRef<'_, C> {
         if state.is_queued() && times.1 >= head_of(&mut held, entry).deadline() {
             return StartOutcome::Unchanged;
         }
-        let _always = timers.start_held(&mut held, entry, state, times, mode, me);
+        let _always = timers.start_locked(&mut held, entry, state, times, mode, me);
         StartOutcome::of(state.is_queued())
     }
 }
@@ -225,7 +225,7 @@ impl<P: Platform> Timers<P> {
 
     #[cold]
     #[inline(never)]
-    pub(super) fn start_anywhere<'a>(
+    pub(super) fn start_slow<'a>(
         &'a self,
         entry: EntryRef<'_, Hr>,
         times: Times,
@@ -238,7 +238,7 @@ impl<P: Platform> Timers<P> {
         if state.is_shut() {
             return StartOutcome::ShutDown;
         }
-        let _always = self.start_held(&mut held, entry, state, times, mode, me);
+        let _always = self.start_locked(&mut held, entry, state, times, mode, me);
         StartOutcome::of(state.is_queued())
     }
 
@@ -256,7 +256,7 @@ impl<P: Platform> Timers<P> {
     ///
     /// All arguments travel in registers: it is the hottest path there is. The state is loaded once, by the caller.
     #[inline]
-    pub(crate) fn start_held<'a>(
+    pub(crate) fn start_locked<'a>(
         &'a self,
         held: &mut BaseGuard<'a, P>,
         entry: EntryRef<'_, Hr>,
@@ -278,7 +278,7 @@ impl<P: Platform> Timers<P> {
             let is_first = self.switch_base(held, entry, times, mode, me);
             Requeued {
                 is_first,
-                stood: Stood::Moved,
+                stood: Placement::Moved,
             }
         };
         held.state.stats.note_start(requeued.stood);
@@ -304,7 +304,7 @@ impl<P: Platform> Timers<P> {
                 let first = First {
                     event,
                     timer,
-                    slack: Head::new(earliest, deadline).slack(),
+                    slack: ExpiryRange::new(earliest, deadline).slack(),
                     soft: entry.tag().is_soft(),
                 };
                 held.program_if_earlier(first, local);
@@ -321,7 +321,7 @@ impl<P: Platform> Timers<P> {
         entry: EntryRef<'_, Hr>,
         (earliest, deadline): Times,
         mode: StartMode,
-        (was_armed, stood): (bool, Stood),
+        (was_armed, stood): (bool, Placement),
     ) {
         if P::TRACE {
             self.platform.trace(Event::Start {
@@ -359,7 +359,7 @@ impl<P: Platform> Timers<P> {
     /// One comparison answers three questions: while a rearm is owed, and while the CPU is offline, nothing counts as
     /// armed (INV-4), and every deadline is before that.
     #[inline(always)]
-    pub(super) fn stays_quietly(
+    pub(super) fn stays_no_rearm(
         &self,
         held: &BaseGuard<'_, P>,
         deadline: Deadline,
@@ -373,7 +373,9 @@ impl<P: Platform> Timers<P> {
     /// what [`keeps_base`](Self::keeps_base) asks, with less of an answer.
     #[inline(always)]
     pub(super) fn keeps_own(&self, me: ThisCpu<'_, P>, mode: StartMode) -> bool {
-        !self.platform.migration_enabled() || mode.pinned || self.platform.keeps_at_hand(me.base)
+        !self.platform.migration_enabled()
+            || mode.pinned
+            || self.platform.try_keep_local_fast(me.base)
     }
 
     /// Where in the far wheel of the locked base, that of the executing CPU, an idle timer goes that never was on a
@@ -384,15 +386,15 @@ impl<P: Platform> Timers<P> {
     pub(super) fn far_place<'a, const CALLS: bool>(
         &'a self,
         held: &mut BaseGuard<'a, P>,
-        head: Head,
+        head: ExpiryRange,
         mode: StartMode,
         me: ThisCpu<'a, P>,
     ) -> Option<Place> {
-        if !self.stays_quietly(held, head.deadline(), mode, me) {
+        if !self.stays_no_rearm(held, head.deadline(), mode, me) {
             return None;
         }
         if !CALLS {
-            return held.state.far.place_at_hand(head, &self.platform);
+            return held.state.far.try_place_fast(head, &self.platform);
         }
         held.state.far.catch_up(&self.platform);
         held.state.far.place(head)
@@ -510,7 +512,7 @@ impl<P: Platform> Timers<P> {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Requeued {
     pub(super) is_first: bool,
-    pub(super) stood: Stood,
+    pub(super) stood: Placement,
 }
 
 /// Queues a timer on the base where it is, and leaves it filed where it is if that will do (spec, and the module
@@ -537,13 +539,13 @@ pub(super) fn requeue<P: Platform>(
         };
     }
     let mut slot = opened(held, entry);
-    *slot.head() = Head::new(earliest, deadline);
+    *slot.head() = ExpiryRange::new(earliest, deadline);
     if !slot.state().is_queued() {
         let is_first = slot.insert(deadline);
         held.state.queues.after_insertion(index, is_first, deadline);
         return Requeued {
             is_first,
-            stood: Stood::Moved,
+            stood: Placement::Moved,
         };
     }
     let was_first = slot.is_first();
@@ -551,7 +553,7 @@ pub(super) fn requeue<P: Platform>(
     if may_stay && !was_first && deadline >= slot.key() {
         return Requeued {
             is_first: false,
-            stood: Stood::FiledEarly,
+            stood: Placement::FiledEarly,
         };
     }
     if may_stay && slot.move_in_place(deadline) {
@@ -560,7 +562,7 @@ pub(super) fn requeue<P: Platform>(
         }
         return Requeued {
             is_first: was_first,
-            stood: Stood::InPlace,
+            stood: Placement::InPlace,
         };
     }
     let is_first = slot.reposition(deadline);
@@ -571,6 +573,6 @@ pub(super) fn requeue<P: Platform>(
     }
     Requeued {
         is_first,
-        stood: Stood::Moved,
+        stood: Placement::Moved,
     }
 }

@@ -9,7 +9,7 @@ use core::time::Duration;
 use tickless_link::const_unless_loom;
 use tickless_link::entry::{Always, Entry, EntryRef, Expiry, Member, State};
 
-use crate::exact::family::{Firing, Head, Hr, Tag};
+use crate::exact::family::{ExpiryRange, Firing, Hr, Tag};
 use crate::restart::Restart;
 use crate::time::forward::forward;
 use crate::time::{ClockId, Deadline, Instant, Monotonic, RelativeClock, Span};
@@ -242,7 +242,7 @@ where
                 entry: Entry::new(
                     Deadline::FOREVER,
                     setup.tag::<C>(soft_by_default),
-                    Head::IDLE,
+                    ExpiryRange::IDLE,
                     (),
                     (),
                     Callback { function, clock: PhantomData },

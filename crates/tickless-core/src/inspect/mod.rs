@@ -21,7 +21,7 @@ use crate::base::stats::Stats;
 use crate::base::timers::Timers;
 use crate::cpu::CpuId;
 use crate::event::{DeviceState, EventDevice, Kind as DeviceKind, Programmed};
-use crate::exact::family::{Head, Hr, Tag};
+use crate::exact::family::{ExpiryRange, Hr, Tag};
 use crate::exact::far_wheel;
 use crate::exact::queues::QUEUES;
 use crate::hrtimer::timer::Stage;
@@ -418,7 +418,7 @@ impl Batch {
     }
 }
 
-fn sorted(tag: Tag, filed: Deadline, head: Head) -> Queued {
+fn sorted(tag: Tag, filed: Deadline, head: ExpiryRange) -> Queued {
     Queued::Sorted {
         clock: tag.clock(),
         stage: if tag.is_soft() {

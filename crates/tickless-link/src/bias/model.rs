@@ -161,7 +161,7 @@ fn owner_against_strangers<H: LockHost + 'static>(rounds: usize, strangers: usiz
             let tried = match round % 3 {
                 0 => lock.try_lock(Some(owner)),
                 1 => None,
-                _ => lock.lock_at_hand(Some(owner)),
+                _ => lock.try_lock_fast(Some(owner)),
             };
             *tried.unwrap_or_else(|| lock.lock(Some(owner))) += 1;
         }

@@ -89,14 +89,14 @@ fn at_hand_the_owner_enters_through_the_gate_or_not_at_all() {
     let lock = Lock::new(BiasedLock::<Alone>::new(), ());
     let owner = lock.raw().claim().expect("free");
     for _ in 0..REBIAS_AFTER {
-        assert!(lock.lock_at_hand(Some(owner)).is_none(), "it is ordinary");
+        assert!(lock.try_lock_fast(Some(owner)).is_none(), "it is ordinary");
         // A stranger that comes now must not wait for it.
         assert_eq!(lock.raw().inside.load(Ordering::Relaxed), OUTSIDE);
         drop(lock.lock(Some(owner)));
     }
     assert!(lock.raw().is_biased());
-    assert!(lock.lock_at_hand(None).is_none(), "strangers have no gate");
-    let held = lock.lock_at_hand(Some(owner));
+    assert!(lock.try_lock_fast(None).is_none(), "strangers have no gate");
+    let held = lock.try_lock_fast(Some(owner));
     assert!(held.is_some());
     assert_eq!(lock.raw().inside.load(Ordering::Relaxed), INSIDE);
     drop(held);
@@ -108,25 +108,25 @@ fn otherwise_the_owner_enters_an_ordinary_lock_unless_another_has_it() {
     let lock = Lock::new(BiasedLock::<Alone>::new(), ());
     let owner = lock.raw().claim().expect("free");
     let stranger = lock.lock(None);
-    assert!(lock.try_lock_otherwise(Some(owner)).is_none());
+    assert!(lock.try_lock_contended(Some(owner)).is_none());
     drop(stranger);
     for _ in 0..REBIAS_AFTER {
-        assert!(lock.try_lock_otherwise(None).is_none(), "strangers wait");
-        assert!(lock.try_lock_otherwise(Some(owner)).is_some());
+        assert!(lock.try_lock_contended(None).is_none(), "strangers wait");
+        assert!(lock.try_lock_contended(Some(owner)).is_some());
     }
     assert!(lock.raw().is_biased());
     assert!(
-        lock.try_lock_otherwise(Some(owner)).is_none(),
+        lock.try_lock_contended(Some(owner)).is_none(),
         "that is the way at hand"
     );
-    assert!(lock.lock_at_hand(Some(owner)).is_some());
+    assert!(lock.try_lock_fast(Some(owner)).is_some());
 }
 
 /// Threads that meet at the lock without sleeping: none of them has to be woken.
 #[test]
 fn only_a_thread_that_slept_leaves_a_mark() {
     let lock = BiasedLock::<Alone>::new();
-    lock.lock_inner_slowly();
+    lock.lock_inner_slow();
     assert_eq!(lock.inner.load(Ordering::Relaxed), TAKEN);
     lock.unlock_inner();
     std::thread_local! {
@@ -148,7 +148,7 @@ fn only_a_thread_that_slept_leaves_a_mark() {
     }
     let lock = BiasedLock::<Woken>::new();
     lock.inner.store(TAKEN, Ordering::Relaxed);
-    lock.lock_inner_slowly();
+    lock.lock_inner_slow();
     assert!(SLEPT.get());
     // The release that woke this thread forgot the others that sleep.
     assert_eq!(lock.inner.load(Ordering::Relaxed), CONTENDED);
@@ -216,7 +216,7 @@ fn owned() -> (Base, Owner) {
     (lock, owner)
 }
 
-fn work_quietly(lock: &Base, owner: Owner) {
+fn work_uncontended(lock: &Base, owner: Owner) {
     for _ in 0..REBIAS_AFTER {
         drop(lock.lock(Some(owner)));
     }
@@ -225,19 +225,19 @@ fn work_quietly(lock: &Base, owner: Owner) {
 #[test]
 fn while_barriers_disturb_strangers_need_none() {
     let (lock, owner) = owned();
-    work_quietly(&lock, owner);
+    work_uncontended(&lock, owner);
     assert!(lock.raw().is_biased());
     DISTURBS.set(true);
     // What the host does once.
     drop(lock.lock(None));
     assert_eq!(BARRIERS.get(), 1);
     for _ in 0..3 {
-        work_quietly(&lock, owner);
+        work_uncontended(&lock, owner);
         assert!(!lock.raw().is_biased());
         drop(lock.lock(None));
     }
     assert_eq!(BARRIERS.get(), 1);
-    work_quietly(&lock, owner);
+    work_uncontended(&lock, owner);
     DISTURBS.set(false);
     drop(lock.lock(Some(owner)));
     assert!(lock.raw().is_biased(), "it has earned it meanwhile");
@@ -248,11 +248,11 @@ fn a_reserved_lock_is_biased_until_a_stranger_takes_it() {
     let (lock, owner) = owned();
     DISTURBS.set(true);
     lock.raw().set_reserved(owner, true);
-    work_quietly(&lock, owner);
+    work_uncontended(&lock, owner);
     assert!(lock.raw().is_biased());
     for _ in 0..3 {
         drop(lock.lock(None));
-        work_quietly(&lock, owner);
+        work_uncontended(&lock, owner);
         assert!(!lock.raw().is_biased());
     }
     assert_eq!(BARRIERS.get(), 1, "one for the first of them");
@@ -264,7 +264,7 @@ fn a_stranger_that_comes_before_the_bias_ends_the_reservation() {
     DISTURBS.set(true);
     lock.raw().set_reserved(owner, true);
     drop(lock.lock(None));
-    work_quietly(&lock, owner);
+    work_uncontended(&lock, owner);
     drop(lock.lock(None));
     assert_eq!(BARRIERS.get(), 0);
 }
@@ -275,7 +275,7 @@ fn a_lock_that_is_no_longer_reserved_is_ordinary_while_barriers_disturb() {
     for disturbs in [true, false] {
         DISTURBS.set(disturbs);
         lock.raw().set_reserved(owner, true);
-        work_quietly(&lock, owner);
+        work_uncontended(&lock, owner);
         assert!(lock.raw().is_biased());
         lock.raw().set_reserved(owner, false);
         assert_eq!(lock.raw().is_biased(), !disturbs);
@@ -291,7 +291,7 @@ fn a_reservation_ends_with_the_ownership() {
     lock.raw().disown(owner);
     lock.raw().set_reserved(owner, true);
     let next = lock.raw().claim().expect("free");
-    work_quietly(&lock, next);
+    work_uncontended(&lock, next);
     assert!(!lock.raw().is_biased());
 }
 

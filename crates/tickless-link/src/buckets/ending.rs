@@ -3,7 +3,7 @@
 use core::cell::Cell;
 
 use super::{BucketArray, BucketState};
-use crate::end::{End, Living};
+use crate::end::{Dropping, End};
 use crate::entry::{Entry, Family, Member};
 
 impl<F: Family, const LEVELS: usize> BucketArray<F, LEVELS> {
@@ -17,7 +17,7 @@ impl<F: Family, const LEVELS: usize> BucketArray<F, LEVELS> {
     #[inline(always)]
     pub fn end<'v, M>(
         &mut self,
-        entry: Living<'v, Entry<F, M>>,
+        entry: Dropping<'v, Entry<F, M>>,
     ) -> End<'v, Entry<F, M>, (M::Guarded, BucketState)>
     where
         M: Member<F> + Send + 'static,

@@ -11,7 +11,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::entry::{Branches, Entry, Expiry, Member, Owner};
 use crate::id::Realm;
-use crate::late::Late;
+use crate::lazy_init::LazyInit;
 use crate::sync::{AtomicU32, Ordering};
 
 /// Entries that carry a number.
@@ -493,7 +493,7 @@ crate::stages! {
     }
 }
 
-type Ending = Late<(), Stage, Entry<Owning, Owning>>;
+type Ending = LazyInit<(), Stage, Entry<Owning, Owning>>;
 
 fn owning<'l>(late: Pin<&'l mut Ending>, owned: &Rc<u8>) -> Pin<&'l mut Entry<Owning, Owning>> {
     let guarded = Shared(Rc::clone(owned));
@@ -509,7 +509,8 @@ fn an_entry_that_ends_leaves_its_list_and_what_it_owns_is_given_back_once() {
         let mut buckets = BucketArray::<Owning, 2>::new(key);
         let owned = Rc::new(7);
         {
-            let mut lates = Vec::from_iter((0..3).map(|_| Box::pin(Late::new((), Stage::Never))));
+            let mut lates =
+                Vec::from_iter((0..3).map(|_| Box::pin(LazyInit::new((), Stage::Never))));
             for late in &mut lates {
                 let entry = owning(late.as_mut(), &owned);
                 assert!(buckets.insert_unbound(entry, 70, |(), _| ()));

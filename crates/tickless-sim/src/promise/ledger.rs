@@ -105,7 +105,7 @@ impl Ledger {
 mod tests {
     use tickless_core::platform::CpuId;
     use tickless_core::time::Clock;
-    use tickless_core::trace::{Event, StartMode, Stood, TimerId};
+    use tickless_core::trace::{Event, Placement, StartMode, TimerId};
 
     use super::Ledger;
 
@@ -123,7 +123,7 @@ mod tests {
                 soft: hard,
                 mode: StartMode::default(),
                 was_armed: true,
-                stood: Stood::FiledEarly,
+                stood: Placement::FiledEarly,
             });
             ledger.keeps_place() > before
         };

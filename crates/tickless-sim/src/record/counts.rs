@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 use tickless_core::event::Flush;
-use tickless_core::trace::Stood;
+use tickless_core::trace::Placement;
 
 use crate::model::time::Picos;
 
@@ -118,17 +118,17 @@ pub struct Counts {
 
 impl Counts {
     /// An exact timer was started; if it was queued, this became of its place.
-    pub(crate) const fn started(&mut self, was_armed: bool, stood: Stood) {
+    pub(crate) const fn started(&mut self, was_armed: bool, stood: Placement) {
         self.exact_starts += 1;
         if !was_armed {
             return;
         }
         self.exact_restarts += 1;
         match stood {
-            Stood::Moved => {}
-            Stood::InPlace => self.exact_in_place += 1,
-            Stood::FiledEarly => self.exact_filed_early += 1,
-            Stood::FarSlot => self.exact_far_in_slot += 1,
+            Placement::Moved => {}
+            Placement::InPlace => self.exact_in_place += 1,
+            Placement::FiledEarly => self.exact_filed_early += 1,
+            Placement::FarSlot => self.exact_far_in_slot += 1,
         }
     }
 

@@ -3,7 +3,7 @@
 use tickless_core::coarse::Kind;
 use tickless_core::hierarchy::{GroupId, Hierarchy, HierarchyHost, Slot, State, Step};
 use tickless_core::time::Clock;
-use tickless_core::trace::{Event as Traced, Stood, TimerId};
+use tickless_core::trace::{Event as Traced, Placement, TimerId};
 
 use super::{GroupState, Recorded, Recorder, nanos};
 use crate::model::time::Picos;
@@ -25,12 +25,12 @@ const fn clock_name(clock: Clock) -> &'static str {
     }
 }
 
-const fn place(stood: Stood) -> &'static str {
+const fn place(stood: Placement) -> &'static str {
     match stood {
-        Stood::Moved => "moved",
-        Stood::InPlace => "in-place",
-        Stood::FiledEarly => "filed-early",
-        Stood::FarSlot => "far-slot",
+        Placement::Moved => "moved",
+        Placement::InPlace => "in-place",
+        Placement::FiledEarly => "filed-early",
+        Placement::FarSlot => "far-slot",
     }
 }
 

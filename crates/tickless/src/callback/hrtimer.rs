@@ -167,7 +167,7 @@ where
     /// [`StartOutcome::Unchanged`].
     pub fn start_if_earlier(self: Pin<&Self>, when: impl Into<Start<C>>) -> StartOutcome {
         Self::watch_clock();
-        wake::demand();
+        wake::ensure_expiry_thread();
         self.timer()
             .timer_ref()
             .start_if_earlier(timers(), when.into())
@@ -189,7 +189,7 @@ where
         when: impl Into<Start<C>>,
     ) -> Result<StartOutcome, StartError> {
         Self::watch_clock();
-        wake::demand();
+        wake::ensure_expiry_thread();
         self.timer().start_checked(timers(), when.into())
     }
 
@@ -265,7 +265,7 @@ where
 /// One piece of code for all closures, and not part of the caller's.
 #[inline(never)]
 fn start_on_this_thread<C: ClockId>(timer: core::TimerRef<'_, C>, start: Start<C>) -> StartOutcome {
-    wake::demand();
+    wake::ensure_expiry_thread();
     timer.start(timers(), start)
 }
 
@@ -290,13 +290,13 @@ fn start_idle<C: ClockId, const PINNED: bool>(
     timer: core::TimerRef<'_, C>,
     instant: Instant<C>,
 ) -> StartOutcome {
-    if let Some(timers) = registry::timers_at_hand()
-        && wake::is_attended()
+    if let Some(timers) = registry::try_timers_fast()
+        && wake::has_expirer()
         && timer.start_far(timers, instant, PINNED)
     {
         return StartOutcome::Started;
     }
-    start_otherwise::<C, PINNED>(timer, instant)
+    start_contended::<C, PINNED>(timer, instant)
 }
 
 /// Starts a timer that seems to be queued.
@@ -305,36 +305,36 @@ fn start_again<C: ClockId, const PINNED: bool>(
     timer: core::TimerRef<'_, C>,
     instant: Instant<C>,
 ) -> StartOutcome {
-    if let Some(timers) = registry::timers_at_hand()
-        && wake::is_attended()
+    if let Some(timers) = registry::try_timers_fast()
+        && wake::has_expirer()
         && timer.push_out(timers, instant, PINNED)
     {
         return StartOutcome::Restarted;
     }
-    start_otherwise::<C, PINNED>(timer, instant)
+    start_contended::<C, PINNED>(timer, instant)
 }
 
 #[inline(never)]
-fn start_otherwise<C: ClockId, const PINNED: bool>(
+fn start_contended<C: ClockId, const PINNED: bool>(
     timer: core::TimerRef<'_, C>,
     instant: Instant<C>,
 ) -> StartOutcome {
-    wake::demand();
+    wake::ensure_expiry_thread();
     timer.start_at(timers(), instant, PINNED)
 }
 
 #[inline(never)]
 fn cancel_on_any_thread<C: ClockId>(timer: core::TimerRef<'_, C>) -> bool {
-    if let Some(timers) = registry::timers_at_hand()
+    if let Some(timers) = registry::try_timers_fast()
         && timer.cancel_far(timers)
     {
         return true;
     }
-    cancel_otherwise(timer)
+    cancel_contended(timer)
 }
 
 #[inline(never)]
-fn cancel_otherwise<C: ClockId>(timer: core::TimerRef<'_, C>) -> bool {
+fn cancel_contended<C: ClockId>(timer: core::TimerRef<'_, C>) -> bool {
     timer.cancel(timers())
 }
 

@@ -31,7 +31,7 @@ pub use tickless_core::wheel::rounding::Rounding;
 
 use crate::host::registry::{self, base, timers};
 use crate::host::remote::publish::{publish_earlier, publish_first};
-use crate::host::thread::{Thread, at_latest, with_thread};
+use crate::host::thread::{Thread, now_upper, with_thread};
 use crate::host::tick::{self, tick_of};
 use crate::host::{device, wake};
 use crate::time::Instant;
@@ -111,7 +111,7 @@ impl From<Instant> for Expiry {
 impl From<Duration> for Expiry {
     #[inline]
     fn from(duration: Duration) -> Self {
-        Self(tick_of(at_latest().saturating_add(Span::from(duration))))
+        Self(tick_of(now_upper().saturating_add(Span::from(duration))))
     }
 }
 
@@ -235,7 +235,7 @@ where
     #[inline(never)]
     fn start_again(self: Pin<&Self>, tick: Tick) -> StartOutcome {
         // It is queued where a thread comes in time already.
-        if let Some(timers) = registry::timers_at_hand()
+        if let Some(timers) = registry::try_timers_fast()
             && self.timer().modify_in_slot(timers, tick)
         {
             return StartOutcome::Restarted;
@@ -247,8 +247,8 @@ where
     /// that its deadline was computed from serves.
     #[inline(never)]
     fn start_idle(self: Pin<&Self>, tick: Tick) -> StartOutcome {
-        if let Some(timers) = registry::timers_at_hand()
-            && wake::is_attended()
+        if let Some(timers) = registry::try_timers_fast()
+            && wake::has_expirer()
             && let Some(own) = self.timer().arm_own(timers, tick::asked_last(), tick)
         {
             return told(own);
@@ -259,18 +259,18 @@ where
     /// As [`start_idle`](Self::start_idle), of a timer that is queued, or is not to be started at hand.
     #[inline(never)]
     fn start_own(self: Pin<&Self>, tick: Tick) -> StartOutcome {
-        if let Some(timers) = registry::timers_at_hand()
-            && wake::is_attended()
+        if let Some(timers) = registry::try_timers_fast()
+            && wake::has_expirer()
             && let Some(own) = self.timer().modify_own(timers, tick::asked_last(), tick)
         {
             return told(own);
         }
-        self.start_anywhere(tick)
+        self.start_slow(tick)
     }
 
     #[cold]
-    fn start_anywhere(self: Pin<&Self>, tick: Tick) -> StartOutcome {
-        wake::demand();
+    fn start_slow(self: Pin<&Self>, tick: Tick) -> StartOutcome {
+        wake::ensure_expiry_thread();
         let now = tick::now();
         let outcome = self.timer().modify(timers(), now, tick);
         self.publish(now);
@@ -314,7 +314,7 @@ where
         start: impl FnOnce(Pin<&core::WheelTimer<F>>, Tick, Tick) -> StartOutcome,
     ) -> StartOutcome {
         let Expiry(tick) = when.into();
-        wake::demand();
+        wake::ensure_expiry_thread();
         let now = tick::now();
         let outcome = start(self.timer(), now, tick);
         if outcome.has_armed() {
@@ -343,7 +343,7 @@ where
     #[inline]
     pub fn cancel_queued(self: Pin<&Self>) -> bool {
         // As for a start: what is rare is a call at the end.
-        if let Some(timers) = registry::timers_at_hand()
+        if let Some(timers) = registry::try_timers_fast()
             && let Some(was_queued) = self.timer().delete_own(timers)
         {
             return was_queued;

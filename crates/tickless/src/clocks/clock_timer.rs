@@ -136,7 +136,7 @@ impl<C: ClockId> ClockTimer<C> {
         let is_set = || *this.waits == Waits::ForSets && wall.sets() != *this.sets;
         let is_armed = *this.state == TimerState::Armed;
         if is_armed {
-            wake::demand_again();
+            wake::ensure_expiry_thread_again();
             blocked::polled(context.waker());
             if !this.sleeper.is_queued() && !is_set() && wall.show::<C>() < *this.deadline {
                 // It fired by an offset that is none any more.
@@ -167,7 +167,7 @@ impl<C: ClockId> ClockTimer<C> {
                 return Poll::Pending;
             }
             watch_clocks();
-            wake::demand();
+            wake::ensure_expiry_thread();
             let start = Start::at(*this.deadline);
             let waker = context.waker().clone();
             let old = this.sleeper.as_mut().start(timers(), start, waker);

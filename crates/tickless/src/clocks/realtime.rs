@@ -118,7 +118,7 @@ use tickless_core::time::{Instant, Monotonic, Realtime};
 use super::clock_timer::{ClockTimer, Found, Waits};
 use super::interval::{ClockInterval, TickSleep};
 use crate::host::registry::{timers, watch_clocks};
-use crate::host::thread::at_earliest;
+use crate::host::thread::now_lower;
 use crate::time;
 
 /// The reaction of a timer on the time of day to a set of that clock. [The module](self) compares them.
@@ -564,7 +564,7 @@ pub fn kept(deadline: SystemTime) -> time::Instant {
     let behind = wall.show::<Monotonic>();
     let left = to_instant(deadline).saturating_since(shows);
     if left.is_zero() {
-        return time::Instant::from_core(at_earliest());
+        return time::Instant::from_core(now_lower());
     }
     time::Instant::from_core(behind.saturating_add(left))
 }

@@ -7,9 +7,7 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
 use super::current;
-use crate::host::thread::{
-    Thread, ThreadBase, at_earliest, turn_taken_by_this_thread, with_thread,
-};
+use crate::host::thread::{Thread, ThreadBase, now_lower, turn_taken_by_this_thread, with_thread};
 use crate::host::{device, turn, wake};
 use crate::time::virtual_time::runtime::{self, Runtime, Sleeper};
 use crate::worker::{StartError, Worker, assert_outside_of_callbacks};
@@ -86,13 +84,13 @@ fn wait<F: Future>(
             std::thread::park();
             continue;
         };
-        let now = at_earliest();
+        let now = now_lower();
         let due = device::due(base);
         if due > now {
             let left = due.saturating_since(now).as_nanos();
             std::thread::park_timeout(Duration::from_nanos(left));
         }
-        let now = at_earliest();
+        let now = now_lower();
         if device::due(base) <= now {
             let _more = turn::run_own(base, now);
         }

@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use tickless_sched::deadline::Bandwidth;
 
-use super::near::Near;
 use super::report::Stuck;
 use super::settings::{PanicPolicy, Preemption, Settings};
 use super::shared::{Handle, Shared};
 use super::spec::Slice;
+use super::steal_order::StealOrder;
 use super::{Executor, context, work};
 use crate::host::device::{self, signal};
 use crate::host::isolation::{self, locks::OwnedLocks};
@@ -197,7 +197,7 @@ impl Builder {
             && cpus.iter().all(Option::is_some)
             // A machine that does not tell has no order.
             && let Ok(machine) = Topology::read()
-            && let Some(near) = Near::of(&machine, &cpus)
+            && let Some(near) = StealOrder::of(&machine, &cpus)
         {
             let _first = shared.near.set(near);
         }

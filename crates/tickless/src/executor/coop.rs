@@ -33,7 +33,7 @@ pub fn need_resched() -> bool {
     let Some(reads_counter) = current::preemption() else {
         return false;
     };
-    if current::take_arrived() && look() {
+    if current::take_arrived() && check_preempt() {
         return true;
     }
     thread::with_thread(|thread| {
@@ -41,7 +41,7 @@ pub fn need_resched() -> bool {
             return false;
         };
         base.local().resched.is_requested()
-            || reads_counter && device::due_but_coarse(base) <= thread.reading.at_earliest()
+            || reads_counter && device::due_but_coarse(base) <= thread.reading.now_lower()
     })
 }
 
@@ -154,8 +154,8 @@ impl Drop for SliceExtension {
 
 /// Files what the running task woke. Whether that is more urgent.
 #[cold]
-fn look() -> bool {
-    context::current().is_some_and(|executor| executor.look())
+fn check_preempt() -> bool {
+    context::current().is_some_and(|executor| executor.check_preempt())
 }
 
 #[cold]

@@ -15,15 +15,15 @@ use super::header::{Entity, Header, Job, OwnHeader};
 use super::job::discard;
 use super::own::OwnWorker;
 use super::run_queue::RunQueue;
-use super::shared::{Place, QueueLock, Shared};
+use super::shared::{QueueLock, Remote, Shared};
 use crate::host::clock::counter;
 use crate::host::device;
-use crate::host::thread::{Thread, ThreadBase, at_earliest, earliest_anew};
+use crate::host::thread::{Thread, ThreadBase, earliest_anew, now_lower};
 
 /// A worker, as it works.
 pub(crate) struct Desk<'a> {
     shared: &'a Shared,
-    place: &'a Place,
+    place: &'a Remote,
     index: usize,
     base: &'a ThreadBase,
     /// What lets the lock of the queue know this thread.
@@ -56,7 +56,7 @@ impl<'a> Desk<'a> {
 
     /// A time that is not ahead of the kernel's clock.
     #[inline(always)]
-    fn at_earliest(&self) -> Instant {
+    fn now_lower(&self) -> Instant {
         let cycles = counter::read();
         let kept = self.thread.reading.earliest_at(cycles);
         kept.unwrap_or_else(|| earliest_anew(cycles))
@@ -79,7 +79,7 @@ impl<'a> Desk<'a> {
     /// a clock that has to be asked are left to [`arrive_behind`](Self::arrive_behind).
     #[inline(always)]
     fn arrive(&self, job: Job) {
-        match self.place.lock_at_hand(self.owner) {
+        match self.place.try_lock_fast(self.owner) {
             Some(queue) => {
                 if let Err(job) = self.note(queue, job) {
                     self.arrive_behind(job);
@@ -101,15 +101,15 @@ impl<'a> Desk<'a> {
         self.current.set_arrived(true);
         // The running task is about to wait, as a rule, and what it woke is next.
         if waiting >= 2 && self.shared.places.len() > 1 {
-            self.call_for_help();
+            self.notify_idle();
         }
         Ok(())
     }
 
     #[inline(never)]
-    fn call_for_help(&self) {
+    fn notify_idle(&self) {
         if self.shared.is_here() {
-            self.shared.call_for_help(self.index);
+            self.shared.notify_idle(self.index);
         }
     }
 
@@ -124,7 +124,7 @@ impl<'a> Desk<'a> {
         };
         let queued = self
             .place
-            .hand_in(job, |queue, job| queue.arrive(job, at_earliest));
+            .push(job, |queue, job| queue.arrive(job, now_lower));
         if let Some(queued) = queued {
             self.current.set_arrived(true);
             self.shared.queued(self.index, queued, true);
@@ -135,7 +135,7 @@ impl<'a> Desk<'a> {
     #[inline(never)]
     fn schedule_elsewhere(&self, job: Job) {
         if let Some(job) = self.is_ours(job) {
-            self.shared.queue_from_afar(job.metadata().worker(), job);
+            self.shared.push_remote(job.metadata().worker(), job);
         }
     }
 
@@ -157,7 +157,7 @@ impl<'a> Desk<'a> {
         let Some(job) = self.is_ours(job) else {
             return;
         };
-        let now = at_earliest();
+        let now = now_lower();
         let refused = self.place.with(|queue| {
             if queue.is_closed() {
                 return Some(job);
@@ -179,10 +179,10 @@ impl<'a> Desk<'a> {
     /// to be called for it. Whether it is; else nothing has happened.
     #[inline(always)]
     fn hand_over(&self, header: &OwnHeader, now: Instant) -> bool {
-        let Some(mut queue) = self.place.lock_at_hand(self.owner) else {
+        let Some(mut queue) = self.place.try_lock_fast(self.owner) else {
             return false;
         };
-        let Some(job) = queue.sleep_and_hand_over_at_hand(header.entity(), now) else {
+        let Some(job) = queue.try_sleep_and_hand_over_fast(header.entity(), now) else {
             return false;
         };
         debug_assert_eq!(queue.waiting_for_any(), 0, "no other one waited");
@@ -217,7 +217,7 @@ impl<'a> Desk<'a> {
         if !header.get().listing.is_listed() {
             self.enlist(header.get(), waker);
         }
-        let now = self.at_earliest();
+        let now = self.now_lower();
         if header.get().server().is_none() && self.schedules_at(now) {
             self.put_to_sleep_at(header, now);
         } else {

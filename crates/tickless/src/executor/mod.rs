@@ -95,7 +95,6 @@ pub mod io;
 mod job;
 mod join;
 mod listing;
-mod near;
 mod on_base;
 #[cfg(feature = "macros")]
 pub(crate) mod on_thread;
@@ -111,7 +110,8 @@ mod spec;
 #[cfg(feature = "internals")]
 mod start_cost;
 mod stats;
-mod stolen;
+mod steal_clock;
+mod steal_order;
 pub mod task;
 mod tick;
 mod watch;

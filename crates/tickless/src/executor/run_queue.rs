@@ -16,7 +16,7 @@ use super::classes::Classes;
 use super::current;
 use super::deadlines::Deadlines;
 use super::header::{self, Entity, Header, Job, Origin, Server, Waiting};
-use super::stolen::Stolen;
+use super::steal_clock::StealClock;
 use super::tick::TickTimer;
 
 #[cfg(all(test, not(loom)))]
@@ -36,7 +36,7 @@ pub(crate) struct Queued {
 
 /// A task that the worker woke itself, and will queue when it looks next.
 #[derive(Debug)]
-struct Arrival {
+struct LifoSlot {
     job: Job,
     /// When it woke up: it is queued as of then. Where no task ran it may be earlier, which is the same.
     at: Instant,
@@ -86,9 +86,9 @@ pub(crate) struct RunQueue {
     fair: FairQueue<Waiting>,
     /// The task that the worker woke last: filed before anything else is done with the queue, unless it is just the one
     /// that is picked then.
-    arrival: Option<Arrival>,
+    arrival: Option<LifoSlot>,
     /// The running task should give way to one that was filed, and was not asked yet.
-    asks: bool,
+    need_resched: bool,
     /// Those that wait and must not be given away.
     local: usize,
     /// What those that wait ask for.
@@ -100,9 +100,9 @@ pub(crate) struct RunQueue {
     deadlines: Deadlines,
     /// The timer for the next replenishment of one of them; as `timer`.
     bandwidth: Option<TickTimer>,
-    stolen: Stolen,
+    stolen: StealClock,
     /// Up to here the queue was told what happens.
-    told: Instant,
+    clock_updated_at: Instant,
     running: Option<Running>,
     /// The running task, which gives way and asked to go on a little, until the worker schedules.
     held: Option<Job>,
@@ -126,15 +126,15 @@ impl RunQueue {
         Self {
             fair: FairQueue::default(),
             arrival: None,
-            asks: false,
+            need_resched: false,
             local: 0,
             classes: Classes::default(),
             tick: HrTick::new(switches),
             timer: None,
             deadlines: Deadlines::new(limit),
             bandwidth: None,
-            stolen: Stolen::nothing(),
-            told: Instant::ZERO,
+            stolen: StealClock::nothing(),
+            clock_updated_at: Instant::ZERO,
             running: None,
             held: None,
             live: Slab::new(),
@@ -163,7 +163,7 @@ impl RunQueue {
     /// Tasks that wait for their turn and could be given away.
     #[inline(always)]
     pub(crate) fn waiting_for_any(&self) -> usize {
-        let arrived = |arrival: &Arrival| !arrival.job.metadata().is_local;
+        let arrived = |arrival: &LifoSlot| !arrival.job.metadata().is_local;
         let arrived = self.arrival.as_ref().is_some_and(arrived);
         self.fair.waiting() - self.local + usize::from(arrived)
     }
@@ -188,13 +188,13 @@ impl RunQueue {
     pub(crate) fn open(&mut self, timer: TickTimer, bandwidth: TickTimer, now: Instant) {
         self.timer = Some(timer);
         self.bandwidth = Some(bandwidth);
-        self.stolen = Stolen::open(now);
+        self.stolen = StealClock::open(now);
     }
 
     /// The queue's clock: that of the worker, without the time in which the system ran others.
     #[inline]
     fn run_time(&mut self, now: Instant) -> RunTime {
-        self.told = now;
+        self.clock_updated_at = now;
         let timer = self.timer.as_ref();
         self.stolen
             .run_time(now, || timer.is_some_and(SliceTimer::is_local))
@@ -231,7 +231,7 @@ impl RunQueue {
         let at = if self.fair.is_running() {
             now()
         } else {
-            Some(self.told)
+            Some(self.clock_updated_at)
         };
         let Some(at) = at else {
             return Err(job);
@@ -243,7 +243,7 @@ impl RunQueue {
         {
             return Err(job);
         }
-        self.arrival = Some(Arrival { job, at });
+        self.arrival = Some(LifoSlot { job, at });
         Ok(self.fair.waiting() + 1)
     }
 
@@ -259,9 +259,9 @@ impl RunQueue {
         let at = if self.fair.is_running() || self.deadlines.is_running() {
             now()
         } else {
-            self.told
+            self.clock_updated_at
         };
-        self.arrival = Some(Arrival { job, at });
+        self.arrival = Some(LifoSlot { job, at });
         Queued {
             preempts: false,
             waiting: self.waiting(),
@@ -271,16 +271,16 @@ impl RunQueue {
     /// Files the task that arrived last, if it is not filed yet.
     #[inline]
     fn file_arrival(&mut self) {
-        if let Some(Arrival { job, at }) = self.arrival.take() {
-            self.asks |= self.file(job, at);
+        if let Some(LifoSlot { job, at }) = self.arrival.take() {
+            self.need_resched |= self.file(job, at);
         }
     }
 
     /// Files the task that arrived last. Whether the running task should give way to that or another one that was
     /// filed.
-    pub(crate) fn look(&mut self) -> bool {
+    pub(crate) fn check_preempt(&mut self) -> bool {
         self.file_arrival();
-        std::mem::take(&mut self.asks)
+        std::mem::take(&mut self.need_resched)
     }
 
     /// Queues a task that is new, was woken, comes from another worker, or gave its turn away.
@@ -290,7 +290,7 @@ impl RunQueue {
             return self.wake_reserved(job, now);
         }
         Queued {
-            preempts: self.file(job, now) | std::mem::take(&mut self.asks),
+            preempts: self.file(job, now) | std::mem::take(&mut self.need_resched),
             waiting: self.waiting(),
         }
     }
@@ -304,7 +304,10 @@ impl RunQueue {
             queued.is_some_and(|queued| queued.preempts) && !self.deadlines.is_running();
         // The one that runs may have been alone, without a tick. What gave its turn away is picked from next.
         if self.tick.fair_is_on()
-            && let Some(timer) = self.timer.as_ref().map(|timer| timer.at(self.told))
+            && let Some(timer) = self
+                .timer
+                .as_ref()
+                .map(|timer| timer.at(self.clock_updated_at))
             && !self.tick.is_current(timer)
             && let Some(slice) = self.fair.slice()
         {
@@ -382,7 +385,7 @@ impl RunQueue {
     /// As [`sleep_and_pick`](Self::sleep_and_pick), where the task that arrived is the only one that waits, and nothing
     /// has to be called for it. Elsewhere nothing has happened, and `None` comes back.
     #[inline(always)]
-    pub(crate) fn sleep_and_hand_over_at_hand(
+    pub(crate) fn try_sleep_and_hand_over_fast(
         &mut self,
         entity: Pin<&Entity>,
         now: Instant,
@@ -390,21 +393,21 @@ impl RunQueue {
         if self.fair.delayed() != 1 || !self.picks_at_once() {
             return None;
         }
-        let run_time = self.stolen.run_time_at_hand(now)?;
+        let run_time = self.stolen.try_run_time_fast(now)?;
         let running = self.running.as_mut().filter(|it| it.has_no_name())?;
-        let Arrival { job, at } = self.arrival.take()?;
-        let woken = self.stolen.shown_at_hand(at);
+        let LifoSlot { job, at } = self.arrival.take()?;
+        let woken = self.stolen.try_shown_fast(at);
         if job.metadata().origin.name.is_some()
             || !header::hand_over_in_debt(&mut self.fair, entity, &job, woken, run_time)
         {
-            self.arrival = Some(Arrival { job, at });
+            self.arrival = Some(LifoSlot { job, at });
             return None;
         }
-        self.told = now;
+        self.clock_updated_at = now;
         // No other one waits, so there is no tick to be started.
         self.tick.leave_over();
         running.become_unnamed(job.metadata(), now);
-        self.asks = false;
+        self.need_resched = false;
         Some(job)
     }
 
@@ -454,14 +457,14 @@ impl RunQueue {
     /// that is, sleeps.
     #[inline(always)]
     fn hand_over(&mut self, from: Option<Pin<&Entity>>, now: Instant) -> Option<Job> {
-        let Arrival { job, at } = self.arrival.take()?;
+        let LifoSlot { job, at } = self.arrival.take()?;
         let run_time = self.run_time(now);
         // Another thread that told the queue the time may have been a little ahead.
         let woken = self.stolen.shown(at.min(now));
         if header::hand_over(&mut self.fair, from, &job, woken, run_time) {
             return Some(job);
         }
-        self.arrival = Some(Arrival { job, at });
+        self.arrival = Some(LifoSlot { job, at });
         None
     }
 
@@ -479,7 +482,7 @@ impl RunQueue {
         let header = job.metadata();
         let task = header.address();
         let is_same = self.running.as_ref().is_some_and(|it| it.task == task);
-        self.asks = false;
+        self.need_resched = false;
         match &mut self.running {
             Some(running) if running.has_no_name() && header.origin.name.is_none() => {
                 running.become_unnamed(header, now);
@@ -497,7 +500,7 @@ impl RunQueue {
             return;
         }
         if let (Some(timer), Some(mut slice)) = (&self.timer, self.fair.slice()) {
-            let timer = timer.at(self.told);
+            let timer = timer.at(self.clock_updated_at);
             if let Some(shortest) = self.classes.shorter_than(job.metadata().class) {
                 slice = slice.at_most(Span::from_nanos(shortest).max(timer.shortest));
             }
@@ -537,7 +540,7 @@ impl RunQueue {
         let (Some(timer), tick) = (&self.timer, &mut self.tick) else {
             return false;
         };
-        let timer = timer.at(self.told);
+        let timer = timer.at(self.clock_updated_at);
         let ticks = if self.deadlines.is_running() {
             tick.deadline_is_on()
         } else {
@@ -586,7 +589,7 @@ impl RunQueue {
             self.deadlines.start_timer(now, run_time, bandwidth);
         }
         if let (Some(left), Some(timer)) = (left, &self.timer) {
-            let timer = timer.at(self.told);
+            let timer = timer.at(self.clock_updated_at);
             // A task is picked with runtime left, so it is never over.
             let _never = self.tick.picked_deadline(left, timer);
         } else if let Some(job) = &job {
@@ -598,7 +601,8 @@ impl RunQueue {
             Decision::CancelIfIdle
         };
         if let Some(timer) = &self.timer {
-            self.tick.end_batch(decision, place, timer.at(self.told));
+            self.tick
+                .end_batch(decision, place, timer.at(self.clock_updated_at));
         }
         job
     }
@@ -650,7 +654,7 @@ impl RunQueue {
     }
 
     /// Gives a waiting task away, to a worker that has none.
-    pub(crate) fn give(&mut self, now: Instant) -> Option<Job> {
+    pub(crate) fn steal(&mut self, now: Instant) -> Option<Job> {
         self.file_arrival();
         let run_time = self.run_time(now);
         let Waiting(job) = self.fair.pull(run_time)?;

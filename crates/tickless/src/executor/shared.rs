@@ -25,15 +25,15 @@ use super::header::{Header, Job, Keeper};
 use super::idle::Idle;
 use super::io::Reactor;
 use super::job::{discard, ends_here};
-use super::near::Near;
 use super::on_base::OnBase;
 use super::run_queue::{Queued, RunQueue};
 use super::settings::{PanicPolicy, Settings};
 use super::stats::{Counters, ExecutorStats};
+use super::steal_order::StealOrder;
 use crate::host::barrier::System;
 use crate::host::isolation::locks::OwnedLocks;
 use crate::host::process;
-use crate::host::thread::at_earliest;
+use crate::host::thread::now_lower;
 use crate::time::virtual_time::runtime::{Others, Runtime};
 use crate::worker::Unparker;
 
@@ -42,7 +42,7 @@ pub(crate) type QueueLock = BiasedLock<System>;
 
 /// A worker as others see it.
 #[derive(Debug)]
-pub(crate) struct Place {
+pub(crate) struct Remote {
     queue: Lock<QueueLock, RunQueue>,
     /// Tasks that wait in the queue and could be given away, as it was left last.
     waiting: AtomicUsize,
@@ -54,7 +54,7 @@ pub(crate) struct Place {
     locals: AtomicUsize,
 }
 
-impl Place {
+impl Remote {
     fn new(switches: Switches, limit: Bandwidth) -> Self {
         Self {
             queue: Lock::new(BiasedLock::new(), RunQueue::new(switches, limit)),
@@ -101,11 +101,11 @@ impl Place {
 
     /// As [`lock`](Self::lock), in the way in which the worker mostly takes it; `None` says nothing.
     #[inline(always)]
-    pub(crate) fn lock_at_hand(
+    pub(crate) fn try_lock_fast(
         &self,
         owner: Option<Owner>,
     ) -> Option<Guard<'_, QueueLock, RunQueue>> {
-        self.queue.lock_at_hand(owner)
+        self.queue.try_lock_fast(owner)
     }
 
     /// Changes the queue, and counts what waits in it.
@@ -123,7 +123,7 @@ impl Place {
     ) -> R {
         let Some(queue) = self.queue.try_lock(current::owner()) else {
             let queue = self.lock();
-            return self.change(queue, |queue| change(queue, at_earliest()));
+            return self.change(queue, |queue| change(queue, now_lower()));
         };
         self.change(queue, |queue| change(queue, now))
     }
@@ -168,7 +168,7 @@ impl Place {
     /// Behind the end of the queue a local task goes back to its worker, whose thread alone may drop it. The worker
     /// waits for it.
     #[inline(always)]
-    pub(crate) fn hand_in(
+    pub(crate) fn push(
         &self,
         job: Job,
         queues: impl FnOnce(&mut RunQueue, Job) -> Queued,
@@ -230,11 +230,11 @@ impl OwnedLocks for Shared {
 pub(crate) struct Shared {
     /// Tells executors apart.
     pub(crate) id: u64,
-    pub(crate) places: Box<[CachePadded<Place>]>,
+    pub(crate) places: Box<[CachePadded<Remote>]>,
     pub(crate) idle: Idle,
     pub(crate) reactor: Arc<Reactor>,
     /// Who is near whom, where workers are pinned; set before the executor is handed out.
-    pub(crate) near: OnceLock<Near>,
+    pub(crate) near: OnceLock<StealOrder>,
     /// Tasks that are not over.
     live: AtomicUsize,
     /// No task is taken any more.
@@ -260,7 +260,7 @@ impl Shared {
             // Relaxed: a number that is given once.
             id: NUMBERS.fetch_add(1, Ordering::Relaxed),
             places: (0..workers)
-                .map(|_| CachePadded(Place::new(switches, settings.deadline_limit)))
+                .map(|_| CachePadded(Remote::new(switches, settings.deadline_limit)))
                 .collect(),
             idle: Idle::new(workers),
             reactor: Arc::new(Reactor::new()),
@@ -298,18 +298,18 @@ impl Shared {
 
     /// Queues a task on a worker that this thread is not.
     #[inline(never)]
-    pub(crate) fn queue_from_afar(&self, index: usize, job: Job) {
-        let now = at_earliest();
-        let queued = self.places[index].hand_in(job, |queue, job| queue.wake(job, now));
+    pub(crate) fn push_remote(&self, index: usize, job: Job) {
+        let now = now_lower();
+        let queued = self.places[index].push(job, |queue, job| queue.wake(job, now));
         if let Some(queued) = queued {
             self.queued(index, queued, false);
         }
     }
 
     /// Files what the running task of this worker woke. Whether that task should give way.
-    pub(crate) fn look(&self) -> bool {
+    pub(crate) fn check_preempt(&self) -> bool {
         let worker = current::worker_of(self.id).filter(|_| self.is_here());
-        worker.is_some_and(|worker| self.places[worker].with(RunQueue::look))
+        worker.is_some_and(|worker| self.places[worker].with(RunQueue::check_preempt))
     }
 
     /// A task was queued on a worker, which may have to know, and so may one that is idle.
@@ -334,7 +334,7 @@ impl Shared {
 
     /// Has an idle worker come and pull, if there is one.
     #[inline(never)]
-    pub(crate) fn call_for_help(&self, index: usize) {
+    pub(crate) fn notify_idle(&self, index: usize) {
         if self.places.len() > 1
             && self.idle.any()
             && let Some(near) = self.claim_near(index)
@@ -390,8 +390,8 @@ impl Shared {
             if place.waiting() == 0 {
                 continue;
             }
-            let now = at_earliest();
-            let Some(job) = place.with(|queue| queue.give(now)) else {
+            let now = now_lower();
+            let Some(job) = place.with(|queue| queue.steal(now)) else {
                 continue;
             };
             self.take_over(index, job);
@@ -404,7 +404,7 @@ impl Shared {
     fn take_over(&self, index: usize, job: Job) {
         job.metadata().set_worker(index);
         let place = &self.places[index];
-        let _pick_follows = place.hand_in(job, |queue, job| queue.wake(job, at_earliest()));
+        let _pick_follows = place.push(job, |queue, job| queue.wake(job, now_lower()));
         place.counters.pulls.add_one();
     }
 
@@ -417,11 +417,11 @@ impl Shared {
             return;
         };
         let (here, there) = (&self.places[index], &self.places[other]);
-        let Some((own, is_fresh)) = here.with(|queue| queue.standing(at_earliest())) else {
+        let Some((own, is_fresh)) = here.with(|queue| queue.standing(now_lower())) else {
             return;
         };
         let compared = there.with(|queue| {
-            let now = at_earliest();
+            let now = now_lower();
             if queue.is_stale(now) {
                 // A task computes there alone, and no tick makes the worker look at what was stolen from it.
                 self.preempt(other);
@@ -448,7 +448,7 @@ impl Shared {
         let pushed = here.with(|queue| {
             queue.shift(own, ours);
             if pulled.is_empty() {
-                queue.give_for(&mut theirs, at_earliest())
+                queue.give_for(&mut theirs, now_lower())
             } else {
                 Vec::new()
             }
@@ -459,7 +459,7 @@ impl Shared {
         for job in pushed {
             job.metadata().set_worker(other);
             here.counters.pushes.add_one();
-            self.queue_from_afar(other, job);
+            self.push_remote(other, job);
         }
     }
 
@@ -602,7 +602,7 @@ impl Keeper for Shared {
             std::mem::forget(job);
             return;
         }
-        self.queue_from_afar(job.metadata().worker(), job);
+        self.push_remote(job.metadata().worker(), job);
     }
 
     fn push(&self, job: Job) {
@@ -622,7 +622,7 @@ impl Keeper for Shared {
                 .map(|(_, slot)| slot);
             self.places[worker].with(|queue| {
                 if !current::has_ended() {
-                    queue.finish(at_earliest());
+                    queue.finish(now_lower());
                 }
                 slot.and_then(|slot| queue.delist(slot))
             })
@@ -637,7 +637,7 @@ impl Keeper for Shared {
             self.places[header.worker()].with(|queue| queue.dismiss(header));
         }
         if header.is_local {
-            // Relaxed: see `Place::add_local`. A local task ends on the thread of its worker.
+            // Relaxed: see `Remote::add_local`. A local task ends on the thread of its worker.
             self.places[header.worker()]
                 .locals
                 .fetch_sub(1, Ordering::Relaxed);
@@ -648,7 +648,7 @@ impl Keeper for Shared {
     }
 
     fn panicked(&self) {
-        self.settings.panics.add_one_from_anywhere();
+        self.settings.panics.add_one_remote();
         if self.settings.panic == PanicPolicy::ShutDown {
             self.stop();
         }
@@ -668,7 +668,7 @@ impl Keeper for Shared {
         }
         let worker = header.worker();
         if header.server().is_some()
-            && self.places[worker].with(|queue| queue.end(header, at_earliest()))
+            && self.places[worker].with(|queue| queue.end(header, now_lower()))
         {
             self.preempt(worker);
             self.places[worker].unpark();
@@ -709,7 +709,7 @@ mod tests {
             .metadata(header)
             .spawn(|_| std::future::pending::<()>(), |_| {});
         task.detach();
-        shared.places[worker].with(|queue| queue.wake(job, at_earliest()));
+        shared.places[worker].with(|queue| queue.wake(job, now_lower()));
     }
 
     #[test]
@@ -717,7 +717,7 @@ mod tests {
         // Workers 0 to 3 on CPUs 0, 4, 2 and 8: the last one shares a core with the first, 4 is in another package.
         let shared = Shared::for_tests(4);
         let cpus = [0, 4, 2, 8].map(Some);
-        let near = Near::of(&fixture("two-sockets"), &cpus).expect("all are pinned");
+        let near = StealOrder::of(&fixture("two-sockets"), &cpus).expect("all are pinned");
         shared.near.set(near).expect("for the first time");
         for worker in [1, 2, 3] {
             queue_on(&shared, worker);

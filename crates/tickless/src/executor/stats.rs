@@ -17,7 +17,7 @@ impl Count {
     }
 
     /// One more, by any thread.
-    pub(crate) fn add_one_from_anywhere(&self) {
+    pub(crate) fn add_one_remote(&self) {
         // Relaxed: a count.
         self.0.fetch_add(1, Ordering::Relaxed);
     }

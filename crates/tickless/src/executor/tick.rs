@@ -194,11 +194,11 @@ mod tests {
     use crate::Worker;
     use crate::host::lifecycle;
     use crate::host::remote::housekeeping;
-    use crate::host::thread::at_earliest;
+    use crate::host::thread::now_lower;
 
     /// So many hours from now on.
     fn in_hours(hours: u64) -> Instant {
-        at_earliest().saturating_add(Span::from_secs(hours * 3_600))
+        now_lower().saturating_add(Span::from_secs(hours * 3_600))
     }
 
     /// A timer that is none of a tick, for `at`.

@@ -14,7 +14,7 @@ use std::time::Duration;
 use super::report::Stuck;
 use super::shared::{Handle, Shared};
 use crate::callback::wheel::{self, Kind, Restart, Timeout, WheelTimer};
-use crate::host::thread::at_earliest;
+use crate::host::thread::now_lower;
 
 type Callback = Box<dyn FnMut(&mut Timeout) -> Restart + Send>;
 
@@ -54,7 +54,7 @@ fn look(shared: &Weak<Shared>, worker: usize) -> bool {
     let Some(shared) = shared.upgrade() else {
         return false;
     };
-    let now = at_earliest();
+    let now = now_lower();
     let place = &shared.places[worker];
     let mut found = None;
     let is_busy = place.with(|queue| {
@@ -77,10 +77,10 @@ fn look(shared: &Weak<Shared>, worker: usize) -> bool {
         goes_on
     });
     if place.waiting() > 0 || shared.reactor.is_unattended() {
-        shared.call_for_help(worker);
+        shared.notify_idle(worker);
     }
     if let Some(stuck) = found {
-        shared.settings.stuck.add_one_from_anywhere();
+        shared.settings.stuck.add_one_remote();
         (shared.settings.on_stuck)(&stuck);
     }
     is_busy

@@ -21,10 +21,10 @@ use super::job::{discard, run};
 use super::own;
 use super::run_queue::RunQueue;
 use super::settings::Preemption;
-use super::shared::{Handle, Place};
+use super::shared::{Handle, Remote};
 use super::tick::TickTimer;
 use super::watch::Watch;
-use crate::host::thread::{at_earliest, with_thread};
+use crate::host::thread::{now_lower, with_thread};
 use crate::time::virtual_time::runtime::{self, Passed};
 use crate::worker::{EpollEvents, Worker};
 
@@ -37,7 +37,7 @@ struct Loop<'a> {
     worker: &'a Worker,
     shared: &'a Handle,
     /// The worker's own.
-    place: &'a Place,
+    place: &'a Remote,
     /// The words of this thread.
     current: &'a Current,
     index: usize,
@@ -82,7 +82,7 @@ pub(crate) fn work(worker: &Worker, shared: &Handle, index: usize) {
     shared.places[index].lock().open(
         TickTimer::new(worker.base(), settings.savings, has_signals),
         TickTimer::other(worker.base()),
-        at_earliest(),
+        now_lower(),
     );
     current::with(|current| {
         with_thread(|thread| {
@@ -147,13 +147,13 @@ impl Loop<'_> {
     #[inline(never)]
     fn schedule(&mut self) {
         // The reading that the task before was accounted by, if it waits: one for each switch.
-        let now = self.current.take_ended().unwrap_or_else(at_earliest);
+        let now = self.current.take_ended().unwrap_or_else(now_lower);
         let is_signalled = self.worker.take_signalled();
         let is_due =
             is_signalled && self.worker.is_due_behind_signal() || self.worker.is_due_at(now);
         let owes = is_due && self.shared.settings.savings.deferred;
         if owes {
-            self.worker.turn_owing(at_earliest());
+            self.worker.turn_owing(now_lower());
         } else if is_due {
             let _more = self.worker.turn();
         }
@@ -166,11 +166,7 @@ impl Loop<'_> {
             self.balance(now);
         }
         // What the turn took is no task's: it is not charged to the one that is picked.
-        let now = if is_due || balances {
-            at_earliest()
-        } else {
-            now
-        };
+        let now = if is_due || balances { now_lower() } else { now };
         // Behind the turn, whose timers asked for what comes next, and before the looks for what others asked for.
         if self.worker.clear_reschedule() {
             self.answer(now);
@@ -191,7 +187,7 @@ impl Loop<'_> {
                     self.watch.begin();
                 }
                 if waiting > 0 {
-                    self.shared.call_for_help(self.index);
+                    self.shared.notify_idle(self.index);
                 }
                 self.poll(job);
             }
@@ -273,7 +269,7 @@ impl Loop<'_> {
     fn pass_time(&mut self) -> Option<Passed> {
         runtime::sync();
         if self.reactor.is_needed() {
-            let now = at_earliest();
+            let now = now_lower();
             let since = *self.quiet_since.get_or_insert(now);
             if now.saturating_since(since) < QUIET {
                 return None;
@@ -291,7 +287,7 @@ impl Loop<'_> {
         if reactor.is_needed() {
             self.looks.cancel();
             if self.quiet_since.is_some() {
-                self.looks.start(at_earliest().saturating_add(QUIET));
+                self.looks.start(now_lower().saturating_add(QUIET));
             }
             if let Some((role, epoll)) = reactor.attend() {
                 let waited = self
@@ -322,7 +318,7 @@ impl Loop<'_> {
     }
 
     fn start_to_look(&self) {
-        self.looks.start(at_earliest().saturating_add(PERIOD));
+        self.looks.start(now_lower().saturating_add(PERIOD));
     }
 
     /// The executor ends: what is queued here is dropped, and what sleeps is woken to be dropped.
@@ -396,7 +392,7 @@ mod tests {
                 }
                 *waits.lock().unwrap_or_else(PoisonError::into_inner) =
                     Some(context.waker().clone());
-                let _ = timer.start(at_earliest().saturating_add(PERIOD));
+                let _ = timer.start(now_lower().saturating_add(PERIOD));
                 Poll::Pending
             })
             .await

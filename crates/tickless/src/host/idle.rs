@@ -5,7 +5,7 @@ use tickless_core::wheel::idle::wake_times;
 
 use super::registry::timers;
 use super::remote::trees;
-use super::thread::{ThreadBase, at_earliest};
+use super::thread::{ThreadBase, now_lower};
 use super::tick::{first_due, tick_time};
 
 /// Lets the worker on `base` go to sleep: until when it may, for its wheels and for those of others.
@@ -13,7 +13,7 @@ use super::tick::{first_due, tick_time};
 /// Others look after its global wheel from here on, if it takes part, unless it wakes by itself at `wakes_at` within a
 /// tick.
 pub(crate) fn enter(base: &ThreadBase, wakes_at: Instant) -> Instant {
-    let (cpu, now) = (base.cpu(), at_earliest());
+    let (cpu, now) = (base.cpu(), now_lower());
     let at = tick_time(now);
     if wakes_at <= now.saturating_add(at.period) {
         // It wakes within a tick, so it counts as awake.

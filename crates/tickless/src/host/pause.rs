@@ -18,7 +18,7 @@ thread_local! {
 
 /// Sleeps until no clock is before `deadline`.
 pub(crate) fn until(deadline: Instant) {
-    if thread::at_earliest() >= deadline {
+    if thread::now_lower() >= deadline {
         return;
     }
     if HAS_SLACK.replace(false) {
@@ -26,7 +26,7 @@ pub(crate) fn until(deadline: Instant) {
     }
     let word = AtomicU32::new(0);
     let mut refusals = 0;
-    while thread::at_earliest() < deadline {
+    while thread::now_lower() < deadline {
         if waiting::wait(&word, 0, kernel_time::until(deadline)) == Waited::Refused {
             os::relax(refusals);
             refusals += 1;

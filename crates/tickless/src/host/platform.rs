@@ -14,7 +14,7 @@ use super::clock::CLOCK;
 use super::process::{Host, TURN_BUDGET};
 use super::registry::{self, EXPIRY_THREAD};
 use super::remote::housekeeping;
-use super::thread::{Local, ThreadBase, at_earliest, at_latest, with_thread};
+use super::thread::{Local, ThreadBase, now_lower, now_upper, with_thread};
 use super::{device, lifecycle, os};
 
 impl Platform for Host {
@@ -52,12 +52,12 @@ impl Platform for Host {
     }
 
     fn now(&self) -> Instant {
-        at_earliest()
+        now_lower()
     }
 
     #[inline]
     fn now_at_latest(&self) -> Instant {
-        at_latest()
+        now_upper()
     }
 
     /// When the clock was compared with the kernel's: for the timer that is being started, or a little before.
@@ -89,7 +89,7 @@ impl Platform for Host {
     }
 
     fn now_and_offsets(&self, seen: SetSequence) -> (Instant, Option<(SetSequence, Offsets)>) {
-        (at_earliest(), self.wall.changed_since(seen))
+        (now_lower(), self.wall.changed_since(seen))
     }
 
     #[inline]
@@ -127,7 +127,7 @@ impl Platform for Host {
     }
 
     #[inline]
-    fn keeps_at_hand(&self, this: &ThreadBase) -> bool {
+    fn try_keep_local_fast(&self, this: &ThreadBase) -> bool {
         housekeeping::has_none(this)
     }
 

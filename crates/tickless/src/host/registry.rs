@@ -56,7 +56,7 @@ pub(crate) fn timers() -> &'static Timers<Host> {
 
 /// The one system of timers of the process, if this thread has a base. Without a call.
 #[inline(always)]
-pub(crate) fn timers_at_hand() -> Option<&'static Timers<Host>> {
+pub(crate) fn try_timers_fast() -> Option<&'static Timers<Host>> {
     with_thread(
         #[inline(always)]
         |thread| thread.timers(),

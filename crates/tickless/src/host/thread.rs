@@ -183,7 +183,7 @@ pub(crate) struct Thread {
 #[derive(Clone, Copy, Debug)]
 #[repr(u8)]
 pub(crate) enum Way {
-    /// It is not known yet that a thread expires what this one starts next; see `wake::demand`.
+    /// It is not known yet that a thread expires what this one starts next; see `wake::ensure_expiry_thread`.
     Unattended = 1,
     /// The thread takes a turn: what is polled in it may wait for the turn itself.
     InTurn = 2,
@@ -229,10 +229,10 @@ pub(crate) fn with_thread<R>(body: impl FnOnce(&Thread) -> R) -> R {
 
 /// A time that is not behind the kernel's clock, as this thread can know it without a system call.
 #[inline]
-pub(crate) fn at_latest() -> Instant {
+pub(crate) fn now_upper() -> Instant {
     with_thread(
         #[inline(always)]
-        |thread| thread.reading.at_latest(),
+        |thread| thread.reading.now_upper(),
     )
 }
 
@@ -250,13 +250,13 @@ pub(crate) fn asked_last() -> Instant {
 #[cold]
 #[inline(never)]
 fn ask_anew() -> Instant {
-    at_earliest()
+    now_lower()
 }
 
 /// A time that is not ahead of the kernel's clock nor of the library's.
 // Always: a call takes as much as half of the reading.
 #[inline(always)]
-pub(crate) fn at_earliest() -> Instant {
+pub(crate) fn now_lower() -> Instant {
     let cycles = counter::read();
     earliest_at(cycles).unwrap_or_else(|| earliest_anew(cycles))
 }
@@ -271,9 +271,9 @@ fn earliest_at(cycles: u64) -> Option<Instant> {
     kept.ok().flatten()
 }
 
-/// As [`at_latest`], by the clock that users of this thread see.
+/// As [`now_upper`], by the clock that users of this thread see.
 #[inline(always)]
-pub(crate) fn shown_at_latest() -> Instant {
+pub(crate) fn shown_now_upper() -> Instant {
     #[cfg(feature = "tokio-test-util")]
     look_at_tokio();
     with_thread(
@@ -297,9 +297,9 @@ fn shown_latest_anew(cycles: u64) -> Instant {
     })
 }
 
-/// As [`at_earliest`], by the clock that users of this thread see.
+/// As [`now_lower`], by the clock that users of this thread see.
 #[inline(always)]
-pub(crate) fn shown_at_earliest() -> Instant {
+pub(crate) fn shown_now_lower() -> Instant {
     #[cfg(feature = "tokio-test-util")]
     look_at_tokio();
     let cycles = counter::read();
@@ -330,7 +330,7 @@ pub(crate) fn shown() -> Option<fn() -> Instant> {
     with_thread(|thread| thread.reading.shown())
 }
 
-/// As [`at_earliest`], where the counter shows `cycles` and what the thread keeps does not say it.
+/// As [`now_lower`], where the counter shows `cycles` and what the thread keeps does not say it.
 #[cold]
 #[inline(never)]
 pub(crate) fn earliest_anew(cycles: u64) -> Instant {
@@ -516,7 +516,7 @@ impl Thread {
 
     /// Whether nothing keeps this thread from it.
     #[inline]
-    pub(super) fn goes_straight(&self) -> bool {
+    pub(super) fn can_fast_path(&self) -> bool {
         self.ways.get() == 0
     }
 

@@ -6,7 +6,7 @@ use tickless_core::time::{Instant, Span};
 use tickless_core::wheel::idle::TickTime;
 
 use super::registry::timers;
-use super::thread::{self, ThreadBase, at_earliest};
+use super::thread::{self, ThreadBase, now_lower};
 
 /// How long a tick is, in nanoseconds.
 pub(crate) const TICK: u64 = 1_000_000;
@@ -20,7 +20,7 @@ pub(crate) fn tick_of(when: Instant) -> Tick {
 /// The tick in progress, or the one before if that ended a moment ago: nothing fires early for it.
 #[inline]
 pub(crate) fn now() -> Tick {
-    tick_of(at_earliest())
+    tick_of(now_lower())
 }
 
 /// The tick in which this thread asked for the time last, see [`thread::asked_last`]; within one line of the clock each

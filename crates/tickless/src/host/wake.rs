@@ -6,14 +6,14 @@
 //! # When it cannot be started
 //!
 //! The system may refuse the thread. A thread that starts a timer for which the expiry thread is needed has it run
-//! *before* the timer is queued, so that a panic can tell the program and leaves nothing behind ([`demand`]). At other
-//! places the expiry thread turns out to be needed with timers queued and locks held, where no caller can be told: a
-//! thread ends, a worker becomes an ordinary thread, a process forks. Then the expiry thread is *missing*. Everything
-//! stays queued and published as it is, and the next thread that uses timers tries again: one that starts or polls one
-//! and was not told yet that it is attended, or a worker at the end of a turn. A thread that runs its own timers needs
-//! no other for what it starts; one that does not and was told knows that the expiry thread runs: that ends with the
-//! process alone, and a fork tells the thread that is left anew. So the shortest paths ask for no more than what the
-//! thread itself knows.
+//! *before* the timer is queued, so that a panic can tell the program and leaves nothing behind
+//! ([`ensure_expiry_thread`]). At other places the expiry thread turns out to be needed with timers queued and locks
+//! held, where no caller can be told: a thread ends, a worker becomes an ordinary thread, a process forks. Then the
+//! expiry thread is *missing*. Everything stays queued and published as it is, and the next thread that uses timers
+//! tries again: one that starts or polls one and was not told yet that it is attended, or a worker at the end of a
+//! turn. A thread that runs its own timers needs no other for what it starts; one that does not and was told knows that
+//! the expiry thread runs: that ends with the process alone, and a fork tells the thread that is left anew. So the
+//! shortest paths ask for no more than what the thread itself knows.
 //!
 //! # Ground rules
 //!
@@ -75,9 +75,10 @@ pub(super) trait Body {
 /// Wakes the expiry thread, and starts it if it does not run.
 ///
 /// Called with locks held and timers queued, so that it must not panic: if there is no thread to be had the expiry
-/// thread is missing from here on, and callers that can be told are ([`demand`]).
+/// thread is missing from here on, and callers that can be told are ([`ensure_expiry_thread`]).
 pub(crate) fn wake() {
-    // Relaxed, both: `start` looks again. A caller that finds it missing leaves the next attempt to `demand`.
+    // Relaxed, both: `start` looks again. A caller that finds it missing leaves the next attempt to
+    // `ensure_expiry_thread`.
     if !RUNNING.load(Ordering::Relaxed) && (is_missing() || start().is_err()) {
         return;
     }
@@ -140,15 +141,15 @@ fn is_missing() -> bool {
 ///
 /// When it cannot be started.
 #[inline]
-pub(crate) fn demand() {
-    if !is_attended() {
-        demand_slowly();
+pub(crate) fn ensure_expiry_thread() {
+    if !has_expirer() {
+        ensure_expiry_thread_slow();
     }
 }
 
-/// As [`demand`], for a sleep; true if it waits for a virtual clock instead, and needs no thread.
+/// As [`ensure_expiry_thread`], for a sleep; true if it waits for a virtual clock instead, and needs no thread.
 #[inline]
-pub(crate) fn demand_or_virtual() -> bool {
+pub(crate) fn ensure_expiry_thread_or_virtual() -> bool {
     with_thread(Thread::is_unattended_or_virtual) && demand_unless_virtual()
 }
 
@@ -156,7 +157,7 @@ pub(crate) fn demand_or_virtual() -> bool {
 fn demand_unless_virtual() -> bool {
     let is_virtual = is_virtual();
     if !is_virtual {
-        demand();
+        ensure_expiry_thread();
     }
     is_virtual
 }
@@ -169,15 +170,15 @@ pub(crate) fn is_virtual() -> bool {
 
 /// Whether it is known that a thread expires what this one starts, so that nothing is to be [demanded](demand).
 #[inline]
-pub(crate) fn is_attended() -> bool {
+pub(crate) fn has_expirer() -> bool {
     !with_thread(Thread::is_unattended)
 }
 
 /// Whether a sleep that is polled on this thread for the first time may be started at once: it will be expired, no turn
 /// of this thread is waited for, and a sleep for which no slack was said has none.
 #[inline]
-pub(crate) fn goes_straight() -> bool {
-    with_thread(Thread::goes_straight)
+pub(crate) fn can_fast_path() -> bool {
+    with_thread(Thread::can_fast_path)
 }
 
 /// Whether a sleep that is queued may be polled again without further ado: it will be expired, and no turn of this
@@ -187,16 +188,16 @@ pub(crate) fn goes_on() -> bool {
     !with_thread(Thread::takes_a_turn_or_is_virtual)
 }
 
-/// As [`demand`], for a timer that is queued: it stays queued if this panics.
+/// As [`ensure_expiry_thread`], for a timer that is queued: it stays queued if this panics.
 #[inline]
-pub(crate) fn demand_again() {
+pub(crate) fn ensure_expiry_thread_again() {
     if is_missing() {
-        demand_slowly();
+        ensure_expiry_thread_slow();
     }
 }
 
 #[cold]
-fn demand_slowly() {
+fn ensure_expiry_thread_slow() {
     let kind = with_thread(Thread::base).map(|base| base.local().kind());
     // Threads that run their own timers look after a missing expiry thread in their turns.
     let needed = kind.is_none_or(|kind| !kind.runs_its_own());
@@ -220,12 +221,12 @@ fn demand_slowly() {
 #[inline]
 pub(super) fn replace_missing(now: Instant) {
     if is_missing() {
-        replace_slowly(now);
+        replace_slow(now);
     }
 }
 
 #[cold]
-fn replace_slowly(now: Instant) {
+fn replace_slow(now: Instant) {
     // Relaxed: a pace.
     if RETRY_AT.load(Ordering::Relaxed) <= now.as_nanos() {
         RETRY_AT.store(

@@ -47,7 +47,7 @@ use crate::host::{pause, thread};
 /// ```
 pub fn sleep(duration: Duration) {
     if !duration.is_zero() {
-        pause::until(thread::at_latest().saturating_add(duration.into()));
+        pause::until(thread::now_upper().saturating_add(duration.into()));
     }
 }
 

@@ -15,7 +15,7 @@ use tickless_link::emplace::Emplaced;
 use super::Instant;
 use super::slack::Slack;
 use super::sleep_timer::{SleepQueue, SleepTimer};
-use crate::host::registry::{timers, timers_at_hand};
+use crate::host::registry::{timers, try_timers_fast};
 
 /// Waits until `deadline`.
 ///
@@ -208,13 +208,13 @@ impl SleepQueue for Sleeper {
     }
 
     #[inline(always)]
-    fn start_at_hand(
+    fn try_start_fast(
         self: Pin<&mut Self>,
         deadline: CoreInstant,
         latest: CoreInstant,
         waker: Waker,
     ) -> Result<(), Waker> {
-        self.start_at_hand(timers(), deadline, latest, waker)
+        self.try_start_fast(timers(), deadline, latest, waker)
     }
 
     #[inline(always)]
@@ -227,7 +227,7 @@ impl SleepQueue for Sleeper {
     where
         Self: 't,
     {
-        match timers_at_hand() {
+        match try_timers_fast() {
             Some(timers) => Self::start_new(put, timers, deadline, latest, waker),
             None => Err(waker),
         }
@@ -235,15 +235,15 @@ impl SleepQueue for Sleeper {
 
     #[inline(always)]
     fn restart_in_place(self: Pin<&Self>, deadline: CoreInstant, latest: CoreInstant) -> bool {
-        timers_at_hand().is_some_and(|timers| self.push_out(timers, deadline, latest))
+        try_timers_fast().is_some_and(|timers| self.push_out(timers, deadline, latest))
     }
 
-    fn restart_in_place_otherwise(
+    fn restart_in_place_contended(
         self: Pin<&Self>,
         deadline: CoreInstant,
         latest: CoreInstant,
     ) -> bool {
-        timers_at_hand().is_some_and(|timers| self.push_out_otherwise(timers, deadline, latest))
+        try_timers_fast().is_some_and(|timers| self.push_out_contended(timers, deadline, latest))
     }
 
     /// The start wrote the device.

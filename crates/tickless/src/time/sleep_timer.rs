@@ -12,16 +12,16 @@ use pin_project_lite::pin_project;
 use tickless_core::base::TaskTimer;
 use tickless_core::time::{Instant, Span};
 use tickless_link::emplace::Emplaced;
-use tickless_link::late::{Late, Made};
+use tickless_link::lazy_init::{LazyInit, Made};
 
 use super::budget;
 use super::slack::{self, Slack};
 use super::virtual_time::ticket::{self, Ticket, Waits};
 use super::virtual_time::{self, FAR};
 use crate::host::clock::CLOCK;
-use crate::host::registry::{timers, timers_at_hand};
+use crate::host::registry::{timers, try_timers_fast};
 use crate::host::remote::reactor_turn;
-use crate::host::thread::{shown_at_earliest, shown_at_latest};
+use crate::host::thread::{shown_now_lower, shown_now_upper};
 use crate::host::{blocked, wake};
 
 /// A timer that wakes a task, exact or coarse, as a [`SleepTimer`] needs it. It MAY be late, and MUST NOT be early.
@@ -54,7 +54,7 @@ pub trait SleepQueue: TaskTimer<When: Copy> {
     ///
     /// The waker, where it does not; nothing was done.
     #[inline]
-    fn start_at_hand(
+    fn try_start_fast(
         self: Pin<&mut Self>,
         deadline: Instant,
         latest: Instant,
@@ -67,7 +67,7 @@ pub trait SleepQueue: TaskTimer<When: Copy> {
     /// Whether [`start_new`](Self::start_new) is worth trying.
     const STARTS_NEW: bool = false;
 
-    /// As [`start_at_hand`](Self::start_at_hand), of one that `put` [makes](Self::emplace) in its place.
+    /// As [`try_start_fast`](Self::try_start_fast), of one that `put` [makes](Self::emplace) in its place.
     ///
     /// # Errors
     ///
@@ -92,7 +92,7 @@ pub trait SleepQueue: TaskTimer<When: Copy> {
 
     /// As [`restart_in_place`](Self::restart_in_place), which the caller tried, of a timer whose queue other threads
     /// keep touching.
-    fn restart_in_place_otherwise(self: Pin<&Self>, deadline: Instant, latest: Instant) -> bool;
+    fn restart_in_place_contended(self: Pin<&Self>, deadline: Instant, latest: Instant) -> bool;
 
     /// Sees to it that a thread comes in time for one that was started for `when`.
     fn publish(when: Self::When);
@@ -127,7 +127,7 @@ tickless_link::stages! {
 }
 
 /// The slack that was said, or taken over from the thread when it was queued first; the state; and the timer.
-type Timer<T> = Late<Option<Slack>, SleepState, T>;
+type Timer<T> = LazyInit<Option<Slack>, SleepState, T>;
 
 /// A timer that is made; here, one that is armed.
 type Armed<'t, T> = Made<'t, Option<Slack>, SleepState, T>;
@@ -204,10 +204,10 @@ impl<T: SleepQueue> SleepTimer<T> {
     pub(crate) fn lasting(duration: Duration) -> Self {
         if duration.is_zero() {
             // Over at once: an upper bound on the time would be a moment later.
-            let now = shown_at_earliest();
+            let now = shown_now_lower();
             return Self::new(now, SleepState::Over);
         }
-        let now = shown_at_latest();
+        let now = shown_now_upper();
         Self::new(now.saturating_add(Span::from(duration)), SleepState::Fresh)
     }
 
@@ -215,7 +215,7 @@ impl<T: SleepQueue> SleepTimer<T> {
     fn new(deadline: Instant, state: SleepState) -> Self {
         Self {
             deadline,
-            timer: Late::new(None, state),
+            timer: LazyInit::new(None, state),
         }
     }
 
@@ -245,7 +245,7 @@ impl<T: SleepQueue> SleepTimer<T> {
             SleepState::Reset => is_over(self.deadline),
             // Not queued and not over: see `poll`.
             SleepState::Armed => {
-                !self.timer.get().is_some_and(T::is_queued) && is_over_anywhere(self.deadline)
+                !self.timer.get().is_some_and(T::is_queued) && is_over_slow(self.deadline)
             }
             SleepState::Elapsed => true,
             SleepState::Virtual => is_over(self.deadline),
@@ -263,13 +263,13 @@ impl<T: SleepQueue> SleepTimer<T> {
             *this.deadline = deadline;
             return;
         }
-        self.reset_otherwise(deadline);
+        self.reset_contended(deadline);
     }
 
     /// As [`reset`](Self::reset), of a timer that has slack, or cannot stay where it is.
     // Apart: what chooses within a slack takes few registers, and the rest of the ways many.
     #[inline(never)]
-    fn reset_otherwise(mut self: Pin<&mut Self>, deadline: Instant) {
+    fn reset_contended(mut self: Pin<&mut Self>, deadline: Instant) {
         let this = self.as_mut().project();
         let slack = this
             .timer
@@ -278,18 +278,18 @@ impl<T: SleepQueue> SleepTimer<T> {
         let latest = slack.map_or(deadline, |slack| slack.latest(deadline));
         if let Some(timer) = this.timer.as_ref().armed()
             && (slack.is_some() && timer.restart_in_place(deadline, latest)
-                || timer.restart_in_place_otherwise(deadline, latest))
+                || timer.restart_in_place_contended(deadline, latest))
         {
             *this.deadline = deadline;
             return;
         }
-        self.reset_anywhere(deadline);
+        self.reset_slow(deadline);
     }
 
     /// As [`reset`](Self::reset), of a timer that has to be moved, or waits for nothing.
     #[inline(never)]
-    fn reset_anywhere(mut self: Pin<&mut Self>, deadline: Instant) {
-        let is_virtual = wake::demand_or_virtual();
+    fn reset_slow(mut self: Pin<&mut Self>, deadline: Instant) {
+        let is_virtual = wake::ensure_expiry_thread_or_virtual();
         let mut this = self.as_mut().project();
         *this.deadline = deadline;
         if let Some(ticket) = this.timer.as_mut().ticket() {
@@ -343,7 +343,7 @@ impl<T: SleepQueue> SleepTimer<T> {
             SleepState::Fresh => true,
             // The upper bound: by that it is filed, if it is coarse. The lower one, which decides whether it is over,
             // is asked for if this does not say it.
-            SleepState::Idle => shown_at_latest() < *this.deadline,
+            SleepState::Idle => shown_now_upper() < *this.deadline,
             _ => false,
         };
         if is_ahead {
@@ -366,21 +366,21 @@ impl<T: SleepQueue> SleepTimer<T> {
         if let Some(timer) = this.timer.as_ref().armed()
             && wake::goes_on()
         {
-            // The clock decides, as in `poll_slowly`.
-            let now = shown_at_earliest();
-            if now < *this.deadline && timer.wakes_at_hand(timers(), context.waker()) {
+            // The clock decides, as in `poll_slow`.
+            let now = shown_now_lower();
+            if now < *this.deadline && timer.try_wakes_fast(timers(), context.waker()) {
                 if T::HAS_SLACK && *this.timer.note() != Some(Slack::NONE) {
                     reactor_turn::take_along_soon(now);
                 }
                 return Poll::Pending;
             }
         }
-        self.poll_slowly(context)
+        self.poll_slow(context)
     }
 
     /// As [`poll`](Self::poll), of a timer that is elsewhere, over, or waits for another task.
     #[inline(never)]
-    fn poll_slowly(mut self: Pin<&mut Self>, context: &Context<'_>) -> Poll<()> {
+    fn poll_slow(mut self: Pin<&mut Self>, context: &Context<'_>) -> Poll<()> {
         if self.as_mut().waits_virtually(context.waker()) {
             return Poll::Pending;
         }
@@ -405,7 +405,7 @@ impl<T: SleepQueue> SleepTimer<T> {
                 }
             }
             SleepState::Armed => {
-                wake::demand_again();
+                wake::ensure_expiry_thread_again();
                 blocked::polled(context.waker());
                 let timer = this.timer.as_ref().armed();
                 // The clock decides, not only whether a thread came to fire it: a task that is polled all the time must
@@ -413,7 +413,7 @@ impl<T: SleepQueue> SleepTimer<T> {
                 if let Some(timer) = timer
                     && timer.is_queued()
                 {
-                    let now = shown_at_earliest();
+                    let now = shown_now_lower();
                     if now < *this.deadline && wakes(timer, context) {
                         if has_slack {
                             reactor_turn::take_along_soon(now);
@@ -421,7 +421,7 @@ impl<T: SleepQueue> SleepTimer<T> {
                         return Poll::Pending;
                     }
                 }
-                if !is_over_anywhere(*this.deadline) {
+                if !is_over_slow(*this.deadline) {
                     // Neither queued nor over: another thread queued it, and the process is the child of a fork.
                     let kept = this.timer.as_mut().idle_waker().and_then(Option::take);
                     return self.start(of_task(kept, context.waker()));
@@ -445,7 +445,7 @@ impl<T: SleepQueue> SleepTimer<T> {
     fn start_first(mut self: Pin<&mut Self>, waker: Waker) -> Poll<()> {
         let this = self.as_mut().project();
         let times = (*this.deadline, *this.deadline);
-        if wake::goes_straight() {
+        if wake::can_fast_path() {
             match start_new(this.timer, times, Slack::NONE, waker) {
                 Ok(()) => Poll::Pending,
                 Err(waker) => self.start(waker),
@@ -463,7 +463,7 @@ impl<T: SleepQueue> SleepTimer<T> {
         let this = self.as_mut().project();
         let slack = this.timer.note().filter(|_| T::STARTS_NEW && T::HAS_SLACK);
         if let Some(slack) = slack
-            && wake::goes_straight()
+            && wake::can_fast_path()
         {
             let times = (*this.deadline, latest::<T>(slack, *this.deadline));
             match start_new(this.timer, times, slack, waker) {
@@ -478,7 +478,7 @@ impl<T: SleepQueue> SleepTimer<T> {
     /// Starts a timer that is not queued, and makes it if it is not made. Ready if a virtual clock has passed it.
     #[inline(never)]
     fn start(self: Pin<&mut Self>, waker: Waker) -> Poll<()> {
-        if wake::demand_or_virtual() {
+        if wake::ensure_expiry_thread_or_virtual() {
             return self.start_virtual(waker);
         }
         blocked::polled(&waker);
@@ -487,7 +487,7 @@ impl<T: SleepQueue> SleepTimer<T> {
         let (slack, made) = this.timer.as_mut().make(SleepState::Reset, T::new);
         let is_exact = !T::HAS_SLACK || slack.get_or_insert_with(slack::default).is_none();
         let started = if is_exact {
-            made.start_at_hand(deadline, deadline, waker)
+            made.try_start_fast(deadline, deadline, waker)
         } else {
             start_with_slack(made, deadline, *slack, waker)
         };
@@ -507,7 +507,7 @@ impl<T: SleepQueue> SleepTimer<T> {
         let mut this = self.project();
         if *this.deadline >= Instant::LATEST {
             // A clock that nothing holds up comes to whatever is told it, so it is told tokio's "never".
-            *this.deadline = shown_at_earliest().saturating_add(FAR);
+            *this.deadline = shown_now_lower().saturating_add(FAR);
         }
         this.timer.as_mut().make(SleepState::Reset, T::new);
         let armed = if is_over(*this.deadline) {
@@ -597,7 +597,7 @@ fn start_new<T: SleepQueue>(
 
 // Kept out of `start`: to choose takes registers that would have to be saved there.
 
-/// As [`SleepQueue::start_at_hand`], at the point that `slack` chooses.
+/// As [`SleepQueue::try_start_fast`], at the point that `slack` chooses.
 #[inline(never)]
 fn start_with_slack<T: SleepQueue>(
     timer: Pin<&mut T>,
@@ -606,7 +606,7 @@ fn start_with_slack<T: SleepQueue>(
     waker: Waker,
 ) -> Result<(), Waker> {
     let latest = latest::<T>(slack.unwrap_or(Slack::NONE), deadline);
-    timer.start_at_hand(deadline, latest, waker)
+    timer.try_start_fast(deadline, latest, waker)
 }
 
 /// Queues a timer, or moves it if it is queued, and has `waker` woken. Returns the waker that it had.
@@ -670,20 +670,20 @@ fn end<T: SleepQueue>(armed: Armed<'_, T>) {
     let ended = armed.end(
         SleepState::Gone,
         #[inline(always)]
-        |timer| match timers_at_hand() {
-            Some(timers) => T::try_end_at_hand(timer, timers),
+        |timer| match try_timers_fast() {
+            Some(timers) => T::try_end_fast(timer, timers),
             None => Err(timer),
         },
     );
     match ended {
         // Dropped here, after every lock was released: it may run foreign code.
         Ok(waker) => drop(waker),
-        Err(armed) => end_anywhere(armed),
+        Err(armed) => end_slow(armed),
     }
 }
 
 #[inline(never)]
-fn end_anywhere<T: SleepQueue>(armed: Armed<'_, T>) {
+fn end_slow<T: SleepQueue>(armed: Armed<'_, T>) {
     let ended = armed.end(
         SleepState::Gone,
         #[inline(always)]
@@ -694,14 +694,14 @@ fn end_anywhere<T: SleepQueue>(armed: Armed<'_, T>) {
 
 /// Whether `deadline` has passed for a timer that is not queued: for the thread that fired it, it had.
 #[inline]
-fn is_over_anywhere(deadline: Instant) -> bool {
+fn is_over_slow(deadline: Instant) -> bool {
     is_over(deadline) || CLOCK.now() >= deadline
 }
 
 /// Whether `deadline` has certainly passed.
 #[inline]
 fn is_over(deadline: Instant) -> bool {
-    shown_at_earliest() >= deadline
+    shown_now_lower() >= deadline
 }
 
 /// Sees to it that the task of `context` is woken; `false` if the timer fired meanwhile.

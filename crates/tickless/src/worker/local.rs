@@ -11,7 +11,7 @@ use super::error::{IsolationError, StartError};
 use crate::host::isolation::state::Help;
 use crate::host::registry::timers;
 use crate::host::remote::{housekeeping, publish, trees};
-use crate::host::thread::{Kind, ThreadBase, at_earliest, turn_taken_by_this_thread, with_thread};
+use crate::host::thread::{Kind, ThreadBase, now_lower, turn_taken_by_this_thread, with_thread};
 use crate::host::{clock, device, idle, isolation, lifecycle, tick, turn};
 use crate::time::Instant;
 
@@ -129,7 +129,7 @@ impl LocalTimers {
     }
 
     pub(crate) fn now(&self) -> CoreInstant {
-        at_earliest()
+        now_lower()
     }
 
     /// A few loads and compares, and the counter. That others are to be looked after is noticed when the clock was
@@ -144,7 +144,7 @@ impl LocalTimers {
     #[inline(never)]
     fn is_due_by_the_clock(&self, exact: CoreInstant, coarse: Option<Tick>) -> bool {
         let is_due = with_thread(|thread| {
-            let now = thread.reading.at_earliest();
+            let now = thread.reading.now_lower();
             exact <= now
                 || coarse.is_some_and(|tick| tick::instant_of(tick) <= now)
                 || thread.reading.has_new_line() && self.look(now)

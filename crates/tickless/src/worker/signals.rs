@@ -18,7 +18,7 @@ use std::io;
 
 use super::Worker;
 use crate::host::device;
-use crate::host::thread::at_earliest;
+use crate::host::thread::now_lower;
 
 impl Worker {
     /// Has a POSIX timer interrupt the worker while it computes, until [`end_signals`](Self::end_signals).
@@ -40,7 +40,7 @@ impl Worker {
     pub(crate) fn is_due_behind_signal(&self) -> bool {
         const BEHIND: u64 = 2_000;
         loop {
-            let now = at_earliest();
+            let now = now_lower();
             let due = device::due_but_coarse(self.base());
             if due <= now {
                 return true;

@@ -101,7 +101,7 @@ fn updates_are_the_starts_of_timers_that_are_queued() {
 }
 
 /// The worker has its queue to itself for long, which makes the lock of the queue biased.
-fn work_quietly(executor: &Executor) {
+fn work_a_while(executor: &Executor) {
     let task = executor.spawn(async {
         for _ in 0..REBIAS_AFTER + 10 {
             coop::yield_now().await;
@@ -148,22 +148,22 @@ fn strangers_at_a_run_queue_execute_no_barrier_while_a_worker_is_isolated() {
                 return;
             }
             let executor = executor();
-            work_quietly(&executor);
+            work_a_while(&executor);
             assert_eq!(
                 spawned_by_a_stranger(&executor),
                 1,
                 "what isolation prevents"
             );
-            work_quietly(&executor);
+            work_a_while(&executor);
             beside_an_isolated_worker(|| {
                 assert_eq!(spawned_by_a_stranger(&executor), 0, "it was biased before");
-                work_quietly(&executor);
+                work_a_while(&executor);
                 assert_eq!(spawned_by_a_stranger(&executor), 0, "it may not be again");
                 let later = self::executor();
-                work_quietly(&later);
+                work_a_while(&later);
                 assert_eq!(spawned_by_a_stranger(&later), 0, "nor may another one");
             });
-            work_quietly(&executor);
+            work_a_while(&executor);
             assert_eq!(spawned_by_a_stranger(&executor), 1, "isolation is over");
         },
     );

@@ -4,7 +4,7 @@ use tickless_core::event::Flush;
 use tickless_core::hrtimer::{Restart, Setup};
 use tickless_core::platform::CpuId;
 use tickless_core::time::{Clock, Instant, Realtime, Span};
-use tickless_core::trace::{Event, StartMode, Stood, TimerId};
+use tickless_core::trace::{Event, Placement, StartMode, TimerId};
 
 use crate::grammar::Grammar;
 use crate::suite::{at_on, panic_of};
@@ -73,7 +73,7 @@ fn is_started(trace: &[Event], timer: TimerId) -> usize {
             checked: false,
         },
         was_armed: false,
-        stood: Stood::Moved,
+        stood: Placement::Moved,
     };
     assert_eq!(trace, [start, rearm(1, 1_000, false)]);
     code
@@ -101,7 +101,7 @@ fn firing<H: Host>(timer: TimerId, code: usize) -> Vec<Event> {
             soft: 1_003_500,
             mode: StartMode::default(),
             was_armed: false,
-            stood: Stood::Moved,
+            stood: Placement::Moved,
         },
     ];
     if Rig::<H>::DEFERRED_REARM {
@@ -128,7 +128,7 @@ fn is_moved(trace: &[Event]) {
             Event::Start {
                 cpu: CpuId(0),
                 was_armed: true,
-                stood: Stood::Moved,
+                stood: Placement::Moved,
                 ..
             },
             Event::Rearm { cpu: CpuId(0), .. },

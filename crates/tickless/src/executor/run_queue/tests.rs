@@ -11,7 +11,7 @@ use crate::executor::header::Terms;
 use crate::executor::settings::Savings;
 use crate::executor::shared::Shared;
 use crate::host::lifecycle;
-use crate::host::thread::{at_earliest, with_thread};
+use crate::host::thread::{now_lower, with_thread};
 
 fn at(micros: i64) -> Instant {
     Instant::from_nanos(micros * 1_000)
@@ -92,7 +92,7 @@ fn what_arrived_counts_and_can_be_pulled() {
     assert_eq!([queue.waiting(), queue.waiting_for_any()], [2, 2]);
     assert!(queue.has_work());
     for expected in ["first", "second"] {
-        let given = queue.give(at(3)).expect("it waits");
+        let given = queue.steal(at(3)).expect("it waits");
         assert_eq!(name(&given), expected);
     }
     assert!(!queue.has_work());
@@ -117,19 +117,22 @@ fn a_task_that_is_more_urgent_asks_once() {
     let mut queue = queue();
     let _queued = queue.arrive(job("long", 3_000), || at(0));
     let _long = queue.pick(at(0), false).expect("it waits");
-    assert!(!queue.look(), "there is none");
+    assert!(!queue.check_preempt(), "there is none");
     let _queued = queue.arrive(job("as long", 3_000), || at(10));
-    assert!(!queue.look(), "its slice is protected");
+    assert!(!queue.check_preempt(), "its slice is protected");
     let _queued = queue.arrive(job("short", 200), || at(20));
-    assert!(queue.look());
-    assert!(!queue.look(), "it was asked");
+    assert!(queue.check_preempt());
+    assert!(!queue.check_preempt(), "it was asked");
     // Another thread that looked at the queue before has filed it.
     let _queued = queue.arrive(job("shorter", 100), || at(30));
     let _queued = queue.wake(job("from afar", 3_000), at(30));
     let _queued = queue.arrive(job("shortest", 50), || at(30));
-    let given = queue.give(at(30)).expect("some wait");
+    let given = queue.steal(at(30)).expect("some wait");
     assert_eq!(name(&given), "shortest");
-    assert!(queue.look(), "the other one that is short still waits");
+    assert!(
+        queue.check_preempt(),
+        "the other one that is short still waits"
+    );
 }
 
 /// A task that computes for long behind the wake-up owes for that, whenever the woken one is filed.
@@ -146,7 +149,7 @@ fn what_arrived_waits_since_it_woke_up() {
             let _queued = queue.wake(woken, at(1_000));
         }
         let _asks = queue.arrive(job("last", 3_000), || at(2_000));
-        let _asks = queue.look();
+        let _asks = queue.check_preempt();
         queue.fair.current_lag()
     });
     assert_eq!(lags[0], lags[1]);
@@ -168,7 +171,7 @@ fn what_arrives_where_no_task_runs_is_filed_as_of_what_was_told_last() {
     assert_eq!(name(&second), "second");
     let slice = queue.fair.slice().expect("a task runs");
     assert_eq!(slice.left, 3_000_000, "it begins where it is picked");
-    let _given = queue.give(at(2_500));
+    let _given = queue.steal(at(2_500));
     let slice = queue.fair.slice().expect("a task runs");
     assert_eq!(slice.left, 2_500_000, "it is charged from there on");
 }
@@ -195,13 +198,13 @@ fn ticks_at(queue: &RunQueue) -> Option<Instant> {
 #[test]
 fn a_task_has_no_longer_because_one_before_it_had() {
     let test = thread::spawn(|| {
-        let start = at_earliest().saturating_add(Span::from_secs(3_600));
+        let start = now_lower().saturating_add(Span::from_secs(3_600));
         let after = |millis: u64| start.saturating_add(Span::from_millis(millis));
         let mut queue = ticking(false);
         let _queued = queue.wake(job("long", 30_000), start);
         let long = queue.pick(start, false).expect("it waits");
         let _queued = queue.wake(job("short", 3_000), start);
-        let _short = queue.give(start).expect("it waits");
+        let _short = queue.steal(start).expect("it waits");
         assert_eq!(ticks_at(&queue), Some(after(30)), "that of the long one");
         queue.finish(after(1));
         let _queued = queue.wake(job("short", 3_000), after(1));
@@ -226,7 +229,7 @@ fn a_task_that_is_handed_the_worker_has_no_longer_because_the_sleeper_had() {
     let picks: Sleeps = |queue, job, now| queue.sleep_and_pick(header::entity(job), now);
     for (how, heavy) in [(hands_over, 1), (picks, 1), (hands_over, 4), (picks, 4)] {
         let test = thread::spawn(move || {
-            let start = at_earliest().saturating_add(Span::from_secs(3_600));
+            let start = now_lower().saturating_add(Span::from_secs(3_600));
             let after = |millis: u64| start.saturating_add(Span::from_millis(millis));
             let mut queue = ticking(false);
             queue.is_watched = true;
@@ -234,7 +237,7 @@ fn a_task_that_is_handed_the_worker_has_no_longer_because_the_sleeper_had() {
             let _queued = queue.wake(weighted(None, 30_000, weight), start);
             let long = queue.pick(start, false).expect("it waits");
             let _queued = queue.wake(job("short", 3_000), start);
-            let short = queue.give(start).expect("it waits");
+            let short = queue.steal(start).expect("it waits");
             assert_eq!(ticks_at(&queue), Some(after(30)), "that of the long one");
             let _queued = queue.arrive(short, || after(1));
             let short = how(&mut queue, &long, after(1)).expect("it waits");
@@ -253,7 +256,7 @@ fn a_task_that_is_handed_the_worker_has_no_longer_because_the_sleeper_had() {
 #[test]
 fn a_task_that_is_woken_from_debt_has_no_longer_because_the_sleeper_had() {
     let test = thread::spawn(|| {
-        let start = at_earliest().saturating_add(Span::from_secs(3_600));
+        let start = now_lower().saturating_add(Span::from_secs(3_600));
         let after = |millis: u64| start.saturating_add(Span::from_millis(millis));
         let unnamed = |micros| weighted(None, micros, Weight::UNIT);
         let mut queue = ticking(false);
@@ -266,11 +269,11 @@ fn a_task_that_is_woken_from_debt_has_no_longer_because_the_sleeper_had() {
         let long = queue.pick(after(2), false).expect("it waits");
         queue.timer.as_ref().expect("it has one").cancel();
         let _queued = queue.wake(job("other", 3_000), after(2));
-        let other = queue.give(after(2)).expect("it waits");
+        let other = queue.steal(after(2)).expect("it waits");
         let of_the_long_one = ticks_at(&queue).expect("it was not alone");
         assert!(of_the_long_one >= after(30), "{of_the_long_one:?}");
         let _queued = queue.arrive(short, || after(8));
-        let handed = queue.sleep_and_hand_over_at_hand(header::entity(&long), after(9));
+        let handed = queue.try_sleep_and_hand_over_fast(header::entity(&long), after(9));
         let short = handed.expect("it has paid");
         assert_eq!(ticks_at(&queue), Some(of_the_long_one), "none was started");
         let _queued = queue.wake(other, after(10));
@@ -286,7 +289,7 @@ fn a_task_that_is_woken_from_debt_has_no_longer_because_the_sleeper_had() {
 fn a_task_that_is_picked_again_has_its_tick_again() {
     for has_signals in [false, true] {
         let test = thread::spawn(move || {
-            let start = at_earliest().saturating_add(Span::from_secs(3_600));
+            let start = now_lower().saturating_add(Span::from_secs(3_600));
             let after = |millis: u64| start.saturating_add(Span::from_millis(millis));
             let mut queue = ticking(has_signals);
             let _queued = queue.wake(job("has its share", 3_000), start);

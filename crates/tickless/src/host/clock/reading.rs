@@ -84,7 +84,7 @@ impl Reading {
 
     /// A time that is not behind the true one.
     #[inline(always)]
-    pub(crate) fn at_latest(&self) -> Instant {
+    pub(crate) fn now_upper(&self) -> Instant {
         let cycles = counter::read();
         let latest = match CLOCK.latest(&self.kept, cycles) {
             Some(latest) => latest,
@@ -101,7 +101,7 @@ impl Reading {
         latest
     }
 
-    /// As [`at_latest`](Self::at_latest), where the counter shows `cycles`; `None` if the line that the thread has kept
+    /// As [`now_upper`](Self::now_upper), where the counter shows `cycles`; `None` if the line that the thread has kept
     /// does not say it.
     #[inline(always)]
     pub(crate) fn latest_at(&self, cycles: u64) -> Option<Instant> {
@@ -126,13 +126,13 @@ impl Reading {
 
     /// A time that is not ahead of the true one.
     #[inline]
-    pub(crate) fn at_earliest(&self) -> Instant {
+    pub(crate) fn now_lower(&self) -> Instant {
         let cycles = counter::read();
         self.earliest_at(cycles)
             .unwrap_or_else(|| self.earliest_anew(cycles))
     }
 
-    /// As [`at_earliest`](Self::at_earliest), where the counter shows `cycles`; `None` if the line that the thread has
+    /// As [`now_lower`](Self::now_lower), where the counter shows `cycles`; `None` if the line that the thread has
     /// kept does not say it.
     #[inline(always)]
     pub(crate) fn earliest_at(&self, cycles: u64) -> Option<Instant> {
@@ -178,7 +178,7 @@ mod tests {
     /// Reads until the counter is in use; `false` where it is refused.
     fn calibrated() -> bool {
         loop {
-            Reading::new().at_earliest();
+            Reading::new().now_lower();
             match time_stamp_counter() {
                 Ok(_) => return true,
                 Err(Refusal::Calibrating) => std::thread::sleep(Duration::from_millis(1)),
@@ -196,12 +196,12 @@ mod tests {
                 std::thread::sleep(Duration::from_micros(70));
             }
             let before = kernel_clock();
-            let latest = reading.at_latest().as_nanos();
+            let latest = reading.now_upper().as_nanos();
             assert!(
                 latest >= before,
                 "an upper bound of {latest} at {before} or later"
             );
-            let earliest = reading.at_earliest().as_nanos();
+            let earliest = reading.now_lower().as_nanos();
             let behind = kernel_clock();
             assert!(
                 earliest <= behind,
@@ -220,9 +220,9 @@ mod tests {
         let reading = Reading::new();
         let start = StdInstant::now();
         let (mut earliest, mut latest, mut now) =
-            (reading.at_earliest(), reading.at_latest(), CLOCK.now());
+            (reading.now_lower(), reading.now_upper(), CLOCK.now());
         while start.elapsed() < Duration::from_millis(60) {
-            let later = (reading.at_earliest(), reading.at_latest(), CLOCK.now());
+            let later = (reading.now_lower(), reading.now_upper(), CLOCK.now());
             assert!(later >= (earliest, latest, now), "{later:?}");
             assert!(later.0 >= earliest && later.1 >= latest && later.2 >= now);
             assert!(later.0 <= later.2, "what is over the clock has shown");

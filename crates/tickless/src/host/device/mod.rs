@@ -40,7 +40,7 @@ use tickless_core::time::Instant;
 
 use super::remote::{reactors, trees};
 use super::sys::descriptors::set_timer;
-use super::thread::{Kind, ThreadBase, at_earliest, lock, with_thread};
+use super::thread::{Kind, ThreadBase, lock, now_lower, with_thread};
 use super::{kernel_time, tick, wake};
 
 /// When something on `base` is due: its device fires then, or before. Lock-free; exact with the base locked, and for
@@ -84,19 +84,19 @@ pub(super) fn changed_own(base: &ThreadBase) {
     // A thread that sets the device meanwhile locked the base after this thread's change, and saw it, or before it,
     // which this thread saw when it locked the base.
     if due(base) < base.local().device.set_for() {
-        changed_slowly(base);
+        changed_slow(base);
     }
 }
 
 #[cold]
-fn changed_slowly(base: &ThreadBase) {
+fn changed_slow(base: &ThreadBase) {
     let _locked = lock(base);
     changed(base);
 }
 
 /// Sets the device of an event loop at the end of a turn, which [used it up](use_up).
 pub(super) fn end_turn(base: &ThreadBase) {
-    changed_slowly(base);
+    changed_slow(base);
 }
 
 /// Sets the device of `base`, whatever it is set for: when the thread became another kind, or was looked after.
@@ -117,7 +117,7 @@ fn set(base: &ThreadBase) {
             // the base was a foreign thread's, and the worker may be asleep.
             let local = base.local();
             if with_thread(|thread| thread.is_own(base)) {
-                local.device.signal.set(due_but_coarse(base), at_earliest);
+                local.device.signal.set(due_but_coarse(base), now_lower);
             } else {
                 local.resched.request();
                 local.parker.unpark();

@@ -35,12 +35,12 @@ impl FirstUse for Host {
 pub(crate) fn enter(thread: &Thread) -> Option<&'static ThreadBase> {
     match thread.base() {
         Some(base) => Some(base),
-        None => enter_slowly(thread),
+        None => enter_slow(thread),
     }
 }
 
 #[cold]
-fn enter_slowly(thread: &Thread) -> Option<&'static ThreadBase> {
+fn enter_slow(thread: &Thread) -> Option<&'static ThreadBase> {
     if thread.is_gone() || !threads::at_end_of_thread(end) {
         return None;
     }

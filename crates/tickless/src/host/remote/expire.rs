@@ -13,7 +13,7 @@ use super::reactors;
 use super::trees::{CHUNK, GROUPS_MAX, Lock, Purpose, Table, WIDTH};
 use crate::host::process::Host;
 use crate::host::registry::{base, bases, timers};
-use crate::host::thread::{Kind, ThreadBase, at_earliest, lock};
+use crate::host::thread::{Kind, ThreadBase, lock, now_lower};
 use crate::host::tick::{first_due, tick_of, tick_time};
 use crate::host::turn::{self, Done};
 use crate::host::{device, wake};
@@ -22,7 +22,7 @@ use crate::host::{device, wake};
 pub(super) fn take_turn_for(base: &'static ThreadBase) -> Done {
     let local = base.local();
     let (occupant, reactor) = (local.occupant(), local.remote.reactor());
-    let done = turn::run(base, at_earliest());
+    let done = turn::run(base, now_lower());
     let looks_after_itself = local.kind().runs_its_own() || reactor != local.remote.reactor();
     if looks_after_itself && occupant == local.occupant() {
         // It began to do so during that turn, or has another reactor, and may wait by now for what the turn did or left
@@ -119,7 +119,7 @@ impl HierarchyHost<WIDTH> for Table {
 
     fn lock_bases(&self, cpu: CpuId) -> (Frozen<'_, Host>, Instant) {
         let base = base(cpu).expect("a thread with a node has a base");
-        let now = at_earliest();
+        let now = now_lower();
         if !first_due(base).is_forever() {
             // What is known of the first coarse timer may be out of date: that would cost a look for nothing.
             let _settled = timers().wheel_next(cpu, tick_of(now));
@@ -181,7 +181,7 @@ mod tests {
         const SLACK: Duration = Duration::from_secs(4);
         let taken_along = (0..8).any(|_| {
             let must = |soft: Instant| soft.roundest_within(SLACK.into());
-            let mut soft = Instant::from_nanos(at_earliest().as_nanos() + 1_000_000);
+            let mut soft = Instant::from_nanos(now_lower().as_nanos() + 1_000_000);
             if must(soft).saturating_since(soft) < Span::from_secs(1) {
                 // Behind a round time, which would be next.
                 soft = Instant::from_nanos(must(soft).as_nanos() + 1);
@@ -200,11 +200,11 @@ mod tests {
             while Point::now() < soft {
                 std::thread::sleep(Duration::from_micros(100));
             }
-            let _more = take_along(None, at_earliest());
+            let _more = take_along(None, now_lower());
             while !woken.0.load(Ordering::Relaxed) {
                 std::thread::sleep(Duration::from_micros(100));
             }
-            at_earliest() < hard
+            now_lower() < hard
         });
         assert!(taken_along);
     }

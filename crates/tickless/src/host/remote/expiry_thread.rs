@@ -13,7 +13,7 @@ use crate::host::doorbell::GRACE;
 use crate::host::process::{Host, TURN_BUDGET};
 use crate::host::registry::{self, bases, timers};
 use crate::host::sys::threads;
-use crate::host::thread::{Kind, at_earliest, with_thread};
+use crate::host::thread::{Kind, now_lower, with_thread};
 use crate::host::wake::{self, Body, SLEEPS_UNTIL};
 
 impl Body for Host {
@@ -86,5 +86,5 @@ fn earliest() -> i64 {
 }
 
 fn now() -> Instant {
-    at_earliest()
+    now_lower()
 }

@@ -16,7 +16,7 @@ use crate::host::doorbell::GRACE;
 use crate::host::process::TURN_BUDGET;
 use crate::host::registry::EXPIRY_THREAD;
 use crate::host::thread::{
-    Kind, Thread, ThreadBase, at_earliest, turn_taken_by_this_thread, with_thread,
+    Kind, Thread, ThreadBase, now_lower, turn_taken_by_this_thread, with_thread,
 };
 use crate::host::{device, lifecycle};
 
@@ -33,7 +33,7 @@ pub(crate) fn take_turn(attached: &Attached) {
     }
     if turn_taken_by_this_thread().is_some() {
         // A runtime that is driven inside of a callback: the turn that the callback belongs to is not over.
-        let later = at_earliest().as_nanos().saturating_add(GRACE);
+        let later = now_lower().as_nanos().saturating_add(GRACE);
         return reactor.doorbell.postpone(later);
     }
     join(attached);
@@ -43,7 +43,7 @@ pub(crate) fn take_turn(attached: &Attached) {
         Some(first) => reactor.doorbell.lower_by_reactor(first.as_nanos()),
         None => {
             // That thread lowers the doorbell afterwards.
-            let later = at_earliest().as_nanos().saturating_add(GRACE);
+            let later = now_lower().as_nanos().saturating_add(GRACE);
             reactor.doorbell.revive(later);
         }
     }
@@ -66,7 +66,7 @@ pub(crate) fn take_turn_along(attached: &Attached) {
 fn act_in_a_row(reactor: &Reactor) -> Option<Instant> {
     let mut first = act(reactor, By::Reactor)?;
     for _again in 1..IN_A_ROW {
-        if first > at_earliest() {
+        if first > now_lower() {
             break;
         }
         // Nothing is lost if another thread came in between: it found the rest, and this rings for what it found.
@@ -78,7 +78,7 @@ fn act_in_a_row(reactor: &Reactor) -> Option<Instant> {
 /// The expiry thread comes in place of the reactors that should have rung.
 pub(super) fn stand_in() {
     for reactor in reactors::all() {
-        let now = at_earliest().as_nanos();
+        let now = now_lower().as_nanos();
         if !reactor.look(now) {
             continue;
         }
@@ -102,7 +102,7 @@ fn act(reactor: &Reactor, by: By) -> Option<Instant> {
     reactor.doorbell.take();
     let tree = reactor.tree();
     tree.leave_idle(EXPIRY_THREAD);
-    let now = at_earliest();
+    let now = now_lower();
     let mut budget = TURN_BUDGET;
     let pull = tree.serve_remote(EXPIRY_THREAD, now, &mut budget);
     let has_more = pull.has_more | take_along(Some(reactor.number()), now);
@@ -134,12 +134,12 @@ pub(crate) fn join(attached: &Attached) {
     if let Some(base) = with_thread(Thread::base)
         && base.local().remote.reactor() != number
     {
-        join_slowly(base, attached);
+        join_slow(base, attached);
     }
 }
 
 #[cold]
-fn join_slowly(base: &ThreadBase, attached: &Attached) {
+fn join_slow(base: &ThreadBase, attached: &Attached) {
     if base.local().kind() == Kind::Foreign && attached.is_attached() {
         trees::move_to(base, attached.reactor.number());
         device::renew(base);

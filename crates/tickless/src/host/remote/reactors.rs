@@ -31,7 +31,7 @@ use crate::host::call::Call;
 use crate::host::doorbell::{Bell, Doorbell, GRACE};
 use crate::host::registry::{self, bases};
 use crate::host::sys::descriptors::{AsFd, OwnedFd, make_timer, set_timer};
-use crate::host::thread::{ThreadBase, at_earliest};
+use crate::host::thread::{ThreadBase, now_lower};
 use crate::host::{kernel_time, wake};
 
 /// The timer file descriptor that a reactor watches.
@@ -314,7 +314,7 @@ impl Reactor {
     pub(super) fn lower(&self, when: Instant) {
         // What has no time of its own is due now, and has not been since the clock began.
         let when = if when <= Instant::ZERO {
-            at_earliest()
+            now_lower()
         } else {
             when
         };

@@ -15,7 +15,7 @@ use tickless_core::time::{Instant as CoreInstant, Span};
 
 use self::wheel::{Next, Taken, Wheel};
 use super::{Instant, Sleep, sleep_until};
-use crate::host::thread::{shown_at_earliest, shown_at_latest};
+use crate::host::thread::{shown_now_lower, shown_now_upper};
 
 /// Values, each of which comes out at its deadline: `tokio_util::time::DelayQueue`, exact to the nanosecond.
 ///
@@ -141,7 +141,7 @@ impl<T> DelayQueue<T> {
                     return Poll::Ready(None);
                 }
             };
-            self.now = self.now.max(order(shown_at_earliest()));
+            self.now = self.now.max(order(shown_now_lower()));
             if self.now < first {
                 ready!(self.poll_delay(first, context));
                 self.now = self.now.max(first);
@@ -280,7 +280,7 @@ impl<T> DelayQueue<T> {
     /// Wakes the task that waits, because there is no value left to wait for.
     fn wake(&mut self) {
         if self.armed.is_some() {
-            self.rearm(order(shown_at_earliest()));
+            self.rearm(order(shown_now_lower()));
         }
     }
 
@@ -323,9 +323,9 @@ const SIGN: u64 = 1 << 63;
 #[inline]
 fn after(timeout: Duration) -> u64 {
     if timeout.is_zero() {
-        return order(shown_at_earliest());
+        return order(shown_now_lower());
     }
-    order(shown_at_latest().saturating_add(Span::from(timeout)))
+    order(shown_now_upper().saturating_add(Span::from(timeout)))
 }
 
 impl<T> Default for DelayQueue<T> {

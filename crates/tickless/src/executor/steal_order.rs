@@ -19,9 +19,9 @@ enum Distance {
 
 /// The other workers of each, the nearest first.
 #[derive(Debug)]
-pub(crate) struct Near(Box<[Box<[usize]>]>);
+pub(crate) struct StealOrder(Box<[Box<[usize]>]>);
 
-impl Near {
+impl StealOrder {
     /// The workers are on these CPUs, by number. `None` if one of them is on none.
     pub(crate) fn of(machine: &Topology, cpus: &[Option<u32>]) -> Option<Self> {
         let cpus: Vec<u32> = cpus.iter().copied().collect::<Option<_>>()?;
@@ -66,9 +66,9 @@ mod tests {
     use super::*;
     use crate::topology::tests::fixture;
 
-    fn near(machine: &str, cpus: impl IntoIterator<Item = u32>) -> Near {
+    fn near(machine: &str, cpus: impl IntoIterator<Item = u32>) -> StealOrder {
         let cpus: Vec<_> = cpus.into_iter().map(Some).collect();
-        Near::of(&fixture(machine), &cpus).expect("all are pinned")
+        StealOrder::of(&fixture(machine), &cpus).expect("all are pinned")
     }
 
     #[test]
@@ -100,8 +100,8 @@ mod tests {
     #[test]
     fn of_workers_that_may_be_anywhere_nothing_is_known() {
         let machine = fixture("two-cores");
-        assert!(Near::of(&machine, &[Some(0), None]).is_none());
-        let unknown = Near::of(&machine, &[Some(0), Some(4_000), Some(1)]);
+        assert!(StealOrder::of(&machine, &[Some(0), None]).is_none());
+        let unknown = StealOrder::of(&machine, &[Some(0), Some(4_000), Some(1)]);
         assert_eq!(unknown.expect("all are pinned").others(0)[1], 1, "far");
     }
 }

@@ -5,7 +5,7 @@
 //! those of two neighbours, and leaves the device alone. So the questions that say whether it is as simple as that
 //! come one after the other, the cheapest first; at the first "no" nothing was done.
 //!
-//! A host asks them [at hand](Timers::push_out_at_hand) first, in functions that make no call but at their end
+//! A host asks them [at hand](Timers::try_push_out_fast) first, in functions that make no call but at their end
 //! (decision 54). The general start takes the lock once, asks them there, and hands the lock on to the long path.
 
 use tickless_link::entry::{EntryRef, Owner, State};
@@ -13,7 +13,7 @@ use tickless_link::entry::{EntryRef, Owner, State};
 use crate::base::guard::BaseGuard;
 use crate::base::state::DeferredRearm;
 use crate::base::timers::Timers;
-use crate::exact::family::{Head, Hr, Stood, Times};
+use crate::exact::family::{ExpiryRange, Hr, Placement, Times};
 use crate::exact::far_wheel::FarWheel;
 use crate::mutant;
 use crate::platform::{Platform, ThisCpu};
@@ -32,11 +32,11 @@ impl<P: Platform> Timers<P> {
     ) -> StartOutcome {
         match self.start_own(entry, times, mode) {
             Ok(outcome) => outcome,
-            Err(held) => self.start_anywhere(entry, times, mode, held),
+            Err(held) => self.start_slow(entry, times, mode, held),
         }
     }
 
-    /// Starts a timer of this CPU where that takes less than a [start anywhere](Self::start_anywhere).
+    /// Starts a timer of this CPU where that takes less than a [start anywhere](Self::start_slow).
     ///
     /// Otherwise it has done nothing, and gives back the lock of this CPU if it took it.
     #[inline(always)]
@@ -75,7 +75,7 @@ impl<P: Platform> Timers<P> {
     /// `false`, and nothing was done, if it is not as simple as that.
     // Always: a caller that does the rest by a call at its end saves no register for this.
     #[inline(always)]
-    pub(crate) fn push_out_at_hand(
+    pub(crate) fn try_push_out_fast(
         &self,
         entry: EntryRef<'_, Hr>,
         times: Times,
@@ -88,7 +88,7 @@ impl<P: Platform> Timers<P> {
             return false;
         };
         // Nearly all that are started again are there, so it is asked once, with the lock.
-        let Some(mut held) = BaseGuard::at_hand(self, me) else {
+        let Some(mut held) = BaseGuard::try_lock_fast(self, me) else {
             return false;
         };
         self.push_out(&mut held, entry, times, mode, me)
@@ -125,7 +125,7 @@ impl<P: Platform> Timers<P> {
         let mode = StartMode::default();
         held.state.deferred == DeferredRearm::Clear
             && self.keeps_own(me, mode)
-            && self.stays_in_slot_quietly(held, entry, times, mode)
+            && self.stays_in_slot_no_rearm(held, entry, times, mode)
     }
 
     /// Pushes the timer out as [`push_out`](Self::push_out) does, of a timer that stays on this CPU, where no rearm is
@@ -141,19 +141,19 @@ impl<P: Platform> Timers<P> {
         if held.state.first_hint == entry.address() && !entry.tag().leaves_early() {
             return false;
         }
-        self.stays_in_slot_quietly(held, entry, (earliest, deadline), mode)
+        self.stays_in_slot_no_rearm(held, entry, (earliest, deadline), mode)
     }
 
     /// As [`stays_in_slot`](Self::stays_in_slot), of a timer that leaves the device early or is not the first.
     #[inline(always)]
-    fn stays_in_slot_quietly(
+    fn stays_in_slot_no_rearm(
         &self,
         held: &mut BaseGuard<'_, P>,
         entry: EntryRef<'_, Hr>,
         (earliest, deadline): Times,
         mode: StartMode,
     ) -> bool {
-        let head = Head::new(earliest, deadline);
+        let head = ExpiryRange::new(earliest, deadline);
         if !held.state.far.push_out(entry, head) {
             return false;
         }
@@ -161,22 +161,22 @@ impl<P: Platform> Timers<P> {
             // A CPU that is about to sleep asks for what is first by then.
             held.state.armed_early = true;
         }
-        held.state.stats.note_start(Stood::FarSlot);
+        held.state.stats.note_start(Placement::FarSlot);
         self.trace_start(
             held,
             entry,
             (earliest, deadline),
             mode,
-            (true, Stood::FarSlot),
+            (true, Placement::FarSlot),
         );
         true
     }
 
     /// Starts a timer of this CPU that is idle and goes to the far timers, under the conditions of
-    /// [`push_out_at_hand`](Self::push_out_at_hand), and with the same answer.
+    /// [`try_push_out_fast`](Self::try_push_out_fast), and with the same answer.
     // As there.
     #[inline(always)]
-    pub(super) fn start_idle_at_hand(
+    pub(super) fn try_start_idle_fast(
         &self,
         entry: EntryRef<'_, Hr>,
         (earliest, deadline): Times,
@@ -188,7 +188,7 @@ impl<P: Platform> Timers<P> {
         if entry.owner_behind(me.base.near_queue()) != 0 || entry.state() != State::default() {
             return false;
         }
-        let Some(mut held) = BaseGuard::at_hand(self, me) else {
+        let Some(mut held) = BaseGuard::try_lock_fast(self, me) else {
             return false;
         };
         self.file_idle(
@@ -198,7 +198,7 @@ impl<P: Platform> Timers<P> {
             mode,
             me,
             #[inline(always)]
-            |far, head| far.place_at_hand(head, &self.platform),
+            |far, head| far.try_place_fast(head, &self.platform),
         )
     }
 
@@ -212,16 +212,16 @@ impl<P: Platform> Timers<P> {
         (earliest, deadline): Times,
         mode: StartMode,
         me: ThisCpu<'_, P>,
-        place: impl FnOnce(&mut FarWheel, Head) -> Option<Place>,
+        place: impl FnOnce(&mut FarWheel, ExpiryRange) -> Option<Place>,
     ) -> bool {
         // One that leaves the device early has left it so.
         if held.state.first_hint == entry.address() && !entry.tag().leaves_early() {
             return false;
         }
-        if !self.stays_quietly(held, deadline, mode, me) {
+        if !self.stays_no_rearm(held, deadline, mode, me) {
             return false;
         }
-        let head = Head::new(earliest, deadline);
+        let head = ExpiryRange::new(earliest, deadline);
         let state = &mut *held.state;
         let Some(place) = place(&mut state.far, head) else {
             return false;
@@ -279,13 +279,13 @@ impl<P: Platform> Timers<P> {
         held: &mut BaseGuard<'_, P>,
         entry: EntryRef<'_, Hr>,
         (earliest, deadline): Times,
-    ) -> Option<Stood> {
+    ) -> Option<Placement> {
         if held.is_before_armed(deadline) {
             return None;
         }
-        let head = Head::new(earliest, deadline);
+        let head = ExpiryRange::new(earliest, deadline);
         let has_moved = held.state.far.move_within(entry, head, &self.platform);
-        has_moved.then_some(Stood::Moved)
+        has_moved.then_some(Placement::Moved)
     }
 }
 
@@ -296,25 +296,25 @@ fn stays_behind_another<P: Platform>(
     held: &mut BaseGuard<'_, P>,
     entry: EntryRef<'_, Hr>,
     (earliest, deadline): Times,
-) -> Stood {
+) -> Placement {
     let queue = &mut held.state.queues[entry.tag().queue()];
     let Some(mut slot) = queue.tree.open(entry) else {
-        return Stood::Moved;
+        return Placement::Moved;
     };
     if !slot.is_waiting_behind_another() {
-        return Stood::Moved;
+        return Placement::Moved;
     }
     // Later than before, later than it is filed, or at least not earlier than the one before it: the cheapest question
     // first. If its new time is a far one, it may belong in the far wheel, behind those that have the same.
     let stood = if deadline >= slot.head().deadline() || deadline >= slot.key() {
-        Stood::FiledEarly
+        Placement::FiledEarly
     } else if (!entry.tag().may_stand_far() && slot.move_in_place(deadline))
         || mutant!("requeue-missing-when-earlier")
     {
-        Stood::InPlace
+        Placement::InPlace
     } else {
-        return Stood::Moved;
+        return Placement::Moved;
     };
-    *slot.head() = Head::new(earliest, deadline);
+    *slot.head() = ExpiryRange::new(earliest, deadline);
     stood
 }

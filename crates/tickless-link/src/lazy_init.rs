@@ -2,14 +2,14 @@
 //!
 //! Futures are moved from where they are made to where they wait, and the copy of what was stored a moment ago in other
 //! pieces is waited for until the stores before it have arrived in the cache: behind an operation that touched memory
-//! which was not there, that is a hundred nanoseconds. A [`Late`] has little to copy until it is pinned, and its value
-//! is made there.
+//! which was not there, that is a hundred nanoseconds. A [`LazyInit`] has little to copy until it is pinned, and its
+//! value is made there.
 //!
 //! # Invariant
 //!
 //! *Made*: the value is initialised exactly if the stage says that it is made. The stage is written by
-//! [`Late::make`](Late::make) and [`Vacant::fill`], behind the value, by [`Made::end`], when the value was ended, and
-//! by [`Late::set_stage`], which refuses to change what it says.
+//! [`LazyInit::make`](LazyInit::make) and [`Vacant::fill`], behind the value, by [`Made::end`], when the value was
+//! ended, and by [`LazyInit::set_stage`], which refuses to change what it says.
 
 use core::fmt;
 use core::marker::PhantomPinned;
@@ -18,9 +18,9 @@ use core::pin::Pin;
 
 use crate::emplace;
 use crate::emplace::Emplaced;
-use crate::end::{self, End, Living};
+use crate::end::{self, Dropping, End};
 
-/// The stages of a [`Late`]: defined by [`stages!`](crate::stages).
+/// The stages of a [`LazyInit`]: defined by [`stages!`](crate::stages).
 ///
 /// # Safety
 ///
@@ -34,14 +34,14 @@ pub unsafe trait Stage: Copy {
 ///
 /// `repr(C)`: the note and the stage lie before the value, so that what is used together can be placed together.
 #[repr(C)]
-pub struct Late<N, S: Stage, T> {
+pub struct LazyInit<N, S: Stage, T> {
     note: N,
     stage: S,
     value: MaybeUninit<T>,
     _pinned: PhantomPinned,
 }
 
-impl<N, S: Stage, T> Late<N, S, T> {
+impl<N, S: Stage, T> LazyInit<N, S, T> {
     /// One without a value.
     ///
     /// # Panics
@@ -166,11 +166,11 @@ impl<N, S: Stage, T> Late<N, S, T> {
     }
 }
 
-/// The place for the value of a [`Late`], which is not made.
+/// The place for the value of a [`LazyInit`], which is not made.
 #[derive(Debug)]
 pub struct Vacant<'l, N, S: Stage, T> {
     /// The value of this one is not made, and nothing else can make it meanwhile.
-    late: Pin<&'l mut Late<N, S, T>>,
+    late: Pin<&'l mut LazyInit<N, S, T>>,
 }
 
 impl<'l, N, S: Stage, T> Vacant<'l, N, S, T> {
@@ -198,11 +198,11 @@ impl<'l, N, S: Stage, T> Vacant<'l, N, S, T> {
     }
 }
 
-/// A [`Late`] whose value is made.
+/// A [`LazyInit`] whose value is made.
 #[derive(Debug)]
 pub struct Made<'l, N, S: Stage, T> {
     /// The value of this one is made, and nothing else can end it meanwhile.
-    late: Pin<&'l mut Late<N, S, T>>,
+    late: Pin<&'l mut LazyInit<N, S, T>>,
 }
 
 impl<N, S: Stage, T> Made<'_, N, S, T> {
@@ -226,7 +226,7 @@ impl<N, S: Stage, T> Made<'_, N, S, T> {
     pub fn end<R>(
         self,
         stage: S,
-        end: impl for<'v> FnOnce(Living<'v, T>) -> End<'v, T, R>,
+        end: impl for<'v> FnOnce(Dropping<'v, T>) -> End<'v, T, R>,
     ) -> Result<R, Self> {
         assert!(!stage.is_made(), "there is no value afterwards");
         let mut late = self.late;
@@ -234,7 +234,7 @@ impl<N, S: Stage, T> Made<'_, N, S, T> {
         let parts = unsafe { late.as_mut().get_unchecked_mut() };
         // SAFETY: *Made*.
         let value = unsafe { parts.value.assume_init_mut() };
-        // SAFETY: as in `Late::value`.
+        // SAFETY: as in `LazyInit::value`.
         let value = unsafe { Pin::new_unchecked(value) };
         match end::within(value, end) {
             Some(taken) => {
@@ -246,7 +246,7 @@ impl<N, S: Stage, T> Made<'_, N, S, T> {
     }
 }
 
-impl<N, S: Stage, T> Drop for Late<N, S, T> {
+impl<N, S: Stage, T> Drop for LazyInit<N, S, T> {
     #[inline(always)]
     fn drop(&mut self) {
         if self.stage.is_made() {
@@ -256,17 +256,17 @@ impl<N, S: Stage, T> Drop for Late<N, S, T> {
     }
 }
 
-impl<N: fmt::Debug, S: Stage + fmt::Debug, T> fmt::Debug for Late<N, S, T> {
+impl<N: fmt::Debug, S: Stage + fmt::Debug, T> fmt::Debug for LazyInit<N, S, T> {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter
-            .debug_struct("Late")
+            .debug_struct("LazyInit")
             .field("note", &self.note)
             .field("stage", &self.stage)
             .finish_non_exhaustive()
     }
 }
 
-/// Defines the [`Stage`]s of a [`Late`]: those before its value is made, and
+/// Defines the [`Stage`]s of a [`LazyInit`]: those before its value is made, and
 /// those behind.
 ///
 /// ```
@@ -287,7 +287,7 @@ impl<N: fmt::Debug, S: Stage + fmt::Debug, T> fmt::Debug for Late<N, S, T> {
 ///     }
 /// }
 /// # fn main() {
-/// use tickless_link::late::Stage;
+/// use tickless_link::lazy_init::Stage;
 /// assert!(!Door::Planned.is_made() && Door::Open.is_made());
 /// # }
 /// ```
@@ -308,7 +308,7 @@ macro_rules! stages {
         }
 
         // SAFETY: what it says depends on the value alone.
-        unsafe impl $crate::late::Stage for $Stages {
+        unsafe impl $crate::lazy_init::Stage for $Stages {
             #[inline(always)]
             fn is_made(self) -> bool {
                 ::core::matches!(self, $(Self::$Made)|+)
@@ -344,7 +344,7 @@ mod tests {
     fn the_value_is_made_once_and_dropped_once() {
         let counted = Rc::new(());
         {
-            let mut late = pin!(Late::new(7_u32, Step::New));
+            let mut late = pin!(LazyInit::new(7_u32, Step::New));
             assert!(late.as_ref().value().is_none());
             late.as_mut().set_stage(Step::Waiting);
             late.as_mut().make(Step::Ready, || Rc::clone(&counted));
@@ -362,7 +362,7 @@ mod tests {
 
     #[test]
     fn what_was_never_made_is_not_dropped() {
-        let mut late = Late::<_, _, Box<u32>>::new(0_u8, Step::New);
+        let mut late = LazyInit::<_, _, Box<u32>>::new(0_u8, Step::New);
         *late.note_mut() = 1;
         // Moved, as a future is before it is polled.
         let moved = Box::new(late);
@@ -374,8 +374,11 @@ mod tests {
         fn panics(body: impl FnOnce()) -> bool {
             catch_unwind(AssertUnwindSafe(body)).is_err()
         }
-        assert!(panics(|| drop(Late::<_, _, Box<u32>>::new((), Step::Done))));
-        let mut late = pin!(Late::<_, _, Box<u32>>::new((), Step::New));
+        assert!(panics(|| drop(LazyInit::<_, _, Box<u32>>::new(
+            (),
+            Step::Done
+        ))));
+        let mut late = pin!(LazyInit::<_, _, Box<u32>>::new((), Step::New));
         assert!(panics(|| late.as_mut().set_stage(Step::Ready)));
         assert!(panics(|| {
             late.as_mut().make(Step::Waiting, || Box::new(1));
@@ -394,7 +397,7 @@ mod tests {
 
     #[test]
     fn a_panic_while_it_is_made_leaves_it_unmade() {
-        let mut late = pin!(Late::<_, _, Box<u32>>::new((), Step::New));
+        let mut late = pin!(LazyInit::<_, _, Box<u32>>::new((), Step::New));
         let made = catch_unwind(AssertUnwindSafe(|| {
             late.as_mut().make(Step::Ready, || panic!("no"));
         }));

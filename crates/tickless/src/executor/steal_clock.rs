@@ -42,7 +42,7 @@ const NOTICED: u64 = 10_000;
 
 /// The clock of a worker's run queue: the monotonic one, without what was stolen.
 #[derive(Debug)]
-pub(crate) struct Stolen<A = Kernel> {
+pub(crate) struct StealClock<A = Kernel> {
     /// The account of the worker's thread; none before it began, and where there is none.
     account: Option<A>,
     /// When it is read next; never where there is none.
@@ -88,14 +88,14 @@ pub(crate) trait Account {
     fn read(&self, before: Option<Reading>) -> Option<Reading>;
 }
 
-impl Stolen {
+impl StealClock {
     /// The account of this thread, from here on.
     pub(crate) fn open(now: Instant) -> Self {
         Self::of(Kernel::open(), now)
     }
 }
 
-impl<A: Account> Stolen<A> {
+impl<A: Account> StealClock<A> {
     /// Of a worker that did not begin yet: nothing is stolen.
     pub(crate) const fn nothing() -> Self {
         Self {
@@ -142,14 +142,14 @@ impl<A: Account> Stolen<A> {
 
     /// As [`run_time`](Self::run_time), if the kernel is not asked for it.
     #[inline(always)]
-    pub(crate) fn run_time_at_hand(&self, now: Instant) -> Option<RunTime> {
-        (now < self.next).then(|| self.shown_at_hand(now))
+    pub(crate) fn try_run_time_fast(&self, now: Instant) -> Option<RunTime> {
+        (now < self.next).then(|| self.try_shown_fast(now))
     }
 
     /// As [`shown`](Self::shown), without a question: before the first moment of the clock it shows one that is far
     /// ahead, where [`shown`](Self::shown) is the first one.
     #[inline(always)]
-    pub(crate) fn shown_at_hand(&self, at: Instant) -> RunTime {
+    pub(crate) fn try_shown_fast(&self, at: Instant) -> RunTime {
         let shown = at.as_nanos().cast_unsigned();
         RunTime::from_nanos(shown.wrapping_sub(self.total.as_nanos()))
     }
@@ -244,15 +244,15 @@ mod tests {
     }
 
     /// The clock of a thread whose account says `then` after it began.
-    fn told(then: Reading) -> Stolen<Told> {
-        let stolen = Stolen::of(Some(Told::default()), at(0));
+    fn told(then: Reading) -> StealClock<Told> {
+        let stolen = StealClock::of(Some(Told::default()), at(0));
         stolen.account.as_ref().expect("one was given").0.set(then);
         stolen
     }
 
     #[test]
     fn without_an_account_the_clock_is_the_monotonic_one() {
-        let mut stolen = Stolen::<Kernel>::nothing();
+        let mut stolen = StealClock::<Kernel>::nothing();
         assert_eq!(stolen.run_time(at(5_000), || true).as_nanos(), 5_000_000);
     }
 
@@ -263,7 +263,8 @@ mod tests {
             executed: 8_500_000,
             ..Reading::default()
         });
-        let shown = |stolen: &mut Stolen<Told>, now, own| stolen.run_time(now, || own).as_nanos();
+        let shown =
+            |stolen: &mut StealClock<Told>, now, own| stolen.run_time(now, || own).as_nanos();
         assert_eq!(shown(&mut stolen, at(999), true), 999_000, "too soon");
         assert!(!stolen.is_stale(at(10_000)) && stolen.is_stale(at(30_000)));
         assert_eq!(shown(&mut stolen, at(10_000), false), 1_000_000, "another");
