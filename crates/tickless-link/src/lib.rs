@@ -65,7 +65,7 @@
 //! | [`bias`] | [`BiasedLock`](bias::BiasedLock): nearly free for its owner, possible for strangers |
 //! | [`emplace`](mod@emplace) | making large values where they stay, not on the stack |
 //! | [`end`](mod@end) | values that end where they are, without being asked what is known |
-//! | [`late`] | [`LazyInit`](late::LazyInit): a value that is made when it is pinned, so that little is moved before |
+//! | [`lazy_init`] | [`LazyInit`](lazy_init::LazyInit): a value that is made when it is pinned, so that little is moved before |
 //! | [`seqlock`] | [`SeqCell`](seqlock::SeqCell): a record that readers copy without ever blocking the writer |
 //! | [`latch`] | [`LatchCell`](latch::LatchCell): the same in two copies, for readers that may stand on top of the writer |
 //! | [`sync`] | the atomics that all crates use, replaced by loom's in models |

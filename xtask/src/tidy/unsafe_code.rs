@@ -71,10 +71,6 @@ const EXCEPTIONS: &[Exception] = &[
         note: HOST_NOTE,
     },
     Exception {
-        path: "crates/tickless/src/host/spin.rs",
-        note: HOST_NOTE,
-    },
-    Exception {
         path: "crates/tickless/src/host/sys/linux/clocks.rs",
         note: HOST_NOTE,
     },

@@ -298,14 +298,6 @@ where
         })
     }
 
-    /// Starts the timer as [`start`](Self::start) does, and leaves a timer alone that does not wait to fire:
-    /// [`StartOutcome::Unchanged`].
-    pub fn start_if_queued(self: Pin<&Self>, when: impl Into<Expiry>) -> StartOutcome {
-        self.start_by(when, |timer, now, expiry| {
-            timer.modify_if_active(timers(), now, expiry)
-        })
-    }
-
     /// Has `start` start the timer, and sees to it that a thread comes in time if it did.
     #[inline]
     fn start_by(
@@ -356,14 +348,9 @@ where
     ///
     /// # Panics
     ///
-    /// As [`cancel`](Self::cancel): use [`shutdown_queued`](Self::shutdown_queued) in the closure.
+    /// As [`cancel`](Self::cancel).
     pub fn shutdown(self: Pin<&Self>) -> bool {
         self.timer().shutdown_sync(timers())
-    }
-
-    /// Shuts the timer down as [`shutdown`](Self::shutdown) does, and does not wait for a closure that is being called.
-    pub fn shutdown_queued(self: Pin<&Self>) -> bool {
-        self.timer().shutdown(timers())
     }
 
     /// Returns true if the timer was [shut down](Self::shutdown). Lock-free.

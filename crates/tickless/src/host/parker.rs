@@ -1,7 +1,6 @@
 //! The place where a thread sleeps until another thread wakes it or a deadline passes.
 
 use tickless_core::time::Instant;
-use tickless_link::sync::AtomicU32;
 
 use super::park_state::{ParkState, Sleep};
 use super::sys::clocks::{Timespec, timespec};
@@ -44,11 +43,6 @@ impl Parker {
     #[inline]
     pub(crate) fn is_notified(&self) -> bool {
         self.state.is_there()
-    }
-
-    /// The word that a notification is written into.
-    pub(crate) fn word(&self) -> &AtomicU32 {
-        self.state.word()
     }
 
     /// Sleeps until there is a notification, or until the kernel's monotonic clock reaches `deadline`; takes the

@@ -15,7 +15,7 @@ use super::error::{IsolationError, StartError};
 use super::local::{IsolatedTimers, LocalTimers, Turn, assert_outside_of_callbacks};
 use crate::host::isolation::Occupancy;
 use crate::host::registry::timers;
-use crate::host::spin::{self, Aim, Pause, Umwait};
+use crate::host::spin::Aim;
 use crate::host::sys::clocks::timespec;
 use crate::host::sys::descriptors::{AsFd, BorrowedFd};
 use crate::host::sys::threads;
@@ -31,25 +31,7 @@ pub enum Parking {
     #[default]
     Sleep,
     /// Never sleeps: looks again and again. A few hundred nanoseconds late at most, and a whole CPU.
-    ///
-    /// Processors with `umwait` execute that in between ([`waits_on_memory`](Self::waits_on_memory)): the CPU is as
-    /// busy for the kernel, and leaves more to its sibling.
     Spin,
-}
-
-impl Parking {
-    /// Returns true if a worker that [spins](Self::Spin) waits with `umwait` on this machine: for a store to the word
-    /// that wakes it, for its deadline, and for 20 µs at most. Elsewhere it executes `pause`.
-    ///
-    /// The processor has to have the instructions (WAITPKG), and its counter has to be
-    /// [in use](crate::clock::time_stamp_counter), which it is not for the first 20 ms.
-    ///
-    /// **This was never executed**: none of the machines that it was developed on has the instructions. If yours says
-    /// yes, you are the first to know whether it works.
-    #[must_use]
-    pub fn waits_on_memory() -> bool {
-        Umwait::get().is_some()
-    }
 }
 
 /// A thread that runs its own timers: the fastest and most exact way to have them.
@@ -376,9 +358,8 @@ impl Worker {
             aim.take(due, clock::cycles_at(due).unwrap_or(0));
             is_over
         };
-        match Umwait::get() {
-            Some(umwait) => spin::wait(&umwait, parker.word(), is_over, || aim.until()),
-            None => spin::wait(&Pause, parker.word(), is_over, || 0),
+        while !is_over() {
+            tickless_link::sync::spin_loop();
         }
     }
 

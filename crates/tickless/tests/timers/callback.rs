@@ -167,18 +167,17 @@ fn a_conditional_start_of_a_coarse_timer_says_what_it_did() {
 
     let timer = pin!(WheelTimer::new(|_| Restart::No));
     let timer = timer.as_ref();
-    assert_eq!(timer.start_if_queued(HOUR), StartOutcome::Unchanged);
     assert!(!timer.is_active());
     assert_eq!(timer.start_if_idle(HOUR), StartOutcome::Started);
     let expiry = timer.expiry();
     assert_eq!(timer.start_if_idle(HOUR / 2), StartOutcome::Unchanged);
     assert_eq!(timer.expiry(), expiry);
-    assert_eq!(timer.start_if_queued(HOUR * 2), StartOutcome::Restarted);
+    assert_eq!(timer.start(HOUR * 2), StartOutcome::Restarted);
     assert!(timer.expiry() > expiry);
     assert_eq!(timer.start_if_earlier(HOUR * 3), StartOutcome::Unchanged);
     assert_eq!(timer.start_if_earlier(HOUR), StartOutcome::Restarted);
     assert!(timer.shutdown());
     assert_eq!(timer.start_if_idle(HOUR), StartOutcome::ShutDown);
-    assert_eq!(timer.start_if_queued(HOUR), StartOutcome::ShutDown);
+    assert_eq!(timer.start(HOUR), StartOutcome::ShutDown);
     assert!(!timer.is_active());
 }
