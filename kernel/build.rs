@@ -14,5 +14,10 @@ fn main() {
     if layout.exists() {
         println!("cargo::rustc-link-arg-bins=-T{}", layout.display());
         println!("cargo::rustc-link-arg-bins=--build-id=none");
+        if arch == "x86_64" {
+            // The target's own way is a program that may be moved.
+            println!("cargo::rustc-link-arg-bins=--no-pie");
+            println!("cargo::rustc-link-arg-bins=-zmax-page-size=4096");
+        }
     }
 }

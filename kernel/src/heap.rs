@@ -2,8 +2,8 @@
 //!
 //! # Safety
 //!
-//! *Fresh*: the memory between the two symbols of the layout is used by this allocator alone, it is zero when the
-//! machine starts, and each address is given out once.
+//! *Fresh*: the memory between the two symbols of the layout is used by this allocator alone, and each
+//! address is given out once.
 
 use core::alloc::{GlobalAlloc, Layout};
 use core::ptr::{self, NonNull};
@@ -48,11 +48,6 @@ unsafe impl GlobalAlloc for Heap {
     }
 
     unsafe fn dealloc(&self, _place: *mut u8, _layout: Layout) {}
-
-    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
-        // SAFETY: what is asked of this function is asked of that one; the memory is zero by *fresh*.
-        unsafe { self.alloc(layout) }
-    }
 }
 
 /// Returns the upper end of a stack of `size` bytes.

@@ -34,14 +34,12 @@ use crate::lock::MaskingLock;
 pub(crate) const CPUS_MAX: usize = 256;
 
 /// The counter of the machine.
-const COUNTER: Counter = Counter {
-    id: CounterId(0),
-    frequency: arch::KILOHERTZ,
-    bits: 64,
-    can_inline: true,
-};
+const COUNTER: CounterId = CounterId(0);
+
 /// How long one count takes, rounded up: so much may have passed since the counter was read.
-const COUNT: Span = Span::from_nanos(1_000_000_u64.div_ceil(arch::KILOHERTZ.0 as u64));
+fn count() -> Span {
+    Span::from_nanos(1_000_000_u64.div_ceil(u64::from(arch::kilohertz().0)))
+}
 
 /// A count that one CPU writes and all read.
 #[derive(Debug, Default)]
@@ -133,6 +131,12 @@ pub(crate) struct Local {
     pub(crate) timer_interrupts: Count,
     /// Interrupts of other CPUs.
     pub(crate) calls: Count,
+    /// Interrupts that no mask holds back.
+    #[cfg(target_arch = "x86_64")]
+    pub(crate) unmaskable: Count,
+    /// The time that the last of them read, in nanoseconds.
+    #[cfg(target_arch = "x86_64")]
+    pub(crate) unmaskable_time: Count,
     /// Interrupts of no known source.
     pub(crate) strays: Count,
     /// Writes of the device's register.
@@ -167,7 +171,13 @@ impl Host {
     /// Starts the clock at zero.
     pub(crate) fn new() -> Self {
         let origin = arch::counter();
-        let (timekeeper, keeper) = Timekeeper::new(COUNTER, Cycles(origin));
+        let counter = Counter {
+            id: COUNTER,
+            frequency: arch::kilohertz(),
+            bits: 64,
+            can_inline: true,
+        };
+        let (timekeeper, keeper) = Timekeeper::new(counter, Cycles(origin));
         Self {
             bases: [const { Late::new() }; CPUS_MAX],
             origin,
@@ -216,9 +226,16 @@ impl Host {
         keeper.advance(&self.timekeeper, Cycles(arch::counter()));
     }
 
+    /// The time, read on top of a writer of the clock that is interrupted.
+    #[cfg(target_arch = "x86_64")]
+    pub(crate) fn now_on_top_of_writer(&self) -> Instant {
+        self.timekeeper
+            .now_on_top_of_writer(|| Cycles(arch::counter()))
+    }
+
     /// The time at which the counter shows `cycles`, computed without the library's conversions. Rounds down.
     pub(crate) fn time_of(&self, cycles: u64) -> Instant {
-        let passed = u128::from(cycles - self.origin) * 1_000_000 / u128::from(arch::KILOHERTZ.0);
+        let passed = u128::from(cycles - self.origin) * 1_000_000 / u128::from(arch::kilohertz().0);
         Instant::from_nanos(i64::try_from(passed).unwrap_or(i64::MAX))
     }
 
@@ -234,16 +251,18 @@ impl Host {
 
 /// What the machine's device can do.
 pub(crate) fn device(is_relative: bool) -> DeviceConfig {
+    let is_coupled = arch::is_coupled() && !is_relative;
+    let device = arch::device(is_coupled);
     DeviceConfig {
         name: "cpu",
-        kind: if arch::IS_COUPLED && !is_relative {
-            Kind::Coupled(COUNTER.id)
+        kind: if is_coupled {
+            Kind::Coupled(COUNTER)
         } else {
             Kind::Relative
         },
-        hertz: arch::KILOHERTZ.0 * 1_000,
-        min_ticks: Ticks(1),
-        max_ticks: Ticks(0x7fff_ffff),
+        hertz: device.hertz,
+        min_ticks: Ticks(device.min),
+        max_ticks: Ticks(device.max),
         can_stop: true,
         minimum: MinimumPolicy::Fixed,
     }
@@ -273,7 +292,7 @@ impl Platform for Host {
     }
 
     fn now_at_latest(&self) -> Instant {
-        self.read().saturating_add(COUNT)
+        self.read().saturating_add(count())
     }
 
     fn now_and_offsets(&self, seen: SetSequence) -> (Instant, Option<(SetSequence, Offsets)>) {

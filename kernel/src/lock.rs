@@ -30,7 +30,7 @@ impl MaskingLock {
     /// would.
     #[cold]
     fn wait(&self) {
-        let limit = arch::counter() + WAIT_SECONDS * u64::from(arch::KILOHERTZ.0) * 1_000;
+        let limit = arch::counter() + WAIT_SECONDS * u64::from(arch::kilohertz().0) * 1_000;
         // Acquire: pairs with the Release in `release`.
         while self.taken.swap(true, Ordering::Acquire) {
             // Relaxed: it only waits; the swap decides.

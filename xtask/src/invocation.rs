@@ -273,9 +273,9 @@ fn quoted(word: &str) -> String {
 
 /// Kills the programs that a process started and waits for. Where there is no `/proc` nothing is killed.
 fn kill_children(process: u32) {
-    let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
     for entry in entries {
-        let stat = std::fs::read_to_string(entry.path().join("stat")).unwrap_or_default();
+        let stat = fs::read_to_string(entry.path().join("stat")).unwrap_or_default();
         if parent(&stat) == Some(process) {
             // One that has ended meanwhile is not found, which does no harm.
             let child = entry.file_name();

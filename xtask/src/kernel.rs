@@ -64,6 +64,8 @@ pub(crate) struct Settings {
 pub(crate) enum Arch {
     Aarch64,
     Riscv64,
+    #[value(name = "x86-64")]
+    X86,
 }
 
 /// What executes the instructions.
@@ -87,6 +89,7 @@ impl Arch {
         match self {
             Self::Aarch64 => "aarch64-unknown-none-softfloat",
             Self::Riscv64 => "riscv64imac-unknown-none-elf",
+            Self::X86 => "x86_64-unknown-none",
         }
     }
 
@@ -94,6 +97,7 @@ impl Arch {
         match self {
             Self::Aarch64 => "qemu-system-aarch64",
             Self::Riscv64 => "qemu-system-riscv64",
+            Self::X86 => "qemu-system-x86_64",
         }
     }
 
@@ -116,6 +120,10 @@ impl Arch {
                 &["-machine", "virt", "-cpu", "rv64", "-rtc", "clock=vm"],
                 "0x8fc00000",
             ),
+            Self::X86 => (
+                &["-device", "isa-debug-exit,iobase=0xf4,iosize=4"],
+                "0xf000000",
+            ),
         }
     }
 
@@ -123,6 +131,7 @@ impl Arch {
         match self {
             Self::Aarch64 => "aarch64",
             Self::Riscv64 => "riscv64",
+            Self::X86 => "x86_64",
         }
     }
 }
@@ -239,8 +248,15 @@ fn emulation(settings: &Settings, image: &Path, parameters: &Path) -> Invocation
         Accel::Tcg => "tcg",
         Accel::Kvm => "kvm",
     };
-    let mut run = Invocation::new(settings.arch.emulator())
-        .args(machine)
+    let mut run = Invocation::new(settings.arch.emulator()).args(machine);
+    if settings.arch == Arch::X86 {
+        // What the processor has by itself under KVM; all that the translator knows otherwise.
+        run = run.args(match settings.accel {
+            Accel::Tcg => &["-cpu", "max"],
+            Accel::Kvm => &["-cpu", "host,arch-capabilities=off,+invtsc"],
+        });
+    }
+    run = run
         .args(&[
             "-smp",
             &settings.cpus.to_string(),

@@ -5,7 +5,22 @@ mod aarch64;
 #[cfg(target_arch = "aarch64")]
 pub(crate) use aarch64::*;
 
+#[cfg(target_arch = "x86_64")]
+mod x86_64;
+#[cfg(target_arch = "x86_64")]
+pub(crate) use x86_64::*;
+
 #[cfg(target_arch = "riscv64")]
 mod riscv64;
 #[cfg(target_arch = "riscv64")]
 pub(crate) use riscv64::*;
+
+/// What a device can do.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Device {
+    /// Ticks a second.
+    pub(crate) hertz: u32,
+    /// The shortest and the longest delay, in ticks.
+    pub(crate) min: u64,
+    pub(crate) max: u64,
+}

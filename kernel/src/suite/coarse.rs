@@ -271,7 +271,7 @@ pub(super) fn isolated(machine: &'static Machine, _parameters: &Parameters) -> V
         let local = machine.host().local(last);
         // A timer of another CPU goes behind this one: none becomes the first of a CPU that sleeps (spec LOC-13).
         let first = timer(Setup::new(), |_| Restart::No);
-        let soon = Start::after(Span::from_millis(20));
+        let soon = Start::after(Span::from_secs(2));
         let _started = first.start(machine.timers, soon.pinned());
         machine.call_on(last, || {
             let machine = machine_of();
@@ -281,7 +281,7 @@ pub(super) fn isolated(machine: &'static Machine, _parameters: &Parameters) -> V
             left.expect("others are available");
             machine.host().here().is_isolated.leave();
             let given_away = Pin::static_ref(&GIVEN_AWAY);
-            let _started = given_away.start(machine.timers, Start::after(Span::from_millis(30)));
+            let _started = given_away.start(machine.timers, Start::after(Span::from_secs(3)));
         });
         let all = arm_on(machine, last);
         let before = local.interrupts.get();

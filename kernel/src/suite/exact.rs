@@ -1,5 +1,6 @@
 //! Exact timers: how late they are, in which order they fire, and what the device is told.
 
+use core::hint::black_box;
 use core::pin::Pin;
 
 use tickless_core::base::TryCancel;
@@ -222,7 +223,7 @@ pub(super) fn moved(machine: &'static Machine, _parameters: &Parameters) -> Verd
     let interrupts = local.timer_interrupts.get() - interrupts;
     say!("  {interrupts} interrupts");
     ensure!(fired.get() == 1, "it fired early, or more than once");
-    let most = if arch::TAKES_BACK { 1 } else { 2 };
+    let most = if arch::takes_back() { 1 } else { 2 };
     ensure!(
         interrupts <= most,
         "{interrupts} interrupts for one deadline"
@@ -276,9 +277,41 @@ pub(super) fn sweep(machine: &'static Machine, _parameters: &Parameters) -> Verd
             machine.timers,
             Start::after(Span::from_nanos(step * 8)).pinned(),
         );
+        // A countdown goes by more than an instruction: the way into sleep begins at each place within one count.
+        for round in 0..step % 16 {
+            black_box(round);
+        }
         idle::until(|| !one.is_active());
     }
     ensure!(fired.get() == STEPS, "{} of {STEPS} fired", fired.get());
+    Ok(())
+}
+
+/// An interrupt that no mask holds back reads the clock while the clock is written, and the time does not go back.
+#[cfg(target_arch = "x86_64")]
+pub(super) fn unmaskable(machine: &'static Machine, _parameters: &Parameters) -> Verdict {
+    const TIMES: u64 = 1_000;
+    let host = machine.host();
+    let local = host.here();
+    let arrived = local.unmaskable.get();
+    let before = arch::mask();
+    let mut last = 0;
+    for time in 1..=TIMES {
+        arch::interrupt_masked(0);
+        host.advance();
+        while local.unmaskable.get() != arrived + time {
+            arch::relax();
+        }
+        let read = local.unmaskable_time.get();
+        let now = machine.now().as_nanos().unsigned_abs();
+        if !(last..=now).contains(&read) {
+            arch::restore(before);
+            return Err(alloc::format!("it read {read} between {last} and {now}"));
+        }
+        last = now;
+    }
+    arch::restore(before);
+    say!("  {TIMES} came under a mask, and read the time");
     Ok(())
 }
 

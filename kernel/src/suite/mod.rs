@@ -60,6 +60,8 @@ const TESTS: &[Test] = &[
     test("moved", 1, 1, exact::moved),
     test("storm", 1, 1, exact::storm),
     test("sweep", 1, 1, exact::sweep),
+    #[cfg(target_arch = "x86_64")]
+    test("unmaskable", 1, 1, exact::unmaskable),
     test("remote", 2, 1, exact::remote),
     test("silent", 1, 11, quiet::silent),
     test("instants", 1, 1, quiet::instants),
@@ -149,10 +151,10 @@ fn introduce(machine: &Machine, parameters: &Parameters) {
         "kernel: {}, {} CPUs, {} device, {}{}",
         arch::NAME,
         machine.cpus(),
-        if parameters.is_relative {
-            "relative"
-        } else {
+        if arch::is_coupled() && !parameters.is_relative {
             "coupled"
+        } else {
+            "relative"
         },
         if Host::DEFERRED_REARM {
             "written at a flush point"
@@ -170,7 +172,7 @@ fn introduce(machine: &Machine, parameters: &Parameters) {
 /// Ends the run if more than `seconds` of guest time pass.
 fn limit(parameters: &Parameters, seconds: u64) {
     let patience = if parameters.is_exact { 1 } else { PATIENCE };
-    let counts = u64::from(arch::KILOHERTZ.0) * 1_000 * seconds * patience;
+    let counts = u64::from(arch::kilohertz().0) * 1_000 * seconds * patience;
     arch::set_watchdog(arch::counter() + counts);
 }
 

@@ -352,7 +352,7 @@ fn starts_alone(machine: &'static Machine) {
         }
         let took = arch::counter() - began;
         arch::restore(before);
-        let nanos = took * 1_000_000 / u64::from(arch::KILOHERTZ.0) / TIMES;
+        let nanos = took * 1_000_000 / u64::from(arch::kilohertz().0) / TIMES;
         say!("  a start {name}: {nanos} ns");
         let _removed = timer.try_cancel(machine.timers);
     };

@@ -1,6 +1,5 @@
 //! The steps that run the tests, and what is read from their output on its way: skips, and where the time goes.
 
-use std::fs;
 use std::time::{Duration, Instant};
 
 use super::changed::{Sources, Wanted};

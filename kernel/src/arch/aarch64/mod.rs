@@ -15,19 +15,17 @@ use core::ops::RangeInclusive;
 
 use tickless_core::time::convert::Kilohertz;
 
+use super::Device;
+
 global_asm!(include_str!("boot.s"));
 
 /// The name of the machine in reports.
 pub(crate) const NAME: &str = "aarch64 virt";
-/// Whether the device compares with the counter that drives the time.
-pub(crate) const IS_COUPLED: bool = true;
-/// Whether a write that moves the device ahead takes back an interrupt that was due under a mask.
-pub(crate) const TAKES_BACK: bool = true;
 /// How many nanoseconds later than its count the entry of an interrupt reads the counter, where an instruction takes a
 /// nanosecond.
 pub(crate) const ENTRY_LATENESS: RangeInclusive<u64> = 16..=16;
 /// Frequency of the counter, and of the device.
-pub(crate) const KILOHERTZ: Kilohertz = Kilohertz(62_500);
+const KILOHERTZ: Kilohertz = Kilohertz(62_500);
 
 const SERIAL: usize = 0x0900_0000;
 const DISTRIBUTOR: usize = 0x0800_0000;
@@ -93,6 +91,31 @@ pub(crate) fn counter() -> u64 {
     // Not before what stands in front of it.
     barrier();
     read_register!("cntvct_el0")
+}
+
+/// The frequency of the counter.
+#[inline]
+pub(crate) const fn kilohertz() -> Kilohertz {
+    KILOHERTZ
+}
+
+/// Whether the device compares with the counter that drives the time.
+pub(crate) const fn is_coupled() -> bool {
+    true
+}
+
+/// Whether a write that moves the device ahead takes back an interrupt that was due under a mask.
+pub(crate) const fn takes_back() -> bool {
+    true
+}
+
+/// What the device can do, told when to fire or how long to wait.
+pub(crate) const fn device(_is_told_when: bool) -> Device {
+    Device {
+        hertz: KILOHERTZ.0 * 1_000,
+        min: 1,
+        max: 0x7fff_ffff,
+    }
 }
 
 /// Masks interrupts; what [`restore`] undoes it with.

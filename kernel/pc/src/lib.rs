@@ -1,0 +1,12 @@
+//! What a PC says about its processors and timers: the tables of ACPI, and which deadline timers lose events.
+//!
+//! Nothing here touches the machine. Firmware writes its tables as it likes, so the readers trust none of them: they
+//! never read beyond what a table has, they end, and what makes no sense is an error with a name. The tests run on the
+//! developer's machine, with tables that are right, damaged and drawn.
+#![no_std]
+#![forbid(unsafe_code)]
+
+extern crate alloc;
+
+pub mod acpi;
+pub mod deadline;

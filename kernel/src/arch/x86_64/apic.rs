@@ -1,0 +1,185 @@
+//! The interrupt controller of each CPU, by its registers in memory (xAPIC) or in the processor (x2APIC), and the one
+//! that passes on the interrupts of devices.
+//!
+//! Both have the same registers: register `n` is 16 bytes behind the one before it in memory, or is number `0x800 + n`
+//! in the processor. What differs is the command by which CPUs interrupt each other, which is one write there and two
+//! here; between the two no interrupt may come that writes it, too.
+
+use core::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
+
+use super::{CPUS_MAX, load, mask, read_msr, relax, restore, store, write_msr};
+
+const BASE: u32 = 0x1b;
+const ENABLED: u64 = 1 << 11;
+const EXTENDED: u64 = 1 << 10;
+
+const ID: usize = 0x02;
+const END: usize = 0x0b;
+const SPURIOUS: usize = 0x0f;
+const COMMAND: usize = 0x30;
+const COMMAND_HIGH: usize = 0x31;
+const TIMER: usize = 0x32;
+const PINS: [usize; 2] = [0x35, 0x36];
+const INITIAL: usize = 0x38;
+const CURRENT: usize = 0x39;
+const DIVISOR: usize = 0x3e;
+
+const MASKED: u32 = 1 << 16;
+/// The timer compares with the TSC.
+const DEADLINE: u32 = 2 << 17;
+/// The register of the deadline.
+const DEADLINE_REGISTER: u32 = 0x6e0;
+/// The countdown goes by so many ticks of its bus: a count of 32 bits is a minute then, and not four seconds.
+pub(super) const DIVISION: u64 = 16;
+
+/// Where the registers are in memory. Written before any other CPU runs.
+static REGISTERS: AtomicUsize = AtomicUsize::new(0xfee0_0000);
+static IS_EXTENDED: AtomicBool = AtomicBool::new(false);
+/// The name of each CPU in the interrupt controller.
+static IDS: [AtomicU32; CPUS_MAX] = [const { AtomicU32::new(u32::MAX) }; CPUS_MAX];
+
+fn is_extended() -> bool {
+    // Relaxed: written before any other CPU runs.
+    IS_EXTENDED.load(Ordering::Relaxed)
+}
+
+fn register(number: usize) -> usize {
+    // Relaxed: as above.
+    REGISTERS.load(Ordering::Relaxed) + 16 * number
+}
+
+fn read(number: usize) -> u32 {
+    if is_extended() {
+        read_msr(0x800 + number as u32) as u32
+    } else {
+        load(register(number))
+    }
+}
+
+fn write(number: usize, value: u32) {
+    if is_extended() {
+        // More than 32 bits are refused.
+        write_msr(0x800 + number as u32, u64::from(value));
+    } else {
+        store(register(number), value);
+    }
+}
+
+/// Says where the registers are and in which way they are used.
+pub(super) fn choose(registers: u64, extended: bool) {
+    // Relaxed: no other CPU runs.
+    REGISTERS.store(registers as usize, Ordering::Relaxed);
+    IS_EXTENDED.store(extended, Ordering::Relaxed);
+}
+
+/// Turns on the controller of the executing CPU: no interrupt but that of the timer comes from it.
+pub(super) fn init(timer: u8, is_deadline: bool, stray: u8) {
+    let base = read_msr(BASE) | ENABLED;
+    write_msr(BASE, base);
+    if is_extended() {
+        write_msr(BASE, base | EXTENDED);
+    }
+    for pin in PINS {
+        write(pin, MASKED);
+    }
+    write(SPURIOUS, 0x100 | u32::from(stray));
+    // Divided by 16.
+    write(DIVISOR, 0b0011);
+    write(
+        TIMER,
+        u32::from(timer) | if is_deadline { DEADLINE } else { 0 },
+    );
+    // A write to memory is not in order with one to the register of the deadline.
+    super::fence();
+}
+
+/// The interrupt in progress is over, for the controller.
+pub(super) fn end() {
+    write(END, 0);
+}
+
+/// Starts the countdown; 0 ends it.
+pub(super) fn count_down(ticks: u32) {
+    write(INITIAL, ticks);
+}
+
+/// What is left of the countdown.
+pub(super) fn left() -> u32 {
+    read(CURRENT)
+}
+
+/// Has the timer fire when the TSC is at `deadline`; 0 ends it.
+pub(super) fn set_deadline(deadline: u64) {
+    write_msr(DEADLINE_REGISTER, deadline);
+}
+
+/// The name of the executing CPU.
+pub(super) fn id() -> u32 {
+    if is_extended() {
+        read(ID)
+    } else {
+        read(ID) >> 24
+    }
+}
+
+/// The name of `cpu`; `None` if the machine has no such CPU.
+pub(super) fn id_of(cpu: usize) -> Option<u32> {
+    // Relaxed: as above.
+    let id = IDS.get(cpu)?.load(Ordering::Relaxed);
+    (id != u32::MAX).then_some(id)
+}
+
+/// Notes the name of `cpu`.
+pub(super) fn name(cpu: usize, id: u32) {
+    // Relaxed: no other CPU runs.
+    IDS[cpu].store(id, Ordering::Relaxed);
+}
+
+/// Commands to another CPU, or to the executing one.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Command {
+    Interrupt(u8),
+    Nmi,
+    Init,
+    /// Starts it in 16-bit mode at the beginning of this page.
+    Start(u8),
+}
+
+/// Sends `command` to the CPU of this name.
+pub(super) fn send(id: u32, command: Command) {
+    let low = match command {
+        Command::Interrupt(vector) => u32::from(vector),
+        Command::Nmi => 0x400,
+        Command::Init => 0x500,
+        Command::Start(page) => 0x600 | u32::from(page),
+    } | 1 << 14;
+    if is_extended() {
+        // What the other CPU is to find is in memory before it is interrupted: a write to a register does not wait.
+        super::fence();
+        write_msr(0x800 + COMMAND as u32, u64::from(id) << 32 | u64::from(low));
+        return;
+    }
+    let before = mask();
+    while read(COMMAND) & 1 << 12 != 0 {
+        relax();
+    }
+    write(COMMAND_HIGH, id << 24);
+    write(COMMAND, low);
+    restore(before);
+}
+
+/// The shared controller, which stands at `place`: has its `pin` interrupt the CPU `id`. An NMI has no vector.
+pub(super) fn route(place: u64, pin: u32, id: u32, command: Command) {
+    let place = place as usize;
+    let set = |register: u32, value: u32| {
+        store(place, register);
+        store(place + 0x10, value);
+    };
+    let low = match command {
+        Command::Interrupt(vector) => u32::from(vector),
+        _ => 0x400,
+    };
+    set(0x10 + 2 * pin, MASKED);
+    set(0x11 + 2 * pin, id << 24);
+    set(0x10 + 2 * pin, low);
+}

@@ -1,0 +1,184 @@
+# The first instructions of each CPU, and the entries of its interrupts and exceptions.
+#
+# The emulator enters in 32-bit mode, without paging (PVH). All memory and all devices below 4 GiB are mapped where they
+# are. Another CPU begins in 16-bit mode, in a copy of what lies between `trampoline` and `trampoline_end`, at 0x8000.
+
+.section .note.pvh, "a", @note
+.balign 4
+    .long   4
+    .long   4
+    .long   18
+    .asciz  "Xen"
+    .long   _start
+
+.section .text.boot, "ax"
+.code32
+.global _start
+_start:
+    cli
+    cld
+    mov     %ebx, %ebp
+    mov     $__bss_start, %edi
+    mov     $__bss_end, %ecx
+    sub     %edi, %ecx
+    shr     $2, %ecx
+    xor     %eax, %eax
+    rep stosl
+    # One table of tables, four of them for 1 GiB each, and 2,048 pages of 2 MiB.
+    movl    $(boot_pages + 0x1003), boot_pages
+    mov     $(boot_pages + 0x2003), %eax
+    mov     $(boot_pages + 0x1000), %edi
+    mov     $4, %ecx
+1:  mov     %eax, (%edi)
+    add     $0x1000, %eax
+    add     $8, %edi
+    loop    1b
+    mov     $0x83, %eax
+    mov     $(boot_pages + 0x2000), %edi
+    mov     $2048, %ecx
+2:  mov     %eax, (%edi)
+    add     $0x200000, %eax
+    add     $8, %edi
+    loop    2b
+    lgdt    boot_gdt_pointer
+    mov     $start64, %ebx
+    ljmp    $0x18, $into_long_mode
+
+# Turns on paging, and goes on in 64-bit mode where ebx points to.
+into_long_mode:
+    mov     $0x10, %eax
+    mov     %eax, %ds
+    mov     %eax, %es
+    mov     %eax, %ss
+    mov     %cr4, %eax
+    or      $0x20, %eax
+    mov     %eax, %cr4
+    mov     $boot_pages, %eax
+    mov     %eax, %cr3
+    mov     $0xc0000080, %ecx
+    rdmsr
+    or      $0x100, %eax
+    wrmsr
+    mov     %cr0, %eax
+    or      $0x80010001, %eax
+    mov     %eax, %cr0
+    ljmp    $0x08, $in_long_mode
+
+secondary32:
+    mov     $secondary64, %ebx
+    jmp     into_long_mode
+
+.code64
+in_long_mode:
+    mov     %ebx, %ebx
+    jmp     *%rbx
+
+start64:
+    mov     $__stack_top, %rsp
+    xor     %edi, %edi
+    mov     %ebp, %esi
+    call    x86_64_entry
+    ud2
+
+secondary64:
+    mov     secondary_stack, %rsp
+    mov     secondary_local, %rdi
+    xor     %esi, %esi
+    call    x86_64_entry
+    ud2
+
+.code16
+.global trampoline
+trampoline:
+    cli
+    cld
+    xor     %ax, %ax
+    mov     %ax, %ds
+    lgdtl   0x8000 + (trampoline_gdt_pointer - trampoline)
+    mov     %cr0, %eax
+    or      $1, %eax
+    mov     %eax, %cr0
+    ljmpl   $0x18, $secondary32
+.balign 4
+trampoline_gdt_pointer:
+    .word   boot_gdt_end - boot_gdt - 1
+    .long   boot_gdt
+.global trampoline_end
+trampoline_end:
+
+.code64
+.balign 8
+boot_gdt:
+    .quad   0
+    .quad   0x00af9a000000ffff
+    .quad   0x00cf92000000ffff
+    .quad   0x00cf9a000000ffff
+boot_gdt_end:
+boot_gdt_pointer:
+    .word   boot_gdt_end - boot_gdt - 1
+    .long   boot_gdt
+
+# Saves what a call may change: the code is built without floating point. The processor aligned the stack, and pushed
+# five words on it.
+.macro interrupt name, target
+.global \name
+.balign 16
+\name:
+    push    %rax
+    push    %rcx
+    push    %rdx
+    push    %rsi
+    push    %rdi
+    push    %r8
+    push    %r9
+    push    %r10
+    push    %r11
+    cld
+    call    \target
+    pop     %r11
+    pop     %r10
+    pop     %r9
+    pop     %r8
+    pop     %rdi
+    pop     %rsi
+    pop     %rdx
+    pop     %rcx
+    pop     %rax
+    iretq
+.endm
+
+    interrupt entry_timer, x86_64_timer
+    interrupt entry_call, x86_64_call
+    interrupt entry_stray, x86_64_stray
+    interrupt entry_nmi, x86_64_nmi
+
+# The entries of the exceptions, 16 bytes from one to the next. Those that have no code of the processor push one.
+.global entry_exceptions
+.balign 16
+entry_exceptions:
+.set vector, 0
+.rept 32
+.balign 16
+.if (vector == 8) || (vector >= 10 && vector <= 14) || (vector == 17) || (vector == 21) || (vector == 29) || (vector == 30)
+.else
+    push    $0
+.endif
+    push    $vector
+    jmp     exception
+.set vector, vector + 1
+.endr
+exception:
+    mov     0(%rsp), %rdi
+    mov     8(%rsp), %rsi
+    mov     16(%rsp), %rdx
+    mov     %cr2, %rcx
+    and     $-16, %rsp
+    call    x86_64_fault
+    ud2
+
+.section .bss.boot_pages, "aw", @nobits
+.balign 4096
+boot_pages:
+    .skip   0x6000
+
+.text

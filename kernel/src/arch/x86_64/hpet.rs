@@ -1,0 +1,71 @@
+//! The timer that all CPUs share: a counter that is slow to read, and the watchdog.
+//!
+//! The second comparator is the watchdog. Both have the routes of two older timers (interrupts 0 and 8), which are
+//! silent then.
+
+use core::sync::atomic::{AtomicUsize, Ordering};
+
+use super::{load, store};
+
+const PERIOD: usize = 0x04;
+const CONTROL: usize = 0x10;
+const COUNTER: usize = 0xf0;
+const FEMTOSECONDS: u64 = 1_000_000_000_000_000;
+
+/// Counts, with the routes of the older timers.
+const RUNS: u32 = 0b11;
+/// The comparator interrupts, once, by an edge.
+const INTERRUPTS: u32 = 1 << 2;
+
+/// The comparator that ends a run.
+pub(super) const WATCHDOG: usize = 1;
+
+/// Written before any other CPU runs.
+static PLACE: AtomicUsize = AtomicUsize::new(0);
+
+fn register(offset: usize) -> usize {
+    // Relaxed: written before any other CPU runs.
+    PLACE.load(Ordering::Relaxed) + offset
+}
+
+/// Starts the counter; ticks a second.
+///
+/// # Errors
+///
+/// The period that the device says, in femtoseconds, if no such device may have it.
+pub(super) fn init(place: u64) -> Result<u64, u32> {
+    // Relaxed: no other CPU runs.
+    PLACE.store(place as usize, Ordering::Relaxed);
+    let period = load(register(PERIOD));
+    if !(100_000..=100_000_000).contains(&period) {
+        return Err(period);
+    }
+    store(register(CONTROL), 0);
+    store(register(CONTROL), RUNS);
+    Ok(FEMTOSECONDS / u64::from(period))
+}
+
+/// The counter: the same for all CPUs, 64 bits, read as two halves.
+pub(crate) fn counter() -> u64 {
+    let half = |offset| load(register(COUNTER + offset));
+    let mut high = half(4);
+    loop {
+        let low = half(0);
+        // The high half moves each 43 s: it is read again, and nearly never a third time.
+        let again = half(4);
+        if again == high {
+            return u64::from(high) << 32 | u64::from(low);
+        }
+        high = again;
+    }
+}
+
+/// Has a comparator interrupt when the counter is at `when`.
+pub(super) fn compare(comparator: usize, when: u64) {
+    let place = 0x100 + 0x20 * comparator;
+    store(register(place), 0);
+    // The high half first: with the low one alone it would compare with a time that is over.
+    store(register(place + 0xc), (when >> 32) as u32);
+    store(register(place + 0x8), when as u32);
+    store(register(place), INTERRUPTS);
+}

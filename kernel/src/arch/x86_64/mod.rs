@@ -1,0 +1,561 @@
+//! A PC with 64-bit processors: local APIC, HPET, I/O APIC, found by ACPI; entered by PVH.
+//!
+//! The device of a CPU is the timer of its local APIC. Where the processor announces it and its microcode loses
+//! nothing, that timer is told the deadline in the TSC: it is coupled. Otherwise it counts down, and an interrupt that
+//! became due under a mask still comes when the countdown was ended meanwhile: it is spurious.
+//!
+//! The watchdog is a comparator of the HPET, which interrupts the first CPU by an NMI, masked or not.
+//!
+//! # Safety
+//!
+//! *Registers*: the addresses are those of the machine's devices, no memory of a program lies there, and a register of
+//! the interrupt controllers, the HPET or the serial line takes any value. *Instructions*: each touches the register
+//! that it names, and no memory. *Low page*: the page at 0x8000 holds nothing but the first instructions of a CPU that
+//! is started.
+
+use core::arch::x86_64::{__cpuid, __cpuid_count, _rdtsc};
+use core::arch::{asm, global_asm};
+use core::ops::RangeInclusive;
+use core::ptr;
+use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+
+use tickless_core::time::convert::Kilohertz;
+use tickless_kernel_pc::acpi::{self, Tables};
+use tickless_kernel_pc::deadline::{Signature, may_be_used};
+
+use super::Device;
+use crate::console::last_line;
+use crate::exit::Code;
+use crate::host::CPUS_MAX;
+
+mod apic;
+mod hpet;
+mod segments;
+
+use apic::Command;
+use segments::Own;
+
+global_asm!(include_str!("boot.s"), options(att_syntax));
+
+/// The name of the machine in reports.
+pub(crate) const NAME: &str = "x86_64 pc";
+/// How many nanoseconds later than its count the entry of an interrupt reads the counter, where an instruction takes a
+/// nanosecond: a countdown begins behind the reading of the clock, and counts in 16 ns.
+pub(crate) const ENTRY_LATENESS: RangeInclusive<u64> = 1..=200;
+
+const SERIAL: u16 = 0x3f8;
+/// The port whose values end the emulator.
+const POWER: u16 = 0xf4;
+/// Where the first instructions of another CPU lie.
+const LOW_PAGE: usize = 0x8000;
+/// For how long the counters are compared, in ticks of the HPET's 100 MHz or the like: a fiftieth of a second.
+const COMPARED: u64 = 50;
+/// The older interrupt of the second comparator.
+const WATCHDOG_INTERRUPT: u8 = 8;
+/// The deadline timer, told how long to wait, is told it in so many counts.
+const DIVISION: u64 = 8;
+
+/// Frequencies in kilohertz, of the TSC and of the countdown's bus. Written before any other CPU runs.
+static KILOHERTZ: AtomicU32 = AtomicU32::new(0);
+static BUS_KILOHERTZ: AtomicU32 = AtomicU32::new(0);
+/// Ticks of the HPET in a second.
+static SHARED_HERTZ: AtomicU64 = AtomicU64::new(0);
+static IS_DEADLINE: AtomicBool = AtomicBool::new(false);
+/// The count at which the run ends.
+static LIMIT: AtomicU64 = AtomicU64::new(u64::MAX);
+/// The CPU that was started runs, on its own stack.
+static IS_STARTED: AtomicBool = AtomicBool::new(false);
+
+/// The stack of the CPU that is started, and what is its own.
+#[unsafe(no_mangle)]
+static secondary_stack: AtomicUsize = AtomicUsize::new(0);
+#[unsafe(no_mangle)]
+static secondary_local: AtomicPtr<Own> = AtomicPtr::new(ptr::null_mut());
+
+unsafe extern "C" {
+    static trampoline: u8;
+    static trampoline_end: u8;
+}
+
+fn load(address: usize) -> u32 {
+    // SAFETY: *registers*.
+    unsafe { (address as *const u32).read_volatile() }
+}
+
+fn store(address: usize, value: u32) {
+    // SAFETY: *registers*.
+    unsafe { (address as *mut u32).write_volatile(value) };
+}
+
+fn read_msr(number: u32) -> u64 {
+    let (low, high): (u32, u32);
+    // SAFETY: *instructions*.
+    unsafe {
+        asm!("rdmsr", in("ecx") number, out("eax") low, out("edx") high, options(nostack));
+    }
+    u64::from(high) << 32 | u64::from(low)
+}
+
+fn write_msr(number: u32, value: u64) {
+    let (low, high) = (value as u32, (value >> 32) as u32);
+    // SAFETY: *instructions*.
+    unsafe {
+        asm!("wrmsr", in("ecx") number, in("eax") low, in("edx") high, options(nostack));
+    }
+}
+
+fn write_port(port: u16, value: u8) {
+    // SAFETY: *registers*.
+    unsafe { asm!("out dx, al", in("dx") port, in("al") value, options(nostack)) };
+}
+
+/// What was written before is in memory before what follows is written.
+fn fence() {
+    // SAFETY: *instructions*.
+    unsafe { asm!("mfence", "lfence", options(nostack)) };
+}
+
+/// The number of the CPU that executes.
+#[inline]
+pub(crate) fn cpu() -> usize {
+    let value: usize;
+    // SAFETY: *instructions*. What it reads is written before any other Rust code runs on the CPU.
+    unsafe { asm!("mov {}, gs:[0]", out(reg) value, options(nostack, pure, readonly)) };
+    value
+}
+
+/// The counter: the same on all CPUs, 64 bits.
+#[inline]
+pub(crate) fn counter() -> u64 {
+    // Not before what stands in front of it.
+    // SAFETY: *instructions*.
+    unsafe { asm!("lfence", options(nostack)) };
+    unfenced_counter()
+}
+
+/// The counter, at a moment that the processor chooses.
+#[inline]
+fn unfenced_counter() -> u64 {
+    // SAFETY: *instructions*.
+    unsafe { _rdtsc() }
+}
+
+/// The frequency of the counter.
+#[inline]
+pub(crate) fn kilohertz() -> Kilohertz {
+    // Relaxed: written before any other CPU runs.
+    Kilohertz(KILOHERTZ.load(Ordering::Relaxed))
+}
+
+/// Whether the device compares with the counter that drives the time.
+pub(crate) fn is_coupled() -> bool {
+    // Relaxed: as above.
+    IS_DEADLINE.load(Ordering::Relaxed)
+}
+
+/// Whether a write that moves the device ahead takes back an interrupt that was due under a mask.
+pub(crate) fn takes_back() -> bool {
+    false
+}
+
+/// What the device can do, told when to fire or how long to wait.
+pub(crate) fn device(is_told_when: bool) -> Device {
+    let hertz = kilohertz().0.saturating_mul(1_000);
+    if is_told_when {
+        return Device {
+            hertz,
+            min: 0xf,
+            max: u64::MAX,
+        };
+    }
+    let (hertz, max) = if is_coupled() {
+        (hertz / DIVISION as u32, u64::from(u32::MAX))
+    } else {
+        // Relaxed: as above.
+        let bus = BUS_KILOHERTZ.load(Ordering::Relaxed).saturating_mul(1_000);
+        (bus / apic::DIVISION as u32, 0x7fff_ffff)
+    };
+    Device { hertz, min: 1, max }
+}
+
+/// Masks interrupts; what [`restore`] undoes it with.
+#[inline]
+pub(crate) fn mask() -> u64 {
+    let before: u64;
+    // SAFETY: *instructions*. Not `nomem`: what follows must not be moved in front of it.
+    unsafe { asm!("pushfq", "pop {}", "cli", out(reg) before) };
+    before & 0x200
+}
+
+/// Whether interrupts are masked.
+pub(crate) fn is_masked() -> bool {
+    let flags: u64;
+    // SAFETY: *instructions*.
+    unsafe { asm!("pushfq", "pop {}", out(reg) flags) };
+    flags & 0x200 == 0
+}
+
+/// Undoes a [`mask`].
+#[inline]
+pub(crate) fn restore(before: u64) {
+    if before != 0 {
+        unmask();
+    }
+}
+
+/// Lets interrupts come.
+#[inline]
+pub(crate) fn unmask() {
+    // SAFETY: *instructions*.
+    unsafe { asm!("sti", options(nostack)) };
+}
+
+/// Sleeps until an interrupt is pending, takes it, and returns with interrupts masked. Called with interrupts masked:
+/// they are let in behind the first instruction of the sleep, so no wake-up is lost.
+pub(crate) fn wait() {
+    // SAFETY: *instructions*.
+    unsafe { asm!("sti", "hlt", "cli", options(nostack)) };
+}
+
+/// Passes the time of a CPU that polls.
+#[inline]
+pub(crate) fn relax() {
+    core::hint::spin_loop();
+}
+
+/// Makes the device of the executing CPU fire when the counter reaches `cycles`.
+pub(crate) fn write_coupled(cycles: u64) {
+    // 0 would stop it.
+    apic::set_deadline(cycles.max(1));
+}
+
+/// Makes the device of the executing CPU fire in `ticks`.
+pub(crate) fn write_relative(ticks: u64) {
+    if is_coupled() {
+        // No fence: a deadline some counts off is of no matter to who counts in eights.
+        let ahead = ticks.saturating_mul(DIVISION);
+        apic::set_deadline(unfenced_counter().saturating_add(ahead));
+    } else {
+        apic::count_down(u32::try_from(ticks).unwrap_or(u32::MAX).max(1));
+    }
+}
+
+/// Stops the device of the executing CPU.
+pub(crate) fn stop_device() {
+    if is_coupled() {
+        apic::set_deadline(0);
+    } else {
+        apic::count_down(0);
+    }
+}
+
+/// Interrupts `cpu`.
+pub(crate) fn interrupt_cpu(cpu: usize) {
+    if let Some(id) = apic::id_of(cpu) {
+        apic::send(id, Command::Interrupt(segments::CALL));
+    }
+}
+
+/// Interrupts `cpu`, masked or not.
+pub(crate) fn interrupt_masked(cpu: usize) {
+    if let Some(id) = apic::id_of(cpu) {
+        apic::send(id, Command::Nmi);
+    }
+}
+
+/// The machine was brought up when its processors and timers were found.
+pub(crate) fn init_machine() {}
+
+/// Brings up what the executing CPU has of its own. Interrupts stay masked.
+pub(crate) fn init_cpu() {
+    apic::init(segments::TIMER, is_coupled(), segments::STRAY);
+    stop_device();
+}
+
+/// Ends the run with [`interrupt::wedged`](crate::interrupt::wedged) when the counter reaches `cycles`: by a comparator
+/// of the HPET, which the library does not know.
+pub(crate) fn set_watchdog(cycles: u64) {
+    // Relaxed: the CPU that the watchdog interrupts is this one. Without a limit it leaves the comparator alone.
+    LIMIT.store(u64::MAX, Ordering::Relaxed);
+    compare_watchdog(cycles);
+    LIMIT.store(cycles, Ordering::Relaxed);
+}
+
+fn compare_watchdog(cycles: u64) {
+    let ahead = u128::from(cycles.saturating_sub(counter()));
+    // Relaxed: written before any other CPU runs.
+    let ticks = ahead * u128::from(SHARED_HERTZ.load(Ordering::Relaxed))
+        / (u128::from(kilohertz().0) * 1_000);
+    let ticks = u64::try_from(ticks).unwrap_or(u64::MAX);
+    hpet::compare(hpet::WATCHDOG, hpet::counter().saturating_add(ticks + 1));
+}
+
+/// Starts `cpu` on the stack that ends at `stack_top`.
+///
+/// # Errors
+///
+/// 1 if the machine has no such CPU, 2 if it does not run within a second.
+pub(crate) fn start_cpu(cpu: usize, stack_top: usize) -> Result<(), i64> {
+    let id = apic::id_of(cpu).ok_or(1)?;
+    let own: *mut Own = Own::leak(cpu);
+    // Relaxed: the new CPU reads them behind what it is sent; the one before it has read its own.
+    secondary_stack.store(stack_top, Ordering::Relaxed);
+    secondary_local.store(own, Ordering::Relaxed);
+    let code = ptr::addr_of!(trampoline);
+    let length = ptr::addr_of!(trampoline_end).addr() - code.addr();
+    // SAFETY: *low page*.
+    unsafe { ptr::copy_nonoverlapping(code, LOW_PAGE as *mut u8, length) };
+    // Relaxed: what the new CPU stores comes behind what it is sent.
+    IS_STARTED.store(false, Ordering::Relaxed);
+    apic::send(id, Command::Init);
+    wait_for(200, || false);
+    // The first one may be lost, says the maker.
+    for micros in [10_000, 1_000_000] {
+        apic::send(id, Command::Start((LOW_PAGE / 4096) as u8));
+        // Acquire: pairs with the store of the new CPU: it has read where its stack is.
+        if wait_for(micros, || IS_STARTED.load(Ordering::Acquire)) {
+            return Ok(());
+        }
+    }
+    Err(2)
+}
+
+/// Waits for so many microseconds at most; whether `is_over` said so.
+fn wait_for(micros: u64, is_over: impl Fn() -> bool) -> bool {
+    let until = counter() + micros * u64::from(kilohertz().0) / 1_000;
+    while counter() < until {
+        if is_over() {
+            return true;
+        }
+        relax();
+    }
+    is_over()
+}
+
+/// Writes a byte to the serial line.
+pub(crate) fn put(byte: u8) {
+    let is_full = || {
+        let status: u8;
+        // SAFETY: *registers*.
+        unsafe { asm!("in al, dx", in("dx") SERIAL + 5, out("al") status, options(nostack)) };
+        status & 0x20 == 0
+    };
+    while is_full() {
+        relax();
+    }
+    write_port(SERIAL, byte);
+}
+
+/// Ends the machine with `code`, which is odd.
+pub(crate) fn exit(code: u32) -> ! {
+    loop {
+        // SAFETY: the emulator ends.
+        unsafe { asm!("out dx, eax", in("dx") POWER, in("eax") code / 2, options(nostack)) };
+    }
+}
+
+/// Memory, at the addresses that the first table of pages maps.
+struct Mapped;
+
+impl acpi::Memory for Mapped {
+    fn read(&self, address: u64, into: &mut [u8]) -> bool {
+        let Some(end) = address.checked_add(into.len() as u64) else {
+            return false;
+        };
+        if address == 0 || end > 1 << 32 {
+            return false;
+        }
+        for (place, byte) in (address..).zip(into) {
+            // SAFETY: *registers*: all below 4 GiB is mapped, and reading it changes nothing that the kernel uses.
+            *byte = unsafe { (place as *const u8).read_volatile() };
+        }
+        true
+    }
+}
+
+/// Ends a run that cannot begin, and says why.
+fn refuse(reason: core::fmt::Arguments<'_>) -> ! {
+    last_line(format_args!(
+        "kernel: this machine cannot be used: {reason}"
+    ));
+    exit(Code::Unusable as u32)
+}
+
+/// Finds the machine's processors and timers.
+fn discover(start_info: usize) {
+    // The older interrupt controllers stay silent.
+    for port in [0x21, 0xa1] {
+        write_port(port, 0xff);
+    }
+    let said = (start_info + 32) as *const u64;
+    // SAFETY: the loader enters with the address of its record, whose fifth field is the root pointer.
+    let said = unsafe { said.read_volatile() };
+    let root = if said == 0 {
+        acpi::find(&Mapped)
+    } else {
+        Some(said)
+    };
+    let tables = root.ok_or(acpi::Broken::NoRoot);
+    let tables = match tables.and_then(|root| acpi::walk(&Mapped, root)) {
+        Ok(tables) => tables,
+        Err(reason) => refuse(format_args!("{reason}")),
+    };
+    let Some(place) = tables.hpet else {
+        refuse(format_args!("it has no HPET"));
+    };
+    let basic = __cpuid(1);
+    apic::choose(tables.registers, basic.ecx & 1 << 21 != 0);
+    apic::init(segments::TIMER, false, segments::STRAY);
+    let boot = apic::id();
+    name_all(&tables, boot);
+    let shared = match hpet::init(place) {
+        Ok(hertz) => hertz,
+        Err(period) => refuse(format_args!("a tick of its HPET takes {period} fs")),
+    };
+    let is_virtual = basic.ecx & 1 << 31 != 0;
+    let (tsc, bus) = measure(shared);
+    // Relaxed: no other CPU runs.
+    SHARED_HERTZ.store(shared, Ordering::Relaxed);
+    KILOHERTZ.store(said_kilohertz(is_virtual).unwrap_or(tsc), Ordering::Relaxed);
+    BUS_KILOHERTZ.store(bus, Ordering::Relaxed);
+    let signature = Signature::of(basic.eax);
+    let is_announced = basic.ecx & 1 << 24 != 0;
+    let usable = may_be_used(is_announced, is_virtual, signature, microcode(is_virtual));
+    IS_DEADLINE.store(usable, Ordering::Relaxed);
+    match tables.input_of(WATCHDOG_INTERRUPT) {
+        Some((controller, input)) => apic::route(controller, input, boot, Command::Nmi),
+        None => refuse(format_args!("its HPET reaches no interrupt controller")),
+    }
+}
+
+/// Numbers the CPUs: the one that executes is the first.
+fn name_all(tables: &Tables, boot: u32) {
+    apic::name(0, boot);
+    let others = tables.processors.iter().filter(|&&id| id != boot);
+    for (cpu, &id) in (1..CPUS_MAX).zip(others) {
+        apic::name(cpu, id);
+    }
+}
+
+/// The frequency of the TSC, if a hypervisor says it.
+fn said_kilohertz(is_virtual: bool) -> Option<u32> {
+    const FIRST: u32 = 0x4000_0000;
+    const TIMING: u32 = FIRST + 0x10;
+    let is_said = is_virtual && (TIMING..FIRST + 0x1000).contains(&__cpuid(FIRST).eax);
+    let kilohertz = is_said.then(|| __cpuid_count(TIMING, 0).eax)?;
+    (kilohertz != 0).then_some(kilohertz)
+}
+
+/// The revision of the microcode; 0 under a hypervisor, which plays the timer itself.
+fn microcode(is_virtual: bool) -> u32 {
+    if is_virtual {
+        return 0;
+    }
+    write_msr(0x8b, 0);
+    let _writes_revision = __cpuid(1);
+    (read_msr(0x8b) >> 32) as u32
+}
+
+/// Compares the TSC and the countdown with the HPET; kilohertz of both.
+fn measure(shared: u64) -> (u32, u32) {
+    apic::count_down(u32::MAX);
+    let begin = edge();
+    while hpet::counter() - begin.0 < shared / COMPARED {
+        relax();
+    }
+    let end = edge();
+    apic::count_down(0);
+    let passed = u128::from(end.0 - begin.0);
+    let kilohertz = |counts: u64| {
+        let scaled = u128::from(counts) * u128::from(shared) / passed;
+        u32::try_from((scaled + 500) / 1_000).unwrap_or(u32::MAX)
+    };
+    let bus = u64::from(begin.2 - end.2) * apic::DIVISION;
+    (kilohertz(end.1 - begin.1), kilohertz(bus))
+}
+
+/// The HPET, the TSC and what is left of the countdown, right behind a tick of the HPET: the closest of some readings,
+/// because a host may execute others in between.
+fn edge() -> (u64, u64, u32) {
+    let mut best = (u64::MAX, (0, 0, 0));
+    for _ in 0..8 {
+        let before = hpet::counter();
+        let mut began = counter();
+        let mut now = hpet::counter();
+        while now == before {
+            began = counter();
+            now = hpet::counter();
+        }
+        let reading = (now, counter(), apic::left());
+        let took = counter() - began;
+        if took < best.0 {
+            best = (took, reading);
+        }
+    }
+    best.1
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn x86_64_entry(own: *mut Own, start_info: usize) -> ! {
+    let is_first = own.is_null();
+    let own = if is_first {
+        ptr::from_mut(Own::leak(0))
+    } else {
+        own
+    };
+    segments::find_own(own);
+    if is_first {
+        segments::write_table();
+    }
+    // SAFETY: it was made for this CPU.
+    unsafe { segments::load(own) };
+    if is_first {
+        discover(start_info);
+    }
+    // Release: pairs with the loads in `start_cpu`.
+    IS_STARTED.store(true, Ordering::Release);
+    crate::kernel_entry(cpu())
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn x86_64_timer() {
+    crate::interrupt::timer(counter());
+    apic::end();
+    crate::interrupt::exit();
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn x86_64_call() {
+    crate::interrupt::ipi(counter());
+    apic::end();
+    crate::interrupt::exit();
+}
+
+/// An interrupt that was withdrawn too late: the controller knows nothing of it.
+#[unsafe(no_mangle)]
+extern "C" fn x86_64_stray() {
+    crate::interrupt::stray();
+}
+
+/// Comes at any instruction: under a lock, and on top of whatever writes the clock.
+#[unsafe(no_mangle)]
+extern "C" fn x86_64_nmi() {
+    // Relaxed: see `set_watchdog`.
+    let limit = LIMIT.load(Ordering::Relaxed);
+    if counter() >= limit {
+        crate::interrupt::wedged();
+    }
+    if limit != u64::MAX && cpu() == 0 {
+        // An emulator's comparator may be early.
+        compare_watchdog(limit);
+    }
+    crate::interrupt::masked();
+}
+
+/// The entry of every exception but the NMI.
+#[unsafe(no_mangle)]
+extern "C" fn x86_64_fault(vector: u64, code: u64, at: u64, address: u64) -> ! {
+    crate::interrupt::fault(format_args!(
+        "exception {vector} of code {code:#x} at {at:#x}, address {address:#x}"
+    ))
+}
