@@ -1,0 +1,95 @@
+//! The Python package, as its wheel has it, under its own tests and under those that asyncio has for its loops.
+//!
+//! What a machine does not have is left out, and named.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+mod programs;
+
+use programs::{built, is_there, remove, run, say};
+
+const HERE: &str = env!("CARGO_MANIFEST_DIR");
+/// What `asyncio_suite.py` ends with if the interpreter came without those tests.
+const NO_TESTS: i32 = 77;
+
+/// An unpacked wheel, which goes with it.
+struct Unpacked(PathBuf);
+
+impl Unpacked {
+    /// Builds the wheel with the library that cargo built for these tests, and unpacks it: that is all that an
+    /// installation does with it.
+    fn new(name: &str) -> Self {
+        let place = built().join(format!("python-{name}-{}", std::process::id()));
+        std::fs::create_dir_all(&place).expect("a directory can be made");
+        let library = built().join("libtickless_capi.so");
+        run(Command::new("python3")
+            .arg("-B")
+            .arg(Path::new(HERE).join("python/backend.py"))
+            .arg(&place)
+            .env("TICKLESS_LIBRARY", library));
+        let wheels = std::fs::read_dir(&place).expect("it was made");
+        let wheel = wheels.map(|entry| entry.expect("it can be read").path());
+        let wheel = wheel.last().expect("the wheel was written");
+        run(Command::new("python3")
+            .args(["-m", "zipfile", "-e"])
+            .args([&wheel, &place]));
+        remove(&wheel);
+        Self(place)
+    }
+
+    fn python(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new("python3");
+        command
+            .args(["-B", "-W", "error::ResourceWarning"])
+            .args(arguments)
+            .env("PYTHONPATH", &self.0)
+            .env_remove("TICKLESS_LIBRARY");
+        command
+    }
+}
+
+impl Drop for Unpacked {
+    fn drop(&mut self) {
+        let _it_may_stay = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+fn test(name: &str) -> String {
+    format!("{HERE}/python/tests/{name}.py")
+}
+
+#[test]
+fn the_package_keeps_its_promises() {
+    if is_there("python3") {
+        let package = Unpacked::new("own");
+        run(&mut package.python(&[&test("test_tickless")]));
+    }
+}
+
+#[test]
+fn the_loop_passes_the_tests_of_asyncio() {
+    if is_there("python3") {
+        let package = Unpacked::new("asyncio");
+        let output = package.python(&[&test("asyncio_suite")]).output();
+        let output = output.expect("it can be started");
+        let text = String::from_utf8_lossy(&output.stdout);
+        if output.status.code() == Some(NO_TESTS) {
+            say(text.trim());
+            return;
+        }
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{text}{errors}");
+        assert!(text.contains(" tests, "), "{text}");
+    }
+}
+
+#[test]
+fn the_measurement_prints_both_loops() {
+    if is_there("python3") {
+        let package = Unpacked::new("measure");
+        let output = run(&mut package.python(&["-m", "tickless.measure"]));
+        let text = String::from_utf8_lossy(&output.stdout);
+        assert_eq!(text.matches("tickless's loop").count(), 2, "{text}");
+    }
+}
