@@ -11,7 +11,8 @@
 //! # Ground rules
 //!
 //! Interrupts come while the soft stage runs, and not otherwise on top of one another. The one that comes then flushes
-//! at its own exit, and leaves soft work that it raised to the stage that it interrupted.
+//! at its own exit, and leaves soft work that it raised, and the choice of another thread, to the stage that it
+//! interrupted. A thread that is chosen goes on at once, and what is behind the choice belongs to the thread that left.
 
 use core::fmt;
 
@@ -87,13 +88,15 @@ pub(crate) fn exit() {
             local.is_in_soft.set(false);
         }
     }
-    if local.must_decide.take() {
+    // On top of a soft stage another thread is chosen by the interrupt that the stage ends.
+    if !local.is_in_soft.is_there() && local.must_decide.take() {
         // The decision starts its tick first, and then writes the device once, for both (FLUSH-5).
         let owes = local.owes_rearm.take();
-        crate::suite::decide_in_interrupt(owes);
-        if owes {
-            note_writes(machine, local);
-        }
+        crate::suite::decide_in_interrupt(owes, || {
+            if owes {
+                note_writes(machine, local);
+            }
+        });
     }
     flush(machine, local, Flush::KernelExit);
 }

@@ -23,6 +23,7 @@ mod lock;
 mod machine;
 mod parameters;
 mod suite;
+mod thread;
 
 use core::panic::PanicInfo;
 

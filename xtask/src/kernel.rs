@@ -27,8 +27,8 @@ const LIMIT: &str = "300";
 pub(crate) struct Arguments {
     #[command(flatten)]
     settings: Settings,
-    /// Measures what each mechanism saves: the test `switches` on one CPU, with counted instructions, for either way to
-    /// write the device and either kind of device. Each twice, and both have to say the same.
+    /// Measures what each mechanism saves: eleven loads of each shape on one CPU, with counted instructions, for either
+    /// way to write the device and either kind of device. Each twice, and both have to say the same.
     #[arg(long, conflicts_with_all = ["test", "cpus", "relative", "immediate"])]
     measure: bool,
 }
@@ -162,7 +162,7 @@ fn measure(root: &Path, settings: &Settings) -> Result<(), String> {
             icount: true,
             relative,
             immediate,
-            test: Some("switches".to_owned()),
+            test: Some("measure".to_owned()),
             ..settings.clone()
         };
         let (build, run) = match plan(root, &settings)? {

@@ -24,3 +24,13 @@ pub(crate) struct Device {
     pub(crate) min: u64,
     pub(crate) max: u64,
 }
+
+/// How `switch_stacks` leaves a stack: so many words, and which of them are two registers that a call keeps and the
+/// address at which it goes on.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Frame {
+    pub(crate) words: usize,
+    pub(crate) first: usize,
+    pub(crate) second: usize,
+    pub(crate) goes_on: usize,
+}

@@ -25,8 +25,10 @@ mod exact;
 mod hotplug;
 mod quiet;
 mod switches;
+mod tasks;
+mod threads;
 
-pub(crate) use switches::decide_in_interrupt;
+pub(crate) use tasks::decide_in_interrupt;
 
 /// What a test came to.
 pub(crate) type Verdict = Result<(), String>;
@@ -41,6 +43,16 @@ struct Test {
     /// It takes less guest time than this.
     seconds: u64,
     run: Function,
+    /// It runs when it is asked for by its name alone.
+    is_extra: bool,
+}
+
+/// A test that runs when it is asked for by its name alone.
+const fn extra(name: &'static str, cpus: usize, seconds: u64, run: Function) -> Test {
+    Test {
+        is_extra: true,
+        ..test(name, cpus, seconds, run)
+    }
 }
 
 const fn test(name: &'static str, cpus: usize, seconds: u64, run: Function) -> Test {
@@ -49,6 +61,7 @@ const fn test(name: &'static str, cpus: usize, seconds: u64, run: Function) -> T
         cpus,
         seconds,
         run,
+        is_extra: false,
     }
 }
 
@@ -71,8 +84,10 @@ const TESTS: &[Test] = &[
     test("kicked", 2, 1, coarse::kicked),
     test("served", 4, 1, coarse::served),
     test("asleep", 4, 1, coarse::asleep),
+    test("threads", 1, 2, threads::threads),
     test("switches", 1, 5, switches::switches),
     test("isolated", 4, 62, coarse::isolated),
+    extra("measure", 1, 30, switches::measure),
 ];
 
 /// Where time is the host's, which may execute others meanwhile, a test may take so many times as long.
@@ -101,7 +116,10 @@ pub(crate) fn run(machine: &'static Machine, parameters: &Parameters) -> Code {
     }
     // Each of them sleeps before the first test begins.
     idle::until_time(machine.now().saturating_add(Span::from_millis(1)));
-    let wanted = |test: &&Test| parameters.test.is_none_or(|name| name == test.name);
+    let wanted = |test: &&Test| {
+        let is_named = parameters.test.map(|name| name == test.name);
+        is_named.unwrap_or(!test.is_extra)
+    };
     let mut code = Code::Passed;
     let (mut passed, mut failed, mut skipped) = (0, 0, 0);
     for test in TESTS.iter().filter(wanted) {

@@ -1,57 +1,66 @@
 //! What each mechanism saves: a load of many short switches, with and without it.
 //!
-//! The load has the shape of hackbench: pairs of tasks, a pipe between the two of each, a sender that sleeps when its
-//! pipe is full and a receiver that sleeps when it is empty. The fair queue of `tickless-sched` says which task runs,
-//! and its tick, a lazy timer that each switch restarts, ends slices: from an interrupt, by a decision at its exit.
-//!
-//! A task has no stack of its own. It is a step that the first CPU repeats; one that is interrupted by a decision for
-//! another task begins its step anew when it runs again.
+//! The load has the shape of hackbench: pairs of [threads](super::tasks), a pipe between the two of each, a sender that
+//! sleeps when its pipe is full and a receiver that sleeps when it is empty.
 
-use alloc::boxed::Box;
+use alloc::string::String;
 use alloc::vec::Vec;
+use core::fmt;
 use core::hint::black_box;
 use core::pin::Pin;
 
-use tickless_core::base::Stats;
-use tickless_core::event::Flush;
-use tickless_core::hrtimer::{Expired, HrTimer, Restart, Setup, Stage, Start};
-use tickless_core::link::id::Realm;
+use tickless_core::hrtimer::Start;
 use tickless_core::link::lock::Lock;
-use tickless_core::platform::{CpuId, Platform};
-use tickless_core::time::{Monotonic, Span};
-use tickless_sched::fair::Rules;
-use tickless_sched::hrtick::{CoreHost, CoreTimer, Decision, SETUP, Switches};
-use tickless_sched::load::RunClock;
-use tickless_sched::{Entity, FairQueue, HrTick, Request, Weight};
+use tickless_core::platform::Platform;
+use tickless_core::time::Span;
+use tickless_sched::{Request, Weight};
 
+use super::tasks::{self, LAZY, Leaves, Ran, Tick};
 use super::{Verdict, ensure};
 use crate::arch;
 use crate::console::say;
-use crate::host::Host;
-use crate::late::Late;
+use crate::host::{Count, Host};
 use crate::lock::MaskingLock;
-use crate::machine::{Machine, machine};
+use crate::machine::Machine;
 use crate::parameters::Parameters;
 
 const PAIRS: usize = 10;
-/// Messages of each pair.
-const MESSAGES: u32 = 1_000;
-/// Messages that a pipe holds, and how long a task runs before another one does, if it can go on. Tasks sleep before
-/// their slice ends, or nearly never.
-const LOADS: [(u32, Request); 2] = [
-    (16, Request::DEFAULT),
-    (1_000, Request::clamped(Span::from_micros(200))),
+/// Loads of a shape that are measured.
+const LOADS: usize = 11;
+/// Tasks sleep before their slice ends, or nearly never.
+const SHAPES: [Shape; 2] = [
+    Shape {
+        room: 16,
+        request: Request::DEFAULT,
+        messages: 1_000,
+        work: 500,
+    },
+    Shape {
+        room: 1_000,
+        request: Request::clamped(Span::from_micros(200)),
+        messages: 1_000,
+        work: 500,
+    },
 ];
-/// Rounds of the loop that a message takes.
-const WORK: u32 = 500;
 
-type Function = fn(&mut Expired<'_, '_, Monotonic>) -> Restart;
+/// A load.
+#[derive(Clone, Copy)]
+struct Shape {
+    /// Messages that a pipe holds.
+    room: u32,
+    /// How long a task runs before another one does, if it can go on.
+    request: Request,
+    /// Messages of each pair.
+    messages: u32,
+    /// Rounds of a loop that a message takes on each side.
+    work: u32,
+}
 
-/// The timer of the tick, lazy and not.
-static LAZY: HrTimer<Function> = HrTimer::with_setup(SETUP, false, slice_ends);
-static EXACT: HrTimer<Function> =
-    HrTimer::with_setup(Setup::new().stage(Stage::Hard), false, slice_ends);
-static LOAD: Late<Lock<MaskingLock, Load>> = Late::new();
+/// The rounds of the load that runs.
+static WORK: Count = Count::new();
+
+/// The pipes; the tasks are known by number: a sender is even, and its receiver the next one.
+static PIPES: Lock<MaskingLock, Vec<Pipe>> = Lock::new(MaskingLock::new(), Vec::new());
 
 struct Pipe {
     room: u32,
@@ -61,125 +70,58 @@ struct Pipe {
     is_asleep: [bool; 2],
 }
 
-/// The tasks, by number: a sender is even, and its receiver the next one.
-struct Load {
-    queue: FairQueue<usize>,
-    tick: HrTick,
-    clock: RunClock,
-    entities: Vec<Pin<Box<Entity<usize>>>>,
-    pipes: Vec<Pipe>,
-    running: Option<usize>,
-    timer: Pin<&'static HrTimer<Function>>,
-    switches: u64,
-}
-
-/// What becomes of the task that runs.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Leaves {
-    Ready,
-    Asleep,
-    Finished,
-}
-
-struct OneCpu;
-
-impl CoreHost for OneCpu {
-    /// The load has one CPU, which is never asked from another one.
-    fn kick(&self, _cpu: CpuId) {}
-}
-
-type SliceTimer<'a> = CoreTimer<'a, Host, Function, OneCpu>;
-
-impl Load {
-    fn timer(&self) -> SliceTimer<'static> {
-        CoreTimer::new(machine().timers, self.timer, CpuId(0), OneCpu)
-    }
-
-    /// Chooses the task that runs next. `owes`: the interrupt that this ends left the device unwritten.
-    fn decide(&mut self, leaves: Leaves, owes: bool) {
-        let instant = machine().now();
-        let now = self.clock.at(instant);
-        let timer = self.timer();
-        self.tick.begin_batch(owes);
-        if let Some(task) = self.running.take() {
-            let entity = self.entities[task].as_ref();
-            let is_known = match leaves {
-                Leaves::Ready => self.queue.enqueue(entity, task, now).is_ok(),
-                Leaves::Asleep => self.queue.sleep(entity, now).is_ok(),
-                Leaves::Finished => true,
-            };
-            assert!(is_known, "the task that runs is in no queue");
-        }
-        self.running = self.queue.pick(now);
-        self.switches += 1;
-        let decision = match self.queue.slice() {
-            Some(slice) => {
-                let load = self.clock.load(instant);
-                let runnable = self.queue.runnable();
-                let _later = self.tick.picked(slice, runnable, load, true, &timer);
-                Decision::Keep
-            }
-            None => Decision::CancelIfIdle,
-        };
-        self.tick.end_batch(decision, Flush::Switched, &timer);
-    }
-
-    /// The task that runs has worked for a message.
-    fn step(&mut self, task: usize) {
-        let (pipe, side) = (&mut self.pipes[task / 2], task % 2);
+impl Pipe {
+    /// Takes a message or leaves one; false if there is none or no room, and the task sleeps.
+    fn pass(&mut self, side: usize) -> bool {
         let is_stuck = match side {
-            0 => pipe.filled == pipe.room,
-            _ => pipe.filled == 0,
+            0 => self.filled == self.room,
+            _ => self.filled == 0,
         };
         if is_stuck {
-            pipe.is_asleep[side] = true;
-            return self.decide(Leaves::Asleep, false);
+            self.is_asleep[side] = true;
+            return false;
         }
-        pipe.filled = if side == 0 {
-            pipe.filled + 1
+        self.filled = if side == 0 {
+            self.filled + 1
         } else {
-            pipe.filled - 1
+            self.filled - 1
         };
-        pipe.left[side] -= 1;
-        let is_over = pipe.left[side] == 0;
-        // The other one is woken when it has half a pipe to do.
-        let is_worth = pipe.filled == pipe.room / 2 || is_over;
-        let other = task ^ 1;
-        if is_worth && core::mem::take(&mut pipe.is_asleep[1 - side]) {
-            self.wake(other);
+        self.left[side] -= 1;
+        true
+    }
+
+    /// Whether the other side is to be woken, behind a message of `side`: when it has half a pipe to do.
+    fn wakes(&mut self, side: usize) -> bool {
+        let is_worth = self.filled == self.room / 2 || self.left[side] == 0;
+        is_worth && core::mem::take(&mut self.is_asleep[1 - side])
+    }
+}
+
+/// The body of each task.
+fn talk(task: usize) {
+    let (pair, side) = (task / 2, task % 2);
+    let mut is_over = false;
+    while !is_over {
+        for round in 0..WORK.get() {
+            black_box(round);
+        }
+        // A task that was seen asleep is: between the look at the pipe and the sleep none else runs.
+        let before = arch::mask();
+        while !PIPES.lock(None)[pair].pass(side) {
+            tasks::leave(Leaves::Asleep);
+        }
+        let wakes = {
+            let pipe = &mut PIPES.lock(None)[pair];
+            is_over = pipe.left[side] == 0;
+            pipe.wakes(side)
+        };
+        if wakes {
+            tasks::wake(task ^ 1);
         }
         if is_over {
-            self.decide(Leaves::Finished, false);
+            tasks::leave(Leaves::Finished);
         }
-    }
-
-    fn wake(&mut self, task: usize) {
-        let instant = machine().now();
-        let now = self.clock.at(instant);
-        let woken = self.queue.enqueue(self.entities[task].as_ref(), task, now);
-        assert!(
-            woken.is_ok(),
-            "a task that sleeps is in no queue, or owes time"
-        );
-        let (slice, runnable) = (self.queue.slice(), self.queue.runnable());
-        let load = self.clock.load(instant);
-        let timer = self.timer();
-        let _later = self.tick.enqueued(slice, runnable, load, &timer);
-    }
-}
-
-fn slice_ends(_: &mut Expired<'_, '_, Monotonic>) -> Restart {
-    machine().host().here().must_decide.leave();
-    if let Some(load) = LOAD.get() {
-        let _decides = load.lock(None).tick.fired(true);
-    }
-    Restart::No
-}
-
-/// The end of an interrupt that ended a slice: another task is chosen, and the device is written behind that.
-pub(crate) fn decide_in_interrupt(owes: bool) {
-    if let Some(load) = LOAD.get() {
-        load.lock(None).decide(Leaves::Ready, owes);
+        arch::restore(before);
     }
 }
 
@@ -213,10 +155,112 @@ const WAYS: [Way; 6] = [
 
 /// Runs the load each way, and prints what it cost.
 pub(super) fn switches(machine: &'static Machine, _parameters: &Parameters) -> Verdict {
-    for (room, request) in LOADS {
-        table(machine, room, request)?;
+    for shape in SHAPES {
+        introduce(&shape);
+        say!(
+            "  way            switches   starts   writes  interrupts  spurious  in place  time/us"
+        );
+        for way in &WAYS {
+            let did = run(machine, way, &shape)?;
+            say!(
+                "  {:<13} {:>9} {:>8} {:>8} {:>11} {:>9} {:>9} {:>8}",
+                way.name,
+                did.switches,
+                did.starts,
+                did.writes,
+                did.interrupts,
+                did.spurious,
+                did.in_place,
+                did.micros,
+            );
+        }
     }
     starts_alone(machine);
+    no_miswritten(machine)
+}
+
+/// Runs eleven loads of each shape each way, and prints medians and what lies around them; then one load with messages
+/// of each size.
+pub(super) fn measure(machine: &'static Machine, _parameters: &Parameters) -> Verdict {
+    for shape in SHAPES {
+        introduce(&shape);
+        say!(
+            "  {LOADS} loads, 500 to 1,000 messages of each pair: the median (the least to the greatest)"
+        );
+        say!(
+            "  {:<13} {:>20} {:>20} {:>18} {:>16} {:>16}",
+            "way",
+            "writes",
+            "interrupts",
+            "spurious/1000",
+            "in place/1000",
+            "time/us"
+        );
+        let mut writes = [[0; LOADS]; WAYS.len()];
+        for (way, writes) in WAYS.iter().zip(&mut writes) {
+            let mut columns = [[0; LOADS]; 5];
+            for load in 0..LOADS {
+                let messages = 500 + 50 * load as u32;
+                let did = run(machine, way, &Shape { messages, ..shape })?;
+                let of = |part: u64, all: u64| part * 1_000 / all.max(1);
+                let values = [
+                    did.writes,
+                    did.interrupts,
+                    of(did.spurious, did.interrupts),
+                    of(did.in_place, did.starts),
+                    did.micros,
+                ];
+                for (column, value) in columns.iter_mut().zip(values) {
+                    column[load] = value;
+                }
+            }
+            *writes = columns[0];
+            let [writes, interrupts, spurious, in_place, micros] =
+                columns.map(|column| alloc::format!("{}", Median::of(column)));
+            say!(
+                "  {:<13} {writes:>20} {interrupts:>20} {spurious:>18} {in_place:>16} {micros:>24}",
+                way.name
+            );
+        }
+        // Load by load: all of them is the first way, and none of them the last but one.
+        let times =
+            core::array::from_fn(|load| writes[WAYS.len() - 2][load] * 10 / writes[0][load].max(1));
+        say!(
+            "  none of them writes {} tenths of all of them",
+            Median::of(times)
+        );
+    }
+    say!("  time/us by bytes of a message (a round of the loop for each byte, on each side)");
+    say!(
+        "  {:<13} {:>8} {:>8} {:>8}",
+        "bytes",
+        "all",
+        "none",
+        "no tick"
+    );
+    for bytes in [8, 16, 32, 64, 128, 256] {
+        let shape = Shape {
+            work: bytes,
+            ..SHAPES[0]
+        };
+        let [all, none, no_tick] = [0, WAYS.len() - 2, WAYS.len() - 1].map(|way| &WAYS[way]);
+        let [all, none, no_tick] = [all, none, no_tick].map(|way| run(machine, way, &shape));
+        let (all, none, no_tick) = (all?.micros, none?.micros, no_tick?.micros);
+        say!("  {bytes:<13} {all:>8} {none:>8} {no_tick:>8}");
+    }
+    starts_alone(machine);
+    no_miswritten(machine)
+}
+
+fn introduce(shape: &Shape) {
+    say!(
+        "  pipes that hold {} messages, slices of {} us",
+        shape.room,
+        shape.request.length().as_nanos() / 1_000
+    );
+}
+
+fn no_miswritten(machine: &Machine) -> Verdict {
     let miswritten = machine.host().here().miswritten.get();
     ensure!(
         miswritten == 0 || !Host::DEFERRED_REARM,
@@ -225,119 +269,77 @@ pub(super) fn switches(machine: &'static Machine, _parameters: &Parameters) -> V
     Ok(())
 }
 
-fn table(machine: &'static Machine, room: u32, request: Request) -> Verdict {
-    say!(
-        "  pipes that hold {room} messages, slices of {} us",
-        request.length().as_nanos() / 1_000
-    );
-    say!("  way            switches   starts   writes  interrupts  spurious  in place  time/us");
-    for way in &WAYS {
-        let before = Counted::now(machine);
-        machine.host().set_in_place(way.in_place);
-        let switches = run(machine, way, room, request);
-        machine.host().set_in_place(true);
-        let did = Counted::now(machine);
-        let stats = (before.stats, did.stats);
-        let starts = stats.1.starts - stats.0.starts;
-        let writes = did.writes - before.writes;
-        say!(
-            "  {:<13} {switches:>9} {starts:>8} {writes:>8} {:>11} {:>9} {:>9} {:>8}",
-            way.name,
-            did.interrupts - before.interrupts,
-            stats.1.spurious - stats.0.spurious,
-            stats.1.in_place - stats.0.in_place,
-            (did.nanos - before.nanos) / 1_000,
-        );
-        ensure!(switches > 0, "the load did not run");
-        ensure!(
-            stats.1.missed_flushes == 0,
-            "{} flushes were missed",
-            stats.1.missed_flushes
-        );
+/// The median of the loads, and what lies around it.
+struct Median([u64; 3]);
+
+impl Median {
+    fn of(mut values: [u64; LOADS]) -> Self {
+        values.sort_unstable();
+        Self([values[LOADS / 2], values[0], values[LOADS - 1]])
     }
-    Ok(())
 }
 
-/// What was counted until a moment.
-struct Counted {
-    stats: Stats,
+impl fmt::Display for Median {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self([median, least, greatest]) = self;
+        write!(formatter, "{median} ({least} to {greatest})")
+    }
+}
+
+/// What a run cost.
+#[derive(Clone, Copy)]
+struct Did {
+    switches: u64,
+    starts: u64,
+    in_place: u64,
+    spurious: u64,
     writes: u64,
     interrupts: u64,
-    nanos: i64,
+    micros: u64,
 }
 
-impl Counted {
-    fn now(machine: &Machine) -> Self {
-        let local = machine.host().here();
-        Self {
-            stats: machine.timers.stats(machine.here()),
-            writes: local.device_writes.get(),
-            interrupts: local.timer_interrupts.get(),
-            nanos: machine.now().as_nanos(),
-        }
-    }
-}
-
-/// Runs the load one way; how often a task was chosen.
-fn run(machine: &'static Machine, way: &Way, room: u32, request: Request) -> u64 {
-    let timer = Pin::static_ref(if way.is_lazy { &LAZY } else { &EXACT });
-    let [key] = Realm::new().keys();
-    let fresh = Load {
-        queue: FairQueue::new(key, Rules::default()),
-        tick: HrTick::new(Switches {
-            fair: way.slices,
-            deadline: false,
-            filter: way.filter,
-        }),
-        clock: RunClock::new(machine.now()),
-        entities: (0..2 * PAIRS)
-            .map(|_| Box::pin(Entity::new(Weight::UNIT, request)))
-            .collect(),
-        pipes: (0..PAIRS)
-            .map(|_| Pipe {
-                room,
-                filled: 0,
-                left: [MESSAGES; 2],
-                is_asleep: [false; 2],
-            })
-            .collect(),
-        running: None,
-        timer,
-        switches: 0,
+/// Runs the load one way.
+fn run(machine: &'static Machine, way: &Way, shape: &Shape) -> Result<Did, String> {
+    let pipe = |_| Pipe {
+        room: shape.room,
+        filled: 0,
+        left: [shape.messages; 2],
+        is_asleep: [false; 2],
     };
-    let load = match LOAD.get() {
-        None => LOAD.set(Box::new(Lock::new(MaskingLock::new(), fresh))),
-        Some(load) => {
-            *load.lock(None) = fresh;
-            load
-        }
+    *PIPES.lock(None) = (0..PAIRS).map(pipe).collect();
+    WORK.set(u64::from(shape.work));
+    let tick = Tick {
+        is_lazy: way.is_lazy,
+        filter: way.filter,
+        slices: way.slices,
     };
-    {
-        let mut load = load.lock(None);
-        let now = load.clock.at(machine.now());
-        for task in 0..2 * PAIRS {
-            let Load {
-                queue, entities, ..
-            } = &mut *load;
-            let queued = queue.enqueue(entities[task].as_ref(), task, now);
-            assert!(queued.is_ok(), "a new task is in no queue");
-        }
-        load.decide(Leaves::Ready, false);
-    }
-    loop {
-        let Some(task) = load.lock(None).running else {
-            break;
-        };
-        for round in 0..WORK {
-            black_box(round);
-        }
-        let mut load = load.lock(None);
-        if load.running == Some(task) {
-            load.step(task);
-        }
-    }
-    let _removed = timer.try_cancel(machine.timers);
-    load.lock(None).switches
+    let local = machine.host().here();
+    let counted = || {
+        (
+            machine.timers.stats(machine.here()),
+            local.device_writes.get(),
+            local.timer_interrupts.get(),
+            machine.now(),
+        )
+    };
+    let before = counted();
+    machine.host().set_in_place(way.in_place);
+    let wants = [(Weight::UNIT, shape.request); 2 * PAIRS];
+    let Ran { switches, left, .. } = tasks::run(tick, &wants, talk);
+    machine.host().set_in_place(true);
+    let now = counted();
+    ensure!(left == 0, "{left} tasks did not finish");
+    let missed = now.0.missed_flushes;
+    ensure!(missed == 0, "{missed} flushes were missed");
+    Ok(Did {
+        switches,
+        starts: now.0.starts - before.0.starts,
+        in_place: now.0.in_place - before.0.in_place,
+        spurious: now.0.spurious - before.0.spurious,
+        writes: now.1 - before.1,
+        interrupts: now.2 - before.2,
+        micros: now.3.saturating_since(before.3).as_nanos() / 1_000,
+    })
 }
 
 /// What a start takes by itself, in nanoseconds of guest time: with counted instructions, so many of them.

@@ -87,6 +87,34 @@ interrupt:
     add     sp, sp, #192
     eret
 
+// Goes on with another thread: x0 points to where this one's stack pointer is kept, x1 is that of the other one.
+.global switch_stacks
+switch_stacks:
+    stp     x19, x20, [sp, #-96]!
+    stp     x21, x22, [sp, #16]
+    stp     x23, x24, [sp, #32]
+    stp     x25, x26, [sp, #48]
+    stp     x27, x28, [sp, #64]
+    stp     x29, x30, [sp, #80]
+    mov     x9, sp
+    str     x9, [x0]
+    mov     sp, x1
+    ldp     x29, x30, [sp, #80]
+    ldp     x27, x28, [sp, #64]
+    ldp     x25, x26, [sp, #48]
+    ldp     x23, x24, [sp, #32]
+    ldp     x21, x22, [sp, #16]
+    ldp     x19, x20, [sp], #96
+    ret
+
+// Where the first switch to a thread returns to.
+.global thread_begins
+thread_begins:
+    mov     x0, x19
+    mov     x1, x20
+    bl      kernel_thread
+    b       .
+
 fault:
     mrs     x0, esr_el1
     mrs     x1, elr_el1

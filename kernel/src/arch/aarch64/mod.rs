@@ -15,7 +15,7 @@ use core::ops::RangeInclusive;
 
 use tickless_core::time::convert::Kilohertz;
 
-use super::Device;
+use super::{Device, Frame};
 
 global_asm!(include_str!("boot.s"));
 
@@ -26,6 +26,14 @@ pub(crate) const NAME: &str = "aarch64 virt";
 pub(crate) const ENTRY_LATENESS: RangeInclusive<u64> = 16..=16;
 /// Frequency of the counter, and of the device.
 const KILOHERTZ: Kilohertz = Kilohertz(62_500);
+
+/// What a thread that does not run has on its stack.
+pub(crate) const FRAME: Frame = Frame {
+    words: 12,
+    first: 0,
+    second: 1,
+    goes_on: 11,
+};
 
 const SERIAL: usize = 0x0900_0000;
 const DISTRIBUTOR: usize = 0x0800_0000;

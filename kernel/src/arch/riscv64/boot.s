@@ -81,3 +81,46 @@ trap:
     ld      a7, 120(sp)
     addi    sp, sp, 144
     sret
+
+# Goes on with another thread: a0 points to where this one's stack pointer is kept, a1 is that of the other one.
+.global switch_stacks
+switch_stacks:
+    addi    sp, sp, -112
+    sd      ra, 0(sp)
+    sd      s0, 8(sp)
+    sd      s1, 16(sp)
+    sd      s2, 24(sp)
+    sd      s3, 32(sp)
+    sd      s4, 40(sp)
+    sd      s5, 48(sp)
+    sd      s6, 56(sp)
+    sd      s7, 64(sp)
+    sd      s8, 72(sp)
+    sd      s9, 80(sp)
+    sd      s10, 88(sp)
+    sd      s11, 96(sp)
+    sd      sp, 0(a0)
+    mv      sp, a1
+    ld      ra, 0(sp)
+    ld      s0, 8(sp)
+    ld      s1, 16(sp)
+    ld      s2, 24(sp)
+    ld      s3, 32(sp)
+    ld      s4, 40(sp)
+    ld      s5, 48(sp)
+    ld      s6, 56(sp)
+    ld      s7, 64(sp)
+    ld      s8, 72(sp)
+    ld      s9, 80(sp)
+    ld      s10, 88(sp)
+    ld      s11, 96(sp)
+    addi    sp, sp, 112
+    ret
+
+# Where the first switch to a thread returns to.
+.global thread_begins
+thread_begins:
+    mv      a0, s0
+    mv      a1, s1
+    call    kernel_thread
+5:  j       5b

@@ -16,7 +16,7 @@ use core::sync::atomic::{AtomicUsize, Ordering};
 
 use tickless_core::time::convert::Kilohertz;
 
-use super::Device;
+use super::{Device, Frame};
 
 global_asm!(include_str!("boot.s"));
 
@@ -27,6 +27,14 @@ pub(crate) const NAME: &str = "riscv64 virt";
 pub(crate) const ENTRY_LATENESS: RangeInclusive<u64> = 100..=300;
 /// Frequency of the counter, and of the device.
 const KILOHERTZ: Kilohertz = Kilohertz(10_000);
+
+/// What a thread that does not run has on its stack.
+pub(crate) const FRAME: Frame = Frame {
+    words: 14,
+    first: 1,
+    second: 2,
+    goes_on: 0,
+};
 
 const SERIAL: usize = 0x1000_0000;
 const POWER: usize = 0x10_0000;

@@ -152,6 +152,34 @@ boot_gdt_pointer:
     interrupt entry_stray, x86_64_stray
     interrupt entry_nmi, x86_64_nmi
 
+# Goes on with another thread: rdi points to where this one's stack pointer is kept, rsi is that of the other one.
+.global switch_stacks
+.balign 16
+switch_stacks:
+    push    %rbp
+    push    %rbx
+    push    %r12
+    push    %r13
+    push    %r14
+    push    %r15
+    mov     %rsp, (%rdi)
+    mov     %rsi, %rsp
+    pop     %r15
+    pop     %r14
+    pop     %r13
+    pop     %r12
+    pop     %rbx
+    pop     %rbp
+    ret
+
+# Where the first switch to a thread returns to.
+.global thread_begins
+thread_begins:
+    mov     %rbx, %rdi
+    mov     %r12, %rsi
+    call    kernel_thread
+    ud2
+
 # The entries of the exceptions, 16 bytes from one to the next. Those that have no code of the processor push one.
 .global entry_exceptions
 .balign 16

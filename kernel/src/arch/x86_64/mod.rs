@@ -23,7 +23,7 @@ use tickless_core::time::convert::Kilohertz;
 use tickless_kernel_pc::acpi::{self, Tables};
 use tickless_kernel_pc::deadline::{Signature, may_be_used};
 
-use super::Device;
+use super::{Device, Frame};
 use crate::console::last_line;
 use crate::exit::Code;
 use crate::host::CPUS_MAX;
@@ -42,6 +42,14 @@ pub(crate) const NAME: &str = "x86_64 pc";
 /// How many nanoseconds later than its count the entry of an interrupt reads the counter, where an instruction takes a
 /// nanosecond: a countdown begins behind the reading of the clock, and counts in 16 ns.
 pub(crate) const ENTRY_LATENESS: RangeInclusive<u64> = 1..=200;
+
+/// What a thread that does not run has on its stack.
+pub(crate) const FRAME: Frame = Frame {
+    words: 7,
+    first: 4,
+    second: 3,
+    goes_on: 6,
+};
 
 const SERIAL: u16 = 0x3f8;
 /// The port whose values end the emulator.

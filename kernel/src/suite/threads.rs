@@ -1,0 +1,70 @@
+//! Threads that never let go of the CPU: the tick of the scheduler takes it from them, and gives each its share.
+
+use core::hint::black_box;
+
+use tickless_core::hrtimer::{Restart, Setup, Start};
+use tickless_core::time::Span;
+use tickless_sched::{Request, Weight};
+
+use super::tasks::{self, Ran, Tick};
+use super::{Verdict, ensure, timer};
+use crate::console::say;
+use crate::host::Count;
+use crate::machine::Machine;
+use crate::parameters::Parameters;
+
+/// The weights of the threads, in units.
+const WEIGHTS: [u32; 4] = [1, 1, 2, 4];
+const SLICE: Span = Span::from_millis(3);
+const LENGTH: Span = Span::from_millis(800);
+/// The most that a thread may have more or less than its share, in thousandths of all: two slices of 3 ms are 7.5.
+const MOST_OFF: u64 = 8;
+
+static COUNTS: [Count; WEIGHTS.len()] = [const { Count::new() }; WEIGHTS.len()];
+
+/// Counts for ever, in a register.
+fn spin(task: usize) {
+    let mut count = 0_u64;
+    loop {
+        count = black_box(count + 1);
+        COUNTS[task].set(count);
+    }
+}
+
+/// Four threads that spin, for 800 ms: each is preempted, and has counted according to its weight.
+pub(super) fn threads(machine: &'static Machine, parameters: &Parameters) -> Verdict {
+    let wants = WEIGHTS.map(|units| (Weight::UNIT.times(units), Request::clamped(SLICE)));
+    let ending = timer(Setup::new(), |_| {
+        tasks::end();
+        Restart::No
+    });
+    let tick = Tick {
+        is_lazy: true,
+        filter: true,
+        slices: true,
+    };
+    let _started = ending.start(machine.timers, Start::after(LENGTH).pinned());
+    let Ran { preempted, .. } = tasks::run(tick, &wants, spin);
+    let all: u64 = COUNTS.iter().map(Count::get).sum();
+    let weights = u64::from(WEIGHTS.iter().sum::<u32>());
+    let mut furthest = 0;
+    for (count, &weight) in COUNTS.iter().zip(&WEIGHTS) {
+        let (had, due) = (
+            count.get() * 1_000 / all.max(1),
+            u64::from(weight) * 1_000 / weights,
+        );
+        ensure!(had > 0, "a thread did not run");
+        furthest = furthest.max(had.abs_diff(due));
+    }
+    say!("  {preempted} times one that spins was preempted, {furthest} of 1000 off its share");
+    let slices = LENGTH.as_nanos() / SLICE.as_nanos();
+    ensure!(
+        preempted > slices / 2 || !parameters.is_exact && preempted > 0,
+        "threads that spin were preempted {preempted} times in {slices} slices"
+    );
+    ensure!(
+        furthest <= MOST_OFF || !parameters.is_exact,
+        "a thread is {furthest} thousandths off its share"
+    );
+    Ok(())
+}

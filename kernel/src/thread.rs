@@ -1,0 +1,95 @@
+//! Threads: stacks that a CPU goes on with, one at a time.
+//!
+//! A switch saves what a call keeps on the stack of the thread that leaves, and takes the same from that of the other
+//! one. In an interrupt, what the interrupt saved lies below that: a thread that was preempted goes on at the end of
+//! the interrupt that took the CPU from it.
+//!
+//! # Safety
+//!
+//! *Turns*: the stack pointer of a thread is kept while it does not run, and taken by the switch that lets it run. So
+//! no two CPUs, and no two switches, have the same stack. *Stack*: the memory of a stack is used for nothing else, and
+//! a thread is begun anew only while it does not run.
+
+use core::sync::atomic::{AtomicUsize, Ordering};
+
+use crate::arch::{self, FRAME};
+use crate::heap;
+
+/// Bytes of a stack: for the body, an interrupt, its soft stage, and an interrupt of that.
+const STACK: usize = 32 * 1024;
+
+unsafe extern "C" {
+    fn switch_stacks(keep: *mut usize, other: usize);
+    fn thread_begins();
+}
+
+/// A thread.
+#[derive(Debug)]
+pub(crate) struct Thread {
+    /// The upper end of its stack; 0 for a CPU's first one, which has that of the start.
+    top: usize,
+    /// Its stack pointer while it does not run, and 0 while it does.
+    pointer: AtomicUsize,
+}
+
+impl Thread {
+    /// What the executing CPU is at.
+    pub(crate) const fn running() -> Self {
+        Self {
+            top: 0,
+            pointer: AtomicUsize::new(0),
+        }
+    }
+
+    /// A thread with a stack, which has nothing to do yet.
+    pub(crate) fn new() -> Self {
+        Self {
+            top: heap::stack(STACK),
+            pointer: AtomicUsize::new(0),
+        }
+    }
+
+    /// Has a thread that does not run, and never will where it stands, begin with `body(argument)`.
+    ///
+    /// # Panics
+    ///
+    /// When it has no stack.
+    pub(crate) fn begin(&self, body: fn(usize), argument: usize) {
+        assert!(self.top > FRAME.words * 8, "it has no stack of its own");
+        let bottom = self.top - FRAME.words * 8;
+        let mut words = [0; 16];
+        words[FRAME.first] = body as *const () as usize;
+        words[FRAME.second] = argument;
+        words[FRAME.goes_on] = thread_begins as *const () as usize;
+        for (place, &word) in words[..FRAME.words].iter().enumerate() {
+            // SAFETY: *stack*: the words lie at its upper end.
+            unsafe { ((bottom + 8 * place) as *mut usize).write(word) };
+        }
+        // Relaxed: a thread runs on the CPU that began it.
+        self.pointer.store(bottom, Ordering::Relaxed);
+    }
+}
+
+/// Goes on with `to` in place of `from`, which executes this. Called and returns with interrupts masked: another switch
+/// comes in between.
+///
+/// # Panics
+///
+/// When `to` runs, or has nothing to do.
+pub(crate) fn switch(from: &Thread, to: &Thread) {
+    // Relaxed: as in `begin`.
+    let other = to.pointer.swap(0, Ordering::Relaxed);
+    assert!(other != 0, "a thread runs once at a time");
+    // SAFETY: *turns*: what was kept is the pointer of a thread that does not run, whose frame a switch or `begin`
+    // wrote.
+    unsafe { switch_stacks(from.pointer.as_ptr(), other) };
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn kernel_thread(body: usize, argument: usize) -> ! {
+    arch::unmask();
+    // SAFETY: `begin` wrote it: a function.
+    let body = unsafe { core::mem::transmute::<usize, fn(usize)>(body) };
+    body(argument);
+    panic!("the body of a thread has an end");
+}
