@@ -10,6 +10,7 @@
 //! | `mutants` | breaks each rule of the library on purpose and demands that the suite notices |
 //! | `structure` | which file of a crate imports which, circles, lines |
 //! | `header` | compares the header of the C interface with its crate |
+//! | `cortex-m` | builds the program for Cortex-M, runs it in an emulator, and shows its report, or its size |
 //! | `kernel` | builds the kernel, runs it in an emulator, and shows its report |
 //! | `install` | builds the C interface, and puts library, header and `tickless.pc` below a directory |
 //! | `soak` | runs random schedules of the protocols, a million unless told otherwise |
@@ -31,6 +32,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 
 mod check;
+mod cortex_m;
 mod files;
 mod header;
 mod hunt;
@@ -62,6 +64,7 @@ enum Task {
     Structure(structure::Arguments),
     Header(header::Arguments),
     Install(install::Arguments),
+    CortexM(cortex_m::Arguments),
     Kernel(kernel::Arguments),
     Soak(soak::Arguments),
     Hunt(hunt::Arguments),
@@ -78,6 +81,7 @@ fn main() -> ExitCode {
         Task::Structure(arguments) => structure::main(&root, &arguments),
         Task::Header(arguments) => header::main(&root, &arguments),
         Task::Install(arguments) => install::main(&root, &arguments),
+        Task::CortexM(arguments) => cortex_m::main(&root, &arguments),
         Task::Kernel(arguments) => kernel::main(&root, &arguments),
         Task::Soak(arguments) => soak::main(&root, &arguments),
         Task::Hunt(arguments) => hunt::main(&root, &arguments),

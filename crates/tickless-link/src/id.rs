@@ -6,7 +6,10 @@
 //! parts: a *realm*, never given out twice in a process, and the index inside the realm.
 
 use core::num::NonZeroUsize;
+#[cfg(target_has_atomic = "ptr")]
 use core::sync::atomic::AtomicUsize as StaticCounter;
+#[cfg(not(target_has_atomic = "ptr"))]
+use portable_atomic::AtomicUsize as StaticCounter;
 
 use crate::const_unless_loom;
 use crate::sync::{AtomicU32, AtomicUsize, Exclusive, Ordering};

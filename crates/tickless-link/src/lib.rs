@@ -93,7 +93,8 @@
 //!
 //! # Limits
 //!
-//! The crate needs 64-bit atomics and pointers of 32 or 64 bits.
+//! The crate needs pointers of 32 or 64 bits. A bare machine without 64-bit atomics changes them in a critical section
+//! ([`sync`]), which the program provides to the crate `critical-section`.
 #![no_std]
 #![deny(rustdoc::broken_intra_doc_links)]
 
@@ -118,8 +119,6 @@ pub mod seqlock;
 pub mod sync;
 pub mod tree;
 
-#[cfg(not(target_has_atomic = "64"))]
-compile_error!("tickless needs a target with 64-bit atomics");
 #[cfg(not(any(target_pointer_width = "32", target_pointer_width = "64")))]
 compile_error!("tickless is tried on targets with 32-bit and 64-bit pointers only");
 

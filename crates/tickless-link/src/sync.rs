@@ -3,11 +3,31 @@
 //! Every crate of Tickless takes its atomics, fences and shared cells from here, so that one `--cfg loom` turns the
 //! code under test, and not a copy of it, into a model. Loom explores every interleaving of few operations, with weak
 //! memory; `--cfg shuttle` draws random interleavings of many, with memory as one would like it.
+//!
+//! A bare machine whose processor cannot change 64 bits in one step (Cortex-M, 32-bit RISC-V) does that in a critical
+//! section, and one that cannot exchange a word (Cortex-M0) does all of it so. An operating system on such a processor
+//! has the locks of `portable-atomic`.
 
+#[cfg(all(not(any(loom, shuttle)), target_has_atomic = "ptr"))]
+pub use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicUsize};
+#[cfg(all(not(any(loom, shuttle)), target_has_atomic = "64"))]
+pub use core::sync::atomic::{AtomicI64, AtomicU64};
 #[cfg(not(any(loom, shuttle)))]
-pub use core::sync::atomic::{
-    AtomicBool, AtomicI64, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence,
-};
+pub use core::sync::atomic::{Ordering, fence};
+#[cfg(all(
+    not(any(loom, shuttle)),
+    not(target_has_atomic = "64"),
+    target_os = "none"
+))]
+pub use masked::{AtomicI64, AtomicU64};
+#[cfg(all(not(any(loom, shuttle)), not(target_has_atomic = "ptr")))]
+pub use portable_atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicUsize};
+#[cfg(all(
+    not(any(loom, shuttle)),
+    not(target_has_atomic = "64"),
+    not(target_os = "none")
+))]
+pub use portable_atomic::{AtomicI64, AtomicU64};
 #[cfg(shuttle)]
 pub use shuttle::sync::atomic::{
     AtomicBool, AtomicI64, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence,
@@ -18,6 +38,12 @@ pub use modelled::{
     AtomicBool, AtomicI64, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence,
 };
 
+#[cfg(all(
+    not(any(loom, shuttle)),
+    not(target_has_atomic = "64"),
+    target_os = "none"
+))]
+mod masked;
 #[cfg(loom)]
 mod modelled;
 

@@ -127,6 +127,10 @@ const EXCEPTIONS: &[Exception] = &[
         note: HOST_NOTE,
     },
     Exception {
+        path: "cortex-m/src/",
+        note: KERNEL_NOTE,
+    },
+    Exception {
         path: "kernel/src/",
         note: KERNEL_NOTE,
     },

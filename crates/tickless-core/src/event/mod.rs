@@ -147,6 +147,7 @@ pub trait EventDriver {
     ///
     /// [`InPast`] when the device will not fire. [`DeviceWrite::Coupled`] MUST NOT fail. An equality comparator MUST be
     /// compared with its counter after the write, and MUST report a counter that is *at* the target too (B13).
+    /// [`DeviceWrite::Absolute`] SHOULD NOT fail: it is not tried again, and nothing is armed until the queue changes.
     fn write(&self, write: DeviceWrite) -> Result<(), InPast>;
 
     /// Puts the device into `state`.

@@ -1,0 +1,179 @@
+//! What the program knows of the board mps2-an385: two of its timers, which count down at 25 MHz.
+//!
+//! `TIMER1` never stops and is the counter, `TIMER0` counts once and is the event device. The interrupt of the counter
+//! says that its 32 bits are through, each 172 s.
+//!
+//! # Ground rules
+//!
+//! `HIGH` is written by the interrupt of the counter alone, and read with interrupts masked. The event device is
+//! written with interrupts masked.
+//!
+//! # Safety
+//!
+//! *Registers*: the board has a timer at each of the two addresses, and nothing but this module touches them.
+
+use core::sync::atomic::{AtomicU32, Ordering};
+
+use cortex_m::interrupt::InterruptNumber;
+use cortex_m::peripheral::NVIC;
+use cortex_m_rt::exception;
+
+use crate::host;
+
+/// Nanoseconds between two counts.
+pub(crate) const NANOS: u64 = 40;
+
+/// Counts until the counter is through for the first time: soon, so that each run sees that it may.
+const FIRST_PERIOD: u32 = 50_000;
+/// The greatest number of counts that the event device waits for.
+const COUNTS_MAX: u64 = 0x7fff_ffff;
+
+const ENABLE: u32 = 1;
+const INTERRUPT: u32 = 1 << 3;
+
+/// The periods of the counter that are over, and whose interrupt was taken.
+static HIGH: AtomicU32 = AtomicU32::new(0);
+
+/// One of the timers, by its address.
+#[derive(Clone, Copy)]
+struct Timer(usize);
+
+const DEVICE: Timer = Timer(0x4000_0000);
+const COUNTER: Timer = Timer(0x4000_1000);
+
+/// A register of a timer, by its offset.
+#[derive(Clone, Copy)]
+#[repr(usize)]
+enum Register {
+    Control = 0x0,
+    Value = 0x4,
+    Reload = 0x8,
+    Interrupt = 0xc,
+}
+
+impl Timer {
+    fn read(self, register: Register) -> u32 {
+        // SAFETY: *registers*.
+        unsafe { ((self.0 + register as usize) as *const u32).read_volatile() }
+    }
+
+    fn write(self, register: Register, value: u32) {
+        // SAFETY: *registers*.
+        unsafe { ((self.0 + register as usize) as *mut u32).write_volatile(value) }
+    }
+}
+
+/// The lines of the interrupts.
+#[derive(Clone, Copy, Debug)]
+#[repr(u16)]
+enum Line {
+    Device = 8,
+    Counter = 9,
+}
+
+// SAFETY: the numbers are those of the board, one for each line, and no two are alike.
+unsafe impl InterruptNumber for Line {
+    fn number(self) -> u16 {
+        self as u16
+    }
+}
+
+/// Starts the counter at zero, and lets both interrupts in.
+pub(crate) fn start() {
+    COUNTER.write(Register::Reload, u32::MAX);
+    COUNTER.write(Register::Value, FIRST_PERIOD);
+    COUNTER.write(Register::Control, ENABLE | INTERRUPT);
+    for line in [Line::Device, Line::Counter] {
+        // SAFETY: no section relies on these interrupts being masked here: nothing runs yet.
+        unsafe { NVIC::unmask(line) };
+    }
+}
+
+/// The counts since the start. They never go back.
+pub(crate) fn counts() -> u64 {
+    cortex_m::interrupt::free(|_| {
+        let value = COUNTER.read(Register::Value);
+        // Relaxed: masked.
+        let high = HIGH.load(Ordering::Relaxed);
+        if COUNTER.read(Register::Interrupt) & 1 == 0 {
+            counts_of(high, value)
+        } else {
+            // The counter is through, and may have been when it was read. What it shows now is of the period behind.
+            counts_of(high + 1, COUNTER.read(Register::Value))
+        }
+    })
+}
+
+/// The counts, given the periods that are over. A period begins when the counter arrives at 0, which is when it
+/// interrupts.
+fn counts_of(high: u32, value: u32) -> u64 {
+    let low = u64::from(value.wrapping_neg());
+    let all = (u64::from(high) << 32) + low;
+    // The first period began with few counts left.
+    all - u64::from(FIRST_PERIOD.wrapping_neg())
+}
+
+/// The interrupt of the counter: a period is over.
+pub(crate) fn counter_interrupt() {
+    cortex_m::interrupt::free(|_| {
+        COUNTER.write(Register::Interrupt, 1);
+        // Relaxed: written here alone, masked; `counts` reads it masked.
+        HIGH.store(HIGH.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+    });
+}
+
+/// Has the event device fire when [`counts`] arrives at `target`, or before that if it is very far; false if it has
+/// arrived. Called masked.
+pub(crate) fn fire_when(target: u64) -> bool {
+    DEVICE.write(Register::Control, 0);
+    DEVICE.write(Register::Interrupt, 1);
+    let left = target.saturating_sub(counts()).min(COUNTS_MAX);
+    let Ok(left @ 1..) = u32::try_from(left) else {
+        return false;
+    };
+    // Counts once.
+    DEVICE.write(Register::Reload, 0);
+    DEVICE.write(Register::Value, left);
+    DEVICE.write(Register::Control, ENABLE | INTERRUPT);
+    true
+}
+
+/// Stops the event device, and takes back what it may have raised. Called masked.
+pub(crate) fn stop() {
+    DEVICE.write(Register::Control, 0);
+    DEVICE.write(Register::Interrupt, 1);
+}
+
+/// Waits for an interrupt, if `is_over` says that there is something to wait for.
+pub(crate) fn wait_unless(is_over: impl Fn() -> bool) {
+    cortex_m::interrupt::free(|_| {
+        if !is_over() {
+            // An interrupt ends it although it is masked, and is taken behind it.
+            cortex_m::asm::wfi();
+        }
+    });
+}
+
+/// Takes back what the device raised: at the entry of its interrupt.
+pub(crate) fn quiet() {
+    stop();
+}
+
+/// Makes the interrupt of the device pending, as if it had fired.
+pub(crate) fn raise() {
+    NVIC::pend(Line::Device);
+}
+
+/// Each interrupt of the board: the processor has no other table here than that which names its faults.
+#[exception]
+///
+/// # Safety
+///
+/// The processor alone calls it.
+unsafe fn DefaultHandler(line: i16) {
+    match line {
+        _ if line == Line::Device as i16 => host::interrupt(),
+        _ if line == Line::Counter as i16 => counter_interrupt(),
+        _ => panic!("interrupt {line} came, which nothing asked for"),
+    }
+}

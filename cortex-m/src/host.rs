@@ -1,0 +1,195 @@
+//! The board as a host of the core: the one implementation of [`Platform`], which is what a port copies.
+//!
+//! | the core asks for | the board has |
+//! |---|---|
+//! | a counter | `TIMER1`, whose periods its interrupt counts |
+//! | a place for bases | a place for one |
+//! | an event device | `TIMER0`, which is told how many counts are left |
+//! | a way to interrupt another CPU | the line of the device, made pending |
+//! | a lock that masks | [`Masked`] |
+//!
+//! # Ground rules
+//!
+//! One processor: masked code is alone. The interrupt of the device calls the core; callbacks run in it.
+
+use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+
+use cortex_m::register::primask;
+use once_cell::sync::OnceCell;
+use tickless_core::base::{CpuBase, Timers};
+use tickless_core::event::{DeviceConfig, DeviceWrite, InPast};
+use tickless_core::link::lock::RawLock;
+use tickless_core::platform::{CpuId, Platform, ThisCpu};
+use tickless_core::time::{Instant, Span};
+
+use crate::board;
+
+/// The only CPU.
+pub(crate) const CPU: CpuId = CpuId(0);
+
+static TIMERS: OnceCell<Timers<Host>> = OnceCell::new();
+
+/// The core wants its queues looked at.
+static KICKED: AtomicBool = AtomicBool::new(false);
+/// The interrupts of the device.
+static INTERRUPTS: AtomicU32 = AtomicU32::new(0);
+/// The counter at the entry of the last one. Lower half alone: it is compared with what is near.
+static ENTERED: AtomicU32 = AtomicU32::new(0);
+
+/// A lock for one processor: masks interrupts while it is held. It needs no exchange, which not each processor has.
+#[derive(Debug, Default)]
+pub(crate) struct Masked {
+    /// True while it is held: acquiring it again would wait for ever elsewhere, and panics here.
+    held: AtomicBool,
+}
+
+// SAFETY: on one processor masked code runs to its end before any other, and a section inside of another one of the
+// same lock panics.
+unsafe impl RawLock for Masked {
+    type Token = ();
+    /// True if interrupts were let in before.
+    type Acquired = bool;
+
+    #[inline]
+    fn acquire(&self, _token: Option<()>) -> bool {
+        let before = primask::read().is_active();
+        cortex_m::interrupt::disable();
+        // Relaxed: masked, so nothing runs between the two.
+        assert!(!self.held.load(Ordering::Relaxed), "a lock is held once");
+        self.held.store(true, Ordering::Relaxed);
+        before
+    }
+
+    #[inline]
+    fn try_acquire(&self, token: Option<()>) -> Option<bool> {
+        // Relaxed: the answer "held" can only come from code that this one interrupted, or is inside of.
+        (!self.held.load(Ordering::Relaxed)).then(|| self.acquire(token))
+    }
+
+    #[inline]
+    fn release(&self, before: &bool) {
+        // Relaxed: masked. Unmasking is a barrier for the compiler.
+        self.held.store(false, Ordering::Relaxed);
+        if *before {
+            // SAFETY: the section that masked them ends here, and they were let in before it.
+            unsafe { cortex_m::interrupt::enable() };
+        }
+    }
+}
+
+/// The host.
+#[derive(Debug, Default)]
+pub(crate) struct Host {
+    base: OnceCell<CpuBase<Self>>,
+}
+
+impl Platform for Host {
+    type Lock = Masked;
+    type ExpiryLock = Masked;
+    type Local = ();
+
+    #[inline]
+    fn this_cpu(&self) -> Option<ThisCpu<'_, Self>> {
+        let base = self.base.get()?;
+        Some(ThisCpu { base, token: None })
+    }
+
+    #[inline]
+    fn base(&self, cpu: CpuId) -> Option<&CpuBase<Self>> {
+        self.base.get().filter(|_| cpu == CPU)
+    }
+
+    fn now(&self) -> Instant {
+        now()
+    }
+
+    fn now_at_latest(&self) -> Instant {
+        now().saturating_add(Span::from_nanos(board::NANOS))
+    }
+
+    fn write_device(&self, _base: &CpuBase<Self>, write: DeviceWrite) -> Result<(), InPast> {
+        match write {
+            DeviceWrite::Absolute(when) if when == Instant::FOREVER => board::stop(),
+            DeviceWrite::Absolute(when) => {
+                let nanos = u64::try_from(when.as_nanos()).unwrap_or(0);
+                if !board::fire_when(nanos.div_ceil(board::NANOS)) {
+                    // That is over: it fires at once.
+                    board::raise();
+                }
+            }
+            // The device is told the instant alone: it is of that kind.
+            DeviceWrite::Relative(_) | DeviceWrite::Coupled(_) => return Err(InPast),
+        }
+        Ok(())
+    }
+
+    fn kick(&self, _base: &CpuBase<Self>) {
+        // Relaxed: the interrupt that takes it is of the same processor.
+        KICKED.store(true, Ordering::Relaxed);
+        board::raise();
+    }
+}
+
+/// The time since the start, rounded down to a count.
+pub(crate) fn now() -> Instant {
+    time_of(board::counts())
+}
+
+/// The time at which the counter shows `counts`.
+pub(crate) fn time_of(counts: u64) -> Instant {
+    Instant::from_nanos(i64::try_from(counts * board::NANOS).unwrap_or(i64::MAX))
+}
+
+/// Makes the timers, and starts the counter.
+pub(crate) fn start() {
+    board::start();
+    let timers = TIMERS.get_or_init(|| Timers::new(Host::default()));
+    let host = timers.platform();
+    host.base
+        .get_or_init(|| timers.new_base(DeviceConfig::software("TIMER0"), ()));
+    timers.cpu_online(CPU);
+}
+
+/// The timers.
+///
+/// # Panics
+///
+/// Before [`start`].
+pub(crate) fn timers() -> &'static Timers<Host> {
+    TIMERS.get().expect("the program started")
+}
+
+/// The interrupt of the device: does everything that is due.
+pub(crate) fn interrupt() {
+    let entered = board::counts();
+    // Relaxed: the interrupt alone writes both, and what it interrupts reads them when it is over.
+    ENTERED.store(entered as u32, Ordering::Relaxed);
+    INTERRUPTS.store(INTERRUPTS.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+    board::quiet();
+    let timers = timers();
+    // Relaxed: see `kick`. Nothing comes between the two: only this interrupt's own callbacks kick on top of it.
+    if KICKED.load(Ordering::Relaxed) {
+        KICKED.store(false, Ordering::Relaxed);
+        timers.retrigger(CPU);
+    }
+    let _report = timers.interrupt(CPU);
+    let _report = timers.soft_interrupt(CPU);
+}
+
+/// The interrupts of the device so far.
+pub(crate) fn interrupts() -> u32 {
+    // Relaxed: see `interrupt`.
+    INTERRUPTS.load(Ordering::Relaxed)
+}
+
+/// How many counts behind `deadline` the last interrupt was entered; negative if before it.
+pub(crate) fn entered_behind(deadline: Instant) -> i32 {
+    let due = u64::try_from(deadline.as_nanos())
+        .unwrap_or(0)
+        .div_ceil(board::NANOS);
+    // Relaxed: see `interrupt`.
+    ENTERED
+        .load(Ordering::Relaxed)
+        .wrapping_sub(due as u32)
+        .cast_signed()
+}

@@ -1,0 +1,171 @@
+//! 64-bit atomics for bare machines without: each access is a critical section of the program's.
+//!
+//! `portable-atomic` has such atomics too, where a processor can exchange a word: behind a spin lock, for which an
+//! interrupt would wait for ever that came while the lock is held. Its critical section is for processors that can
+//! exchange nothing.
+//!
+//! # Safety
+//!
+//! *Masked*: the value is touched within a critical section alone, of which there is one at a time.
+
+use core::cell::UnsafeCell;
+use core::fmt;
+use core::sync::atomic::Ordering;
+
+use critical_section::with;
+
+macro_rules! atomics {
+    ($($(#[$meta:meta])* $name:ident: $value:ty),*) => {$(
+        $(#[$meta])*
+        ///
+        /// Cost of each operation: a critical section. Its order is `SeqCst`, whatever the caller asks for.
+        #[derive(Default)]
+        #[repr(C, align(8))]
+        pub struct $name(UnsafeCell<$value>);
+
+        // SAFETY: *masked*.
+        unsafe impl Sync for $name {}
+
+        #[allow(clippy::allow_attributes, dead_code, reason = "the same operations for both, as `core` has them")]
+        impl $name {
+            /// Makes one that holds `value`.
+            #[must_use]
+            pub const fn new(value: $value) -> Self {
+                Self(UnsafeCell::new(value))
+            }
+
+            /// Returns the value through an exclusive borrow.
+            pub const fn get_mut(&mut self) -> &mut $value {
+                self.0.get_mut()
+            }
+
+            /// Replaces the value by what `change` makes of it, and returns what it was.
+            #[inline]
+            fn change(&self, change: impl FnOnce($value) -> $value) -> $value {
+                with(|_| {
+                    // SAFETY: *masked*; `change` is a function of this file, which touches no atomic.
+                    let before = unsafe { *self.0.get() };
+                    // SAFETY: *masked*, as above.
+                    unsafe { *self.0.get() = change(before) };
+                    before
+                })
+            }
+
+            /// Returns the value.
+            #[inline]
+            pub fn load(&self, _: Ordering) -> $value {
+                // SAFETY: *masked*.
+                with(|_| unsafe { *self.0.get() })
+            }
+
+            /// Replaces the value.
+            #[inline]
+            pub fn store(&self, value: $value, _: Ordering) {
+                self.change(|_| value);
+            }
+
+            /// Replaces the value, and returns what it was.
+            #[inline]
+            pub fn swap(&self, value: $value, _: Ordering) -> $value {
+                self.change(|_| value)
+            }
+
+            /// Adds to the value, wrapping around, and returns what it was.
+            #[inline]
+            pub fn fetch_add(&self, value: $value, _: Ordering) -> $value {
+                self.change(|before| before.wrapping_add(value))
+            }
+
+            /// Subtracts from the value, wrapping around, and returns what it was.
+            #[inline]
+            pub fn fetch_sub(&self, value: $value, _: Ordering) -> $value {
+                self.change(|before| before.wrapping_sub(value))
+            }
+
+            /// Keeps the bits that `value` has, and returns what the value was.
+            #[inline]
+            pub fn fetch_and(&self, value: $value, _: Ordering) -> $value {
+                self.change(|before| before & value)
+            }
+
+            /// Sets the bits that `value` has, and returns what the value was.
+            #[inline]
+            pub fn fetch_or(&self, value: $value, _: Ordering) -> $value {
+                self.change(|before| before | value)
+            }
+
+            /// Replaces the value by `value` if that is larger, and returns what it was.
+            #[inline]
+            pub fn fetch_max(&self, value: $value, _: Ordering) -> $value {
+                self.change(|before| before.max(value))
+            }
+
+            /// Replaces `current` by `new`, and returns what the value was.
+            ///
+            /// # Errors
+            ///
+            /// The value, if it is not `current`: then it stays.
+            #[inline]
+            pub fn compare_exchange(
+                &self,
+                current: $value,
+                new: $value,
+                _: Ordering,
+                _: Ordering,
+            ) -> Result<$value, $value> {
+                let before = self.change(|before| if before == current { new } else { before });
+                if before == current { Ok(before) } else { Err(before) }
+            }
+
+            /// Replaces `current` by `new` as [`compare_exchange`](Self::compare_exchange) does.
+            ///
+            /// # Errors
+            ///
+            /// As there.
+            #[inline]
+            pub fn compare_exchange_weak(
+                &self,
+                current: $value,
+                new: $value,
+                success: Ordering,
+                failure: Ordering,
+            ) -> Result<$value, $value> {
+                self.compare_exchange(current, new, success, failure)
+            }
+
+            /// Replaces the value by what `change` makes of it, unless that is `None`, and returns what it was.
+            ///
+            /// # Errors
+            ///
+            /// The value, if it stays.
+            pub fn fetch_update(
+                &self,
+                success: Ordering,
+                failure: Ordering,
+                mut change: impl FnMut($value) -> Option<$value>,
+            ) -> Result<$value, $value> {
+                let mut before = self.load(failure);
+                while let Some(new) = change(before) {
+                    match self.compare_exchange(before, new, success, failure) {
+                        Ok(before) => return Ok(before),
+                        Err(changed) => before = changed,
+                    }
+                }
+                Err(before)
+            }
+        }
+
+        impl fmt::Debug for $name {
+            fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+                fmt::Debug::fmt(&self.load(Ordering::Relaxed), formatter)
+            }
+        }
+    )*};
+}
+
+atomics! {
+    /// Holds a `u64` that threads and interrupts share.
+    AtomicU64: u64,
+    /// Holds an `i64` that threads and interrupts share.
+    AtomicI64: i64
+}

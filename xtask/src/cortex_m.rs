@@ -1,0 +1,231 @@
+//! The program for Cortex-M: how it is built, how an emulator runs it, and how large the exact queue is.
+//!
+//! It is a workspace of its own, so that no build of the library knows it. Built for a Cortex-M0 it runs on the same
+//! board: a Cortex-M3 executes all that a Cortex-M0 does. It ends with a code of its own, never 0.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use clap::{Args, ValueEnum};
+use object::{Object, ObjectSection, ObjectSymbol, SymbolKind};
+
+use crate::files;
+use crate::invocation::{Invocation, is_installed};
+use crate::toolchain;
+
+const MANIFEST: &str = "cortex-m/Cargo.toml";
+const EMULATOR: &str = "qemu-system-arm";
+/// What the program ends with when all of its tests passed.
+const PASSED: i32 = 33;
+/// Seconds that a run may take; it takes two.
+const LIMIT: &str = "120";
+
+/// Builds the program for Cortex-M, runs it in an emulator that counts instructions for time, and shows its report.
+///
+/// Exits with 0 when all of its tests passed or something that it needs is missing, which is said; with 1 otherwise.
+#[derive(Debug, Args)]
+pub(crate) struct Arguments {
+    /// The processor.
+    #[arg(long, value_enum, default_value_t = Processor::CortexM3)]
+    processor: Processor,
+    /// Prints how many bytes of text the exact queue has, and runs nothing.
+    #[arg(long)]
+    size: bool,
+}
+
+/// What a program can be built for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Processor {
+    /// It exchanges words, and not 64 bits.
+    #[value(name = "cortex-m3")]
+    CortexM3,
+    /// It exchanges nothing.
+    #[value(name = "cortex-m0")]
+    CortexM0,
+}
+
+impl Processor {
+    pub(crate) const fn target(self) -> &'static str {
+        match self {
+            Self::CortexM3 => "thumbv7m-none-eabi",
+            Self::CortexM0 => "thumbv6m-none-eabi",
+        }
+    }
+}
+
+/// Text of a program, in bytes.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Size {
+    /// All of it, with what starts the program, copies memory, and divides.
+    all: u64,
+    /// The functions of the core and of the link crate that were not built into others.
+    core: u64,
+}
+
+/// The task.
+pub(crate) fn main(root: &Path, arguments: &Arguments) -> Result<(), String> {
+    let processor = arguments.processor;
+    if let Err(reason) = toolchain::ensure_target(root, processor.target()) {
+        println!("skipped: the program for Cortex-M, because {reason}");
+        return Ok(());
+    }
+    if arguments.size {
+        return size(root, processor);
+    }
+    if !is_installed(EMULATOR) {
+        println!("skipped: the program for Cortex-M, because there is no {EMULATOR}");
+        return Ok(());
+    }
+    build(root, processor).run(root)?;
+    let run = emulation(root, processor);
+    println!("   {run}");
+    run.run(root).map_err(|message| explained(&message))
+}
+
+/// Says what the machine lacks to build and run it for `processor`, if anything.
+pub(crate) fn present(root: &Path, processor: Processor) -> Result<(), String> {
+    if !is_installed(EMULATOR) {
+        return Err(format!("there is no {EMULATOR}"));
+    }
+    toolchain::ensure_target(root, processor.target())
+}
+
+/// Prints how large the program is that has the exact queue alone.
+fn size(root: &Path, processor: Processor) -> Result<(), String> {
+    build(root, processor).run(root)?;
+    let path = image(root, processor, "size");
+    let bytes = fs::read(&path).map_err(|error| format!("{}: {error}", path.display()))?;
+    let size = measure(&bytes).map_err(|error| format!("{}: {error}", path.display()))?;
+    println!(
+        "{}: {} bytes of text, {} of them functions of tickless-core and tickless-link",
+        processor.target(),
+        size.all,
+        size.core
+    );
+    Ok(())
+}
+
+/// Adds up the text of a program.
+fn measure(bytes: &[u8]) -> Result<Size, object::Error> {
+    let file = object::File::parse(bytes)?;
+    let all = file
+        .section_by_name(".text")
+        .map_or(0, |section| section.size());
+    let core = file
+        .symbols()
+        .filter(|symbol| symbol.kind() == SymbolKind::Text)
+        .filter(|symbol| symbol.name().is_ok_and(is_of_core))
+        .map(|symbol| symbol.size())
+        .sum();
+    Ok(Size { all, core })
+}
+
+/// Returns true if a mangled name is of the core or of the link crate, or of a method for one of their types.
+fn is_of_core(name: &str) -> bool {
+    ["tickless_core", "tickless_link"]
+        .iter()
+        .any(|path| name.contains(path))
+}
+
+pub(crate) fn build(root: &Path, processor: Processor) -> Invocation {
+    Invocation::cargo(&["build", "--quiet", "--release", "--manifest-path", MANIFEST])
+        .args(&["--target", processor.target()])
+        .arg("--target-dir")
+        .arg(files::target(root).display().to_string())
+}
+
+/// The layout and the lints of it.
+pub(crate) fn lint(root: &Path) -> [Invocation; 2] {
+    let manifest = ["--manifest-path", MANIFEST];
+    [
+        Invocation::cargo(&["fmt", "--check"]).args(&manifest),
+        Invocation::cargo(&["clippy", "--release"])
+            .args(&manifest)
+            .args(&["--target", Processor::CortexM3.target()])
+            .arg("--target-dir")
+            .arg(files::target(root).display().to_string())
+            .deny_warnings(),
+    ]
+}
+
+fn image(root: &Path, processor: Processor, program: &str) -> PathBuf {
+    let place = files::target(root).join(processor.target());
+    place.join("release").join(program)
+}
+
+pub(crate) fn emulation(root: &Path, processor: Processor) -> Invocation {
+    let run = Invocation::new(EMULATOR)
+        .args(&["-machine", "mps2-an385", "-nographic", "-no-reboot"])
+        .args(&["-monitor", "none", "-serial", "none", "-nic", "none"])
+        .args(&["-icount", "shift=0,sleep=off"])
+        .args(&["-semihosting-config", "enable=on,target=native"])
+        .arg("-kernel")
+        .arg(
+            image(root, processor, "tickless-cortex-m")
+                .display()
+                .to_string(),
+        )
+        .behind("timeout", &["-k", "5", LIMIT])
+        .passes_with(PASSED);
+    if is_installed("taskset") {
+        // On two processors the emulator's own threads race for its timers, and some interrupts come late.
+        run.on_one_cpu()
+    } else {
+        run
+    }
+}
+
+/// `message` of a run that failed, with the meaning of its code in front.
+pub(crate) fn explained(message: &str) -> String {
+    let meaning = match message.rsplit(' ').next() {
+        Some("35") => "a test on Cortex-M failed",
+        Some("37") => "the program on Cortex-M panicked",
+        Some("124" | "137") => "the program on Cortex-M said nothing any more",
+        _ => "the machine ended without a word of the program",
+    };
+    format!("{meaning}: {message}")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::{Processor, emulation, explained, is_of_core, measure};
+
+    #[test]
+    fn the_emulator_counts_instructions_and_is_limited() {
+        let line = emulation(Path::new("/tree"), Processor::CortexM0).to_string();
+        assert!(
+            line.contains("timeout -k 5 120 qemu-system-arm -machine mps2-an385"),
+            "{line}"
+        );
+        assert!(line.contains(" -icount shift=0,sleep=off "), "{line}");
+        assert!(
+            line.ends_with("thumbv6m-none-eabi/release/tickless-cortex-m"),
+            "{line}"
+        );
+    }
+
+    #[test]
+    fn each_code_has_a_meaning_and_0_is_none_of_success() {
+        let of = |code: &str| explained(&format!("`qemu` failed: exit status: {code}"));
+        assert!(of("35").starts_with("a test on Cortex-M failed: "));
+        assert!(of("0").starts_with("the machine ended without a word"));
+    }
+
+    #[test]
+    fn text_is_counted_in_programs_alone() {
+        let this = std::env::current_exe().expect("a test is a file");
+        let size = measure(&std::fs::read(this).expect("it can be read")).expect("it is a program");
+        assert!(size.all > 0);
+        assert_eq!(size.core, 0, "this program has no timers");
+        measure(b"no program").expect_err("text is no program");
+        assert!(is_of_core(
+            "_ZN13tickless_core5exact9far_wheel8FarWheel5empty17h0E"
+        ));
+        assert!(is_of_core(
+            "_ZN13tickless_link4tree13Tree$LT$F$GT$4link17h0E"
+        ));
+        assert!(!is_of_core("_ZN17compiler_builtins3mem6memcpy17h0E"));
+    }
+}
