@@ -1,4 +1,4 @@
-//! The C interface, put where a compiler finds it.
+//! The C interface, put where a compiler and `man` find it.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 
 use crate::invocation::Invocation;
+use crate::man;
 use crate::workspace::Workspace;
 
 const PACKAGE: &str = "tickless-capi";
@@ -16,7 +17,7 @@ const SONAME: &str = "libtickless.so.0";
 /// Built there, below the root.
 const BUILT: &str = "target/install";
 
-/// Builds the C interface, and puts libraries, header and `tickless.pc` below a directory.
+/// Builds the C interface, and puts libraries, headers, manual pages and `tickless.pc` below a directory.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     /// The directory, as `/usr/local`.
@@ -64,6 +65,7 @@ pub(crate) fn main(root: &Path, arguments: &Arguments) -> Result<(), String> {
     for header in ["tickless.h", "tickless-posix.h", "tickless.hpp"] {
         copy(&root.join(HEADERS).join(header), &include.join(header))?;
     }
+    man::install(root, &prefix.join("share/man"), &package.version)?;
     let file = settings.join("tickless.pc");
     fs::write(&file, settings_of(&prefix, &package.version))
         .map_err(|error| format!("{}: {error}", file.display()))?;

@@ -9,6 +9,8 @@
 //! | `tidy` | the rules of the house style that no lint knows |
 //! | `mutants` | breaks each rule of the library on purpose and demands that the suite notices |
 //! | `structure` | which file of a crate imports which, circles, lines |
+//! | `abi` | compares the C interface with the committed one, by libabigail |
+//! | `man` | makes the manual pages of the C interface, and checks them |
 //! | `header` | compares the header of the C interface with its crate |
 //! | `cortex-m` | builds the program for Cortex-M, runs it in an emulator, and shows its report, or its size |
 //! | `kernel` | builds the kernel, runs it in an emulator, and shows its report |
@@ -31,6 +33,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
+mod abi;
 mod check;
 mod cortex_m;
 mod files;
@@ -39,6 +42,7 @@ mod hunt;
 mod install;
 mod invocation;
 mod kernel;
+mod man;
 mod mutants;
 mod repeat;
 mod soak;
@@ -58,6 +62,8 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Task {
+    Abi(abi::Arguments),
+    Man(man::Arguments),
     Check(check::Arguments),
     Tidy(tidy::Arguments),
     Mutants(mutants::Arguments),
@@ -75,6 +81,8 @@ enum Task {
 fn main() -> ExitCode {
     let cli = Cli::parse();
     let result = root().and_then(|root| match cli.task {
+        Task::Abi(arguments) => abi::main(&root, &arguments),
+        Task::Man(arguments) => man::main(&root, &arguments),
         Task::Check(arguments) => check::main(&root, &arguments),
         Task::Tidy(arguments) => tidy::main(&root, &arguments),
         Task::Mutants(arguments) => mutants::main(&root, &arguments),
