@@ -8,6 +8,7 @@
 use std::cell::Cell;
 use std::ffi::{c_int, c_void};
 use std::mem::MaybeUninit;
+use std::num::NonZeroU64;
 use std::pin::Pin;
 use std::ptr;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -16,7 +17,7 @@ use crate::errno::{Errno, answer};
 use crate::operations::Operations;
 use crate::place::{Place, RawCallback, State, here};
 
-/// What both kinds of timers begin with.
+/// What both kinds of timers begin with: what a start touches, in one line of memory.
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct Head {
@@ -24,27 +25,86 @@ pub(crate) struct Head {
     magic: AtomicU64,
     /// The number of the place that it belongs to.
     place: AtomicU64,
-    operations: *mut dyn Operations,
-    callback: RawCallback,
-    argument: *mut c_void,
-    pub(crate) state: Cell<State>,
-    /// The neighbours in the list of what is due; without meaning for others.
-    pub(crate) previous: Cell<*const Head>,
-    pub(crate) next: Cell<*const Head>,
+    operations: *mut dyn Tails,
     /// For when it was started last.
     pub(crate) deadline: Cell<u64>,
     /// How long after that it was, if it was started by a delay.
-    pub(crate) delay: Cell<Option<u64>>,
+    pub(crate) delay: Cell<Option<Delay>>,
     pub(crate) slack: Cell<u64>,
+    pub(crate) state: Cell<State>,
     /// The clock that a delay counts from; none for those that delays mean nothing on.
     pub(crate) clock: tickless::hrtimer::Clock,
+}
+
+const _: () = assert!(size_of::<Head>() <= 64, "a line of memory");
+
+/// A delay in nanoseconds, of which none needs no more memory than one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Delay(NonZeroU64);
+
+impl Delay {
+    /// The delay of that many nanoseconds, of which a clock can show all.
+    pub(crate) fn new(nanos: u64) -> Self {
+        Self(NonZeroU64::MIN.saturating_add(nanos))
+    }
+
+    pub(crate) fn nanos(self) -> u64 {
+        self.0.get() - 1
+    }
+}
+
+/// What only a timer that fires needs.
+#[derive(Debug)]
+pub(crate) struct Tail {
+    callback: RawCallback,
+    argument: *mut c_void,
+    /// The neighbours in the list of what is due; without meaning for others.
+    pub(crate) previous: Cell<*const Head>,
+    pub(crate) next: Cell<*const Head>,
+}
+
+/// A timer, and what it needs when it fires: in this order, for the timer shares lines of memory with the head.
+#[repr(C)]
+struct Tailed<T> {
+    timer: T,
+    tail: Tail,
+}
+
+impl<T> Tailed<T> {
+    fn timer(self: Pin<&Self>) -> Pin<&T> {
+        // SAFETY: the timer moves no more than that which it stands in, and is dropped with it.
+        unsafe { self.map_unchecked(|tailed| &tailed.timer) }
+    }
+}
+
+/// A timer whose type is forgotten, with its tail.
+pub(crate) trait Tails: Operations {
+    fn tail(&self) -> &Tail;
+}
+
+impl<T: Operations> Operations for Tailed<T> {
+    #[inline]
+    fn start(self: Pin<&Self>, deadline: u64, slack: u64) {
+        self.timer().start(deadline, slack);
+    }
+
+    #[inline]
+    fn cancel(self: Pin<&Self>) {
+        self.timer().cancel();
+    }
+}
+
+impl<T: Operations> Tails for Tailed<T> {
+    fn tail(&self) -> &Tail {
+        &self.tail
+    }
 }
 
 /// A structure of C: a head, and a timer behind it.
 #[repr(C)]
 struct Body<T> {
     head: Head,
-    timer: T,
+    timer: Tailed<T>,
 }
 
 /// What a structure is for C.
@@ -57,17 +117,25 @@ fn magic_at(magic: u64, address: usize) -> u64 {
 }
 
 impl Head {
-    pub(crate) fn operations(&self) -> Pin<&dyn Operations> {
+    pub(crate) fn operations(&self) -> Pin<&dyn Tails> {
         // SAFETY: magic: it points to the timer of this structure, which stands until that is destroyed.
         let operations = unsafe { &*self.operations };
         // SAFETY: what was moved has another magic word, and `destroy` drops it where it stands.
         unsafe { Pin::new_unchecked(operations) }
     }
 
+    pub(crate) fn tail(&self) -> &Tail {
+        // SAFETY: magic: it points to the timer of this structure, which stands until that is destroyed.
+        unsafe { &*self.operations }.tail()
+    }
+
     /// What to call, with what.
     pub(crate) fn call(&self) -> (RawCallback, *mut c_void, *mut c_void) {
         let structure = ptr::from_ref(self).cast_mut().cast();
-        (self.callback, structure, self.argument)
+        let Tail {
+            callback, argument, ..
+        } = *self.tail();
+        (callback, structure, argument)
     }
 }
 
@@ -124,22 +192,27 @@ pub(crate) unsafe fn initialise<S: Structure, T: Operations + 'static>(
     let head = Head {
         magic: AtomicU64::new(magic),
         place: AtomicU64::new(place.number),
-        operations: timer as *mut dyn Operations,
-        callback: wanted.callback,
-        argument: wanted.argument,
-        state: Cell::new(State::Idle),
-        previous: Cell::new(ptr::null()),
-        next: Cell::new(ptr::null()),
+        operations: timer as *mut dyn Tails,
         deadline: Cell::new(0),
         delay: Cell::new(None),
         slack: Cell::new(wanted.slack),
+        state: Cell::new(State::Idle),
         clock: wanted.clock,
+    };
+    let tail = Tail {
+        callback: wanted.callback,
+        argument: wanted.argument,
+        previous: Cell::new(ptr::null()),
+        next: Cell::new(ptr::null()),
     };
     let alarm = Alarm {
         address: Address(body.cast()),
         number: place.number,
     };
-    let timer = make(alarm);
+    let timer = Tailed {
+        timer: make(alarm),
+        tail,
+    };
     // SAFETY: neither null nor misaligned, and large enough; the caller says the rest.
     unsafe { body.write(Body { head, timer }) };
     Ok(0)

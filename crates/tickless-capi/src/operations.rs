@@ -1,9 +1,8 @@
 //! What is done to a timer of the library, whatever its clock and its kind are.
 
 use std::pin::Pin;
-use std::time::Duration;
 
-use tickless::hrtimer::{ClockId, Expired, HrTimer, Instant, Restart, Span, Start};
+use tickless::hrtimer::{ClockId, Expired, HrTimer, Instant, Monotonic, Restart, Span, Start};
 use tickless::wheel::{Timeout, WheelTimer};
 
 /// One timer, its type forgotten: the type of a closure has no name that a structure for C could have.
@@ -23,9 +22,14 @@ where
 {
     fn start(self: Pin<&Self>, deadline: u64, slack: u64) {
         let nanos = i64::try_from(deadline).unwrap_or(i64::MAX);
-        let start = Start::at(Instant::from_nanos(nanos)).slack(Span::from_nanos(slack));
-        // It stays on its thread, whatever becomes of those of isolated workers.
-        let _outcome = HrTimer::start(self, start.pinned());
+        let instant = Instant::from_nanos(nanos);
+        // Pinned: it stays on its thread, whatever becomes of those of isolated workers.
+        let _outcome = if slack == 0 {
+            HrTimer::start_pinned(self, instant)
+        } else {
+            let start = Start::at(instant).slack(Span::from_nanos(slack));
+            HrTimer::start(self, start.pinned())
+        };
     }
 
     fn cancel(self: Pin<&Self>) {
@@ -38,9 +42,10 @@ where
     F: FnMut(&mut Timeout) -> Restart + Send + 'static,
 {
     fn start(self: Pin<&Self>, deadline: u64, _slack: u64) {
-        let now = crate::clock::shown(tickless::hrtimer::Clock::Monotonic);
-        let left = Duration::from_nanos(deadline.saturating_sub(now));
-        let _outcome = WheelTimer::start(self, left);
+        let nanos = i64::try_from(deadline).unwrap_or(i64::MAX);
+        // An instant and no delay: that would read the clock again.
+        let at = tickless::time::Instant::from(Instant::<Monotonic>::from_nanos(nanos));
+        let _outcome = WheelTimer::start(self, at);
     }
 
     fn cancel(self: Pin<&Self>) {

@@ -265,7 +265,9 @@ impl Place {
             self.unlink(head);
         }
         head.deadline.set(deadline);
-        self.settle(head, State::Queued);
+        if before != State::Queued {
+            self.settle(head, State::Queued);
+        }
         head.operations().start(deadline, head.slack.get());
         before != State::Idle
     }
@@ -286,26 +288,27 @@ impl Place {
     fn file(&self, head: &Head) {
         self.settle(head, State::Due);
         let last = self.last.replace(head);
-        head.previous.set(last);
-        head.next.set(ptr::null());
+        let tail = head.tail();
+        tail.previous.set(last);
+        tail.next.set(ptr::null());
         // SAFETY: null, or listed.
         match unsafe { last.as_ref() } {
-            Some(last) => last.next.set(head),
+            Some(last) => last.tail().next.set(head),
             None => self.first.set(head),
         }
     }
 
     /// Takes a timer that is due out of the list.
     fn unlink(&self, head: &Head) {
-        let (previous, next) = (head.previous.get(), head.next.get());
+        let (previous, next) = (head.tail().previous.get(), head.tail().next.get());
         // SAFETY: null, or listed.
         match unsafe { previous.as_ref() } {
-            Some(previous) => previous.next.set(next),
+            Some(previous) => previous.tail().next.set(next),
             None => self.first.set(next),
         }
         // SAFETY: null, or listed.
         match unsafe { next.as_ref() } {
-            Some(next) => next.previous.set(previous),
+            Some(next) => next.tail().previous.set(previous),
             None => self.last.set(previous),
         }
     }

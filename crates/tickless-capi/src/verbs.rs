@@ -6,7 +6,7 @@ use tickless::hrtimer::Clock;
 
 use crate::clock::{after, deadline, put, shown, span};
 use crate::errno::{Errno, answer};
-use crate::head::{Head, Structure, find};
+use crate::head::{Delay, Head, Structure, find};
 use crate::place::{Place, State};
 
 pub(crate) fn start(head: &Head, place: &Place, delay: u64) -> Result<c_int, Errno> {
@@ -16,7 +16,7 @@ pub(crate) fn start(head: &Head, place: &Place, delay: u64) -> Result<c_int, Err
     }
     let delay = span(delay)?;
     let deadline = after(shown(head.clock), delay)?;
-    head.delay.set(Some(delay));
+    head.delay.set(Some(Delay::new(delay)));
     Ok(c_int::from(place.start(head, deadline)))
 }
 
@@ -27,7 +27,7 @@ pub(crate) fn start_at(head: &Head, place: &Place, at: u64) -> Result<c_int, Err
 }
 
 pub(crate) fn restart(head: &Head, place: &Place) -> Result<c_int, Errno> {
-    start(head, place, head.delay.get().ok_or(Errno::INVAL)?)
+    start(head, place, head.delay.get().ok_or(Errno::INVAL)?.nanos())
 }
 
 /// Starts the timer at `pointer` for the first time that is ahead; writes how many intervals passed.

@@ -156,9 +156,10 @@ where
         }
     }
 
-    /// As [`start`](Self::start) at an instant, [pinned](Start::pinned).
+    /// Starts the timer at an instant, without slack and [pinned](Start::pinned); otherwise as [`start`](Self::start),
+    /// which looks first at what its argument says.
     #[inline]
-    pub(crate) fn start_pinned(self: Pin<&Self>, instant: Instant<C>) -> StartOutcome {
+    pub fn start_pinned(self: Pin<&Self>, instant: Instant<C>) -> StartOutcome {
         Self::watch_clock();
         start_exactly::<C, true>(self.timer().timer_ref(), instant)
     }
