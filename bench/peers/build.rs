@@ -5,7 +5,9 @@
 //! depend on what a system has.
 
 /// The configurations that say which libraries there are.
-const LIBRARIES: [&str; 5] = ["libevent", "libev", "libuv", "asio", "dpdk"];
+const LIBRARIES: [&str; 7] = [
+    "tickless", "timerfd", "libevent", "libev", "libuv", "asio", "dpdk",
+];
 
 fn main() {
     println!("cargo::rustc-check-cfg=cfg(has_any)");
@@ -24,7 +26,15 @@ fn main() {
 mod shims {
     use std::path::{Path, PathBuf};
 
+    /// The headers of the C interface.
+    const OWN: &str = "../../crates/tickless-capi/include";
+
     pub(super) fn build() {
+        println!("cargo::rerun-if-changed={OWN}");
+        let own = [PathBuf::from(OWN)];
+        let files = ["tickless_timer.c", "tickless_timeout.c", "tickless_loop.c"];
+        compile("tickless", &own, &files);
+        compile("timerfd", &[], &["timerfd.c"]);
         // Locks are in a library of their own.
         let locks = found("libevent_pthreads");
         if let Some(includes) = locks.and_then(|_| found("libevent_core")) {

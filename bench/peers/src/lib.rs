@@ -23,4 +23,6 @@ mod tests;
 pub use memory::{available, needed};
 pub use operation::Operation;
 pub use run::{Fault, MOST_PENDING, Plan, Results, Row, Spread, Watch, run, subjects};
-pub use subjects::{Family, Missing, TOKIO, missing};
+pub use subjects::{
+    COARSE, COARSE_IN_C, EXACT, EXACT_IN_C, Family, LOOP_IN_C, Missing, TOKIO, missing,
+};

@@ -23,6 +23,8 @@ pub struct Plan {
     pub repeats: u64,
     /// Of the delays.
     pub seed: u64,
+    /// Names of the subjects that are measured; all of them without.
+    pub subjects: Option<Vec<&'static str>>,
 }
 
 /// As many timers can be pending at once: slots are numbered by 32 bits, with room for more.
@@ -150,7 +152,12 @@ pub fn run(plan: &Plan, watch: &mut dyn Watch) -> Results {
     let _alone = RUNNING.lock().unwrap_or_else(PoisonError::into_inner);
     let mut run = Run {
         plan,
-        entries: subjects::all(),
+        entries: { subjects::all().into_iter() }
+            .filter(|entry| {
+                let wanted = plan.subjects.as_ref();
+                wanted.is_none_or(|names| names.contains(&entry.name))
+            })
+            .collect(),
         values: BTreeMap::new(),
         faults: Vec::new(),
         watch,

@@ -114,8 +114,8 @@ pub(crate) fn all() -> Vec<Entry> {
         entry::<Futures<tickless::OnWorker>>("Sleep on a Worker", Family::Tickless),
         entry::<Futures<tickless::OnThread>>("Sleep on a plain thread", Family::Tickless),
         entry::<Futures<tickless::Coarse>>("coarse::Sleep on a Worker", Family::Tickless),
-        entry::<tickless::Wheel>("WheelTimer on a Worker", Family::Tickless),
-        entry::<tickless::Exact>("HrTimer on a Worker", Family::Tickless),
+        entry::<tickless::Wheel>(COARSE, Family::Tickless),
+        entry::<tickless::Exact>(EXACT, Family::Tickless),
         entry::<Futures<tokio_time::Default>>(TOKIO, Family::Tokio),
         #[cfg(tokio_unstable)]
         entry::<Futures<tokio_time::Alternative>>(ALTERNATIVE, Family::Tokio),
@@ -139,6 +139,16 @@ pub(crate) fn all() -> Vec<Entry> {
     all
 }
 
+/// `struct tickless_timer` on a worker, called from C.
+pub const EXACT_IN_C: &str = "tickless_timer (C)";
+/// `struct tickless_timer` in an event loop, called from C.
+pub const LOOP_IN_C: &str = "tickless_timer in a loop (C)";
+/// `struct tickless_timeout` on a worker, called from C.
+pub const COARSE_IN_C: &str = "tickless_timeout (C)";
+/// The timer of the library that `struct tickless_timer` holds.
+pub const EXACT: &str = "HrTimer on a Worker";
+/// The timer of the library that `struct tickless_timeout` holds.
+pub const COARSE: &str = "WheelTimer on a Worker";
 /// tokio's timer as every program has it.
 pub const TOKIO: &str = "tokio, multi-thread";
 const ALTERNATIVE: &str = "tokio, alternative timer";
@@ -185,7 +195,14 @@ pub fn missing(operations: &[Operation]) -> Vec<Missing> {
         .filter(|operation| operation.setting() == Setting::Across)
         .map(|operation| operation.name())
         .collect();
-    for (subject, is_there) in [("libev", cfg!(has_libev)), ("libuv", cfg!(has_libuv))] {
+    for (subject, is_there) in [
+        ("libev", cfg!(has_libev)),
+        ("libuv", cfg!(has_libuv)),
+        (EXACT_IN_C, cfg!(has_tickless)),
+        (LOOP_IN_C, cfg!(has_tickless)),
+        (COARSE_IN_C, cfg!(has_tickless)),
+        ("a timerfd per timer", cfg!(has_timerfd)),
+    ] {
         if is_there && !across.is_empty() {
             let names = across.join(" and ");
             missing.push(Missing {

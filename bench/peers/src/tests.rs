@@ -22,6 +22,7 @@ fn plan() -> Plan {
         rounds: 2,
         repeats: 600,
         seed: 1,
+        subjects: None,
     }
 }
 

@@ -141,6 +141,7 @@ impl Arguments {
                 .repeats
                 .unwrap_or(if self.quick { 20_000 } else { 200_000 }),
             seed: self.seed,
+            subjects: None,
         };
         Ok((plan, notes))
     }

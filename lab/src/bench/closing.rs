@@ -145,6 +145,7 @@ pub(super) mod tests {
                 rounds: 1,
                 repeats: 1,
                 seed: 1,
+                subjects: None,
             },
             machine: Machine::read(),
             results: Results {

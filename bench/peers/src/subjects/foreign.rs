@@ -17,6 +17,9 @@ use std::time::Duration;
 
 use super::{Entry, Family, across, entry};
 use crate::subject::{Across, Subject};
+// Has the functions that the shims of this library call.
+#[cfg(has_tickless)]
+use tickless_capi as _;
 
 /// The functions of a shim.
 pub(crate) struct Functions {
@@ -125,7 +128,7 @@ impl<L: Library> Subject for Foreign<L> {
         // SAFETY: it takes any number.
         let queue = unsafe { (L::FUNCTIONS.new)(slots) };
         Self {
-            queue: NonNull::new(queue).expect("the library cannot run here"),
+            queue: NonNull::new(queue).expect("this many timers cannot be had here"),
             slots,
             library: PhantomData,
         }
@@ -227,6 +230,17 @@ macro_rules! library {
     };
 }
 
+library!(#[cfg(has_tickless)] ExactInC: peer_tickless_timer_new peer_tickless_timer_new_shared
+    peer_tickless_timer_free peer_tickless_timer_now peer_tickless_timer_arm peer_tickless_timer_cancel
+    peer_tickless_timer_push peer_tickless_timer_is_armed peer_tickless_timer_fire);
+library!(#[cfg(has_tickless)] CoarseInC: peer_tickless_timeout_new peer_tickless_timeout_new_shared
+    peer_tickless_timeout_free peer_tickless_timeout_now peer_tickless_timeout_arm peer_tickless_timeout_cancel
+    peer_tickless_timeout_push peer_tickless_timeout_is_armed peer_tickless_timeout_fire);
+library!(#[cfg(has_tickless)] LoopInC: peer_tickless_loop_new peer_tickless_loop_new_shared peer_tickless_loop_free
+    peer_tickless_loop_now peer_tickless_loop_arm peer_tickless_loop_cancel peer_tickless_loop_push
+    peer_tickless_loop_is_armed peer_tickless_loop_fire);
+library!(#[cfg(has_timerfd)] TimerFd: peer_timerfd_new peer_timerfd_new_shared peer_timerfd_free peer_timerfd_now
+    peer_timerfd_arm peer_timerfd_cancel peer_timerfd_push peer_timerfd_is_armed peer_timerfd_fire);
 library!(#[cfg(has_libevent)] LibEvent: peer_libevent_new peer_libevent_new_shared peer_libevent_free
     peer_libevent_now peer_libevent_arm peer_libevent_cancel peer_libevent_push peer_libevent_is_armed
     peer_libevent_fire);
@@ -245,6 +259,14 @@ library!(#[cfg(has_dpdk)] Dpdk: peer_dpdk_new peer_dpdk_new_shared peer_dpdk_fre
 /// Those that were built.
 pub(super) fn all() -> Vec<Entry> {
     vec![
+        #[cfg(has_tickless)]
+        entry::<Foreign<ExactInC>>(super::EXACT_IN_C, Family::Tickless),
+        #[cfg(has_tickless)]
+        entry::<Foreign<LoopInC>>(super::LOOP_IN_C, Family::Tickless),
+        #[cfg(has_tickless)]
+        entry::<Foreign<CoarseInC>>(super::COARSE_IN_C, Family::Tickless),
+        #[cfg(has_timerfd)]
+        entry::<Foreign<TimerFd>>("a timerfd per timer", Family::Peer),
         #[cfg(has_libevent)]
         entry::<Foreign<LibEvent>>("libevent", Family::Peer),
         #[cfg(has_libevent)]

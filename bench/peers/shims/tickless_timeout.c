@@ -1,0 +1,3 @@
+#define PREFIX peer_tickless_timeout
+#define TIMEOUT
+#include "tickless_any.h"

@@ -1,0 +1,2 @@
+#define PREFIX peer_tickless_timer
+#include "tickless_any.h"

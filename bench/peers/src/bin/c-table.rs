@@ -1,0 +1,211 @@
+//! `cargo run --release -p tickless-peers --features c-peers --bin c-table`: the C interface beside timers of other C
+//! and C++ libraries, and beside the Rust calls below it.
+#![expect(clippy::print_stdout, reason = "printing is what it is for")]
+
+use std::io::Write as _;
+use std::process::ExitCode;
+
+use clap::Parser;
+use tickless_peers::{
+    COARSE, COARSE_IN_C, EXACT, EXACT_IN_C, Family, LOOP_IN_C, Operation, Plan, Results, Spread,
+    Watch, missing, run, subjects,
+};
+
+/// Measures arm + cancel, push-out and expiry through C, subject by subject in interleaved rounds.
+///
+/// Figures are nanoseconds for one operation: the median of the rounds, and behind it the least and the greatest. Less
+/// is better.
+#[derive(Debug, Parser)]
+#[command(version)]
+struct Arguments {
+    /// Pending timers.
+    #[arg(long, value_delimiter = ',', default_value = "1000,100000,1000000",
+        value_parser = clap::value_parser!(u64).range(1..=10_000_000))]
+    pending: Vec<u64>,
+    /// How often each subject has its turn.
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=99))]
+    rounds: u32,
+    /// How often an operation is repeated in a turn.
+    #[arg(long, default_value_t = 200_000, value_parser = clap::value_parser!(u64).range(1..))]
+    repeats: u64,
+    /// Only subjects whose name contains this.
+    #[arg(long, value_name = "TEXT")]
+    only: Option<String>,
+}
+
+/// In the order of the tables.
+const OPERATIONS: [Operation; 4] = [
+    Operation::ArmCancel,
+    Operation::PushIdle,
+    Operation::PushRandom,
+    Operation::Expire,
+];
+
+/// Subjects of this library that are called from C.
+const OURS: [&str; 3] = [EXACT_IN_C, LOOP_IN_C, COARSE_IN_C];
+
+/// As much longer than the Rust call one through C may take.
+const CROSSING: f64 = 1.15;
+/// As many times the best peer's push-out takes as long as ours, at the greatest number of pending timers.
+const AHEAD: f64 = 5.0;
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    let names: Vec<_> = { subjects().into_iter() }
+        .filter(|(name, family)| is_in_the_table(name, *family))
+        .map(|(name, _)| name)
+        .filter(|name| {
+            let text = arguments.only.as_deref();
+            text.is_none_or(|text| name.contains(text))
+        })
+        .collect();
+    if !names.contains(&EXACT_IN_C) && arguments.only.is_none() {
+        tell("error: build with --features c-peers; there are no shims in C");
+        return ExitCode::from(2);
+    }
+    let mut results = Results::default();
+    // One run for each number: a subject that cannot have a million timers has its figures of fewer.
+    for &pending in &arguments.pending {
+        let plan = Plan {
+            operations: OPERATIONS.to_vec(),
+            pending: vec![pending],
+            rounds: arguments.rounds,
+            repeats: arguments.repeats,
+            seed: 1,
+            subjects: Some(names.clone()),
+        };
+        let of_one = run(&plan, &mut Telling);
+        results.rows.extend(of_one.rows);
+        results.faults.extend(of_one.faults);
+    }
+    for operation in OPERATIONS {
+        print_table(&results, operation, &arguments.pending, &names);
+    }
+    print_marks(&results, &arguments.pending);
+    for missing in missing(&OPERATIONS) {
+        if !missing.subject.starts_with("tokio") {
+            println!("not measured: {}: {}", missing.subject, missing.why);
+        }
+    }
+    for fault in &results.faults {
+        println!("not measured: {}: {}", fault.subject, fault.what);
+    }
+    ExitCode::SUCCESS
+}
+
+/// True for timers of C and C++, and for those of Rust that ours in C consist of.
+fn is_in_the_table(name: &str, family: Family) -> bool {
+    const RUST: [&str; 5] = [
+        "tokio-util",
+        "async-io",
+        "BTreeMap",
+        "binary heap",
+        "futures",
+    ];
+    match family {
+        Family::Tickless => OURS.contains(&name) || name == EXACT || name == COARSE,
+        Family::Peer => !RUST.iter().any(|start| name.starts_with(start)),
+        _ => false,
+    }
+}
+
+/// Tells what is measured, for it takes minutes.
+struct Telling;
+
+impl Watch for Telling {
+    fn is_over(&self) -> bool {
+        false
+    }
+
+    fn next(&mut self, what: &str) {
+        tell(what);
+    }
+}
+
+fn tell(what: &str) {
+    // Nothing can be done about a closed output.
+    let _closed = writeln!(std::io::stderr(), "{what}");
+}
+
+fn figure(results: &Results, operation: Operation, pending: u64, subject: &str) -> Option<Spread> {
+    let row = results
+        .rows
+        .iter()
+        .find(|row| row.operation == operation && row.pending == pending && row.subject == subject);
+    row.map(tickless_peers::Row::figure)
+}
+
+fn print_table(results: &Results, operation: Operation, pending: &[u64], names: &[&str]) {
+    println!(
+        "{}: ns, median (least to greatest)",
+        operation.explanation()
+    );
+    print!("{:<30}", "pending");
+    for count in pending {
+        print!("{count:>26}");
+    }
+    println!();
+    for name in names {
+        print!("{name:<30}");
+        for &count in pending {
+            let text = figure(results, operation, count, name).map_or("-".to_owned(), |spread| {
+                format!(
+                    "{:.1} ({:.1} to {:.1})",
+                    spread.median, spread.min, spread.max
+                )
+            });
+            print!("{text:>26}");
+        }
+        println!();
+    }
+    println!();
+}
+
+/// The peer with the least median, and that.
+fn best_peer(results: &Results, operation: Operation, pending: u64) -> Option<(&'static str, f64)> {
+    let rows = results.rows.iter().filter(|row| {
+        row.operation == operation && row.pending == pending && row.family == Family::Peer
+    });
+    let figures = rows.map(|row| (row.subject, row.figure().median));
+    figures.min_by(|(_, one), (_, other)| one.total_cmp(other))
+}
+
+fn print_marks(results: &Results, pending: &[u64]) {
+    println!("marks");
+    for (ours, below) in [(EXACT_IN_C, EXACT), (COARSE_IN_C, COARSE)] {
+        for &count in pending {
+            let of = |name| figure(results, Operation::ArmCancel, count, name);
+            if let (Some(ours_ns), Some(below_ns)) = (of(ours), of(below)) {
+                let ratio = ours_ns.median / below_ns.median;
+                let verdict = verdict(ratio <= CROSSING);
+                println!(
+                    "{verdict}: {ours} at {count}: arm + cancel {ratio:.2}x of {below} (at most {CROSSING}x)"
+                );
+            }
+        }
+    }
+    let most = pending.iter().max().copied().unwrap_or_default();
+    for operation in OPERATIONS {
+        for &count in pending {
+            let Some((peer, peer_ns)) = best_peer(results, operation, count) else {
+                continue;
+            };
+            let is_push = matches!(operation, Operation::PushIdle | Operation::PushRandom);
+            let wanted = if is_push && count == most { AHEAD } else { 1.0 };
+            for ours in OURS {
+                if let Some(ours_ns) = figure(results, operation, count, ours) {
+                    let ahead = peer_ns / ours_ns.median;
+                    let verdict = verdict(ahead >= wanted);
+                    let name = operation.name();
+                    println!(
+                        "{verdict}: {ours} at {count}: {name} {ahead:.2}x ahead of {peer} (at least {wanted}x)"
+                    );
+                }
+            }
+        }
+    }
+}
+
+const fn verdict(is_met: bool) -> &'static str {
+    if is_met { "met" } else { "missed" }
+}
