@@ -23,6 +23,11 @@ pub(crate) fn until(mut is_over: impl FnMut() -> bool) {
 
 /// Sleeps until `when`, as the task of the executing CPU, whose other timers go on.
 pub(crate) fn until_time(when: Instant) {
+    until_time_or(when, &|| false);
+}
+
+/// Sleeps until `when`, or until another CPU made `is_ended` true and interrupted this one.
+pub(crate) fn until_time_or(when: Instant, is_ended: &dyn Fn() -> bool) {
     use core::pin::pin;
     use core::sync::atomic::{AtomicBool, Ordering};
     use tickless_core::hrtimer::{HrTimer, Restart, Start};
@@ -36,7 +41,7 @@ pub(crate) fn until_time(when: Instant) {
     }));
     let timer = timer.as_ref();
     let _started = timer.start(machine.timers, Start::at(when).pinned());
-    until(|| is_over.load(Ordering::Relaxed));
+    until(|| is_over.load(Ordering::Relaxed) || is_ended());
     timer.cancel(machine.timers);
 }
 

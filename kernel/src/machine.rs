@@ -179,13 +179,16 @@ impl Machine {
         arch::restore(before);
     }
 
-    /// Starts `cpu` and returns at once.
+    /// Starts `cpu`, which may be online later.
     ///
     /// # Errors
     ///
     /// What the machine said.
     pub(crate) fn start_cpu(&self, cpu: usize) -> Result<(), i64> {
-        arch::start_cpu(cpu, heap::stack(STACK))
+        arch::start_cpu(cpu, heap::stack(STACK), |micros, is_over| {
+            let end = machine().now().saturating_add(Span::from_micros(micros));
+            idle::until_time_or(end, is_over);
+        })
     }
 
     /// Whether `cpu` is online.

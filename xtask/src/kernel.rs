@@ -31,6 +31,10 @@ pub(crate) struct Arguments {
     /// way to write the device and either kind of device. Each twice, and both have to say the same.
     #[arg(long, conflicts_with_all = ["test", "cpus", "relative", "immediate"])]
     measure: bool,
+    /// Runs the tests of the hierarchy on 64 and on 254 CPUs of aarch64 and x86-64, with counted instructions. Eight
+    /// runs: one of 254 CPUs takes up to a minute of a processor, and is ended after five.
+    #[arg(long, conflicts_with_all = ["test", "cpus", "measure", "arch"])]
+    many: bool,
 }
 
 /// What a run is asked for.
@@ -141,7 +145,15 @@ pub(crate) fn main(root: &Path, arguments: &Arguments) -> Result<(), String> {
     if arguments.measure {
         return measure(root, &arguments.settings);
     }
-    match plan(root, &arguments.settings)? {
+    if arguments.many {
+        return many(root, &arguments.settings);
+    }
+    show(root, &arguments.settings)
+}
+
+/// Runs the kernel once.
+fn show(root: &Path, settings: &Settings) -> Result<(), String> {
+    match plan(root, settings)? {
         Plan::Skip(what, reason) => {
             println!("skipped: {what}, because {reason}");
             Ok(())
@@ -152,6 +164,28 @@ pub(crate) fn main(root: &Path, arguments: &Arguments) -> Result<(), String> {
             run.run(root).map_err(|message| explained(&message))
         }
     }
+}
+
+/// The tests of the hierarchy, on many CPUs.
+fn many(root: &Path, settings: &Settings) -> Result<(), String> {
+    for arch in [Arch::Aarch64, Arch::X86] {
+        for (cpus, test) in [
+            (64, "served"),
+            (64, "asleep"),
+            (254, "served"),
+            (254, "asleep"),
+        ] {
+            let settings = Settings {
+                arch,
+                cpus,
+                icount: true,
+                test: Some(test.to_owned()),
+                ..settings.clone()
+            };
+            show(root, &settings)?;
+        }
+    }
+    Ok(())
 }
 
 /// What each mechanism saves.

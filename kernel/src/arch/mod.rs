@@ -34,3 +34,6 @@ pub(crate) struct Frame {
     pub(crate) second: usize,
     pub(crate) goes_on: usize,
 }
+
+/// Sleeps for so many microseconds at most, and until an interrupt made the condition true.
+pub(crate) type Wait = fn(u64, &dyn Fn() -> bool);

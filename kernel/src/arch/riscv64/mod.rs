@@ -16,7 +16,7 @@ use core::sync::atomic::{AtomicUsize, Ordering};
 
 use tickless_core::time::convert::Kilohertz;
 
-use super::{Device, Frame};
+use super::{Device, Frame, Wait};
 
 global_asm!(include_str!("boot.s"));
 
@@ -253,7 +253,7 @@ pub(crate) fn set_watchdog(cycles: u64) {
 /// # Errors
 ///
 /// What the firmware answered.
-pub(crate) fn start_cpu(cpu: usize, stack_top: usize) -> Result<(), i64> {
+pub(crate) fn start_cpu(cpu: usize, stack_top: usize, _wait: Wait) -> Result<(), i64> {
     unsafe extern "C" {
         fn _secondary();
     }

@@ -15,6 +15,7 @@
 
 use core::arch::x86_64::{__cpuid, __cpuid_count, _rdtsc};
 use core::arch::{asm, global_asm};
+use core::hint::black_box;
 use core::ops::RangeInclusive;
 use core::ptr;
 use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
@@ -23,7 +24,7 @@ use tickless_core::time::convert::Kilohertz;
 use tickless_kernel_pc::acpi::{self, Tables};
 use tickless_kernel_pc::deadline::{Signature, may_be_used};
 
-use super::{Device, Frame};
+use super::{Device, Frame, Wait};
 use crate::console::last_line;
 use crate::exit::Code;
 use crate::host::CPUS_MAX;
@@ -298,12 +299,12 @@ fn compare_watchdog(cycles: u64) {
     hpet::compare(hpet::WATCHDOG, hpet::counter().saturating_add(ticks + 1));
 }
 
-/// Starts `cpu` on the stack that ends at `stack_top`.
+/// Starts `cpu` on the stack that ends at `stack_top`, and waits until it runs: it interrupts the first CPU then.
 ///
 /// # Errors
 ///
 /// 1 if the machine has no such CPU, 2 if it does not run within a second.
-pub(crate) fn start_cpu(cpu: usize, stack_top: usize) -> Result<(), i64> {
+pub(crate) fn start_cpu(cpu: usize, stack_top: usize, wait: Wait) -> Result<(), i64> {
     let id = apic::id_of(cpu).ok_or(1)?;
     let own: *mut Own = Own::leak(cpu);
     // Relaxed: the new CPU reads them behind what it is sent; the one before it has read its own.
@@ -316,28 +317,18 @@ pub(crate) fn start_cpu(cpu: usize, stack_top: usize) -> Result<(), i64> {
     // Relaxed: what the new CPU stores comes behind what it is sent.
     IS_STARTED.store(false, Ordering::Relaxed);
     apic::send(id, Command::Init);
-    wait_for(200, || false);
+    wait(200, &|| false);
     // The first one may be lost, says the maker.
-    for micros in [10_000, 1_000_000] {
+    for micros in [200, 1_000_000] {
         apic::send(id, Command::Start((LOW_PAGE / 4096) as u8));
         // Acquire: pairs with the store of the new CPU: it has read where its stack is.
-        if wait_for(micros, || IS_STARTED.load(Ordering::Acquire)) {
+        let is_started = || IS_STARTED.load(Ordering::Acquire);
+        wait(micros, &is_started);
+        if is_started() {
             return Ok(());
         }
     }
     Err(2)
-}
-
-/// Waits for so many microseconds at most; whether `is_over` said so.
-fn wait_for(micros: u64, is_over: impl Fn() -> bool) -> bool {
-    let until = counter() + micros * u64::from(kilohertz().0) / 1_000;
-    while counter() < until {
-        if is_over() {
-            return true;
-        }
-        relax();
-    }
-    is_over()
 }
 
 /// Writes a byte to the serial line.
@@ -468,8 +459,11 @@ fn microcode(is_virtual: bool) -> u32 {
 fn measure(shared: u64) -> (u32, u32) {
     apic::count_down(u32::MAX);
     let begin = edge();
+    // Nothing else runs yet, and an emulator that counts instructions takes long for each reading and each pause.
     while hpet::counter() - begin.0 < shared / COMPARED {
-        relax();
+        for round in 0..1_000 {
+            black_box(round);
+        }
     }
     let end = edge();
     apic::count_down(0);
