@@ -8,14 +8,37 @@ use maud::{DOCTYPE, Markup, PreEscaped, html};
 use crate::failure::Failure;
 use crate::hash::Hash;
 use crate::output::{OutFile, Place};
-use crate::plot::{COLOURS, Drawn};
+use crate::plot::{Drawn, Ink};
 use crate::shown;
 
 /// The style sheet: one column, tables that scroll, dark or light as the reader has it, and print.
 pub(crate) const STYLE: &str = include_str!("page.css");
 
-/// The classes of a legend whose subjects have the colours of plots, in their order.
-pub(crate) const CLASSES: [&str; COLOURS.len()] = ["first", "second", "third", "fourth", "fifth"];
+/// The legend of a plot: the name of each series beside a piece of its line.
+pub(crate) fn legend<'n>(entries: impl IntoIterator<Item = (Ink, &'n str)>) -> Markup {
+    html! {
+        p.legend { @for (ink, name) in entries { span class=(ink.class) { (name) } } }
+    }
+}
+
+/// A figure that a page begins with, and what it is beside.
+#[derive(Clone, Debug)]
+pub(crate) struct Number {
+    pub(crate) figure: String,
+    pub(crate) what: String,
+}
+
+/// The few figures that a page begins with.
+pub(crate) fn numbers(numbers: &[Number]) -> Markup {
+    html! {
+        div.numbers { @for number in numbers { p { b { (number.figure) } span { (number.what) } } } }
+    }
+}
+
+/// Everything behind the picture that a page begins with.
+pub(crate) fn all_figures(body: &Markup) -> Markup {
+    html! { details.all { summary { "All figures" } (body) } }
+}
 
 /// Prepares the file of `--report`, if it was given.
 pub(crate) fn prepare(report: Option<&PathBuf>) -> Result<Option<OutFile>, Failure> {
@@ -71,7 +94,7 @@ pub(crate) fn figure(drawn: Drawn, caption: &Markup) -> Markup {
                 div.for-wide { (PreEscaped(named(&drawn.wide, &name, "wide"))) }
                 div.for-narrow { (PreEscaped(named(narrow, &name, "narrow"))) }
             } @else {
-                (PreEscaped(named(&drawn.wide, &name, "any")))
+                div.small { (PreEscaped(named(&drawn.wide, &name, "any"))) }
             }
             figcaption { (caption) }
             @if is_large {
@@ -114,13 +137,13 @@ fn named(svg: &str, name: &str, kind: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::figure;
-    use crate::plot::{Bar, COLOURS, bars};
+    use crate::plot::{Bar, TICKLESS, bars};
     use maud::html;
 
     #[test]
     fn drawings_have_names_and_their_figures_in_words() {
         let bar = Bar {
-            colour: COLOURS[0],
+            ink: TICKLESS[0],
             name: "one".to_owned(),
             value: 1.0,
             text: "1 a second".to_owned(),

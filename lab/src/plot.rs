@@ -13,14 +13,63 @@ use maud::{Markup, html};
 use crate::failure::Failure;
 use crate::{table, units};
 
-/// Colours of the subjects of a comparison. They stand for the style sheet's, which has a dark and a light set.
-pub(crate) const COLOURS: [RGBColor; 5] = [
-    RGBColor(0xcc, 0, 0),
-    RGBColor(0, 0, 0xcc),
-    RGBColor(0, 0xcc, 0),
-    RGBColor(0xcc, 0, 0xcc),
-    RGBColor(0, 0xcc, 0xcc),
+/// What a series is drawn with: a plain colour that the style sheet replaces by its own, in a dark and a light set, and
+/// the class of its entry in a legend.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Ink {
+    pub(crate) colour: RGBColor,
+    pub(crate) class: &'static str,
+}
+
+const fn ink(class: &'static str, red: u8, green: u8, blue: u8) -> Ink {
+    Ink {
+        colour: RGBColor(red, green, blue),
+        class,
+    }
+}
+
+/// tokio's, in every report.
+pub(crate) const TOKIO: Ink = ink("tokio", 0xcc, 0, 0);
+
+/// Tickless's, in every report: one colour, and dashes or a tint for each further way to run it.
+pub(crate) const TICKLESS: [Ink; 4] = [
+    ink("tickless", 0, 0, 0xcc),
+    ink("tickless-2", 0, 0, 0xaa),
+    ink("tickless-3", 0, 0, 0x88),
+    ink("tickless-4", 0, 0, 0x66),
 ];
+
+/// Those of everything else.
+pub(crate) const OTHERS: [Ink; 4] = [
+    ink("third", 0, 0xcc, 0),
+    ink("fourth", 0xcc, 0, 0xcc),
+    ink("fifth", 0, 0xcc, 0xcc),
+    ink("other", 0, 0, 0),
+];
+
+/// Inks for subjects in their order, given which of them are Tickless and which tokio.
+///
+/// # Panics
+///
+/// Never: each family starts again with its first ink after its last one.
+pub(crate) fn inks(families: impl IntoIterator<Item = Family>) -> Vec<Ink> {
+    let (mut ours, mut others) = (TICKLESS.iter().cycle(), OTHERS.iter().cycle());
+    let next = |family| match family {
+        Family::Tokio => Some(TOKIO),
+        Family::Tickless => ours.next().copied(),
+        Family::Other => others.next().copied(),
+    };
+    families.into_iter().map_while(next).collect()
+}
+
+/// Whose timers or tasks a series shows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Family {
+    Tickless,
+    Tokio,
+    Other,
+}
+
 const GRID: RGBColor = RGBColor(0xdd, 0xdd, 0xdd);
 
 /// One line of a plot.
@@ -28,7 +77,7 @@ const GRID: RGBColor = RGBColor(0xdd, 0xdd, 0xdd);
 pub(crate) struct Curve {
     /// What it is, for the table.
     pub(crate) name: String,
-    pub(crate) colour: RGBColor,
+    pub(crate) ink: Ink,
     /// With rising abscissas.
     pub(crate) points: Vec<(f64, f64)>,
 }
@@ -158,7 +207,7 @@ fn tails_of(curves: &[Curve], across: &Range<f64>, shape: Shape) -> Result<Strin
         for curve in curves {
             let inside = |&(at, share): &(f64, f64)| (at.max(across.start), share);
             let points = thinned(&curve.points.iter().map(inside).collect::<Vec<_>>());
-            let line = LineSeries::new(points, curve.colour.stroke_width(3));
+            let line = LineSeries::new(points, curve.ink.colour.stroke_width(3));
             chart.draw_series(line).map_err(failed)?;
         }
         area.present().map_err(failed)?;
@@ -247,7 +296,7 @@ fn percent(share: f64) -> String {
 /// One bar, with its figure behind it.
 #[derive(Clone, Debug)]
 pub(crate) struct Bar {
-    pub(crate) colour: RGBColor,
+    pub(crate) ink: Ink,
     pub(crate) name: String,
     pub(crate) value: f64,
     pub(crate) text: String,
@@ -287,7 +336,7 @@ pub(crate) fn bars(bars: &[Bar]) -> Result<Drawn, Failure> {
                 (BAR_LEFT, top + 4),
                 (end.max(BAR_LEFT + 1), top + BAR_STEP - 4),
             ];
-            area.draw(&Rectangle::new(corners, bar.colour.filled()))
+            area.draw(&Rectangle::new(corners, bar.ink.colour.filled()))
                 .map_err(failed)?;
             area.draw(&Text::new(
                 bar.name.as_str(),
@@ -314,6 +363,82 @@ pub(crate) fn bars(bars: &[Bar]) -> Result<Drawn, Failure> {
     })
 }
 
+/// The values of one subject in a strip of dots.
+#[derive(Clone, Debug)]
+pub(crate) struct Dots {
+    pub(crate) ink: Ink,
+    pub(crate) name: String,
+    pub(crate) values: Vec<f64>,
+    /// The figure behind the strip.
+    pub(crate) text: String,
+}
+
+/// Strips of dots below each other on one logarithmic scale: where values lie, and how far apart.
+pub(crate) fn dots(strips: &[Dots]) -> Result<Drawn, Failure> {
+    let values = strips.iter().flat_map(|strip| &strip.values);
+    let range = decades(values.copied());
+    let place = |value: f64| {
+        let share =
+            (value.max(range.start) / range.start).log10() / (range.end / range.start).log10();
+        let room = f64::from(BAR_WIDTH - BAR_LEFT - BAR_RIGHT - 10);
+        #[expect(
+            clippy::cast_possible_truncation,
+            reason = "at most the width of the plot"
+        )]
+        let offset = (share.min(1.0) * room).round() as i32;
+        BAR_LEFT + 5 + offset
+    };
+    let mut svg = String::new();
+    let rows = i32::try_from(strips.len()).unwrap_or(1);
+    let bottom = rows * BAR_STEP + 4;
+    let size = (BAR_WIDTH.unsigned_abs(), bottom.unsigned_abs() + 22);
+    {
+        let area = SVGBackend::with_string(&mut svg, size).into_drawing_area();
+        let style = TextStyle::from(("sans-serif", 15).into_font());
+        let right = style.pos(Pos::new(HPos::Right, VPos::Center));
+        let left = style.pos(Pos::new(HPos::Left, VPos::Center));
+        let below = style.pos(Pos::new(HPos::Center, VPos::Top));
+        for end in [range.start, range.end] {
+            let line = vec![(place(end), 3), (place(end), bottom)];
+            area.draw(&PathElement::new(line, GRID)).map_err(failed)?;
+            area.draw(&Text::new(
+                tick(end),
+                (place(end), bottom + 4),
+                below.clone(),
+            ))
+            .map_err(failed)?;
+        }
+        for (row, strip) in (0_i32..).zip(strips) {
+            let middle = row * BAR_STEP + 3 + BAR_STEP / 2;
+            area.draw(&Text::new(
+                strip.name.as_str(),
+                (BAR_LEFT - 8, middle),
+                right.clone(),
+            ))
+            .map_err(failed)?;
+            for value in &strip.values {
+                let dot = Circle::new((place(*value), middle), 4, strip.ink.colour.filled());
+                area.draw(&dot).map_err(failed)?;
+            }
+            area.draw(&Text::new(
+                strip.text.as_str(),
+                (BAR_WIDTH - BAR_RIGHT + 8, middle),
+                left.clone(),
+            ))
+            .map_err(failed)?;
+        }
+        area.present().map_err(failed)?;
+    }
+    let data = html! {
+        ul { @for strip in strips { li { (strip.name) ": " (strip.text) } } }
+    };
+    Ok(Drawn {
+        wide: svg,
+        narrow: None,
+        data,
+    })
+}
+
 /// The points of a tail plot: for each value of a histogram, the share of all that was at least that.
 pub(crate) fn tail_points(histogram: &hdrhistogram::Histogram<u64>) -> Vec<(f64, f64)> {
     let total = histogram.len() as f64;
@@ -331,7 +456,8 @@ pub(crate) fn tail_points(histogram: &hdrhistogram::Histogram<u64>) -> Vec<(f64,
 #[cfg(test)]
 mod tests {
     use super::{
-        Bar, COLOURS, Curve, bars, decades, percent, tail_points, tails, thinned, tick, times,
+        Bar, Curve, Dots, Family, OTHERS, TICKLESS, TOKIO, bars, decades, dots, inks, percent,
+        tail_points, tails, thinned, tick, times,
     };
 
     #[test]
@@ -357,7 +483,7 @@ mod tests {
     fn a_plot_shows_each_curve_between_its_axes() {
         let curve = |micros: [f64; 2]| Curve {
             name: "curve".to_owned(),
-            colour: COLOURS[0],
+            ink: TOKIO,
             points: vec![(micros[0] * 1e3, 1.0), (micros[1] * 1e3, 0.002)],
         };
         let curves = [curve([0.01, 30.0]), curve([900.0, 2_500.0])];
@@ -391,7 +517,7 @@ mod tests {
     fn a_single_event_has_a_plot_too() {
         let curve = Curve {
             name: "single".to_owned(),
-            colour: COLOURS[0],
+            ink: TOKIO,
             points: vec![(5e3, 1.0)],
         };
         let svg = tails(&[curve], &(1e3..1e4)).expect("it can be drawn").wide;
@@ -399,9 +525,47 @@ mod tests {
     }
 
     #[test]
+    fn tickless_and_tokio_keep_their_colours_in_any_company() {
+        let families = [
+            Family::Other,
+            Family::Tokio,
+            Family::Tickless,
+            Family::Tickless,
+        ];
+        assert_eq!(inks(families), [OTHERS[0], TOKIO, TICKLESS[0], TICKLESS[1]]);
+        let many = inks([Family::Tickless; TICKLESS.len() + 1]);
+        assert_eq!(many.last(), Some(&TICKLESS[0]), "they start again");
+    }
+
+    #[test]
+    fn strips_of_dots_share_a_logarithmic_scale() {
+        let strip = |values: &[f64]| Dots {
+            ink: TOKIO,
+            name: "name".to_owned(),
+            values: values.to_vec(),
+            text: "text".to_owned(),
+        };
+        let drawn = dots(&[strip(&[1e4, 1e5]), strip(&[1e6])]).expect("it can be drawn");
+        let centres: Vec<i32> = drawn
+            .wide
+            .split("<circle cx=\"")
+            .skip(1)
+            .filter_map(|rest| rest.split_once('"')?.0.parse().ok())
+            .collect();
+        let [first, second, third] = centres[..] else {
+            panic!("there are three: {}", drawn.wide);
+        };
+        assert!(
+            (third - second).abs_diff(second - first) <= 1,
+            "{centres:?}"
+        );
+        assert!(drawn.wide.contains("10 µs") && drawn.wide.contains("1 ms"));
+    }
+
+    #[test]
     fn the_longest_bar_is_the_largest_value() {
         let bar = |value, text: &str| Bar {
-            colour: COLOURS[1],
+            ink: TICKLESS[0],
             name: "name".to_owned(),
             value,
             text: text.to_owned(),

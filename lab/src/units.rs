@@ -163,6 +163,14 @@ pub(crate) fn digits(value: f64) -> String {
     if decimals == 0 { grouped(&text) } else { text }
 }
 
+/// A ratio with two decimals, or three digits from 10 on.
+pub(crate) fn ratio(value: f64) -> String {
+    match value {
+        value if value > 0.0 && value < 0.005 => "<0.01".to_owned(),
+        _ => digits(value),
+    }
+}
+
 /// A count with commas between thousands.
 pub(crate) fn count(count: u64) -> String {
     grouped(&count.to_string())

@@ -72,7 +72,7 @@ fn a_tiny_run_is_whole() {
 #[test]
 fn people_get_a_table_and_quiet_is_quiet() {
     let place = Place::new();
-    let output = place.run(&tiny(&["--no-report"]));
+    let output = place.run(&tiny(&["--no-report", "--all"]));
     assert_eq!(end(&output), (Some(0), String::new()));
     let table = text(&output.stdout);
     for part in [
@@ -94,6 +94,27 @@ fn people_get_a_table_and_quiet_is_quiet() {
     let output = place.run(&tiny(&["--no-report", "--quiet"]));
     assert_eq!(end(&output), (Some(0), String::new()));
     assert_eq!(text(&output.stdout), "");
+}
+
+#[test]
+fn a_terminal_gets_twelve_lines_of_eighty_columns() {
+    let place = Place::new();
+    let output = place.run(&tiny(&[]));
+    assert_eq!(end(&output), (Some(0), String::new()));
+    let table = text(&output.stdout);
+    assert!(table.lines().count() <= 12, "{table}");
+    for line in table.lines() {
+        assert!(line.chars().count() <= 80, "{line}");
+    }
+    for part in [
+        "ticks late, p50",
+        "+ Worker",
+        "better, worse",
+        "checks hold",
+        "Report: tickless-demo.html",
+    ] {
+        assert!(table.contains(part), "{part:?} is missing in\n{table}");
+    }
 }
 
 #[test]
@@ -166,7 +187,16 @@ fn guests_are_served_and_an_interrupted_run_is_whole() {
     drop((first, second));
     let listen = format!("127.0.0.1:{port}");
     // Nothing in it ends by itself for a long time.
-    let mut arguments = vec!["demo", "-D", "1h", "--connections", "10", "--pace", "1h"];
+    let mut arguments = vec![
+        "demo",
+        "--all",
+        "-D",
+        "1h",
+        "--connections",
+        "10",
+        "--pace",
+        "1h",
+    ];
     arguments.extend(["--json", "result.json", "--listen", &listen]);
     let (child, mut out, line) = started(&mut place.command(&arguments));
     assert!(

@@ -37,7 +37,7 @@ pub(super) fn of(finished: &Finished) -> Result<String, Failure> {
             ul.checks { @for fault in &results.faults { li.failed { (fault.subject) ": " (fault.what) } } }
         }
         p.legend {
-            span.first { "Tickless" } span.second { "tokio" } span.third { "limits" } span.other { "other peers" }
+            span.tickless { "Tickless" } span.tokio { "tokio" } span.third { "limits" } span.other { "other peers" }
         }
         @for part in parts { (part) }
         @if closing.len() > 1 {
@@ -80,14 +80,14 @@ fn part(operation: Operation, groups: &[&Group<'_>]) -> Result<Markup, Failure> 
             .clone()
             .map(|row| (costs::place(row.pending, &sizes), row.figure().median));
         let style = match rows.clone().next().map(|row| row.family) {
-            Some(Family::Tickless) => Style::First,
-            Some(Family::Tokio) => Style::Second,
-            Some(Family::Limit) => Style::Third,
+            Some(Family::Tickless) => Style::Tickless,
+            Some(Family::Tokio) => Style::Tokio,
+            Some(Family::Limit) => Style::Limit,
             Some(Family::Peer) | None => Style::Other,
         };
         Curve {
             name: name.to_owned(),
-            colour: style.colour(),
+            ink: style.ink(),
             points: points.collect(),
         }
     });
@@ -112,8 +112,8 @@ fn figures(groups: &[&Group<'_>]) -> Markup {
         "with",
         unit,
         "least to greatest",
-        "of tokio",
-        "of best peer",
+        "/ tokio",
+        "/ best peer",
     ];
     let mut rows = Vec::new();
     for group in groups {

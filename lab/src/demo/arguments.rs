@@ -25,8 +25,8 @@ use crate::units;
 /// tickless::Worker thread of its own.
 ///
 /// A figure counts as better or worse than tokio's only if three rounds or more have both, and it was in each round
-/// than tokio's in any; the last lines name all of both. ± is half of what the rounds of a figure lie apart. The last
-/// line says whether the run was steady enough to quote.
+/// than tokio's in any; the line "better, worse" counts both, and --all names them. ± is half of what the rounds of a
+/// figure lie apart. A ratio is ours / tokio's: below 1 is better.
 ///
 /// Checked, by the server's std::time::Instant: no tick and no timeout was early, and every client that waited for its
 /// timeout was closed by it. What fails names its column.
@@ -101,6 +101,10 @@ pub(crate) struct Arguments {
     )]
     report: PathBuf,
 
+    /// Print every figure, what the columns are, each check and all sentences, in 120 columns
+    #[arg(long)]
+    pub(super) all: bool,
+
     /// Write no report
     #[arg(long)]
     no_report: bool,
@@ -118,7 +122,7 @@ Times are numbers with a unit: ns, us, ms, s, m, h, d.
 
 Examples:
   tickless demo
-      Twenty seconds, a table, and the report tickless-demo.html.
+      Twenty seconds, a table of 12 lines, and the report tickless-demo.html.
   tickless demo --duration 60s --connections 8000 --seed 7
       Longer and larger.
   tickless demo --slack 2ms

@@ -11,7 +11,8 @@ use super::subject::{Arm, Kind};
 use super::table::{self, Group};
 use super::totals::{Late, Round, Total, Totals, median};
 use crate::failure::Failure;
-use crate::plot::{self, Bar, COLOURS, Curve};
+use crate::page::Number;
+use crate::plot::{self, Bar, Curve, Dots};
 use crate::{page, units};
 
 /// The whole page.
@@ -25,14 +26,9 @@ pub(crate) fn whole(outcome: &Outcome) -> Result<String, Failure> {
     ];
     let [paced, idle, header] = kinds.map(|of| tails(&outcome.totals, of));
     let across = plot::times(&[&*paced, &idle, &header].concat());
-    let body = html! {
-        h1 { "The same server, with tokio::time and with tickless::time" }
+    let behind = html! {
         @for (place, sentence) in table::sentences(settings, &outcome.totals).iter().enumerate() {
             p.lead[place == 0] { (sentence) }
-        }
-        p { (quotable::sentence(outcome.not_quotable.as_deref())) }
-        @if outcome.interrupted {
-            p.note { "The run was ended early, after " (format!("{:.1} s", outcome.took_s)) "." }
         }
         ul.checks { @for check in &outcome.checks {
             li.held[check.holds].failed[!check.holds] { (check.name) " " span.faint { "(" (check.detail) ")" } }
@@ -40,13 +36,10 @@ pub(crate) fn whole(outcome: &Outcome) -> Result<String, Failure> {
         h2 { "Figures" }
         (figures(&groups))
         (columns())
-        p.note { "× says how many times better than tokio::time; below 1 is worse. \
-            ± is half of what rounds lie apart. "
+        p.note { (table::RATIO_NOTE) " ± is half of what rounds lie apart. "
             @if let Some(why) = &outcome.no_syscalls { (capitalised(why)) "." } }
-        h2 { "How late" }
+        h2 { "How late timeouts were" }
         (legend())
-        (figure(&paced, &across, &format!("Paced ticks, every {}: the share of ticks that were at least so \
-            late.", units::time(settings.pace)))?)
         (figure(&idle, &across, &format!("Idle timeouts of {}: each re-armed by every request, fired for \
             those that fell silent.", units::time(settings.idle)))?)
         (figure(&header, &across, &format!("Header timeouts of {}, through hyper's timer interface: fired \
@@ -58,6 +51,22 @@ pub(crate) fn whole(outcome: &Outcome) -> Result<String, Failure> {
         (reading())
         h2 { "What ran" }
         (facts(outcome))
+    };
+    let body = html! {
+        h1 { "The same server, with tokio::time and with tickless::time" }
+        @if outcome.interrupted {
+            p.note { "The run was ended early, after " (format!("{:.1} s", outcome.took_s)) "." }
+        }
+        p.lead { "tickless::time attached to the runtime's reactor, beside tokio::time." }
+        (page::numbers(&numbers(&outcome.totals)))
+        (legend())
+        (figure(&paced, &across, &format!("Paced ticks, every {}: the share of ticks that were at least so \
+            late. Further left and further down is better.", units::time(settings.pace)))?)
+        p { (quotable::sentence(outcome.not_quotable.as_deref())) }
+        @for check in outcome.checks.iter().filter(|check| !check.holds) {
+            ul.checks { li.failed { (check.name) " (" (check.detail) ")" } }
+        }
+        (page::all_figures(&behind))
         p { "The same again:" }
         pre { (outcome.command) }
         p.note { "tickless " (outcome.tickless_version) ", " (outcome.date) "." }
@@ -105,22 +114,53 @@ fn columns() -> Markup {
 
 /// Which line is whose.
 fn legend() -> Markup {
-    html! {
-        p.legend { @for (arm, class) in Arm::ALL.into_iter().zip(page::CLASSES) {
-            span class=(class) { (arm.name()) }
-        } }
-    }
+    page::legend(Arm::ALL.map(|arm| (arm.ink(), arm.name())))
+}
+
+/// The three figures that the page begins with: how late, and at which price.
+fn numbers(totals: &Totals) -> Vec<Number> {
+    type Of = fn(&Total) -> Option<f64>;
+    type Show = fn(f64) -> String;
+    let kinds: [(&str, Of, Show); 3] = [
+        (
+            "late at the median, of paced ticks",
+            |total| total.paced.quantile(0.5).map(|nanos| nanos as f64),
+            units::nanos,
+        ),
+        (
+            "of one CPU, for the server and its timers",
+            Total::load,
+            table::percent,
+        ),
+        (
+            "wake-ups a second",
+            |total| total.rate(total.window.usage.wakeups),
+            table::whole,
+        ),
+    ];
+    let [ours, tokio] = [Arm::Reactor, Arm::Tokio].map(|arm| &totals[arm.index()]);
+    let number = |(what, of, show): (&str, Of, Show)| {
+        let (ours, tokio) = (of(ours)?, of(tokio)?);
+        Some(Number {
+            figure: show(ours),
+            what: format!(
+                "{what}; tokio {}, ratio {}",
+                show(tokio),
+                units::ratio(ours / tokio)
+            ),
+        })
+    };
+    kinds.into_iter().filter_map(number).collect()
 }
 
 /// The curves of one kind of lateness, one for each arm that has any.
 fn tails(totals: &Totals, of: impl Fn(&Total) -> &Late) -> Vec<Curve> {
     totals
         .iter()
-        .zip(COLOURS)
         .zip(Arm::ALL)
-        .map(|((total, colour), arm)| Curve {
+        .map(|(total, arm)| Curve {
             name: arm.name().to_owned(),
-            colour,
+            ink: arm.ink(),
             points: plot::tail_points(&of(total).histogram),
         })
         .filter(|curve| !curve.points.is_empty())
@@ -150,8 +190,8 @@ fn rounds(totals: &Totals) -> Result<Markup, Failure> {
     let mut panels = Vec::new();
     let mut rows = Vec::new();
     for (kind, of) in kinds {
-        let mut bars = Vec::new();
-        for ((total, arm), colour) in totals.iter().zip(Arm::ALL).zip(COLOURS) {
+        let mut strips = Vec::new();
+        for (total, arm) in totals.iter().zip(Arm::ALL) {
             let values: Vec<u64> = total.rounds.iter().filter_map(of).collect();
             let Some((low, high)) = values.iter().min().zip(values.iter().max()) else {
                 continue;
@@ -165,25 +205,25 @@ fn rounds(totals: &Totals) -> Result<Markup, Failure> {
                 shown(*high),
                 format!("{ratio:.2}"),
             ]);
-            bars.extend(values.iter().zip(1..).map(|(value, round)| Bar {
-                colour,
-                name: format!("round {round}"),
-                value: *value as f64,
-                text: shown(*value),
-            }));
+            let middle = median(&values.iter().map(|value| *value as f64).collect::<Vec<_>>());
+            strips.push(Dots {
+                ink: arm.ink(),
+                name: arm.name().to_owned(),
+                values: values.iter().map(|value| *value as f64).collect(),
+                text: middle.map_or_else(String::new, units::nanos),
+            });
         }
-        if !bars.is_empty() {
-            let caption = html! { (kind) ", round by round in the order of time" };
-            panels.push(page::figure(plot::bars(&bars)?, &caption));
+        if !strips.is_empty() {
+            let caption = html! { (kind) ": a dot for each round, and the median of the rounds" };
+            panels.push(page::figure(plot::dots(&strips)?, &caption));
         }
     }
     if panels.is_empty() {
         return Ok(html! {});
     }
-    let head = ["", "", "lowest", "highest", "ratio"];
+    let head = ["", "", "lowest", "highest", "highest / lowest"];
     Ok(html! {
         h2 { "Round by round" }
-        (legend())
         div.panels { @for panel in panels { (panel) } }
         p { "How far rounds are apart: a difference between two libraries that is smaller is none." }
         (crate::table::html(&head, 2, &rows))
@@ -226,11 +266,10 @@ fn costs(totals: &Totals) -> Result<Markup, Failure> {
         let bars: Vec<Bar> = totals
             .iter()
             .zip(Arm::ALL)
-            .zip(COLOURS)
-            .filter_map(|((total, arm), colour)| {
+            .filter_map(|(total, arm)| {
                 let value = of(total)?;
                 Some(Bar {
-                    colour,
+                    ink: arm.ink(),
                     name: arm.name().to_owned(),
                     value,
                     text: show(value),

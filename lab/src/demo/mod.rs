@@ -81,7 +81,12 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Verdict, Failure> {
     if let Some(json) = json {
         json.write_json(&outcome)?;
     }
-    screen.print(&summary(&outcome))?;
+    let text = if arguments.all {
+        summary(&outcome)
+    } else {
+        short(&outcome)
+    };
+    screen.print(&text)?;
     Ok(Verdict::from_passed(outcome.holds))
 }
 
@@ -91,7 +96,38 @@ const OPTIMISED: &str = if cfg!(debug_assertions) {
     ""
 };
 
-/// What is printed at the end.
+/// What is printed at the end: 12 lines of 80 columns at most, besides checks that failed.
+fn short(outcome: &Outcome) -> String {
+    let settings = &outcome.settings;
+    let mut text = format!(
+        "{}, {} a second, {} in {:.1} s{}\n",
+        units::counted(settings.connections.into(), "connection"),
+        units::counted(settings.requests_per_second.into(), "request"),
+        units::counted(settings.rounds.into(), "round"),
+        outcome.took_s,
+        if outcome.interrupted {
+            ", ended early"
+        } else {
+            ""
+        },
+    );
+    text.push_str(&table::short(outcome));
+    text.push_str(if cfg!(debug_assertions) {
+        OPTIMISED
+    } else {
+        SHORT_NOTE
+    });
+    text.push_str(&table::short_checks(outcome));
+    if let Some(output::Place::File(path)) = &settings.report {
+        text.push_str(&format!("Report: {}\n", path.display()));
+    }
+    text
+}
+
+/// Ends the short table of an optimised build.
+const SHORT_NOTE: &str = "Behind a figure: its ratio to tokio's, below 1 is better.\n";
+
+/// What `--all` prints at the end.
 fn summary(outcome: &Outcome) -> String {
     let settings = &outcome.settings;
     let mut text = format!(
@@ -112,9 +148,9 @@ fn summary(outcome: &Outcome) -> String {
     text.push_str(&table::text(outcome));
     text.push('\n');
     text.push_str(&table::legend());
-    text.push_str(
-        "\n× says how many times better than tokio::time, ± is half of what rounds lie apart",
-    );
+    text.push('\n');
+    text.push_str(table::RATIO_NOTE);
+    text.push_str(" ± is half of what rounds lie apart");
     match &outcome.no_syscalls {
         Some(why) => text.push_str(&format!("; {why}.\n\n")),
         None => text.push_str(".\n\n"),

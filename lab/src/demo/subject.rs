@@ -11,6 +11,7 @@ use tickless::tokio::AttachError;
 use tokio::runtime::Builder;
 
 use super::arguments::Settings;
+use crate::plot::{self, Ink, TICKLESS};
 
 /// By how much tokio's timers are late by choice: its wheel counts whole milliseconds, to which deadlines are rounded
 /// up; and its driver, which knows how many of them passed, waits for so many whole ones as are missing.
@@ -51,6 +52,26 @@ impl Arm {
             Self::Reactor => "+ reactor",
             Self::Slack => "+ slack",
             Self::Worker => "+ Worker",
+        }
+    }
+
+    /// The heading of its column where there is little room.
+    pub(crate) fn short_name(self) -> &'static str {
+        match self {
+            Self::Tokio => "tokio",
+            Self::Tickless => "tickless",
+            Self::Reactor | Self::Slack | Self::Worker => self.name(),
+        }
+    }
+
+    /// What its curves and bars are drawn with.
+    pub(crate) fn ink(self) -> Ink {
+        match self {
+            Self::Tokio => plot::TOKIO,
+            Self::Tickless => TICKLESS[0],
+            Self::Reactor => TICKLESS[1],
+            Self::Slack => TICKLESS[2],
+            Self::Worker => TICKLESS[3],
         }
     }
 

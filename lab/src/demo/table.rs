@@ -41,7 +41,7 @@ pub(crate) struct Cell {
     pub(crate) text: String,
     /// Half of what its rounds lie apart, as a share of their median; empty where too few rounds have it.
     pub(crate) spread: String,
-    /// How many times better than tokio's it is; empty where nothing is better.
+    /// Its ratio to tokio's, below 1 if it is better; empty where nothing is better.
     pub(crate) ratio: String,
 }
 
@@ -79,7 +79,7 @@ fn row(
             spread: value
                 .and(spread)
                 .map_or_else(String::new, |spread| half_apart(&spread)),
-            ratio: ratio.map_or_else(String::new, |ratio| format!("{}×", units::digits(ratio))),
+            ratio: ratio.map_or_else(String::new, |ratio| units::ratio(ratio)),
         }
     });
     let spread = |arm: Arm| values.spreads[arm.index()];
@@ -120,10 +120,14 @@ fn against(tokio: &Spread, other: &Spread, better: Better) -> Against {
     }
 }
 
+/// What a ratio is, in all tables.
+pub(crate) const RATIO_NOTE: &str =
+    "A ratio is ours / tokio's (of rates, tokio's / ours): below 1 is better.";
+
 fn ratio(tokio: f64, value: f64, better: Better) -> Option<f64> {
     let ratio = match better {
-        Better::Less => tokio / value,
-        Better::More => value / tokio,
+        Better::Less => value / tokio,
+        Better::More => tokio / value,
     };
     ratio.is_finite().then_some(ratio)
 }
@@ -330,6 +334,94 @@ pub(crate) fn text(outcome: &Outcome) -> String {
     out
 }
 
+/// Columns of the short table: the label, tokio's figure, and one of the others with its ratio; 80 together.
+const SHORT_LABEL: usize = 19;
+const SHORT_FIGURE: usize = 8;
+const SHORT_RATIO: usize = 5;
+/// The rows of the short table, by their group's heading and their label.
+const SHORT: [(&str, &str, &str); 6] = [
+    ("paced ticks", "late, p50", "ticks late, p50"),
+    ("idle timeouts", "late, p50", "idle late, p50"),
+    ("requests", "p99", "requests took, p99"),
+    ("cost of one operation", "push a deadline out", "push out"),
+    ("cost of the server", "of one CPU", "of one CPU"),
+    ("cost of the server", "wake-ups a second", "wake-ups, 1/s"),
+];
+
+/// The rows that answer most questions, in 80 columns.
+pub(crate) fn short(outcome: &Outcome) -> String {
+    let groups = groups(&outcome.settings, &outcome.totals);
+    let mut lines = Vec::new();
+    let mut line = |label: &str, cells: [(String, String); Arm::COUNT]| {
+        let mut text = format!("{label:SHORT_LABEL$}");
+        for (arm, (figure, ratio)) in Arm::ALL.iter().zip(cells) {
+            // Writing to a string cannot fail.
+            let _infallible = match arm {
+                Arm::Tokio => write!(text, "{figure:>width$}", width = SHORT_FIGURE + 1),
+                // A heading stands above both.
+                _ if ratio.is_empty() => {
+                    write!(text, "{figure:>width$}", width = SHORT_FIGURE + SHORT_RATIO)
+                }
+                _ => write!(text, "{figure:>SHORT_FIGURE$}{ratio:>SHORT_RATIO$}"),
+            };
+        }
+        lines.push(text.trim_end().to_owned());
+    };
+    let heads = Arm::ALL.map(|arm| (arm.short_name().to_owned(), String::new()));
+    line("", heads);
+    for (heading, label, shown) in SHORT {
+        let group = groups
+            .iter()
+            .find(|group| group.heading.starts_with(heading));
+        let mut rows = group.iter().flat_map(|group| &group.rows);
+        if let Some(row) = rows.find(|row| row.label == label) {
+            let cells = row.cells.each_ref();
+            line(
+                shown,
+                cells.map(|cell| (cell.text.clone(), cell.ratio.clone())),
+            );
+        }
+    }
+    let tally = Arm::ALL.map(|arm| {
+        let count = |wanted: &[Against]| {
+            let rows = groups.iter().flat_map(|group| &group.rows);
+            { rows }
+                .filter(|row| wanted.contains(&row.against[arm.index()]))
+                .count()
+        };
+        let judged = count(&[Against::Better, Against::Worse, Against::Same]);
+        let text = match judged {
+            0 => "-".to_owned(),
+            _ => format!(
+                "{}, {}",
+                count(&[Against::Better]),
+                count(&[Against::Worse])
+            ),
+        };
+        (text, String::new())
+    });
+    line("better, worse", tally);
+    lines.join("\n") + "\n"
+}
+
+/// The checks and whether the run may be quoted, in a line; a line more for each check that failed.
+pub(crate) fn short_checks(outcome: &Outcome) -> String {
+    let failed = outcome.checks.iter().filter(|check| !check.holds);
+    let mut out = format!(
+        "{} of {} checks hold; {} (--all).\n",
+        outcome.checks.iter().filter(|check| check.holds).count(),
+        outcome.checks.len(),
+        match outcome.not_quotable {
+            None => "steady enough to quote",
+            Some(_) => "not steady enough to quote",
+        }
+    );
+    for check in failed {
+        let _infallible = writeln!(out, "FAILED {} ({})", check.name, check.detail);
+    }
+    out
+}
+
 /// What the columns are.
 pub(crate) fn legend() -> String {
     let mut out = String::new();
@@ -363,14 +455,14 @@ pub(crate) fn sentences(settings: &Settings, totals: &Totals) -> Vec<String> {
             return vec![NOTHING.to_owned()];
         };
         columns.push(format!(
-            "{} with {} ({})",
-            nearness(before / after),
+            "{} with {} (ratio {})",
+            units::nanos(after),
             arm.in_words(),
-            units::nanos(after)
+            units::ratio(after / before)
         ));
     }
     let mut first = format!(
-        "Paced ticks were {} late with tokio::time at the median. They came {}",
+        "Paced ticks were {} late with tokio::time at the median, {}",
         units::nanos(before),
         columns.join(", ")
     );
@@ -378,10 +470,10 @@ pub(crate) fn sentences(settings: &Settings, totals: &Totals) -> Vec<String> {
     if let (Some(before), Some(after)) = (idle(Arm::Tokio), idle(Arm::Tickless)) {
         let _infallible = write!(
             first,
-            "; idle timeouts {} with tickless::time ({} instead of {})",
-            nearness(before / after),
+            "; idle timeouts {} with tokio::time, {} with tickless::time (ratio {})",
+            units::nanos(before),
             units::nanos(after),
-            units::nanos(before)
+            units::ratio(after / before)
         );
     }
     first.push('.');
@@ -445,26 +537,9 @@ fn verdict(groups: &[Group], arm: Arm) -> String {
     )
 }
 
-/// "30 times closer to their time", or "1.2 times further from it".
-fn nearness(ratio: f64) -> String {
-    if ratio >= 1.0 {
-        format!("{} times closer to their time", times(ratio))
-    } else {
-        format!("{} times further from it", times(1.0 / ratio))
-    }
-}
-
-fn times(ratio: f64) -> String {
-    if ratio < 10.0 {
-        format!("{ratio:.1}")
-    } else {
-        format!("{ratio:.0}")
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use super::{Against, Better, Values, groups, nearness, row, sentences, whole};
+    use super::{Against, Better, Values, groups, row, sentences, whole};
     use crate::demo::arguments::Settings;
     use crate::demo::subject::Arm;
     use crate::demo::totals::{Total, Totals, none};
@@ -505,15 +580,15 @@ mod tests {
     }
 
     #[test]
-    fn more_than_once_is_better_whichever_way_better_is() {
+    fn a_ratio_below_one_is_better_whichever_way_better_is() {
         let figures = [1_000.0, 100.0, 2_000.0, 1_000.0, 10.0].map(Some);
         let ratios = |better| {
             let row = row("late", steady(figures), better, units::nanos);
             row.cells.map(|cell| cell.ratio)
         };
-        let less = ["", "10.0×", "0.50×", "1.00×", "100×"];
+        let less = ["", "0.10", "2.00", "1.00", "0.01"];
         assert_eq!(ratios(Some(Better::Less)), less);
-        let more = ["", "0.10×", "2.00×", "1.00×", "0.01×"];
+        let more = ["", "10.0", "0.50", "1.00", "100"];
         assert_eq!(ratios(Some(Better::More)), more);
         assert_eq!(ratios(None), [""; Arm::COUNT]);
     }
@@ -539,19 +614,19 @@ mod tests {
         assert_eq!(median.label, "late, p50");
         let cells = median.cells.each_ref().map(|cell| &*cell.ratio);
         assert_eq!(cells[0], "");
-        for (cell, begins) in cells[1..].iter().zip(["20", "25", "1.", "50"]) {
+        for (cell, begins) in cells[1..].iter().zip(["0.05", "0.04", "0.99", "0.02"]) {
             assert!(cell.starts_with(begins), "{cell}");
         }
     }
 
     #[test]
-    fn the_first_sentence_says_which_way_it_went() {
+    fn the_first_sentence_has_each_figure_and_its_ratio() {
         let all = totals([1_000, 50, 40, 1_000, 2_000]);
         let text = &sentences(&Settings::sample(), &all)[0];
         for part in [
-            "20 times closer to their time with tickless::time (50.0 µs)",
-            "25 times closer to their time with the reactor",
-            "2.0 times further from it with a Worker",
+            "50.0 µs with tickless::time (ratio 0.05)",
+            "40.0 µs with the reactor (ratio 0.04)",
+            "2.00 ms with a Worker (ratio 2.00)",
         ] {
             assert!(text.contains(part), "{part} is missing in {text}");
         }
@@ -559,7 +634,6 @@ mod tests {
         [cut[0], ..] = totals([1; Arm::COUNT]);
         let text = sentences(&Settings::sample(), &cut).concat();
         assert!(text.contains("nothing to compare"), "{text}");
-        assert_eq!(nearness(1.0), "1.0 times closer to their time");
     }
 
     #[test]

@@ -3,10 +3,11 @@
 use maud::{Markup, html};
 
 use super::result::{Late, PERIODIC, Part, Row, SERVERS};
+use super::runtime::Subject;
 use super::{Finished, marks, print};
 use crate::failure::Failure;
-use crate::page::{figure, page};
-use crate::plot::{self, Bar, COLOURS, Curve};
+use crate::page::{figure, legend, page};
+use crate::plot::{self, Bar, Curve, Family, OTHERS};
 use crate::spread::Spread;
 use crate::{table, units};
 
@@ -73,7 +74,7 @@ fn shares(finished: &Finished<'_>) -> Result<Markup, Failure> {
     };
     Ok(html! {
         h2 { "What tasks that compute got, of what they are entitled to" }
-        p.legend { span.third { "within 2 % of it" } span.first { "further off" } }
+        p.legend { span.third { "within 2 % of it" } span.other { "further off" } }
         p { (each) " 100 % is fair. A task is never entitled to more than one worker." }
         div.panels { @for panel in panels { (panel) } }
     })
@@ -132,7 +133,7 @@ fn bar(name: String, got: f64, text: String) -> Bar {
     const NEAR: f64 = 0.02;
     let is_near = (got - 1.0).abs() <= NEAR;
     Bar {
-        colour: COLOURS[if is_near { 2 } else { 0 }],
+        ink: OTHERS[if is_near { 0 } else { 3 }],
         name,
         value: got,
         text,
@@ -141,12 +142,15 @@ fn bar(name: String, got: f64, text: String) -> Bar {
 
 /// As many plots as it takes, with one of this library's runtimes in each.
 fn tails(finished: &Finished<'_>, of: Late, caption: &str) -> Result<Markup, Failure> {
-    let curve = |row: &Row| Curve {
-        name: row.subject.name().to_owned(),
-        colour: COLOURS[0],
-        points: plot::tail_points(&row.merged(of)),
-    };
-    let curves = ran(finished).map(|row| (row.subject.is_ours(), curve(row)));
+    let inks = plot::inks(ran(finished).map(|row| family(row.subject)));
+    let curves = ran(finished).zip(inks).map(|(row, ink)| {
+        let curve = Curve {
+            name: row.subject.name().to_owned(),
+            ink,
+            points: plot::tail_points(&row.merged(of)),
+        };
+        (row.subject.is_ours(), curve)
+    });
     let curves: Vec<(bool, Curve)> = curves
         .filter(|(_, curve)| !curve.points.is_empty())
         .collect();
@@ -155,21 +159,30 @@ fn tails(finished: &Finished<'_>, of: Late, caption: &str) -> Result<Markup, Fai
         return Ok(html! {});
     }
     let across = plot::times(&all);
-    let classes = ["first", "second", "third"];
     let mut plots = Vec::new();
     for group in groups(&curves) {
-        let coloured = group.into_iter().zip(COLOURS);
-        let group: Vec<Curve> = coloured
-            .map(|(curve, colour)| Curve { colour, ..curve })
-            .collect();
         plots.push((plot::tails(&group, &across)?, group));
     }
     Ok(html! {
         @for (drawn, curves) in plots {
-            p.legend { @for (curve, class) in curves.iter().zip(classes) { span class=(class) { (curve.name) } } }
+            (legend(curves.iter().map(|curve| (curve.ink, &*curve.name))))
             (figure(drawn, &html! { (caption) }))
         }
     })
+}
+
+/// As many curves can be told apart in a plot.
+const CURVES_MAX: usize = 5;
+
+/// Decides the colour of a runtime.
+fn family(subject: Subject) -> Family {
+    if subject.is_ours() {
+        Family::Tickless
+    } else if subject.name().starts_with("tokio") {
+        Family::Tokio
+    } else {
+        Family::Other
+    }
 }
 
 /// Curves that go into one plot: all of ours; then the first of ours with two others each.
@@ -181,15 +194,15 @@ fn groups(curves: &[(bool, Curve)]) -> Vec<Vec<Curve>> {
     let (ours, others) = (of(true), of(false));
     let mut groups: Vec<Vec<Curve>> = Vec::new();
     let Some(first) = ours.first() else {
-        return others.chunks(COLOURS.len()).map(<[_]>::to_vec).collect();
+        return others.chunks(CURVES_MAX).map(<[_]>::to_vec).collect();
     };
-    groups.extend(others.chunks(COLOURS.len() - 1).map(|others| {
+    groups.extend(others.chunks(CURVES_MAX - 1).map(|others| {
         let mut group = vec![first.clone()];
         group.extend_from_slice(others);
         group
     }));
     if ours.len() > 1 || groups.is_empty() {
-        groups.extend(ours.chunks(COLOURS.len()).map(<[_]>::to_vec));
+        groups.extend(ours.chunks(CURVES_MAX).map(<[_]>::to_vec));
     }
     groups
 }
@@ -209,10 +222,11 @@ fn costs(finished: &Finished<'_>) -> Result<Markup, Failure> {
     ];
     let mut drawn = Vec::new();
     for (caption, of, show) in panels {
-        let bars = ran(finished).filter_map(|row| {
+        let inks = plot::inks(ran(finished).map(|row| family(row.subject)));
+        let bars = ran(finished).zip(inks).filter_map(|(row, ink)| {
             let median = of(row)?.median;
             Some(Bar {
-                colour: COLOURS[usize::from(!row.subject.is_ours())],
+                ink,
                 name: row.subject.name().to_owned(),
                 value: median,
                 text: show(median),

@@ -275,7 +275,8 @@ pub(super) fn conclusions(finished: &Finished<'_>) -> Vec<String> {
     sentences.push(
         format!(
             "A difference counts if each round of one lies on the same side of each round of the other, and each has \
-             {ROUNDS_MIN} rounds or more."
+             {ROUNDS_MIN} rounds or more. A ratio is ours / theirs (theirs / ours where more is better): below 1 is \
+             better."
         ),
     );
     sentences
@@ -293,9 +294,9 @@ fn against(ours: &Row, other: &Row) -> Vec<String> {
             (metric.show)(mine.median),
             (metric.show)(theirs.median)
         );
-        let (is_better, ratio) = match mine.compare(&theirs) {
-            Outcome::Less(ratio) => (metric.less_is_better, ratio),
-            Outcome::More(ratio) => (!metric.less_is_better, ratio),
+        let is_better = match mine.compare(&theirs) {
+            Outcome::Less(_) => metric.less_is_better,
+            Outcome::More(_) => !metric.less_is_better,
             Outcome::NoDifference => {
                 same.push(format!("{} ({figures})", metric.what));
                 continue;
@@ -305,8 +306,18 @@ fn against(ours: &Row, other: &Row) -> Vec<String> {
                 continue;
             }
         };
+        let (mine, theirs) = (mine.median, theirs.median);
+        let ratio = if metric.less_is_better {
+            mine / theirs
+        } else {
+            theirs / mine
+        };
         let list = if is_better { &mut better } else { &mut worse };
-        list.push(format!("{} {} ({figures})", metric.what, times(ratio)));
+        list.push(format!(
+            "{} {} ({figures})",
+            metric.what,
+            units::ratio(ratio)
+        ));
     }
     let (ours, other) = (ours.subject.name(), other.subject.name());
     let sentence = |verdict: &str, list: Vec<String>| {
@@ -327,11 +338,6 @@ fn against(ours: &Row, other: &Row) -> Vec<String> {
     .into_iter()
     .flatten()
     .collect()
-}
-
-/// `3.10×`.
-fn times(ratio: f64) -> String {
-    format!("{}×", units::digits(ratio))
 }
 
 #[cfg(test)]

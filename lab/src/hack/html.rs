@@ -6,7 +6,7 @@ use super::result::{Other, Row};
 use super::{Finished, marks, print};
 use crate::failure::Failure;
 use crate::page::{figure, page};
-use crate::plot::{self, Bar, COLOURS};
+use crate::plot::{self, Bar, OTHERS, TICKLESS, TOKIO};
 use crate::spread::Spread;
 use crate::{table, units};
 
@@ -59,7 +59,7 @@ fn panels(finished: &Finished<'_>) -> Result<Markup, Failure> {
             .filter_map(|row| {
                 let median = of(row)?.median;
                 Some(Bar {
-                    colour: COLOURS[usize::from(!row.features.hrtick)],
+                    ink: TICKLESS[usize::from(!row.features.hrtick)],
                     name: row.features.name().replace("without", "-"),
                     value: median,
                     text: show(median),
@@ -70,7 +70,11 @@ fn panels(finished: &Finished<'_>) -> Result<Markup, Failure> {
             bars.extend(finished.others.iter().filter_map(|other| {
                 let median = other.spread()?.median;
                 Some(Bar {
-                    colour: COLOURS[2],
+                    ink: if other.name.starts_with("tokio") {
+                        TOKIO
+                    } else {
+                        OTHERS[0]
+                    },
                     name: other.name.to_owned(),
                     value: median,
                     text: show(median),
@@ -83,7 +87,8 @@ fn panels(finished: &Finished<'_>) -> Result<Markup, Failure> {
     }
     Ok(html! {
         h2 { "Configuration by configuration" }
-        p.legend { span.first { "hrtick on" } span.second { "hrtick off" } span.third { "others" } }
+        p.legend { span.tickless { "hrtick on" } span.tickless-2 { "hrtick off" } span.tokio { "tokio" }
+            span.third { "others" } }
         div.panels { @for panel in drawn { (panel) } }
     })
 }

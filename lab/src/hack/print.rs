@@ -142,10 +142,10 @@ pub(super) fn conclusions(finished: &Finished<'_>) -> Vec<String> {
     }
     if let Some(ratio) = Ratio::of(&finished.rows) {
         sentences.push(format!(
-            "Device writes with everything on: {} against {} with everything off, {}× fewer, by {SCOPE}.",
+            "Device writes with everything on: {} against {} with everything off, ratio {}, by {SCOPE}.",
             units::digits(ratio.all_on),
             units::digits(ratio.all_off),
-            units::digits(ratio.ratio)
+            units::ratio(ratio.ratio)
         ));
     }
     let of = |features: Features| {
@@ -186,9 +186,9 @@ fn compared(name: &str, mine: Spread, theirs: Spread) -> String {
     const ON: &str = "with hrtick and everything on";
     let figures = [mine, theirs].map(|run| run.show(|seconds| units::nanos(seconds * 1e9)));
     let figures = figures.join(" against ");
-    let (ratio, verdict) = match mine.compare(&theirs) {
-        Outcome::Less(ratio) => (ratio, "shorter"),
-        Outcome::More(ratio) => (ratio, "longer"),
+    let verdict = match mine.compare(&theirs) {
+        Outcome::Less(_) => "shorter",
+        Outcome::More(_) => "longer",
         Outcome::NoDifference => {
             return format!(
                 "Run times {ON} and with {name} overlap between rounds, which says nothing: {figures}."
@@ -200,8 +200,8 @@ fn compared(name: &str, mine: Spread, theirs: Spread) -> String {
             );
         }
     };
-    let ratio = units::digits(ratio);
-    format!("Run time {ON} is {ratio}× {verdict} than with {name}: {figures}.")
+    let ratio = units::ratio(mine.median / theirs.median);
+    format!("Run time {ON} is {verdict} than with {name}, ratio {ratio}: {figures}.")
 }
 
 #[cfg(test)]
@@ -225,8 +225,8 @@ mod tests {
         );
         assert_eq!(
             said(&[1.0, 2.0, 3.0], &[4.0, 6.0, 8.0]),
-            "Run time with hrtick and everything on is 3.00× shorter than with tokio: 2.00 ms (1.00 ms to 3.00 ms) \
-             against 6.00 ms (4.00 ms to 8.00 ms)."
+            "Run time with hrtick and everything on is shorter than with tokio, ratio 0.33: 2.00 ms (1.00 ms to 3.00 \
+             ms) against 6.00 ms (4.00 ms to 8.00 ms)."
         );
         let few = said(&[2.0], &[6.0]);
         assert!(

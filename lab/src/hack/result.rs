@@ -118,7 +118,7 @@ impl Row {
     }
 }
 
-/// How many times as many writes one with everything off makes as one with everything on, for the same messages.
+/// Writes with everything on over writes with everything off, for the same messages: below 1 is better.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub(super) struct Ratio {
     pub(super) all_off: f64,
@@ -135,11 +135,10 @@ impl Ratio {
             row.device_writes().map(|writes| writes.median)
         };
         let (all_off, all_on) = (writes(false)?, writes(true)?);
-        // With none at all, one is what it is held against.
         (all_off > 0.0).then(|| Self {
             all_off,
             all_on,
-            ratio: all_off / all_on.max(1.0),
+            ratio: all_on / all_off,
         })
     }
 }
@@ -210,15 +209,14 @@ mod tests {
         let ratio = Ratio::of(&rows).expect("both ends ran");
         assert_eq!(
             (ratio.all_off, ratio.all_on, ratio.ratio),
-            (1_000.0, 40.0, 25.0)
+            (1_000.0, 40.0, 0.04)
         );
         assert_eq!(Ratio::of(&rows[..2]), None);
-        // One that writes nothing is held against one write.
         let rows = [
             row(Features::all(false, true), &[30]),
             row(Features::all(true, true), &[0]),
         ];
-        assert_eq!(Ratio::of(&rows).map(|ratio| ratio.ratio), Some(30.0));
+        assert_eq!(Ratio::of(&rows).map(|ratio| ratio.ratio), Some(0.0));
     }
 
     #[test]

@@ -6,22 +6,20 @@ use super::{Finished, print};
 use crate::failure::Failure;
 use crate::histogram::quantile;
 use crate::machine::Machine;
-use crate::page::{figure, page};
-use crate::plot::{self, COLOURS, Curve};
+use crate::page::{figure, legend, page};
+use crate::plot::{self, Curve};
 use crate::{table, units};
 
 /// The whole page.
 pub(super) fn of(finished: &Finished<'_>) -> Result<String, Failure> {
     let subjects = &finished.plan.subjects;
     let mut plots = Vec::new();
-    // As many curves in a plot as there are colours.
-    for places in (0..subjects.len())
-        .collect::<Vec<_>>()
-        .chunks(COLOURS.len())
-    {
-        let curves = places.iter().zip(COLOURS).map(|(&place, colour)| Curve {
+    let inks = plot::inks(subjects.iter().map(|subject| subject.family()));
+    let places: Vec<usize> = (0..subjects.len()).collect();
+    for places in places.chunks(CURVES_MAX) {
+        let curves = places.iter().map(|&place| Curve {
             name: subjects[place].name().to_owned(),
-            colour,
+            ink: inks[place],
             points: plot::tail_points(&merged(finished, place)),
         });
         let curves: Vec<Curve> = curves.filter(|curve| !curve.points.is_empty()).collect();
@@ -32,14 +30,13 @@ pub(super) fn of(finished: &Finished<'_>) -> Result<String, Failure> {
     let across = plot::times(&plots.concat());
     let drawn = plots.iter().map(|curves| plot::tails(curves, &across));
     let drawn = drawn.collect::<Result<Vec<_>, _>>()?;
-    let classes = ["first", "second", "third"];
     let body = html! {
         p.lead { "How late threads woke up that wait for a time, again and again. Lower and further left is better." }
         h2 { "Threads" }
         (table::html(&HEAD, 2, &rows(finished)))
         h2 { "How late" }
         @for (curves, drawn) in plots.iter().zip(drawn) {
-            p.legend { @for (curve, class) in curves.iter().zip(classes) { span class=(class) { (curve.name) } } }
+            (legend(curves.iter().map(|curve| (curve.ink, &*curve.name))))
             (figure(drawn, &html! { "The share of wake-ups that were at least so late, of all threads together." }))
         }
         table.facts { tbody { @for subject in subjects {
@@ -54,6 +51,9 @@ pub(super) fn of(finished: &Finished<'_>) -> Result<String, Failure> {
     };
     Ok(page("Latency", &body))
 }
+
+/// As many curves can be told apart in a plot.
+const CURVES_MAX: usize = 7;
 
 const HEAD: [&str; 9] = [
     "waits with",

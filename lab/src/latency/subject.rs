@@ -13,6 +13,7 @@ use tickless::hrtimer::{HrTimer, Restart, Span, Start};
 use tickless::{Parking, Worker};
 
 use crate::failure::Failure;
+use crate::plot::Family;
 
 /// What a thread waits with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,6 +53,15 @@ impl Subject {
             Self::Timerfd => "timerfd",
             Self::Nanosleep => "nanosleep",
             Self::Tokio => "tokio",
+        }
+    }
+
+    /// Decides the colour of its curve.
+    pub(super) fn family(self) -> Family {
+        match self {
+            Self::Sleep | Self::Callback | Self::Spin | Self::Foreign => Family::Tickless,
+            Self::Timerfd | Self::Nanosleep => Family::Other,
+            Self::Tokio => Family::Tokio,
         }
     }
 

@@ -8,7 +8,7 @@ use super::{Finished, print};
 use crate::failure::Failure;
 use crate::machine::Machine;
 use crate::page::{figure, page};
-use crate::plot::{self, Bar, COLOURS};
+use crate::plot::{self, Bar, OTHERS, TICKLESS};
 use crate::{table, units};
 
 /// The whole page.
@@ -20,7 +20,7 @@ pub(super) fn of(finished: &Finished<'_>) -> Result<String, Failure> {
         (table::html(&HEAD, 2, &rows(finished)))
         h2 { "Longest turns" }
         @if finished.plan.against_bare {
-            p.legend { span.first { "worker" } span.second { "bare loop" } }
+            p.legend { span.tickless { "worker" } span.third { "bare loop" } }
         }
         (longest(finished)?)
         h2 { "As printed" }
@@ -71,7 +71,7 @@ fn longest(finished: &Finished<'_>) -> Result<Markup, Failure> {
     let bar = |thread: &Measured, place: usize, gaps: &Gaps| {
         let nanos = gaps.rate().nanos(gaps.max()) as f64;
         Bar {
-            colour: COLOURS[place],
+            ink: [TICKLESS[0], OTHERS[0]][place.min(1)],
             name: format!("CPU {}", thread.cpu),
             value: nanos,
             text: units::nanos(nanos),

@@ -5,27 +5,27 @@ use plotters::coord::combinators::{BindKeyPoints, LogCoord};
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
-use super::{COLOURS, Curve, Drawn, GRID, axis, decades, failed};
+use super::{Curve, Drawn, GRID, Ink, OTHERS, TICKLESS, TOKIO, axis, decades, failed};
 use crate::failure::Failure;
 use crate::units;
 
 /// How a curve stands out.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Style {
-    First,
-    Second,
-    Third,
+    Tickless,
+    Tokio,
+    Limit,
     /// In the background.
     Other,
 }
 
 impl Style {
-    pub(crate) fn colour(self) -> RGBColor {
+    pub(crate) fn ink(self) -> Ink {
         match self {
-            Self::First => COLOURS[0],
-            Self::Second => COLOURS[1],
-            Self::Third => COLOURS[2],
-            Self::Other => BLACK,
+            Self::Tickless => TICKLESS[0],
+            Self::Tokio => TOKIO,
+            Self::Limit => OTHERS[0],
+            Self::Other => OTHERS[OTHERS.len() - 1],
         }
     }
 }
@@ -41,12 +41,12 @@ struct Shape {
 const WIDE: Shape = Shape {
     size: (900, 520),
     letters: 15,
-    names: 230,
+    names: 250,
 };
 const NARROW: Shape = Shape {
     size: (380, 480),
     letters: 12,
-    names: 165,
+    names: 178,
 };
 
 /// Where a number stands on the logarithmic axis: nothing a decade before the least of the others.
@@ -108,18 +108,21 @@ fn drawn(curves: &[Curve], sizes: &[u64], unit: &str, shape: Shape) -> Result<St
             .map_err(failed)?;
         let mut ends = Vec::new();
         for curve in curves {
-            let line = LineSeries::new(curve.points.clone(), curve.colour.stroke_width(3));
+            let line = LineSeries::new(curve.points.clone(), curve.ink.colour.stroke_width(3));
             chart.draw_series(line).map_err(failed)?;
             if let Some(last) = curve.points.last() {
                 let (x, y) = chart.backend_coord(last);
-                ends.push((y, x, curve.name.as_str()));
+                ends.push((y, x, (y, curve.name.as_str())));
             }
         }
         let (_, height) = area.dim_in_pixel();
         let style = TextStyle::from(letters.into_font()).pos(Pos::new(HPos::Left, VPos::Center));
         let step = i32::try_from(shape.letters).unwrap_or(15) + 1;
-        for (y, x, name) in apart(ends, step, i32::try_from(height).unwrap_or(0) - 30) {
-            area.draw(&Text::new(name, (x + 6, y), style.clone()))
+        for (y, x, (end, name)) in apart(ends, step, i32::try_from(height).unwrap_or(0) - 30) {
+            // A name that had to give way is led back to its curve.
+            let lead = vec![(x + 3, end), (x + LEAD, y)];
+            area.draw(&PathElement::new(lead, GRID)).map_err(failed)?;
+            area.draw(&Text::new(name, (x + LEAD + 4, y), style.clone()))
                 .map_err(failed)?;
         }
         area.present().map_err(failed)?;
@@ -135,8 +138,11 @@ fn label(size: u64) -> String {
     }
 }
 
+/// How far right of the end of its curve a name begins.
+const LEAD: i32 = 22;
+
 /// Names no nearer than `step` to each other, above `bottom`, in the order of their curves.
-fn apart(mut ends: Vec<(i32, i32, &str)>, step: i32, bottom: i32) -> Vec<(i32, i32, &str)> {
+fn apart<N: Ord>(mut ends: Vec<(i32, i32, N)>, step: i32, bottom: i32) -> Vec<(i32, i32, N)> {
     ends.sort_unstable();
     let mut above = i32::MIN / 2;
     for end in &mut ends {

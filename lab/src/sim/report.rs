@@ -7,7 +7,7 @@ use super::timeline::Picture;
 use super::{summary, timeline};
 use crate::failure::Failure;
 use crate::page::{figure, page};
-use crate::plot::{self, Bar, COLOURS, Curve};
+use crate::plot::{self, Bar, Curve, OTHERS, TICKLESS};
 use crate::shown;
 use crate::units;
 
@@ -44,7 +44,7 @@ pub(super) fn of(
         div.panels { @for group in &outcome.groups { (residency(outcome, group)?) } }
         h2 { "What it costs" }
         @if outcome.groups.iter().any(|group| group.isolated) {
-            p.legend { span.first { "housekeeping" } span.second { "isolated" } }
+            p.legend { span.tickless { "housekeeping" } span.tickless-2 { "isolated" } }
         }
         div.panels { (costs(outcome)?) }
         p.note { "The same seed gives the same figures, to the byte." }
@@ -92,10 +92,10 @@ fn tail(times: &Distribution) -> Vec<(f64, f64)> {
 /// The curves of what was late, and of what the workloads noted.
 fn late(outcome: &Outcome) -> Result<Markup, Failure> {
     let curves = |all: &[(&str, &Distribution)]| -> Vec<Curve> {
-        let all = all.iter().zip(COLOURS);
-        let all = all.map(|((name, times), colour)| Curve {
+        let all = all.iter().zip(TICKLESS);
+        let all = all.map(|((name, times), ink)| Curve {
             name: (*name).to_owned(),
-            colour,
+            ink,
             points: tail(times),
         });
         all.filter(|curve| !curve.points.is_empty()).collect()
@@ -120,14 +120,14 @@ fn late(outcome: &Outcome) -> Result<Markup, Failure> {
         h2 { "How late" }
         @if !timers.is_empty() {
             p.legend {
-                span.first { "exact" } span.second { "coarse, run by their CPU" }
-                span.third { "coarse, run by another" }
+                span.tickless { "exact" } span.tickless-2 { "coarse, run by their CPU" }
+                span.tickless-3 { "coarse, run by another" }
             }
             (figure(plot::tails(&timers, &across)?, &html! { "The share of timers that fired at least so late. Coarse \
                 ones are counted from the tick at which they are due." }))
         }
         @for (name, curves) in &noted {
-            p.legend { span.first { (name) } }
+            p.legend { span.tickless { (name) } }
             (figure(plot::tails(curves, &across)?, &html! { "What the workloads noted as " code { (name) }
                 ": the share that was at least so long." }))
         }
@@ -155,20 +155,20 @@ fn residency(outcome: &Outcome, group: &Group) -> Result<Markup, Failure> {
         .residency
         .iter()
         .fold(Picos::ZERO, |sum, time| sum + *time);
-    let bar = |name: &str, colour, time: Picos| {
+    let bar = |name: &str, ink, time: Picos| {
         let value = share(time, all);
         Bar {
-            colour,
+            ink,
             name: name.to_owned(),
             value,
             text: format!("{value:.2} %"),
         }
     };
     let whole = Picos(u64::try_from(all).unwrap_or(u64::MAX));
-    let mut bars = vec![bar("awake", COLOURS[0], whole - idle)];
+    let mut bars = vec![bar("awake", TICKLESS[0], whole - idle)];
     for (state, time) in outcome.residency.iter().zip(&group.residency) {
-        let colour = COLOURS[if state.deep { 2 } else { 1 }];
-        bars.push(bar(&state.state, colour, *time));
+        let ink = OTHERS[usize::from(state.deep)];
+        bars.push(bar(&state.state, ink, *time));
     }
     let isolated = if group.isolated { ", isolated" } else { "" };
     let caption = html! { "CPUs " (summary::short_ranges(&group.cpus)) (isolated) };
@@ -190,7 +190,7 @@ fn costs(outcome: &Outcome) -> Result<Markup, Failure> {
         let bars = outcome.groups.iter().map(|group| {
             let value = of(group) as f64 / seconds / group.cpus.len().max(1) as f64;
             Bar {
-                colour: COLOURS[if group.isolated { 1 } else { 0 }],
+                ink: TICKLESS[usize::from(group.isolated)],
                 name: label(group),
                 value,
                 text: units::digits(value),

@@ -46,8 +46,8 @@ fn gains_and_losses_are_named_alike() {
     assert_eq!(
         sentences,
         [
-            "smol is better than tokio: p99.9 of periodic wake-ups 38.2× (110 µs against 4.20 ms).",
-            "smol is worse than tokio: work for the same processor time 1.08× (91.0 % against 98.0 %).",
+            "smol is better than tokio: p99.9 of periodic wake-ups 0.03 (110 µs against 4.20 ms).",
+            "smol is worse than tokio: work for the same processor time 1.08 (91.0 % against 98.0 %).",
         ]
     );
     // The other way around, the same figures change places.

@@ -6,7 +6,7 @@ use tickless_sim::headline::{Headline, Sensitivity};
 use super::{Outcome, table, why};
 use crate::failure::Failure;
 use crate::page::{figure, page};
-use crate::plot::{self, Bar, COLOURS};
+use crate::plot::{self, Bar, OTHERS, TICKLESS};
 use crate::units;
 
 /// The whole page.
@@ -17,10 +17,10 @@ pub(super) fn of(outcome: &Outcome) -> Result<String, Failure> {
     }
     let body = html! {
         p.lead { (table::count(outcome)) " Seed " (outcome.seed) "." }
-        (table::grid(outcome).html())
+        div.dense { (table::grid(outcome).html()) }
         @if !panels.is_empty() {
             h2 { "Without and with" }
-            p.legend { span.first { "without" } span.second { "with" } }
+            p.legend { span.other { "without" } span.tickless { "with" } }
             div.panels { @for panel in panels { (panel) } }
         }
         h2 { "What to make of it" }
@@ -37,19 +37,19 @@ pub(super) fn of(outcome: &Outcome) -> Result<String, Failure> {
 fn panel(headline: &Headline) -> Result<Option<Markup>, Failure> {
     let here = headline.measured.as_ref();
     let figures = [
-        ("source without", headline.source.baseline, COLOURS[0]),
-        ("source with", headline.source.with, COLOURS[1]),
+        ("source without", headline.source.baseline, OTHERS[3]),
+        ("source with", headline.source.with, TICKLESS[0]),
         (
             "here without",
             here.and_then(|here| here.baseline),
-            COLOURS[0],
+            OTHERS[3],
         ),
-        ("here with", here.and_then(|here| here.with), COLOURS[1]),
+        ("here with", here.and_then(|here| here.with), TICKLESS[0]),
     ];
-    let bars = figures.into_iter().filter_map(|(name, value, colour)| {
+    let bars = figures.into_iter().filter_map(|(name, value, ink)| {
         let value = value?;
         Some(Bar {
-            colour,
+            ink,
             name: name.to_owned(),
             value,
             text: units::digits(value),

@@ -17,10 +17,10 @@ use crate::page;
 /// Tries the claims of the sources: each with what they compare with, and with the library.
 ///
 /// Each runs a scenario that comes with the command, on the profile closest to the machine of the source, with many
-/// draws from the seed. A ratio is better by worse, so that more is better. A claim holds if the measured ratio is not
-/// less than that of the source, and what the source says besides is found too, and if none of that is so with the
-/// mechanism off: what comes out the same without it says nothing. Whether it holds is a result, not a check: the exit
-/// code is 0 all the same.
+/// draws from the seed. A ratio is with / without, or without / with where more is better: below 1 is better. A claim
+/// holds if the measured ratio is not more than that of the source, and what the source says besides is found too, and
+/// if none of that is so with the mechanism off: what comes out the same without it says nothing. Whether it holds is a
+/// result, not a check: the exit code is 0 all the same.
 ///
 /// About wheels and idle CPUs: enqueue, idle-residency, softirq-latency, softirq-first-due, isolation-noise. About
 /// slow counters: hpet-throughput, hpet-share, slow-counter-stall. About ticks of a scheduler that end slices
@@ -72,7 +72,7 @@ Exit codes: 0 all were tried, whatever came of them, 1 a promise was broken, 2 b
 struct Document<'h> {
     headlines: Vec<Entry<'h>>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    sensitivity: Vec<&'h Sensitivity>,
+    sensitivity: Vec<Sensitivity>,
 }
 
 /// A claim and what came of it, in the shape that is promised to readers.
@@ -105,9 +105,9 @@ impl<'h> From<&'h Headline> for Entry<'h> {
             id: headline.id,
             source: &headline.source,
             measured: headline.measured.clone().unwrap_or(nothing),
-            source_ratio: headline.source_ratio,
-            measured_ratio: headline.measured_ratio,
-            control_ratio: headline.control_ratio,
+            source_ratio: table::below_one(headline.source_ratio),
+            measured_ratio: table::below_one(headline.measured_ratio),
+            control_ratio: table::below_one(headline.control_ratio),
             verdict: headline.verdict,
             holds: headline.holds(),
             seed: headline.seed,
@@ -175,9 +175,18 @@ impl Outcome {
         };
         json.write_json(&Document {
             headlines: self.headlines.iter().map(Entry::from).collect(),
-            sensitivity: self.sensitivity.iter().flatten().collect(),
+            sensitivity: self.sensitivity.iter().flatten().map(in_ratios).collect(),
         })
     }
+}
+
+/// A row whose gains are ratios as readers get them.
+fn in_ratios(row: &Sensitivity) -> Sensitivity {
+    let mut shown = row.clone();
+    for gain in [&mut shown.half, &mut shown.as_is, &mut shown.twice] {
+        *gain = table::below_one(*gain);
+    }
+    shown
 }
 
 /// The claims that were named, in the order of the design; all if none was.

@@ -18,11 +18,15 @@ pub(super) fn both(figures: &Figures) -> String {
     format!("{} -> {}", figure(figures.baseline), figure(figures.with))
 }
 
-pub(super) fn ratio(value: Option<f64>) -> String {
-    value.map_or_else(
-        || "-".to_owned(),
-        |value| format!("{}x", units::digits(value)),
-    )
+/// The ratio that tables and JSON show, of a gain as the claims count it: below 1 is better.
+pub(super) fn below_one(gain: Option<f64>) -> Option<f64> {
+    gain.map(|gain| 1.0 / gain)
+        .filter(|ratio| ratio.is_finite())
+}
+
+/// The ratio of a claim whose gain, the figure without the mechanism by the one with it, is known.
+pub(super) fn ratio(gain: Option<f64>) -> String {
+    below_one(gain).map_or_else(|| "-".to_owned(), units::ratio)
 }
 
 /// A line for each claim.
@@ -31,20 +35,20 @@ pub(super) fn grid(outcome: &Outcome) -> Grid {
         let measured = headline.measured.as_ref();
         let row = [
             headline.id.to_owned(),
+            holds(headline).to_owned(),
             headline.source.unit.to_owned(),
             both(&headline.source),
             ratio(headline.source_ratio),
             measured.map_or_else(|| "-".to_owned(), both),
             ratio(headline.measured_ratio),
-            holds(headline).to_owned(),
         ];
         row.to_vec()
     });
     Grid {
-        head: vec!["claim", "unit", "source", "ratio", "here", "ratio", "holds"],
-        left: 2,
+        head: vec!["claim", "holds", "unit", "source", "ratio", "here", "ratio"],
+        left: 3,
         rows: rows.collect(),
-        note: "A ratio is better by worse: more is better.",
+        note: "A ratio is with / without (without / with where more is better): below 1 is better.",
     }
 }
 
@@ -98,8 +102,9 @@ pub(super) fn text(outcome: &Outcome) -> String {
 
 /// The costs that change the ratio of a claim.
 pub(super) fn sensitivity_grid(rows: &[Sensitivity]) -> Grid {
-    let ratio =
-        |value: Option<f64>| value.map_or_else(|| "-".to_owned(), |value| format!("{value:.2}"));
+    let ratio = |gain: Option<f64>| {
+        below_one(gain).map_or_else(|| "-".to_owned(), |value| format!("{value:.2}"))
+    };
     let rows = rows.iter().filter_map(|row| {
         let [half, as_is, twice] = [row.half, row.as_is, row.twice].map(ratio);
         let counts = half != as_is || twice != as_is;

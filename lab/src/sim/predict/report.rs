@@ -7,21 +7,21 @@ use super::{HEAD, Row, cells};
 use crate::failure::Failure;
 use crate::machine::Machine;
 use crate::page::{figure, page};
-use crate::plot::{self, Bar, COLOURS};
+use crate::plot::{self, Bar, OTHERS, TICKLESS};
 use crate::{table, units};
 
 /// The whole page.
 pub(super) fn of(machine: &Machine, profile: &Profile, rows: &[Row]) -> Result<String, Failure> {
     let panels = rows.iter().map(|row| {
-        let bar = |colour, name: &str, value: f64| Bar {
-            colour,
+        let bar = |ink, name: &str, value: f64| Bar {
+            ink,
             name: name.to_owned(),
             value,
             text: units::nanos(value),
         };
         let bars = [
-            bar(COLOURS[0], "predicted", row.ns.predicted),
-            bar(COLOURS[1], "measured", row.ns.measured),
+            bar(OTHERS[3], "predicted", row.ns.predicted),
+            bar(TICKLESS[0], "measured", row.ns.measured),
         ];
         let timers = units::count(row.timers as u64);
         let caption = html! { (row.workload) ", " (timers) " timers" };

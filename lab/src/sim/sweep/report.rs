@@ -9,15 +9,23 @@ use super::row::Row;
 use super::{cells, share};
 use crate::failure::Failure;
 use crate::page::{figure, page};
-use crate::plot::{self, Bar, COLOURS};
+use crate::plot::{self, Bar, TICKLESS};
 use crate::{table, units};
 
 /// A parameter with more values is in the table only.
 const VALUES_MAX: usize = 16;
 /// What bars show: a caption, the fields of a row of which the largest counts, and how it is written.
 type Shown = (&'static str, &'static [&'static str], fn(f64) -> String);
-const FIGURES: [Shown; 2] = [
+const FIGURES: [Shown; 4] = [
+    (
+        "Exact timers late, p99",
+        &["late_exact_p99_ns"],
+        units::nanos,
+    ),
     ("CPUs woken", &["wakes"], |wakes| format!("{wakes:.1}")),
+    ("Time that CPUs idled", &["idle_percent"], |share| {
+        format!("{share:.1} %")
+    }),
     (
         "Coarse timers late, p99",
         &["late_own_p99_ns", "late_remote_p99_ns"],
@@ -60,17 +68,22 @@ fn effect(name: &str, points: &[&Point], rows: &[Row]) -> Result<Markup, Failure
         return Ok(html! {});
     }
     let mut panels = Vec::new();
-    for ((caption, fields, written), colour) in FIGURES.into_iter().zip(COLOURS) {
+    for (caption, fields, written) in FIGURES {
         let bars = values.iter().map(|(value, rows)| {
             let mean = mean(rows, fields);
             Bar {
-                colour,
+                ink: TICKLESS[0],
                 name: value.clone(),
                 value: mean,
                 text: written(mean),
             }
         });
-        let drawn = plot::bars(&bars.collect::<Vec<_>>())?;
+        let bars: Vec<Bar> = bars.collect();
+        // Nothing to see where the figure is zero, or is not in these rows.
+        if bars.iter().all(|bar| bar.value == 0.0) {
+            continue;
+        }
+        let drawn = plot::bars(&bars)?;
         panels.push(figure(drawn, &html! { (caption) ", by " code { (name) } }));
     }
     Ok(html! { div.panels { @for panel in panels { (panel) } } })
