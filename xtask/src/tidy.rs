@@ -205,7 +205,7 @@ const RULES: &[Rule] = &[
     Rule {
         id: "W7",
         about: "the documentation of a public item begins with a verb or with the thing itself",
-        check: first_sentences::of_public_items,
+        check: first_sentences::of_items,
     },
     Rule {
         id: "W7",

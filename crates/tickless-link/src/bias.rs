@@ -125,8 +125,8 @@ const INSIDE: u32 = 1;
 /// The identity of no token.
 const NO_OWNER: usize = 0;
 
-/// What the gate says while every thread takes the inner lock: the identity of no token either, and not
-/// [`NO_OWNER`], so that a thread without one never finds itself named.
+/// Holds, in the gate, that every thread takes the inner lock. It is the identity of no token and differs from
+/// [`NO_OWNER`], so that a thread without a token never matches it.
 const ORDINARY: usize = usize::MAX;
 
 const FREE: u32 = 0;
@@ -165,15 +165,15 @@ impl fmt::Debug for Owner {
 /// The way in which a [`BiasedLock`] was taken.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Acquired {
-    /// By the owner, through the gate.
+    /// The owner, through the gate.
     Gate,
     /// Through the inner lock.
     Inner,
 }
 
-/// What the owner finds that announced itself.
+/// State in which the owner finds the gate after it announced itself.
 enum Gate {
-    /// It is inside.
+    /// The owner is inside.
     Open,
     /// Strangers come, and it has to withdraw the announcement and take the inner lock as they do.
     Closed,
@@ -321,7 +321,8 @@ impl<H: LockHost> BiasedLock<H> {
         Acquired::Inner
     }
 
-    /// As [`acquire_slow`](Self::acquire_slow) for the owner, unless another thread has the inner lock.
+    /// Acquires the lock for the owner as [`acquire_slow`](Self::acquire_slow) does; returns `None` if another thread
+    /// has the inner lock.
     ///
     /// Where strangers keep the lock ordinary the owner is to find its shortest paths all the same.
     #[cold]
@@ -505,7 +506,7 @@ unsafe impl<H: LockHost> RawLock for BiasedLock<H> {
         }
     }
 
-    /// In ordinary mode alone.
+    /// Tries the inner lock. Called in ordinary mode alone.
     #[inline]
     fn try_acquire_contended(&self, token: Option<Owner>) -> Option<Acquired> {
         if self.names(token) {

@@ -422,7 +422,7 @@ impl<F: Family, const LEVELS: usize> BucketArray<F, LEVELS> {
         entry.mark_queued();
     }
 
-    /// As [`link`](Self::link), and leaves the state to the caller.
+    /// Links an entry as [`link`](Self::link) does, and leaves the state to the caller.
     // Always: every caller knows which end it is, which leaves a third of it.
     #[inline(always)]
     fn put(&mut self, entry: EntryRef<'_, F>, list: usize, end: End) {
@@ -464,7 +464,7 @@ impl<F: Family, const LEVELS: usize> BucketArray<F, LEVELS> {
         self.unlink_here(entry)
     }
 
-    /// As [`unlink`](Self::unlink), for those callers that are to have it without a call.
+    /// Unlinks an entry as [`unlink`](Self::unlink) does, inlined into its callers.
     ///
     /// Of the neighbours it reads nothing: where there are many, their memory is not at hand, and what is only written
     /// is not waited for.
@@ -473,8 +473,8 @@ impl<F: Family, const LEVELS: usize> BucketArray<F, LEVELS> {
         self.unlink_with(entry, Cell::take)
     }
 
-    /// As [`unlink_here`](Self::unlink_here); `take` takes the links out of the entry, or leaves them there if it is
-    /// not used any more.
+    /// Unlinks an entry as [`unlink_here`](Self::unlink_here) does; `take` takes the links out of the entry, or leaves
+    /// them in an entry that is not used any more.
     #[inline(always)]
     fn unlink_with(
         &mut self,
@@ -830,7 +830,7 @@ impl<F: Branched, const LEVELS: usize> Bucketed<'_, '_, F, LEVELS> {
         self.go_to(tree)
     }
 
-    /// As [`return_to`](Self::return_to), of an entry that is known to be queued.
+    /// Moves an entry as [`return_to`](Self::return_to) does; the entry is known to be queued.
     #[inline(always)]
     fn go_to(self, tree: &mut Tree<F>) -> BucketState {
         let left = self.buckets.unlink_here(self.entry);
@@ -861,7 +861,7 @@ impl<F: Branched> tree::Slot<'_, '_, F> {
 }
 
 impl<F: Branched> tree::Slot<'_, '_, F> {
-    /// As [`put_in_bucket`](Self::put_in_bucket), for an entry that is idle.
+    /// Enqueues an entry as [`put_in_bucket`](Self::put_in_bucket) does; the entry is idle.
     ///
     /// # Panics
     ///

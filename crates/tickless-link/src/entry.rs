@@ -67,19 +67,19 @@ pub trait Family: Sized + 'static {
     /// The links of an entry besides those to its neighbours: [`Branches`] for what is queued in trees, `()` for what
     /// only ever stands on bucket arrays.
     type Branches: Branching;
-    /// What an expiry takes out of an entry that needs no call.
+    /// Token that an expiry takes out of an entry that needs no call.
     type Token;
-    /// What a callback is given.
+    /// Argument of a callback.
     type Context<'a>;
     /// The answer of a callback.
     type Verdict;
 
-    /// Whether the entries of a tree summarise what is below them: then [`summarise`](Family::summarise) is called for
-    /// each whose subtree changed, and [`Tree::first_where`](crate::tree::Tree::first_where) finds its way by it.
+    /// True if the entries of a tree summarise their subtrees: then [`summarise`](Family::summarise) is called for each
+    /// whose subtree changed, and [`Tree::first_where`](crate::tree::Tree::first_where) searches by the summaries.
     const SUMMARISED: bool = false;
 
-    /// Where a key lies among others, for sorting many: MUST NOT be less for a key that is greater. Where it is the
-    /// same for all, sorting takes longer.
+    /// Returns the position of a key among others, for sorting many: MUST NOT be less for a key that is greater.
+    /// Sorting takes longer if it is the same for all keys.
     #[inline]
     #[must_use]
     fn rank(_key: Self::Key) -> i64 {
@@ -164,10 +164,10 @@ pub trait Member<F: Family>: Sized {
     /// Data of this entry that is guarded by the queue, like [`Family::Head`].
     type Guarded: Send;
 
-    /// What an expiry always comes to, if that is one thing.
+    /// Result of every expiry, if all have the same.
     const EXPIRY: Always<Self::Guarded, F::Token> = Always::ASKED;
 
-    /// What the callback is called in dumps.
+    /// Returns the name of the callback in dumps.
     #[must_use]
     fn name() -> &'static str {
         core::any::type_name::<Self>()
@@ -220,7 +220,7 @@ pub struct Raw<F: Family> {
     owner: OwnerWord,
     state: AtomicU8,
     tag: F::Tag,
-    /// In a tree the colour, on a bucket array the number of the list.
+    /// Colour in a tree, number of the list on a bucket array.
     pub(crate) place: Cell<u16>,
     head: UnsafeCell<F::Head>,
     shared: F::Shared,
@@ -780,7 +780,7 @@ impl<'a, F: Family> EntryRef<'a, F> {
         self.release_as(idle);
     }
 
-    /// As [`release`](Self::release), of an entry that is queued and in no other state.
+    /// Releases an entry as [`release`](Self::release) does; the entry is queued and in no other state.
     #[inline]
     pub(crate) fn release_just_queued(self) {
         self.release_as(0);

@@ -190,7 +190,7 @@ impl OwnerWord {
         self.0.store(word, Ordering::Release);
     }
 
-    /// As [`bind`](Self::bind), for a caller that has the entry for itself.
+    /// Binds the entry as [`bind`](Self::bind) does, for a caller that has exclusive access.
     #[inline]
     pub(crate) fn bind_exclusively(&mut self, id: QueueId) -> bool {
         self.0.exclusively(|word| {

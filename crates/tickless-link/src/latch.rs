@@ -81,7 +81,8 @@ impl<const N: usize> LatchCell<N> {
         self.publish_observed(writer, words, || {});
     }
 
-    /// As [`publish`](Self::publish), and calls `between` after each of its stores: where an interrupt could read.
+    /// Publishes as [`publish`](Self::publish) does, and calls `between` after each of its stores, where an interrupt
+    /// could read.
     fn publish_observed(
         &self,
         _writer: &mut LatchWriter,

@@ -42,7 +42,7 @@ pub struct LazyInit<N, S: Stage, T> {
 }
 
 impl<N, S: Stage, T> LazyInit<N, S, T> {
-    /// One without a value.
+    /// Creates a cell without a value.
     ///
     /// # Panics
     ///

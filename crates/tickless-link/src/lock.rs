@@ -23,9 +23,9 @@ use crate::sync::{AtomicBool, Ordering, spin_loop};
 /// `acquire` on the same lock may return, and no [`try_acquire`](RawLock::try_acquire) or what is like it succeed,
 /// whatever tokens are passed. What happened before a release happens before what follows the next acquire.
 pub unsafe trait RawLock {
-    /// What tells the lock who acquires it, for locks that treat their owner in a special way.
+    /// Identity of the thread that acquires, for locks that treat their owner in a special way.
     type Token: Copy;
-    /// What a release has to know of its acquire, for example whether interrupts were enabled.
+    /// State that a release needs from its acquire, for example whether interrupts were enabled.
     type Acquired;
 
     /// Waits until the lock is free and takes it.
@@ -42,15 +42,15 @@ pub unsafe trait RawLock {
         None
     }
 
-    /// As [`try_acquire`](RawLock::try_acquire), in the one way in which the lock is mostly taken: a compiler that
-    /// knows how it was taken knows how it is released.
+    /// Tries to acquire as [`try_acquire`](RawLock::try_acquire) does, in the most frequent way only: the compiler then
+    /// knows how the lock is released.
     #[inline]
     fn try_acquire_fast(&self, token: Option<Self::Token>) -> Option<Self::Acquired> {
         self.try_acquire(token)
     }
 
-    /// As [`try_acquire`](RawLock::try_acquire), in any way but the one at hand, which the caller tried: what it did
-    /// not find there it does not look for again.
+    /// Tries to acquire as [`try_acquire`](RawLock::try_acquire) does, in every way but that of
+    /// [`try_acquire_fast`](RawLock::try_acquire_fast), which the caller tried before.
     #[inline]
     fn try_acquire_contended(&self, token: Option<Self::Token>) -> Option<Self::Acquired> {
         let _ = token;

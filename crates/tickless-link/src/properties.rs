@@ -3,9 +3,9 @@
 use proptest::prelude::ProptestConfig;
 use proptest::test_runner::RngAlgorithm;
 
-/// As often as proptest does of itself, and under Miri, where each case takes seconds, `under_miri` times, drawn by a
-/// generator that Miri executes quickly: with that of proptest to draw the cases takes longer than to try them. Cases
-/// that failed are not kept in a file: Miri cannot write one.
+/// Returns proptest's own number of cases, or `under_miri` under Miri, where each case takes seconds. The cases are
+/// then drawn by a generator that Miri executes quickly: proptest's takes longer to draw them than the test to try
+/// them. Failed cases are not kept in a file, because Miri cannot write one.
 pub(crate) fn config(under_miri: u32) -> ProptestConfig {
     let config = ProptestConfig::default();
     ProptestConfig {

@@ -55,7 +55,7 @@ mod summary;
 #[cfg(all(test, not(loom)))]
 mod tests;
 
-/// Which child.
+/// Side of a child.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Side {
     Left = 0,
@@ -75,9 +75,9 @@ impl Side {
 /// The turn of an entry among those with an equal key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Turn {
-    /// Behind all that were marked so, before all others: it was queued before those came here.
+    /// Enqueued after all old entries and before all others: it was queued before those came.
     Old,
-    /// Behind all.
+    /// Enqueued after all others.
     New,
 }
 
@@ -135,7 +135,7 @@ pub struct Tree<F: Branched> {
     run_end: Link<F>,
     /// The last entry of the tree.
     last: Link<F>,
-    /// Where the next insertion is looked for first: the entry inserted last, or a neighbour of it.
+    /// Start of the next insertion's search: the entry inserted last, or a neighbour of it.
     finger: Link<F>,
     /// The entry of this queue whose callback was begun last, while it runs.
     running: Link<F>,
@@ -332,7 +332,8 @@ impl<F: Branched> Tree<F> {
         self.attach(entry, key, place)
     }
 
-    /// As [`link`](Self::link), before those of equal keys that are not marked [old](Turn::Old).
+    /// Links an entry as [`link`](Self::link) does, before the entries of equal keys that are not marked
+    /// [old](Turn::Old).
     pub(crate) fn link_before_new(&mut self, entry: EntryRef<'_, F>, key: F::Key) -> bool {
         entry.place.set(OLD);
         let is_before = |other: EntryRef<'_, F>| {
@@ -350,7 +351,8 @@ impl<F: Branched> Tree<F> {
         self.stand_alone(entry, key);
     }
 
-    /// As [`attach_alone`](Self::attach_alone), in place of the only one, which has no links either and stays marked.
+    /// Attaches an entry as [`attach_alone`](Self::attach_alone) does, in place of the only one, which has no links
+    /// either and stays marked.
     #[inline]
     fn replace_alone(&mut self, entry: EntryRef<'_, F>, key: F::Key) {
         debug_assert_eq!(self.len, 1, "there is one");
@@ -425,7 +427,7 @@ impl<F: Branched> Tree<F> {
         is_first
     }
 
-    /// Where an entry has to be attached that comes behind those that `is_before` names; `None` in an empty tree.
+    /// Returns the place of an entry that follows those for which `is_before` is true; `None` in an empty tree.
     ///
     /// Timeouts of one length come in the order in which they expire. So the two places are tried first that a stream
     /// of them uses: behind the last entry, and beside the one inserted before.

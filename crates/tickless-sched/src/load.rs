@@ -52,7 +52,7 @@ impl Load {
 pub struct RunClock {
     /// The time at which the clock began.
     origin: Instant,
-    /// What interrupts took since.
+    /// Time that interrupts took since.
     stolen: Span,
     /// The outermost interrupt that has the CPU.
     interrupt: Option<Instant>,
@@ -120,9 +120,9 @@ impl RunClock {
 /// An average in which what was 32 periods ago counts half.
 #[derive(Clone, Debug)]
 struct Decaying {
-    /// In parts of 2^32.
+    /// Average load, in parts of 2^32.
     average: u64,
-    /// Of the period that has begun.
+    /// Busy time of the period that has begun.
     busy: u64,
     /// Until where all is counted.
     counted: Instant,
@@ -132,9 +132,9 @@ struct Decaying {
 
 /// The length of a period: 2^20 ns, a little more than a millisecond.
 const PERIOD: u64 = 1 << 20;
-/// One, in the numbers of the average.
+/// Number one, in the fixed point of the average.
 const ONE: u64 = 1 << 32;
-/// What is left after one period: 2^(-1/32) of [`ONE`].
+/// Share that is left after one period: 2^(-1/32) of [`ONE`].
 const KEPT: u64 = 4_202_935_003;
 
 impl Decaying {
@@ -195,7 +195,7 @@ impl Decaying {
     }
 }
 
-/// What is left after so many periods.
+/// Returns the share that is left after so many periods.
 fn power(periods: u64) -> u64 {
     let (mut kept, mut base, mut periods) = (ONE, KEPT, periods);
     // At most 64 rounds.

@@ -8,7 +8,7 @@ use tickless_link::abort;
 use tickless_link::entry::{Expiry, Family, Member};
 use tickless_link::id::QueueId;
 
-/// One pick of all that ever were: how a queue knows the task that it runs.
+/// Identifies one pick of all that ever were: the queue knows the running task by it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Pick {
     pub(crate) queue: QueueId,

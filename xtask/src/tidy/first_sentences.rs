@@ -1,7 +1,7 @@
 //! W7: the first sentence names its subject.
 //!
 //! A sentence that begins with "what" or "whether" makes its reader look for the thing that it is about, so the
-//! documentation of a public item and the title of a decision begin with a verb or with the thing itself.
+//! documentation of an item and the title of a decision begin with a verb or with the thing itself.
 
 use super::Report;
 use super::tree::{File, Tree};
@@ -45,12 +45,15 @@ const CRATES: [&str; 4] = [
     "crates/tickless-link/src/",
     "crates/tickless-sched/src/",
 ];
+/// Crates whose private items are judged, too.
+const WHOLE: [&str; 2] = ["crates/tickless-link/src/", "crates/tickless-sched/src/"];
 const DECISIONS: &str = "docs/decisions/";
 const HINT: &str = "begin with a verb (Returns, Arms, Sets) or with the thing itself";
 
-pub(super) fn of_public_items(tree: &Tree, report: &mut Report<'_>) {
+pub(super) fn of_items(tree: &Tree, report: &mut Report<'_>) {
     let is_ours = |file: &&File| CRATES.iter().any(|prefix| file.path.starts_with(prefix));
     for file in tree.with_extension("rs").filter(is_ours) {
+        let is_whole = WHOLE.iter().any(|prefix| file.path.starts_with(prefix));
         let lines: Vec<&str> = file.text.lines().map(str::trim_start).collect();
         for (index, line) in lines.iter().enumerate() {
             let begins = index == 0 || !lines[index - 1].starts_with("///");
@@ -59,7 +62,7 @@ pub(super) fn of_public_items(tree: &Tree, report: &mut Report<'_>) {
             };
             let is_before = |line: &&str| line.starts_with("///") || line.starts_with("#[");
             let item = lines[index..].iter().find(|line| !is_before(line));
-            if item.is_some_and(|item| item.starts_with("pub ")) {
+            if is_whole || item.is_some_and(|item| item.starts_with("pub ")) {
                 judge(&file.path, index + 1, text, report);
             }
         }
@@ -92,22 +95,26 @@ fn judge(path: &str, line: usize, text: &str, report: &mut Report<'_>) {
 
 #[cfg(test)]
 mod tests {
-    use super::{of_decisions, of_public_items};
+    use super::{of_decisions, of_items};
     use crate::tidy::samples::{CLEAN, lines};
 
     const PATH: &str = "crates/tickless/src/a.rs";
 
     #[test]
-    fn public_items_name_their_subject() {
+    fn items_name_their_subject() {
         let vague = "/// What a turn did.\n#[derive(Debug)]\npub struct Turn;\n";
-        assert_eq!(lines(of_public_items, PATH, vague), [1]);
+        assert_eq!(lines(of_items, PATH, vague), [1]);
         let plain = "/// The result of a turn.\npub struct Turn;\n";
-        assert_eq!(lines(of_public_items, PATH, plain), CLEAN);
+        assert_eq!(lines(of_items, PATH, plain), CLEAN);
         let private = "/// What a turn did.\nstruct Turn;\n/// Whether.\npub(crate) fn a() {}\n";
-        assert_eq!(lines(of_public_items, PATH, private), CLEAN);
+        assert_eq!(lines(of_items, PATH, private), CLEAN);
+        assert_eq!(
+            lines(of_items, "crates/tickless-link/src/a.rs", private),
+            [1, 3]
+        );
         let later = "/// Returns the turn.\n/// What it did is in it.\npub fn turn() {}\n";
-        assert_eq!(lines(of_public_items, PATH, later), CLEAN);
-        assert_eq!(lines(of_public_items, "lab/src/a.rs", vague), CLEAN);
+        assert_eq!(lines(of_items, PATH, later), CLEAN);
+        assert_eq!(lines(of_items, "lab/src/a.rs", vague), CLEAN);
     }
 
     #[test]

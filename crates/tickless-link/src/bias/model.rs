@@ -8,7 +8,7 @@ use crate::lock::Lock;
 use crate::sync::{AtomicBool, AtomicU32, Ordering, fence};
 
 loom::lazy_static! {
-    /// What a futex does for one word. Waiting really waits: with polling, two waiters could keep each other busy for
+    /// Models a futex for one word. Waiting really waits: with polling, two waiters could keep each other busy for
     /// ever.
     static ref SLEEPERS: (Mutex<()>, Condvar) = (Mutex::new(()), Condvar::new());
 }
@@ -77,7 +77,7 @@ loom::lazy_static! {
     static ref IN_FORCE: AtomicBool = AtomicBool::new(false);
 }
 
-/// As [`Modelled`], with a CPU that is not to be interrupted from some moment on.
+/// Behaves as [`Modelled`], except that it refuses to interrupt a CPU from some moment on.
 struct Isolating;
 
 // SAFETY: as for `Modelled`.

@@ -135,7 +135,7 @@ impl<F: Branched> fmt::Debug for Gathering<F> {
     }
 }
 
-/// What was gathered, in the hands of its tree.
+/// Owns the gathered entries for their tree.
 pub(crate) struct Chain<F: Branched> {
     pub(crate) first: Link<F>,
     pub(crate) last: Link<F>,

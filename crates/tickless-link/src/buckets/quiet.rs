@@ -11,9 +11,9 @@ use crate::entry::{EntryRef, Family};
 /// An entry whose callback does not run, and that was not shut down.
 #[derive(Debug)]
 pub enum Quiet<'s, 'e, F: Family, const LEVELS: usize> {
-    /// It is idle.
+    /// The entry is idle.
     Idle(Idle<'s, 'e, F, LEVELS>),
-    /// It is queued.
+    /// The entry is queued.
     Queued(Queued<'s, 'e, F, LEVELS>),
 }
 

@@ -18,7 +18,7 @@ use crate::sync::{AtomicU32, Ordering};
 #[derive(Debug)]
 struct Numbered;
 
-/// What anybody may count in an entry.
+/// Counts the visits of an entry; any thread may add to it.
 #[derive(Debug, Default)]
 struct Visits(AtomicU32);
 
@@ -310,7 +310,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     proptest::collection::vec(step, 1..80)
 }
 
-/// What a bucket array is, said with containers of the standard library.
+/// Models a bucket array with containers of the standard library.
 #[derive(Default)]
 struct Oracle {
     lists: std::collections::BTreeMap<usize, VecDeque<usize>>,
@@ -501,7 +501,7 @@ fn owning<'l>(late: Pin<&'l mut Ending>, owned: &Rc<u8>) -> Pin<&'l mut Entry<Ow
     late.make(Stage::Made, made).1
 }
 
-/// From each place of a list: what is behind and before it stays there.
+/// Unlinks an entry from each place of a list; its neighbours stay linked.
 #[test]
 fn an_entry_that_ends_leaves_its_list_and_what_it_owns_is_given_back_once() {
     for ending in 0..3 {

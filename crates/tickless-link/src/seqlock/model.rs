@@ -26,7 +26,7 @@ fn a_reader_never_sees_a_mixture() {
     });
 }
 
-/// What is sampled belongs to the record: a reader that samples what was written behind a publication has its words.
+/// Readers sample inside the read section: a reader that samples after a publication has the published words.
 #[test]
 fn what_is_sampled_is_not_newer_than_the_record() {
     use crate::sync::{AtomicU64, Ordering};

@@ -65,8 +65,8 @@ fn check(case: impl Fn() + Sync + Send + 'static) {
     builder.check(case);
 }
 
-/// One queue lets an entry go while another adopts it: whichever comes first, the entry is in one queue or in none, and
-/// what the queues wrote to it is never touched by two at once.
+/// Two queues race: one lets an entry go while another adopts it. Whichever is first, the entry is in one queue or in
+/// none, and no two threads touch what the queues wrote to it at once.
 #[test]
 fn a_queue_lets_go_of_an_entry_against_one_that_adopts_it() {
     check(|| {

@@ -170,7 +170,7 @@ impl<F: Branched> Tree<F> {
         self.len = len;
     }
 
-    /// Where in a tree that is not empty an entry comes to stand behind the one that `before` names, or before all.
+    /// Returns the place behind the entry in `before`, or before all, in a tree that is not empty.
     fn place_behind(&self, before: Link<F>) -> Option<(Link<F>, Side)> {
         let (parent, side): Place<'_, F> = match self.follow(before) {
             None => (self.first()?, Side::Left),
@@ -223,7 +223,7 @@ impl<F: Branched> Tree<F> {
         }
     }
 
-    /// As [`expire_run`](Self::expire_run), those entries up to the first of which an expiry is more than to
+    /// Expires entries as [`expire_run`](Self::expire_run) does, up to the first whose expiry is more than to
     /// [take](crate::entry::Always::TAKEN) its token.
     #[inline]
     fn take_from_run(
@@ -323,7 +323,7 @@ impl<F: Branched> Tree<F> {
         Some(fired)
     }
 
-    /// As [`unlink_from_run`](Self::unlink_from_run), the first entry, which the finger does not name.
+    /// Unlinks the first entry as [`unlink_from_run`](Self::unlink_from_run) does; the finger does not name it.
     #[inline]
     fn unlink_first_of_run(&mut self, entry: EntryRef<'_, F>) {
         debug_assert!(self.first == entry.link() && entry.is_in_run());

@@ -125,7 +125,7 @@ impl<F: Branched> Tree<F> {
         sorted.last = link;
     }
 
-    /// As [`append_sorted`](Self::append_sorted), of many.
+    /// Appends many entries as [`append_sorted`](Self::append_sorted) appends few.
     #[inline(never)]
     fn append_merged(&self, sorted: &mut Chain<F>, chain: Link<F>) {
         let mut rest = self.merge_sorted(chain);

@@ -62,7 +62,8 @@ impl<F: Branched> Tree<F> {
         self.open_found(link)
     }
 
-    /// As [`open_first_among`](Self::open_first_among), in the subtree of `at`. The depth is that of the tree.
+    /// Searches the subtree of `at` as [`open_first_among`](Self::open_first_among) searches the tree. The depth is
+    /// that of the tree.
     fn first_below<'t>(
         &'t self,
         at: EntryRef<'t, F>,

@@ -442,7 +442,7 @@ struct Oracle {
     sequence: i64,
 }
 
-/// What an old entry is ahead of all others with its key.
+/// Distance of an old entry before all others with its key.
 const AHEAD: i64 = 1 << 40;
 
 impl Oracle {

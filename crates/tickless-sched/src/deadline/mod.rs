@@ -128,9 +128,9 @@ struct Current {
 ///
 /// See the [module documentation](self).
 pub struct DeadlineQueue<T: Send + 'static> {
-    /// Those with runtime, by deadline.
+    /// Servers with runtime, by deadline.
     ready: Tree<Served<T>>,
-    /// Those without, by the begin of their next period.
+    /// Servers without runtime, by the begin of their next period.
     throttled: Tree<Served<T>>,
     current: Option<Current>,
     accounted: RunTime,

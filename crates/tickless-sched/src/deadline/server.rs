@@ -27,7 +27,7 @@ impl<T: Send + 'static> Family for Served<T> {
     type Verdict = ();
 }
 
-/// What a queue keeps for a server.
+/// Data that a queue keeps for a server.
 #[derive(Debug)]
 pub(super) struct Head {
     pub(super) budget: Budget,
@@ -43,7 +43,7 @@ pub(super) struct Budget {
     reservation: Reservation,
     /// Until when the runtime should be used.
     pub(super) deadline: RunTime,
-    /// What is left of the runtime, in nanoseconds; below zero when it was used beyond that.
+    /// Runtime that is left, in nanoseconds; below zero after an overrun.
     left: i64,
 }
 
@@ -104,7 +104,7 @@ impl Budget {
         }
     }
 
-    /// What there is of the runtime from `now` to `end`, if there is a whole one in `whole`.
+    /// Returns the runtime that the server gets from `now` to `end`, with a whole runtime in each `whole`.
     fn given_until(&self, end: RunTime, now: RunTime, whole: Span) -> i64 {
         let time = u128::from(end.saturating_since(now).as_nanos());
         let runtime = u128::from(self.reservation.runtime().as_nanos());
@@ -164,7 +164,7 @@ impl Budget {
             .saturating_add(Span::from_nanos(rest.saturating_add(more)))
     }
 
-    /// How many periods it takes until there is runtime again; at least one.
+    /// Returns the number of periods until the server has runtime again; at least one.
     fn missing_periods(&self) -> u64 {
         self.left.min(0).unsigned_abs() / self.runtime().unsigned_abs() + 1
     }

@@ -26,7 +26,7 @@ struct World {
 }
 
 impl World {
-    /// With servers of these runtimes and periods, in milliseconds.
+    /// Creates servers of these runtimes and periods, in milliseconds.
     fn new(servers: &[(u64, u64)]) -> Self {
         arm_mutant();
         let mut queue = DeadlineQueue::new(Bandwidth::percent(95));

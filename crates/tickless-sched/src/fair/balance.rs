@@ -99,7 +99,7 @@ impl Standing {
     }
 }
 
-/// How far the virtual time of a queue of that weight goes on within the horizon.
+/// Returns how far the virtual time of a queue of that weight advances within the horizon.
 fn progress(weight: u64) -> i64 {
     let weight = weight.max(Weight::MIN.get());
     i64::try_from(HORIZON * Weight::UNIT.get() / weight).unwrap_or(i64::MAX)

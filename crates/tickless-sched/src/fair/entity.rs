@@ -43,9 +43,9 @@ pub(crate) struct Share {
     pub(crate) request: Request,
     /// The service that it had, divided by its weight. It is eligible when this is not behind the average.
     pub(crate) vruntime: Virtual,
-    /// When the request that it has open should be served.
+    /// Virtual deadline of the open request.
     pub(crate) deadline: Virtual,
-    /// What was left over when service was divided by the weight, so that no accounting loses any.
+    /// Remainder of dividing service by the weight, kept so that accounting loses none.
     pub(crate) carry: u64,
 }
 
@@ -69,7 +69,7 @@ impl Share {
         self.carry = self.carry * weight.get() / self.weight.get();
     }
 
-    /// What so many nanoseconds of service, 2^42 at most, are worth in virtual time, and what is left over.
+    /// Returns the virtual time of so many nanoseconds of service, 2^42 at most, and the remainder.
     #[inline]
     pub(crate) fn virtual_service(&self, nanos: u64) -> (i64, u64) {
         if self.weight == Weight::UNIT {
@@ -96,7 +96,8 @@ impl Share {
         self.serve_evenly_to_the_end(first, all);
     }
 
-    /// As [`serve_evenly`](Self::serve_evenly), where its request ends: in which part says when the next one begins.
+    /// Serves evenly to the end of the request, as [`serve_evenly`](Self::serve_evenly) does within one: the part in
+    /// which it ends says when the next one begins.
     #[cold]
     fn serve_evenly_to_the_end(&mut self, first: i64, all: i64) {
         for part in [first, all - first] {
@@ -116,12 +117,12 @@ impl Share {
     }
 }
 
-/// What a task takes along while no queue has it.
+/// State that a task keeps while it is in no queue.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Luggage {
-    /// What the average was ahead of it, in virtual time.
+    /// Distance of the average ahead of the task, in virtual time.
     pub(crate) lag: i64,
-    /// What was left of an open request, in virtual time; nothing when the next one is a new one.
+    /// Rest of the open request, in virtual time; `None` if the next request is a new one.
     pub(crate) rest: Option<i64>,
 }
 
@@ -143,16 +144,16 @@ fn rescaled(distance: i64, from: Weight, to: Weight) -> i64 {
         .clamp(-FARTHEST, FARTHEST)
 }
 
-/// What a queue keeps for an entity.
+/// Data that a queue keeps for an entity.
 #[derive(Debug)]
 pub(crate) struct Head {
     pub(crate) share: Share,
     pub(crate) luggage: Luggage,
     /// The pick that took the task last: how a queue knows the one that it runs.
     pub(crate) pick: Option<Pick>,
-    /// It sleeps, and stays queued until it has made up for what it had too much.
+    /// True if the task sleeps and stays queued until it has made up for its surplus.
     pub(crate) is_delayed: bool,
-    /// It is never pulled.
+    /// True if no CPU may pull the task.
     pub(crate) is_pinned: bool,
     /// The smallest virtual time in the subtree.
     smallest: Cell<Virtual>,
@@ -190,8 +191,8 @@ impl Head {
         self.share
     }
 
-    /// As [`hand_out`](Self::hand_out), of one that sleeps in debt: it took along nothing since it was handed out last.
-    /// If it is `placed_at` another virtual time that is where its next request begins.
+    /// Hands out a task that sleeps in debt, which took along nothing since [`hand_out`](Self::hand_out) was called for
+    /// it last. Its next request begins at `placed_at`, if that is given.
     #[inline]
     pub(super) fn hand_out_again(&mut self, placed_at: Option<Virtual>, pick: Pick) -> Share {
         debug_assert!(self.luggage.lag == 0 && self.luggage.rest.is_none());

@@ -66,9 +66,9 @@ impl<T: Send + 'static> FairQueue<T> {
         }
     }
 
-    /// As [`hand_over`](Self::hand_over), where `to` sleeps in debt, `from` does so from here on, in the middle of its
-    /// request, and both have the unit weight: as of two tasks that have their turns without a third one. Where it is
-    /// no such case nothing has happened, and `false` comes back.
+    /// Hands over between two tasks of unit weight that take turns without a third one, as
+    /// [`hand_over`](Self::hand_over) does: `to` sleeps in debt, and `from` sleeps in debt from here on, in the middle
+    /// of its request. Returns `false`, with nothing changed, in any other case.
     ///
     /// Nothing is called here, so that no register is saved for it.
     // Always: as `hand_over`.
@@ -141,8 +141,8 @@ impl<T: Send + 'static> FairQueue<T> {
         is_done
     }
 
-    /// As [`hand_over`](Self::hand_over), among tasks of any weight. Where it is no such case no task has moved, and
-    /// `false` comes back.
+    /// Hands over as [`hand_over`](Self::hand_over) does, among tasks of any weight. Returns `false`, with no task
+    /// moved, in any other case.
     #[inline(never)]
     fn hand_over_unevenly(
         &mut self,
@@ -180,8 +180,8 @@ impl<T: Send + 'static> FairQueue<T> {
         true
     }
 
-    /// As [`hand_over`](Self::hand_over), among two of unit weight of which `to` is in no queue. Where it is no such
-    /// case nothing has happened, and `false` comes back.
+    /// Hands over as [`hand_over`](Self::hand_over) does, between two tasks of unit weight of which `to` is in no
+    /// queue. Returns `false`, with nothing changed, in any other case.
     #[inline(always)]
     fn hand_over_to_newcomer(
         &mut self,
@@ -306,8 +306,8 @@ impl<T: Send + 'static> FairQueue<T> {
     }
 }
 
-/// What the task of this account, which was accounted last at `accounted`, is charged with until `woken`, and until
-/// `now`, in virtual time; `None` if its weight is another one than the unit, or `charge` would not just add that up.
+/// Returns the charges, in virtual time, of the task of this account until `woken` and until `now`; it was accounted
+/// last at `accounted`. `None` if its weight is not the unit, or if `charge` would not just add them up.
 #[inline(always)]
 fn evenly(
     share: &Share,
@@ -329,8 +329,8 @@ fn evenly(
     (served >> 42 == 0).then(|| (before.cast_signed(), served.cast_signed()))
 }
 
-/// As [`take_newcomer`](FairQueue::take_newcomer), beside one of unit weight that stands at `other`; the average is the
-/// caller's. It runs from here on, as `current`. None of another weight is taken.
+/// Places a newcomer as [`take_newcomer`](FairQueue::take_newcomer) does, beside a task of unit weight at `other`; the
+/// caller updates the average. The newcomer runs from here on, as `current`. Takes no task of another weight.
 #[inline(always)]
 fn place_evenly<T: Send + 'static>(
     tree: &mut Tree<Fair<T>>,
@@ -354,7 +354,8 @@ fn place_evenly<T: Send + 'static>(
     is_even
 }
 
-/// As [`FairQueue::lay_down`] of one that owes nothing, whose account is written; the average is the caller's.
+/// Lays a task down as [`FairQueue::lay_down`] does, for a task that owes nothing and whose account is written; the
+/// caller updates the average.
 #[inline(always)]
 fn leave_evenly<T: Send + 'static>(mut slot: Slot<'_, '_, Fair<T>>, lag: i64) {
     let head = slot.head();

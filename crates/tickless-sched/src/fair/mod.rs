@@ -158,7 +158,7 @@ pub struct Enqueued {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub enum Verdict {
-    /// It goes on, or no task runs.
+    /// The task goes on, or no task runs.
     GoOn,
     /// Another task should run: a decision is due.
     Switch,
@@ -177,7 +177,7 @@ impl Verdict {
 pub enum Sleep {
     /// Out of the queue.
     Left,
-    /// It owes time, and stays queued without being run.
+    /// The task owes time, and stays queued without being run.
     Delayed,
 }
 
@@ -222,7 +222,7 @@ struct Current {
 }
 
 impl Current {
-    /// That of this account, which begins to run.
+    /// Creates the account of a task that begins to run.
     #[inline]
     const fn of(share: Share) -> Self {
         Self {
@@ -236,19 +236,19 @@ impl Current {
 ///
 /// See the [module documentation](self).
 pub struct FairQueue<T: Send + 'static> {
-    /// Those that wait, and those that sleep and still owe time.
+    /// Waiting tasks, and sleeping tasks that still owe time.
     tree: Tree<Fair<T>>,
-    /// Of the tree and the one that runs.
+    /// Average over the tree and the running task.
     average: Average,
     current: Option<Current>,
-    /// Those of the tree that sleep.
+    /// Number of sleeping tasks in the tree.
     delayed: usize,
     /// Until when the one that runs is accounted.
     accounted: RunTime,
     /// The number of the last pick: that of the task that runs, if one does. The first one is for none.
     picks: NonZeroU64,
     rules: Rules,
-    /// What a [standing](Self::standing) is ahead of the average.
+    /// Distance of a [standing](Self::standing) ahead of the average.
     shift: i64,
 }
 
@@ -361,13 +361,13 @@ impl<T: Send + 'static> FairQueue<T> {
         }
     }
 
-    /// What the task that is handed out next is known by.
+    /// Returns the pick of the task that is handed out next.
     #[inline]
     fn next_pick(&self) -> Pick {
         self.last_pick().next()
     }
 
-    /// What the task is known by that runs, if one does.
+    /// Returns the pick of the running task, if one runs.
     #[inline]
     fn last_pick(&self) -> Pick {
         Pick {
@@ -789,7 +789,7 @@ impl<T: Send + 'static> FairQueue<T> {
         }
     }
 
-    /// What came of putting a task into the queue.
+    /// Reports the enqueue of a task.
     fn enqueued(&self, share: Share, was_current: bool) -> Enqueued {
         Enqueued {
             preempts: self.preempts(&share),

@@ -148,7 +148,7 @@ const OTHER: u32 = 8;
 struct Noting {
     /// The queue of the CPU, and what is noted there.
     here: Mutex<(FairQueue<u32>, Option<u32>)>,
-    /// How many wait there, as it was left last: who pulls looks at this first, without the lock.
+    /// Number of waiting tasks, as it was written last: a CPU that pulls reads it first, without the lock.
     counted: AtomicUsize,
     there: Mutex<FairQueue<u32>>,
     runs: Pin<Box<Entity<u32>>>,

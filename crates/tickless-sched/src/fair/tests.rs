@@ -270,7 +270,7 @@ fn a_task_that_is_owed_time_takes_it_along_up_to_a_request() {
     assert_eq!(world.lag(1), Some(3_000_000));
 }
 
-/// What is woken while it runs is put back: by its own thread or by another one, which cannot know that it runs.
+/// A running task that is woken is put back, by its own thread or by another one, which cannot know that it runs.
 #[test]
 fn the_task_that_runs_may_be_enqueued_from_elsewhere() {
     let mut world = World::new(&[3, 3]);
@@ -338,7 +338,7 @@ fn an_idle_worker_pulls_what_would_be_picked_next() {
     assert_eq!(world.queue.runnable(), 1);
 }
 
-/// One that sleeps in debt has the earlier deadline, and stands before the only one that waits.
+/// A sleeper in debt has the earlier deadline, and is before the only waiting task.
 #[test]
 fn a_sleeper_in_debt_keeps_no_one_from_being_pulled() {
     let mut world = World::new(&[20, 10, 1]);
@@ -385,7 +385,7 @@ fn a_shorter_request_holds_at_once_and_a_longer_one_next_time() {
     assert_eq!(world.queue.account(at(200_000)), Verdict::Switch);
 }
 
-/// What a queue hands out is given back by the queue, too: a task that keeps itself alive is not lost.
+/// A queue gives back the tasks that it hands out: a task that keeps itself alive is not lost.
 #[test]
 fn a_queue_that_is_dropped_drops_what_it_would_hand_out() {
     use std::sync::Arc;

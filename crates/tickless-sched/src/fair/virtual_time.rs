@@ -16,7 +16,7 @@ pub(crate) struct Virtual(i64);
 impl Virtual {
     pub(crate) const ZERO: Self = Self(0);
 
-    /// How far this is behind `earlier`; negative when it comes before it.
+    /// Returns the distance from `earlier` to this time; negative if this comes before it.
     #[inline]
     pub(crate) const fn since(self, earlier: Self) -> i64 {
         self.0.wrapping_sub(earlier.0)
@@ -29,7 +29,7 @@ impl Virtual {
     }
 }
 
-/// What lies in the middle between two, rounded down: their average, if they have the same weight.
+/// Returns the middle between two, rounded down: their average, if they have the same weight.
 #[inline]
 pub(crate) fn halfway(from: Virtual, to: Virtual) -> Virtual {
     from.after(to.since(from) >> 1)
@@ -110,7 +110,8 @@ impl Average {
         }
     }
 
-    /// As [`of_pair`](Self::of_pair), where the second is ahead of the first, by less than 2^43.
+    /// Creates the average of a pair as [`of_pair`](Self::of_pair) does; the second is ahead of the first, by less than
+    /// 2^43.
     #[inline]
     pub(crate) fn of_near_pair(first: Virtual, second: Virtual) -> Self {
         let ahead = second.since(first).cast_unsigned();
@@ -174,19 +175,19 @@ impl Average {
         }
     }
 
-    /// One has another weight, or stands elsewhere.
+    /// Replaces the weight or the standing of one task.
     pub(crate) fn exchange(&mut self, before: (Weight, Virtual), after: (Weight, Virtual)) {
         self.add(after.0, after.1);
         self.remove(before.0, before.1);
     }
 
-    /// One of this weight went on by `distance`.
+    /// Advances one task of this weight by `distance`.
     #[inline]
     pub(crate) fn advance(&mut self, weight: Weight, distance: i64) {
         self.sum += i128::from(weight.get()) * i128::from(distance);
     }
 
-    /// Where one of this weight has to join for `lag`, in virtual time, to be what the average is ahead of it
+    /// Returns where a task of this weight has to join so that the average is ahead of it by `lag`, in virtual time,
     /// *afterwards*.
     ///
     /// It pulls the average towards itself, so it joins farther off, by the part of it in the whole.
@@ -242,5 +243,5 @@ impl Average {
     }
 }
 
-/// How far virtual times of one queue may be apart: 73 years of a task of unit weight.
+/// Largest distance between virtual times of one queue: 73 years of a task of unit weight.
 pub(crate) const FARTHEST: i64 = 1 << 61;

@@ -20,12 +20,12 @@ pub const EXTENSION: Span = Span::from_micros(20);
 /// The wish of the task that runs on a CPU. It belongs to the run queue, like the [tick](HrTick).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Extension {
-    /// It has none.
+    /// The task has no extension.
     #[default]
     None,
-    /// It asks for more, should its slice end.
+    /// The task asks for more, should its slice end.
     Asked,
-    /// It was given that.
+    /// The task was given an extension.
     Granted,
 }
 

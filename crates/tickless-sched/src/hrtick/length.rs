@@ -14,7 +14,7 @@ pub enum Length {
     Nothing,
     /// The virtual deadline is over: a hard reschedule, no timer.
     Over,
-    /// So long, by the clock on the wall.
+    /// Wall-clock time that is left.
     Left(Span),
 }
 

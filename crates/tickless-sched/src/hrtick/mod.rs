@@ -196,7 +196,7 @@ impl Switches {
 pub enum Decision {
     /// The tick stays as it is, or as a start since the begin of the batch wants it.
     Keep,
-    /// It is started, whatever was asked for before.
+    /// The timer is started, whatever was asked for before.
     Start(Span),
     /// The run queue is idle: unless a start was asked for, a queued one is cancelled.
     CancelIfIdle,
@@ -206,7 +206,8 @@ pub enum Decision {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub enum Reschedule {
-    /// At once, wherever the task is. Never at the next periodic tick, which would be the slice of before (TICK-9).
+    /// The slice ends at once, wherever the task is. Never at the next periodic tick, which would be the slice of
+    /// before (TICK-9).
     Hard,
     /// Not needed.
     No,
@@ -235,14 +236,14 @@ pub struct Stats {
     pub fired: u64,
 }
 
-/// What happens inside of `schedule()`, in one word that is 0 outside.
+/// Events inside of `schedule()`, in one word that is 0 outside.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 struct Word(u8);
 
 impl Word {
     /// Starts are recorded.
     const DEFER: Self = Self(1);
-    /// One was.
+    /// A start happened.
     const START: Self = Self(2);
     /// The device has to be settled at the end.
     const OWES: Self = Self(4);
@@ -283,7 +284,7 @@ pub struct HrTick {
     active: bool,
     /// Devices of the machine are precise.
     high_resolution: bool,
-    /// What comes of these for each class: asked at each pick.
+    /// True if fair slices are on, derived from the conditions above for each pick.
     fair_is_on: bool,
     deadline_is_on: bool,
     word: Word,
@@ -337,7 +338,7 @@ impl HrTick {
         self.switch();
     }
 
-    /// One of the conditions changed under which there are ticks.
+    /// Records that a condition under which there are ticks changed.
     const fn switch(&mut self) {
         let is_on = self.active && self.high_resolution;
         self.fair_is_on = self.switches.fair && is_on;

@@ -10,10 +10,10 @@ use tickless_core::time::{Instant, Span};
 
 use super::{HrTick, SliceTimer, Switches};
 
-/// What the lock of the run queue guards.
+/// State that the lock of the run queue guards.
 struct Queue {
     tick: HrTick,
-    /// What the timer is queued for, which its own CPU alone changes.
+    /// Time that the timer is queued for, which its own CPU alone changes.
     queued: Option<Instant>,
 }
 

@@ -30,7 +30,7 @@ const fn slice(left: i64) -> Slice {
     }
 }
 
-/// What a timer was told.
+/// Command that a timer got.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Told {
     Start(Instant),
@@ -48,7 +48,7 @@ struct Hand {
     callback_runs: Cell<bool>,
     is_remote: Cell<bool>,
     comes_early: Cell<bool>,
-    /// What the device is armed for.
+    /// Time that the device is armed for.
     fires: Cell<Option<Instant>>,
     told: RefCell<Vec<Told>>,
 }
@@ -609,7 +609,7 @@ struct Machine {
     /// The time at which the task that runs was reconsidered last, and the longest time between two such moments.
     reconsidered: i64,
     longest: i64,
-    /// How often the same task was picked again.
+    /// Number of picks that chose the same task again.
     same: usize,
     /// The host starts the tick for a task that is picked again, as it has to.
     rearms: bool,

@@ -349,7 +349,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     proptest::collection::vec(step, 1..if cfg!(miri) { 40 } else { 120 })
 }
 
-/// What is in the tree, in order: tag, key, and whether it is old.
+/// Content of the tree, in order: tag, key, and whether the entry is old.
 #[derive(Default)]
 struct Oracle(Vec<(u16, i64, bool)>);
 

@@ -2,12 +2,12 @@
 
 use super::*;
 
-/// How often a CPU looks at another one.
+/// Time between two looks of a CPU at another one.
 const PERIOD: u64 = 10 * MS;
 
 /// CPUs, each with a queue, and tasks that compute for ever.
 struct Cpus {
-    /// Behind the queues in time: a task that is queued must not be dropped.
+    /// Queues, declared last so that they are dropped first: a task that is queued must not be dropped.
     queues: Vec<FairQueue<u32>>,
     running: Vec<Option<usize>>,
     tasks: Vec<Pin<Box<Entity<u32>>>>,
@@ -76,7 +76,7 @@ impl Cpus {
         }
     }
 
-    /// One CPU looks at another one: tasks move, one way.
+    /// One CPU balances with another one: tasks move, one way.
     fn balance(&mut self, own: usize, other: usize) {
         let here = self.queues[own].standing(at(self.now));
         let there = self.queues[other].standing(at(self.now));
@@ -113,8 +113,8 @@ impl Cpus {
         self.moves > before
     }
 
-    /// How far the worst share is from what the task is entitled to, of that. What the request makes out that is open
-    /// when it is looked at is no error.
+    /// Returns the distance of the worst share from its entitlement, as a part of that. A request that is open now
+    /// counts as no error.
     fn error(&self, request: u64) -> f64 {
         let total: u64 = self.served.iter().sum();
         let mut entitled: Vec<f64> = std::vec![0.0; self.weights.len()];

@@ -18,13 +18,13 @@ struct World {
     tasks: Vec<Pin<Box<Entity<usize>>>>,
     running: Option<usize>,
     now: u64,
-    /// It makes three steps at once where it can.
+    /// True if the test makes three steps at once where it can.
     at_once: bool,
-    /// How often it did.
+    /// Number of hand-overs.
     hand_overs: usize,
 }
 
-/// What is seen of a queue.
+/// Observable state of a queue.
 #[derive(Debug, PartialEq)]
 struct Seen {
     running: Option<usize>,

@@ -15,7 +15,7 @@ use crate::amount::{Request, Weight};
 use crate::armed::arm_mutant;
 use crate::fair::{Entity, FairQueue, Rules, Sleep};
 
-/// One nanosecond.
+/// Number one, a nanosecond in fixed point.
 const ONE: i128 = 1 << 32;
 
 /// A task in the fluid.
@@ -23,9 +23,9 @@ const ONE: i128 = 1 << 32;
 struct Drop {
     weight: i128,
     request: i128,
-    /// What it is owed, in service.
+    /// Service that the task is owed.
     lag: i128,
-    /// It competes.
+    /// True if the task competes.
     inside: bool,
 }
 
@@ -38,9 +38,9 @@ struct World {
     /// The task that is on its way to another worker.
     pulled: Option<usize>,
     now: u64,
-    /// How far the queue may be from the fluid, by its rounding, in nanoseconds.
+    /// Largest distance of the queue from the fluid by its rounding, in nanoseconds.
     rounding: i128,
-    /// What the bound is besides the task's own request, in nanoseconds.
+    /// Bound on the lag besides the task's own request, in nanoseconds.
     granularity: i128,
 }
 
@@ -117,7 +117,7 @@ impl World {
         self.share_out(lag);
     }
 
-    /// What the queue does itself before a task comes: here, so that it is seen which ones left.
+    /// Lets tasks go as the queue does before a task comes: called here to see which ones left.
     fn let_go(&mut self) {
         self.queue.charge(at(self.now));
         if self.queue.waiting() == 0 {
@@ -187,7 +187,7 @@ impl World {
         }
     }
 
-    /// What is left of the request of the task that runs, by the clock.
+    /// Returns the rest of the running task's request, by the clock.
     fn left(&self) -> u64 {
         let slice = self.queue.slice().expect("one runs");
         let work = u64::try_from(slice.left).expect("not over") * slice.weight.get();
@@ -290,7 +290,7 @@ impl World {
         self.drops[task].request = i128::from(nanos);
     }
 
-    /// What the queue says is what the fluid says, and the accounts add up.
+    /// Compares the queue with the fluid, and adds the accounts up.
     fn check(&mut self) {
         self.queue.tree.assert_valid();
         let slack = self.rounding;
