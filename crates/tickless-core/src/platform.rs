@@ -91,17 +91,17 @@ pub trait Platform: Sized {
     /// Used only when [`WAITING`](Platform::WAITING) says so; [`SpinLock`] will do otherwise.
     type ExpiryLock: RawLock + Default;
 
-    /// What the host keeps for each CPU. It lies inside the [base](CpuBase::local), so that reaching it needs no
+    /// Data that the host keeps for each CPU. It lies inside the [base](CpuBase::local), so that reaching it needs no
     /// look-up.
     type Local;
 
-    /// Whether the rearm of the device at the end of an interrupt is left to a flush point (spec ).
+    /// True if the rearm of the device at the end of an interrupt is left to a flush point (spec ).
     ///
     /// With `true` the host MUST call [`flush_deferred`](crate::base::Timers::flush_deferred) at every point of spec
     /// that it has. With `false` the interrupt writes the device itself.
     const DEFERRED_REARM: bool = false;
 
-    /// How cancellers wait.
+    /// Mode in which cancellers wait.
     const WAITING: Waiting = Waiting::Spin;
 
     /// Callbacks after which an interrupt or a soft stage returns although more are due (spec Q-28).
@@ -109,18 +109,18 @@ pub trait Platform: Sized {
     /// What is left is due at once: the device is armed in the past. `u32::MAX` where callbacks are trusted.
     const EXPIRY_BUDGET: u32 = u32::MAX;
 
-    /// Whether soft is the context of timers that did not ask for one, as in a real-time kernel (spec OBJ-4).
+    /// True if soft is the context of timers that requested none, as in a real-time kernel (spec OBJ-4).
     const SOFT_BY_DEFAULT: bool = false;
 
-    /// Whether [`trace`](Platform::trace) does anything. With `false` the events are not even put together.
+    /// True if [`trace`](Platform::trace) does anything. With `false` the events are not even put together.
     const TRACE: bool = false;
 
-    /// Who executes. `None` for a thread that has no base any more, at the end of its life.
+    /// Returns the executing CPU. `None` for a thread that has no base any more, at the end of its life.
     ///
     /// The answer MUST stay true until the caller gives up the CPU: the caller is pinned.
     fn this_cpu(&self) -> Option<ThisCpu<'_, Self>>;
 
-    /// As [`this_cpu`](Platform::this_cpu), but MAY answer `None` although there is one, if finding it out takes a
+    /// Returns [`this_cpu`](Platform::this_cpu), but MAY return `None` although there is one, if finding it out takes a
     /// call.
     #[inline]
     fn this_cpu_if_known(&self) -> Option<ThisCpu<'_, Self>> {
@@ -242,9 +242,9 @@ pub trait Platform: Sized {
         true
     }
 
-    /// Where a timer goes that does not stay: any online CPU, `this` if nothing is better. `this` is `None` when the
-    /// executing CPU is offline; then the answer MUST be another one. Called with a base locked.
-    /// [`pick_target_by_table`] is the reference answer for a CPU that is online and a timer that is not pinned.
+    /// Returns the CPU for a timer that does not stay: any online CPU, `this` if nothing is better. `this` is `None`
+    /// when the executing CPU is offline; then the result MUST be another one. Called with a base locked.
+    /// [`pick_target_by_table`] is the reference for a CPU that is online and a timer that is not pinned.
     ///
     /// By default the executing CPU, or CPU 0.
     fn pick_target(&self, this: Option<CpuId>, pinned: bool) -> CpuId {
@@ -252,8 +252,8 @@ pub trait Platform: Sized {
         this.unwrap_or(CpuId(0))
     }
 
-    /// To which other CPU a global coarse timer goes that the CPU of `this` arms: the policy for isolated CPUs that
-    /// want none. Asked with a base locked. An answer that is not online counts as none.
+    /// Returns the other CPU that gets a global coarse timer which the CPU of `this` arms: the policy for isolated CPUs
+    /// that want none. Called with a base locked. A CPU that is not online counts as none.
     #[inline]
     fn housekeeper(&self, this: &CpuBase<Self>) -> Option<CpuId> {
         let _ = this;
@@ -325,9 +325,9 @@ pub const fn keep_local_by_table(
 /// A CPU that keeps house, and might take a timer of another one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Housekeeper {
-    /// It would [keep](keep_local_by_table) the timer if it were its own: its tick runs, or is about to.
+    /// The CPU would [keep](keep_local_by_table) the timer if it were its own: its tick runs, or is about to.
     Awake(CpuId),
-    /// It sleeps, and would have to wake up.
+    /// The CPU sleeps, and would have to wake up.
     Asleep(CpuId),
 }
 

@@ -10,7 +10,7 @@ pub enum Restart {
     /// The timer is queued again for the time that the callback left in what it was told, unless another thread started
     /// it meanwhile: then that start counts (spec OBJ-13). Nor is it queued when it was shut down.
     Yes,
-    /// As [`No`](Restart::No); and then the waker is used, after the library has let go of the timer. What it wakes may
-    /// free the timer.
+    /// The timer does not restart, as with [`No`](Restart::No), and the waker is used after the library has let go of
+    /// the timer. The woken task may free the timer.
     NoThenWake(Waker),
 }

@@ -34,7 +34,7 @@ pub enum Event {
     Start {
         /// The base it is on now.
         cpu: CpuId,
-        /// Which timer.
+        /// The timer.
         timer: TimerId,
         /// The address of its callback's code.
         code: usize,
@@ -48,19 +48,19 @@ pub enum Event {
         mode: StartMode,
         /// True if it was pending before.
         was_armed: bool,
-        /// What became of its place in the queue.
+        /// Change of its place in the queue.
         stood: Placement,
     },
     /// A checked start found the time in the past (spec ); follows its `Start`.
     StartExpired {
-        /// Which timer.
+        /// The timer.
         timer: TimerId,
     },
     /// A callback begins. The base is not locked.
     ExpireEntry {
         /// The base it was on.
         cpu: CpuId,
-        /// Which timer.
+        /// The timer.
         timer: TimerId,
         /// The address of its callback's code.
         code: usize,
@@ -73,21 +73,21 @@ pub enum Event {
     },
     /// A callback ended. The timer may be gone: only its address is known (spec OBJ-12).
     ExpireExit {
-        /// Which timer it was.
+        /// The timer.
         timer: TimerId,
     },
     /// A pending timer was removed by a cancel.
     Cancel {
         /// The base it was on.
         cpu: CpuId,
-        /// Which timer.
+        /// The timer.
         timer: TimerId,
     },
     /// The device is written (spec TR-2).
     Rearm {
-        /// Whose device.
+        /// CPU of the device.
         cpu: CpuId,
-        /// For when.
+        /// Time of the next event.
         next: Instant,
         /// True if by a flush point.
         deferred: bool,
@@ -95,37 +95,37 @@ pub enum Event {
     /// The next event was over before the monotonic clock began; it is armed for its beginning, and fires at once
     /// (spec Q-22). Told each time that such an event is found.
     Clamped {
-        /// Whose.
+        /// The CPU.
         cpu: CpuId,
         /// The time at which it was due: negative.
         event: Instant,
     },
     /// The device found its event over when it was written, and was told its shortest delay; follows its `Rearm`.
     WrittenLate {
-        /// Whose device.
+        /// CPU of the device.
         cpu: CpuId,
         /// The time at which the event was due.
         event: Instant,
     },
     /// A deferred rearm was carried out (spec TR-3).
     Flush {
-        /// Whose.
+        /// The CPU.
         cpu: CpuId,
-        /// At which point.
+        /// Flush point.
         reason: Flush,
         /// True if the queues had changed since the interrupt.
         stale: bool,
     },
     /// An interrupt found nothing to do (spec IRQ-9).
     Spurious {
-        /// Whose.
+        /// The CPU.
         cpu: CpuId,
     },
     /// An interrupt gave up after three passes (spec IRQ-2).
     Hang {
-        /// Whose.
+        /// The CPU.
         cpu: CpuId,
-        /// How long it took.
+        /// Length in nanoseconds.
         nanos: u64,
     },
     /// A CPU was asked to look at its queues.
@@ -139,7 +139,7 @@ pub enum Event {
         cpu: CpuId,
         /// The wheel.
         kind: Kind,
-        /// Which timer.
+        /// The timer.
         timer: TimerId,
         /// The address of its callback's code; 0 when its own callback armed it.
         code: usize,
@@ -158,48 +158,48 @@ pub enum Event {
         cpu: CpuId,
         /// The wheel.
         kind: Kind,
-        /// Which timer.
+        /// The timer.
         timer: TimerId,
     },
     /// A pass of a wheel begins.
     WheelPass {
-        /// Whose wheel.
+        /// CPU of the wheel.
         cpu: CpuId,
-        /// Which of them.
+        /// Kind of the wheel.
         kind: Kind,
         /// The tick in progress.
         now: Tick,
     },
     /// A coarse timer fires; followed by an `ExpireExit`. The base is not locked.
     WheelExpire {
-        /// Which timer.
+        /// The timer.
         timer: TimerId,
         /// The address of its callback's code.
         code: usize,
-        /// What its callback is told.
+        /// Timeout that its callback gets.
         timeout: Timeout,
     },
     /// The tick of a CPU was stopped; not told again while it is.
     TickStop {
-        /// Whose.
+        /// The CPU.
         cpu: CpuId,
         /// The time at which it wakes up.
         wake: Instant,
     },
     /// The tick of a CPU runs again.
     TickStart {
-        /// Whose.
+        /// The CPU.
         cpu: CpuId,
         /// The time at which it is due next.
         due: Instant,
     },
     /// A timer moved to another base.
     Move {
-        /// Which timer.
+        /// The timer.
         timer: TimerId,
-        /// From where.
+        /// CPU that the timer leaves.
         from: CpuId,
-        /// To where.
+        /// CPU that the timer moves to.
         to: CpuId,
     },
 }

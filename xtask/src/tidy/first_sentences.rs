@@ -46,7 +46,11 @@ const CRATES: [&str; 4] = [
     "crates/tickless-sched/src/",
 ];
 /// Crates whose private items are judged, too.
-const WHOLE: [&str; 2] = ["crates/tickless-link/src/", "crates/tickless-sched/src/"];
+const WHOLE: [&str; 3] = [
+    "crates/tickless-core/src/",
+    "crates/tickless-link/src/",
+    "crates/tickless-sched/src/",
+];
 const DECISIONS: &str = "docs/decisions/";
 const HINT: &str = "begin with a verb (Returns, Arms, Sets) or with the thing itself";
 

@@ -40,7 +40,7 @@ pub struct CpuBase<P: BaseTypes> {
     ///
     /// Written under the lock, read by threads that want to know whether something is due.
     pub(super) armed: AtomicI64,
-    /// From when on the timer may fire that the device is armed for. Written and read like `armed`.
+    /// Earliest time at which the timer may fire that the device is armed for. Written and read like `armed`.
     pub(super) may_fire_from: AtomicI64,
     /// Takes part in timing; written by the CPU itself, under the lock.
     online: AtomicBool,
@@ -51,10 +51,10 @@ pub struct CpuBase<P: BaseTypes> {
     local: P::Local,
     /// Held by the thread that runs the exact timers of this base.
     pub(crate) exact: Expirer<P>,
-    /// As `exact`, for its wheels, by [`Kind`] and by the place of the pass: another CPU may run the global one, and
-    /// must not delay the others.
+    /// Expirers of the wheels, like `exact` for the queues, by [`Kind`] and by the place of the pass: another CPU may
+    /// run the global wheel, and must not delay the others.
     pub(crate) coarse: [[Expirer<P>; RUNNERS]; Kind::COUNT],
-    /// When the wheels are due at the earliest, in ticks (spec C-2.4).
+    /// Lower bound of the time at which the wheels are due, in ticks (spec C-2.4).
     ///
     /// Written under the lock, read by threads that want to know whether a pass is worth while.
     pub(crate) wheel_due: [AtomicU64; Kind::COUNT],
@@ -131,7 +131,7 @@ impl<P: BaseTypes> CpuBase<P> {
         self.far_queue
     }
 
-    /// Which of this base's wheels `id` is; `None` if it is another queue.
+    /// Returns the kind of this base's wheel with that `id`; `None` if it is another queue.
     #[inline]
     pub(crate) fn wheel(&self, id: QueueId) -> Option<Kind> {
         let place = id
@@ -140,8 +140,8 @@ impl<P: BaseTypes> CpuBase<P> {
         Kind::ALL.get(place).copied()
     }
 
-    /// Which of this base's wheels an entry is on; `None` if it is elsewhere. Out of date when it arrives, unless the
-    /// base is locked.
+    /// Returns the kind of this base's wheel that an entry is on; `None` if it is elsewhere. Out of date when it
+    /// arrives, unless the base is locked.
     #[inline]
     pub(crate) fn wheel_of(&self, entry: EntryRef<'_, Coarse>) -> Option<Kind> {
         let place = entry

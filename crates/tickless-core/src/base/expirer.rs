@@ -12,7 +12,7 @@ pub trait BaseTypes {
     type Lock: RawLock + Default;
     /// The lock that is held around callbacks.
     type ExpiryLock: RawLock + Default;
-    /// What the host keeps for each CPU.
+    /// Data that the host keeps for each CPU.
     type Local;
 }
 

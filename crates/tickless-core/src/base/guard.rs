@@ -40,13 +40,13 @@ impl<'a, P: Platform> BaseGuard<'a, P> {
         Self::lock_with(timers, base, Self::token(base, me))
     }
 
-    /// As [`lock`](Self::lock), of the executing CPU's own base.
+    /// Locks the executing CPU's own base as [`lock`](Self::lock) does.
     #[inline]
     pub(crate) fn lock_own(timers: &'a Timers<P>, me: ThisCpu<'a, P>) -> Self {
         Self::lock_with(timers, me.base, me.token)
     }
 
-    /// As [`lock`](Self::lock), of the base of another CPU.
+    /// Locks the base of another CPU as [`lock`](Self::lock) does.
     #[inline]
     pub(crate) fn lock_foreign(timers: &'a Timers<P>, base: &'a CpuBase<P>) -> Self {
         Self::lock_with(timers, base, None)
@@ -65,7 +65,7 @@ impl<'a, P: Platform> BaseGuard<'a, P> {
         }
     }
 
-    /// As [`lock`](Self::lock) of the executing CPU's own base, in the way in which it is mostly taken, which needs
+    /// Locks the executing CPU's own base as [`lock`](Self::lock) does, in the most frequent way only, which needs
     /// neither waiting nor a call.
     #[inline(always)]
     pub(crate) fn try_lock_fast(timers: &'a Timers<P>, me: ThisCpu<'a, P>) -> Option<Self> {
@@ -76,8 +76,8 @@ impl<'a, P: Platform> BaseGuard<'a, P> {
         })
     }
 
-    /// As [`try_lock_fast`](Self::try_lock_fast), which the caller tried: in the other way that needs no waiting, if
-    /// strangers keep the lock from its owner's own.
+    /// Tries the other way that needs no waiting, after [`try_lock_fast`](Self::try_lock_fast) failed: used if remote
+    /// threads keep the lock from its owner's own way.
     #[inline(always)]
     pub(crate) fn otherwise(timers: &'a Timers<P>, me: ThisCpu<'a, P>) -> Option<Self> {
         Some(Self {
@@ -87,8 +87,8 @@ impl<'a, P: Platform> BaseGuard<'a, P> {
         })
     }
 
-    /// As [`try_lock_fast`](Self::try_lock_fast), or, with `CALLS`, in any way that needs no waiting: the owner of a
-    /// lock that strangers use all the time finds it free nearly always.
+    /// Tries as [`try_lock_fast`](Self::try_lock_fast) does, or, with `CALLS`, in any way that needs no waiting: the
+    /// owner of a lock that remote threads use all the time finds it free nearly always.
     #[inline(always)]
     pub(crate) fn try_own<const CALLS: bool>(
         timers: &'a Timers<P>,
@@ -111,7 +111,7 @@ impl<'a, P: Platform> BaseGuard<'a, P> {
         self.base = target;
     }
 
-    /// What lets the lock of `base` know its owner.
+    /// Returns the token by which the lock of `base` knows its owner.
     #[inline]
     fn token(base: &CpuBase<P>, me: Option<ThisCpu<'_, P>>) -> Option<<P::Lock as RawLock>::Token> {
         me.filter(|me| core::ptr::eq(me.base, base))

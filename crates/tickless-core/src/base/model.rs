@@ -34,15 +34,15 @@ use crate::platform::{Platform, ThisCpu, Waiting};
 use crate::time::{Instant, Monotonic, Offset};
 
 const CPUS: usize = 3;
-/// What the clock shows, for ever.
+/// Time that the clock shows, for ever.
 pub(crate) const NOW: i64 = 1_000;
-/// What it shows where timers were far away when they were started and are due.
+/// Time that the clock shows where timers were far away when they were started and are due.
 pub(crate) const LATE: i64 = 10_000_000;
-/// How far the time of day jumps forward, once it does.
+/// Distance that the time of day jumps forward, once it does.
 pub(crate) const JUMP: i64 = 2_000;
 
 loom::thread_local! {
-    /// Which CPU the thread is.
+    /// CPU that the thread models.
     static CPU: core::cell::Cell<Option<u32>> = core::cell::Cell::new(None);
 }
 
@@ -159,13 +159,13 @@ pub(crate) fn at(nanos: i64) -> Start {
     Start::at(Instant::<Monotonic>::from_nanos(nanos))
 }
 
-/// How often threads may be interrupted in a case with two of them, and in one with three. Without a bound a case takes
-/// hours, or for ever where a thread polls.
+/// Number of preemptions in a case with two threads, and in one with three. Without a bound a case takes hours, or for
+/// ever where a thread polls.
 pub(crate) const TWO: usize = 5;
 pub(crate) const THREE: usize = 3;
 
-/// Of so many preemptions how many are explored: one less where [`SHORT`] is set, which takes a tenth of the time and
-/// finds nearly all that the last one does.
+/// Returns how many of so many preemptions are explored: one less if [`SHORT`] is set, which takes a tenth of the time
+/// and finds nearly all that the last one does.
 pub(crate) fn explored(preemptions: usize) -> usize {
     preemptions - usize::from(std::env::var_os(SHORT).is_some())
 }
@@ -184,7 +184,7 @@ pub(crate) fn explore<O: Ord + Debug + Send + 'static>(
     explore_all(explored(preemptions), expected, body);
 }
 
-/// As [`explore`], always with so many: for a case of which something takes that many to come out.
+/// Explores as [`explore`] does, always with so many preemptions: for a case of which an outcome takes that many.
 pub(crate) fn explore_all<O: Ord + Debug + Send + 'static>(
     preemptions: usize,
     expected: impl IntoIterator<Item = O>,
@@ -211,7 +211,7 @@ pub(crate) fn pending<const SLEEPS: bool>(machine: &Machine<SLEEPS>, cpus: u32) 
     (0..cpus).map(|cpu| machine.pending(CpuId(cpu))).sum()
 }
 
-/// What CPU 0 is armed for, after it took the kick if there was one.
+/// Returns the time that CPU 0 is armed for, after it took the kick if there was one.
 pub(crate) fn armed_after_kick<const SLEEPS: bool>(machine: &Machine<SLEEPS>) -> i64 {
     be(Some(0));
     take_kick(machine);

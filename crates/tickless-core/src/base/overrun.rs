@@ -58,16 +58,16 @@ pub(crate) struct LateRestart {
     pub(crate) began: Deadline,
     /// The time at which the callback was over.
     pub(crate) ended: Deadline,
-    /// How far the callback moved the deadline on, in nanoseconds.
+    /// Distance by which the callback moved the deadline on, in nanoseconds.
     pub(crate) moved: i64,
 }
 
-/// What follows from a restart into the past.
+/// Consequence of a restart into the past.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Pace {
-    /// How long the timer waits behind its callback; `None` if it is not paced.
+    /// Time that the timer waits after its callback; `None` if it is not paced.
     pub(crate) pause: Option<Span>,
-    /// For how long it has been paced, at the end of each window.
+    /// Time that it has been paced for, at the end of each window.
     pub(crate) lasts: Option<Span>,
 }
 
@@ -77,11 +77,11 @@ struct Watched {
     timer: usize,
     /// Restarts into the past since the window began.
     restarts: u32,
-    /// How long the thread was busy with those, in nanoseconds.
+    /// Time that the thread was busy with those, in nanoseconds.
     busy: i64,
-    /// How far they moved the deadline on.
+    /// Distance by which they moved the deadline on.
     moved: i64,
-    /// When the last of them was over.
+    /// End of the last of them.
     ended: Deadline,
     /// The pause behind each callback, 0 while the timer is not paced.
     pause: i64,

@@ -23,7 +23,7 @@ pub(crate) trait BaseQueue: Family {
     /// Returns true if callbacks of the entry run in the soft stage.
     fn is_soft(entry: EntryRef<'_, Self>) -> bool;
 
-    /// What is held around the callback of an entry of the locked base; `None` if it does not run.
+    /// Returns the guard around the callback of an entry of the locked base; `None` if it does not run.
     fn expirer<'a, P: Platform>(
         held: &BaseGuard<'a, P>,
         entry: EntryRef<'_, Self>,
@@ -106,7 +106,8 @@ impl<P: Platform> Timers<P> {
         is_owner.then_some(held)
     }
 
-    /// As [`lock_base_of`](Self::lock_base_of), for a caller that may have locked a base already, probably this one.
+    /// Locks as [`lock_base_of`](Self::lock_base_of) does, for a caller that may have locked a base already, probably
+    /// this one.
     #[inline]
     pub(crate) fn base_of_entry<'a, F: BaseQueue>(
         &'a self,

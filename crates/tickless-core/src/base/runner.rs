@@ -27,10 +27,10 @@ pub(crate) struct Runner<'a, P: Platform> {
     pub(crate) overrun: Option<Overrun>,
 }
 
-/// What a pass over the queues of a base left.
+/// Result of a pass over the queues of a base.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ran {
-    /// Nothing is due any more.
+    /// All due timers were fired.
     All,
     /// The budget is spent.
     SomeOfThem,
@@ -127,7 +127,7 @@ impl<'a, P: Platform> Runner<'a, P> {
         self.expirer.waiters.load(Ordering::Relaxed) != 0
     }
 
-    /// What is to be done between two callbacks without the lock of the base.
+    /// Work between two callbacks, without the lock of the base.
     // Always: else what is held goes through memory.
     #[inline(always)]
     pub(crate) fn after_callback(

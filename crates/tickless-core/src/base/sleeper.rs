@@ -85,7 +85,7 @@ pub trait TaskTimer: Hooks {
         self.requeue(timers, when)
     }
 
-    /// Whether the timer is queued and would wake the task of `waker`; `None` if it is not queued any more.
+    /// Returns whether the timer is queued and would wake the task of `waker`; `None` if it is not queued any more.
     #[inline]
     fn will_wake<P: Platform>(self: Pin<&Self>, timers: &Timers<P>, waker: &Waker) -> Option<bool> {
         if !self.state().is_queued() {
@@ -100,7 +100,7 @@ pub trait TaskTimer: Hooks {
         Some(waits_with.is_some_and(|old| old.will_wake(waker)))
     }
 
-    /// Whether the timer is queued on the executing CPU and would wake the task of `waker`, if that is to be known
+    /// Returns true if the timer is queued on the executing CPU and would wake the task of `waker`, and that is known
     /// without a call; `false` says nothing.
     ///
     /// # Cost
@@ -172,7 +172,7 @@ pub trait TaskTimer: Hooks {
         Self::try_end_local(living, timers)
     }
 
-    /// As [`try_end_fast`](Self::try_end_fast), wherever the timer is.
+    /// Ends the timer as [`try_end_fast`](Self::try_end_fast) does, wherever it is.
     // Always: its caller is the call.
     #[inline(always)]
     fn end<'v, P: Platform>(
@@ -235,9 +235,9 @@ mod hooks {
 
     /// Queue operations of one kind of timer that wakes a task.
     pub trait Hooks: Sized {
-        /// For when a start is.
+        /// Time argument of `start`.
         type When: Copy;
-        /// Which queue of a base.
+        /// Queue of a base.
         type Queue: Copy;
 
         /// The life cycle of the timer.
@@ -280,7 +280,8 @@ mod hooks {
             let _ = timers;
             None
         }
-        /// Whom it wakes, if it is queued where nearly all are on the locked base; `None` if it is elsewhere.
+        /// Returns the waker of a timer that is queued where nearly all are on the locked base; `None` if it is
+        /// elsewhere.
         fn try_waker_fast<'a, P: Platform>(
             self: Pin<&'a Self>,
             guard: &'a mut BaseGuard<'_, P>,
@@ -296,7 +297,7 @@ mod hooks {
             let _ = guard;
             None
         }
-        /// As [`try_cancel_fast`](Self::try_cancel_fast), and ends the timer.
+        /// Cancels as [`try_cancel_fast`](Self::try_cancel_fast) does, and ends the timer.
         ///
         /// # Errors
         ///
@@ -305,7 +306,7 @@ mod hooks {
             living: Dropping<'v, Self>,
             timers: &Timers<P>,
         ) -> End<'v, Self, Option<Waker>>;
-        /// As [`cancel_no_rearm`](Self::cancel_no_rearm), and ends the timer.
+        /// Cancels as [`cancel_no_rearm`](Self::cancel_no_rearm) does, and ends the timer.
         ///
         /// # Errors
         ///
@@ -320,9 +321,9 @@ mod hooks {
             timers: &'a Timers<P>,
             me: Option<ThisCpu<'a, P>>,
         ) -> BaseGuard<'a, P>;
-        /// Which queue of the locked base owns it.
+        /// Returns the queue of the locked base that owns the timer.
         fn queue<P: Platform>(self: Pin<&Self>, guard: &BaseGuard<'_, P>) -> Self::Queue;
-        /// Whom it wakes.
+        /// Returns the waker slot.
         fn waker<'a, P: Platform>(
             self: Pin<&'a Self>,
             guard: &'a mut BaseGuard<'_, P>,

@@ -22,7 +22,7 @@ pub(crate) const FIRST_WHEEL: usize = QUEUES + 1;
 /// Identities of a base: one for each queue, for the far wheel, and for each wheel.
 pub(crate) const IDENTITIES: usize = FIRST_WHEEL + Kind::COUNT;
 
-/// Who owes the device a write (spec ).
+/// CPU state that says which thread owes the device a write (spec ).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum DeferredRearm {
     /// No write is owed: the device is armed.
@@ -31,11 +31,11 @@ pub(crate) enum DeferredRearm {
     Running,
     /// The handler is done; a flush point will write this.
     OwedFresh(Instant),
-    /// As before, but the queues changed: the flush point evaluates again.
+    /// The write is owed, and the queues changed: the flush point evaluates again.
     OwedStale,
 }
 
-/// What can change while a rearm is owed.
+/// Changes that can happen while a rearm is owed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Change {
     /// A timer came or moved.
@@ -48,18 +48,18 @@ pub(crate) enum Change {
     SoftStage,
 }
 
-/// What the lock of a base protects.
+/// State that the lock of a base protects.
 pub(crate) struct BaseState {
     pub(crate) queues: ExactQueues,
     /// Timers of the first queue that are far away.
     pub(crate) far: FarWheel,
-    /// What is armed may be earlier than the first timer, which was taken back or pushed out.
+    /// True if the armed time may be earlier than the first timer, which was cancelled or pushed out.
     pub(crate) armed_early: bool,
     /// The jump of the clocks that the offsets are copied from.
     pub(crate) seen: SetSequence,
     /// The offsets were copied from a jump of which timers that fire on a set are still to be told.
     pub(crate) jump_untold: bool,
-    /// How often timers that fire on a set were told.
+    /// Number of times that timers which fire on a set were notified.
     pub(crate) tellings: u32,
     /// The jump of the clocks that the last evaluation took into account.
     pub(crate) evaluated: SetSequence,

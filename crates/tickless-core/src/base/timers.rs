@@ -77,7 +77,7 @@ impl<P: Platform> Timers<P> {
         (0..).map_while(|cpu| self.platform.base(CpuId(cpu)))
     }
 
-    /// Who executes.
+    /// Returns the executing CPU.
     #[inline]
     pub(crate) fn executing_cpu(&self) -> Option<ThisCpu<'_, P>> {
         self.platform

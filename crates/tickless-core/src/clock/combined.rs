@@ -79,9 +79,9 @@ pub const ATTEMPTS_MAX: u32 = 1_024;
 /// A waiter's decision to go on waiting or to read the counter itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Patience {
-    /// It looks again.
+    /// The holder's time goes on: the reader looks again.
     Lasts,
-    /// It reads the counter itself, and replaces the holder.
+    /// The holder's time is over: the reader reads the counter itself, and replaces the holder.
     Ends,
 }
 
@@ -92,9 +92,9 @@ pub enum Patience {
 /// Samples MUST NOT run backwards: one that begins after another one ended, whichever CPUs took them, is not less,
 /// modulo the width of the counter. A counter that CPUs see skewed is none to combine.
 pub trait SlowCounter {
-    /// What a sample is.
+    /// Type of a sample.
     type Sample;
-    /// What [`mask`](Self::mask) changed, for [`unmask`](Self::unmask). `()` where nothing is masked.
+    /// State that [`mask`](Self::mask) changed, for [`unmask`](Self::unmask). `()` where nothing is masked.
     type Masked;
 
     /// Reads the counter. May be called by several CPUs at once, and MUST NOT read the same combined counter.
@@ -188,7 +188,7 @@ impl<C, const BITS: u32> Combined<C, BITS> {
         &self.counter
     }
 
-    /// What was published last.
+    /// Loads the word that was published last.
     #[inline]
     fn load(&self) -> Word<BITS> {
         // Acquire: pairs with the Release in `exchange_for`, so that a sample that this CPU takes now does not begin

@@ -26,11 +26,11 @@ pub struct Counter {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum BadCounter {
-    /// It was registered without a frequency (B2).
+    /// Its frequency is zero (B2).
     StandsStill,
-    /// It has so many bits, which is not 2 to 64.
+    /// Its width is not 2 to 64 bits.
     Width {
-        /// So many.
+        /// Width in bits.
         bits: u32,
     },
 }
@@ -111,7 +111,7 @@ impl Counter {
     }
 }
 
-/// By how much a factor may be steered up or down (spec TIM-13). Rounds down.
+/// Returns by how much a factor may be steered up or down (spec TIM-13). Rounds down.
 pub(super) const fn headroom(mult: u32) -> u64 {
     mult as u64 * STEERED_PERCENT / 100
 }

@@ -43,13 +43,13 @@ mod model;
 const OFF: u8 = 0;
 const ON: u8 = 1;
 
-/// What says whether the inlined read may be used.
+/// State that says whether the inlined read may be used.
 #[derive(Debug)]
 struct Guard {
     mode: AtomicU8,
 }
 
-/// What a switch is made of. The order is the business of [`Guard::switch`].
+/// Steps of a switch. The order is the business of [`Guard::switch`].
 trait Steps {
     /// Waits until each reading is over that may have found the guard on.
     fn see_off(&mut self);
@@ -127,9 +127,9 @@ pub trait SwitchHost {
 pub enum Switched {
     /// The counter drove the time already; nothing was done.
     Current,
-    /// It drives the time now, and readers call the host to read it.
+    /// The host's counter drives the time now, and readers call the host to read it.
     Called,
-    /// It drives the time now, and readers read it inline.
+    /// The inlined counter drives the time now, and readers read it inline.
     Inlined,
 }
 

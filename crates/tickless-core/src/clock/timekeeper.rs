@@ -61,7 +61,7 @@ use record::{Irregular, Record, after, cycles_at, elapsed};
 #[derive(Debug)]
 pub struct Timekeeper {
     cell: SeqCell<{ Record::WORDS }>,
-    /// What a reading of the clock needs, for readers on top of the writer.
+    /// Record for readings of the clock, for readers on top of the writer.
     latch: LatchCell<{ Record::FAST }>,
     /// Readings whose counter was behind the base.
     behind: AtomicU64,

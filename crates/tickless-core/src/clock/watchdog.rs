@@ -64,7 +64,7 @@ pub enum Next {
     Unaffected,
     /// The host switches to this one.
     SwitchTo(Candidate),
-    /// There is no counter left that is not bad: the time goes on with this one.
+    /// Every counter that is left is bad: the time goes on with this one.
     NothingBetter,
 }
 
@@ -82,7 +82,7 @@ pub struct Condemned {
 }
 
 impl fmt::Display for Condemned {
-    /// One line for a log.
+    /// Writes one line for a log.
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             formatter,

@@ -41,9 +41,9 @@ use crate::wheel::family::{Coarse, Kind, Timeout};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ArmError {
-    /// It is queued: [`modify`](crate::coarse::WheelTimer::modify) is meant for that.
+    /// The timer is queued: [`modify`](crate::coarse::WheelTimer::modify) is meant for that.
     Active,
-    /// It was shut down. Final.
+    /// The timer was shut down. Final.
     ShutDown,
     /// The CPU that was named takes no part in timing.
     Offline(CpuId),
@@ -61,10 +61,10 @@ impl fmt::Display for ArmError {
 
 impl core::error::Error for ArmError {}
 
-/// Which wheel an operation asks for.
+/// Wheel that an operation requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Target {
-    /// That of the kind the timer was made for.
+    /// The wheel of the kind that the timer was made for.
     AsMade,
     Local,
     Global,

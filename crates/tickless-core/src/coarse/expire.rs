@@ -35,7 +35,7 @@ impl Pass {
 /// The reason why a pass ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PassEnd {
-    /// Nothing is due any more.
+    /// All due timers were fired.
     Done,
     /// The budget is spent, and more is due: the next pass goes on from there.
     Budget,

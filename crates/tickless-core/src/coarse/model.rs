@@ -13,11 +13,11 @@ use crate::base::model::{Count, Host, Machine, TWO, Touched, be, explore, explor
 use crate::base::{Timers, TryCancel};
 use crate::cpu::CpuId;
 
-/// When the timers are armed.
+/// Tick at which the timers are armed.
 const START: Tick = Tick(0);
-/// For when, unless a case says otherwise: in level 1, whose slots are 8 ticks.
+/// Tick at which they are due, unless a case says otherwise: in level 1, whose slots are 8 ticks.
 const DUE: Tick = Tick(100);
-/// When a pass comes.
+/// Tick at which a pass comes.
 const NOW: Tick = Tick(104);
 
 type Function = Box<dyn FnMut(&mut Timeout) -> Restart + Send>;

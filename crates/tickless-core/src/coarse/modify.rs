@@ -3,7 +3,7 @@
 use crate::slots::geometry::Tick;
 use crate::start_outcome::StartOutcome;
 
-/// What a modification does with a timer that is, or is not, queued.
+/// Modes of a modification, for a timer that is, or is not, queued.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Modify {
     Always,

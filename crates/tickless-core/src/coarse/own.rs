@@ -224,8 +224,8 @@ impl<P: Platform> Timers<P> {
         Ok((is_first, old))
     }
 
-    /// As [`start_unbound`](Self::start_unbound), of a timer that `put` puts in its place, which is known then, with
-    /// its waker in it: what was just stored there is not asked for. If the lock is to be had without a call.
+    /// Starts a timer as [`start_unbound`](Self::start_unbound) does; `put` puts it in its place, which is known then,
+    /// with its waker in it, so the stored state is not checked again. Tries the lock in the way that needs no call.
     ///
     /// # Errors
     ///
@@ -374,7 +374,7 @@ impl<P: Platform> Timers<P> {
         Some(kept.and_then(Option::take))
     }
 
-    /// As [`cancel_own`](Self::cancel_own), and ends the sleeper.
+    /// Cancels as [`cancel_own`](Self::cancel_own) does, and ends the sleeper.
     ///
     /// # Errors
     ///
@@ -396,7 +396,7 @@ impl<P: Platform> Timers<P> {
         self.end_locked(&mut held, sleeper, kind)
     }
 
-    /// As [`cancel_locked`](Self::cancel_locked), and ends the sleeper.
+    /// Cancels as [`cancel_locked`](Self::cancel_locked) does, and ends the sleeper.
     ///
     /// # Errors
     ///

@@ -24,7 +24,7 @@ use crate::wheel::cpu_wheel::Now;
 use crate::wheel::family::{Coarse, ExpiryTick, Kind, Timeout};
 
 impl Member<Coarse> for Wake {
-    /// Whom to wake; `None` once the timer fired.
+    /// Waker of the task; `None` once the timer fired (spec SLP-1).
     type Guarded = Option<Waker>;
 
     fn name() -> &'static str {
@@ -218,7 +218,7 @@ impl Hooks for WheelSleeper {
         timers.cancel_own(self.entry())
     }
 
-    /// On the wheel that it was made for.
+    /// Looks on the wheel that the timer was made for.
     #[inline(always)]
     fn try_waker_fast<'a, P: Platform>(
         self: Pin<&'a Self>,
@@ -230,7 +230,7 @@ impl Hooks for WheelSleeper {
         self.entry().guarded(buckets).filter(|_| is_queued)
     }
 
-    /// On the wheel that it was made for, as nearly all are.
+    /// Cancels on the wheel that the timer was made for, as nearly all are.
     #[inline]
     fn cancel_no_rearm<P: Platform>(
         self: Pin<&Self>,

@@ -44,18 +44,18 @@ pub enum DeviceState {
     Periodic,
     /// Fires once for each programming.
     Oneshot,
-    /// As [`Oneshot`](DeviceState::Oneshot), with nothing programmed.
+    /// The device is one-shot, as [`Oneshot`](DeviceState::Oneshot), with nothing programmed.
     OneshotStopped,
 }
 
 /// The way in which a device is programmed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// By a number of ticks from now.
+    /// Programmed by a number of ticks from now.
     Relative,
-    /// By the value of the counter `counter`, when that drives the time, else by a number of ticks from now.
+    /// Programmed by the value of the counter `counter` when that drives the time, else by a number of ticks from now.
     Coupled(CounterId),
-    /// By the instant: no hardware at all.
+    /// Programmed by the instant: no hardware at all.
     Software,
 }
 
@@ -157,7 +157,7 @@ pub trait EventDriver {
 /// The event that was programmed last (spec DEV-10).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Programmed {
-    /// Nothing since the last interrupt or change of state.
+    /// The device did nothing since the last interrupt or change of state.
     Idle,
     /// An event at this instant.
     Normal(Instant),

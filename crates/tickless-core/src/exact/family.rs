@@ -32,9 +32,8 @@ impl Family for Hr {
 /// The queue that far timers end in, and the only one they are compared in: hard, on the monotonic clock.
 pub(crate) const NEAR: usize = 0;
 
-/// What is fixed when a timer is made, in one byte: which of the eight queues of a base (the number of the clock, plus
-/// 4 for soft), whether lazy rearm was asked for, whether it always leaves the device early, and whether it fires when
-/// its clock is set.
+/// Fixed properties of a timer, in one byte: its queue among the eight of a base (the number of the clock, plus 4 for
+/// soft), and whether it has lazy rearm, always leaves the device early, and fires when its clock is set.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Tag(u8);
 
@@ -111,7 +110,7 @@ impl Tag {
     }
 }
 
-/// When a timer fires.
+/// Range of times in which a timer fires.
 ///
 /// The deadline is here and not in the key of the entry, because a timer may be *filed* under an earlier key than its
 /// deadline: see `hrtimer::start`. Packed into twelve bytes, of which four fill a gap in the entry: a
@@ -119,7 +118,7 @@ impl Tag {
 #[derive(Clone, Copy, Debug)]
 #[repr(C, packed(4))]
 pub(crate) struct ExpiryRange {
-    /// From so many nanoseconds before the deadline on the timer may fire (spec OBJ-8).
+    /// Nanoseconds before the deadline from which on the timer may fire (spec OBJ-8).
     slack: u32,
     /// The hard expiry: the timer fires then at the latest.
     deadline: Deadline,
@@ -144,7 +143,7 @@ impl ExpiryRange {
         self.deadline
     }
 
-    /// How far the soft expiry is before the deadline, in nanoseconds.
+    /// Returns the distance of the soft expiry before the deadline, in nanoseconds.
     #[inline]
     pub(crate) const fn slack(self) -> u32 {
         self.slack
@@ -191,13 +190,13 @@ impl fmt::Debug for Firing<'_> {
 /// The effect of a start on the place of its timer in the queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Placement {
-    /// It has another place, or had none.
+    /// The timer moved to another place, or had none.
     Moved,
-    /// It is filed for its new deadline, between the same neighbours, which were looked at (spec Q-13).
+    /// The timer is queued for its new deadline between the same neighbours, whose deadlines were compared (spec Q-13).
     InPlace,
-    /// It is filed where it was, for that deadline or an earlier one; no neighbour was looked at.
+    /// The timer stays queued where it was, for that deadline or an earlier one; no neighbour was compared.
     FiledEarly,
-    /// It is far away, in the slot where it was.
+    /// The timer is far away, in the slot where it was.
     FarSlot,
 }
 

@@ -138,7 +138,7 @@ impl FarWheel {
         &self.buckets
     }
 
-    /// As [`buckets`](Self::buckets), to open one of them.
+    /// Returns [`buckets`](Self::buckets), to open one of them.
     #[inline]
     pub(crate) fn buckets_mut(&mut self) -> &mut BucketArray<Hr, LEVELS> {
         &mut self.buckets
@@ -163,7 +163,8 @@ impl FarWheel {
         }
     }
 
-    /// As [`forward`](Self::forward), by the time that a host has at hand: once in a moment of its.
+    /// Forwards as [`forward`](Self::forward) does, by the time that a host knows without a reading: once in each of
+    /// the host's moments.
     #[inline(always)]
     pub(crate) fn catch_up<P: Moments>(&mut self, platform: &P) {
         match platform.moment() {
@@ -192,15 +193,15 @@ impl FarWheel {
         self.pending_map.due_of(slot)
     }
 
-    /// Where a timer stands with the times in `head`; `None` if it belongs into the tree.
+    /// Returns the place of a timer with the times in `head`; `None` if it belongs into the tree.
     // As `file_idle`.
     #[inline(always)]
     pub(crate) fn place(&self, head: ExpiryRange) -> Option<Place> {
         place_before::<LEVELS>(self.pending_map.clock(), filed_by(head))
     }
 
-    /// As [`place`](Self::place), if the pending map is up to date, or a clock is all that it takes, and the timer is
-    /// within its range.
+    /// Returns the place as [`place`](Self::place) does, if the pending map is up to date, or a clock is all that it
+    /// takes, and the timer is within its range.
     // As `file_idle`.
     #[inline(always)]
     pub(crate) fn try_place_fast<P: Moments>(
@@ -216,7 +217,7 @@ impl FarWheel {
         place_within::<LEVELS>(self.pending_map.clock(), filed_by(head))
     }
 
-    /// As [`place`](Self::place), by a clock that is only read if it may matter.
+    /// Returns the place as [`place`](Self::place) does, by a clock that is only read if it may matter.
     // As `file_idle`.
     #[inline(always)]
     pub(crate) fn place_now<P: Moments>(
@@ -232,8 +233,8 @@ impl FarWheel {
         self.place(head)
     }
 
-    /// Where `entry` stands with the times in `head`; `None` if it belongs into its tree, as all do whose callback
-    /// executes: the tree has to be there for its end.
+    /// Returns the place of `entry` with the times in `head`; `None` if it belongs into its tree, as does an entry
+    /// whose callback executes: the tree has to be there for its end.
     #[inline]
     pub(crate) fn place_of(&self, entry: EntryRef<'_, Hr>, head: ExpiryRange) -> Option<Place> {
         if may_stand(entry) {
@@ -385,7 +386,7 @@ impl FarWheel {
         }
     }
 
-    /// One of the timers of the slot that is due first, opened.
+    /// Opens a timer of the slot that is due first.
     pub(crate) fn open_any(&mut self) -> Option<Bucketed<'_, '_, Hr, LEVELS>> {
         let (slot, _) = self.pending_map.first_slot(self.pending_map.clock())?;
         self.buckets.open_first(slot.number())
@@ -402,12 +403,12 @@ fn may_stand(entry: EntryRef<'_, Hr>) -> bool {
 /// Why a timer can be opened.
 const OWNED: &str = "the base that owns the timer is locked";
 
-/// Where a timer goes that leaves its slot.
+/// Destination of a timer that leaves its slot.
 #[derive(Clone, Copy, Debug)]
 enum Way {
-    /// To another place in the far wheel, behind the others there.
+    /// Another place in the far wheel, behind the others there.
     Behind(Place),
-    /// To another place in the far wheel, before the others there.
+    /// Another place in the far wheel, before the others there.
     Before(Place),
     /// Into the tree.
     Tree(Turn),
@@ -421,7 +422,7 @@ impl Way {
     }
 }
 
-/// How a slot is taken out.
+/// Parameters of taking a slot out.
 #[derive(Clone, Copy, Debug)]
 struct Opening {
     slot: Slot,
@@ -433,7 +434,7 @@ struct Opening {
     is_last: bool,
 }
 
-/// Where a timer whose time is `at` goes.
+/// Returns the destination of a timer whose time is `at`.
 #[inline]
 fn way_out(opening: Opening, at: Tick) -> Way {
     let Opening {
@@ -480,9 +481,9 @@ fn leave(
     }
 }
 
-/// What came of taking a slot out.
+/// Result of taking a slot out.
 enum Emptied {
-    /// Nothing is left in it.
+    /// The slot is empty.
     Whole,
     /// The budget is spent.
     Part,
@@ -511,7 +512,7 @@ impl FarWheel {
         self.refile_first(queues, index);
     }
 
-    /// As [`reload_first`](Self::reload_first), with more than one look.
+    /// Refiles as [`reload_first`](Self::reload_first) does, with more than one look.
     fn refile_first(&mut self, queues: &mut ExactQueues, index: usize) {
         let queue = &mut queues[index];
         for _ in 0..REFILES_MAX {
@@ -641,7 +642,7 @@ impl FarWheel {
         self.remove_here(queues, entry)
     }
 
-    /// As [`remove`](Self::remove), without a call: for the shortest paths.
+    /// Removes as [`remove`](Self::remove) does, inlined: for the shortest paths.
     #[inline(always)]
     pub(crate) fn remove_here(
         &mut self,
@@ -656,7 +657,8 @@ impl FarWheel {
         true
     }
 
-    /// As [`remove`](Self::remove), and answers what `take` takes out of its guarded data; `None` if it is not there.
+    /// Removes as [`remove`](Self::remove) does, and returns the value that `take` takes out of the guarded data;
+    /// `None` if the entry is not there.
     #[inline(always)]
     pub(crate) fn remove_with<M, R>(
         &mut self,

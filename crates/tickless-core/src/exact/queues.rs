@@ -19,7 +19,7 @@ pub(crate) const HARD: u8 = 0x0F;
 /// The bits of the soft queues in an active mask.
 pub(crate) const SOFT: u8 = 0xF0;
 
-/// One queue of a base, on one clock, for one stage.
+/// Queue of a base, on one clock, for one stage.
 #[derive(Debug)]
 pub(crate) struct ClockBase {
     pub(crate) tree: Tree<Hr>,
@@ -72,7 +72,7 @@ impl ExactQueues {
         self.queues.iter()
     }
 
-    /// As [`iter`](Self::iter), to change them.
+    /// Iterates as [`iter`](Self::iter) does, with mutable access.
     pub(crate) fn iter_mut(&mut self) -> core::slice::IterMut<'_, ClockBase> {
         self.queues.iter_mut()
     }
@@ -126,7 +126,7 @@ impl ExactQueues {
         slack
     }
 
-    /// As [`minimum`](Self::minimum), with one timer left out.
+    /// Returns the minimum as [`minimum`](Self::minimum) does, with one timer left out.
     pub(crate) fn minimum_without(&self, mask: u8, excluded: usize) -> Instant {
         let mut best = Instant::FOREVER;
         for index in bits(self.active & mask) {

@@ -7,22 +7,23 @@ use crate::time::Instant;
 /// The way in which a CPU joins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Presence {
-    /// It runs work.
+    /// The CPU runs work.
     Awake,
-    /// It idles already.
+    /// The CPU idles already.
     Idle,
-    /// It is a thread that is no worker, and will never be active: it publishes by
-    /// [`rearm_from_idle`](Hierarchy::rearm_from_idle), and is served. It makes no promise, and does not count as one
-    /// that looks after others. A thread that sleeps until it is due, and serves then, is [`Idle`](Self::Idle).
+    /// The thread is no worker, and will never be active: it publishes by
+    /// [`rearm_from_idle`](Hierarchy::rearm_from_idle), and other CPUs fire its timers. It makes no promise, and does
+    /// not count as one that looks after others. A thread that sleeps until it is due, and serves then, is
+    /// [`Idle`](Self::Idle).
     Foreign,
 }
 
 /// Why a CPU stops taking part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Leaving {
-    /// It goes offline, and its timers are moved elsewhere.
+    /// The CPU goes offline, and its timers are moved elsewhere.
     Offline,
-    /// It is not to be disturbed. It goes on to expire its own timers.
+    /// The CPU is not to be disturbed. It goes on to expire its own timers.
     Isolation,
 }
 
@@ -30,9 +31,9 @@ pub enum Leaving {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Refused {
-    /// It was never [prepared](Hierarchy::prepare).
+    /// The CPU was never [prepared](Hierarchy::prepare).
     NotPrepared,
-    /// It is the last one of the tree, and one CPU has to look after the others (spec XI1).
+    /// The CPU is the last one of the tree, and one CPU has to look after the others (spec XI1).
     LastAvailable,
 }
 

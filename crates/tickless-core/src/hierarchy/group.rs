@@ -141,7 +141,8 @@ pub struct Group<L: RawLock, const WIDTH: usize> {
     /// True if the event of this group, in its parent's queue, is to be skipped: the group looks after itself.
     ignored: AtomicBool,
     pub(super) queue: Lock<L, Queue<WIDTH>>,
-    /// How many events of this group each child has served, for [`MigratorPolicy::LeastLoaded`](super::MigratorPolicy).
+    /// Number of events of this group that each child has served, for
+    /// [`MigratorPolicy::LeastLoaded`](super::MigratorPolicy).
     served: [AtomicU32; WIDTH],
     /// Changed under the construction lock.
     children: AtomicU8,
@@ -302,7 +303,7 @@ impl<L: RawLock, const WIDTH: usize> fmt::Debug for Group<L, WIDTH> {
     }
 }
 
-/// What the lock of a node protects.
+/// State that the lock of a node protects.
 #[derive(Debug)]
 pub(super) struct NodeState {
     /// Another CPU runs the global timers of this one on its behalf (spec TI7).

@@ -6,7 +6,7 @@ use super::group::NO_GROUP;
 use super::{Group, GroupId, Hierarchy, HierarchyHost, LEVELS_MAX, NumaNode, Slot, Step};
 use crate::cpu::CpuId;
 
-/// What the construction lock protects.
+/// State that the construction lock protects.
 #[derive(Debug, Default)]
 pub(super) struct Shape {
     /// Groups so far; they are called 0 to `groups - 1`.
@@ -24,13 +24,13 @@ pub enum PrepareError {
     NoNode,
     /// The host has no room for the groups that would be needed: so many in all.
     NoRoom {
-        /// How many groups there would be.
+        /// Number of groups there would be.
         groups: u32,
     },
     /// The tree would become higher than it was laid out for: CPUs are spread over the NUMA nodes more unevenly than
     /// was said, or there are more of them.
     TooHigh {
-        /// How many levels there may be.
+        /// Largest number of levels.
         levels: usize,
     },
 }
@@ -56,7 +56,7 @@ impl core::error::Error for PrepareError {}
 struct Chain {
     /// The groups from the leaf on.
     groups: [GroupId; LEVELS_MAX],
-    /// Which of them are to be made.
+    /// True for each level whose group is to be made.
     is_new: [bool; LEVELS_MAX],
     len: usize,
 }

@@ -28,7 +28,7 @@ pub trait HierarchyHost<const WIDTH: usize> {
     /// The node of a CPU; `None` if there never was such a CPU. The same node for ever.
     fn node(&self, cpu: CpuId) -> Option<&CpuNode<Self::Lock>>;
 
-    /// One more than the highest number of a CPU that has a node.
+    /// Returns one more than the highest number of a CPU that has a node.
     fn cpus(&self) -> u32;
 
     /// The group that [`place`](HierarchyHost::place) was given for `id`. The same group for ever.
@@ -94,11 +94,11 @@ pub enum Step {
     State {
         /// The group.
         group: GroupId,
-        /// Of which child the change is.
+        /// Child that changed.
         child: Slot,
-        /// Before.
+        /// State before the change.
         old: State,
-        /// After.
+        /// State after the change.
         new: State,
     },
     /// An event is about to be published in a group, which is not locked yet.
@@ -130,19 +130,19 @@ pub enum Step {
     },
     /// A CPU is about to be served, or is refused.
     Serving {
-        /// Whose timers.
+        /// CPU that owns the timers.
         cpu: CpuId,
         /// Why not.
         refused: Option<Refusal>,
     },
     /// The timers of a served CPU ran, and its next time is about to be fetched.
     Ran {
-        /// Whose timers.
+        /// CPU that owns the timers.
         cpu: CpuId,
     },
     /// The next time of a served CPU is published, or it woke and publishes itself.
     Served {
-        /// Whose timers.
+        /// CPU that owns the timers.
         cpu: CpuId,
         /// The time, `None` if it woke.
         next: Option<Instant>,
@@ -202,11 +202,11 @@ pub enum Step {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Refusal {
-    /// It is not part of the hierarchy now.
+    /// The CPU is not part of the hierarchy now.
     NotAvailable,
     /// Another CPU does so at this moment.
     AlreadyServed,
-    /// It looks after itself.
+    /// The CPU looks after itself.
     Ignored,
     /// Its first timer is later than its event was.
     NotDue,

@@ -13,7 +13,7 @@ use crate::mutant;
 pub enum Change {
     /// Its isolation ends.
     Join,
-    /// It becomes isolated.
+    /// The CPU becomes isolated.
     Leave,
 }
 

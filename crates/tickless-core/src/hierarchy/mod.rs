@@ -96,7 +96,7 @@ pub struct Hierarchy<S: HierarchyHost<WIDTH>, const WIDTH: usize = WIDTH_DEFAULT
     layout: Layout,
     /// A [`MigratorPolicy`].
     policy: AtomicU8,
-    /// Who promised last to wake up for all; a hint.
+    /// CPU that promised last to wake up for all; a hint.
     promiser: AtomicU32,
     /// The construction lock.
     shape: Lock<S::Lock, Shape>,

@@ -252,7 +252,7 @@ impl State {
         Self(sequence | migrator << MIGRATOR_SHIFT | active.0 as u64)
     }
 
-    /// What the word must hold for a change from `self` to be stored, given that it holds `current`.
+    /// Returns the value that the word must hold for a change from `self` to be stored, given that it holds `current`.
     pub(super) fn expected(self, current: impl FnOnce() -> Self) -> Self {
         if mutant!("hierarchy-sequence-not-compared-state-3") {
             let current = current();

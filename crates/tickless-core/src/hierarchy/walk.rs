@@ -16,7 +16,7 @@ enum Reason {
     AfterRemote,
 }
 
-/// One step of a walk: the group it has come to, and from which child.
+/// Step of a walk: the group it has come to, and the child from which.
 struct WalkStep<'h, G> {
     group: &'h G,
     slot: Slot,
@@ -26,10 +26,10 @@ struct WalkStep<'h, G> {
     child: Option<&'h G>,
 }
 
-/// What a walk says about waking up.
+/// Result of a walk: when to wake up.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct RootExpiry {
-    /// If the whole tree is idle its first time, else [`Instant::FOREVER`].
+    /// First time of the tree if all of it is idle, else [`Instant::FOREVER`].
     pub(super) time: Instant,
     /// The walk came to what was the root still when the events were in its queue: a CPU that looks at the root finds
     /// them, or who makes another root brings them there.
@@ -39,7 +39,7 @@ pub(super) struct RootExpiry {
 impl RootExpiry {
     pub(super) const NONE: Self = Self::alone(Instant::FOREVER);
 
-    /// What no other CPU knows.
+    /// Creates the result for a time that no other CPU knows.
     pub(super) const fn alone(time: Instant) -> Self {
         Self {
             time,
@@ -48,7 +48,7 @@ impl RootExpiry {
     }
 }
 
-/// What publishing an event said about the way on.
+/// Result of publishing an event, for the rest of the walk.
 #[derive(Clone, Copy, Debug)]
 struct Published {
     goes_on: bool,

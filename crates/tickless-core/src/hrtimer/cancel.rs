@@ -141,8 +141,8 @@ impl<P: Platform> Timers<P> {
         self.remove_far(&mut held, entry)
     }
 
-    /// As [`try_cancel_fast`](Self::try_cancel_fast), and waits for the lock. Otherwise it has done nothing, and gives
-    /// back the lock of this CPU if it took it.
+    /// Cancels as [`try_cancel_fast`](Self::try_cancel_fast) does, and waits for the lock. If it cannot cancel, it
+    /// changes nothing and returns the lock of this CPU if it took it.
     // As a call, what it gives back would go through memory.
     #[inline(always)]
     fn cancel_here(&self, entry: EntryRef<'_, Hr>) -> Result<(), Option<BaseGuard<'_, P>>> {

@@ -21,8 +21,8 @@ use crate::restart::Restart;
 use crate::time::{Clock, Deadline, Instant, Offset, Span};
 use crate::trace::{Event, Placement, StartMode, TimerId};
 
-/// How long a pass may last before timers that are restarted into the past are left for the next turn: 100 µs. In a
-/// shorter one a timer that is behind catches up without a turn for each period.
+/// Longest time of a pass before timers that are restarted into the past are left for the next turn: 100 µs. In a
+/// shorter pass a timer that is behind catches up without a turn for each period.
 const CATCH_UP_MAX: i64 = 100_000;
 
 /// Passes over the queues before an interrupt gives up (spec IRQ-1).
@@ -387,7 +387,7 @@ impl<'a, P: Platform> Runner<'a, P> {
         pass.saturating_add(Span::from_nanos(1))
     }
 
-    /// What `clock` shows now.
+    /// Returns the time that `clock` shows now.
     fn read_clock(&self, clock: Clock) -> Deadline {
         let platform = &self.timers.platform;
         if clock == Clock::Monotonic {
@@ -399,7 +399,7 @@ impl<'a, P: Platform> Runner<'a, P> {
     }
 }
 
-/// When a timer fires that its callback restarts.
+/// Next expiry of a timer that its callback restarts.
 #[derive(Clone, Copy)]
 struct Restarting {
     head: ExpiryRange,
@@ -409,7 +409,7 @@ struct Restarting {
     pass: Deadline,
 }
 
-/// What is known of a timer that fired.
+/// Facts about a timer that fired.
 struct Due {
     timer: TimerId,
     code: usize,
@@ -448,7 +448,7 @@ fn fire_first<P: Platform>(
     Some((fired, due))
 }
 
-/// What is known of a timer that fired and whose callback is to be executed.
+/// Returns the facts about a timer that fired and whose callback is to be executed.
 #[inline]
 fn due_of_fired<P: Platform>(held: &mut BaseGuard<'_, P>, index: usize, fired: &Fired<Hr>) -> Due {
     let Fired::Call(running) = fired else {

@@ -144,7 +144,8 @@ impl<P: Platform> Timers<P> {
         self.stays_in_slot_no_rearm(held, entry, (earliest, deadline), mode)
     }
 
-    /// As [`stays_in_slot`](Self::stays_in_slot), of a timer that leaves the device early or is not the first.
+    /// Checks as [`stays_in_slot`](Self::stays_in_slot) does, for a timer that leaves the device early or is not the
+    /// first.
     #[inline(always)]
     fn stays_in_slot_no_rearm(
         &self,

@@ -15,7 +15,7 @@ use crate::platform::{Platform, Waiting};
 use crate::time::{Clock, Deadline, Instant};
 use crate::trace::{Event, Placement, StartMode, TimerId};
 
-/// What traces say of a timer that goes from one base to another.
+/// Trace data of a timer that moves from one base to another.
 struct Moving {
     timer: TimerId,
     code: usize,
@@ -166,7 +166,7 @@ impl<P: Platform> Timers<P> {
         }
     }
 
-    /// As [`move_all`](Self::move_all), for the timers that are far away.
+    /// Moves as [`move_all`](Self::move_all) does, for the timers that are far away.
     fn move_all_far(&self, from: &mut BaseGuard<'_, P>, to: &mut BaseGuard<'_, P>) -> bool {
         let mut moved = false;
         while let Some(mut bucketed) = from.state.far.open_any() {

@@ -14,7 +14,7 @@ use crate::trace::Event;
 /// A timer that became the first of its queue, for [`BaseGuard::program_if_earlier`].
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct First {
-    /// When, on the monotonic clock, not negative.
+    /// Expiry on the monotonic clock, not negative.
     pub(crate) event: Instant,
     /// The address of the timer.
     pub(crate) timer: usize,

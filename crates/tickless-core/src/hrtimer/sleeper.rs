@@ -24,7 +24,7 @@ use crate::time::{ClockId, Deadline, Instant, Monotonic};
 use crate::trace::StartMode;
 
 impl Member<Hr> for Wake {
-    /// Whom to wake; `None` once the timer fired (spec SLP-1).
+    /// Waker of the task; `None` once the timer fired (spec SLP-1).
     type Guarded = Option<Waker>;
 
     const EXPIRY: Always<Self::Guarded, Option<Waker>> = Always::TAKEN;
@@ -195,9 +195,8 @@ impl<C: ClockId> Sleeper<C> {
         self.start_far(timers, me, times, mode, waker).map(drop)
     }
 
-    /// As [`try_start_fast`](Self::try_start_fast), of a [new](Self::new) sleeper that does not exist yet, if that
-    /// takes no call: `put` puts it where it stays once its place is known. What was just stored in it is not asked
-    /// for.
+    /// Starts a [new](Self::new) sleeper that does not exist yet, as [`try_start_fast`](Self::try_start_fast) does, if
+    /// that takes no call: `put` puts it where it stays once its place is known. The stored state is not checked again.
     ///
     /// # Errors
     ///
@@ -417,7 +416,7 @@ impl<C: ClockId> Hooks for Sleeper<C> {
         }
     }
 
-    /// In the far wheel, as nearly all that are asked.
+    /// Looks in the far wheel, which has nearly all timers that this is called for.
     #[inline(always)]
     fn try_waker_fast<'a, P: Platform>(
         self: Pin<&'a Self>,

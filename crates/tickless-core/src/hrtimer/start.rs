@@ -38,7 +38,7 @@ use crate::start_outcome::{StartError, StartOutcome};
 use crate::time::{Clock, ClockId, Deadline, Instant, Offset, Span};
 use crate::trace::{Event, StartMode, TimerId};
 
-/// What a start asks to be done with the device (spec ).
+/// Device operation that a start requests (spec ).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Action {
     Nothing,
@@ -378,9 +378,9 @@ impl<P: Platform> Timers<P> {
             || self.platform.try_keep_local_fast(me.base)
     }
 
-    /// Where in the far wheel of the locked base, that of the executing CPU, an idle timer goes that never was on a
-    /// base, with the times in `head`, if its start leaves the device as it is. `None`, and nothing was done, if it is
-    /// not as simple as that, or takes a call without `CALLS`.
+    /// Returns the place in the far wheel of the locked base, that of the executing CPU, for an idle timer that never
+    /// was on a base, with the times in `head`, if its start leaves the device as it is. `None`, with nothing done, if
+    /// it is not as simple as that, or takes a call without `CALLS`.
     // Always: as a call, what it answers would go through memory.
     #[inline(always)]
     pub(super) fn far_place<'a, const CALLS: bool>(
@@ -425,7 +425,7 @@ impl<P: Platform> Timers<P> {
         self.platform.keep_local(me.base)
     }
 
-    /// What a start leaves to be done with the device.
+    /// Decides which device operation a start needs.
     #[inline]
     fn decide(
         &self,
@@ -508,7 +508,7 @@ impl<P: Platform> Timers<P> {
     }
 }
 
-/// Where a timer came to stand.
+/// New place of a timer.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Requeued {
     pub(super) is_first: bool,

@@ -18,12 +18,12 @@ use crate::trace::StartMode;
 /// The place where a callback runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Stage {
-    /// Where the host prefers: hard, or soft on hosts with a preemptible soft stage (spec OBJ-4).
+    /// The host chooses the context: hard, or soft on hosts with a preemptible soft stage (spec OBJ-4).
     #[default]
     Default,
-    /// In the timer interrupt itself.
+    /// The timer interrupt itself.
     Hard,
-    /// In the soft stage behind it, where it delays no hard timer.
+    /// The soft stage after the timer interrupt, where the callback delays no hard timer.
     Soft,
 }
 
@@ -428,7 +428,7 @@ impl<C: ClockId> Start<C> {
     }
 }
 
-/// At this instant.
+/// Starts at this instant.
 impl<C: ClockId> From<Instant<C>> for Start<C> {
     #[inline]
     fn from(instant: Instant<C>) -> Self {
@@ -444,7 +444,7 @@ impl<C: RelativeClock> From<Span> for Start<C> {
     }
 }
 
-/// After this duration, counted from the moment of the start.
+/// Starts after this duration, counted from the call.
 impl<C: RelativeClock> From<Duration> for Start<C> {
     #[inline]
     fn from(duration: Duration) -> Self {

@@ -29,7 +29,7 @@ pub trait DumpHost {
         false
     }
 
-    /// Who `cpu` is, behind what its base counts: a name, a role.
+    /// Writes the identity of `cpu` behind the counts of its base: a name, a role.
     ///
     /// # Errors
     ///
@@ -141,7 +141,7 @@ impl<P: Platform> Timers<P> {
     }
 }
 
-/// What the clock of a part is ahead of the monotonic one.
+/// Returns the offset of a part's clock to the monotonic one.
 fn offset_of(report: &CpuReport, part: Part) -> Offset {
     match part {
         Part::Sorted(index) => report.offsets[index % 4],
@@ -149,10 +149,10 @@ fn offset_of(report: &CpuReport, part: Part) -> Offset {
     }
 }
 
-/// What the kernel calls a tick device that is in one-shot mode. There is no other here.
+/// Number by which the kernel names a tick device in one-shot mode. There is no other here.
 const TICK_DEVICE_ONESHOT: u8 = 1;
 
-/// What stands above the timers of a part.
+/// Writes the lines above the timers of a part.
 fn dump_part(report: &CpuReport, part: Part, out: &mut dyn Write) -> fmt::Result {
     match part {
         Part::Sorted(index) => dump_clock(report, index, out)?,

@@ -62,7 +62,7 @@ pub struct PendingTimer {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Queued {
-    /// In the sorted queue of a clock and a stage.
+    /// The timer is in the sorted queue of a clock and a stage.
     Sorted {
         /// The clock of the times.
         clock: Clock,
@@ -74,7 +74,7 @@ pub enum Queued {
         hard: i64,
         /// The time that it is sorted by: not after `hard`.
         filed: i64,
-        /// It is lazy: the device is not written for it when it moves later or goes.
+        /// True if the timer is lazy: the device is not written for it when it moves later or goes.
         lazy: bool,
     },
     /// Far away: in a slot that is due before it may fire, unsorted. On the monotonic clock, hard.
@@ -86,7 +86,7 @@ pub enum Queued {
         /// The time at which its slot is due, from which on it is filed finer, or sorted.
         filed: i64,
     },
-    /// On a wheel.
+    /// The timer is on a wheel.
     Wheel {
         /// The kind of the wheel.
         kind: Kind,
@@ -298,7 +298,7 @@ fn report<P: Platform>(base: &CpuBase<P>, state: &BaseState) -> CpuReport {
     }
 }
 
-/// What `wheel` knows of itself.
+/// Reports the state of `wheel`.
 fn report_wheel(wheel: &CpuWheel, kind: Kind) -> WheelReport {
     let due = wheel.next_expiry();
     WheelReport {
@@ -314,7 +314,7 @@ fn report_wheel(wheel: &CpuWheel, kind: Kind) -> WheelReport {
 struct Batch {
     timers: [PendingTimer; BATCH],
     count: usize,
-    /// So many were shown before.
+    /// Number of entries that were shown before.
     skip: usize,
 }
 

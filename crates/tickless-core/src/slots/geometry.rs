@@ -127,8 +127,8 @@ impl Place {
     }
 }
 
-/// Where a wheel of `LEVELS` levels, whose clock is `clock`, files a timeout that must not fire before `expiry` is
-/// over.
+/// Returns the place where a wheel of `LEVELS` levels, whose clock is `clock`, enqueues a timeout that must not fire
+/// before `expiry` is over.
 ///
 /// The tick `expiry` is taken to be in progress when the caller computed it, so the slot is due one tick later at the
 /// earliest. Only what is over already (`expiry < clock`) goes to the next pass.
@@ -157,8 +157,9 @@ pub const fn place<const LEVELS: usize>(clock: Tick, expiry: Tick) -> Place {
     }
 }
 
-/// Where a wheel of `LEVELS` levels, whose clock is `clock`, files something that is to be taken out at the tick `at`
-/// or before: in a slot that is due at `at` at the latest. `None` if that is less than two ticks ahead.
+/// Returns the place where a wheel of `LEVELS` levels, whose clock is `clock`, enqueues an entry that is to be taken
+/// out at the tick `at` or before: in a slot that is due at `at` at the latest. `None` if that is less than two ticks
+/// ahead.
 ///
 /// The opposite of [`place`]: that rounds up, so that nothing fires early; this rounds down, so that nothing is filed
 /// for too long. What comes out of such a slot is less than a slot of that level ahead, so it goes to a finer one.
@@ -178,7 +179,7 @@ pub const fn place_before<const LEVELS: usize>(clock: Tick, at: Tick) -> Option<
     Some(Place::before(LEVELS - 1, at))
 }
 
-/// As [`place_before`], of what is within the range of the wheel; `None` for the rest, too.
+/// Returns the place as [`place_before`] does, for a time within the range of the wheel; `None` beyond it, too.
 ///
 /// One comparison finds out: before the clock, and nearer than two ticks, is as far as can be when it is counted from
 /// two ticks ahead on.
@@ -194,8 +195,7 @@ pub const fn place_within<const LEVELS: usize>(clock: Tick, at: Tick) -> Option<
     Some(Place::before(level_for::<LEVELS>(ahead), at))
 }
 
-/// By what a distance is multiplied so that the number of its highest bit tells the level: `64/63`, as a fraction of
-/// `2^29`.
+/// Factor for a distance, so that the number of its highest bit tells the level: `64/63`, as a fraction of `2^29`.
 ///
 /// Level `l` begins at `63 * 8^l`, which this makes `64 * 8^l`, a power of two. It is rounded up, by less than a half
 /// of a unit: at the most distant tick before level 9 that adds one whole, and the last tick before a level is by 64/63
@@ -362,7 +362,7 @@ mod tests {
             prop_assert_eq!(place.slot, Slot::at(place.slot.level(), place.due.0 / unit));
         }
 
-        /// What is taken out when its slot is due goes to a finer one, and is never due after its time.
+        /// Entries that are taken out when their slot is due move to a finer one, and are never due after their time.
         #[test]
         fn filing_before_a_time_ends_in_time(clock in 0..u64::MAX / 2, ahead in ahead()) {
             let at = Tick(clock + ahead);

@@ -26,7 +26,7 @@ pub trait Moments {
 #[derive(Debug, Default)]
 pub(crate) struct ByHand {
     pub(crate) moment: core::cell::Cell<Option<u64>>,
-    /// Whether a time is said to belong to the moment.
+    /// True if a time is numbered as one of the moment.
     pub(crate) is_numbered: core::cell::Cell<bool>,
     pub(crate) now: core::cell::Cell<i64>,
 }

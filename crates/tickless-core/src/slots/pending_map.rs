@@ -26,7 +26,7 @@ const _: () = assert!(limit(LEVELS_MAX - 1) < FAR);
 /// The record of a wheel with `LEVELS` levels: what its owner's lock protects, besides the timers themselves.
 #[derive(Clone, Debug)]
 pub struct PendingMap<const LEVELS: usize> {
-    /// One bit for each slot that holds something.
+    /// Bits of the slots that hold something, one for each slot.
     occupied: [u64; LEVELS],
     clock: Tick,
     first_due: Tick,
@@ -41,7 +41,7 @@ pub struct PendingMap<const LEVELS: usize> {
     moment: u64,
 }
 
-/// What no moment is called.
+/// Number that no moment has.
 const NO_MOMENT: u64 = u64::MAX;
 
 /// The slots that are due at one tick, the coarsest first.
@@ -253,8 +253,8 @@ impl<const LEVELS: usize> PendingMap<LEVELS> {
         Some(due)
     }
 
-    /// What the wheel claims at `now` when it is empty. Behind a pass the clock is a tick ahead; were it farther ahead,
-    /// what is filed would have to be before the claim all the same.
+    /// Returns the expiry that the wheel claims at `now` when it is empty. After a pass the clock is a tick ahead; were
+    /// it farther ahead, an entry would have to be enqueued before the claim all the same.
     fn claim(&self, now: Tick) -> Tick {
         far_from(now.max(Tick(self.clock.0.saturating_sub(1))))
     }
@@ -288,20 +288,20 @@ impl<const LEVELS: usize> PendingMap<LEVELS> {
     }
 }
 
-/// What an empty wheel claims at `now`.
+/// Returns the expiry that an empty wheel claims at `now`.
 #[inline]
 const fn far_from(now: Tick) -> Tick {
     Tick(now.0.saturating_add(FAR))
 }
 
-/// How many slots after `position` the first occupied one of a level comes.
+/// Returns the number of slots from `position` to the first occupied one of a level.
 #[inline]
 fn distance(occupied: u64, position: u64) -> u64 {
     let index = (position % SLOTS) as u32;
     u64::from(occupied.rotate_right(index).trailing_zeros())
 }
 
-/// What a level's position loses on the way to the next.
+/// Bits that a level's position loses on the way to the next.
 const LOW_BITS: u64 = (1 << SHIFT) - 1;
 
 #[cfg(test)]
@@ -346,7 +346,7 @@ mod tests {
             }
         }
 
-        /// All that fires up to `now`: at which tick, and what.
+        /// Fires all that is due up to `now`, and returns the ticks and the entries.
         fn run(&mut self, now: u64) -> Vec<(u64, Vec<u64>)> {
             let mut fired = Vec::new();
             while let Some(due) = self.pending_map.take_due(Tick(now)) {
@@ -494,7 +494,7 @@ mod tests {
         }
     }
 
-    /// One that is settled by an old clock, too.
+    /// Entries in an empty wheel are before its claim, also one that is settled by an old clock.
     #[test]
     fn what_is_filed_in_an_empty_wheel_is_before_what_the_wheel_claims() {
         let mut pending_map = PendingMap::<9>::new(Tick(2 * FAR));

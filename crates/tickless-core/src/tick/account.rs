@@ -7,7 +7,7 @@ use tickless_link::sync::{AtomicU64, Ordering};
 
 use crate::time::{Instant, Span};
 
-/// In place of the instant of entry, while the CPU is awake. No clock shows it: a monotonic time is not negative.
+/// Stand-in for the instant of entry while the CPU is awake. No clock shows it: a monotonic time is not negative.
 const AWAKE: u64 = u64::MAX;
 
 /// The time that one CPU has been idle. What any two readers are told, one after the other, does not decrease.

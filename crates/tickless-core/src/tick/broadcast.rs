@@ -50,13 +50,13 @@ pub enum Entered {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub enum Busy {
-    /// There is no broadcast device.
+    /// The system has no broadcast device.
     NoCarrier,
     /// An interrupt is on its way to this CPU.
     Forced,
     /// The timer that acts as the broadcast device is on this CPU, which sees to the others.
     Carries,
-    /// It is now, because this CPU has the earliest event: start that timer here, for this instant.
+    /// The CPU is the carrier now, because it has the earliest event: start that timer here, for this instant.
     TakesOver(Instant),
 }
 
@@ -65,7 +65,7 @@ pub enum Busy {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use = "the device has to be switched on and programmed"]
 pub enum BroadcastExit {
-    /// Nothing: its own device went on.
+    /// The CPU's own device went on: nothing to do.
     WasAwake,
     /// Switch the own device on. There is nothing to program: either there is no event, or the interrupt for it is on
     /// its way, and programming one that is over would only come in between.
@@ -100,22 +100,22 @@ pub(super) struct Look<const WORDS: usize> {
 struct State<const WORDS: usize> {
     /// `None` as long as there has not been one.
     carrier: Option<Carrier>,
-    /// What the carrier is programmed for.
+    /// Time that the carrier is programmed for.
     next: Instant,
-    /// On which CPU the software carrier is.
+    /// CPU of the software carrier.
     bound: Option<CpuId>,
     /// Their own device is stopped, and the carrier fires for them.
     sleeping: CpuMask<WORDS>,
-    /// Those of them that were sent an interrupt.
+    /// CPUs among them that were sent an interrupt.
     pending: CpuMask<WORDS>,
-    /// They came back by themselves, late, and get their interrupt all the same.
+    /// CPUs that came back by themselves, late, and get their interrupt all the same.
     forced: CpuMask<WORDS>,
-    /// They sleep until the next period of a periodic carrier.
+    /// CPUs that sleep until the next period of a periodic carrier.
     waiting: CpuMask<WORDS>,
-    /// They have a wake-up device of their own.
+    /// CPUs that have a wake-up device of their own.
     independent: CpuMask<WORDS>,
     online: CpuMask<WORDS>,
-    /// Of those who sleep, when to wake them; `FOREVER` once they were sent an interrupt.
+    /// Wake-up times of sleeping CPUs; `FOREVER` once they were sent an interrupt.
     events: [[Instant; WORD]; WORDS],
 }
 
@@ -356,7 +356,8 @@ impl<L: RawLock, const WORDS: usize> Broadcast<L, WORDS> {
         }
     }
 
-    /// Which CPUs sleep, which have an interrupt under way, the carrier, and what it is programmed for.
+    /// Returns the sleeping CPUs, those that have an interrupt under way, the carrier, and the time that it is
+    /// programmed for.
     pub(super) fn look(&self) -> Look<WORDS> {
         let state = self.lock();
         Look {

@@ -20,10 +20,11 @@ pub const STALL_TICKS: u32 = 5;
 pub enum Duty {
     /// No CPU has it: the next one that runs a tick takes it.
     Free {
-        /// Who gave it up. It goes on to wake up now and then, so that the clock's counter does not wrap unseen.
+        /// CPU that gave the duty up. It goes on to wake up now and then, so that the clock's counter does not wrap
+        /// unseen.
         last: Option<CpuId>,
     },
-    /// One CPU, at each of its ticks.
+    /// Taken by one CPU, which counts at each of its ticks.
     Taken {
         /// Returns the number of the CPU.
         by: CpuId,
@@ -69,7 +70,7 @@ impl Duty {
     }
 }
 
-/// What a CPU remembers of the counts that it saw at its own ticks.
+/// Memory of a CPU about the counts that it saw at its own ticks.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Watch {
     seen: Tick,
@@ -107,7 +108,7 @@ pub struct TickCount<L: RawLock> {
     period: Span,
     /// The count and when its tick began.
     pair: SeqCell<2>,
-    /// When the next tick begins, in nanoseconds.
+    /// Begin of the next tick, in nanoseconds.
     next_period: AtomicI64,
     /// A CPU that does not have the duty counts at this moment (R41).
     contender: AtomicBool,
@@ -220,8 +221,8 @@ impl<L: RawLock> TickCount<L> {
         self.kept_for_tasks.load(Ordering::Relaxed)
     }
 
-    /// One tick of `cpu`: counts if it has the duty, takes that first if no CPU has it and this one `may_take` it, and
-    /// helps out if no CPU counts. Returns how many ticks it counted.
+    /// Counts for one tick of `cpu`: if it has the duty, after taking it if no CPU has it and this one `may_take` it,
+    /// and as a help if no CPU counts. Returns how many ticks it counted.
     pub(super) fn tick(&self, cpu: CpuId, now: Instant, may_take: bool, watch: &mut Watch) -> u64 {
         let has_duty = match self.duty() {
             Duty::Taken { by } => by == cpu,

@@ -9,7 +9,7 @@ use crate::time::{Deadline, Instant, Monotonic, Span};
 /// The purpose of a CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
-    /// It may count ticks for all.
+    /// The CPU may count ticks for all.
     Housekeeping,
     /// Its tasks run without a tick where nothing [depends](super::Dependencies) on one (spec C-5.5). It never has the
     /// duty of counting.
@@ -19,15 +19,15 @@ pub enum Role {
 /// The activity of a CPU, as far as its tick is concerned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Context {
-    /// It is not there.
+    /// The CPU is offline.
     Offline,
-    /// It runs work.
+    /// The CPU runs work.
     Task,
-    /// It is in its idle loop, or in an interrupt of that.
+    /// The CPU is in its idle loop, or in an interrupt of that.
     Idle,
 }
 
-/// Whether the tick runs.
+/// State of the tick.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Mode {
     /// The next one is due then.
@@ -35,7 +35,8 @@ pub(super) enum Mode {
     StoppedTick {
         /// The tick that was due next when it was stopped: its phase is kept for ever.
         resumes: Instant,
-        /// What its timer was started for last, [`Instant::FOREVER`] for nothing; `None` when that is used up (R36).
+        /// Time that its timer was started for last, [`Instant::FOREVER`] for nothing; `None` when that is used up
+        /// (R36).
         programmed: Option<Instant>,
     },
 }

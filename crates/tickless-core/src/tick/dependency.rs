@@ -17,7 +17,7 @@ pub enum Dependency {
     UnstableClock,
     /// A thread waits until all CPUs have let go of old data.
     GracePeriod,
-    /// As before, and soon.
+    /// A thread waits as for [`GracePeriod`](Self::GracePeriod), and soon.
     ExpeditedGracePeriod,
 }
 

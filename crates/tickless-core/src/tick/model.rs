@@ -20,7 +20,7 @@ use crate::base::model::explore;
 use crate::cpu::CpuId;
 use crate::time::{Instant, Span};
 
-/// How often threads may be interrupted. Without a bound a case takes hours.
+/// Number of times that threads may be interrupted. Without a bound a case takes hours.
 const PREEMPTIONS: usize = 3;
 
 const PERIOD: Span = Span::from_nanos(10);
@@ -130,7 +130,7 @@ fn two_cpus_take_the_duty() {
     });
 }
 
-/// Who has the duty stops its tick while another CPU ticks: that one has it afterwards, or at its next tick.
+/// A CPU with the duty stops its tick while another CPU ticks: that one has it afterwards, or at its next tick.
 #[test]
 fn the_duty_is_given_up_against_a_tick() {
     explore(PREEMPTIONS, [false, true], || {

@@ -36,7 +36,7 @@ impl Kilohertz {
 /// The rounding of the factor of a [`Scale`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rounding {
-    /// To the nearest: the smallest error, in either direction.
+    /// Rounds to the nearest: the smallest error, in either direction.
     Nearest,
     /// Up: the result is never too small.
     Up,

@@ -96,7 +96,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
-        /// Behind `now`, by at most one interval, in phase, whatever the slack.
+        /// The result is behind `now`, by at most one interval, in phase, whatever the slack.
         #[test]
         fn the_result_is_the_next_multiple(
             deadline in 0_i64..1_000_000_000_000,

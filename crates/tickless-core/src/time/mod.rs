@@ -301,7 +301,7 @@ pub(crate) struct Deadline(i64);
 impl Deadline {
     /// Later than every deadline: the queue is empty.
     pub(crate) const FOREVER: Self = Self(i64::MAX);
-    /// Before every deadline: under this key a timer is filed that fires because its clock was set.
+    /// Key before every deadline: a timer that fires because its clock was set is queued under it.
     pub(crate) const CLOCK_SET: Self = Self(i64::MIN);
 
     /// The deadline that a caller named, at most [`Instant::LATEST`]: a queued deadline is neither
@@ -351,7 +351,7 @@ impl Deadline {
         Self(self.0.wrapping_sub(nanos as i64))
     }
 
-    /// How far this is before (negative) or behind `other`.
+    /// Returns the distance of this time before (negative) or behind `other`.
     #[inline]
     pub(crate) const fn saturating_sub(self, other: Self) -> i64 {
         self.0.saturating_sub(other.0)
@@ -389,7 +389,7 @@ impl Offset {
         Instant::from_nanos(deadline.0.saturating_sub(self.0))
     }
 
-    /// What the clock shows at the monotonic instant `now`.
+    /// Returns the time that the clock shows at the monotonic instant `now`.
     #[inline]
     pub(crate) const fn shown_at(self, now: Instant) -> Deadline {
         Deadline(now.nanos.saturating_add(self.0))

@@ -74,7 +74,7 @@ mod tests {
     use super::*;
     use crate::time::Monotonic;
 
-    /// How round a point is: the power of two of the grains in it.
+    /// Returns how round a point is: the power of two of the grains in it.
     fn roundness(point: i64) -> Option<u32> {
         (point % GRAIN == 0).then(|| (point / GRAIN).trailing_zeros())
     }

@@ -16,14 +16,14 @@ use crate::wheel::family::Coarse;
 /// Levels of the wheels of a CPU: 12 days of milliseconds. Models have two, for the sake of loom's small stacks.
 pub(crate) const LEVELS: usize = if cfg!(loom) { 2 } else { LEVELS_MAX };
 
-/// Which thread executes a pass.
+/// Thread that executes a pass.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum PassBy {
     /// None: the place is free.
     Free,
-    /// That of a CPU.
+    /// The thread of a CPU.
     Cpu(CpuId),
-    /// One that is no CPU (any more).
+    /// A thread that is no CPU (any more).
     Stranger,
 }
 
@@ -38,7 +38,7 @@ pub(crate) struct CpuWheel {
     /// The passes that are under way; the lock is free while they execute callbacks. Several may be: what one has not
     /// begun the next one takes over, so that a thread that is held up in a callback, or preempted, delays one timer.
     passes: [PassBy; RUNNERS],
-    /// One bit for each level of which a list is pending, and may hold timers still.
+    /// Bits of the levels of which a list is pending, and may hold timers still.
     pending_levels: u16,
     /// The time at which the lists that are pending were due.
     pending_due: Tick,
@@ -95,17 +95,17 @@ pub(crate) mod sealed {
     }
 }
 
-/// What filing a timer found.
+/// Facts about the wheel when a timer is enqueued.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Filed {
     /// The time at which the slot of the timer is due.
     pub(crate) due: Tick,
-    /// Before everything else: a CPU that sleeps until the first has to be kicked.
+    /// True if the timer is before everything else: a CPU that sleeps until the first has to be kicked.
     pub(crate) is_first: bool,
 }
 
 impl CpuWheel {
-    /// What an empty wheel [publishes](Self::next_expiry).
+    /// Expiry that an empty wheel [publishes](Self::next_expiry).
     pub(crate) const NEVER: u64 = u64::MAX;
 
     /// Makes an empty wheel where it stays.
@@ -119,7 +119,7 @@ impl CpuWheel {
         })
     }
 
-    /// Nothing is due before this tick; FAR ahead when the wheel is empty.
+    /// Returns a tick before which nothing is due; FAR ahead when the wheel is empty.
     #[inline]
     pub(crate) fn first_due(&self) -> Tick {
         if self.pending_levels == 0 {
@@ -129,7 +129,7 @@ impl CpuWheel {
         }
     }
 
-    /// What is told to those who ask without the lock: an empty wheel is never due.
+    /// Returns the expiry for readers without the lock: an empty wheel is never due.
     #[inline]
     pub(crate) fn next_expiry(&self) -> u64 {
         if self.pending_map.has_timers() || self.pending_levels != 0 {
@@ -353,7 +353,7 @@ impl CpuWheel {
         );
     }
 
-    /// How many timers are on lists that are pending.
+    /// Returns the number of timers on lists that are pending.
     fn count_pending(&self) -> usize {
         self.buckets.pending_len()
     }

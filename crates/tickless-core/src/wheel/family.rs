@@ -46,7 +46,7 @@ pub(crate) enum Coarse {}
 
 impl Family for Coarse {
     type Key = ();
-    /// How the timer was made. Where it is now says its owner word.
+    /// Kind that the timer was made for. Its owner word says where it is now.
     type Tag = Kind;
     type Head = ();
     type Shared = ExpiryTick;

@@ -6,13 +6,13 @@ use crate::slots::geometry::Tick;
 /// The direction in which a timeout may be rounded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rounding {
-    /// To the nearer second, where just behind one counts as that one: up to a quarter of a second earlier.
+    /// Rounds to the nearer second, where just behind one counts as that one: up to a quarter of a second earlier.
     Nearest,
     /// Never earlier than asked for.
     Up,
 }
 
-/// By how many ticks the seconds of two neighbouring CPUs differ: all CPUs at once would be a storm.
+/// Difference of the seconds of two neighbouring CPUs, in ticks: all CPUs at once would be a storm.
 const SKEW: u64 = 3;
 
 /// The whole second, in ticks, to which `expiry` is rounded for `cpu`.

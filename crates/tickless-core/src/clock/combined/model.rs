@@ -17,13 +17,13 @@ use super::{Combined, Patience, SlowCounter};
 use crate::base::model::explore;
 use crate::time::convert::Cycles;
 
-/// How often threads may be interrupted.
+/// Number of times that threads may be interrupted.
 const PREEMPTIONS: usize = 3;
 
 /// A counter that moves by itself, or is moved.
 struct Counter {
     shows: AtomicU64,
-    /// How much each sample moves it on.
+    /// Amount by which each sample moves the counter on.
     step: u64,
     patience: Patience,
     fails_at: u64,

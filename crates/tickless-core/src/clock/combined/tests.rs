@@ -18,9 +18,9 @@ type During = Box<dyn FnMut(&Combined<Fake>)>;
 struct Fake {
     shows: Cell<u64>,
     samples: Cell<u32>,
-    /// What happens after the next sample was taken and before it is returned.
+    /// Events after the next sample was taken and before it is returned.
     during: RefCell<Vec<During>>,
-    /// What a waiter sees happen, and how long it waits at most.
+    /// Number of times that a waiter relaxed, and the bound on it.
     relaxed: Cell<u32>,
     patience: Cell<u32>,
     masked: Cell<bool>,

@@ -31,7 +31,7 @@ impl<const BITS: u32> Word<BITS> {
         assert!(BITS <= Self::VALUE_BITS_MAX, "the generation has two bits");
         1 << BITS
     };
-    /// One generation more. The last one is followed by the first, without a carry.
+    /// Generation step. The last generation is followed by the first, without a carry.
     const GENERATION: u64 = Self::LOCK << 1;
     /// The bits of a value.
     pub const VALUE: u64 = Self::LOCK - 1;

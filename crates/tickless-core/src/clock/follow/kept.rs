@@ -20,17 +20,17 @@ const NOTHING: u64 = u64::MAX;
 /// Not for signal handlers: what one copied while its thread was reading would belong to another line.
 #[derive(Debug)]
 pub struct Kept {
-    /// Which line it is.
+    /// Number of the line.
     number: Cell<u64>,
     start: Cell<u64>,
     span: Cell<u64>,
     rate: Cell<u64>,
     residue: Cell<u64>,
     base: Cell<i64>,
-    /// As `rate` and `base`, of a line that is nowhere before the reference.
+    /// Rate, as `rate` and `base` hold it, of a line that is nowhere before the reference.
     latest_rate: Cell<u64>,
     latest_base: Cell<i64>,
-    /// As `rate` and `base`, of a line that is nowhere behind the reference.
+    /// Rate, as `rate` and `base` hold it, of a line that is nowhere behind the reference.
     earliest_rate: Cell<u64>,
     earliest_base: Cell<i64>,
 }
@@ -73,8 +73,8 @@ impl Kept {
 }
 
 impl Follower {
-    /// How many cycles after the start of the line `cycles` are; [`None`] where the line ends before, or another one
-    /// than the one that is `kept` is followed.
+    /// Returns the cycles from the start of the line to `cycles`; [`None`] if the line ends before, or if a line other
+    /// than the `kept` one is followed.
     #[inline(always)]
     fn gone(&self, kept: &Kept, cycles: u64) -> Option<u64> {
         // Relaxed: nothing is read of what the number names. A thread that is behind a reading of another one sees the

@@ -4,8 +4,8 @@ use super::Sandwich;
 
 /// The time for which a line is followed, in nanoseconds. Taking the next one costs about as much as four readings.
 pub const WINDOW: u64 = 50_000;
-/// How far reference and line come apart in `nanos`, at most: by 1,000 parts in a million, from one end to the other of
-/// what clocks are steered by (spec TIM-27).
+/// Returns how far reference and line come apart in `nanos`, at most: by 1,000 parts in a million, from one end to the
+/// other of the range that clocks are steered in (spec TIM-27).
 #[inline]
 const fn drifted(nanos: u64) -> u64 {
     // 1/1024 and 1/32768 make 1,007 parts in a million, without a division.
@@ -18,22 +18,23 @@ pub const WIDTH: u64 = 100;
 /// The largest error of a line that is followed, in nanoseconds.
 pub const ERROR: u64 = WIDTH + 2 * DRIFT;
 
-/// How far reference and line may come apart within a window.
+/// Largest distance between reference and line within a window.
 const DRIFT: u64 = drifted(WINDOW);
 /// The rate is measured over so many nanoseconds.
 const BASELINE: i64 = 100_000_000;
 /// A rate that differs by more from the one before was not measured, but a pause of one of the two clocks.
 const RATE_PPM: u64 = 2_000;
-/// Where the line was left for longer, in nanoseconds, it proves nothing that the reference is elsewhere.
+/// Longest time, in nanoseconds, for which a line is judged: a line that was left for longer proves nothing by a
+/// reference that is elsewhere.
 const JUDGED_FOR: u64 = 20_000_000;
-/// By how much the counter of another CPU may be behind the start of a line, in nanoseconds: beyond that it has been
-/// set back, as by a machine that slept.
+/// Largest distance, in nanoseconds, that the counter of another CPU may be behind the start of a line: beyond it the
+/// counter was set back, as by a machine that slept.
 const BEHIND: u64 = 1_000_000;
 /// The error of a line that nothing is known of yet.
 const UNKNOWN: u64 = u64::MAX;
 
-/// From the counter value `start` on and for `span` cycles, the clock shows
-/// `base + ((cycles - start) * rate + residue) / 2^32`.
+/// Line of the clock: from the counter value `start` on and for `span` cycles, the clock shows `base + ((cycles -
+/// start) * rate + residue) / 2^32`.
 ///
 /// Invariant *line*: a line starts where no reading was answered by the one before it, and not below its end. So what
 /// all lines say together is one function of the counter that never falls.
@@ -47,19 +48,19 @@ pub(super) struct Line {
     /// Below `2^32`.
     residue: u64,
     pub(super) base: i64,
-    /// What the clock may be off by at the start.
+    /// Largest error of the clock at the start.
     pub(super) error: u64,
     /// Nanoseconds for a cycle, times `2^32`, as measured.
     measured: u64,
-    /// Where the measurement of the rate began; zero if it has not.
+    /// Counter value at which the measurement of the rate began; zero if it has not.
     origin_cycles: u64,
     origin_time: i64,
 }
 
-/// Where a counter value lies.
+/// Position of a counter value relative to a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Place {
-    /// On the line.
+    /// The value is on the line.
     On(i64),
     /// A little before: another CPU's counter is behind, or the value was read early.
     Before(i64),
@@ -67,14 +68,14 @@ pub(super) enum Place {
     Off,
 }
 
-/// What a new reading of the reference says of the line so far.
+/// Verdict of a new reading of the reference on the line so far.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
     /// The reference is where the line can be.
     Fits,
-    /// It is not, and no steering explains that.
+    /// The reading is off the line, and no steering explains that.
     Misfit,
-    /// Nothing can be said.
+    /// The reading decides nothing.
     Unjudged,
 }
 
@@ -110,7 +111,7 @@ impl Line {
         }
     }
 
-    /// Nothing but the rate is known, and what was shown so far is not more than `floor`.
+    /// Creates a line of which only the rate is known; the clock showed no more than `floor` so far.
     pub(super) const fn unknown(rate: u64, floor: i64) -> Self {
         Self {
             rate,
@@ -165,7 +166,7 @@ impl Line {
         }
     }
 
-    /// What the clock shows at `cycles`, if the line goes there, by the first words of a line.
+    /// Returns the time that the clock shows at `cycles`, if the line extends there, by the first words of a line.
     #[inline]
     pub(super) const fn shows(fast: [u64; Self::FAST], cycles: u64) -> Option<i64> {
         let [start, span, rate, residue, base, _error] = fast;
@@ -178,7 +179,7 @@ impl Line {
         Some(base.cast_signed().wrapping_add(nanos.cast_signed()))
     }
 
-    /// What the clock may be off by where it shows `nanos`.
+    /// Returns the largest error of the clock where it shows `nanos`.
     #[inline]
     pub(super) const fn error_at(fast: [u64; Self::FAST], nanos: i64) -> i64 {
         let [.., base, error] = fast;
@@ -198,8 +199,8 @@ impl Line {
         (rate, base.saturating_add(4))
     }
 
-    /// As [`latest`](Self::latest), of a line that is nowhere behind what this one shows, less what it may be off by,
-    /// and a few nanoseconds before that.
+    /// Returns a line as [`latest`](Self::latest) does, nowhere behind the time that this one shows less its largest
+    /// error, and a few nanoseconds before that.
     pub(super) const fn earliest(fast: [u64; Self::FAST]) -> (u64, i64) {
         let [_, _, rate, _, base, error] = fast;
         // What the error grows by, rounded up.
@@ -260,7 +261,7 @@ impl Line {
         self.base.saturating_add(whole)
     }
 
-    /// How many nanoseconds `cycles` take, rounded up.
+    /// Returns the nanoseconds of `cycles`, rounded up.
     pub(super) fn nanos_of(&self, cycles: u64) -> u64 {
         let nanos = (scaled(cycles, self.measured) >> 32) + 1;
         u64::try_from(nanos).unwrap_or(u64::MAX)

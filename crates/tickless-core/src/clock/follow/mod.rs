@@ -110,7 +110,7 @@ pub struct Asked {
     pub is_wide: bool,
 }
 
-/// How often the reference is read in search of a narrow interval. A second interruption in a row is rare.
+/// Number of readings of the reference in search of a narrow interval. A second interruption in a row is rare.
 const TRIES: u32 = 3;
 
 #[cfg(not(loom))]
@@ -161,7 +161,7 @@ enum NotLaid {
 /// A clock that follows another one.
 #[derive(Debug)]
 pub struct Follower {
-    /// Which slot holds the line, below [`SLOT_BITS`], and how many there were before.
+    /// Slot that holds the line, below [`SLOT_BITS`], and the number of lines before it.
     current: CachePadded<AtomicU64>,
     slots: [Slot; SLOTS],
 }

@@ -66,7 +66,7 @@ fn reads_second(world: &World) {
     reads_second_by(world, || world.now());
 }
 
-/// As [`reads_second`], in a way of its own.
+/// Reads as [`reads_second`] does, in a way of its own.
 fn reads_second_by(world: &World, now: impl Fn() -> Instant) {
     if world.was_read.load(Ordering::Acquire) {
         let first = world.first.load(Ordering::Relaxed).cast_signed();
@@ -97,7 +97,8 @@ fn readings_that_are_ordered_are_answered_in_order() {
     });
 }
 
-/// As before, where the reader of the later one has kept an earlier line: it sees that another one is followed.
+/// Two readers race as before, and that of the later time has kept an earlier line: it sees that another one is
+/// followed.
 #[test]
 fn a_line_that_is_kept_is_not_read_behind_a_later_one() {
     check(2, || {

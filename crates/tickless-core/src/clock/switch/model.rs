@@ -33,7 +33,7 @@ impl World {
         (Arc::new(world), writer)
     }
 
-    /// One reading of the clock.
+    /// Reads the clock once.
     fn reads(&self) {
         let is_on = self.guard.is_on();
         let [counter, same] = self.record.read();

@@ -45,7 +45,7 @@ impl Counters for Machine {
     }
 }
 
-/// What a switch did, in order, and what a reader saw at each step.
+/// Records the steps of a switch, in order, and the times that a reader saw at each.
 struct Notes<'a> {
     clock: &'a GuardedClock<Machine>,
     steps: Vec<(&'static str, bool, Option<CounterId>)>,

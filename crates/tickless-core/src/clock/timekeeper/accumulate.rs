@@ -28,7 +28,7 @@ pub(super) struct Accumulated {
     /// The time there, in nanoseconds, and what is left below one, in `2^-shift`.
     base: i64,
     residue: u64,
-    /// By how much the clock is behind what it should show, in `2^-32` ns.
+    /// Distance of the clock behind the time that it should show, in `2^-32` ns.
     error: i64,
 }
 
@@ -46,18 +46,18 @@ impl Accumulated {
         }
     }
 
-    /// What an interval lasts at a factor of one, in `2^-32` ns.
+    /// Returns the length of an interval at a factor of one, in `2^-32` ns.
     const fn unit(&self) -> u64 {
         // Below 2^63: an interval lasts a tenth of a second at most, and the factor counts 2^-32 at least.
         self.interval << (FINE - self.scale.shift())
     }
 
-    /// By how much the clock is behind what it should show, in `2^-32` ns.
+    /// Returns the distance of the clock behind the time that it should show, in `2^-32` ns.
     pub(super) const fn error(&self) -> i64 {
         self.error
     }
 
-    /// What is owed is forgiven (spec TIM-38).
+    /// Forgives the error (spec TIM-38).
     pub(super) const fn clear_error(&mut self) {
         self.error = 0;
     }

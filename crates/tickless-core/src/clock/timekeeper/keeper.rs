@@ -25,9 +25,9 @@ const SLEWING_IDLE_MAX: Span = Span::from_secs(1);
 /// The length of a suspend (spec TIM-38, TIM-39).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Slept {
-    /// As long as the counter that drives the time says, which went on meanwhile.
+    /// The sleep lasted as long as the counter says that drives the time, which went on meanwhile.
     ByCounter,
-    /// So long.
+    /// The sleep lasted so long.
     Lasted(Span),
     /// Not known yet: [`Keeper::inject_sleep`] tells later.
     Unknown,
@@ -76,7 +76,7 @@ pub struct Keeper {
     time: Accumulated,
     /// The reverse factors, which belong to the forward factor of `time`.
     reverse: Reverse,
-    /// Where the published base is: at the last call.
+    /// Counter value of the published base: that of the last call.
     at: Cycles,
     is_suspended: bool,
     sequence: SetSequence,

@@ -4,7 +4,7 @@ use crate::clock::counter::CounterId;
 use crate::time::Instant;
 use crate::time::convert::{Cycles, Reverse, Scale};
 
-/// In place of a counter while none drives the time.
+/// Stand-in for a counter while none drives the time.
 pub(super) const NO_COUNTER: u64 = u64::MAX;
 
 /// The record.
@@ -57,7 +57,7 @@ impl Record {
         ]
     }
 
-    /// What a reading of the clock needs.
+    /// Returns the words that a reading of the clock needs.
     pub(super) fn fast(&self) -> [u64; Self::FAST] {
         let [mask, base_cycles, scale, residue, base, max_cycles, ..] = self.words();
         [mask, base_cycles, scale, residue, base, max_cycles]
@@ -78,7 +78,7 @@ pub(super) const fn unpack(word: u64) -> (u32, u32) {
     (word as u32, (word >> 32) as u32)
 }
 
-/// How a reading came about, where it was none of the usual ones.
+/// Unusual ways in which a reading came about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Irregular {
     /// The counter was behind the base.

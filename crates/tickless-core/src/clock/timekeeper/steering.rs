@@ -22,7 +22,7 @@ const SLEW_SHIFT: u32 = 4;
 /// The largest offset that is slewed; larger ones are for setting the clock.
 const SLEW_MAX: i64 = NANOS_PER_SEC / 2;
 
-/// What is asked of the clock.
+/// Steering requests of the clock.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Steering {
     /// The tick as it was given.
@@ -30,11 +30,11 @@ pub(super) struct Steering {
     /// The tick as it is steered.
     steered_tick: Span,
     parts_per_billion: i32,
-    /// What an interval lasts by the counter's nominal frequency, in `2^-32` ns.
+    /// Length of an interval by the counter's nominal frequency, in `2^-32` ns.
     nominal: i64,
     /// The same by tick and frequency.
     steered: i64,
-    /// What is left of the offset, and how much of it each interval gains now, in `2^-32` ns.
+    /// Rest of the offset, and the part of it that each interval gains now, in `2^-32` ns.
     left: i64,
     share: i64,
     /// Intervals until the next share is computed.
@@ -42,7 +42,7 @@ pub(super) struct Steering {
 }
 
 impl Steering {
-    /// For a clock whose ticks last `tick`.
+    /// Creates the steering of a clock whose ticks last `tick`.
     pub(super) const fn new(tick: Span) -> Self {
         Self {
             tick,
@@ -85,7 +85,7 @@ impl Steering {
         self.compute_share();
     }
 
-    /// What is left to be worked off. Rounds to the nearest nanosecond.
+    /// Returns the rest of the offset. Rounds to the nearest nanosecond.
     pub(super) const fn left(&self) -> Offset {
         Offset::from_nanos((self.left + (1 << (FINE - 1))) >> FINE)
     }
@@ -117,12 +117,12 @@ impl Steering {
         self.share != 0
     }
 
-    /// What an interval should last, in `2^-32` ns.
+    /// Returns the length that an interval should have, in `2^-32` ns.
     pub(super) const fn wanted(&self) -> i64 {
         self.steered + self.share
     }
 
-    /// So many intervals are over, each with its share.
+    /// Records that so many intervals are over, each with its share.
     pub(super) fn passed(&mut self, intervals: u64) {
         if self.share == 0 {
             return;
@@ -164,7 +164,7 @@ impl Steering {
     }
 }
 
-/// What may be left at most, in `2^-32` ns, however long no CPU looked.
+/// Largest rest of the offset, in `2^-32` ns, however long no CPU looked.
 const SLEWED_MAX: i128 = (SLEW_MAX as i128) << FINE;
 const SLEWED_MIN: i128 = -SLEWED_MAX;
 

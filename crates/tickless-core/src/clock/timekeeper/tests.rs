@@ -147,7 +147,7 @@ fn b1_a_counter_with_the_same_factors_still_has_a_range() {
     );
 }
 
-/// What a counter of `khz` should show after `cycles`, by exact arithmetic. Rounds down.
+/// Returns the time that a counter of `khz` should show after `cycles`, by exact arithmetic. Rounds down.
 fn exactly(khz: u32, cycles: u64) -> i64 {
     let nanos = u128::from(cycles) * 1_000_000 / u128::from(khz);
     i64::try_from(nanos).expect("within 292 years")

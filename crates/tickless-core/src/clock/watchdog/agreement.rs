@@ -49,7 +49,7 @@ const _: () = assert!(TRY_SHIFT + 4 == TURN_SHIFT);
 /// A counter that wraps sooner than this cannot be checked so: a CPU that comes late would look as if it lagged.
 const WRAP_MIN: Span = Span::from_secs(2 * 3_600);
 
-/// Whose turn it is.
+/// Side whose turn it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Turn {
     Over,
@@ -132,7 +132,7 @@ impl Heard {
 pub enum Look {
     /// The other CPU has not answered.
     Waiting,
-    /// It has, and is to answer again.
+    /// The CPU answered, and is to answer again.
     Answered,
     /// The exchange is over.
     Over,
@@ -292,7 +292,7 @@ impl<'a> Side<'a> {
         }
     }
 
-    /// By how much `now` is ahead of `value`, modulo the counter's width.
+    /// Returns the distance of `now` ahead of `value`, modulo the counter's width.
     const fn distance(&self, value: u64, now: Cycles) -> i64 {
         let unused = 64 - self.bits;
         // Shifted up, the sign of the difference is that of the word; shifted down again, it is kept.

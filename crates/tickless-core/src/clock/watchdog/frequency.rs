@@ -35,11 +35,11 @@ pub const READ_OUTS: u32 = 3;
 /// The longest interval that is judged. Twenty times the one that is meant: behind that the checker was stopped, and
 /// perhaps the machine, of whose counters some stop too.
 pub const LONGEST: Span = Span::from_secs(10);
-/// For how long a checker may be stopped where both counters wrap meanwhile.
+/// Longest time that a checker may be stopped where both counters wrap meanwhile.
 const STOPPED: Span = Span::from_secs(3_600);
 /// Explanations that are looked at, where counters wrap fast.
 const EXPLANATIONS: u128 = 4_096;
-/// As far as a rate is told.
+/// Largest rate that is reported.
 const PPM_MAX: i128 = 1_000_000_000;
 
 /// A counter, between two readings of its reference. All three by one CPU, and in this order: the host orders its
@@ -58,7 +58,7 @@ pub struct ReadOut {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub enum FrequencyStep {
-    /// It was too wide: another one, at once.
+    /// The interval was too wide: another one, at once.
     Again,
     /// The check is over.
     Done(Verdict),
@@ -86,7 +86,7 @@ pub struct FrequencyCheck {
 struct Elapsed {
     least: u128,
     most: u128,
-    /// What the counter counted, as it says.
+    /// Cycles that the counter counted, by its own account.
     counted: u128,
 }
 
@@ -108,7 +108,7 @@ impl Elapsed {
         (counted.saturating_sub(middle).saturating_mul(1_000_000) / middle).min(PPM_MAX)
     }
 
-    /// How far off that may be; rounds up.
+    /// Returns the largest error of that; rounds up.
     fn within(&self) -> u128 {
         ((self.most - self.least) * 500_000).div_ceil(self.middle().max(1))
     }
@@ -261,7 +261,7 @@ impl FrequencyCheck {
 }
 
 impl Counter {
-    /// What it counts from `from` to `to`, less whole wraps, in nanoseconds.
+    /// Returns the time that the counter counts from `from` to `to`, less whole wraps, in nanoseconds.
     fn nanos_between(&self, from: Cycles, to: Cycles) -> u128 {
         let counted = to.0.wrapping_sub(from.0) & self.all_bits();
         self.frequency.nanos_in(u128::from(counted))
@@ -279,7 +279,7 @@ impl Counter {
         self.frequency.nanos_in(1) + 1
     }
 
-    /// As if it had 1 to 64 bits, where it says something else.
+    /// Returns all bits of the counter, as if it had 1 to 64 of them if it reports another number.
     pub(super) const fn all_bits(&self) -> u64 {
         let bits = match self.bits {
             0 => 1,

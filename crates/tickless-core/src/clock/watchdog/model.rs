@@ -14,7 +14,7 @@ use super::{Exchange, Look, Role, Side};
 use crate::base::model::explore;
 use crate::time::convert::{Cycles, Kilohertz};
 
-/// How often threads may be interrupted.
+/// Number of times that threads may be interrupted.
 const PREEMPTIONS: usize = 3;
 
 const COUNTER: Counter = Counter {

@@ -88,7 +88,7 @@ fn pairs() -> impl Strategy<Value = (Counter, Counter)> {
     ]
 }
 
-/// How long a CPU is away: mostly not at all, at times for minutes.
+/// Draws the time that a CPU is away: mostly not at all, at times for minutes.
 fn away() -> impl Strategy<Value = u64> {
     prop_oneof![
         6 => 20_u64..2_000,
@@ -204,7 +204,7 @@ proptest! {
 struct Play {
     sides: [Side<'static>; 2],
     start: u64,
-    /// By how much each copy is ahead, in nanoseconds.
+    /// Distance that each copy is ahead, in nanoseconds.
     ahead: (i64, i64),
     now: u64,
 }

@@ -8,16 +8,16 @@ use crate::time::Span;
 /// The result of a check of a counter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// Nothing is wrong with it, as far as this check can see.
+    /// The counter shows no fault in this check.
     Good {
-        /// By how many parts in a million it is faster than its reference; 0 where frequencies were not compared.
+        /// Rate relative to the reference, in parts in a million; 0 where frequencies were not compared.
         ppm: i32,
-        /// How far off that may be, in parts in a million.
+        /// Largest error of that, in parts in a million.
         within_ppm: u32,
     },
-    /// It is bad, whatever the checker was kept from.
+    /// The counter is bad, whatever kept the checker from measuring.
     Bad(Reason),
-    /// It may be good or bad. What was measured has another explanation, or nothing was.
+    /// The counter may be good or bad: the measurement has another explanation, or there was none.
     Inconclusive(Doubt),
 }
 
@@ -33,18 +33,18 @@ impl Verdict {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Reason {
-    /// It runs at another rate than its reference.
+    /// The counter runs at another rate than its reference.
     Frequency {
-        /// By how many parts in a million it is faster; at most a thousand times as fast is told.
+        /// Excess of its rate, in parts in a million; at most a thousand times as fast is reported.
         ppm: i32,
-        /// What is allowed.
+        /// Largest excess that is allowed.
         limit_ppm: u32,
         /// The time over which that was measured, by the reference.
         over: Span,
     },
-    /// It did not count while its reference did.
+    /// The counter stood still while its reference counted.
     StandsStill {
-        /// For how long, by the reference.
+        /// Length of that, by the reference.
         over: Span,
     },
     /// The copy of one CPU lags behind that of another.
@@ -53,7 +53,7 @@ pub enum Reason {
         cpu: CpuId,
         /// The CPU that read a later value before.
         behind: CpuId,
-        /// By how much at least.
+        /// Least amount.
         by: Span,
     },
 }
@@ -62,35 +62,35 @@ pub enum Reason {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Doubt {
-    /// It is the first read-out, or the first after one that did not count: there is nothing to compare it with.
+    /// The read-out is the first, or the first after one that did not count: there is none to compare it with.
     First,
     /// Both readings of the reference around that of the counter never were near enough to each other.
     SlowReadOut {
-        /// How far apart they were the last time.
+        /// Distance between both the last time.
         width: Span,
-        /// How often it was tried.
+        /// Number of tries.
         tries: u32,
     },
     /// Less time passed since the last read-out than is needed to tell the rate.
     TooShort {
-        /// How long it was.
+        /// Length of the interval.
         elapsed: Span,
     },
     /// More time passed since the last read-out than is looked at: the checker was stopped, or the machine.
     TooLong {
-        /// How long it was, as far as can be told.
+        /// Length of the interval, as far as it is known.
         elapsed: Span,
     },
     /// A CPU did not answer: it is busy, or sleeps deeply.
     NoAnswer {
-        /// That CPU.
+        /// The CPU.
         cpu: CpuId,
-        /// How often it was asked.
+        /// Number of requests.
         tries: u32,
     },
     /// The counter wraps so fast that a wait looks like a lag.
     Narrow {
-        /// How many bits it has.
+        /// Width in bits.
         bits: u32,
     },
 }

@@ -14,7 +14,7 @@ fn far() -> FarWheel {
     emplace::moved(|slot| FarWheel::emplace(slot, key))
 }
 
-/// What goes far at hand, whatever the clock of the wheel.
+/// Returns true if the fast path places a far timer, whatever the clock of the wheel.
 fn places_fast(far: &mut FarWheel, host: &ByHand) -> bool {
     let far_away = Deadline::new(Instant::<Monotonic>::from_nanos(1_000_000 * UNITS));
     far.try_place_fast(ExpiryRange::new(far_away, far_away), host)

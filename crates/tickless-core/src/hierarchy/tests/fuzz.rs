@@ -49,7 +49,7 @@ struct Bursts {
     seed: u64,
     end: u64,
     random: u64,
-    /// Of sixteen draws, how many let the CPU go on.
+    /// Number of draws of sixteen that let the CPU go on.
     stays: u64,
 }
 
@@ -157,7 +157,7 @@ fn fuzz(name: &str, body: impl Fn() + Send + Sync + 'static) {
     }
 }
 
-/// What a CPU does in its program.
+/// Operation of a CPU's program.
 #[derive(Clone, Copy, Debug)]
 enum Operation {
     Wakes,
@@ -187,7 +187,7 @@ fn operation(kinds: u64) -> Operation {
     }
 }
 
-/// One machine: the tree, and for each CPU who executes on it.
+/// Machine of a test: the tree, and for each CPU the thread that executes on it.
 struct Machine<const WIDTH: usize> {
     tree: Tree<WIDTH>,
     cpus: Vec<shuttle::sync::Mutex<()>>,
@@ -260,7 +260,8 @@ impl<const WIDTH: usize> Machine<WIDTH> {
     }
 }
 
-/// One schedule: `members` of `cpus` CPUs are known at first, all of one NUMA node, and each of them gets a program.
+/// Runs one schedule: `members` of `cpus` CPUs are known at first, all of one NUMA node, and each of them gets a
+/// program.
 fn schedule<const WIDTH: usize>(cpus: u32, nodes: u32, members: u32, kinds: u64) {
     let machine = Arc::new(Machine {
         tree: empty_tree::<WIDTH>(cpus, nodes, MigratorPolicy::LowestBit),
@@ -329,7 +330,7 @@ fn three_by_two() {
     fuzz("three_by_two", || schedule::<3>(9, 1, 9, 4));
 }
 
-/// What spec C-C.2 did not model: CPUs that leave and come back, and a tree that grows meanwhile.
+/// CPUs leave and come back while a tree grows, which spec C-C.2 did not model.
 #[test]
 fn members_that_change_and_a_tree_that_grows() {
     fuzz("members_that_change_and_a_tree_that_grows", || {
@@ -337,7 +338,8 @@ fn members_that_change_and_a_tree_that_grows() {
     });
 }
 
-/// As before, with new CPUs of another node first: the old root reaches the new one by groups of one child.
+/// A tree grows as before, with new CPUs of another node first: the old root reaches the new one by groups of one
+/// child.
 #[test]
 fn a_tree_that_grows_across_nodes() {
     fuzz("a_tree_that_grows_across_nodes", || {

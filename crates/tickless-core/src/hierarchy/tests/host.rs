@@ -87,7 +87,7 @@ pub(super) struct Host<const WIDTH: usize> {
     pub(super) steps: core::cell::RefCell<Vec<Step>>,
     #[cfg(not(any(loom, shuttle)))]
     script: core::cell::RefCell<Vec<Script>>,
-    /// What happens now is part of a script, which is not interrupted again.
+    /// True while the event is part of a script, which is not interrupted again.
     #[cfg(not(any(loom, shuttle)))]
     is_scripted: core::cell::Cell<bool>,
 }
@@ -262,7 +262,7 @@ pub(super) fn join<const WIDTH: usize>(tree: &Tree<WIDTH>, cpu: u32, presence: P
         .expect("it is prepared");
 }
 
-/// What CPUs do, as a host has them do it.
+/// Operations of CPUs, in the order in which a host does them.
 impl<const WIDTH: usize> Tree<WIDTH> {
     pub(super) fn node(&self, cpu: u32) -> &CpuNode<TestLock> {
         self.host().node(CpuId(cpu)).expect("it is there")

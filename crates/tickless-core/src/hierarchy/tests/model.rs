@@ -18,8 +18,8 @@ use crate::base::model::explore;
 use crate::cpu::CpuId;
 use crate::hierarchy::{GroupId, MigratorPolicy, NumaNode, Presence};
 
-/// How often threads may be interrupted, and in the one case with several operations. Without a bound a case takes
-/// hours.
+/// Number of times that threads may be interrupted, and in the one case with several operations. Without a bound a case
+/// takes hours.
 const PREEMPTIONS: usize = 3;
 const FEWER: usize = 2;
 
@@ -56,7 +56,7 @@ fn against<A, B: Send + 'static>(
     (this, other)
 }
 
-/// What a CPU has to wake up for.
+/// Returns the time that a CPU has to wake up for.
 fn nanos(cover: crate::time::Instant) -> Option<i64> {
     (cover != NEVER).then_some(cover.as_nanos())
 }

@@ -26,7 +26,7 @@ fn pairs() -> Rc<Tree<2>> {
 }
 
 impl<const WIDTH: usize> Tree<WIDTH> {
-    /// At the first step that `fits`, runs `body` in the middle of what a CPU does.
+    /// Runs `body` in the middle of a CPU's operation, at the first step that `fits`.
     fn script(
         self: &Rc<Self>,
         fits: impl Fn(Step) -> bool + 'static,

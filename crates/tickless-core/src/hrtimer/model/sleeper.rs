@@ -26,8 +26,8 @@ fn waker(count: &Count) -> Waker {
     Waker::from(Arc::new(Task(count.clone())))
 }
 
-/// Where sleepers stand that are due: sorted, or still in the far wheel, from which the interrupt takes them. There
-/// they name another queue as their owner.
+/// Places of sleepers that are due: sorted, or still in the far wheel, from which the interrupt takes them. There they
+/// name another queue as their owner.
 const PLACES: [i64; 2] = [NOW, LATE];
 
 /// A sleeper that CPU 0 will wake, and what counts its waking.

@@ -12,7 +12,7 @@ use crate::cpu::CpuId;
 use crate::hrtimer::{Expired, HrTimer, Restart, StartOutcome};
 use crate::time::{Instant, Monotonic};
 
-/// So far ahead that a timer waits in the far wheel.
+/// Distance at which a timer waits in the far wheel.
 const FAR: i64 = 20_000_000;
 
 /// CPU 1 starts the timer while CPU 0 runs its callback, which wants another time. The start counts, and the
@@ -98,7 +98,7 @@ fn the_activity_query_against_two_runs_and_a_journey() {
     });
 }
 
-/// Where a timer is and when it fires.
+/// Returns the base of a timer and its expiry.
 fn place(machine: &Machine<false>, timer: &Timer) -> (u32, i64) {
     let cpu = timer.as_ref().cpu(machine).expect("it was started");
     let deadline = timer.as_ref().deadline(machine).expect("it is queued");

@@ -4,7 +4,7 @@ use std::vec::Vec;
 
 use super::*;
 
-/// How the time is read.
+/// Function that reads the time.
 type Read = fn(&Timekeeper, &mut dyn FnMut() -> Cycles) -> Instant;
 
 const READS: [(&str, Read); 4] = [
@@ -22,8 +22,8 @@ const READS: [(&str, Read); 4] = [
 const CHANGED: Cycles = Cycles(1_000_000_000);
 const READ: Cycles = Cycles(2_000_000_000);
 
-/// What readers get that copied the record, were preempted while `change` was made, and read the counter then; and what
-/// they get next.
+/// Returns the readings of readers that copied the record, were preempted while `change` was made, and read the counter
+/// then; and their next readings.
 fn preempted(
     change: impl Fn(&Timekeeper, &mut Keeper),
 ) -> impl Iterator<Item = (&'static str, Instant, Instant)> {

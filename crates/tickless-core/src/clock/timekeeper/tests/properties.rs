@@ -5,7 +5,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// What a keeper is made to do, at the counter value that counts.
+/// Action on a keeper, at a counter value.
 #[derive(Clone, Debug)]
 enum Action {
     Advance,
@@ -64,7 +64,7 @@ impl Machine {
         Cycles(self.start.wrapping_add(counted).wrapping_sub(lag) & self.counter.mask())
     }
 
-    /// What all CPUs read; no clock went back by more than `by`.
+    /// Reads the clock on all CPUs; no clock went back by more than `by`.
     fn look(&mut self, by: u64) -> Result<(), TestCaseError> {
         for (cpu, lag) in self.lags.into_iter().enumerate() {
             let at = self.cycles(lag);

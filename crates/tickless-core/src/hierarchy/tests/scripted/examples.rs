@@ -78,7 +78,7 @@ fn example_3_sibling_behind_a_served_entry() {
     tree.check_all();
 }
 
-/// As before with three levels: in the middle group the time stays and the CPU changes (R18).
+/// Three levels, otherwise as before: in the middle group the time stays and the CPU changes (R18).
 #[test]
 fn example_4_same_time_other_cpu() {
     let tree = idle_tree::<2>(8);
@@ -90,7 +90,7 @@ fn example_4_same_time_other_cpu() {
     tree.check_all();
 }
 
-/// What idle siblings want has not risen to the root: the forecast looks at all levels (R16).
+/// Times of idle siblings have not risen to the root: the forecast looks at all levels (R16).
 #[test]
 fn example_5_late_forecast() {
     let tree = pairs();
@@ -211,7 +211,7 @@ fn example_9_last_timer_holder_isolates() {
     }
 }
 
-/// One level: the last CPU goes idle without a timer of its own while another has one (R15).
+/// The last CPU of a one-level tree goes idle without a timer of its own while another has one (R15).
 #[test]
 fn example_10_upstream_fast_path_on_a_one_level_tree() {
     let tree = idle_tree::<4>(4);

@@ -9,7 +9,7 @@ use crate::hierarchy::{Change, IsolationHost, Leaving, MigratorPolicy, Presence,
 use Call::{Ask, Wait};
 use Change::{Join, Leave};
 
-/// What reached a host, in order.
+/// Calls that reached a host, in order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Call {
     Ask(u32, Change),
