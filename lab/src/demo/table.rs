@@ -79,7 +79,7 @@ fn row(
             spread: value
                 .and(spread)
                 .map_or_else(String::new, |spread| half_apart(&spread)),
-            ratio: ratio.map_or_else(String::new, |ratio| units::ratio(ratio)),
+            ratio: ratio.map_or_else(String::new, units::ratio),
         }
     });
     let spread = |arm: Arm| values.spreads[arm.index()];
