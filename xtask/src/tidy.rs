@@ -204,7 +204,7 @@ const RULES: &[Rule] = &[
     },
     Rule {
         id: "W7",
-        about: "the documentation of a public item begins with a verb or with the thing itself",
+        about: "the documentation of an item begins with a verb or with the thing itself",
         check: first_sentences::of_items,
     },
     Rule {

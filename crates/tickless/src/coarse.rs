@@ -245,7 +245,7 @@ impl SleepQueue for WheelSleeper {
         (now(), tick_of(deadline))
     }
 
-    /// How late it may be counts from when it was asked for: the reading that its deadline was computed from serves.
+    /// Starts a new sleep. Its lateness counts from the reading that its deadline was computed from.
     #[inline(always)]
     fn start_new<'t>(
         put: impl FnOnce(NewWheelSleeper) -> Pin<&'t mut Self>,

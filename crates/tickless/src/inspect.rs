@@ -94,7 +94,7 @@ pub enum Role {
     Worker,
     /// The thread itself, with a [`Driver`](crate::Driver).
     Driver,
-    /// It is the expiry thread.
+    /// The expiry thread.
     ExpiryThread,
     /// The thread ended; another may take its number.
     Ended,
@@ -168,7 +168,7 @@ pub struct Reactor {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ServedBy {
-    /// One of the runtime's, when its reactor rings.
+    /// A thread of the runtime, when its reactor rings.
     Reactor,
     /// The expiry thread, until the runtime polls its reactor again.
     FallbackWhileStalled,
@@ -403,7 +403,7 @@ fn hierarchy(name: &'static str, tree: &trees::Tree) -> Hierarchy {
     }
 }
 
-/// What the host adds to the core's dump.
+/// Lines that the host adds to the core's dump.
 struct Text {
     addresses: bool,
 }

@@ -136,7 +136,7 @@ impl std::error::Error for AttachError {
     }
 }
 
-/// What a reactor knows its runtime by.
+/// Key by which a reactor knows its runtime.
 struct Key {
     runtime: runtime::Id,
     bell: Arc<OwnedFd>,
@@ -381,7 +381,7 @@ pub struct Builder {
     on_thread_park: OnPark,
 }
 
-/// What the program wants to have done when a worker parks.
+/// Function of the program that runs when a worker parks.
 #[derive(Clone)]
 struct OnPark(Option<Arc<dyn Fn() + Send + Sync>>);
 

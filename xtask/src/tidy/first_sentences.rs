@@ -45,30 +45,19 @@ const CRATES: [&str; 4] = [
     "crates/tickless-link/src/",
     "crates/tickless-sched/src/",
 ];
-/// Crates whose private items are judged, too.
-const WHOLE: [&str; 3] = [
-    "crates/tickless-core/src/",
-    "crates/tickless-link/src/",
-    "crates/tickless-sched/src/",
-];
 const DECISIONS: &str = "docs/decisions/";
 const HINT: &str = "begin with a verb (Returns, Arms, Sets) or with the thing itself";
 
 pub(super) fn of_items(tree: &Tree, report: &mut Report<'_>) {
     let is_ours = |file: &&File| CRATES.iter().any(|prefix| file.path.starts_with(prefix));
     for file in tree.with_extension("rs").filter(is_ours) {
-        let is_whole = WHOLE.iter().any(|prefix| file.path.starts_with(prefix));
         let lines: Vec<&str> = file.text.lines().map(str::trim_start).collect();
         for (index, line) in lines.iter().enumerate() {
             let begins = index == 0 || !lines[index - 1].starts_with("///");
             let Some(text) = line.strip_prefix("///").filter(|_| begins) else {
                 continue;
             };
-            let is_before = |line: &&str| line.starts_with("///") || line.starts_with("#[");
-            let item = lines[index..].iter().find(|line| !is_before(line));
-            if is_whole || item.is_some_and(|item| item.starts_with("pub ")) {
-                judge(&file.path, index + 1, text, report);
-            }
+            judge(&file.path, index + 1, text, report);
         }
     }
 }
@@ -111,11 +100,7 @@ mod tests {
         let plain = "/// The result of a turn.\npub struct Turn;\n";
         assert_eq!(lines(of_items, PATH, plain), CLEAN);
         let private = "/// What a turn did.\nstruct Turn;\n/// Whether.\npub(crate) fn a() {}\n";
-        assert_eq!(lines(of_items, PATH, private), CLEAN);
-        assert_eq!(
-            lines(of_items, "crates/tickless-link/src/a.rs", private),
-            [1, 3]
-        );
+        assert_eq!(lines(of_items, PATH, private), [1, 3]);
         let later = "/// Returns the turn.\n/// What it did is in it.\npub fn turn() {}\n";
         assert_eq!(lines(of_items, PATH, later), CLEAN);
         assert_eq!(lines(of_items, "lab/src/a.rs", vague), CLEAN);

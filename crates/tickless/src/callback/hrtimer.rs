@@ -244,8 +244,8 @@ where
         }
     }
 
-    /// As [`with_setup`](Self::with_setup), and the device is written at each change, unless the setup leaves it alone:
-    /// for what measures what that saves.
+    /// Works as [`with_setup`](Self::with_setup), but the device is written at each change, unless the setup leaves it
+    /// alone: for measurements of the saving.
     pub(crate) const fn writing_at_once(setup: Setup, function: F) -> Self {
         Self {
             timer: core::HrTimer::with_setup(setup, false, function),
@@ -263,14 +263,14 @@ where
     }
 }
 
-/// One piece of code for all closures, and not part of the caller's.
+/// Starts the timer of any closure: one piece of code for all, and not part of the caller's.
 #[inline(never)]
 fn start_on_this_thread<C: ClockId>(timer: core::TimerRef<'_, C>, start: Start<C>) -> StartOutcome {
     wake::ensure_expiry_thread();
     timer.start(timers(), start)
 }
 
-/// As [`start_on_this_thread`], for nearly all starts: what is to be known of them fits into registers.
+/// Starts a timer as [`start_on_this_thread`] does, for nearly all starts: their arguments fit into registers.
 #[inline]
 fn start_exactly<C: ClockId, const PINNED: bool>(
     timer: core::TimerRef<'_, C>,
@@ -339,7 +339,7 @@ fn cancel_contended<C: ClockId>(timer: core::TimerRef<'_, C>) -> bool {
     timer.cancel(timers())
 }
 
-/// At this point of the monotonic clock.
+/// Starts at this point of the monotonic clock.
 impl From<crate::time::Instant> for Start {
     #[inline]
     fn from(deadline: crate::time::Instant) -> Self {

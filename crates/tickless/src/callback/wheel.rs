@@ -107,7 +107,7 @@ impl From<Instant> for Expiry {
     }
 }
 
-/// So long from now.
+/// Expires so long from now.
 impl From<Duration> for Expiry {
     #[inline]
     fn from(duration: Duration) -> Self {
@@ -256,7 +256,8 @@ where
         self.start_own(tick)
     }
 
-    /// As [`start_idle`](Self::start_idle), of a timer that is queued, or is not to be started at hand.
+    /// Starts as [`start_idle`](Self::start_idle) does, for a timer that is queued, or that the fast path does not
+    /// start.
     #[inline(never)]
     fn start_own(self: Pin<&Self>, tick: Tick) -> StartOutcome {
         if let Some(timers) = registry::try_timers_fast()

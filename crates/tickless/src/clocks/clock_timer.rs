@@ -34,7 +34,7 @@ enum TimerState {
     Over,
 }
 
-/// What a poll found.
+/// Result of a poll.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Found {
     /// The deadline is over.
@@ -43,10 +43,10 @@ pub(crate) enum Found {
     Set,
 }
 
-/// What ends a wait besides the deadline.
+/// Reasons to end a wait besides the deadline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Waits {
-    /// Nothing does.
+    /// The deadline alone ends the wait.
     ForDeadline,
     /// A set does.
     ForSets,
@@ -104,7 +104,7 @@ impl<C: ClockId> ClockTimer<C> {
         self.deadline
     }
 
-    /// Whether a clock was set since the future was made, or since [`take_sets`](Self::take_sets).
+    /// Returns whether a clock was set since the future was made, or since [`take_sets`](Self::take_sets).
     pub(crate) fn was_set(&self) -> bool {
         timers().platform().wall.sets() != self.sets
     }

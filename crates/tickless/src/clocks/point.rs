@@ -169,7 +169,7 @@ impl<C: ClockId> SubAssign<Duration> for Point<C> {
     }
 }
 
-/// As [`duration_since`](Point::duration_since).
+/// Subtracts as [`duration_since`](Point::duration_since) does.
 impl<C: ClockId> Sub for Point<C> {
     type Output = Duration;
 
@@ -178,21 +178,21 @@ impl<C: ClockId> Sub for Point<C> {
     }
 }
 
-/// For timers with callbacks.
+/// Converts for timers with callbacks.
 impl<C: ClockId> From<Point<C>> for Instant<C> {
     fn from(point: Point<C>) -> Self {
         point.point
     }
 }
 
-/// From timers with callbacks.
+/// Converts from timers with callbacks.
 impl<C: ClockId> From<Instant<C>> for Point<C> {
     fn from(point: Instant<C>) -> Self {
         Self::from_core(point)
     }
 }
 
-/// At this point.
+/// Starts at this point.
 impl<C: ClockId> From<Point<C>> for Start<C> {
     fn from(point: Point<C>) -> Self {
         Self::at(point.point)

@@ -569,7 +569,7 @@ pub fn kept(deadline: SystemTime) -> time::Instant {
     time::Instant::from_core(behind.saturating_add(left))
 }
 
-/// What the time of day is, for the timers of this module.
+/// Returns the time of day, for the timers of this module.
 fn now() -> SystemTime {
     to_system_time(timers().platform().wall.show())
 }

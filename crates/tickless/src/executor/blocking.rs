@@ -11,7 +11,7 @@ use crate::host::process;
 use crate::host::sys::threads;
 use crate::time::virtual_time::runtime::Runtime;
 
-/// For how long a thread waits for the next job before it ends.
+/// Time for which a thread waits for the next job before it ends.
 const KEEP: Duration = Duration::from_secs(10);
 
 /// The threads, as the executor and they themselves know them.

@@ -15,7 +15,7 @@ const CLASSES: usize = 32;
 #[derive(Debug, Default)]
 pub(crate) struct Classes {
     counts: [u32; CLASSES],
-    /// One bit for each class that is not empty.
+    /// Bits of the classes that are not empty, one for each.
     present: u32,
 }
 
@@ -34,7 +34,7 @@ impl Classes {
         self.present |= 1 << (u32::from(class) % 32);
     }
 
-    /// It waits no more.
+    /// Removes a task that waits no more.
     #[inline]
     pub(crate) fn remove(&mut self, class: u8) {
         let count = &mut self.counts[usize::from(class) % CLASSES];

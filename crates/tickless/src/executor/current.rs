@@ -18,19 +18,19 @@ pub(crate) struct Current {
     running: Cell<usize>,
     /// The data of its waker, compared and never followed.
     waker: Cell<usize>,
-    /// It gives its turn away and stays runnable.
+    /// True if the task gives its turn away and stays runnable.
     yields: Cell<bool>,
-    /// It was asked to.
+    /// True if the task was asked to.
     preempted: Cell<bool>,
-    /// Whether it wants to go on for a little when it is asked to.
+    /// Extension that the task wants when it has to give way.
     extension: Cell<Extension>,
-    /// It was granted that: its next poll is no new turn.
+    /// True if the task was granted that: its next poll is no new turn.
     goes_on: Cell<bool>,
     /// Checkpoints compare the counter with the deadline of the first timer.
     reads_counter: Cell<bool>,
-    /// What lets the lock of the worker's queue know its owner.
+    /// Token by which the lock of the worker's queue knows its owner.
     owner: Cell<Option<Owner>>,
-    /// When the poll ended, as the task was accounted, and none was picked.
+    /// End of the poll, if the task was accounted then and none was picked.
     ended: Cell<Option<Instant>>,
     /// The task that was picked when the poll ended.
     next: Cell<ManuallyDrop<Option<Job>>>,
@@ -64,7 +64,7 @@ pub(crate) fn with<R>(body: impl FnOnce(&Current) -> R) -> R {
 }
 
 impl Current {
-    /// What lets the lock of this worker's queue know its owner. It means nothing to other locks.
+    /// Returns the token by which the lock of this worker's queue knows its owner. It means nothing to other locks.
     #[inline]
     pub(crate) fn owner(&self) -> Option<Owner> {
         self.owner.get()
@@ -77,7 +77,7 @@ impl Current {
         self.ended.set(Some(now));
     }
 
-    /// As [`set_ended`](Self::set_ended), and the next task was picked.
+    /// Records the end of the poll as [`set_ended`](Self::set_ended) does, and the next task, which was picked.
     #[inline]
     pub(crate) fn set_next(&self, job: Job) {
         let _none = self.next.replace(ManuallyDrop::new(Some(job)));
@@ -89,7 +89,7 @@ impl Current {
         ManuallyDrop::into_inner(self.next.replace(ManuallyDrop::new(None)))
     }
 
-    /// When the poll before ended, if that was noted: asked once, right behind it.
+    /// Returns the end of the poll before, if that was noted, and forgets it.
     #[inline]
     pub(crate) fn take_ended(&self) -> Option<Instant> {
         self.ended.take()
@@ -117,25 +117,25 @@ impl Current {
         self.running.set(0);
     }
 
-    /// Whether the task that was polled last gave its turn away because it was asked to.
+    /// Returns whether the task that was polled last gave its turn away because it was asked to.
     #[inline]
     pub(crate) fn was_preempted(&self) -> bool {
         self.yields.get() && self.preempted.get()
     }
 
-    /// Whether the task that was polled last gives way because it was asked to, and asks to go on.
+    /// Returns whether the task that was polled last gives way because it was asked to, and asks to go on.
     #[inline]
     pub(crate) fn asks_for_extension(&self) -> bool {
         self.was_preempted() && self.extension.get() == Extension::Asked
     }
 
-    /// Whether the task that was polled gave its turn away and stays runnable.
+    /// Returns whether the task that was polled gave its turn away and stays runnable.
     #[inline]
     pub(crate) fn yields(&self) -> bool {
         self.yields.get()
     }
 
-    /// Whether this is the task that is being polled.
+    /// Returns whether this is the task that is being polled.
     #[inline]
     pub(crate) fn is_running(&self, task: usize) -> bool {
         self.running.get() == task
@@ -152,13 +152,13 @@ pub(crate) fn set_worker(executor: u64, worker: usize, reads_counter: bool, owne
     });
 }
 
-/// Which worker of the executor this thread is, if it is one.
+/// Returns the number of this thread's worker in the executor, if it is one.
 #[inline]
 pub(crate) fn worker_of(executor: u64) -> Option<usize> {
     CURRENT.with(|current| (current.executor.get() == executor).then(|| current.worker.get()))
 }
 
-/// Whether the poll that goes on is over for the task.
+/// Returns whether the poll that goes on is over for the task.
 #[inline]
 pub(crate) fn has_ended() -> bool {
     CURRENT.with(|current| {
@@ -180,7 +180,7 @@ fn is_waker_of(current: &Current, waker: &Waker) -> bool {
     current.running.get() != 0 && current.waker.get() == waker.data().addr()
 }
 
-/// Whether a task is being polled by this thread as a worker.
+/// Returns whether a task is being polled by this thread as a worker.
 #[inline]
 pub(crate) fn polls() -> bool {
     CURRENT.with(|current| current.running.get() != 0)
@@ -235,31 +235,31 @@ pub(crate) fn grant_extension(grant: impl FnOnce(&mut Extension) -> bool) -> boo
     })
 }
 
-/// Whether the running task woke one that may not be filed yet. Asked once.
+/// Returns whether the running task woke one that may not be enqueued yet, and forgets it.
 #[inline]
 pub(crate) fn take_arrived() -> bool {
     CURRENT.with(|current| current.arrived.take())
 }
 
-/// Whether checkpoints of this worker read the counter; `None` for a thread that is none.
+/// Returns whether checkpoints of this worker read the counter; `None` for a thread that is none.
 #[inline]
 pub(crate) fn preemption() -> Option<bool> {
     CURRENT.with(|current| (current.executor.get() != 0).then(|| current.reads_counter.get()))
 }
 
-/// What lets the lock of this worker's queue know its owner. It means nothing to other locks.
+/// Returns the token by which the lock of this worker's queue knows its owner. It means nothing to other locks.
 #[inline]
 pub(crate) fn owner() -> Option<Owner> {
     CURRENT.with(Current::owner)
 }
 
-/// Whether this is the task that is being polled.
+/// Returns whether this is the task that is being polled.
 #[inline]
 pub(crate) fn is_running(task: usize) -> bool {
     CURRENT.with(|current| current.is_running(task))
 }
 
-/// Whether the task that was polled gave its turn away and stays runnable.
+/// Returns whether the task that was polled gave its turn away and stays runnable.
 #[inline]
 pub(crate) fn yields() -> bool {
     CURRENT.with(Current::yields)

@@ -101,7 +101,7 @@ impl fmt::Display for DeadlineError {
 
 impl Error for DeadlineError {}
 
-/// What is longer than a span can be becomes the longest, which is an error too.
+/// Converts a duration; one that is longer than a span becomes the longest, which is an error too.
 fn span(duration: Duration) -> Span {
     Span::from_nanos(u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX))
 }

@@ -27,11 +27,11 @@ mod tests;
 pub(crate) struct Deadlines {
     queue: DeadlineQueue<Waiting>,
     limit: Bandwidth,
-    /// Those that are not over, whether or not they wait: while there are none, all this costs a comparison.
+    /// Number of tasks that are not over, whether or not they wait: while there are none, all this costs a comparison.
     tasks: usize,
-    /// Those that were aborted: each is polled once more, whatever runtime it has left.
+    /// Tasks that were aborted: each is polled once more, whatever runtime it has left.
     ending: Vec<Job>,
-    /// One of them runs.
+    /// True if one of them runs.
     is_running: bool,
     /// A replenishment is due for which the timer was not started: the worker does that when it picks.
     owes_timer: bool,
@@ -52,7 +52,7 @@ impl Deadlines {
         }
     }
 
-    /// What those come to that were admitted.
+    /// Returns the sum of the admitted reservations.
     pub(crate) fn admitted(&self) -> Bandwidth {
         self.queue.admitted()
     }
@@ -64,7 +64,7 @@ impl Deadlines {
         Ok(server)
     }
 
-    /// One is over.
+    /// Dismisses a task that is over.
     pub(crate) fn dismiss(&mut self, server: Pin<&Server>) {
         // Refused behind the end of the worker, when the queue that admitted it is gone.
         if self.queue.dismiss(server).is_ok() {
@@ -73,7 +73,7 @@ impl Deadlines {
         }
     }
 
-    /// Those that wait for their turn and could have it.
+    /// Returns the number of tasks that wait for their turn and could have it.
     #[inline]
     pub(crate) fn waiting(&self) -> usize {
         if self.tasks == 0 {
@@ -82,24 +82,24 @@ impl Deadlines {
         self.queue.waiting() + self.ending.len()
     }
 
-    /// Whether there are none.
+    /// Returns whether there are no tasks.
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
         self.tasks == 0
     }
 
-    /// Whether one of them runs: tasks of the fair class do not preempt it.
+    /// Returns whether one of them runs: tasks of the fair class do not preempt it.
     #[inline]
     pub(crate) fn is_running(&self) -> bool {
         self.is_running
     }
 
-    /// Whether the worker has to pick although no task waits, to start the timer.
+    /// Returns whether the worker has to pick although no task waits, to start the timer.
     pub(crate) fn owes_timer(&self) -> bool {
         self.owes_timer
     }
 
-    /// How often one was throttled.
+    /// Returns how often one was throttled.
     pub(crate) fn throttles(&self) -> u64 {
         self.throttled
     }
@@ -122,7 +122,8 @@ impl Deadlines {
         Some(queued)
     }
 
-    /// One was aborted: it is polled at once, and not when it has runtime again. Whether it waited here.
+    /// Ends a task that was aborted: it is polled at once, and not when it has runtime again. Returns whether it waited
+    /// here.
     pub(crate) fn end(&mut self, header: &Header, now: RunTime) -> bool {
         let server = header.server();
         let waited = server.and_then(|server| self.queue.dequeue(server, now));
@@ -208,7 +209,8 @@ impl Deadlines {
     }
 }
 
-/// When the clock of the queue will show `at`, if nothing more is stolen: by adding what the monotonic clock is ahead.
+/// Returns the monotonic time at which the clock of the queue shows `at`, if nothing more is stolen: by adding the
+/// distance that the monotonic clock is ahead.
 fn expiry(at: RunTime, now: Instant, run_time: RunTime) -> Instant {
     now.saturating_add(at.saturating_since(run_time))
 }

@@ -26,16 +26,16 @@ pub(crate) struct Desk<'a> {
     place: &'a Remote,
     index: usize,
     base: &'a ThreadBase,
-    /// What lets the lock of the queue know this thread.
+    /// Token by which the lock of the queue knows this thread.
     owner: Option<Owner>,
-    /// What the thread knows of the executor, and what it knows of itself. A thread-local is found by a call, as far as
-    /// the compiler knows, for which registers are saved.
+    /// Thread-local state of the worker and of the thread. A thread-local is found by a call, as far as the compiler
+    /// knows, for which registers are saved.
     current: &'a Current,
     thread: &'a Thread,
 }
 
 impl<'a> Desk<'a> {
-    /// That of the worker of this number.
+    /// Creates the context of the worker of this number.
     pub(crate) fn new(
         shared: &'a Shared,
         index: usize,
@@ -62,8 +62,8 @@ impl<'a> Desk<'a> {
         kept.unwrap_or_else(|| earliest_anew(cycles))
     }
 
-    /// Whether the worker, whose poll ends, has nothing to do before it schedules at `now`: no turn, and no request to
-    /// look at anything.
+    /// Returns whether the worker, whose poll ends, has nothing to do before it schedules at `now`: no turn, and no
+    /// request to look at anything.
     #[inline(always)]
     fn schedules_at(&self, now: Instant) -> bool {
         let local = self.base.local();
@@ -113,7 +113,7 @@ impl<'a> Desk<'a> {
         }
     }
 
-    /// As [`arrive`](Self::arrive), where the lock is not at hand, or the task cannot just be noted.
+    /// Enqueues as [`arrive`](Self::arrive) does, if the lock is not free, or the task cannot just be noted.
     #[inline(never)]
     fn arrive_behind(&self, job: Job) {
         let Some(job) = self.is_ours(job) else {
@@ -175,8 +175,8 @@ impl<'a> Desk<'a> {
         }
     }
 
-    /// As [`put_to_sleep_at`](Self::put_to_sleep_at), where the task that arrived last is the next one, and nothing has
-    /// to be called for it. Whether it is; else nothing has happened.
+    /// Works as [`put_to_sleep_at`](Self::put_to_sleep_at), if the task that arrived last is the next one, and nothing
+    /// has to be called for it. Returns whether it did; if not, nothing has changed.
     #[inline(always)]
     fn hand_over(&self, header: &OwnHeader, now: Instant) -> bool {
         let Some(mut queue) = self.place.try_lock_fast(self.owner) else {
@@ -207,7 +207,7 @@ impl<'a> Desk<'a> {
         }
     }
 
-    /// As [`put_to_sleep_at`](Self::put_to_sleep_at), where the time is not at hand, or there is something to do
+    /// Works as [`put_to_sleep_at`](Self::put_to_sleep_at), if the time is not known, or there is something to do
     /// before, or the task waits for the first time.
     #[inline(never)]
     fn put_to_sleep(&self, header: &OwnHeader, waker: &Waker) {

@@ -33,24 +33,24 @@ pub(crate) struct Waiting(pub(crate) Job);
 // must not leave its thread is checked by `async-task`, and `give` keeps it there.
 unsafe impl Send for Waiting {}
 
-/// What run queues link.
+/// Entry that run queues link.
 pub(crate) type Entity = tickless_sched::Entity<Waiting>;
 
-/// What run queues link of a task of the deadline class.
+/// Entry that run queues link for a task of the deadline class.
 pub(crate) type Server = tickless_sched::deadline::Server<Waiting>;
 
-/// What a task was given beside its share.
+/// Terms of a task beside its share.
 #[derive(Debug)]
 pub(crate) enum Terms {
-    /// Nothing: it is of the fair class.
+    /// The task has a share alone: it is of the fair class.
     Share,
     /// A reservation on its worker. Boxed: most tasks have none.
     Reservation(Pin<Box<Server>>),
-    /// There is no room for its reservation on any worker: it is never polled.
+    /// The task is never polled: no worker has room for its reservation.
     Rejected(Box<Rejected>),
 }
 
-/// Where a task comes from, for reports.
+/// Origin of a task, for reports.
 #[derive(Clone, Debug)]
 pub(crate) struct Origin {
     pub(crate) name: Option<Arc<str>>,
@@ -80,7 +80,7 @@ pub(crate) trait Keeper: Send + Sync {
 
 /// The part of a task's cell that does not depend on its future.
 pub(crate) struct Header {
-    /// What run queues link.
+    /// Entry that run queues link.
     entity: Entity,
     /// The only handle of its executor that a task has.
     keeper: Arc<dyn Keeper>,
@@ -88,7 +88,7 @@ pub(crate) struct Header {
     pub(crate) executor: u64,
     /// The worker whose queue the task is in, or was in last.
     worker: AtomicU32,
-    /// Whether it is to be ended, and where its waker is.
+    /// State that says whether the task is to be ended, and where its waker is.
     pub(crate) listing: Listing,
     /// The task runs on its worker alone.
     pub(crate) is_local: bool,
@@ -217,7 +217,7 @@ pub(crate) fn hand_over(
     queue.hand_over(from, entity, woken, now)
 }
 
-/// As [`hand_over`], where both sleep in debt when they sleep, and nothing is called for it.
+/// Works as [`hand_over`], if both sleep in debt when they sleep, and nothing is called for it.
 #[inline(always)]
 pub(crate) fn hand_over_in_debt(
     queue: &mut FairQueue<Waiting>,
@@ -231,7 +231,7 @@ pub(crate) fn hand_over_in_debt(
     queue.hand_over_in_debt(from, entity, woken, now)
 }
 
-/// As [`enqueue`], for a task with a reservation. `None` for one without, too.
+/// Works as [`enqueue`], for a task with a reservation. `None` for one without, too.
 pub(crate) fn enqueue_reserved(
     queue: &mut DeadlineQueue<Waiting>,
     job: Job,
@@ -270,7 +270,7 @@ impl OwnHeader {
         unsafe { self.0.as_ref() }
     }
 
-    /// What run queues link of the task.
+    /// Returns the entry that run queues link.
     #[inline]
     pub(crate) fn entity(&self) -> Pin<&Entity> {
         // SAFETY: Cell Invariant: the header does not move.

@@ -25,7 +25,7 @@ pub(crate) struct Idle {
 }
 
 impl Idle {
-    /// So many workers, none of which is idle.
+    /// Creates the set of so many workers, none of which is idle.
     pub(crate) fn new(workers: usize) -> Self {
         let words = workers.div_ceil(BITS);
         Self {
@@ -46,7 +46,7 @@ impl Idle {
         self.words[worker / BITS].fetch_and(!(1 << (worker % BITS)), Ordering::Relaxed);
     }
 
-    /// Whether a worker is idle. The caller has counted its task where workers look.
+    /// Returns whether a worker is idle. The caller has counted its task where workers look.
     #[inline]
     pub(crate) fn any(&self) -> bool {
         // Pairs with the fence in `enter`: a worker whose bit is not seen here sees what was counted before.
@@ -57,7 +57,7 @@ impl Idle {
             .any(|word| word.load(Ordering::Relaxed) != 0)
     }
 
-    /// Whether this worker is idle. The caller asked [`any`](Self::any) before.
+    /// Returns whether this worker is idle. The caller called [`any`](Self::any) before.
     pub(crate) fn is_idle(&self, worker: usize) -> bool {
         // Relaxed: see `any`; the claim decides.
         self.words[worker / BITS].load(Ordering::Relaxed) & 1 << (worker % BITS) != 0

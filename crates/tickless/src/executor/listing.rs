@@ -38,7 +38,7 @@ impl Listing {
         }
     }
 
-    /// Where the task is in a list; `None` before it waited for the first time.
+    /// Returns the place of the task in a list; `None` before it waited for the first time.
     #[inline]
     pub(crate) fn place(&self) -> Option<(usize, usize)> {
         // Acquire: pairs with the Release in `set_place`, so that the home is seen.
@@ -48,7 +48,7 @@ impl Listing {
         (slot != NONE).then_some((home as usize, slot as usize))
     }
 
-    /// Whether the task is in a list.
+    /// Returns whether the task is in a list.
     #[inline]
     pub(crate) fn is_listed(&self) -> bool {
         // Relaxed: asked by the thread that polls the task, which alone lists it.
@@ -72,8 +72,8 @@ impl Listing {
         self.aborted.store(true, Ordering::Release);
     }
 
-    /// As [`mark_aborted`](Self::mark_aborted); says where the waker is by which it has to be woken for that, if it may
-    /// wait.
+    /// Marks the task as [`mark_aborted`](Self::mark_aborted) does; returns the place of the waker by which it has to
+    /// be woken for that, if it may wait.
     pub(crate) fn abort(&self) -> Option<(usize, usize)> {
         self.mark_aborted();
         // Pairs with the fence in `set_place`.
@@ -81,7 +81,7 @@ impl Listing {
         self.place()
     }
 
-    /// Whether the task ends at its next turn.
+    /// Returns whether the task ends at its next turn.
     #[inline]
     pub(crate) fn is_aborted(&self) -> bool {
         // Acquire: see `mark_aborted`.

@@ -7,7 +7,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::worker::Unparker;
 
-/// What is taken from a base.
+/// Counts that are taken from a base.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Counted {
     pub(crate) device_writes: u64,
@@ -25,7 +25,7 @@ pub(crate) struct Counted {
 }
 
 impl Counted {
-    /// What the base of a worker has counted by now.
+    /// Returns the counts of a worker's base so far.
     fn by(worker: &Unparker) -> Self {
         let (device_writes, signals) = worker.signal_counts();
         let timers = worker.timer_stats();
@@ -43,7 +43,7 @@ impl Counted {
         }
     }
 
-    /// What came since `before`.
+    /// Returns the counts since `before`.
     fn since(self, before: Self) -> Self {
         Self {
             device_writes: self.device_writes - before.device_writes,
@@ -70,9 +70,9 @@ enum Part {
     /// The worker has not begun.
     #[default]
     Nothing,
-    /// It has, and found these counts.
+    /// The worker began, with these counts of the base.
     From(Unparker, Counted),
-    /// It is over.
+    /// The worker is over.
     Whole(Counted),
 }
 
@@ -89,7 +89,7 @@ impl OnBase {
         *part = Part::Whole(part.counted());
     }
 
-    /// What the worker's base counted for it so far.
+    /// Returns the counts of the worker's base for it so far.
     pub(crate) fn counted(&self) -> Counted {
         self.lock().counted()
     }

@@ -15,7 +15,7 @@ use std::task::Waker;
 
 use super::header::{Job, OwnHeader};
 
-/// What a worker does for the tasks of its executor, called by its own thread.
+/// Services of a worker for the tasks of its executor, called by its own thread.
 pub(crate) trait OwnWorker {
     /// Queues a task that is new or was woken.
     fn schedule(&self, job: Job);

@@ -15,12 +15,12 @@ use super::header::{Header, Keeper, OwnHeader};
 use super::job::caught;
 use super::own;
 
-/// What a panic carried.
+/// Payload of a panic.
 pub(crate) type Payload = Box<dyn Any + Send + 'static>;
 
 /// Why a task ended without a result.
 pub(crate) enum Ended {
-    /// It panicked.
+    /// The task panicked.
     Panicked(Payload),
     /// Its handle or its executor ended it.
     Cancelled,

@@ -22,10 +22,10 @@ use super::tick::TickTimer;
 #[cfg(all(test, not(loom)))]
 mod tests;
 
-/// So many tasks move at once where two workers even their shares out.
+/// Number of tasks that one rebalancing step moves.
 const AT_ONCE: usize = 16;
 
-/// What a queueing asks for.
+/// Result of queueing, and what it requests.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Queued {
     /// The running task should give way.
@@ -38,7 +38,7 @@ pub(crate) struct Queued {
 #[derive(Debug)]
 struct LifoSlot {
     job: Job,
-    /// When it woke up: it is queued as of then. Where no task ran it may be earlier, which is the same.
+    /// Time at which the task woke up: it is queued as of then. If no task ran it may be earlier, which is the same.
     at: Instant,
 }
 
@@ -49,7 +49,7 @@ pub(crate) struct Running {
     pub(crate) task: usize,
     pub(crate) origin: Origin,
     pub(crate) since: Instant,
-    /// It was reported, because it keeps the worker.
+    /// True if the task was reported, because it keeps the worker.
     pub(crate) is_reported: bool,
 }
 
@@ -89,9 +89,9 @@ pub(crate) struct RunQueue {
     arrival: Option<LifoSlot>,
     /// The running task should give way to one that was filed, and was not asked yet.
     need_resched: bool,
-    /// Those that wait and must not be given away.
+    /// Number of waiting tasks that must not be stolen.
     local: usize,
-    /// What those that wait ask for.
+    /// Classes of the waiting tasks.
     classes: Classes,
     tick: HrTick,
     /// The timer of the tick; none before the worker began and behind its end.
@@ -112,7 +112,7 @@ pub(crate) struct RunQueue {
     extensions: u64,
     /// A watch goes that looks at the queue again and again, until it finds it with nothing to do.
     is_watched: bool,
-    /// There was nothing to do for a time since the worker's share was compared with another one's.
+    /// True if the worker had nothing to do for a time since the worker's share was compared with another one's.
     is_fresh: bool,
     /// True once the worker ended the queue: nothing is queued here any more.
     closed: bool,
@@ -155,7 +155,7 @@ impl RunQueue {
         self.fair.waiting() + usize::from(self.arrival.is_some()) + self.deadlines.waiting()
     }
 
-    /// Whether the worker has something to do here.
+    /// Returns whether the worker has something to do here.
     pub(crate) fn has_work(&self) -> bool {
         self.waiting() > 0 || self.deadlines.owes_timer()
     }
@@ -200,7 +200,7 @@ impl RunQueue {
             .run_time(now, || timer.is_some_and(SliceTimer::is_local))
     }
 
-    /// For how long the system ran others while the worker could have run.
+    /// Time for which the system ran others while the worker could have run.
     pub(crate) fn stolen(&self) -> Span {
         self.stolen.total()
     }
@@ -212,15 +212,15 @@ impl RunQueue {
         self.classes.add(header.class);
     }
 
-    /// As [`begins_to_wait`](Self::begins_to_wait), the other way.
+    /// Ends a wait, as [`begins_to_wait`](Self::begins_to_wait) begins one.
     #[inline]
     fn waits_no_more(&mut self, header: &Header) {
         self.local -= usize::from(header.is_local);
         self.classes.remove(header.class);
     }
 
-    /// As [`arrive`](Self::arrive), where there is nothing to do but to note the task, and the time is at hand: how
-    /// many wait then. Elsewhere nothing has happened, and the task comes back.
+    /// Notes the task as [`arrive`](Self::arrive) does, if that is all there is to do and the time is known: returns
+    /// how many wait then. Returns the task, with nothing changed, in any other case.
     #[inline(always)]
     pub(crate) fn note_arrival(
         &mut self,
@@ -247,8 +247,8 @@ impl RunQueue {
         Ok(self.fair.waiting() + 1)
     }
 
-    /// As [`wake`](Self::wake), by the worker itself, which will look at the queue soon: the task is filed then, as of
-    /// now. Other threads that look before file it themselves.
+    /// Wakes a task as [`wake`](Self::wake) does, by the worker itself, which will look at the queue soon: the task is
+    /// enqueued then, as of now. Other threads that look before enqueue it themselves.
     ///
     /// The clock is not read where no task runs that could be charged until now.
     pub(crate) fn arrive(&mut self, job: Job, now: impl FnOnce() -> Instant) -> Queued {
@@ -318,7 +318,7 @@ impl RunQueue {
         preempts
     }
 
-    /// As [`wake`](Self::wake), for a task with a deadline.
+    /// Works as [`wake`](Self::wake), for a task with a deadline.
     #[cold]
     fn wake_reserved(&mut self, job: Job, now: Instant) -> Queued {
         let run_time = self.run_time(now);
@@ -344,7 +344,7 @@ impl RunQueue {
         self.deadlines.admit(reservation)
     }
 
-    /// What the tasks with deadlines come to that were admitted.
+    /// Returns the sum of the admitted reservations.
     pub(crate) fn admitted(&self) -> Bandwidth {
         self.deadlines.admitted()
     }
@@ -362,12 +362,12 @@ impl RunQueue {
         self.deadlines.end(header, run_time)
     }
 
-    /// How often a task with a deadline was throttled.
+    /// Returns how often a task with a deadline was throttled.
     pub(crate) fn throttles(&self) -> u64 {
         self.deadlines.throttles()
     }
 
-    /// As [`sleep`](Self::sleep), for a task with a deadline.
+    /// Works as [`sleep`](Self::sleep), for a task with a deadline.
     #[cold]
     pub(crate) fn sleep_reserved(&mut self, server: Pin<&Server>, now: Instant) {
         let now = self.run_time(now);
@@ -382,8 +382,8 @@ impl RunQueue {
         let _refused = self.fair.sleep(entity, now);
     }
 
-    /// As [`sleep_and_pick`](Self::sleep_and_pick), where the task that arrived is the only one that waits, and nothing
-    /// has to be called for it. Elsewhere nothing has happened, and `None` comes back.
+    /// Sleeps as [`sleep_and_pick`](Self::sleep_and_pick) does, if the task that arrived is the only one that waits,
+    /// and nothing has to be called for it. Returns `None`, with nothing changed, in any other case.
     #[inline(always)]
     pub(crate) fn try_sleep_and_hand_over_fast(
         &mut self,
@@ -411,8 +411,8 @@ impl RunQueue {
         Some(job)
     }
 
-    /// As [`sleep_and_pick`](Self::sleep_and_pick), where the task that arrived is the only one that waits. Elsewhere
-    /// nothing has happened, and `None` comes back.
+    /// Sleeps as [`sleep_and_pick`](Self::sleep_and_pick) does, if the task that arrived is the only one that waits.
+    /// Returns `None`, with nothing changed, in any other case.
     #[inline(always)]
     pub(crate) fn sleep_and_hand_over(
         &mut self,
@@ -429,8 +429,8 @@ impl RunQueue {
         Some(job)
     }
 
-    /// As [`sleep`](Self::sleep), and `schedule()` at once, as [`pick`](Self::pick) would do it next: where the worker
-    /// has nothing to do before. `None` if no task waits.
+    /// Sleeps as [`sleep`](Self::sleep) does, and schedules at once, as [`pick`](Self::pick) would do it next: used if
+    /// the worker has nothing to do before. `None` if no task waits.
     #[inline(never)]
     pub(crate) fn sleep_and_pick(&mut self, entity: Pin<&Entity>, now: Instant) -> Option<Job> {
         self.file_arrival();
@@ -447,7 +447,7 @@ impl RunQueue {
         Some(job)
     }
 
-    /// Whether there is nothing to do before a task of the fair class is picked.
+    /// Returns whether there is nothing to do before a task of the fair class is picked.
     #[inline(always)]
     fn picks_at_once(&self) -> bool {
         self.deadlines.is_empty() && self.held.is_none() && self.is_watched
@@ -534,8 +534,8 @@ impl RunQueue {
         None
     }
 
-    /// Whether the task that was held goes on, in place of `schedule()`: then its tick is started and the device
-    /// settled (FLUSH-7). Nothing has to be masked: the handler of the worker's signal takes no lock.
+    /// Returns whether the task that was held goes on, in place of `schedule()`: then its tick is started and the
+    /// device settled (FLUSH-7). Nothing has to be masked: the handler of the worker's signal takes no lock.
     fn extends(&mut self) -> bool {
         let (Some(timer), tick) = (&self.timer, &mut self.tick) else {
             return false;
@@ -619,12 +619,12 @@ impl RunQueue {
         self.pick_waiting(run_time)
     }
 
-    /// What the tick counted.
+    /// Returns the counts of the tick.
     pub(crate) fn tick_stats(&self) -> tickless_sched::hrtick::Stats {
         self.tick.stats()
     }
 
-    /// What starts of the tick took since the worker began.
+    /// Returns the cost of the tick's starts since the worker began.
     #[cfg(feature = "internals")]
     pub(crate) fn start_cost(&self) -> super::StartCost {
         let timer = self.timer.as_ref();
@@ -642,7 +642,7 @@ impl RunQueue {
         self.is_watched
     }
 
-    /// Whether a watch has to be started: none goes.
+    /// Returns whether a watch has to be started: none goes.
     #[inline]
     pub(crate) fn needs_watch(&mut self) -> bool {
         !std::mem::replace(&mut self.is_watched, true)
@@ -662,13 +662,13 @@ impl RunQueue {
         Some(job)
     }
 
-    /// Whether the worker has to schedule before another one can [compare](Self::standing) tasks.
+    /// Returns whether the worker has to schedule before another one can [compare](Self::standing) tasks.
     pub(crate) fn is_stale(&self, now: Instant) -> bool {
         self.stolen.is_stale(now)
     }
 
-    /// Where the tasks of the fair class stand, if there are any, and whether none was there for a time since they were
-    /// [compared](Self::shift) last.
+    /// Returns the standing of the fair class's tasks, if there are any, and whether none was there for a time since
+    /// they were [compared](Self::shift) last.
     pub(crate) fn standing(&mut self, now: Instant) -> Option<(Standing, bool)> {
         self.file_arrival();
         let run_time = self.run_time(now);

@@ -44,15 +44,15 @@ pub enum PanicPolicy {
 #[cfg(feature = "internals")]
 pub type Rounds = fn(&mut dyn FnMut());
 
-/// What is called for a task that keeps its worker.
+/// Function that is called for a task that keeps its worker.
 pub(crate) type OnStuck = Box<dyn Fn(&Stuck) + Send + Sync>;
 
-/// How an executor was asked to be.
+/// Settings of an executor.
 pub(crate) struct Settings {
     pub(crate) preemption: Preemption,
     pub(crate) hrtick: bool,
     pub(crate) deadline_hrtick: bool,
-    /// What the reservations of one worker may come to.
+    /// Limit for the sum of one worker's reservations.
     pub(crate) deadline_limit: Bandwidth,
     pub(crate) slice: Slice,
     pub(crate) blocking_threads: usize,
@@ -67,7 +67,7 @@ pub(crate) struct Settings {
     pub(crate) rounds: Option<Rounds>,
 }
 
-/// What is done to make the tick cheap; all of it, but in experiments.
+/// Savings that make the tick cheap; all of them, but in experiments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(
     not(feature = "internals"),
@@ -107,7 +107,7 @@ impl fmt::Debug for Settings {
     }
 }
 
-/// Where a shutdown waits for the last task.
+/// State in which a shutdown waits for the last task.
 #[derive(Debug, Default)]
 pub(crate) struct Over {
     lock: Mutex<()>,
@@ -147,7 +147,7 @@ impl Over {
 }
 
 impl Settings {
-    /// What is not asked for on the platform `P`: there are ticks where they are worth it (TICK-3).
+    /// Returns the defaults for the platform `P`: ticks where they are worth it (TICK-3).
     fn of<P: Platform>() -> Self {
         let worth = Switches::of::<P>();
         Self {
@@ -169,7 +169,7 @@ impl Settings {
         }
     }
 
-    /// Which ticks there are.
+    /// Returns the ticks that there are.
     pub(crate) const fn switches(&self) -> Switches {
         Switches {
             fair: self.hrtick,

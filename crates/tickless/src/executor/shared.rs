@@ -46,7 +46,7 @@ pub(crate) struct Remote {
     queue: Lock<QueueLock, RunQueue>,
     /// Tasks that wait in the queue and could be given away, as it was left last.
     waiting: AtomicUsize,
-    /// What wakes the worker; set before the executor is handed out.
+    /// Handle that wakes the worker; set before the executor is handed out.
     pub(crate) unparker: OnceLock<Unparker>,
     pub(crate) counters: Counters,
     pub(crate) on_base: OnBase,
@@ -93,13 +93,13 @@ impl Remote {
         self.lock_as(current::owner())
     }
 
-    /// As [`lock`](Self::lock), by the thread that `owner` says, if it is the worker.
+    /// Works as [`lock`](Self::lock), by the thread that `owner` says, if it is the worker.
     #[inline]
     pub(crate) fn lock_as(&self, owner: Option<Owner>) -> Guard<'_, QueueLock, RunQueue> {
         self.queue.lock(owner)
     }
 
-    /// As [`lock`](Self::lock), in the way in which the worker mostly takes it; `None` says nothing.
+    /// Works as [`lock`](Self::lock), in the way in which the worker mostly takes it; `None` says nothing.
     #[inline(always)]
     pub(crate) fn try_lock_fast(
         &self,
@@ -114,7 +114,8 @@ impl Remote {
         self.change(self.lock(), change)
     }
 
-    /// As [`with`](Self::with), at `now`; or later if the lock may have been waited for, which is no task's time.
+    /// Locks as [`with`](Self::with) does, at `now`, or later if the lock may have been waited for, which is no task's
+    /// time.
     #[inline]
     pub(crate) fn with_at<R>(
         &self,
@@ -147,7 +148,7 @@ impl Remote {
             .store(queue.waiting_for_any(), Ordering::Relaxed);
     }
 
-    /// As [`count`](Self::count), where so many more wait than when the queue was left last.
+    /// Works as [`count`](Self::count), if so many more wait than when the queue was left last.
     #[inline(always)]
     pub(crate) fn count_more(&self, queue: &RunQueue, more: usize) {
         // Relaxed, both: see `count`; written under the lock alone.
@@ -156,7 +157,7 @@ impl Remote {
         self.waiting.store(waiting, Ordering::Relaxed);
     }
 
-    /// As [`count`](Self::count), where none waits.
+    /// Works as [`count`](Self::count), if none waits.
     #[inline(always)]
     pub(crate) fn count_none(&self) {
         // Relaxed: see `count`.
@@ -225,7 +226,7 @@ impl OwnedLocks for Shared {
     }
 }
 
-/// How an executor goes on.
+/// State that the handles and the workers of an executor share.
 #[derive(Debug)]
 pub(crate) struct Shared {
     /// Tells executors apart.
@@ -233,7 +234,7 @@ pub(crate) struct Shared {
     pub(crate) places: Box<[CachePadded<Remote>]>,
     pub(crate) idle: Idle,
     pub(crate) reactor: Arc<Reactor>,
-    /// Who is near whom, where workers are pinned; set before the executor is handed out.
+    /// Distances between workers, if they are pinned; set before the executor is handed out.
     pub(crate) near: OnceLock<StealOrder>,
     /// Tasks that are not over.
     live: AtomicUsize,
@@ -247,7 +248,7 @@ pub(crate) struct Shared {
     forks: u32,
     pub(crate) settings: Settings,
     pub(crate) pool: Pool,
-    /// What the executor's clock belongs to.
+    /// Runtime that the executor's clock belongs to.
     pub(crate) runtime: Arc<Runtime>,
 }
 
@@ -276,13 +277,13 @@ impl Shared {
         }
     }
 
-    /// One that no thread works for.
+    /// Creates an executor that no thread works for.
     #[cfg(test)]
     pub(crate) fn for_tests(workers: usize) -> Handle {
         Arc::new(Self::new(workers, Settings::default()))
     }
 
-    /// Whether this process has the workers: the child of a fork has not, and may find any of the locks held.
+    /// Returns whether this process has the workers: the child of a fork has not, and may find any of the locks held.
     #[inline]
     pub(crate) fn is_here(&self) -> bool {
         self.forks == process::forks()
@@ -463,7 +464,7 @@ impl Shared {
         }
     }
 
-    /// Whether a task waits anywhere. For a worker that said that it is idle.
+    /// Returns whether a task waits in any queue. Called by a worker after it announced that it is idle.
     pub(crate) fn has_work(&self, index: usize) -> bool {
         self.places[index].with(|queue| queue.has_work())
             || self.places.iter().any(|place| place.waiting() > 0)
@@ -511,14 +512,14 @@ impl Shared {
         self.reactor.close();
     }
 
-    /// Whether the workers end.
+    /// Returns whether the workers end.
     #[inline]
     pub(crate) fn stops(&self) -> bool {
         // Acquire: see `stop`.
         self.stopping.load(Ordering::Acquire)
     }
 
-    /// What starts of the ticks took.
+    /// Returns the cost of the ticks' starts.
     #[cfg(feature = "internals")]
     pub(crate) fn start_cost(&self) -> super::StartCost {
         let mut sum = super::StartCost::default();

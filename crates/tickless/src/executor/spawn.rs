@@ -17,7 +17,7 @@ use super::reserve;
 use super::shared::Handle;
 use super::spec::Spec;
 
-/// Whether this thread is a worker of `executor`.
+/// Returns whether this thread is a worker of `executor`.
 pub(crate) fn is_on(executor: &Handle) -> bool {
     current::worker_of(executor.id).is_some()
 }
@@ -95,7 +95,8 @@ where
     JoinHandle::new(task)
 }
 
-/// What a wake-up does. It captures nothing, so that `async-task` keeps neither a waker nor the cell alive around it.
+/// Enqueues the task that a waker woke. It captures nothing, so that `async-task` keeps neither a waker nor the cell
+/// alive around it.
 #[inline]
 fn schedule(job: Job) {
     let executor = job.metadata().executor;
@@ -104,7 +105,7 @@ fn schedule(job: Job) {
     }
 }
 
-/// As [`schedule`], for a job of the pool.
+/// Works as [`schedule`], for a job of the pool.
 fn push(job: Job) {
     with_keeper(job, |keeper, job| keeper.push(job));
 }

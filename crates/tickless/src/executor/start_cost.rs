@@ -4,9 +4,9 @@ use std::cell::Cell;
 
 use crate::host::clock::counter;
 
-/// Of so many starts one is timed: two readings of the counter take as long as a start.
+/// Number of starts of which one is timed: two readings of the counter take as long as a start.
 const EVERY: u32 = 16;
-/// What takes longer was interrupted: by the system, or by the hypervisor.
+/// Bound in cycles, from which on a start was interrupted: by the system, or by the hypervisor.
 const INTERRUPTED: u64 = 1 << 16;
 
 /// The duration of starts of the tick, of all workers together; see

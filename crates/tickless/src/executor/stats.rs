@@ -8,7 +8,7 @@ use std::time::Duration;
 pub(crate) struct Count(AtomicU64);
 
 impl Count {
-    /// One more. Called by the one thread that writes the count.
+    /// Adds one. Called by the one thread that writes the count.
     #[inline]
     pub(crate) fn add_one(&self) {
         // Relaxed, both: a count with one writer needs no read-modify-write.
@@ -16,7 +16,7 @@ impl Count {
         self.0.store(count.wrapping_add(1), Ordering::Relaxed);
     }
 
-    /// One more, by any thread.
+    /// Adds one, from any thread.
     pub(crate) fn add_one_remote(&self) {
         // Relaxed: a count.
         self.0.fetch_add(1, Ordering::Relaxed);
@@ -28,7 +28,7 @@ impl Count {
     }
 }
 
-/// What a worker counts. Each count is written by the worker itself.
+/// Counts of a worker, each written by the worker itself.
 #[derive(Debug, Default)]
 pub(crate) struct Counters {
     pub(crate) polls: Count,

@@ -30,14 +30,14 @@ use tickless_sched::RunTime;
 use crate::host::sys::clocks::{show, thread_executed};
 use crate::host::sys::threads::{WaitAccount, times_given_up};
 
-/// How often the kernel is asked at most.
+/// Shortest time between two questions to the kernel.
 const EVERY: Span = Span::from_millis(1);
 
 /// A worker that did not look for so long is asked to, before its tasks are compared with others.
 const STALE: Span = Span::from_millis(20);
 
-/// In nanoseconds. What is less is not looked into: interrupts, and what passes between two readings of a look. It is
-/// not lost: it counts when there is more.
+/// Least stolen time that is looked into, in nanoseconds. Shorter ones are interrupts, and the time between two
+/// readings of a look. They are not lost: they count when there is more.
 const NOTICED: u64 = 10_000;
 
 /// The clock of a worker's run queue: the monotonic one, without what was stolen.
@@ -45,28 +45,28 @@ const NOTICED: u64 = 10_000;
 pub(crate) struct StealClock<A = Kernel> {
     /// The account of the worker's thread; none before it began, and where there is none.
     account: Option<A>,
-    /// When it is read next; never where there is none.
+    /// Time of the next reading; never if there is none.
     next: Instant,
     /// Up to here it is known what was stolen.
     before: Reading,
     total: Span,
 }
 
-/// What is known of a thread at a moment. Times are in nanoseconds.
+/// Facts about a thread at a moment. Times are in nanoseconds.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Reading {
-    /// What a clock shows that always goes on.
+    /// Reading of a clock that always goes on.
     passed: u64,
-    /// For how long the thread executed.
+    /// Time that the thread executed.
     executed: u64,
-    /// For how long it waited for a CPU.
+    /// Time that the thread waited for a CPU.
     waited: u64,
-    /// How often it gave its CPU up.
+    /// Number of times that the thread gave its CPU up.
     gave_up: c_long,
 }
 
 impl Reading {
-    /// What was stolen from `before` to this one, so that both differ by more than noise.
+    /// Returns the time that was stolen from `before` to this reading, so that both differ by more than noise.
     fn stolen_since(self, before: Self) -> u64 {
         if self.gave_up == before.gave_up {
             self.missed_since(before)
@@ -82,7 +82,7 @@ impl Reading {
     }
 }
 
-/// Where readings come from.
+/// Source of readings.
 pub(crate) trait Account {
     /// A reading, or `before` if no more than noise passed since without the thread; `None` if there is none.
     fn read(&self, before: Option<Reading>) -> Option<Reading>;
@@ -96,7 +96,7 @@ impl StealClock {
 }
 
 impl<A: Account> StealClock<A> {
-    /// Of a worker that did not begin yet: nothing is stolen.
+    /// Creates the clock of a worker that did not begin yet: nothing is stolen.
     pub(crate) const fn nothing() -> Self {
         Self {
             account: None,
@@ -124,7 +124,7 @@ impl<A: Account> StealClock<A> {
         }
     }
 
-    /// What the run queue's clock shows at `now`. `is_own` says that the worker asks itself.
+    /// Returns the run queue's clock at `now`. `is_own` says that the worker itself reads it.
     ///
     /// For another thread the clock stands a millisecond behind the last look: what was stolen since is not known. A
     /// clock that went on would have to stand for as long afterwards, and charge no task meanwhile.
@@ -140,13 +140,13 @@ impl<A: Account> StealClock<A> {
         self.shown(now)
     }
 
-    /// As [`run_time`](Self::run_time), if the kernel is not asked for it.
+    /// Returns [`run_time`](Self::run_time), if that takes no question to the kernel.
     #[inline(always)]
     pub(crate) fn try_run_time_fast(&self, now: Instant) -> Option<RunTime> {
         (now < self.next).then(|| self.try_shown_fast(now))
     }
 
-    /// As [`shown`](Self::shown), without a question: before the first moment of the clock it shows one that is far
+    /// Returns [`shown`](Self::shown) without a check: before the first moment of the clock it is one that is far
     /// ahead, where [`shown`](Self::shown) is the first one.
     #[inline(always)]
     pub(crate) fn try_shown_fast(&self, at: Instant) -> RunTime {
@@ -154,7 +154,7 @@ impl<A: Account> StealClock<A> {
         RunTime::from_nanos(shown.wrapping_sub(self.total.as_nanos()))
     }
 
-    /// What the run queue's clock shows at `at`, as far as it is known by now what was stolen.
+    /// Returns the run queue's clock at `at`, by the stolen time that is known by now.
     #[inline(always)]
     pub(crate) fn shown(&self, at: Instant) -> RunTime {
         // Monotonic time is not negative.
@@ -162,12 +162,12 @@ impl<A: Account> StealClock<A> {
         RunTime::from_nanos(shown.saturating_sub(self.total.as_nanos()))
     }
 
-    /// Whether the worker looked last so long before `now` that the clock says little to another thread.
+    /// Returns whether the worker looked last so long before `now` that the clock says little to another thread.
     pub(crate) fn is_stale(&self, now: Instant) -> bool {
         now.saturating_since(self.next) > STALE
     }
 
-    /// What was stolen so far, as far as it is known.
+    /// Returns the stolen time that is known so far.
     pub(crate) const fn total(&self) -> Span {
         self.total
     }
@@ -184,7 +184,7 @@ impl<A: Account> StealClock<A> {
     }
 }
 
-/// What the kernel says of the calling thread.
+/// Account of the calling thread that the kernel keeps.
 #[derive(Debug)]
 pub(crate) struct Kernel {
     waits: WaitAccount,
@@ -215,8 +215,9 @@ impl Account for Kernel {
     }
 }
 
-/// What a clock shows; `None` if a filter of system calls refuses it: that of the monotonic clock is no call as a rule,
-/// that of a thread's is one. Neither of those that are asked for here shows less than nothing.
+/// Returns the nanoseconds that a clock shows; `None` if a filter of system calls refuses the call: that of the
+/// monotonic clock is no call as a rule, that of a thread's is one. Neither of the clocks that are read here shows less
+/// than nothing.
 fn nanos(shown: Option<i64>) -> Option<u64> {
     shown.map(|nanos| u64::try_from(nanos).unwrap_or(0))
 }

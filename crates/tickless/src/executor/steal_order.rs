@@ -7,7 +7,7 @@
 
 use crate::topology::Topology;
 
-/// How far apart two CPUs are.
+/// Distance between two CPUs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Distance {
     SameCore,

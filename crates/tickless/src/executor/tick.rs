@@ -26,15 +26,15 @@ type Callback = Box<dyn FnMut(&mut Expired<'_, '_, Monotonic>) -> Restart + Send
 pub(crate) struct TickTimer {
     base: &'static ThreadBase,
     timer: Pin<Box<HrTimer<Callback>>>,
-    /// What it was started for last: asking the timer itself takes the lock of the base.
+    /// Time that it was started for last: reading it from the timer takes the lock of the base.
     deadline: Cell<Instant>,
-    /// It is not moved to a later time: it comes early then, and is started anew by the schedule that follows.
+    /// True if it is not moved to a later time: it comes early then, and the schedule that follows starts it anew.
     comes_early: bool,
     /// A device fires for it, and is left as it is when the tick is moved to a later time.
     may_fire_early: bool,
     /// Slices are cut no shorter than this for the sake of short requests that wait.
     pub(crate) shortest: Span,
-    /// When the queue was told what happens: a slice begins and ends by the reading that its task is charged by.
+    /// Time that the queue got with the event: a slice begins and ends by the reading that its task is charged by.
     now: Cell<Instant>,
     #[cfg(feature = "internals")]
     stopwatch: super::start_cost::Stopwatch,
@@ -89,7 +89,7 @@ impl TickTimer {
         }
     }
 
-    /// What starts took.
+    /// Returns the cost of starts.
     #[cfg(feature = "internals")]
     pub(crate) fn start_cost(&self) -> super::StartCost {
         self.stopwatch.sum()
@@ -196,7 +196,7 @@ mod tests {
     use crate::host::remote::housekeeping;
     use crate::host::thread::now_lower;
 
-    /// So many hours from now on.
+    /// Returns the time so many hours from now on.
     fn in_hours(hours: u64) -> Instant {
         now_lower().saturating_add(Span::from_secs(hours * 3_600))
     }
@@ -209,7 +209,7 @@ mod tests {
         timer
     }
 
-    /// Whether the first timer of the base is for `at`.
+    /// Returns whether the first timer of the base is for `at`.
     fn is_first(base: &ThreadBase, at: Instant) -> bool {
         timers().settle_armed(base.cpu()) == at
     }

@@ -28,10 +28,10 @@ use crate::host::thread::{now_lower, with_thread};
 use crate::time::virtual_time::runtime::{self, Passed};
 use crate::worker::{EpollEvents, Worker};
 
-/// How often a worker that has tasks compares their shares with those of another worker's.
+/// Time between two comparisons of a busy worker's shares with another worker's.
 const BALANCES: Span = Span::from_millis(10);
 
-/// What a worker keeps between two rounds.
+/// State that a worker keeps between two rounds.
 struct Loop<'a> {
     watch: Watch,
     worker: &'a Worker,
@@ -43,23 +43,24 @@ struct Loop<'a> {
     index: usize,
     /// The task that was polled last, by the address of its header.
     last: usize,
-    /// When descriptors are looked at next, while the worker has tasks.
+    /// Timer of the next look at descriptors, while the worker has tasks.
     looks: TickTimer,
-    /// When the shares of this worker's tasks are compared with those of another one's next, and how often they were.
+    /// Time at which the shares of this worker's tasks are compared with another worker's next, and the number of
+    /// comparisons.
     balances: Instant,
     balanced: usize,
-    /// That of `shared`, asked in each round.
+    /// Reactor of `shared`, read in each round.
     reactor: &'a Reactor,
     events: EpollEvents,
     /// Since when the worker of a virtual clock has nothing to do but to wait for descriptors.
     quiet_since: Option<Instant>,
 }
 
-/// For how long no descriptor becomes ready before a virtual clock moves on: what another process or another machine
-/// sends is on its way for longer only where it waits, too.
+/// Time without a ready descriptor before a virtual clock moves on: data of another process or machine is on its way
+/// for longer only if it waits there, too.
 const QUIET: Span = Span::from_millis(5);
 
-/// Behind it the thread is no worker any more.
+/// Guard after which the thread is no worker any more.
 struct Leaves;
 
 impl Drop for Leaves {

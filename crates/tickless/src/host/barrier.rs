@@ -16,15 +16,15 @@ use super::sys::{Until, barriers as system, waiting};
 )]
 pub enum System {}
 
-/// Whether the kernel executes barriers for this process.
+/// Support of the kernel for barriers of this process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 enum Barrier {
-    /// It was not asked yet.
+    /// The kernel was not asked yet.
     Unknown = 0,
-    /// It does.
+    /// The kernel executes them.
     Works = 1,
-    /// It does not, or no longer.
+    /// The kernel does not, or no longer.
     Missing = 2,
 }
 
@@ -52,7 +52,7 @@ pub(super) fn none_isolated() {
     ISOLATED.store(0, Ordering::Relaxed);
 }
 
-/// How many barriers one thread had all others execute since the process began.
+/// Number of barriers that one thread had all others execute since the process began.
 #[cfg_attr(
     not(feature = "internals"),
     expect(unreachable_pub, reason = "public with that feature")
@@ -86,14 +86,14 @@ fn execute_barrier() -> bool {
     done
 }
 
-/// For how long a stranger waits that cannot have a barrier executed.
+/// Time that a remote thread waits if it cannot have a barrier executed.
 ///
 /// What a processor holds back of its stores it holds back for less than a microsecond. Each interrupt makes it let go,
 /// and the tick of the slowest kernel interrupts each busy processor once in this time besides.
 const DRAINED_AFTER: Duration = Duration::from_millis(10);
 
-/// What a stranger does whose barrier the kernel refused: it waits until every store that was executed before has
-/// arrived. `docs/base-lock.md` has the argument.
+/// Waits, on a remote thread whose barrier the kernel refused, until every store that was executed before has arrived.
+/// `docs/base-lock.md` has the argument.
 #[cold]
 fn wait_for_stores() {
     // SeqCst: the caller's own half of the barrier: its store to the gate is out before the wait begins.

@@ -45,7 +45,7 @@ use super::suspicion::Suspicion;
 use super::sys::threads;
 use super::thread::{Thread, turn_taken_by_this_thread, with_thread};
 
-/// How often the watcher looks at suspects.
+/// Period of the watcher's looks at suspects.
 const EVERY: Duration = Duration::from_millis(50);
 
 /// The pause of a poll in an exit handler that a callback is in: a sleep ends late by as much.
@@ -59,11 +59,11 @@ const STACK: usize = 1 << 18;
 struct Suspect {
     /// `None` where the kernel refuses to say it: the thread is never found to block.
     thread: Option<NonZeroU32>,
-    /// Of turns in which a poll left a sleep pending.
+    /// Suspicion of turns in which a poll left a sleep pending.
     suspicion: Suspicion,
     /// The turn in which it was found to block.
     blocked_in: AtomicU64,
-    /// Of the task that polled last.
+    /// Waker of the task that polled last.
     waker: Mutex<Option<Waker>>,
 }
 
@@ -73,10 +73,10 @@ thread_local! {
     static OWN: OnceCell<Arc<Suspect>> = const { OnceCell::new() };
 }
 
-/// What the watcher is to look at.
+/// Suspects that the watcher looks at.
 #[derive(Debug)]
 struct Watch {
-    /// Those that came since the watcher looked last.
+    /// Suspects that came since the watcher looked last.
     new: Vec<Arc<Suspect>>,
     is_watched: bool,
 }
@@ -177,7 +177,7 @@ fn clear() {
     }
 }
 
-/// What the watcher shares, in the hands of this thread.
+/// State that the watcher shares, held by this thread.
 pub(super) struct Paused {
     _watch: MutexGuard<'static, Watch>,
 }
@@ -197,7 +197,7 @@ pub(super) fn forget() {
     std::mem::forget(std::mem::take(&mut watch.new));
 }
 
-/// What the kernel counted of a thread that was asleep in a turn.
+/// Counts of the kernel for a thread that was asleep in a turn.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Sleeping {
     turn: u64,
@@ -214,7 +214,7 @@ impl Sleeping {
     }
 }
 
-/// How often a thread was switched off, of its own will and not, if it is asleep.
+/// Returns the number of times that a thread was switched off, of its own will and not, if it is asleep.
 fn switches_of_sleeper(status: &str) -> Option<[u64; 2]> {
     let value = |key: &str| {
         let line = status.lines().find_map(|line| line.strip_prefix(key));

@@ -22,7 +22,7 @@ use std::sync::{Mutex, MutexGuard};
 #[cfg(all(test, loom))]
 mod model;
 
-/// Whether a task is called, and what wakes it.
+/// Call of a task: whether it is called, and its waker.
 #[derive(Debug)]
 pub(crate) struct Call {
     is_pending: AtomicBool,
@@ -58,7 +58,7 @@ impl Call {
         }
     }
 
-    /// Whether the task, which asks, was called since it asked last.
+    /// Returns whether the task, which calls this, was called since it did so last.
     pub(crate) fn take(&self) -> bool {
         // Relaxed: see `make`.
         self.is_pending.swap(false, Ordering::Relaxed)
@@ -70,7 +70,7 @@ impl Call {
         self.task().replace(task)
     }
 
-    /// There is no task any more, and may be another one. What is returned is to be dropped without a lock.
+    /// Forgets the task; there may be another one later. The caller drops the returned waker without a lock.
     pub(crate) fn forget(&self) -> Option<Waker> {
         self.task().take()
     }

@@ -51,7 +51,7 @@ pub(crate) use kernel::emulation;
 pub(crate) use reading::Reading;
 pub use refusal::Refusal;
 
-/// By how much a counter that is read without order may be read too early, in nanoseconds.
+/// Time by which a counter that is read without order may be read too early, in nanoseconds.
 const SKEW: i64 = 32;
 
 /// The process's clock.
@@ -82,14 +82,14 @@ impl Clock {
         self.follower.now(counter::read_ordered, || self.ask())
     }
 
-    /// As [`now`](Self::now), by the line that the thread has kept; `None` where that does not say it.
+    /// Returns [`now`](Self::now) by the line that the thread has kept; `None` if the line does not reach.
     // Always, as `latest`: a call takes as much as half of the reading.
     #[inline(always)]
     fn kept_now(&self, kept: &Kept) -> Option<Instant> {
         self.follower.kept_now(kept, counter::read_ordered())
     }
 
-    /// As [`now`](Self::now), and keeps the line.
+    /// Returns [`now`](Self::now), and keeps the line.
     fn now_anew(&self, kept: &Kept) -> Instant {
         // Usually the line is over: what is kept is the one that the reading lays.
         let now = self.now();
@@ -104,7 +104,7 @@ impl Clock {
         self.follower.kept_earliest(kept, cycles)
     }
 
-    /// As [`earliest`](Self::earliest), where the line that was kept does not say it.
+    /// Returns [`earliest`](Self::earliest), if the line that was kept does not reach.
     fn earliest_anew(&self, kept: &Kept, cycles: u64) -> Instant {
         // As in `now_anew`.
         let (earliest, _) = self.follower.bounds(|| cycles, || self.ask());
@@ -119,7 +119,7 @@ impl Clock {
         self.follower.kept_latest(kept, cycles)
     }
 
-    /// As [`latest`](Self::latest), where the line that was kept does not say it.
+    /// Returns [`latest`](Self::latest), if the line that was kept does not reach.
     fn latest_anew(&self, kept: &Kept, cycles: u64) -> Instant {
         // As in `now_anew`.
         let (_, latest) = self.follower.bounds(|| cycles, || self.ask());
@@ -133,7 +133,7 @@ impl Clock {
         self.follower.line_number()
     }
 
-    /// When the line began that is followed; `None` where each reading asks the kernel.
+    /// Returns the start of the line that is followed; `None` if each reading asks the kernel.
     #[inline]
     pub(super) fn recently(&self) -> Option<Instant> {
         self.follower.recently()
@@ -164,7 +164,7 @@ impl Clock {
         reading
     }
 
-    /// What ties the instants of the standard library to those of the core.
+    /// Returns the anchor between instants of the standard library and those of the core.
     #[inline]
     pub(crate) fn anchor(&self) -> &Anchor {
         self.anchor.get_or_init(Anchor::take)
@@ -190,7 +190,7 @@ impl Clock {
         self.judge.pause()
     }
 
-    /// In the child of a fork, which has this thread alone.
+    /// Forgets the other threads, in the child of a fork, which has this thread alone.
     pub(crate) fn forget_others(&self) {
         self.follower.forget_others();
     }
@@ -219,12 +219,12 @@ pub(crate) fn cycles_at(when: Instant) -> Option<u64> {
     CLOCK.follower.cycles_at(when)
 }
 
-/// Whether the kernel's clock is slow, so that readings of several threads are combined.
+/// Returns whether the kernel's clock is slow, so that readings of several threads are combined.
 pub(crate) fn is_combined() -> bool {
     CLOCK.kernel.is_slow()
 }
 
-/// What the clock may be off by at present, in nanoseconds; zero where the kernel is asked each time.
+/// Returns the largest error of the clock at present, in nanoseconds; zero if each reading asks the kernel.
 pub(crate) fn error() -> u64 {
     CLOCK.follower.error().unwrap_or(0)
 }

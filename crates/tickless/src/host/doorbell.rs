@@ -33,12 +33,12 @@ use std::sync::PoisonError;
 #[cfg(all(test, loom))]
 mod model;
 
-/// How long the expiry thread leaves a reactor that should have rung, in nanoseconds. Long enough that a runtime which
+/// Time that the expiry thread leaves a reactor that should have rung, in nanoseconds. Long enough that a runtime which
 /// polls its reactor between tasks does not lose it; and the expiry thread looks that often, at most, while timers are
 /// pending.
 pub(crate) const GRACE: i64 = 10_000_000;
 
-/// What a reactor watches.
+/// Bell that a reactor watches.
 pub(crate) trait Bell {
     /// Has it ring when the clock reads `when` nanoseconds, and not for what it was set for before.
     fn set(&self, when: i64);
@@ -47,9 +47,9 @@ pub(crate) trait Bell {
 /// The doorbell of one reactor.
 #[derive(Debug)]
 pub(crate) struct Doorbell<B> {
-    /// When it is to ring, in nanoseconds; [`NEVER`](Self::NEVER) if it need not.
+    /// Time at which it is to ring, in nanoseconds; [`NEVER`](Self::NEVER) if it need not.
     until: AtomicI64,
-    /// How much later the expiry thread comes: [`GRACE`], or nothing while the reactor is stalled.
+    /// Time by which the expiry thread comes later: [`GRACE`], or nothing while the reactor is stalled.
     grace: AtomicI64,
     /// `None` without a reactor.
     bell: Mutex<Option<B>>,
@@ -80,8 +80,8 @@ impl<B: Bell> Doorbell<B> {
         self.expect_reactor(&place, 0);
     }
 
-    /// There is no reactor from here on, if it is that of the bell that `is_it` knows: the expiry thread comes in time.
-    /// The caller tells it.
+    /// Detaches the reactor, if it is that of the bell that `is_it` knows: the expiry thread comes in time from here
+    /// on. The caller wakes it.
     pub(crate) fn detach(&self, is_it: impl FnOnce(&B) -> bool) -> Option<B> {
         let mut place = self.lock();
         if !place.as_ref().is_some_and(is_it) {
@@ -92,7 +92,7 @@ impl<B: Bell> Doorbell<B> {
         place.take()
     }
 
-    /// Whether a reactor is there whose bell `is_it` knows.
+    /// Returns whether a reactor is there whose bell `is_it` knows.
     pub(crate) fn is_attached(&self, is_it: impl FnOnce(&B) -> bool) -> bool {
         self.lock().as_ref().is_some_and(is_it)
     }
@@ -117,7 +117,7 @@ impl<B: Bell> Doorbell<B> {
         }
     }
 
-    /// As [`lower`](Self::lower), by the reactor, which is not stalled then.
+    /// Works as [`lower`](Self::lower), by the reactor, which is not stalled then.
     pub(crate) fn lower_by_reactor(&self, when: i64) {
         let bell = self.lock();
         // Relaxed: see `take`.
@@ -159,7 +159,7 @@ impl<B: Bell> Doorbell<B> {
         }
     }
 
-    /// Whether the doorbell should have rung a grace before `now`, so that the reactor counts as stalled.
+    /// Returns whether the doorbell should have rung a grace before `now`, so that the reactor counts as stalled.
     pub(crate) fn stall_if_overdue(&self, now: i64) -> bool {
         let _locked = self.lock();
         let is_overdue = self.expiry_thread_comes_at() <= now;
@@ -170,19 +170,19 @@ impl<B: Bell> Doorbell<B> {
         is_overdue
     }
 
-    /// Whether the expiry thread comes in time, and not a grace later.
+    /// Returns whether the expiry thread comes in time, and not a grace later.
     pub(crate) fn is_stalled(&self) -> bool {
         // Relaxed: under the lock, or to be shown.
         self.grace.load(Ordering::Relaxed) == 0
     }
 
-    /// When it rings, in nanoseconds, or [`NEVER`](Self::NEVER).
+    /// Returns when it rings, in nanoseconds, or [`NEVER`](Self::NEVER).
     pub(crate) fn until(&self) -> i64 {
         // Relaxed: see `take`.
         self.until.load(Ordering::Relaxed)
     }
 
-    /// When the expiry thread has to come if the reactor does not.
+    /// Returns when the expiry thread has to come if the reactor does not.
     pub(crate) fn expiry_thread_comes_at(&self) -> i64 {
         // Relaxed: see `take`.
         self.until()

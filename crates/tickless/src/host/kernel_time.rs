@@ -23,21 +23,21 @@ use tickless_core::time::{Clock, Instant};
 use super::sys::Until;
 use super::sys::clocks::{monotonic, monotonic_by_call, show};
 
-/// By how much the clocks have to be apart behind a fork for it to be another namespace, in nanoseconds: far more than
-/// it takes to read two of them.
+/// Distance that the clocks must have after a fork to be another namespace, in nanoseconds: far more than it takes to
+/// read two of them.
 const APART_MIN: i64 = 1_000_000;
 
-/// What the timeline is ahead of the kernel's clock, in nanoseconds.
+/// Distance of the timeline ahead of the kernel's clock, in nanoseconds.
 static SHIFT: AtomicI64 = AtomicI64::new(0);
-/// What the monotonic clock was ahead of the time of day before the last fork, in nanoseconds. Of two threads that fork
-/// at once either value serves both.
+/// Distance of the monotonic clock ahead of the time of day before the last fork, in nanoseconds. Of two threads that
+/// fork at once either value serves both.
 static BEFORE_FORK: AtomicI64 = AtomicI64::new(0);
 /// The timeline and the kernel's clock parted at the last fork.
 static IS_NEW_SHIFT: AtomicBool = AtomicBool::new(false);
 /// The [`Source`].
 static SOURCE: AtomicU8 = AtomicU8::new(Source::Unknown as u8);
 
-/// Which clock the C library reads.
+/// Clock that the C library reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 enum Source {
@@ -48,7 +48,7 @@ enum Source {
     Other,
 }
 
-/// What the monotonic clock shows on the timeline of the library, in nanoseconds.
+/// Returns the monotonic clock on the timeline of the library, in nanoseconds.
 #[inline]
 pub(crate) fn now() -> i64 {
     monotonic() + shift()
@@ -91,7 +91,7 @@ fn source() -> Source {
     found
 }
 
-/// What the monotonic clock is ahead of the time of day, and of both bounds the lower one, or the upper one.
+/// Returns the distance of the monotonic clock ahead of the time of day: its lower bound, or its upper one.
 fn ahead(is_upper: bool) -> i64 {
     let nanos = |clock| show(clock).unwrap_or(0);
     let mut best = (i64::MAX, 0);
@@ -107,13 +107,13 @@ fn ahead(is_upper: bool) -> i64 {
     best.1
 }
 
-/// Before a fork, in the thread that forks.
+/// Prepares for a fork, in the thread that forks.
 pub(super) fn before_fork() {
     BEFORE_FORK.store(ahead(false), Ordering::Relaxed);
 }
 
-/// In the child of a fork: has the timeline go on, where the child is in another time namespace. Returns what it was
-/// shifted by against the kernel's clock.
+/// Lets the timeline go on in the child of a fork, also if the child is in another time namespace. Returns the distance
+/// that it was shifted by against the kernel's clock.
 ///
 /// The time of day is the same in all namespaces, and tells how far the monotonic clock jumped. A set of the time of
 /// day in the middle of a fork is taken for one, and what is queued is early or late by it then. The timeline is behind
@@ -129,7 +129,7 @@ pub(super) fn after_fork() -> i64 {
     jump
 }
 
-/// Whether the last fork shifted the timeline, so that other clocks are elsewhere on it.
+/// Returns whether the last fork shifted the timeline, so that other clocks are elsewhere on it.
 pub(super) fn is_new_shift() -> bool {
     IS_NEW_SHIFT.load(Ordering::Relaxed)
 }

@@ -37,14 +37,14 @@ impl Kick {
         fence(Ordering::SeqCst);
     }
 
-    /// Whether there is a request. Lock-free.
+    /// Returns whether there is a request. Lock-free.
     #[inline]
     pub(crate) fn is_raised(&self) -> bool {
         // Relaxed: a hint; the turn takes it with Acquire.
         self.raised.load(Ordering::Relaxed)
     }
 
-    /// Whether a request came before what the caller did to the device was done: then the caller makes it due.
+    /// Returns whether a request came before the caller's change of the device was done: then the caller makes it due.
     pub(crate) fn was_raised_meanwhile(&self) -> bool {
         // Pairs with the fence in `raise`: a sender whose request is not seen here finds the device as it was left.
         fence(Ordering::SeqCst);
@@ -57,7 +57,7 @@ impl Kick {
         self.raised.swap(false, Ordering::Acquire)
     }
 
-    /// There is none.
+    /// Clears the request.
     pub(crate) fn reset(&self) {
         // Relaxed: called where the thread that would be asked is not there.
         self.raised.store(false, Ordering::Relaxed);

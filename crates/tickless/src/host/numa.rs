@@ -32,7 +32,7 @@ impl Nodes {
         Self { cpus }
     }
 
-    /// Whether all threads are on the same.
+    /// Returns whether all threads are on the same.
     fn is_one(&self) -> bool {
         self.cpus.len() <= 1
     }
@@ -55,7 +55,7 @@ impl Nodes {
         }
     }
 
-    /// How high a tree of up to `threads` threads may grow, of which each group has `width` children: below its
+    /// Returns the layout of a tree of up to `threads` threads, of which each group has `width` children: below its
     /// cross-node level a group reaches over as many threads as the fullest node has CPUs, as the drawing of `tickless
     /// topology` does. There may be many more threads than that, which are in more groups of their node.
     pub(super) fn layout(&self, threads: usize, width: usize) -> Layout {
@@ -77,7 +77,7 @@ fn number(count: usize) -> u32 {
     u32::try_from(count).unwrap_or(u32::MAX)
 }
 
-/// Those of this machine.
+/// Returns the nodes of this machine.
 pub(super) fn nodes() -> &'static Nodes {
     static NODES: OnceLock<Nodes> = OnceLock::new();
     NODES.get_or_init(|| {

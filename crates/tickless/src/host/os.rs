@@ -20,7 +20,7 @@ pub(crate) fn relax(attempt: u32) {
     }
 }
 
-/// As [`relax`], of a thread that has polled in vain for a while.
+/// Relaxes as [`relax`] does, for a thread that has polled in vain for a while.
 pub(super) fn relax_by_yielding() {
     relax(YIELDS_FROM);
 }

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 use tickless_core::base::Overrun;
 use tickless_core::time::Span;
 
-/// For how long a timer is paced until that is reported.
+/// Time that a timer is paced before that is reported.
 const REPORT_AFTER: Span = Span::from_millis(1_000);
 
 /// Callbacks that are reported at most.
@@ -33,7 +33,7 @@ pub(super) fn report(overrun: &Overrun) {
     }
 }
 
-/// Whether a name was not reported yet, and is from here on.
+/// Returns whether a name was not reported yet, and is from here on.
 fn is_new(name: &'static str) -> bool {
     let name = name.as_ptr().cast_mut();
     for place in &REPORTED {

@@ -12,13 +12,13 @@ use tickless_link::sync::{AtomicU32, Ordering};
 #[cfg(all(test, loom))]
 mod model;
 
-/// How a thread sleeps.
+/// Manner in which a thread sleeps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub(crate) enum Sleep {
-    /// On the word itself.
+    /// The thread sleeps on the word itself.
     Parked = 1,
-    /// On descriptors.
+    /// The thread sleeps on descriptors.
     OnEpoll = 3,
 }
 
@@ -44,7 +44,7 @@ impl ParkState {
         self.state.store(EMPTY, Ordering::Relaxed);
     }
 
-    /// What a kernel compares with the [`Sleep`].
+    /// Returns the word that a kernel compares with the [`Sleep`].
     pub(crate) fn word(&self) -> &AtomicU32 {
         &self.state
     }
@@ -56,7 +56,7 @@ impl ParkState {
         self.state.swap(EMPTY, Ordering::Acquire) == NOTIFIED
     }
 
-    /// Whether there is a notification to take.
+    /// Returns whether there is a notification to take.
     #[inline]
     pub(crate) fn is_there(&self) -> bool {
         // Relaxed: a hint; `take` orders.
@@ -71,7 +71,7 @@ impl ParkState {
             .is_ok()
     }
 
-    /// Whether no thread notified it since the thread went to sleep.
+    /// Returns whether no thread notified it since the thread went to sleep.
     pub(crate) fn is_asleep(&self, sleep: Sleep) -> bool {
         // Relaxed: a hint; `take` orders.
         self.state.load(Ordering::Relaxed) == sleep as u32

@@ -39,7 +39,7 @@ impl Parker {
         self.state.take()
     }
 
-    /// Whether there is a notification to take.
+    /// Returns whether there is a notification to take.
     #[inline]
     pub(crate) fn is_notified(&self) -> bool {
         self.state.is_there()
@@ -67,8 +67,8 @@ impl Parker {
         self.take_notification()
     }
 
-    /// As [`park`](Self::park), where the clock that is read is not that of the kernel, which therefore is told how
-    /// long.
+    /// Parks as [`park`](Self::park) does, if the clock that is read is not that of the kernel, which therefore gets
+    /// the length of the sleep.
     #[cold]
     fn park_in_steps(&self, deadline: Instant) -> bool {
         while self.state.is_asleep(Sleep::Parked)
@@ -79,7 +79,7 @@ impl Parker {
         self.take_notification()
     }
 
-    /// As [`park`](Self::park), where the kernel refuses to let threads wait: the thread looks again and again.
+    /// Parks as [`park`](Self::park) does, if the kernel refuses to let threads wait: the thread looks again and again.
     #[cold]
     fn poll_until(&self, deadline: Instant) {
         let mut attempt = 0;

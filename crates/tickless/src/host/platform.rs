@@ -60,7 +60,8 @@ impl Platform for Host {
         now_upper()
     }
 
-    /// When the clock was compared with the kernel's: for the timer that is being started, or a little before.
+    /// Returns the time of the last comparison of the clock with the kernel's: for the timer that is being started, or
+    /// a little before.
     #[inline]
     fn recent_now(&self) -> Instant {
         with_thread(|thread| thread.reading.last())
@@ -117,10 +118,10 @@ impl Platform for Host {
         self.guard(|| waker.wake());
     }
 
-    /// By the table of the core, for a thread: one that executes is awake, so it keeps what it starts unless it is
-    /// isolated. Of isolated ones those keep it that were not told otherwise, which is one load. While
+    /// Decides by the core's table, for a thread: one that executes is awake, so it keeps what it starts unless it is
+    /// isolated. An isolated one keeps it unless its settings say otherwise, which is one load. While
     /// [migration](crate::worker::set_migration) is off all do, which is what spec, case 3, says of a timer that
-    /// is on this thread; so the core is not told of the switch, which would be a load more for each start.
+    /// is on this thread; so the core does not read the switch, which would be a load more for each start.
     #[inline]
     fn keep_local(&self, this: &ThreadBase) -> bool {
         housekeeping::housekeeper(this).is_none()

@@ -11,7 +11,7 @@ pub(super) const TURN_BUDGET: u32 = 4096;
 /// The forks that lead from the first process that used the library to this one.
 static FORKS: AtomicU32 = AtomicU32::new(0);
 
-/// Which process this is, among a process and its children.
+/// Returns the number of this process, among a process and its children.
 #[inline]
 pub(crate) fn forks() -> u32 {
     // Relaxed: written while there is one thread.
@@ -61,7 +61,7 @@ impl Host {
         false
     }
 
-    /// Whether what an isolated worker starts may go to another one.
+    /// Returns whether timers that an isolated worker starts may go to another one.
     #[inline]
     pub(crate) fn migration(&self) -> bool {
         // Relaxed: either answer is right at any time, wherever a timer goes it is found.
@@ -74,7 +74,7 @@ impl Host {
         self.keeps_timers.store(!enabled, Ordering::Relaxed);
     }
 
-    /// Whether a timer that is started again may stay where it is filed.
+    /// Returns whether a timer that is started again may stay where it is queued.
     #[cfg(feature = "internals")]
     #[inline]
     pub(super) fn updates_in_place(&self) -> bool {

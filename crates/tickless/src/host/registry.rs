@@ -28,18 +28,18 @@ pub(crate) const THREADS_MAX: usize = 1 << 16;
 /// The number of the expiry thread's base.
 pub(crate) const EXPIRY_THREAD: CpuId = CpuId(0);
 
-/// What devices are called in dumps.
+/// Name of devices in dumps.
 const DEVICE_NAME: &str = "park-deadline";
 
 static BASES: [OnceLock<&'static ThreadBase>; THREADS_MAX] =
     [const { OnceLock::new() }; THREADS_MAX];
 static TIMERS: OnceLock<Timers<Host>> = OnceLock::new();
-/// How many bases exist.
+/// Number of bases that exist.
 static MADE: AtomicU32 = AtomicU32::new(0);
 /// Bases that no thread occupies.
 static FREE: Mutex<Vec<u32>> = Mutex::new(Vec::new());
 
-/// What the first use of timers in a process sets up in the rooms above, which implement it.
+/// Work of the first use of timers in a process, implemented by the rooms above.
 pub(super) trait FirstUse {
     /// Called once, by the thread that made `timers`, before it goes on with them.
     fn begin(timers: &'static Timers<Host>);

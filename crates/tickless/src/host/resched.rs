@@ -44,7 +44,7 @@ impl Resched {
         self.request();
     }
 
-    /// Whether the tick fired since this was asked last.
+    /// Returns whether the tick fired since this was called last.
     pub(crate) fn take_tick(&self) -> bool {
         // Relaxed, both: see `tick`.
         let ticked = self.ticked.load(Ordering::Relaxed);
@@ -52,7 +52,7 @@ impl Resched {
         ticked
     }
 
-    /// Whether there is a request.
+    /// Returns whether there is a request.
     #[inline]
     pub(crate) fn is_requested(&self) -> bool {
         // Relaxed: a hint; what it stands for is looked for behind `clear`.

@@ -93,7 +93,7 @@ impl SleepDeadline {
         (wakes_at != Self::AWAKE && wakes_at != Self::NEVER).then_some(wakes_at)
     }
 
-    /// Whether the expiry thread wakes by itself at `deadline` or before.
+    /// Returns whether the expiry thread wakes by itself at `deadline` or before.
     ///
     /// Asked by a thread that saw, under a lock that the expiry thread held afterwards, that the expiry thread's tree
     /// is idle: then what is read here is its word since that moment or a later one. A thread that did not see that may
@@ -104,8 +104,8 @@ impl SleepDeadline {
         wakes_at != Self::AWAKE && wakes_at <= deadline
     }
 
-    /// Whether the expiry thread sleeps for longer than until `deadline`, so that it has to be woken for something that
-    /// the caller has just written and that the expiry thread reads again before it sleeps.
+    /// Returns whether the expiry thread sleeps beyond `deadline`, so that it has to be woken for something that the
+    /// caller has just written and that the expiry thread reads again before it sleeps.
     pub(crate) fn is_after(&self, deadline: i64) -> bool {
         // Relaxed; the fence pairs with the one in `sleep`.
         fence(Ordering::SeqCst);

@@ -19,7 +19,7 @@ pub(crate) struct Aim {
 }
 
 impl Aim {
-    /// Nothing is known yet.
+    /// Creates the state in which nothing is known yet.
     pub(crate) const fn new() -> Self {
         Self {
             due: Cell::new(Instant::FOREVER),

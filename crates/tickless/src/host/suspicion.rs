@@ -12,7 +12,7 @@ use tickless_link::sync::{AtomicBool, AtomicU64, Ordering};
 #[cfg(all(test, loom))]
 mod model;
 
-/// What the thread and the watcher know of each other.
+/// Facts that the thread and the watcher know of each other.
 #[derive(Debug)]
 pub(crate) struct Suspicion {
     /// Odd while a turn lasts that is to be watched; one more with each beginning and end of one.

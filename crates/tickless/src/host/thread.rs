@@ -31,7 +31,7 @@ use super::sys::threads;
 #[cfg(feature = "tokio")]
 use super::tokio_clock;
 
-/// Which thread expires the timers of a base.
+/// Thread that expires the timers of a base.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Kind {
@@ -56,7 +56,7 @@ impl Kind {
         Self::ExpiryThread,
     ];
 
-    /// Whether the thread of the base takes turns itself.
+    /// Returns whether the thread of the base takes turns itself.
     pub(crate) const fn runs_its_own(self) -> bool {
         matches!(self, Self::Worker | Self::EventLoop)
     }
@@ -68,13 +68,13 @@ pub(crate) type ThreadBase = CpuBase<Host>;
 // No two bases share a cache line, of which processors fetch two at a time.
 const _: () = assert!(align_of::<ThreadBase>() >= align_of::<CachePadded<u8>>());
 
-/// What the host keeps for a base. Each part belongs to the room that its type comes from.
+/// State that the host keeps for a base. Each part belongs to the room that its type comes from.
 #[derive(Debug)]
 pub(crate) struct Local {
     kind: AtomicU8,
     /// Threads that occupied the base so far.
     occupants: AtomicU32,
-    /// What the system calls the thread that occupies the base, 0 if that is not known.
+    /// System's number of the thread that occupies the base, 0 if that is not known.
     thread_id: AtomicU32,
     /// The NUMA node on which the base has its places in the trees; written before it has any.
     numa_node: AtomicU32,
@@ -132,7 +132,7 @@ impl Local {
         self.thread_id.store(id, Ordering::Relaxed);
     }
 
-    /// What the system calls the thread that occupies the base; `None` if that is not known, or there is none.
+    /// Returns the system's number of the thread that occupies the base; `None` if that is not known, or there is none.
     pub(crate) fn thread_id(&self) -> Option<u32> {
         // Relaxed: see `note_thread`.
         let id = self.thread_id.load(Ordering::Relaxed);
@@ -151,7 +151,7 @@ impl Local {
     }
 }
 
-/// Where the timers of a thread are.
+/// Home of a thread's timers.
 #[derive(Clone, Copy)]
 struct Home {
     base: &'static ThreadBase,
@@ -159,17 +159,17 @@ struct Home {
     timers: &'static Timers<Host>,
 }
 
-/// What a thread knows of itself.
+/// State of a thread that the thread itself reads.
 pub(crate) struct Thread {
     home: Cell<Option<Home>>,
     token: Cell<Option<Owner>>,
     /// A `Worker` or `Driver` takes the turns of this thread.
     has_turns: Cell<bool>,
-    /// How often the thread was told that it ends.
+    /// Number of times that the thread's end was announced.
     ends: Cell<u32>,
     /// The thread is past the end of its life: it gets no base any more.
     is_gone: Cell<bool>,
-    /// What a first poll would have to ask, one bit each: nothing, as a rule, and that is one question.
+    /// Reasons that a first poll would have to check, one bit each: none, as a rule, and that is one check.
     ways: Cell<u8>,
     /// The base whose turn this thread takes.
     turn_of: Cell<Option<CpuId>>,
@@ -179,11 +179,11 @@ pub(crate) struct Thread {
     follows_tokio: Cell<bool>,
 }
 
-/// What keeps a thread from starting its sleeps the straight way.
+/// Reason for a thread to start its sleeps on the slow path.
 #[derive(Clone, Copy, Debug)]
 #[repr(u8)]
 pub(crate) enum Way {
-    /// It is not known yet that a thread expires what this one starts next; see `wake::ensure_expiry_thread`.
+    /// True until it is known that a thread expires the next timer of this one; see `wake::ensure_expiry_thread`.
     Unattended = 1,
     /// The thread takes a turn: what is polled in it may wait for the turn itself.
     InTurn = 2,
@@ -236,8 +236,8 @@ pub(crate) fn now_upper() -> Instant {
     )
 }
 
-/// When this thread asked for the time last, or the time, where that is not known to be as recent as all that threads
-/// were told: for a timer that is started the first time, whose deadline was computed from what a thread was told.
+/// Returns the thread's last clock reading, or reads the clock if another thread may have seen a later time: for a
+/// timer that is started the first time, whose deadline was computed from a reading.
 #[inline]
 pub(crate) fn asked_last() -> Instant {
     let asked = with_thread(
@@ -271,7 +271,7 @@ fn earliest_at(cycles: u64) -> Option<Instant> {
     kept.ok().flatten()
 }
 
-/// As [`now_upper`], by the clock that users of this thread see.
+/// Works as [`now_upper`], by the clock that users of this thread see.
 #[inline(always)]
 pub(crate) fn shown_now_upper() -> Instant {
     #[cfg(feature = "tokio-test-util")]
@@ -297,7 +297,7 @@ fn shown_latest_anew(cycles: u64) -> Instant {
     })
 }
 
-/// As [`now_lower`], by the clock that users of this thread see.
+/// Works as [`now_lower`], by the clock that users of this thread see.
 #[inline(always)]
 pub(crate) fn shown_now_lower() -> Instant {
     #[cfg(feature = "tokio-test-util")]
@@ -325,19 +325,19 @@ pub(crate) fn show(clock: Option<fn() -> Instant>) {
     });
 }
 
-/// What reads the virtual clock that users of this thread see, if they see one.
+/// Returns the function that reads the virtual clock that users of this thread see, if they see one.
 pub(crate) fn shown() -> Option<fn() -> Instant> {
     with_thread(|thread| thread.reading.shown())
 }
 
-/// As [`now_lower`], where the counter shows `cycles` and what the thread keeps does not say it.
+/// Returns [`now_lower`] where the counter shows `cycles` and the thread's line does not reach.
 #[cold]
 #[inline(never)]
 pub(crate) fn earliest_anew(cycles: u64) -> Instant {
     with_thread(|thread| thread.reading.earliest_anew(cycles))
 }
 
-/// What time it is for users of this thread, comparable with what other threads are told.
+/// Returns the time for users of this thread, comparable with the readings of other threads.
 #[inline]
 pub(crate) fn now() -> Instant {
     #[cfg(feature = "tokio-test-util")]
@@ -374,7 +374,7 @@ pub(crate) fn look_at_tokio() {
     });
 }
 
-/// What the clock of this thread's tokio runtime shows, or the process's, which the thread goes back to then.
+/// Returns the time of this thread's tokio runtime, or the process's, which the thread goes back to then.
 #[cfg(feature = "tokio")]
 fn tokio_now() -> Instant {
     tokio_clock::shown().unwrap_or_else(|| {
@@ -398,13 +398,13 @@ impl Thread {
         self.home.get().map(|home| home.timers)
     }
 
-    /// Whether this thread occupies `base`.
+    /// Returns whether this thread occupies `base`.
     #[inline]
     pub(crate) fn is_own(&self, base: &ThreadBase) -> bool {
         self.base().is_some_and(|own| std::ptr::eq(own, base))
     }
 
-    /// What lets the base lock know its owner.
+    /// Returns the token by which the base lock knows its owner.
     #[inline]
     pub(crate) fn token(&self) -> Option<Owner> {
         self.token.get()
@@ -451,13 +451,13 @@ impl Thread {
         self.is_gone.get()
     }
 
-    /// Whether the thread is past the end of its life, or among the last of its destructors, or in the exit handlers of
-    /// the process, where it must not panic.
+    /// Returns whether the thread is past the end of its life, or among the last of its destructors, or in the exit
+    /// handlers of the process, where it must not panic.
     pub(crate) fn is_at_its_end(&self) -> bool {
         self.is_gone() || ALIVE.try_with(|_| ()).is_err()
     }
 
-    /// Whether it is not known yet that a thread expires what this one starts next.
+    /// Returns whether it is not known yet that a thread expires the next timer that this one starts.
     #[inline]
     pub(super) fn is_unattended(&self) -> bool {
         self.ways.get() & Way::Unattended as u8 != 0
@@ -467,7 +467,7 @@ impl Thread {
         self.note(Way::Unattended, is_unattended);
     }
 
-    /// What the virtual clock shows that users of this thread see; `None` if they see the process's.
+    /// Returns the virtual clock that users of this thread see; `None` if they see the process's.
     fn shown_now(&self) -> Option<Instant> {
         if let Some(clock) = self.reading.shown() {
             return Some(clock());
@@ -496,25 +496,25 @@ impl Thread {
             .set(if is_so { others | way as u8 } else { others });
     }
 
-    /// Whether this thread takes a turn, or its users see a virtual clock.
+    /// Returns whether this thread takes a turn, or its users see a virtual clock.
     #[inline]
     pub(super) fn takes_a_turn_or_is_virtual(&self) -> bool {
         self.ways.get() & (Way::InTurn as u8 | Way::Virtual as u8) != 0
     }
 
-    /// Whether its users see a virtual clock.
+    /// Returns whether its users see a virtual clock.
     #[inline]
     pub(super) fn is_virtual(&self) -> bool {
         self.ways.get() & Way::Virtual as u8 != 0
     }
 
-    /// Whether it is [unattended](Self::is_unattended), or its users see a virtual clock.
+    /// Returns whether it is [unattended](Self::is_unattended), or its users see a virtual clock.
     #[inline]
     pub(super) fn is_unattended_or_virtual(&self) -> bool {
         self.ways.get() & (Way::Unattended as u8 | Way::Virtual as u8) != 0
     }
 
-    /// Whether nothing keeps this thread from it.
+    /// Returns whether nothing keeps this thread from the fast path.
     #[inline]
     pub(super) fn can_fast_path(&self) -> bool {
         self.ways.get() == 0
@@ -527,7 +527,7 @@ impl Thread {
     }
 }
 
-/// Whose turn this thread is taking, if any: it is inside of a callback or a waker then.
+/// Returns the CPU whose turn this thread is taking, if any: it is inside of a callback or a waker then.
 #[inline]
 pub(crate) fn turn_taken_by_this_thread() -> Option<CpuId> {
     with_thread(|thread| thread.turn_of.get())

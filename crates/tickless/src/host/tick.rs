@@ -8,7 +8,7 @@ use tickless_core::wheel::idle::TickTime;
 use super::registry::timers;
 use super::thread::{self, ThreadBase, now_lower};
 
-/// How long a tick is, in nanoseconds.
+/// Length of a tick, in nanoseconds.
 pub(crate) const TICK: u64 = 1_000_000;
 
 /// The tick in progress at `when`.
@@ -30,7 +30,7 @@ pub(crate) fn asked_last() -> AskedFor<impl Fn() -> Tick + Copy> {
     AskedFor(|| tick_of(thread::asked_last()))
 }
 
-/// When `tick` begins.
+/// Returns the instant at which `tick` begins.
 #[inline]
 pub(crate) fn instant_of(tick: Tick) -> Instant {
     /// The last tick that begins on the clock.
@@ -51,13 +51,14 @@ pub(crate) fn tick_time(now: Instant) -> TickTime {
     }
 }
 
-/// When something is due on the wheels of `base`, or before; [`Instant::FOREVER`] if there is nothing. Lock-free.
+/// Returns a time at which something is due on the wheels of `base`, or before; [`Instant::FOREVER`] if there is
+/// nothing. Lock-free.
 #[inline]
 pub(crate) fn first_due(base: &ThreadBase) -> Instant {
     base.wheel_first_due().map_or(Instant::FOREVER, instant_of)
 }
 
-/// As [`first_due`], for this thread's own base, and exact: what was due and was taken back is forgotten.
+/// Returns [`first_due`] for this thread's own base, and exact: timers that were due and were cancelled are forgotten.
 pub(crate) fn settle_first_due(base: &ThreadBase) -> Instant {
     let next = timers().wheel_next(base.cpu(), now());
     let due = |tick: Option<Tick>| tick.map_or(Instant::FOREVER, instant_of);

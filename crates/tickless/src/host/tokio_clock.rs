@@ -6,7 +6,7 @@ use tickless_core::time::Instant;
 
 use super::clock::CLOCK;
 
-/// What the clock of the runtime shows, if that is not what the kernel's shows at the same time.
+/// Returns the clock of the runtime, if it differs from the kernel's at the same time.
 ///
 /// tokio does not say whether its clock is paused. One that runs as the kernel's is between two readings of that.
 pub(super) fn shown() -> Option<Instant> {

@@ -37,7 +37,7 @@ pub(super) fn run_stuck(base: &'static ThreadBase, now: Instant) -> Done {
     })
 }
 
-/// Who carries out the rearm that an interrupt deferred (spec ).
+/// Party that carries out the rearm that an interrupt deferred (spec ).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Rearm {
     /// The turn, at its end.
@@ -46,12 +46,13 @@ enum Rearm {
     IsOwed,
 }
 
-/// As [`run`], for the thread of `base`: a worker looks after others too.
+/// Works as [`run`], for the thread of `base`: a worker looks after others too.
 pub(crate) fn run_own(base: &'static ThreadBase, now: Instant) -> Done {
     own(base, now, Rearm::AtTheEnd)
 }
 
-/// As [`run_own`], and leaves the rearm to the caller: a scheduler that is about to start its tick, and flushes then.
+/// Works as [`run_own`], and leaves the rearm to the caller: a scheduler that is about to start its tick, and flushes
+/// then.
 pub(crate) fn run_own_owing(base: &'static ThreadBase, now: Instant) -> Done {
     own(base, now, Rearm::IsOwed)
 }
@@ -165,7 +166,7 @@ fn flush(base: &'static ThreadBase) {
     }
 }
 
-/// Whether the worker on `base` has to look after others at `now`. Lock-free.
+/// Returns whether the worker on `base` has to look after others at `now`. Lock-free.
 pub(crate) fn is_needed(base: &ThreadBase, now: Instant) -> bool {
     trees::workers().remote_work_due(base.cpu(), now)
 }

@@ -50,25 +50,25 @@ static SLACK_IN_USE: AtomicBool = AtomicBool::new(false);
 /// Held by the thread that tries to start the expiry thread.
 static STARTING: Mutex<()> = Mutex::new(());
 
-/// When a worker may try next to start an expiry thread that is missing, in nanoseconds.
+/// Time at which a worker may try next to start an expiry thread that is missing, in nanoseconds.
 static RETRY_AT: AtomicI64 = AtomicI64::new(0);
 
 /// A thread was kicked whose queues the expiry thread is to look at.
 static KICKED: AtomicBool = AtomicBool::new(false);
 
-/// How long workers leave an expiry thread alone that could not be started, in nanoseconds: an attempt costs as much as
-/// many turns.
+/// Time that workers leave an expiry thread alone that could not be started, in nanoseconds: an attempt costs as much
+/// as many turns.
 const RETRY_AFTER: i64 = 10_000_000;
 
 /// Stack of the expiry thread: it runs callbacks and wakers of others.
 const STACK: usize = 1 << 20;
 
-/// What the expiry thread executes. The room that knows implements it for the host.
+/// Body of the expiry thread, implemented for the host by the room that knows it.
 pub(super) trait Body {
     /// Never returns.
     fn run();
 
-    /// What a thread does before it starts its first timer: it may belong to a runtime that looks after it.
+    /// Prepares a thread that starts its first timer: it may belong to a runtime that looks after it.
     fn settle();
 }
 
@@ -115,7 +115,7 @@ fn start() -> io::Result<()> {
     Ok(())
 }
 
-/// Whether the expiry thread runs, or is about to: to be shown.
+/// Returns whether the expiry thread runs, or is about to: for display.
 pub(crate) fn is_running() -> bool {
     // Relaxed: of some moment.
     RUNNING.load(Ordering::Relaxed)
@@ -126,7 +126,7 @@ pub(super) fn starting() -> MutexGuard<'static, ()> {
     STARTING.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Whether an expiry thread is needed and does not run.
+/// Returns whether an expiry thread is needed and does not run.
 #[inline]
 fn is_missing() -> bool {
     // Relaxed: a thread that needs it for what it queued itself reads what it wrote, or finds the expiry thread
@@ -147,7 +147,7 @@ pub(crate) fn ensure_expiry_thread() {
     }
 }
 
-/// As [`ensure_expiry_thread`], for a sleep; true if it waits for a virtual clock instead, and needs no thread.
+/// Works as [`ensure_expiry_thread`], for a sleep; true if it waits for a virtual clock instead, and needs no thread.
 #[inline]
 pub(crate) fn ensure_expiry_thread_or_virtual() -> bool {
     with_thread(Thread::is_unattended_or_virtual) && demand_unless_virtual()
@@ -162,33 +162,34 @@ fn demand_unless_virtual() -> bool {
     is_virtual
 }
 
-/// Whether users of this thread see a virtual clock.
+/// Returns whether users of this thread see a virtual clock.
 #[inline]
 pub(crate) fn is_virtual() -> bool {
     with_thread(Thread::is_virtual)
 }
 
-/// Whether it is known that a thread expires what this one starts, so that nothing is to be [demanded](demand).
+/// Returns whether it is known that a thread expires the timers of this one, so that nothing is to be
+/// [demanded](demand).
 #[inline]
 pub(crate) fn has_expirer() -> bool {
     !with_thread(Thread::is_unattended)
 }
 
-/// Whether a sleep that is polled on this thread for the first time may be started at once: it will be expired, no turn
-/// of this thread is waited for, and a sleep for which no slack was said has none.
+/// Returns whether a sleep that is polled on this thread for the first time may be started at once: it will be expired,
+/// no turn of this thread is waited for, and a sleep without a slack of its own has none.
 #[inline]
 pub(crate) fn can_fast_path() -> bool {
     with_thread(Thread::can_fast_path)
 }
 
-/// Whether a sleep that is queued may be polled again without further ado: it will be expired, and no turn of this
-/// thread is waited for, and no virtual clock is to be asked.
+/// Returns whether a sleep that is queued may be polled again at once: it will be expired, no turn of this thread is
+/// waited for, and no virtual clock is to be read.
 #[inline]
 pub(crate) fn goes_on() -> bool {
     !with_thread(Thread::takes_a_turn_or_is_virtual)
 }
 
-/// As [`ensure_expiry_thread`], for a timer that is queued: it stays queued if this panics.
+/// Works as [`ensure_expiry_thread`], for a timer that is queued: it stays queued if this panics.
 #[inline]
 pub(crate) fn ensure_expiry_thread_again() {
     if is_missing() {
@@ -255,7 +256,7 @@ pub(crate) fn note_slack() {
     }
 }
 
-/// Whether there ever were timers with slack.
+/// Returns whether there ever were timers with slack.
 pub(super) fn is_slack_in_use() -> bool {
     // Relaxed: see `note_slack`.
     SLACK_IN_USE.load(Ordering::Relaxed)
@@ -268,7 +269,7 @@ pub(super) fn wake_for_kicks() {
     wake();
 }
 
-/// Whether a base was kicked since the expiry thread, which calls this, last asked.
+/// Returns whether a base was kicked since the expiry thread last called this.
 pub(super) fn take_kicks() -> bool {
     // AcqRel: see `wake_for_kicks`.
     KICKED.swap(false, Ordering::AcqRel)

@@ -36,8 +36,8 @@ use super::sys::Heard;
 use super::sys::clocks::{Sets, show};
 use super::sys::descriptors::is_passing;
 
-/// By how much a clock has to differ from its offset for [`Wall::recheck`] to call it set, in nanoseconds: more than
-/// asking for two clocks takes, even in a thread that was preempted in between now and then.
+/// Difference of a clock from its offset that [`Wall::recheck`] calls a set, in nanoseconds: more than reading two
+/// clocks takes, even in a thread that was preempted in between now and then.
 const DIFFERENCE_MIN: i64 = 100_000;
 
 /// The offsets, as last asked of the kernel.
@@ -61,12 +61,12 @@ struct Known {
     last: Option<Step>,
 }
 
-/// What one set did.
+/// Effect of one set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Step {
     /// The monotonic time at which it was noticed, in nanoseconds.
     pub(crate) noticed: i64,
-    /// By how much each clock jumped, in nanoseconds.
+    /// Jump of each clock, in nanoseconds.
     pub(crate) realtime: i64,
     pub(crate) boottime: i64,
     pub(crate) tai: i64,
@@ -104,18 +104,18 @@ impl Wall {
         (known.sequence != seen).then_some((known.sequence, known.offsets))
     }
 
-    /// What the clock `C` shows, by the kernel: later than what the timers think while a set was not noticed yet.
+    /// Returns the clock `C` by the kernel: later than the timers' own while a set was not noticed yet.
     pub(crate) fn show<C: ClockId>(&self) -> Instant<C> {
         Instant::from_nanos(nanos(C::CLOCK).saturating_add(self.shift(C::CLOCK)))
     }
 
-    /// How often a clock was set, as far as that was noticed.
+    /// Returns how often a clock was set, as far as that was noticed.
     pub(crate) fn sets(&self) -> u64 {
         // Relaxed: see *Ground rules*.
         self.sets.load(Ordering::Relaxed)
     }
 
-    /// What the last set did, if there was one.
+    /// Returns the effect of the last set, if there was one.
     pub(crate) fn last_step(&self) -> Option<Step> {
         self.known().last
     }
@@ -125,7 +125,7 @@ impl Wall {
         self.known().offsets.of(clock)
     }
 
-    /// Whether it is known that the kernel does not tell when a clock is set.
+    /// Returns whether it is known that the kernel does not notify when a clock is set.
     pub(crate) fn is_untold(&self) -> bool {
         // Relaxed: a hint, which decides how often a thread looks.
         self.is_untold.load(Ordering::Relaxed)
@@ -158,7 +158,7 @@ impl Wall {
         }
     }
 
-    /// There is no watcher: it could not be started, or is gone with the other threads. The next timer on such a clock
+    /// Forgets the watcher: it could not be started, or is gone with the other threads. The next timer on such a clock
     /// starts another.
     pub(crate) fn forget_watcher(&self) {
         self.watched.store(false, Ordering::Release);
@@ -256,7 +256,7 @@ impl Wall {
         Offset::from_nanos(best.1.saturating_add(self.shift(clock)))
     }
 
-    /// By how much a clock differs from the kernel's, in tests.
+    /// Returns the difference of a clock from the kernel's, in tests.
     #[cfg(not(feature = "internals"))]
     #[inline]
     #[expect(clippy::unused_self, reason = "the other one uses it")]
@@ -264,7 +264,7 @@ impl Wall {
         0
     }
 
-    /// By how much a clock differs from the kernel's, in tests.
+    /// Returns the difference of a clock from the kernel's, in tests.
     #[cfg(feature = "internals")]
     fn shift(&self, clock: Clock) -> i64 {
         self.fake.shift(clock)
@@ -303,7 +303,7 @@ mod fake {
             }
         }
 
-        /// What the watcher does when the kernel tells.
+        /// Runs the watcher's action when the kernel notifies.
         pub(crate) fn tell(&self, was_set: fn()) {
             self.note_set(was_set);
         }
@@ -316,7 +316,7 @@ mod fake {
     }
 }
 
-/// What a clock shows, by the kernel; zero for one that it does not have.
+/// Returns a clock by the kernel; zero for one that it does not have.
 fn nanos(clock: Clock) -> i64 {
     match clock {
         Clock::Monotonic => kernel_time::now(),

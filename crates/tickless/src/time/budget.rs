@@ -15,7 +15,7 @@
 use std::cell::Cell;
 use std::task::Waker;
 
-/// How often in a row a task need not wait. As in tokio.
+/// Number of times in a row that a task need not wait. As in tokio.
 const ROUNDS: u32 = 128;
 
 thread_local! {
@@ -24,8 +24,8 @@ thread_local! {
     static TOLD: Cell<(usize, u32)> = const { Cell::new((0, 0)) };
 }
 
-/// Whether the task of `waker` has to give up its thread before it is told that a time is over: it is woken then.
-/// Counts the answer.
+/// Counts an expiry, and returns whether the task of `waker` has to give up its thread before it learns that a time is
+/// over: it is woken then.
 #[inline]
 pub(crate) fn is_spent(waker: &Waker) -> bool {
     let task = waker.data().addr();

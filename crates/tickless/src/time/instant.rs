@@ -174,7 +174,7 @@ impl From<Instant> for tokio::time::Instant {
     }
 }
 
-/// For raw timers; the same number.
+/// Converts for raw timers; the same number.
 impl From<Instant> for CoreInstant {
     #[inline]
     fn from(instant: Instant) -> Self {
@@ -182,7 +182,7 @@ impl From<Instant> for CoreInstant {
     }
 }
 
-/// From raw timers; the same number.
+/// Converts from raw timers; the same number.
 impl From<CoreInstant> for Instant {
     #[inline]
     fn from(instant: CoreInstant) -> Self {

@@ -46,7 +46,7 @@ pub enum MissedTickBehavior {
 }
 
 impl MissedTickBehavior {
-    /// When the tick behind `missed`, taken at `now`, comes.
+    /// Returns the time of the tick behind `missed`, taken at `now`.
     fn next(self, missed: Instant, now: Instant, period: Duration) -> Option<Instant> {
         missed.checked_add(self.step(now.duration_since(missed), period)?)
     }
@@ -111,7 +111,7 @@ impl MissedTicks {
 /// The longest period there is, as in tokio: thirty years.
 pub(crate) const LONGEST: Duration = Duration::from_secs(86_400 * 365 * 30);
 
-/// How late a tick is taken before it counts as missed.
+/// Lateness from which on a tick counts as missed.
 pub(crate) const MISSED: Duration = Duration::from_millis(5);
 
 /// The ticks that [`interval`] and [`interval_at`] make.
@@ -125,8 +125,8 @@ pub struct Interval {
     missed_ticks: MissedTicks,
     /// The slack that was said.
     slack: Option<Slack>,
-    /// What waits for the next tick, made by the first poll. It outlives the futures of [`tick`](Interval::tick): a
-    /// task that dropped one is woken all the same. Boxed, because an interval may be moved.
+    /// Sleep that waits for the next tick, made by the first poll. It outlives the futures of [`tick`](Interval::tick):
+    /// a task that dropped one is woken all the same. Boxed, because an interval may be moved.
     delay: Option<Pin<Box<Sleep>>>,
 }
 

@@ -86,7 +86,7 @@ impl Slack {
         Duration::from_nanos(self.nanos())
     }
 
-    /// When a timer must fire that may fire from `deadline` on, and that this thread starts.
+    /// Returns the latest time for a timer that may fire from `deadline` on, and that this thread starts.
     ///
     /// At the roundest point there is, where timers of other threads meet it. Where tasks have it fired along with what
     /// they do it waits for them as long as it may: a round point is half of a slack too early for half of the timers,

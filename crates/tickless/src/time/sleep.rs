@@ -118,7 +118,8 @@ impl<T: SleepQueue> Sleep<T> {
         self.project().timer.reset(deadline.to_core());
     }
 
-    /// As [`reset`](Self::reset), but a task that was told that the time had come is not woken before it polls again.
+    /// Resets as [`reset`](Self::reset) does, but a task that was woken for the old time is not woken before it polls
+    /// again.
     pub(crate) fn retime(self: Pin<&mut Self>, deadline: Instant) {
         self.project().timer.retime(deadline.to_core());
     }
@@ -165,7 +166,7 @@ impl Sleep {
         Self { timer }
     }
 
-    /// As [`slack`](Self::slack), from the next time on that it is queued.
+    /// Sets the [`slack`](Self::slack), from the next time on that the timer is queued.
     pub(super) fn set_slack(self: Pin<&mut Self>, slack: Slack) {
         self.project().timer.set_slack(slack);
     }

@@ -26,25 +26,26 @@ use crate::host::{blocked, wake};
 
 /// A timer that wakes a task, exact or coarse, as a [`SleepTimer`] needs it. It MAY be late, and MUST NOT be early.
 pub trait SleepQueue: TaskTimer<When: Copy> {
-    /// Whether it can be given slack.
+    /// True if the timer can be given slack.
     const HAS_SLACK: bool;
 
     /// Makes one that waits for nothing.
     fn new() -> Self;
 
-    /// One that is about to be made, and started.
+    /// Timer that is about to be made, and started.
     type New;
 
     /// Makes the one that [`start_new`](Self::start_new) starts where it stays.
     fn emplace(slot: &mut MaybeUninit<Self>, new: Self::New) -> Emplaced<'_, Self>;
 
-    /// Whether it waits to fire.
+    /// Returns whether the timer waits to fire.
     fn is_queued(&self) -> bool;
 
-    /// Where a timer that is not queued keeps a waker for the next time; `None` if it is queued.
+    /// Returns the waker slot of a timer that is not queued, for the next time; `None` if it is queued.
     fn idle_waker(self: Pin<&mut Self>) -> Option<&mut Option<Waker>>;
 
-    /// What it is started for, so that it fires at `deadline` or, if it can be given slack, until `latest`.
+    /// Returns the time argument of a start, so that the timer fires at `deadline` or, if it can be given slack, until
+    /// `latest`.
     fn when(deadline: Instant, latest: Instant) -> Self::When;
 
     /// Starts one that was never queued, for what [`when`](Self::when) is given, where that takes less than
@@ -64,10 +65,11 @@ pub trait SleepQueue: TaskTimer<When: Copy> {
         Err(waker)
     }
 
-    /// Whether [`start_new`](Self::start_new) is worth trying.
+    /// True if [`start_new`](Self::start_new) is worth trying.
     const STARTS_NEW: bool = false;
 
-    /// As [`try_start_fast`](Self::try_start_fast), of one that `put` [makes](Self::emplace) in its place.
+    /// Starts as [`try_start_fast`](Self::try_start_fast) does, for a timer that `put` [makes](Self::emplace) in its
+    /// place.
     ///
     /// # Errors
     ///
@@ -90,8 +92,8 @@ pub trait SleepQueue: TaskTimer<When: Copy> {
     /// other thread's notice: it stays where it is. `false`, and nothing was done, if it cannot.
     fn restart_in_place(self: Pin<&Self>, deadline: Instant, latest: Instant) -> bool;
 
-    /// As [`restart_in_place`](Self::restart_in_place), which the caller tried, of a timer whose queue other threads
-    /// keep touching.
+    /// Restarts after [`restart_in_place`](Self::restart_in_place) failed, for a timer whose queue other threads keep
+    /// touching.
     fn restart_in_place_contended(self: Pin<&Self>, deadline: Instant, latest: Instant) -> bool;
 
     /// Sees to it that a thread comes in time for one that was started for `when`.
@@ -99,7 +101,7 @@ pub trait SleepQueue: TaskTimer<When: Copy> {
 }
 
 tickless_link::stages! {
-    /// How far a [`SleepTimer`] is, and whether its timer is made: where it is pinned, at the first poll or reset.
+    /// State of a [`SleepTimer`], and whether its timer is made: where it is pinned, at the first poll or reset.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub(crate) enum SleepState {
         unmade {
@@ -162,12 +164,12 @@ pin_project! {
     }
 }
 
-/// What is asked of a [`Timer`].
+/// Parts of a [`Timer`].
 trait Parts<T> {
     /// The timer, if the state is armed.
     fn armed(self: Pin<&Self>) -> Option<Pin<&T>>;
 
-    /// Where the timer keeps a waker for the next time, if it is made and not queued.
+    /// Returns the slot where the timer keeps a waker for the next time, if it is made and not queued.
     fn idle_waker(self: Pin<&mut Self>) -> Option<&mut Option<Waker>>;
 
     /// The ticket of a timer that waits for a virtual clock.
@@ -224,7 +226,7 @@ impl<T: SleepQueue> SleepTimer<T> {
         *self.project().timer.parts().0 = Some(slack);
     }
 
-    /// As [`set_slack`](Self::set_slack), before it is pinned.
+    /// Sets the slack as [`set_slack`](Self::set_slack) does, before it is pinned.
     pub(crate) fn with_slack(mut self, slack: Slack) -> Self {
         *self.timer.note_mut() = Some(slack);
         self
@@ -266,7 +268,7 @@ impl<T: SleepQueue> SleepTimer<T> {
         self.reset_contended(deadline);
     }
 
-    /// As [`reset`](Self::reset), of a timer that has slack, or cannot stay where it is.
+    /// Resets as [`reset`](Self::reset) does, for a timer that has slack, or cannot stay where it is.
     // Apart: what chooses within a slack takes few registers, and the rest of the ways many.
     #[inline(never)]
     fn reset_contended(mut self: Pin<&mut Self>, deadline: Instant) {
@@ -286,7 +288,7 @@ impl<T: SleepQueue> SleepTimer<T> {
         self.reset_slow(deadline);
     }
 
-    /// As [`reset`](Self::reset), of a timer that has to be moved, or waits for nothing.
+    /// Works as [`reset`](Self::reset), for a timer that has to be moved, or waits for nothing.
     #[inline(never)]
     fn reset_slow(mut self: Pin<&mut Self>, deadline: Instant) {
         let is_virtual = wake::ensure_expiry_thread_or_virtual();
@@ -324,7 +326,8 @@ impl<T: SleepQueue> SleepTimer<T> {
         }
     }
 
-    /// As [`reset`](Self::reset), but a task that was told that the time had come is not woken before it asks again.
+    /// Resets as [`reset`](Self::reset) does, but a task that was woken for the old time is not woken before it polls
+    /// again.
     #[inline]
     pub(crate) fn retime(mut self: Pin<&mut Self>, deadline: Instant) {
         let this = self.as_mut().project();
@@ -358,8 +361,8 @@ impl<T: SleepQueue> SleepTimer<T> {
         self.poll_again(context)
     }
 
-    /// As [`poll`](Self::poll), of a timer that was polled before, or may be over: nearly always it goes on waiting,
-    /// for the same task.
+    /// Works as [`poll`](Self::poll), for a timer that was polled before, or may be over: nearly always it goes on
+    /// waiting, for the same task.
     #[inline(never)]
     fn poll_again(mut self: Pin<&mut Self>, context: &Context<'_>) -> Poll<()> {
         let this = self.as_mut().project();
@@ -378,7 +381,7 @@ impl<T: SleepQueue> SleepTimer<T> {
         self.poll_slow(context)
     }
 
-    /// As [`poll`](Self::poll), of a timer that is elsewhere, over, or waits for another task.
+    /// Works as [`poll`](Self::poll), for a timer that is elsewhere, over, or waits for another task.
     #[inline(never)]
     fn poll_slow(mut self: Pin<&mut Self>, context: &Context<'_>) -> Poll<()> {
         if self.as_mut().waits_virtually(context.waker()) {
@@ -457,7 +460,7 @@ impl<T: SleepQueue> SleepTimer<T> {
 
     // Apart: to choose within a slack takes registers.
 
-    /// As [`start_first`](Self::start_first), of a timer with slack.
+    /// Works as [`start_first`](Self::start_first), for a timer with slack.
     #[inline(never)]
     fn start_first_with_slack(mut self: Pin<&mut Self>, waker: Waker) -> Poll<()> {
         let this = self.as_mut().project();
@@ -529,8 +532,8 @@ impl<T: SleepQueue> SleepTimer<T> {
         Poll::Pending
     }
 
-    /// Whether the sleep waits for a virtual clock, and goes on waiting, for the task of `waker`. If not, it is armed
-    /// nowhere, or in a queue of the host on a thread without a virtual clock.
+    /// Returns whether the sleep waits for a virtual clock, and goes on waiting, for the task of `waker`. If not, it is
+    /// armed nowhere, or in a queue of the host on a thread without a virtual clock.
     fn waits_virtually(mut self: Pin<&mut Self>, waker: &Waker) -> bool {
         let mut this = self.as_mut().project();
         if this.timer.stage() == SleepState::Virtual {
@@ -597,7 +600,7 @@ fn start_new<T: SleepQueue>(
 
 // Kept out of `start`: to choose takes registers that would have to be saved there.
 
-/// As [`SleepQueue::try_start_fast`], at the point that `slack` chooses.
+/// Works as [`SleepQueue::try_start_fast`], at the point that `slack` chooses.
 #[inline(never)]
 fn start_with_slack<T: SleepQueue>(
     timer: Pin<&mut T>,
@@ -628,7 +631,7 @@ fn queue<T: SleepQueue>(
     old
 }
 
-/// When a timer with that slack must fire.
+/// Returns the latest time for a timer with that slack.
 #[inline]
 fn latest<T: SleepQueue>(slack: Slack, deadline: Instant) -> Instant {
     if T::HAS_SLACK && !slack.is_none() {
@@ -692,13 +695,13 @@ fn end_slow<T: SleepQueue>(armed: Armed<'_, T>) {
     drop(ended);
 }
 
-/// Whether `deadline` has passed for a timer that is not queued: for the thread that fired it, it had.
+/// Returns whether `deadline` has passed for a timer that is not queued: for the thread that fired it, it had.
 #[inline]
 fn is_over_slow(deadline: Instant) -> bool {
     is_over(deadline) || CLOCK.now() >= deadline
 }
 
-/// Whether `deadline` has certainly passed.
+/// Returns whether `deadline` has certainly passed.
 #[inline]
 fn is_over(deadline: Instant) -> bool {
     shown_now_lower() >= deadline

@@ -145,7 +145,7 @@ impl FromIterator<u32> for CpuSet {
     }
 }
 
-/// As a list: `0-3,8,10-11`, and nothing at all for the empty set.
+/// Writes a list: `0-3,8,10-11`, and nothing at all for the empty set.
 impl fmt::Display for CpuSet {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut list = String::new();
@@ -179,9 +179,9 @@ pub struct ListError {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Reason {
-    /// Nothing at all, where there should be something.
+    /// The text is empty, where there should be something.
     NoCpu,
-    /// Nothing between two commas, or before the first, or after the last.
+    /// The text has nothing between two commas, or before the first, or after the last.
     Empty,
     NotANumber,
     Reversed {
@@ -273,7 +273,7 @@ impl fmt::Display for ListError {
 
 impl std::error::Error for ListError {}
 
-/// From a list: numbers and ranges with commas between them, `0-3,8,10-11`.
+/// Parses a list: numbers and ranges with commas between them, `0-3,8,10-11`.
 ///
 /// As the kernel does, takes strides (`0-15:2/4` is the first two of every four), any order and double mentions. White
 /// space around the list does not count, and an empty one is the empty set. What depends on a machine, `N` and `all`,
@@ -345,13 +345,13 @@ fn parse(list: &str, machine: Option<&CpuSet>) -> Result<CpuSet, ListError> {
     Ok(set)
 }
 
-/// What one token means.
+/// Meaning of one token.
 struct Span {
     first: u32,
     last: u32,
-    /// So many, of every so many.
+    /// Number taken, of every so many.
     take: (u32, u32),
-    /// It names no CPU in particular.
+    /// True if it names no CPU in particular.
     is_all: bool,
 }
 

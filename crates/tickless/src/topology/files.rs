@@ -12,11 +12,11 @@ type Result<T> = std::result::Result<T, TopologyError>;
 
 const CPUS: &str = "sys/devices/system/cpu";
 const NODES: &str = "sys/devices/system/node";
-/// Where the performance counters of each kind of core are, and with them its CPUs.
+/// Directory of the performance counters of each kind of core, and with them of its CPUs.
 const KINDS: &str = "sys/devices";
 /// The control groups, version 2.
 const GROUPS: &str = "sys/fs/cgroup";
-/// What the kernel prints for a list that was never set up, as `nohz_full` without the boot parameter.
+/// Text that the kernel prints for a list that was never set up, as `nohz_full` without the boot parameter.
 const NO_LIST: &str = "(null)";
 
 /// The files under one root.
@@ -95,7 +95,7 @@ impl<'r> Files<'r> {
         Ok(None)
     }
 
-    /// As [`text`](Self::text), of a file that a container may hide.
+    /// Works as [`text`](Self::text), for a file that a container may hide.
     fn readable(&self, path: &str) -> Result<Option<String>> {
         match self.text(path) {
             Err(error) if error.is_denial() => Ok(None),
@@ -103,7 +103,7 @@ impl<'r> Files<'r> {
         }
     }
 
-    /// As [`cpu_list`](Self::cpu_list), of a file that a container may hide.
+    /// Works as [`cpu_list`](Self::cpu_list), for a file that a container may hide.
     fn readable_list(&self, path: &str) -> Result<Option<CpuSet>> {
         match self.cpu_list(path) {
             Err(error) if error.is_denial() => Ok(None),
@@ -328,7 +328,7 @@ impl<'r> Files<'r> {
     }
 }
 
-/// Whether there is nothing to read, rather than something that cannot be read.
+/// Returns whether there is nothing to read, rather than something that cannot be read.
 ///
 /// The files of a CPU that is taken offline at this moment answer that there is no such device.
 fn is_absence(error: &io::Error) -> bool {

@@ -328,7 +328,7 @@ enum Fault {
 }
 
 impl TopologyError {
-    /// Whether this process may not read the file.
+    /// Returns whether this process may not read the file.
     fn is_denial(&self) -> bool {
         let denied = io::ErrorKind::PermissionDenied;
         matches!(&self.fault, Fault::Unreadable(error) if error.kind() == denied)

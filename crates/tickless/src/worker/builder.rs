@@ -70,14 +70,14 @@ pub struct Builder {
 /// Workers that there can be at a time: one base is the expiry thread's.
 const WORKERS_MAX: usize = THREADS_MAX - 1;
 
-/// Who is to be isolated.
+/// Workers that are to be isolated.
 #[derive(Clone, Debug)]
 enum Isolated {
     Cpus(CpuSet),
     AsTheSystemSays,
 }
 
-/// Where a worker goes, and what becomes of it.
+/// Place of a worker, and its role.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Place {
     cpu: Option<u32>,
@@ -168,7 +168,7 @@ impl Builder {
         self
     }
 
-    /// How many workers it would be on this machine.
+    /// Returns the number of workers on this machine.
     pub(crate) fn count(&self) -> Result<usize, BuildError> {
         Ok(self.places()?.len())
     }
@@ -282,7 +282,7 @@ impl Builder {
         })
     }
 
-    /// Who goes where on this machine.
+    /// Returns the places of the workers on this machine.
     fn places(&self) -> Result<Vec<Place>, BuildError> {
         if self.workers == Some(0) {
             return Err(BuildError::NoWorkers);
@@ -310,7 +310,7 @@ impl Builder {
         self.places_on(&Topology::read().map_err(BuildError::Topology)?)
     }
 
-    /// Who goes where on `machine`.
+    /// Returns the places of the workers on `machine`.
     fn places_on(&self, machine: &Topology) -> Result<Vec<Place>, BuildError> {
         let Some(pinned) = &self.pinned else {
             return Err(BuildError::IsolatedNotPinned);
@@ -389,7 +389,7 @@ fn pin(cpu: u32) -> Result<(), BuildError> {
 pub struct Workers<R> {
     threads: Vec<JoinHandle<Option<R>>>,
     unparkers: Vec<Unparker>,
-    /// Where each of them is, and on which CPU.
+    /// Place of each of them, and its CPU.
     places: Vec<(Occupancy, Option<u32>)>,
 }
 

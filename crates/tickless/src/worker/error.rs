@@ -50,7 +50,7 @@ impl std::error::Error for StartError {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum IsolationError {
-    /// It is the only worker that is not isolated, and one has to look after those that sleep.
+    /// The worker is the only one that is not isolated, and one has to look after those that sleep.
     LastWorker,
 }
 
@@ -74,9 +74,9 @@ pub enum IsolateError {
     NotPinned,
     /// CPUs on which none of these workers is.
     NoWorkerThere {
-        /// Those.
+        /// CPUs in question.
         cpus: CpuSet,
-        /// Where workers are.
+        /// CPUs that workers are on.
         used: CpuSet,
     },
     /// No worker would be left to look after those that sleep.
@@ -118,7 +118,7 @@ pub(super) const PRIORITIES: RangeInclusive<u8> = 1..=99;
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum ScheduleError {
-    /// There is no CPU in the set.
+    /// The set has no CPU.
     NoCpus,
     /// The system refused the CPUs.
     Pin {
@@ -201,34 +201,34 @@ pub enum BuildError {
     NoWorkers,
     /// More workers than there are places for.
     TooMany {
-        /// How many were asked for.
+        /// Number of workers that were requested.
         workers: usize,
-        /// How many there can be.
+        /// Largest number of workers.
         most: usize,
     },
     /// The name of a thread cannot contain the character NUL.
     NulInName,
     /// More workers than CPUs that they are pinned to.
     TooManyForCpus {
-        /// How many were asked for.
+        /// Number of workers that were requested.
         workers: usize,
-        /// To be pinned to these.
+        /// CPUs that the workers are to be pinned to.
         cpus: CpuSet,
     },
     /// CPUs to pin to that are not online, or that no machine of this kind has.
     NotOfThisMachine {
-        /// Those.
+        /// CPUs in question.
         cpus: CpuSet,
-        /// What there is.
+        /// CPUs of the machine.
         machine: CpuSet,
     },
     /// Isolation goes by CPU, and no worker is pinned to one.
     IsolatedNotPinned,
     /// CPUs to isolate on which no worker is.
     NoWorkerThere {
-        /// Those.
+        /// CPUs in question.
         cpus: CpuSet,
-        /// Where workers are.
+        /// CPUs that workers are on.
         used: CpuSet,
     },
     /// No worker is left to look after those that sleep.
@@ -242,14 +242,14 @@ pub enum BuildError {
     Pin {
         /// The CPU.
         cpu: u32,
-        /// What the system said.
+        /// Error of the system.
         error: io::Error,
     },
     /// The system refused a thread.
     Thread {
         /// The number of the worker.
         number: usize,
-        /// What the system said.
+        /// Error of the system.
         error: io::Error,
     },
     /// The system refused a real-time priority, or it is none.

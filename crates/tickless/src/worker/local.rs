@@ -19,13 +19,13 @@ use crate::time::Instant;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum IsolatedTimers {
-    /// They stay: the worker runs them itself. Arming is as cheap as always.
+    /// The timers stay: the worker runs them itself. Arming is as cheap as always.
     #[default]
     Stay,
-    /// They go to a worker that is not isolated, and fire there: one that is awake, and on the same NUMA node, if there
-    /// is one. Arming costs the lock of that worker's timers, and a look at some workers where the one before sleeps. A
-    /// coarse timer wakes it if it has to know. An exact timer stays if it would be the first there, because a thread
-    /// cannot program the sleep of another.
+    /// The timers move to a worker that is not isolated, and fire there: one that is awake, and on the same NUMA node,
+    /// if there is one. Arming costs the lock of that worker's timers, and a look at some workers where the one before
+    /// sleeps. A coarse timer wakes it if it has to know. An exact timer stays if it would be the first there, because
+    /// a thread cannot program the sleep of another.
     GoToHousekeeping,
 }
 
@@ -53,7 +53,7 @@ pub struct Turn {
     pub more: bool,
 }
 
-/// What was due first when the clock was asked last, and the counter value from which on it may be.
+/// Time of the first due event at the last reading of the clock, and the counter value from which on it may be due.
 ///
 /// Until then, and while nothing else is due first, it takes a reading of the counter to know that nothing is due: the
 /// clock keeps to the line that it followed until the counter is there ([`clock::cycles_at`]).
@@ -94,7 +94,7 @@ impl NotDueBefore {
 pub(crate) struct LocalTimers {
     pub(crate) base: &'static ThreadBase,
     not_due_before: NotDueBefore,
-    /// They belong to the thread.
+    /// Marker that keeps the value on its thread.
     stays: PhantomData<*mut ()>,
 }
 
@@ -155,13 +155,13 @@ impl LocalTimers {
         is_due
     }
 
-    /// As [`is_due`](Self::is_due), for a worker that would go to sleep: it is awake, so what may fire is due, and
-    /// saves the wake-up for it (spec OBJ-23).
+    /// Works as [`is_due`](Self::is_due), for a worker that would go to sleep: it is awake, so what may fire is due,
+    /// and saves the wake-up for it (spec OBJ-23).
     pub(crate) fn is_due_before_sleep(&self) -> bool {
         self.is_due() || self.base.may_fire_from() <= self.now()
     }
 
-    /// As [`is_due`](Self::is_due), with a reading of the clock that the caller has.
+    /// Works as [`is_due`](Self::is_due), with a reading of the clock that the caller has.
     #[inline]
     pub(crate) fn is_due_at(&self, now: CoreInstant) -> bool {
         device::due(self.base) <= now
@@ -207,7 +207,7 @@ impl LocalTimers {
         own.min(idle::enter(self.base, own))
     }
 
-    /// When this worker has something to do, its wheels aside, whatever its device is armed for.
+    /// Returns the time at which this worker has something to do, its wheels aside, whatever its device is armed for.
     fn first_own(&self) -> CoreInstant {
         let due = device::due_but_coarse(self.base);
         if due <= self.now() {

@@ -35,8 +35,8 @@ impl Worker {
         self.base().local().device.signal.end();
     }
 
-    /// As [`is_due_at`](Self::is_due_at), behind a signal: the clock of the library may be behind the kernel's by a
-    /// little, and a timer that fired is not set any more.
+    /// Works as [`is_due_at`](Self::is_due_at), behind a signal: the clock of the library may be behind the kernel's by
+    /// a little, and a timer that fired is not set any more.
     pub(crate) fn is_due_behind_signal(&self) -> bool {
         const BEHIND: u64 = 2_000;
         loop {
@@ -53,7 +53,7 @@ impl Worker {
         }
     }
 
-    /// Whether a signal came since this was asked last. What asks sets the POSIX timer
+    /// Returns whether a signal came since this was called last. The caller sets the POSIX timer
     /// [again](Self::set_behind_signal).
     #[inline]
     pub(crate) fn take_signalled(&self) -> bool {
@@ -66,14 +66,14 @@ impl Worker {
         came
     }
 
-    /// Whether a signal that was not [taken](Self::take_signalled) yet still asks for a reschedule.
+    /// Returns whether a signal that was not [taken](Self::take_signalled) yet still asks for a reschedule.
     pub(crate) fn knows_of_signal(&self) -> bool {
         let local = self.base().local();
         // In this order: the handler notes the signal first, and asks then.
         !local.device.signal.is_signalled() || local.resched.is_requested()
     }
 
-    /// Behind a signal and the turn for it: sets the POSIX timer, if that found nothing due. The signal comes by the
+    /// Sets the POSIX timer after a signal and the turn for it, if that found nothing due. The signal comes by the
     /// kernel's clock, and the turn goes by one that is never ahead of it: what is due a moment later would never come.
     pub(crate) fn set_behind_signal(&self) {
         let device = &self.base().local().device;

@@ -117,12 +117,12 @@ impl Unparker {
         self.target.base.local().resched.request();
     }
 
-    /// How often the worker's POSIX timer was set, and how often it fired.
+    /// Returns how often the worker's POSIX timer was set, and how often it fired.
     pub(crate) fn signal_counts(&self) -> (u64, u64) {
         self.target.base.local().device.signal.counts()
     }
 
-    /// What the timers of the worker counted.
+    /// Returns the counts of the worker's timers.
     pub(crate) fn timer_stats(&self) -> TimerStats {
         timers().stats(self.target.base.cpu())
     }
@@ -285,20 +285,20 @@ impl Worker {
         self.timers.turn()
     }
 
-    /// As [`park`](Self::park), for a loop that takes its turns itself.
+    /// Works as [`park`](Self::park), for a loop that takes its turns itself.
     pub(crate) fn park_without_turn(&self) {
         if !self.timers.is_due() && !self.timers.base.local().parker.take_notification() {
             self.wait();
         }
     }
 
-    /// As [`is_due`](Self::is_due), with a reading of the clock that the caller has.
+    /// Works as [`is_due`](Self::is_due), with a reading of the clock that the caller has.
     #[inline]
     pub(crate) fn is_due_at(&self, now: CoreInstant) -> bool {
         self.timers.is_due_at(now)
     }
 
-    /// As [`turn`](Self::turn), and leaves the rearm of the device to the caller.
+    /// Works as [`turn`](Self::turn), and leaves the rearm of the device to the caller.
     pub(crate) fn turn_owing(&self, now: CoreInstant) {
         self.timers.turn_owing(now);
     }
@@ -394,7 +394,7 @@ impl Worker {
         Ok(self.timers.turn())
     }
 
-    /// As [`park_on_epoll`](Self::park_on_epoll), for a loop that takes its turns itself.
+    /// Works as [`park_on_epoll`](Self::park_on_epoll), for a loop that takes its turns itself.
     pub(crate) fn park_on_epoll_without_turn(
         &self,
         epoll: BorrowedFd<'_>,
@@ -452,8 +452,8 @@ impl Worker {
         self.block_on_as(future, &self.waker, None)
     }
 
-    /// As [`block_on`](Self::block_on), for a task of `waker`, which wakes this worker; of a runtime in which this
-    /// thread is `sleeper`.
+    /// Works as [`block_on`](Self::block_on), for a task of `waker`, which wakes this worker; of a runtime in which
+    /// this thread is `sleeper`.
     #[track_caller]
     pub(crate) fn block_on_as<F: Future>(
         &self,

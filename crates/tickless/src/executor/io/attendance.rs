@@ -32,26 +32,26 @@ impl Attendance {
         }
     }
 
-    /// There is a descriptor more. [`is_missing`](Self::is_missing) says whether a worker has to be woken for it.
+    /// Adds a descriptor. [`is_missing`](Self::is_missing) says whether a worker has to be woken for it.
     pub(crate) fn add(&self) {
         // Relaxed: ordered by the fence in `is_missing`.
         self.descriptors.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// There is a descriptor less.
+    /// Removes a descriptor.
     pub(crate) fn remove(&self) {
         // Relaxed: a worker that still finds it looks for nothing.
         self.descriptors.fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// Whether there are any. To be asked by a worker that parks behind the fence of its saying so.
+    /// Returns whether there are any. Called by a worker that parks, behind the fence after its announcement.
     #[inline]
     pub(crate) fn is_needed(&self) -> bool {
         // Relaxed: see above; while a worker has tasks it is a hint.
         self.descriptors.load(Ordering::Relaxed) > 0
     }
 
-    /// Whether no worker waits for the descriptor that was added before.
+    /// Returns whether no worker waits for the descriptor that was added before.
     pub(crate) fn is_missing(&self) -> bool {
         // Pairs with the fence of `Idle::enter`: a worker that gave the role back before that and does not see the
         // descriptor is seen here.

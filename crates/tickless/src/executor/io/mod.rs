@@ -59,7 +59,7 @@ mod source;
 ///
 /// Ends the watch, and drops what was given.
 pub struct Async<T: AsFd> {
-    /// There until `into_inner`.
+    /// I/O object, there until `into_inner`.
     io: Option<T>,
     registration: Registration,
 }

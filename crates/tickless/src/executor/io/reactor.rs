@@ -24,7 +24,7 @@ use crate::host::sys::descriptors::epoll::{self, CreateFlags, EventData, EventFl
 use crate::host::sys::descriptors::{AsFd, BorrowedFd, OwnedFd};
 use crate::worker::EpollEvents;
 
-/// How often workers look that have tasks, while none waits: so late a task may learn that a descriptor is ready.
+/// Period in which workers look that have tasks, while none waits: a task learns so late that a descriptor is ready.
 pub(crate) const PERIOD: Span = Span::from_micros(500);
 
 /// Events that are fetched at once; there may be more, which are fetched next.
@@ -89,13 +89,13 @@ impl Reactor {
         })
     }
 
-    /// Whether there are descriptors. To be asked by a worker that parks behind its saying so.
+    /// Returns whether there are descriptors. Called by a worker that parks, after its announcement.
     #[inline]
     pub(crate) fn is_needed(&self) -> bool {
         self.attendance.is_needed()
     }
 
-    /// Whether there are descriptors and no worker waits for them.
+    /// Returns whether there are descriptors and no worker waits for them.
     pub(crate) fn is_unattended(&self) -> bool {
         self.is_needed() && self.attendance.is_missing()
     }
@@ -130,7 +130,7 @@ impl Reactor {
         }
     }
 
-    /// Nothing is watched any more: those that wait are told.
+    /// Ends all watching and wakes the tasks that wait.
     pub(crate) fn close(&self) {
         let mut sources = self.lock();
         sources.is_closed = true;
@@ -178,7 +178,7 @@ pub(super) struct Registration {
     reactor: Arc<Reactor>,
     source: Arc<Source>,
     place: usize,
-    /// What events name it by.
+    /// Key by which events name the source.
     data: u64,
 }
 

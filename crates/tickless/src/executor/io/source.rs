@@ -7,7 +7,7 @@ use slab::Slab;
 
 use crate::host::sys::descriptors::epoll::EventFlags;
 
-/// What a task waits for.
+/// Direction of a task's wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Direction {
     Read,
@@ -15,7 +15,7 @@ pub(crate) enum Direction {
 }
 
 impl Direction {
-    /// What is asked for.
+    /// Returns the events that a direction watches.
     const fn interest(self) -> EventFlags {
         match self {
             Self::Read => EventFlags::IN.union(EventFlags::RDHUP),
@@ -23,7 +23,7 @@ impl Direction {
         }
     }
 
-    /// What ends the wait: an operation that fails does not block either.
+    /// Returns the events that end the wait: an operation that fails does not block either.
     const fn ends(self) -> EventFlags {
         self.interest()
             .union(EventFlags::HUP)
@@ -35,14 +35,14 @@ impl Direction {
 #[derive(Debug)]
 pub(crate) struct Waiting {
     place: usize,
-    /// How often the descriptor was ready before.
+    /// Number of times that the descriptor was ready before.
     turn: u64,
 }
 
-/// Those that wait for one direction.
+/// Tasks that wait for one direction.
 #[derive(Debug, Default)]
 struct Queue {
-    /// How often the descriptor was ready.
+    /// Number of times that the descriptor was ready.
     turn: u64,
     wakers: Slab<Option<Waker>>,
 }
@@ -51,7 +51,7 @@ struct Queue {
 struct State {
     reads: Queue,
     writes: Queue,
-    /// Nothing is watched any more.
+    /// True if nothing is watched any more.
     is_closed: bool,
 }
 
@@ -63,7 +63,7 @@ impl State {
         }
     }
 
-    /// What those ask for who wait.
+    /// Returns the events that the waiting tasks watch.
     fn interest(&self) -> EventFlags {
         let mut interest = EventFlags::empty();
         for (queue, direction) in [
@@ -162,7 +162,7 @@ impl Source {
         state.take_wakers()
     }
 
-    /// Nothing is watched any more: who has to be woken to learn it.
+    /// Ends all watching; returns the wakers of the tasks that have to learn it.
     pub(crate) fn close(&self) -> Vec<Waker> {
         let mut state = self.lock();
         state.is_closed = true;

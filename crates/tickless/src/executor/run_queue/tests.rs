@@ -26,7 +26,7 @@ fn job(name: &'static str, micros: u64) -> Job {
     weighted(Some(name), micros, Weight::UNIT)
 }
 
-/// As [`job`], of another weight, with or without a name.
+/// Works as [`job`], for another weight, with or without a name.
 fn weighted(name: Option<&'static str>, micros: u64, weight: Weight) -> Job {
     let origin = Origin {
         name: name.map(Into::into),
@@ -218,7 +218,7 @@ fn a_task_has_no_longer_because_one_before_it_had() {
     test.join().expect("it does not panic");
 }
 
-/// How a task that sleeps has the next one picked at once.
+/// Function by which a task sleeps and the next one is picked at once.
 type Sleeps = fn(&mut RunQueue, &Job, Instant) -> Option<Job>;
 
 /// Decision 55, where a task that sleeps has the next one picked at once: its slice is a tenth of that of the sleeper,
@@ -252,7 +252,7 @@ fn a_task_that_is_handed_the_worker_has_no_longer_because_the_sleeper_had() {
     }
 }
 
-/// As above, of two tasks that have their turns without a third one, where the next one sleeps in debt and has paid.
+/// Two tasks take turns as above, without a third one; the next one sleeps in debt and has paid.
 #[test]
 fn a_task_that_is_woken_from_debt_has_no_longer_because_the_sleeper_had() {
     let test = thread::spawn(|| {

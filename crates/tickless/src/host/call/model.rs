@@ -7,7 +7,7 @@ use loom::thread;
 
 use super::Call;
 
-/// Whether the task is polled again, as its executor keeps it.
+/// True if the task is polled again, as its executor keeps it.
 #[derive(Clone)]
 struct Woken(Arc<Mutex<bool>>);
 

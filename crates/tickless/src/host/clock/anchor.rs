@@ -37,8 +37,8 @@ impl Anchor {
         Self::at(instant, nanos, parts)
     }
 
-    /// In the child of a fork, where the core's timeline is ahead of the clock of the standard library by so much more
-    /// than in its parent.
+    /// Shifts the anchor in the child of a fork, if the core's timeline is ahead of the clock of the standard library
+    /// by so much more than in its parent.
     pub(super) fn shift(&self, by: i64) {
         for shifted in [Some(&self.nanos), self.origin.as_ref()]
             .into_iter()
@@ -82,7 +82,7 @@ impl Anchor {
         said.map_or_else(|| self.measured(instant), Instant::from_nanos)
     }
 
-    /// As [`core_of`](Self::core_of), by the distance to the anchor.
+    /// Returns [`core_of`](Self::core_of) by the distance to the anchor.
     #[cold]
     #[inline(never)]
     fn measured(&self, instant: StdInstant) -> Instant {
@@ -116,8 +116,8 @@ const TRIED: [Duration; 6] = [
     Duration::from_secs(86_400 * 365),
 ];
 
-/// What an instant of the standard library is made of, in nanoseconds: from a zero of its own, on systems where it
-/// consists of seconds and nanoseconds and gives both to a hasher; `None` elsewhere, and beyond 292 years.
+/// Returns the nanoseconds of an instant of the standard library, from a zero of its own, on systems where it consists
+/// of seconds and nanoseconds and gives both to a hasher; `None` on other systems, and beyond 292 years.
 ///
 /// The distance to another instant is all that an instant says for sure, and it takes a call, and longer than to push
 /// a timer out. That the hash says the same is no promise of theirs, so [`Anchor::at`] finds it out.

@@ -17,7 +17,7 @@ pub(super) use x86::{EXISTS, is_invariant};
 mod x86 {
     use core::arch::x86_64::{__cpuid, _mm_lfence, _rdtsc, CpuidResult};
 
-    /// There is one that is known here.
+    /// True if there is a counter that is known here.
     pub(in crate::host::clock) const EXISTS: bool = true;
 
     /// Reads the counter, not ordered.
@@ -49,7 +49,7 @@ mod x86 {
         unsafe { _mm_lfence() }
     }
 
-    /// Whether the processor promises a constant rate in all its states: CPUID 8000_0007h, EDX bit 8.
+    /// Returns whether the processor promises a constant rate in all its states: CPUID 8000_0007h, EDX bit 8.
     ///
     /// Asked of the processor itself: the kernel says it in a file too, but there are processes without files.
     pub(in crate::host::clock) fn is_invariant() -> bool {

@@ -19,45 +19,45 @@ use crate::host::sys::IS_PORTABLE;
 
 /// The length of each of the two periods over which the rate is measured, in nanoseconds.
 const CALIBRATION: u64 = 10_000_000;
-/// How often the kernel's clock may be elsewhere than any steering explains.
+/// Number of times that the kernel's clock may be elsewhere than any steering explains.
 const STRIKES: u64 = 8;
-/// How many readings in a row may be too wide to say anything. A machine on which threads are interrupted all the time
+/// Number of readings in a row that may be too wide to decide. A machine on which threads are interrupted all the time
 /// has a narrow one now and then.
 const WIDE: u64 = 1_000;
 
-/// What the counter may leave open at both ends of a period together, in parts per million of it: half of what two
-/// rates may differ by.
+/// Uncertainty of the counter at both ends of a period together, in parts per million of it: half of the difference
+/// that two rates may have.
 const OPEN_PPM: u64 = AGREEMENT_PPM / 2;
-/// After how long a counter is measured again that was refused for the first time, in nanoseconds.
+/// Time after which a counter is measured again that was refused for the first time, in nanoseconds.
 const RETRY_AFTER: u64 = 10_000_000_000;
 
-/// What is known of the counter, for the whole process.
+/// Facts about the counter, for the whole process.
 #[derive(Debug)]
 pub(super) struct Judge {
-    /// From here on the counter is measured again, in nanoseconds; `i64::MAX` for never.
+    /// Time from which on the counter is measured again, in nanoseconds; `i64::MAX` for never.
     retry_at: AtomicI64,
-    /// How often it was refused for what it showed.
+    /// Number of times that the counter was refused for its readings.
     refusals: AtomicU64,
     strikes: AtomicU64,
     /// Wide readings in a row.
     wide: AtomicU64,
-    /// Nothing is to be calibrated any more.
+    /// True if nothing is to be calibrated any more.
     settled: AtomicBool,
     calibration: Mutex<Calibration>,
 }
 
-/// What is to be done about the counter.
+/// Next step with the counter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Judgement {
-    /// Nothing.
+    /// The judgement changes nothing.
     GoOn,
-    /// Nothing: it is measured from here on, for the first time or again.
+    /// The measurement begins here, for the first time or again.
     Begin,
-    /// It may be used: it takes so many nanoseconds for a cycle, times 2^32.
+    /// The counter may be used: it takes so many nanoseconds for a cycle, times 2^32.
     Follow(u64),
-    /// It may not be used.
+    /// The counter may not be used.
     Refuse,
-    /// It may not be used any more.
+    /// The counter may not be used any more.
     GiveUp,
 }
 
@@ -253,7 +253,7 @@ impl Judge {
         judgement
     }
 
-    /// What two rates in a row say, the second one up to `now`. Called with the calibration locked.
+    /// Compares two rates in a row, the second one up to `now`. Called with the calibration locked.
     fn compare(
         &self,
         first: u64,
@@ -302,24 +302,24 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
         .unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
-/// What a reading says together with the start of the period.
+/// Result of a reading together with the start of the period.
 enum Measured {
     /// Nanoseconds for one cycle, times 2^32.
     Rate(u64),
     /// The reading is much narrower than the start.
     BetterStart,
-    /// So many readings in a row were too wide.
+    /// The readings were too wide, so many in a row.
     Slow(u64),
-    /// It is too early, or this reading is too wide.
+    /// The reading is too early, or too wide.
     NotYet,
 }
 
-/// What a reading leaves open, in cycles.
+/// Returns the uncertainty of a reading, in cycles.
 const fn width(reading: Sandwich) -> u64 {
     reading.behind.saturating_sub(reading.before)
 }
 
-/// Whether the period is long enough.
+/// Returns whether the period is long enough.
 fn is_over(start: Sandwich, end: Sandwich) -> bool {
     end.nanos.saturating_sub(start.nanos) >= CALIBRATION.cast_signed()
 }
@@ -342,7 +342,7 @@ fn rate(start: Sandwich, end: Sandwich) -> Option<u64> {
     u64::try_from((u128::from(nanos) << 32) / u128::from(cycles)).ok()
 }
 
-/// Whether the counter can be used at all.
+/// Returns whether the counter can be used at all.
 pub(super) fn usable() -> Result<(), Refusal> {
     if IS_PORTABLE {
         return Err(Refusal::PortableHost);

@@ -76,7 +76,7 @@ impl Kernel {
         self.is_slow.store(is_slow, Ordering::Relaxed);
     }
 
-    /// Whether readings are combined.
+    /// Returns whether readings are combined.
     pub(super) fn is_slow(&self) -> bool {
         self.is_slow.load(Ordering::Relaxed)
     }
@@ -175,7 +175,7 @@ mod tests {
 
     use super::*;
 
-    /// As where the kernel's clock is a device: what is combined is the time within the call, and for all threads.
+    /// Readings are combined as if the kernel's clock were a device: for the time within the call, and for all threads.
     #[test]
     fn a_slow_clock_shows_the_time_within_the_call() {
         let kernel = Kernel::new();

@@ -50,7 +50,7 @@ impl Reading {
         self.kept.forget();
     }
 
-    /// What [`show`](Self::show) was given last.
+    /// Returns the function that [`show`](Self::show) got last.
     pub(in crate::host) fn shown(&self) -> Option<fn() -> Instant> {
         self.shown.get()
     }
@@ -70,14 +70,14 @@ impl Reading {
         recently.unwrap_or_else(|| Instant::from_nanos(self.earliest.get()))
     }
 
-    /// What time it is, comparable with what other threads are told; `None` if the line that the thread has kept does
-    /// not say it.
+    /// Returns the time, comparable with the readings of other threads; `None` if the line that the thread has kept
+    /// does not reach.
     #[inline(always)]
     pub(crate) fn now(&self) -> Option<Instant> {
         CLOCK.kept_now(&self.kept)
     }
 
-    /// As [`now`](Self::now), where that says nothing.
+    /// Returns [`now`](Self::now), if the line does not reach.
     pub(crate) fn now_anew(&self) -> Instant {
         CLOCK.now_anew(&self.kept)
     }
@@ -101,21 +101,21 @@ impl Reading {
         latest
     }
 
-    /// As [`now_upper`](Self::now_upper), where the counter shows `cycles`; `None` if the line that the thread has kept
-    /// does not say it.
+    /// Returns [`now_upper`](Self::now_upper) where the counter shows `cycles`; `None` if the line that the thread has
+    /// kept does not reach.
     #[inline(always)]
     pub(crate) fn latest_at(&self, cycles: u64) -> Option<Instant> {
         let latest = CLOCK.latest(&self.kept, cycles)?;
         Some(not_before(&self.latest, latest))
     }
 
-    /// As [`latest_at`](Self::latest_at), where that says nothing.
+    /// Returns [`latest_at`](Self::latest_at), if the line does not reach.
     pub(crate) fn latest_at_anew(&self, cycles: u64) -> Instant {
         not_before(&self.latest, self.latest_anew(cycles))
     }
 
-    /// When the thread asked for a time that is not behind the true one, or a later time; not more than a
-    /// [window](super::WINDOW) before what any thread was told. [`None`] if that is not known without a reading.
+    /// Returns the thread's last reading that is not behind the true time, or a later time; not more than a
+    /// [window](super::WINDOW) before any thread's reading. [`None`] if that is not known without a reading.
     ///
     /// It may be long ago: if no thread asked since, nothing is more recent.
     #[inline(always)]
@@ -132,15 +132,15 @@ impl Reading {
             .unwrap_or_else(|| self.earliest_anew(cycles))
     }
 
-    /// As [`now_lower`](Self::now_lower), where the counter shows `cycles`; `None` if the line that the thread has
-    /// kept does not say it.
+    /// Returns [`now_lower`](Self::now_lower) where the counter shows `cycles`; `None` if the line that the thread has
+    /// kept does not reach.
     #[inline(always)]
     pub(crate) fn earliest_at(&self, cycles: u64) -> Option<Instant> {
         let earliest = CLOCK.earliest(&self.kept, cycles)?;
         Some(not_before(&self.earliest, earliest))
     }
 
-    /// As [`earliest_at`](Self::earliest_at), where that says nothing.
+    /// Returns [`earliest_at`](Self::earliest_at), if the line does not reach.
     #[cold]
     #[inline(never)]
     pub(crate) fn earliest_anew(&self, cycles: u64) -> Instant {
@@ -149,8 +149,8 @@ impl Reading {
         not_before(&self.earliest, earliest)
     }
 
-    /// Whether the kernel was asked since the thread was asked this last: every [`WINDOW`](super::WINDOW) at the
-    /// latest, if the thread reads the clock all the time.
+    /// Returns whether the kernel was read since this was called last by the thread: every [`WINDOW`](super::WINDOW) at
+    /// the latest, if the thread reads the clock all the time.
     #[inline]
     pub(crate) fn has_new_line(&self) -> bool {
         let line = CLOCK.follower.line_number();
@@ -161,7 +161,7 @@ impl Reading {
         true
     }
 
-    /// What [`has_new_line`](Self::has_new_line) would answer.
+    /// Returns the result that [`has_new_line`](Self::has_new_line) would have.
     #[inline]
     pub(crate) fn is_behind_line(&self) -> bool {
         self.line.get() != CLOCK.follower.line_number()

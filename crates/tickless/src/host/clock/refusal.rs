@@ -4,9 +4,9 @@ use std::fmt;
 
 use tickless_core::clock::follow::WIDTH;
 
-/// By how much two measurements of the rate may differ, in parts per million.
+/// Difference that two measurements of the rate may have, in parts per million.
 pub(super) const AGREEMENT_PPM: u64 = 200;
-/// How often they may.
+/// Number of times that they may differ.
 pub(super) const ATTEMPTS: u32 = 50;
 
 /// Why the time-stamp counter is not used.
@@ -25,7 +25,7 @@ pub enum Refusal {
     NotInvariant,
     /// The kernel keeps its time by something else, named here: it does not trust the counter, or cannot use it.
     KernelUses(String),
-    /// What the kernel keeps its time by could not be read (`/sys`, with a file descriptor to spare): it may not trust
+    /// The kernel's clock source could not be read (`/sys`, with a file descriptor to spare): the kernel may not trust
     /// the counter.
     KernelDoesNotTell,
     /// Two measurements of the rate differ by so many parts per million, however often they are made.
@@ -35,13 +35,13 @@ pub enum Refusal {
     },
     /// The kernel's clock was elsewhere than the counter said, by more than any steering explains, so many times.
     Drifted {
-        /// How many times.
+        /// Number of times.
         times: u64,
     },
     /// The kernel's clock cannot be read between two readings of the counter that are close enough, however often that
     /// is tried: this many readings in a row took longer than 100 ns.
     Slow {
-        /// How many.
+        /// Number of readings.
         readings: u64,
     },
     /// The rate is not known yet; it is measured over the first 20 ms of use.
@@ -49,8 +49,8 @@ pub enum Refusal {
 }
 
 impl Refusal {
-    /// Whether the counter may be found to be steady later: the machine was busy, or the kernel's clock was set right
-    /// fast. What the processor or the kernel says of the counter is final.
+    /// Returns whether the counter may be found to be steady later: the machine was busy, or the kernel's clock was set
+    /// right fast. A refusal by the processor or the kernel is final.
     pub(super) const fn is_passing(&self) -> bool {
         matches!(
             self,

@@ -43,15 +43,15 @@ use super::sys::descriptors::set_timer;
 use super::thread::{Kind, ThreadBase, lock, now_lower, with_thread};
 use super::{kernel_time, tick, wake};
 
-/// When something on `base` is due: its device fires then, or before. Lock-free; exact with the base locked, and for
-/// the thread that looks after the base and is ordered behind the last change.
+/// Returns the time at which `base` has something due: its device fires then, or before. Lock-free; exact with the base
+/// locked, and for the thread that looks after the base and is ordered behind the last change.
 // Always: a call takes as much as what is in it.
 #[inline(always)]
 pub(crate) fn due(base: &ThreadBase) -> Instant {
     due_but_coarse(base).min(tick::first_due(base))
 }
 
-/// As [`due`], without the coarse timers, which others may look after.
+/// Returns the time as [`due`] does, without the coarse timers, which other threads may look after.
 #[inline]
 pub(crate) fn due_but_coarse(base: &ThreadBase) -> Instant {
     base.local().device.due()
@@ -78,7 +78,7 @@ fn changed(base: &ThreadBase) {
     }
 }
 
-/// As [`changed`], for the base of this thread, with no lock held.
+/// Works as [`changed`], for the base of this thread, with no lock held.
 #[inline]
 pub(super) fn changed_own(base: &ThreadBase) {
     // A thread that sets the device meanwhile locked the base after this thread's change, and saw it, or before it,

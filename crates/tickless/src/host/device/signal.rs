@@ -29,7 +29,7 @@ pub(crate) struct SignalTimer {
     /// Reads the clock and tells the kernel how long, in place of until when.
     is_relative: AtomicBool,
     timer: AtomicPtr<c_void>,
-    /// What it is set for, in nanoseconds; `i64::MIN` when that was used up.
+    /// Time that it is set for, in nanoseconds; `i64::MIN` when that was used up.
     set_for: AtomicI64,
     writes: AtomicU64,
     signals: AtomicU64,
@@ -51,7 +51,7 @@ impl SignalTimer {
         }
     }
 
-    /// Whether the thread has the timer.
+    /// Returns whether the thread has the timer.
     #[inline]
     pub(crate) fn is_on(&self) -> bool {
         self.is_on.load(Ordering::Relaxed)
@@ -110,26 +110,26 @@ impl SignalTimer {
         self.signalled.store(true, Ordering::Relaxed);
     }
 
-    /// What the timer was set for is used up.
+    /// Marks the time of the timer as used up.
     #[inline]
     pub(crate) fn use_up(&self) {
         self.set_for.store(USED_UP, Ordering::Relaxed);
     }
 
-    /// Whether what the timer was set for is used up, and it was not set since.
+    /// Returns whether the time of the timer is used up, and it was not set since.
     #[inline]
     pub(crate) fn is_used_up(&self) -> bool {
         self.set_for.load(Ordering::Relaxed) == USED_UP
     }
 
-    /// Whether a signal came since that was [taken](Self::take_signalled) last.
+    /// Returns whether a signal came since the last [take](Self::take_signalled).
     #[inline]
     pub(crate) fn is_signalled(&self) -> bool {
         // Relaxed: as for `take_signalled`, which looks again.
         self.signalled.load(Ordering::Relaxed)
     }
 
-    /// Whether a signal came since this was asked last.
+    /// Returns whether a signal came since this was called last.
     #[inline]
     pub(crate) fn take_signalled(&self) -> bool {
         let came = self.signalled.load(Ordering::Relaxed);
@@ -148,7 +148,7 @@ impl SignalTimer {
     }
 }
 
-/// Whether this process can have such timers: installs the handler, and makes a timer to see.
+/// Returns whether this process can have such timers: installs the handler, and makes a timer to see.
 pub(crate) fn probe(handler: Handler) -> io::Result<()> {
     install(handler)?;
     delete(create()?);

@@ -21,16 +21,16 @@ use crate::host::kick::Kick;
 use crate::host::sleep_protocol::SleepDeadline;
 use crate::host::sys::descriptors::{BorrowedFd, Descriptor, make_timer};
 
-/// What is due for a thread, and what its device is set for.
+/// State of a thread's device: the time of its next event, and the time that the device is set for.
 #[derive(Debug)]
 pub(crate) struct DeviceState {
-    /// What the base programmed for its exact timers, in nanoseconds.
+    /// Time that the base programmed for its exact timers, in nanoseconds.
     programmed: AtomicI64,
-    /// What the device is set for, as far as the thread remembers, in nanoseconds.
+    /// Time that the device is set for, as far as the thread remembers, in nanoseconds.
     set_for: AtomicI64,
     /// Soft timers are due, or were left by the last turn.
     soft_raised: AtomicBool,
-    /// When the last turn that spent its budget left timers, in nanoseconds.
+    /// Time at which the last turn that spent its budget left timers, in nanoseconds.
     left_over: AtomicI64,
     /// A request for a look at the queues.
     pub(crate) kick: Kick,
@@ -66,7 +66,8 @@ impl DeviceState {
         self.kick.reset();
     }
 
-    /// When something is due, coarse timers aside: a kick, exact timers, what the last turn left.
+    /// Returns the time at which something is due, coarse timers aside: a kick, exact timers, timers that the last turn
+    /// left.
     #[inline]
     pub(crate) fn due(&self) -> Instant {
         if self.kick.is_raised() {
@@ -88,7 +89,7 @@ impl DeviceState {
         Instant::from_nanos(first)
     }
 
-    /// What the base programmed for its exact timers.
+    /// Returns the time that the base programmed for its exact timers.
     pub(crate) fn programmed(&self) -> Instant {
         Instant::from_nanos(self.programmed.load(Ordering::Relaxed))
     }
@@ -99,7 +100,7 @@ impl DeviceState {
         self.programmed.store(when.as_nanos(), Ordering::Relaxed);
     }
 
-    /// Whether a turn at `now` has to look for exact timers.
+    /// Returns whether a turn at `now` has to look for exact timers.
     #[inline]
     pub(crate) fn has_exact_work(&self, now: Instant) -> bool {
         self.programmed() <= now || self.soft_raised.load(Ordering::Relaxed)
@@ -137,7 +138,7 @@ impl DeviceState {
         self.programmed.store(now.as_nanos(), Ordering::Relaxed);
     }
 
-    /// What the device is set for.
+    /// Returns the time that the device is set for.
     #[inline]
     pub(super) fn set_for(&self) -> Instant {
         Instant::from_nanos(self.set_for.load(Ordering::Relaxed))

@@ -9,7 +9,7 @@ use tickless_link::sync::{AtomicBool, AtomicI64, Ordering};
 
 const NEVER: i64 = i64::MAX;
 
-/// What was set last, and has not brought the reactor yet.
+/// Time that was set last, and has not brought the reactor yet.
 #[derive(Default)]
 struct Rings(Arc<Mutex<Option<i64>>>);
 
@@ -108,7 +108,7 @@ impl Runtime {
         }
     }
 
-    /// What is first is what the doorbell stands for, and the reactor, unless it counts as stalled, is set for it.
+    /// The first time is that of the doorbell, and the reactor, unless it counts as stalled, is set for it.
     fn check(&self) {
         let first = self.tree.lock().unwrap().first();
         if first == NEVER {

@@ -119,7 +119,7 @@ pub(crate) struct Occupancy {
 }
 
 impl Occupancy {
-    /// That of the thread that is on `base` now.
+    /// Creates the handle of the thread that is on `base` now.
     pub(crate) fn of(base: &'static ThreadBase) -> Self {
         let occupant = base.local().occupant();
         Self { base, occupant }
@@ -129,7 +129,7 @@ impl Occupancy {
         self.base
     }
 
-    /// Whether the thread is still there, and a worker.
+    /// Returns whether the thread is still there, and a worker.
     fn is_worker(&self) -> bool {
         // `kind` loads with Acquire, and a worker's number of occupants was written before its kind.
         self.base.local().kind() == Kind::Worker && self.base.local().occupant() == self.occupant

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 
-/// What a thread that changes the set of isolated workers asked a worker for, or the worker's answer.
+/// Request to a worker by a thread that changes the set of isolated workers, or the worker's reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(super) enum Request {
@@ -37,7 +37,7 @@ pub(crate) enum Help {
     Never = 2,
 }
 
-/// Whether a worker is isolated, and what it is asked for.
+/// Isolation of a worker, and the request to it.
 #[derive(Debug)]
 pub(crate) struct IsolationState {
     /// Changed with the registry locked.
@@ -63,7 +63,7 @@ impl IsolationState {
         self.is_isolated.swap(is_isolated, Ordering::Relaxed)
     }
 
-    /// Whether the expiry thread leaves the exact timers of the thread alone, however late they are.
+    /// Returns whether the expiry thread leaves the exact timers of the thread alone, however late they are.
     pub(in crate::host) fn is_left_alone(&self) -> bool {
         // Relaxed, both: wishes of the thread, and either answer is right while they change.
         let help = self.help.load(Ordering::Relaxed);
@@ -77,7 +77,7 @@ impl IsolationState {
         self.help.store(help as u8, Ordering::Relaxed);
     }
 
-    /// What the `occupant`-th thread of the base was asked for, or answered.
+    /// Returns the request to the `occupant`-th thread of the base, or its reply.
     pub(super) fn request(&self, occupant: u32) -> Request {
         // Acquire: pairs with the Release in `put`, so that an answer comes with all that was done for it.
         let word = self.request.load(Ordering::Acquire);

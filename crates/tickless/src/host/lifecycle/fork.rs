@@ -57,7 +57,7 @@ use crate::host::{blocked, device, isolation, kernel_time, tick, wake, wall};
 
 type ExpiryLock = <Host as Platform>::ExpiryLock;
 
-/// What the forking thread holds from just before the fork until just after it.
+/// Locks that the forking thread holds from just before the fork until just after it.
 struct Paused {
     lists: (MutexGuard<'static, ()>, MutexGuard<'static, Vec<u32>>),
     bases: Vec<Frozen<'static, Host>>,
@@ -81,7 +81,7 @@ pub(super) fn install() {
     around_forks(prepare, Some(parent), child);
 }
 
-/// Before the fork, in the forking thread.
+/// Runs before the fork, in the forking thread.
 extern "C" fn prepare() {
     let lists = (reactors::pause(), registry::lock());
     let all: Vec<_> = bases().collect();
@@ -104,7 +104,7 @@ fn paused() -> Option<Paused> {
     PAUSED.with_borrow_mut(|slot| slot.take())
 }
 
-/// After the fork, in the parent: everything goes on.
+/// Runs after the fork, in the parent: everything goes on.
 extern "C" fn parent() {
     drop(paused());
 }
@@ -115,7 +115,7 @@ fn begin_anew() {
     CLOCK.forget_others();
 }
 
-/// After the fork, in the child.
+/// Runs after the fork, in the child.
 extern "C" fn child() {
     let Some(Paused {
         lists,
@@ -228,7 +228,7 @@ fn bury(base: &ThreadBase, expiry_thread_survives: bool) {
     registry::give_back(base);
 }
 
-/// Nothing is programmed or asked for where no thread is.
+/// Clears the state of a thread that does not exist: nothing is programmed or requested.
 fn forget_thread(local: &Local) {
     local.device.forget();
     local.parker.reset();

@@ -12,7 +12,7 @@ struct Sleeper {
     state: ParkState,
     woken: Mutex<bool>,
     wake: Condvar,
-    /// What is told. Not atomic: the notification has to order it.
+    /// Notified value. Not atomic: the notification has to order it.
     told: UnsafeCell<u32>,
 }
 

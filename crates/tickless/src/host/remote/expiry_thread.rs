@@ -77,7 +77,7 @@ fn service_kicks() -> bool {
     more
 }
 
-/// What the expiry thread wakes up for besides the foreign threads, in nanoseconds.
+/// Returns the time for which the expiry thread wakes up besides the foreign threads, in nanoseconds.
 fn earliest() -> i64 {
     // Its own first timer is ordered by the fences of `SLEEPS_UNTIL`. Coarse timers come here from threads that end,
     // and those kick.

@@ -18,7 +18,7 @@ pub(crate) fn housekeeper(base: &ThreadBase) -> Option<CpuId> {
     housekeeping_cpu(base, housekeeper)
 }
 
-/// Whether there is no such worker, as long as the thread is not isolated. One load.
+/// Returns whether there is no such worker, as long as the thread is not isolated. One load.
 #[inline]
 pub(crate) fn has_none(base: &ThreadBase) -> bool {
     base.local().remote.housekeeping_cpu().is_none()
@@ -60,7 +60,7 @@ fn housekeeping_cpu(own: &ThreadBase, housekeeper: CpuId) -> Option<CpuId> {
     Some(other)
 }
 
-/// Whether the worker on the base of this number is awake, as it was a moment ago.
+/// Returns whether the worker on the base of this number is awake, as it was a moment ago.
 fn is_awake(cpu: CpuId) -> bool {
     workers()
         .host()

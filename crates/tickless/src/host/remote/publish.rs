@@ -15,7 +15,7 @@ use crate::host::thread::{Kind, ThreadBase, with_thread};
 use crate::host::tick::{TICK, instant_of, now};
 use crate::host::{device, wake};
 
-/// When a timer on the global wheel of `base` that is not fired by then counts as stranded.
+/// Returns the time at which a timer on the global wheel of `base` that is not fired by then counts as stranded.
 pub(super) fn grace(base: &ThreadBase) -> Option<Instant> {
     let due = instant_of(base.wheel_due(Wheel::Global)?);
     Some(due.saturating_add(Span::from_nanos(TICK)))
@@ -41,8 +41,8 @@ pub(crate) fn publish_earlier(now: Tick) {
     });
 }
 
-/// As [`publish_earlier`], for a timer that is due before everything else on its wheel, by a thread that has not read
-/// the clock.
+/// Publishes as [`publish_earlier`] does, for a timer that is due before everything else on its wheel, by a thread that
+/// has not read the clock.
 #[cold]
 #[inline(never)]
 pub(crate) fn publish_first() {
@@ -50,7 +50,8 @@ pub(crate) fn publish_first() {
     publish_earlier(now());
 }
 
-/// As [`republish_next_expiry`], for the worker on `base`, this thread, which started something in the tick `now`.
+/// Publishes as [`republish_next_expiry`] does, for the worker on `base`, this thread, which started something in the
+/// tick `now`.
 ///
 /// Usually there is nothing to do: something else is due earlier, that too was published, and its time has not come.
 /// Until then nothing but the worker's own turn, which ends by [`republish_next_expiry`], makes the wheel forget that

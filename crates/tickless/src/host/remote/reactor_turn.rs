@@ -156,7 +156,7 @@ fn rung_for() -> Option<(&'static ThreadBase, NonZeroU32)> {
     Some((base, base.local().remote.reactor()?))
 }
 
-/// Whether the tasks that this thread polls have its timers [taken along](take_along_soon).
+/// Returns whether the tasks that this thread polls have its timers [taken along](take_along_soon).
 #[inline]
 pub(crate) fn is_taken_along() -> bool {
     rung_for().is_some()
@@ -174,7 +174,7 @@ pub(crate) fn take_along_soon(now: Instant) {
     }
 }
 
-/// What knows the runtime that this thread is a worker of.
+/// Function that knows the runtime that this thread is a worker of.
 static RUNTIME_OF_THIS_THREAD: OnceLock<fn() -> Option<Attached>> = OnceLock::new();
 
 /// Has threads ask `whose` when they start their first timer. The same at each call.

@@ -44,13 +44,13 @@ impl Bell for Arc<OwnedFd> {
     }
 }
 
-/// What tells a runtime from others, in its own terms.
+/// Key that tells a runtime from others, in its own terms.
 pub(crate) type Key = Arc<dyn Any + Send + Sync>;
 
-/// Which thread takes a turn for the threads of a reactor.
+/// Thread that takes a turn for the threads of a reactor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum By {
-    /// One of the runtime's, because its reactor rang.
+    /// A thread of the runtime, because its reactor rang.
     Reactor,
     /// The expiry thread, because it did not.
     ExpiryThread,
@@ -67,7 +67,7 @@ pub(crate) struct Reactor {
     pub(super) is_reactors_turn: AtomicBool,
     /// The reactor took a turn since the expiry thread looked.
     pub(super) was_active: AtomicBool,
-    /// When the expiry thread looks although nothing is pending, in nanoseconds; its own.
+    /// Time at which the expiry thread looks although nothing is pending, in nanoseconds; its own.
     pub(super) watched_until: AtomicI64,
     /// Until when the expiry thread leaves a turn alone that another thread takes, in nanoseconds; its own.
     pub(super) not_before: AtomicI64,
@@ -80,16 +80,16 @@ pub(crate) struct Reactor {
 
 static REACTORS: [OnceLock<&'static Reactor>; REACTORS_MAX] =
     [const { OnceLock::new() }; REACTORS_MAX];
-/// How many exist.
+/// Number of reactors that exist.
 static MADE: AtomicU32 = AtomicU32::new(0);
-/// How many of them are those of processes that this one was forked from.
+/// Number of them that belong to processes that this one was forked from.
 static INHERITED: AtomicU32 = AtomicU32::new(0);
-/// How often a descriptor was set.
+/// Number of times that a descriptor was set.
 static SETS: AtomicU64 = AtomicU64::new(0);
 /// Locked while a runtime is attached.
 static LIST: Mutex<()> = Mutex::new(());
 
-/// There are as many reactors as there can be.
+/// Error: the process has as many reactors as it can have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct TooMany;
 
@@ -129,7 +129,7 @@ pub(crate) fn make_bell() -> io::Result<Arc<OwnedFd>> {
     Ok(Arc::new(make_timer()?))
 }
 
-/// Whether the runtime that `is_it` knows was attached in a process that this one was forked from.
+/// Returns whether the runtime that `is_it` knows was attached in a process that this one was forked from.
 pub(crate) fn is_inherited(is_it: impl Fn(&dyn Any) -> bool) -> bool {
     // Relaxed: see `all`.
     let inherited = INHERITED.load(Ordering::Relaxed);
@@ -182,19 +182,19 @@ pub(crate) fn pause() -> MutexGuard<'static, ()> {
     list()
 }
 
-/// In the child of a fork: those that exist are its parent's.
+/// Forgets all in the child of a fork: those that exist are its parent's.
 pub(crate) fn forget() {
     // Relaxed, both: there is no other thread.
     INHERITED.store(MADE.load(Ordering::Relaxed), Ordering::Relaxed);
 }
 
-/// How often the descriptor of one of them was set, a system call each.
+/// Returns how often a descriptor of a reactor was set, a system call each.
 pub(crate) fn sets() -> u64 {
     // Relaxed: a count.
     SETS.load(Ordering::Relaxed)
 }
 
-/// When the expiry thread has to come for one of them, in nanoseconds.
+/// Returns the time at which the expiry thread has to come for one of them, in nanoseconds.
 pub(crate) fn first() -> i64 {
     all()
         .map(Reactor::expiry_thread_comes_at)
@@ -245,7 +245,7 @@ impl Reactor {
         }
     }
 
-    /// Whether the task that takes turns along with others, and asks, was called since it asked last.
+    /// Returns whether the task that takes turns along with others, and calls this, was called since it did so last.
     pub(crate) fn take_call(&self) -> bool {
         self.call.take()
     }
@@ -254,23 +254,23 @@ impl Reactor {
         self.key_slot().as_ref().is_some_and(|key| is_it(&**key))
     }
 
-    /// It belongs to a process that this one was forked from.
+    /// Returns whether the reactor belongs to a process that this one was forked from.
     pub(crate) fn is_inherited(&self) -> bool {
         // Relaxed: see `all`.
         self.number.get() <= INHERITED.load(Ordering::Relaxed)
     }
 
-    /// Whether a runtime is attached to it.
+    /// Returns whether a runtime is attached to it.
     pub(crate) fn is_attached(&self) -> bool {
         self.doorbell.is_attached(|_| true)
     }
 
-    /// Whether the expiry thread comes in its place, in time.
+    /// Returns whether the expiry thread comes in its place, in time.
     pub(crate) fn is_stalled(&self) -> bool {
         self.doorbell.is_stalled()
     }
 
-    /// When it rings; `None` if it need not.
+    /// Returns the time at which it rings; `None` if it need not.
     pub(crate) fn rings_at(&self) -> Option<i64> {
         let until = self.doorbell.until();
         (until != i64::MAX).then_some(until)
@@ -290,13 +290,13 @@ impl Reactor {
         self.fired[by].fetch_add(fired.into(), Ordering::Relaxed);
     }
 
-    /// Whether a runtime can have it.
+    /// Returns whether a runtime can have it.
     fn is_unused(&self) -> bool {
         !self.is_attached()
             && !bases().any(|base| base.local().remote.reactor() == Some(self.number))
     }
 
-    /// What the runtime was attached with.
+    /// Returns the key that the runtime was attached with.
     pub(crate) fn key(&self) -> Option<Key> {
         self.key_slot().clone()
     }
@@ -329,7 +329,8 @@ impl Reactor {
         }
     }
 
-    /// When the expiry thread has to come if the reactor does not, or to see whether it does, in nanoseconds.
+    /// Returns the time at which the expiry thread has to come if the reactor does not, or to see whether it does, in
+    /// nanoseconds.
     pub(super) fn expiry_thread_comes_at(&self) -> i64 {
         // Relaxed, both: written by the expiry thread; one that reads them late wakes it once for nothing.
         let not_before = self.not_before.load(Ordering::Relaxed);
@@ -364,7 +365,7 @@ impl Attached {
         Arc::ptr_eq(&self.bell, bell)
     }
 
-    /// Whether it is attached still.
+    /// Returns whether it is attached still.
     pub(crate) fn is_attached(&self) -> bool {
         !self.reactor.is_inherited() && self.reactor.doorbell.is_attached(|bell| self.is_mine(bell))
     }

@@ -9,15 +9,16 @@ use tickless_core::time::{Instant, Span};
 
 use crate::host::doorbell::GRACE;
 
-/// What a thread published of its wheels, to which worker its global timers go, and which reactor rings for it.
+/// State that a thread published: its wheels, the worker that gets its global timers, and the reactor that rings for
+/// it.
 #[derive(Debug)]
 pub(crate) struct RemoteState {
     /// The first tick of the global wheel for which the expiry thread was last told to come, 0 if none.
     published: AtomicU64,
     /// Until when the expiry thread does not look whether the worker is stuck, in nanoseconds.
     helped_until: AtomicI64,
-    /// How much later than the first exact timer of a thread that runs its own the expiry thread comes, in nanoseconds:
-    /// the grace, or 0 while the thread is stuck.
+    /// Time by which the expiry thread comes later than the first exact timer of a thread that runs its own, in
+    /// nanoseconds: the grace, or 0 while the thread is stuck.
     lateness: AtomicI64,
     /// Until when the expiry thread leaves the exact timers of the thread alone, in nanoseconds.
     exact_not_before: AtomicI64,
@@ -27,7 +28,7 @@ pub(crate) struct RemoteState {
     is_in_turn: AtomicBool,
     /// Exact timers that the expiry thread fired in place of the thread.
     stuck_fired: AtomicU64,
-    /// Those of them that no turn of the thread reported yet.
+    /// Number of them that no turn of the thread reported yet.
     stuck_unreported: AtomicU32,
     /// The worker that gets the global coarse timers that this one starts; [`NO_CPU`](Self::NO_CPU) if they stay.
     housekeeping_cpu: AtomicU32,
@@ -98,7 +99,7 @@ impl RemoteState {
         Span::from_nanos(self.lateness.load(Ordering::Relaxed).unsigned_abs())
     }
 
-    /// Whether the thread took no turn since the expiry thread came for its exact timers.
+    /// Returns whether the thread took no turn since the expiry thread came for its exact timers.
     pub(super) fn is_stuck(&self) -> bool {
         self.lateness().is_zero()
     }
@@ -151,7 +152,8 @@ impl RemoteState {
         self.lateness.store(GRACE, Ordering::Relaxed);
     }
 
-    /// Whether the thread takes a turn of its own: then its timers are its business, however long a callback takes.
+    /// Returns whether the thread takes a turn of its own: then its timers are its business, however long a callback
+    /// takes.
     pub(super) fn is_in_turn(&self) -> bool {
         // Relaxed: a hint. An expiry thread that comes while a turn begins waits for its callbacks at the expiry lock.
         self.is_in_turn.load(Ordering::Relaxed)

@@ -31,11 +31,11 @@ use crate::host::thread::ThreadBase;
 use crate::host::tick::TICK;
 use crate::host::{device, registry, turn};
 
-/// For how long a thread takes no turn until that is reported. A loaded machine keeps threads from their CPUs for a
-/// while, which is no fault of the program.
+/// Time without a turn of a thread before that is reported. A loaded machine keeps threads from their CPUs for a while,
+/// which is no fault of the program.
 const REPORT_AFTER: Span = Span::from_millis(1_000);
 
-/// When the expiry thread has to look, at the latest.
+/// Returns the time at which the expiry thread has to look, at the latest.
 ///
 /// Also while all workers sleep: one that wakes up, or should have, may be held up before it tells anything.
 pub(super) fn first() -> Instant {
@@ -50,7 +50,7 @@ pub(super) fn first() -> Instant {
     watched().fold(first, |first, base| first.min(exact(base)))
 }
 
-/// Whether there are threads whose exact timers the expiry thread watches.
+/// Returns whether there are threads whose exact timers the expiry thread watches.
 pub(super) fn watches() -> bool {
     watched().next().is_some()
 }
@@ -62,7 +62,7 @@ fn watched() -> impl Iterator<Item = &'static ThreadBase> {
     })
 }
 
-/// When the expiry thread comes for the exact timers of `base`, which runs its own.
+/// Returns the time at which the expiry thread comes for the exact timers of `base`, which runs its own.
 fn exact(base: &ThreadBase) -> Instant {
     let local = base.local();
     let due = local.device.exact_due();

@@ -54,7 +54,7 @@ pub(super) type Lock = BiasedLock<System>;
 /// A tree.
 pub(crate) type Tree = Hierarchy<Table, WIDTH>;
 
-/// What a tree is for.
+/// Purpose of a tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Purpose {
     Foreign,
@@ -63,10 +63,10 @@ pub(super) enum Purpose {
     Reactor(NonZeroU32),
 }
 
-/// So many nodes as are made at a time.
+/// Nodes that are made at a time.
 type Chunk = Box<[CpuNode<Lock>]>;
 
-/// Where the nodes and groups lie.
+/// Table of the nodes and groups.
 #[derive(Debug)]
 pub(crate) struct Table {
     pub(super) purpose: Purpose,
@@ -277,7 +277,7 @@ fn join_tree(tree: &Tree, cpu: CpuId, presence: Presence) {
     join_tree_locked(tree, cpu, presence);
 }
 
-/// As [`join_tree`], with the registry locked.
+/// Works as [`join_tree`], with the registry locked.
 fn join_tree_locked(tree: &Tree, cpu: CpuId, presence: Presence) {
     let node = base(cpu).map_or(0, |base| base.local().numa_node());
     let joined = tree
@@ -307,13 +307,13 @@ pub(crate) fn leave(base: &ThreadBase, why: Leaving) -> Result<(), Refused> {
     workers().clear_available(base.cpu(), why)
 }
 
-/// Whether the worker on `base` looks after others, and others after it.
+/// Returns whether the worker on `base` looks after others, and others after it.
 pub(crate) fn takes_part(base: &ThreadBase) -> bool {
     let node = workers().host().node(base.cpu());
     node.is_some_and(CpuNode::is_available)
 }
 
-/// Whether the thread on `base` is a worker that looks after others.
+/// Returns whether the thread on `base` is a worker that looks after others.
 pub(super) fn is_member(base: &ThreadBase) -> bool {
     base.local().kind() == Kind::Worker && takes_part(base)
 }
@@ -377,7 +377,7 @@ mod tests {
         assert_eq!(visitor.join().expect("no panic"), NumaNode(3));
     }
 
-    /// One thread for each CPU: four groups and a root.
+    /// Groups and root of a tree with one thread for each CPU: four groups and a root.
     #[test]
     fn with_a_thread_for_each_cpu_the_tree_is_the_one_that_is_drawn() {
         let tree = tree();

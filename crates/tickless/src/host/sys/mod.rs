@@ -34,15 +34,15 @@ pub(crate) const IS_PORTABLE: bool = cfg!(portable_host);
 /// A time as the system takes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Until {
-    /// For ever.
+    /// The wait has no end.
     Never,
     /// Until the system's monotonic clock shows so many nanoseconds: one or more.
     At(i64),
-    /// For so many nanoseconds: one or more.
+    /// The wait ends in so many nanoseconds: one or more.
     In(i64),
 }
 
-/// How a wait ended.
+/// End of a wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Waited {
     /// The word changed, another thread woke this one, or for no reason: the caller looks again.
@@ -53,12 +53,12 @@ pub(crate) enum Waited {
     Refused,
 }
 
-/// What a descriptor that rings when a clock is set says.
+/// Event of a descriptor that rings when a clock is set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Heard {
     /// A clock was set.
     Set,
-    /// Nothing: the caller waits again.
+    /// The descriptor said nothing: the caller waits again.
     Nothing,
     /// The system cannot tell.
     #[cfg(not(portable_host))]

@@ -69,7 +69,7 @@ pub struct DelayQueue<T> {
     now: u64,
     /// Wakes the task that waits. Made by the first wait; boxed, because the queue may be moved.
     delay: Option<Pin<Box<Sleep>>>,
-    /// When `delay` wakes its task, if one waits.
+    /// Time at which `delay` wakes its task, if one waits.
     armed: Option<u64>,
     /// The task that found the queue empty.
     idle: Option<Waker>,

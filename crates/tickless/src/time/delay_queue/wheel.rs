@@ -77,7 +77,7 @@ pub(super) enum Next<T> {
     Due(Taken<T>),
     /// No entry is due before this time.
     Wait(u64),
-    /// There is no entry.
+    /// The queue has no entry.
     Empty,
 }
 
@@ -93,7 +93,7 @@ pub(super) struct Wheel<T> {
     elapsed: u64,
     /// The digits with a list that is not empty.
     digits: u16,
-    /// For each digit the values whose list is not empty.
+    /// Values whose list is not empty, for each digit.
     values: [u64; DIGITS],
     lists: Vec<List>,
 }

@@ -26,12 +26,12 @@ use crate::time::sleep_timer::SleepTimer;
 /// The place of a timer in the queue: its deadline, and its number among all that were armed.
 pub(crate) type Key = (Instant, u64);
 
-/// How the time passes.
+/// Mode in which the time passes.
 #[derive(Clone, Copy, Debug)]
 enum Time {
-    /// It stands still.
+    /// The time stands still.
     Paused(Instant),
-    /// With the process's clock, which it is so many nanoseconds ahead of (or behind).
+    /// The time passes with the process's clock, which it is so many nanoseconds ahead of (or behind).
     Runs { ahead: i64 },
 }
 
@@ -61,12 +61,12 @@ pub(crate) struct Clock {
     host_timer: Mutex<Option<Pin<Box<SleepTimer<Sleeper>>>>>,
 }
 
-/// What a clock may do at a step.
+/// Permissions of a clock at a step.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Allowed {
     /// All tasks wait, so that the next timer that is due fires, and an `advance` goes on.
     pub(crate) to_advance: bool,
-    /// Nothing holds the time, so that it passes by itself.
+    /// True if nothing holds the time, so that it passes by itself.
     pub(crate) to_pass: bool,
 }
 
@@ -168,7 +168,7 @@ impl Clock {
         Some(number)
     }
 
-    /// Whether an advance is over; if not, `waker` is woken when it is.
+    /// Returns whether an advance is over; if not, `waker` is woken when it is.
     pub(crate) fn is_advanced(&self, number: u64, waker: &Waker) -> bool {
         let waker = waker.clone();
         let mut state = self.lock();
@@ -261,7 +261,7 @@ impl fmt::Debug for Clock {
 }
 
 impl Allowed {
-    /// Nothing: what is due fires on a clock that runs.
+    /// Permission for nothing: due timers fire on a clock that runs.
     pub(crate) const NOTHING: Self = Self {
         to_advance: false,
         to_pass: false,
@@ -331,7 +331,7 @@ impl State {
         self.queue.pop_first().map(|(_, waker)| waker)
     }
 
-    /// When the host's timer is to fire for the first timer; `None` if there is none, or the clock stands still.
+    /// Returns the time of the host's timer for the first timer; `None` if there is none, or the clock stands still.
     fn first_of_running(&self) -> Option<Instant> {
         let Time::Runs { ahead } = self.time else {
             return None;

@@ -145,7 +145,7 @@ pub async fn advance(duration: Duration) {
     Advancing::new(duration).await;
 }
 
-/// Whether the clock is that of a tokio runtime.
+/// Returns whether the clock is that of a tokio runtime.
 #[cfg(feature = "tokio-test-util")]
 fn is_in_tokio() -> bool {
     runtime::current_or_own().is_none() && tokio::runtime::Handle::try_current().is_ok()

@@ -26,23 +26,23 @@ use tickless_core::time::Instant;
 use super::clock::{Allowed, Clock};
 use crate::host::{thread, wake};
 
-/// How many times in a row tasks may give way, without all of them waiting, before what is due fires all the same: a
-/// task that spins until a timer has fired must not wait for ever. Each of so many tasks had its turn by then.
+/// Number of times in a row that tasks may give way, without all of them waiting, before due timers fire all the same:
+/// a task that spins until a timer has fired must not wait for ever. Each of so many tasks had its turn by then.
 const YIELDS: u32 = 64;
 
 /// The workers of an executor, as its clock sees them.
 pub(crate) trait Others: Send + Sync {
-    /// Whether they wait, and no task waits for them.
+    /// Returns whether all workers wait, and no task waits for them.
     fn are_idle(&self) -> bool;
 
     /// Has one of them look again.
     fn kick(&self);
 }
 
-/// What has one clock.
+/// Threads and tasks that share one clock.
 pub(crate) struct Runtime {
     clock: Arc<Clock>,
-    /// How many threads run tasks; a clock can be paused where it is one.
+    /// Number of threads that run tasks; a clock can be paused if it is one.
     workers: usize,
     /// Users see the virtual clock, from the first pause on.
     is_virtual: AtomicBool,
@@ -93,12 +93,12 @@ impl Runtime {
         &self.clock
     }
 
-    /// Whether a clock can be paused here.
+    /// Returns whether a clock can be paused here.
     pub(crate) fn has_one_worker(&self) -> bool {
         self.workers == 1
     }
 
-    /// Whether users see the virtual clock.
+    /// Returns whether users see the virtual clock.
     #[inline]
     pub(crate) fn is_virtual(&self) -> bool {
         // SeqCst: a thread that is woken behind the pause sees it; see `pause`.
@@ -270,7 +270,7 @@ pub(crate) fn pass_time_here(sleeper: Option<&Sleeper>) -> bool {
     true
 }
 
-/// What the clock of this thread's runtime shows.
+/// Returns the clock of this thread's runtime.
 fn shown_now() -> Instant {
     current().map_or(Instant::ZERO, |runtime| runtime.clock.now())
 }
@@ -346,11 +346,11 @@ pub(crate) struct Sleeper {
     inner: Waker,
 }
 
-/// It polls.
+/// The task polls.
 const RUNS: u8 = 0;
-/// It was woken since it began to poll, and is counted as awake.
+/// The task was woken since it began to poll, and is counted as awake.
 const WOKEN: u8 = 1;
-/// It waits.
+/// The task waits.
 const RESTS: u8 = 2;
 
 impl Sleeper {

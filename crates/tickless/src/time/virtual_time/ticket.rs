@@ -23,11 +23,11 @@ use super::runtime;
 #[derive(Debug)]
 pub(crate) struct Ticket {
     place: Place,
-    /// Of its waker, set once.
+    /// Address of its waker, set once.
     address: OnceLock<usize>,
 }
 
-/// What a ticket is for.
+/// Purpose of a ticket.
 #[derive(Debug)]
 enum Place {
     /// A timer of a virtual clock.
@@ -85,14 +85,14 @@ pub(crate) fn find(waker: &Waker) -> Option<Arc<Ticket>> {
     tickets.get(&waker.data().addr())?.upgrade()
 }
 
-/// Whether a sleep goes on waiting.
+/// State of a sleep's wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Waits {
-    /// For the task that polled last.
+    /// The sleep goes on waiting, for the task that polled last.
     On,
-    /// It is over.
+    /// The sleep is over.
     Over,
-    /// It waits for nothing: it fired, or belongs to another clock.
+    /// The sleep waits for nothing: it fired, or belongs to another clock.
     Nowhere,
 }
 

@@ -2,7 +2,7 @@ use super::{BuildError, Builder, Place, Workers};
 use crate::topology::CpuSet;
 use crate::topology::tests::{fixture, set};
 
-/// Where workers go on `two-sockets`, and which of them are isolated.
+/// Returns the CPUs of the workers on `two-sockets`, and those of the isolated ones.
 fn places(builder: &Builder) -> (CpuSet, CpuSet) {
     let places = builder
         .places_on(&fixture("two-sockets"))

@@ -52,9 +52,9 @@ impl Descriptor {
         Ok(self.fd.get_or_init(|| fd).as_fd())
     }
 
-    /// In the child of a fork: puts a descriptor of the child's own, made by `make`, under the number of the one that
-    /// it shares with its parent. If the system refuses it is lost for good, and a caller that needs it is told; most
-    /// children execute another program and never do.
+    /// Replaces, in the child of a fork, the descriptor that it shares with its parent: puts one of the child's own,
+    /// made by `make`, under its number. If the system refuses, the descriptor is lost for good, and a caller that
+    /// needs it gets an error; most children execute another program and never do.
     pub(crate) fn separate(&self, make: fn() -> Result<OwnedFd>) {
         let Some(number) = self.existing().map(|fd| fd.as_raw_fd()) else {
             return;

@@ -15,7 +15,7 @@ const SIGNAL: c_int = libc::SIGURG;
 /// The timer, as the kernel names it.
 pub(crate) type Timer = *mut c_void;
 
-/// What is called when the signal comes, on the thread that it comes to.
+/// Function that is called when the signal comes, on the thread that it comes to.
 pub(crate) type Handler = extern "C" fn(c_int);
 
 /// Installs the handler, once.

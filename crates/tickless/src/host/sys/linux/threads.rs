@@ -43,11 +43,12 @@ pub(crate) fn at_end_of_thread(destructor: unsafe extern "C" fn(*mut c_void)) ->
     })
 }
 
-/// How often the destructor of [`at_end_of_thread`] is called at least, if it asks for it each time
+/// Least number of times that the destructor of [`at_end_of_thread`] is called, if it asks for it each time
 /// (`_POSIX_THREAD_DESTRUCTOR_ITERATIONS`).
 pub(crate) const ENDS: u32 = 4;
 
-/// How often the calling thread gave its CPU up: it slept, or waited for something. `None` if the kernel does not say.
+/// Returns how often the calling thread gave its CPU up: it slept, or waited for something. `None` if the kernel does
+/// not say.
 pub(crate) fn times_given_up() -> Option<c_long> {
     let mut usage = MaybeUninit::<libc::rusage>::uninit();
     // SAFETY: the structure lives as long as the call, which writes it.

@@ -20,7 +20,7 @@ pub(crate) struct Timespec {
     tv_nsec: i64,
 }
 
-/// What the monotonic clock shows when it is read first: more than zero, which is the time of what is due at once.
+/// First reading of the monotonic clock: more than zero, which is the time of what is due at once.
 const FIRST: i64 = 1_000_000_000;
 
 /// Returns what the monotonic clock shows.
@@ -55,17 +55,18 @@ pub(crate) fn thread_executed() -> Option<i64> {
     None
 }
 
-/// How often the time of day is compared with the monotonic clock: so late a set is noticed.
+/// Period in which the time of day is compared with the monotonic clock: a set is noticed so late.
 const EVERY: Duration = Duration::from_millis(500);
 
-/// By how much the two have to be apart from where they were, in nanoseconds: more than reading both takes, and than a
-/// clock is steered by from one look to the next.
+/// Distance of the two clocks from where they were, in nanoseconds, that counts as a set: more than reading both takes,
+/// and than a clock is steered by from one look to the next.
 const SET_MIN: u64 = 500_000;
 
 /// Notices when the time of day is set, or the machine wakes from a suspend that the monotonic clock does not count.
 #[derive(Debug)]
 pub(crate) struct Sets {
-    /// What the time of day was ahead of the monotonic clock when a set was last told. The thread that waits writes it.
+    /// Distance of the time of day ahead of the monotonic clock when a set was last reported. The thread that waits
+    /// writes it.
     ahead: AtomicI64,
 }
 

@@ -22,7 +22,7 @@ use crate::host::sys::Until;
 /// The answer of this module.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Errno {
-    /// There is no such thing here.
+    /// Error of a system without the thing.
     Unsupported,
     /// A signal came. Never said.
     Interrupted,
@@ -52,7 +52,7 @@ impl Descriptor {
         Self
     }
 
-    /// There is none.
+    /// Returns `None`: there is no descriptor.
     #[expect(clippy::unused_self, reason = "the one of Linux has a descriptor")]
     pub(crate) const fn existing(&self) -> Option<BorrowedFd<'_>> {
         None
@@ -117,7 +117,7 @@ pub(crate) struct PollFd<'fd> {
     _fd: BorrowedFd<'fd>,
 }
 
-/// What a descriptor is polled for.
+/// Events that a descriptor is polled for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct PollFlags;
 
@@ -153,7 +153,7 @@ pub(crate) mod epoll {
 
     use super::{AsFd, Errno, OwnedFd, Result, Timespec};
 
-    /// What a descriptor is ready for, in the terms of Linux.
+    /// Events that a descriptor is ready for, in the terms of Linux.
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
     pub(crate) struct EventFlags(u32);
 
@@ -200,7 +200,7 @@ pub(crate) mod epoll {
         }
     }
 
-    /// How an instance is made.
+    /// Flags of a new instance.
     #[derive(Clone, Copy, Debug)]
     pub(crate) struct CreateFlags;
 
@@ -208,7 +208,7 @@ pub(crate) mod epoll {
         pub(crate) const CLOEXEC: Self = Self;
     }
 
-    /// What a descriptor is registered with.
+    /// Data that a descriptor is registered with.
     #[derive(Clone, Copy, Debug)]
     pub(crate) struct EventData(u64);
 
@@ -222,7 +222,7 @@ pub(crate) mod epoll {
         }
     }
 
-    /// What an instance found.
+    /// Event of an instance.
     #[derive(Clone, Copy, Debug)]
     pub(crate) struct Event {
         pub(crate) flags: EventFlags,

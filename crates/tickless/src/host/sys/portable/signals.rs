@@ -8,7 +8,7 @@ use crate::host::sys::Until;
 /// A timer: there is none.
 pub(crate) type Timer = *mut c_void;
 
-/// What would be called when the signal comes.
+/// Function that would be called when the signal comes.
 pub(crate) type Handler = extern "C" fn(c_int);
 
 /// Answers that there are no such signals.

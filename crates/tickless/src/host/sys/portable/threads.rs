@@ -13,7 +13,7 @@ pub(crate) fn end_child() -> ! {
     std::process::abort()
 }
 
-/// What is called at the end of a thread.
+/// Function that is called at the end of a thread.
 type Destructor = unsafe extern "C" fn(*mut c_void);
 
 /// Calls the destructor of a thread among those of its thread-locals.
@@ -40,7 +40,7 @@ pub(crate) fn at_end_of_thread(destructor: Destructor) -> bool {
     END.try_with(|end| end.0.set(Some(destructor))).is_ok()
 }
 
-/// How often the destructor of [`at_end_of_thread`] is called.
+/// Number of times that the destructor of [`at_end_of_thread`] is called.
 pub(crate) const ENDS: u32 = 1;
 
 /// Answers that it is not known how often a thread gave its CPU up.
