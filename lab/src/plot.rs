@@ -31,6 +31,9 @@ const fn ink(class: &'static str, red: u8, green: u8, blue: u8) -> Ink {
 /// tokio's, in every report.
 pub(crate) const TOKIO: Ink = ink("tokio", 0xcc, 0, 0);
 
+/// tokio's, where it takes part in a second way.
+pub(crate) const TOKIO_AGAIN: Ink = ink("tokio-2", 0xaa, 0, 0);
+
 /// Tickless's, in every report: one colour, and dashes or a tint for each further way to run it.
 pub(crate) const TICKLESS: [Ink; 4] = [
     ink("tickless", 0, 0, 0xcc),
@@ -53,9 +56,11 @@ pub(crate) const OTHERS: [Ink; 4] = [
 ///
 /// Never: each family starts again with its first ink after its last one.
 pub(crate) fn inks(families: impl IntoIterator<Item = Family>) -> Vec<Ink> {
+    let tokio = [TOKIO, TOKIO_AGAIN];
     let (mut ours, mut others) = (TICKLESS.iter().cycle(), OTHERS.iter().cycle());
+    let mut theirs = tokio.iter().cycle();
     let next = |family| match family {
-        Family::Tokio => Some(TOKIO),
+        Family::Tokio => theirs.next().copied(),
         Family::Tickless => ours.next().copied(),
         Family::Other => others.next().copied(),
     };
@@ -456,8 +461,8 @@ pub(crate) fn tail_points(histogram: &hdrhistogram::Histogram<u64>) -> Vec<(f64,
 #[cfg(test)]
 mod tests {
     use super::{
-        Bar, Curve, Dots, Family, OTHERS, TICKLESS, TOKIO, bars, decades, dots, inks, percent,
-        tail_points, tails, thinned, tick, times,
+        Bar, Curve, Dots, Family, OTHERS, TICKLESS, TOKIO, TOKIO_AGAIN, bars, decades, dots, inks,
+        percent, tail_points, tails, thinned, tick, times,
     };
 
     #[test]
@@ -533,6 +538,7 @@ mod tests {
             Family::Tickless,
         ];
         assert_eq!(inks(families), [OTHERS[0], TOKIO, TICKLESS[0], TICKLESS[1]]);
+        assert_eq!(inks([Family::Tokio; 2]), [TOKIO, TOKIO_AGAIN]);
         let many = inks([Family::Tickless; TICKLESS.len() + 1]);
         assert_eq!(many.last(), Some(&TICKLESS[0]), "they start again");
     }

@@ -335,14 +335,14 @@ pub(crate) fn text(outcome: &Outcome) -> String {
 }
 
 /// Columns of the short table: the label, tokio's figure, and one of the others with its ratio; 80 together.
-const SHORT_LABEL: usize = 19;
+const SHORT_LABEL: usize = 16;
 const SHORT_FIGURE: usize = 8;
-const SHORT_RATIO: usize = 5;
+const SHORT_RATIO: usize = 6;
 /// The rows of the short table, by their group's heading and their label.
 const SHORT: [(&str, &str, &str); 6] = [
     ("paced ticks", "late, p50", "ticks late, p50"),
     ("idle timeouts", "late, p50", "idle late, p50"),
-    ("requests", "p99", "requests took, p99"),
+    ("requests", "p99", "request, p99"),
     ("cost of one operation", "push a deadline out", "push out"),
     ("cost of the server", "of one CPU", "of one CPU"),
     ("cost of the server", "wake-ups a second", "wake-ups, 1/s"),
@@ -357,7 +357,7 @@ pub(crate) fn short(outcome: &Outcome) -> String {
         for (arm, (figure, ratio)) in Arm::ALL.iter().zip(cells) {
             // Writing to a string cannot fail.
             let _infallible = match arm {
-                Arm::Tokio => write!(text, "{figure:>width$}", width = SHORT_FIGURE + 1),
+                Arm::Tokio => write!(text, "{figure:>width$}", width = SHORT_FIGURE),
                 // A heading stands above both.
                 _ if ratio.is_empty() => {
                     write!(text, "{figure:>width$}", width = SHORT_FIGURE + SHORT_RATIO)
