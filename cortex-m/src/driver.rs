@@ -1,8 +1,8 @@
 //! The time driver of embassy: its `Timer`, `Ticker` and `with_timeout` wait in the exact queue of the core.
 //!
 //! Embassy wishes for a wake-up of a waker each time that it polls, and takes back no wish. So each waker that waits
-//! has one timer here, which is moved to the earliest instant that was wished, and is free again when it fired. A tick of
-//! embassy is a nanosecond.
+//! has one timer here, which is moved to the earliest instant that was wished, and is free again when it fired. A tick
+//! of embassy is a nanosecond.
 //!
 //! # Limits
 //!

@@ -398,8 +398,8 @@ impl HrTick {
     ///
     /// Starts the tick if it is not active: the task that runs may have been alone when it was picked. One that is
     /// queued stays, unless a task that ran before left it over and it comes later than the one that runs should end
-    /// (decision 55). That a task left is no reason to touch it, so there is no such method: it fires, finds nothing to
-    /// do, and that is cheaper.
+    /// (`docs/scheduler.md`). That a task left is no reason to touch it, so there is no such method: it fires, finds
+    /// nothing to do, and that is cheaper.
     pub fn enqueued(
         &mut self,
         running: Option<Slice>,
@@ -446,7 +446,7 @@ impl HrTick {
     }
 
     /// A task of the fair class is picked outside of a batch: a tick that is queued is that of a task which ran before
-    /// (decision 55), unless one is [started](Self::picked) behind this call.
+    /// (`docs/scheduler.md`), unless one is [started](Self::picked) behind this call.
     #[inline]
     pub fn leave_over(&mut self) {
         self.is_left_over = !mutant!("sched-tick-of-a-sleeper-kept");

@@ -522,7 +522,8 @@ fn an_enqueue_starts_the_tick_only_if_it_is_idle() {
     assert_eq!((outcome, timer.told()), (Reschedule::No, std::vec![]));
 }
 
-/// Decision 55: a task of the deadline class sleeps with most of its runtime left, and one of the fair class is alone.
+/// A leftover slice tick: a task of the deadline class sleeps with most of its runtime left, and one of the fair class
+/// is alone.
 #[test]
 fn an_enqueue_brings_a_tick_forward_that_a_task_left_over() {
     let timer = Hand::queued_at(900_000);
@@ -553,7 +554,7 @@ fn an_enqueue_brings_a_tick_forward_that_a_task_left_over() {
     assert_eq!(enqueued(&mut tick, 20_000), (Reschedule::No, std::vec![]));
 }
 
-/// Decision 55, where a task that sleeps hands its CPU over at once: the next one is alone.
+/// A leftover slice tick, where a task that sleeps hands its CPU over at once: the next one is alone.
 #[test]
 fn an_enqueue_brings_a_tick_forward_that_was_left_over_without_a_batch() {
     let timer = Hand::default();

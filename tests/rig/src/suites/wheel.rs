@@ -14,7 +14,7 @@ use tickless_core::platform::CpuId;
 use crate::suite::kicks;
 use crate::{CoarseTimer, Host, Rig};
 
-/// Decision 4: what is beyond the range of the wheel is filed again, and never early.
+/// Timers beyond the range of the wheel are enqueued again, and are never early.
 pub fn beyond_the_range_is_never_early<H: Host>() {
     let rig = Rig::<H>::new(1);
     let timer = CoarseTimer::once(&rig, Kind::Local);

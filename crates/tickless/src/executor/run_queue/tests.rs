@@ -194,7 +194,7 @@ fn ticks_at(queue: &RunQueue) -> Option<Instant> {
     queue.timer.as_ref().and_then(SliceTimer::queued)
 }
 
-/// Decision 55: what the tick was started for has long been asleep.
+/// A leftover slice tick: the task that it was started for has long been asleep.
 #[test]
 fn a_task_has_no_longer_because_one_before_it_had() {
     let test = thread::spawn(|| {
@@ -221,8 +221,8 @@ fn a_task_has_no_longer_because_one_before_it_had() {
 /// Function by which a task sleeps and the next one is picked at once.
 type Sleeps = fn(&mut RunQueue, &Job, Instant) -> Option<Job>;
 
-/// Decision 55, where a task that sleeps has the next one picked at once: its slice is a tenth of that of the sleeper,
-/// and it is over in time when a third one comes.
+/// A leftover slice tick, where a task that sleeps has the next one picked at once: its slice is a tenth of that of the
+/// sleeper, and it is over in time when a third one comes.
 #[test]
 fn a_task_that_is_handed_the_worker_has_no_longer_because_the_sleeper_had() {
     let hands_over: Sleeps = |queue, job, now| queue.sleep_and_hand_over(header::entity(job), now);
