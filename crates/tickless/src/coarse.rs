@@ -52,11 +52,13 @@
 //! touches no queue. An [`interval()`] keeps its phase, but each of its ticks may be late by an eighth of the period:
 //! it is for housekeeping.
 
-use std::future::IntoFuture;
+use std::fmt;
+use std::future::{Future, IntoFuture};
 use std::mem::MaybeUninit;
 use std::pin::Pin;
-use std::task::Waker;
+use std::task::{Context, Poll, Waker};
 
+use pin_project_lite::pin_project;
 use tickless_core::coarse::{Kind, NewWheelSleeper, Tick, WheelSleeper};
 use tickless_core::time::Instant as CoreInstant;
 use tickless_link::emplace::Emplaced;
@@ -65,7 +67,7 @@ use crate::clocks::interval::{ClockInterval, TickSleep};
 use crate::host::registry::try_timers_fast;
 use crate::host::remote::publish::{publish_earlier, publish_first};
 use crate::host::tick::{asked_last, now, tick_of};
-use crate::time::sleep_timer::SleepQueue;
+use crate::time::sleep_timer::{SleepQueue, SleepTimer};
 pub use crate::time::{Duration, Instant, error};
 
 /// Waits for `duration`, counted from this call, and [about an eighth longer](self#how-late) at most.
@@ -172,10 +174,84 @@ pub type Interval = ClockInterval<Sleep>;
 /// Cost: the future and 80 bytes, no allocation. If the future is ready at its first poll no queue is ever touched.
 pub type Timeout<T> = crate::time::Timeout<T, Sleep>;
 
-/// The future that [`sleep`] and [`sleep_until`] return.
-///
-/// Cost: 80 bytes, no allocation.
-pub type Sleep = crate::time::Sleep<WheelSleeper>;
+pin_project! {
+    /// The future that [`sleep`] and [`sleep_until`] return.
+    ///
+    /// It is queued at its first poll, on the thread that polls. It is [`Send`] and [`Sync`], and may be polled, reset
+    /// and dropped anywhere; on the thread that polled it last that costs least. It is not [`Unpin`]: to use it in a
+    /// loop or a `select!`, pin it with [`std::pin::pin!`] or [`Box::pin`].
+    ///
+    /// Polled again after it was ready, it is ready again.
+    ///
+    /// Cost: 80 bytes, no allocation.
+    #[project(!Unpin)]
+    #[must_use = "futures do nothing unless you `.await` or poll them"]
+    pub struct Sleep {
+        #[pin]
+        timer: SleepTimer<WheelSleeper>,
+    }
+}
+
+impl Sleep {
+    // Always, as in `time::Sleep`.
+    #[inline(always)]
+    fn lasting(duration: Duration) -> Self {
+        let timer = SleepTimer::lasting(duration);
+        Self { timer }
+    }
+
+    #[inline(always)]
+    fn until(deadline: Instant) -> Self {
+        let timer = SleepTimer::until(deadline.to_core());
+        Self { timer }
+    }
+
+    /// The point from which on the future is or was ready. Its task is woken no earlier, and
+    /// [somewhat later](self#how-late).
+    pub fn deadline(&self) -> Instant {
+        Instant::from_core(self.timer.deadline())
+    }
+
+    /// Returns true if the deadline has passed, and, of a sleep that was polled, if its task was woken too.
+    ///
+    /// As in tokio, a sleep that was neither polled nor reset since it was made says `false`, whatever the time.
+    pub fn is_elapsed(&self) -> bool {
+        self.timer.is_elapsed()
+    }
+
+    /// Makes the future ready at `deadline` instead, whether or not it was ready before.
+    ///
+    /// The task that polled it last is woken then, without polling again, whether it was told to wait or that the time
+    /// had come.
+    ///
+    /// # Cost
+    ///
+    /// Within the millisecond for which it is queued loads, no lock; within its slot one lock and one store, and it is
+    /// [as late as before](self#how-late); else O(1).
+    #[inline]
+    pub fn reset(self: Pin<&mut Self>, deadline: Instant) {
+        self.project().timer.reset(deadline.to_core());
+    }
+}
+
+impl Future for Sleep {
+    type Output = ();
+
+    #[inline]
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
+        self.project().timer.poll(context)
+    }
+}
+
+impl fmt::Debug for Sleep {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("Sleep")
+            .field("deadline", &self.deadline())
+            .field("is_elapsed", &self.is_elapsed())
+            .finish_non_exhaustive()
+    }
+}
 
 impl TickSleep for Sleep {
     type Instant = Instant;
@@ -189,7 +265,7 @@ impl TickSleep for Sleep {
     }
 
     fn go_on_at(self: Pin<&mut Self>, deadline: Instant) {
-        self.retime(deadline);
+        self.project().timer.retime(deadline.to_core());
     }
 
     fn now() -> Instant {

@@ -41,6 +41,19 @@ fn timers_are_small() {
     assert_eq!((size_of::<Instant>(), size_of::<Elapsed>()), (8, 0));
 }
 
+/// What the compiler says of a future names what the user wrote, and no type that the documentation does not show.
+#[test]
+fn the_names_of_sleeps_have_no_parameters() {
+    let names = [
+        std::any::type_name::<Sleep>(),
+        std::any::type_name::<coarse::Sleep>(),
+    ];
+    assert!(
+        names.iter().all(|name| name.ends_with("::Sleep")),
+        "{names:?}"
+    );
+}
+
 /// As in tokio: a `Sleep` and what contains one may be sent and shared; what is pinned is not `Unpin`, what boxes is.
 #[test]
 fn the_auto_traits_are_those_of_tokio() {

@@ -54,7 +54,7 @@ pub fn sleep(duration: Duration) -> Sleep {
 }
 
 pin_project! {
-    /// The future that [`sleep`] and [`sleep_until`] return, here and in [`coarse`](crate::coarse).
+    /// The future that [`sleep`] and [`sleep_until`] return.
     ///
     /// It is queued at its first poll, on the thread that polls. It is [`Send`] and [`Sync`], and may be polled, reset
     /// and dropped anywhere; on the thread that polled it last that costs least. It is not [`Unpin`]: to use it in a
@@ -62,21 +62,16 @@ pin_project! {
     ///
     /// Polled again after it was ready, it is ready again.
     ///
-    /// `T` is what waits in a queue: an exact timer, or a coarse one.
-    ///
-    /// Cost: 112 bytes, a coarse one 80; no allocation.
+    /// Cost: 112 bytes, no allocation.
     #[project(!Unpin)]
     #[must_use = "futures do nothing unless you `.await` or poll them"]
-    pub struct Sleep<T = Sleeper>
-    where
-        T: SleepQueue,
-    {
+    pub struct Sleep {
         #[pin]
-        timer: SleepTimer<T>,
+        timer: SleepTimer<Sleeper>,
     }
 }
 
-impl<T: SleepQueue> Sleep<T> {
+impl Sleep {
     // Always, as in the timer.
     #[inline(always)]
     pub(crate) fn lasting(duration: Duration) -> Self {
@@ -95,7 +90,7 @@ impl<T: SleepQueue> Sleep<T> {
         Instant::from_core(self.timer.deadline())
     }
 
-    /// Returns true if the deadline has passed; for a coarse sleep that was polled, if its task was woken too.
+    /// Returns true if the deadline has passed.
     ///
     /// As in tokio, a sleep that was neither polled nor reset since it was made says `false`, whatever the time.
     pub fn is_elapsed(&self) -> bool {
@@ -110,9 +105,6 @@ impl<T: SleepQueue> Sleep<T> {
     /// # Cost
     ///
     /// Moving a deadline a little costs two loads and a store if it keeps its place among the thread's other timers.
-    ///
-    /// A coarse one: within the millisecond for which it is queued loads, no lock; within its slot one lock and one
-    /// store, and it is [as late as before](crate::coarse#how-late); else O(1).
     #[inline]
     pub fn reset(self: Pin<&mut Self>, deadline: Instant) {
         self.project().timer.reset(deadline.to_core());
@@ -123,9 +115,7 @@ impl<T: SleepQueue> Sleep<T> {
     pub(crate) fn retime(self: Pin<&mut Self>, deadline: Instant) {
         self.project().timer.retime(deadline.to_core());
     }
-}
 
-impl Sleep {
     /// Lets the sleep end up to `slack` later than its deadline, so that it shares a wake-up with others; a
     /// [`Precision`](super::Precision) or a [`Duration`].
     ///
@@ -252,7 +242,7 @@ impl SleepQueue for Sleeper {
     fn publish(_when: Start) {}
 }
 
-impl<T: SleepQueue> Future for Sleep<T> {
+impl Future for Sleep {
     type Output = ();
 
     #[inline]
@@ -261,7 +251,7 @@ impl<T: SleepQueue> Future for Sleep<T> {
     }
 }
 
-impl<T: SleepQueue> fmt::Debug for Sleep<T> {
+impl fmt::Debug for Sleep {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter
             .debug_struct("Sleep")

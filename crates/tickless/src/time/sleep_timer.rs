@@ -25,7 +25,7 @@ use crate::host::thread::{shown_now_lower, shown_now_upper};
 use crate::host::{blocked, wake};
 
 /// A timer that wakes a task, exact or coarse, as a [`SleepTimer`] needs it. It MAY be late, and MUST NOT be early.
-pub trait SleepQueue: TaskTimer<When: Copy> {
+pub(crate) trait SleepQueue: TaskTimer<When: Copy> {
     /// True if the timer can be given slack.
     const HAS_SLACK: bool;
 
