@@ -4,13 +4,16 @@
 
 mod support;
 
-use std::sync::{Arc, OnceLock};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::task::Wake;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use support::{assert_passed, block_on, in_own_process, ms, poll_idly, waiting, worker};
+use support::{assert_passed, block_on, in_own_process, ms, poll_idly, us, waiting, worker};
+use tickless::executor::JoinHandle;
 use tickless::hrtimer::{HrTimer, Restart, Span, Start};
+use tickless::task::{self, Deadline};
 use tickless::time::{self, sleep};
 use tickless::wheel::WheelTimer;
 use tickless::{Executor, coarse};
@@ -28,6 +31,7 @@ fn exits_in(test: &str, start: impl FnOnce()) {
         if let Some(executor) = EXECUTOR.get() {
             executor.block_on(sleep(ms(20)));
             assert_passed(start, ms(360));
+            spawn_at_exit(executor);
         }
     }
     in_own_process(test, || {
@@ -42,9 +46,48 @@ fn exits_in(test: &str, start: impl FnOnce()) {
 
 static EXECUTOR: OnceLock<Executor> = OnceLock::new();
 
+/// The worker that the executor has is the thread that exits.
+static NONE_IS_LEFT: AtomicBool = AtomicBool::new(false);
+
+/// A task that the handler waits for first.
+static WAITS: Mutex<Option<JoinHandle<()>>> = Mutex::new(None);
+
+/// Spawns tasks in each way: all run where a worker is left, and are cancelled where none is.
+fn spawn_at_exit(executor: &Executor) {
+    let waits = WAITS.lock().expect("no panic").take();
+    if let Some(waits) = waits {
+        executor.block_on(waits).expect("it is stolen");
+    }
+    let is_left = !NONE_IS_LEFT.load(Ordering::Relaxed);
+    let work = || async {
+        sleep(ms(1)).await;
+        7
+    };
+    let reserved = Deadline::new(us(100), ms(50), ms(50)).expect("it makes sense");
+    let mut handles: Vec<_> = (0..20).map(|_| executor.spawn(work())).collect();
+    handles.push(executor.spawn_with(reserved, work()));
+    for handle in handles {
+        let result = executor.block_on(handle);
+        assert_eq!(result.is_ok(), is_left, "{result:?}");
+        assert!(result.is_ok_and(|value| value == 7) || !is_left);
+    }
+    assert_eq!(
+        executor.block_on(executor.spawn_blocking(|| 8)).ok(),
+        Some(8)
+    );
+}
+
+/// An executor with so many workers that lives as long as the process.
+fn executor_of(workers: usize) -> &'static Executor {
+    EXECUTOR.get_or_init(|| {
+        let executor = Executor::builder().workers(workers).build();
+        executor.expect("it starts")
+    })
+}
+
 /// An executor with two workers that lives as long as the process.
 fn executor() -> &'static Executor {
-    EXECUTOR.get_or_init(|| Executor::builder().workers(2).build().expect("it starts"))
+    executor_of(2)
 }
 
 /// A timer whose callback ends the process.
@@ -82,6 +125,30 @@ fn an_exit_handler_sleeps_where_a_task_exits() {
     let test = "an_exit_handler_sleeps_where_a_task_exits";
     exits_in(test, || {
         executor().spawn(async { support::well_done() }).detach();
+    });
+}
+
+#[test]
+fn an_exit_handler_spawns_in_vain_where_a_task_of_the_only_worker_exits() {
+    let test = "an_exit_handler_spawns_in_vain_where_a_task_of_the_only_worker_exits";
+    exits_in(test, || {
+        NONE_IS_LEFT.store(true, Ordering::Relaxed);
+        executor_of(1)
+            .spawn(async { support::well_done() })
+            .detach();
+    });
+}
+
+#[test]
+fn a_task_that_waits_behind_one_that_exits_runs_on_another_worker() {
+    let test = "a_task_that_waits_behind_one_that_exits_runs_on_another_worker";
+    exits_in(test, || {
+        let exits = async {
+            let waits = task::spawn(async { sleep(ms(1)).await });
+            *WAITS.lock().expect("no panic") = Some(waits);
+            support::well_done()
+        };
+        executor().spawn(exits).detach();
     });
 }
 

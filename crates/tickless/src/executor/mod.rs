@@ -237,11 +237,18 @@ impl Executor {
     /// # Panics
     ///
     /// When called by a task, which would keep its worker from what it waits for: `await` there, or call it in
-    /// [`spawn_blocking`](Self::spawn_blocking). And inside of a timer's callback or a waker. An exit handler of the
-    /// process may call it, even if a task or a callback called `exit`.
+    /// [`spawn_blocking`](Self::spawn_blocking). And inside of a timer's callback or a waker.
+    ///
+    /// # Exit handlers
+    ///
+    /// An exit handler of the process may call it, even if a task or a callback called `exit`. The thread that did is
+    /// no worker from there on: the others steal its tasks, and poll those that the handler spawns. Where there is no
+    /// other, a task that the handler spawns is cancelled at once, as after a [shutdown](Self::shutdown), and tasks
+    /// that were spawned before do not go on: wait for them with a timeout.
     #[track_caller]
     pub fn block_on<F: Future>(&self, future: F) -> F::Output {
         let _entered = context::enter(&self.shared);
+        let _is_told = self.shared.exits_here();
         block_on::block_on(future, &self.shared.runtime)
     }
 

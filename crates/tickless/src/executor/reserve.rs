@@ -10,14 +10,14 @@ use super::deadline::Deadline;
 use super::header::Terms;
 use super::shared::Handle;
 
-/// Admits a task to the worker that has the most room, which is the first answer; the one of this thread among equals.
-pub(crate) fn anywhere(executor: &Handle, deadline: Deadline) -> (usize, Terms) {
-    let home = executor.home();
+/// Admits a task to the worker that has the most room, which is the first answer; to `home` among equals.
+pub(crate) fn anywhere(executor: &Handle, home: usize, deadline: Deadline) -> (usize, Terms) {
     let count = executor.places.len();
     let room = |worker: &usize| executor.places[*worker].lock().admitted();
     // Another thread may take the room between the two locks: then this one is refused, as if it had come later.
     let worker = (0..count)
         .map(|step| (home + step) % count)
+        .filter(|&worker| executor.places[worker].takes_tasks())
         .min_by_key(room)
         .unwrap_or(home);
     (worker, on(executor, worker, deadline))

@@ -33,7 +33,7 @@ use super::steal_order::StealOrder;
 use crate::host::barrier::System;
 use crate::host::isolation::locks::OwnedLocks;
 use crate::host::process;
-use crate::host::thread::now_lower;
+use crate::host::thread::{Thread, now_lower, with_thread};
 use crate::time::virtual_time::runtime::{Others, Runtime};
 use crate::worker::Unparker;
 
@@ -52,6 +52,9 @@ pub(crate) struct Remote {
     pub(crate) on_base: OnBase,
     /// Local tasks of the worker that are not over. Written by the worker's thread alone.
     locals: AtomicUsize,
+    /// True if the worker's thread executes the exit handlers of the process, from which it does not return. Set by
+    /// that thread, read by those that choose a worker for a new task.
+    exits: AtomicBool,
 }
 
 impl Remote {
@@ -63,7 +66,14 @@ impl Remote {
             counters: Counters::default(),
             on_base: OnBase::default(),
             locals: AtomicUsize::new(0),
+            exits: AtomicBool::new(false),
         }
+    }
+
+    /// Returns false if the worker polls no task any more, because its thread ends the process.
+    pub(crate) fn takes_tasks(&self) -> bool {
+        // Relaxed: nothing goes with it, and a task that is queued a moment too soon is stolen as any other.
+        !self.exits.load(Ordering::Relaxed)
     }
 
     /// Counts a local task that the worker, which this thread is, spawns.
@@ -289,12 +299,38 @@ impl Shared {
         self.forks == process::forks()
     }
 
-    /// The worker that a new task starts on: that of the thread that spawns it, else each in turn.
-    pub(crate) fn home(&self) -> usize {
-        current::worker_of(self.id).unwrap_or_else(|| {
-            // Relaxed: any of them will do.
-            self.next.fetch_add(1, Ordering::Relaxed) % self.places.len()
-        })
+    /// Returns the worker that a new task starts on: that of the thread that spawns it, else each in turn. None if the
+    /// only worker's thread executes the exit handlers of the process.
+    pub(crate) fn home(&self) -> Option<usize> {
+        match current::worker_of(self.id) {
+            Some(worker) if !self.exits_here() => Some(worker),
+            _ => self.next_in_turn(),
+        }
+    }
+
+    fn next_in_turn(&self) -> Option<usize> {
+        let count = self.places.len();
+        // Relaxed: any of them will do.
+        let first = self.next.fetch_add(1, Ordering::Relaxed) % count;
+        let mut workers = (first..count).chain(0..first);
+        workers.find(|&worker| self.places[worker].takes_tasks())
+    }
+
+    /// Returns true if this thread is a worker that executes the exit handlers of the process. Others are told of that,
+    /// so that they steal what waits here.
+    pub(crate) fn exits_here(&self) -> bool {
+        let Some(worker) = current::worker_of(self.id) else {
+            return false;
+        };
+        if !with_thread(Thread::is_at_its_end) {
+            return false;
+        }
+        // Relaxed: see `takes_tasks`.
+        self.places[worker].exits.store(true, Ordering::Relaxed);
+        if self.is_here() {
+            self.notify_idle(worker);
+        }
+        true
     }
 
     /// Queues a task on a worker that this thread is not.

@@ -33,10 +33,13 @@ where
     F: Future + Send + 'static,
     F::Output: Send + 'static,
 {
-    let is_taken = executor.admit();
+    let is_admitted = executor.admit();
+    let home = executor.home();
+    let is_taken = is_admitted && home.is_some();
+    let home = home.unwrap_or(0);
     let (worker, terms) = match spec.deadline {
-        Some(deadline) if is_taken => reserve::anywhere(&executor, deadline),
-        _ => (executor.home(), Terms::Share),
+        Some(deadline) if is_taken => reserve::anywhere(&executor, home, deadline),
+        _ => (home, Terms::Share),
     };
     let header = header(executor, worker, false, spec, terms, location);
     let (job, task) = Builder::new()
@@ -58,7 +61,7 @@ where
     F: Future + 'static,
     F::Output: 'static,
 {
-    let is_taken = executor.admit();
+    let is_taken = executor.admit() && !executor.exits_here();
     let terms = match spec.deadline {
         Some(deadline) if is_taken => reserve::on(&executor, worker, deadline),
         _ => Terms::Share,
