@@ -130,14 +130,14 @@ fn watching_has_a_line_a_second_and_ends_by_itself() {
         .lines()
         .filter(|line| line.contains("tickless - kernel"))
         .collect();
-    assert_eq!(lines.len(), 2, "{out}");
-    assert!(
-        lines[0].trim_start().starts_with("1.") && lines[0].contains(" ppm"),
-        "{out}"
-    );
+    // The second one is left out if the first comes half a second late.
+    assert!(matches!(lines.len(), 1 | 2), "{out}");
+    let seconds = lines[0].split_whitespace().next();
+    let seconds = seconds.and_then(|seconds| seconds.parse::<f64>().ok());
+    assert!(seconds >= Some(1.0) && lines[0].contains(" ppm"), "{out}");
     let document = json_file(&place.path("result.json"));
     let samples = document["watch"]["samples"].as_array().expect("a list");
-    assert_eq!(samples.len(), 2);
+    assert_eq!(samples.len(), lines.len());
     assert_has(&samples[0], "seconds drift offset_ns within_ns verdict");
 }
 

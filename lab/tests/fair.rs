@@ -6,7 +6,9 @@ use std::io::Read;
 use std::process::Stdio;
 
 use serde_json::Value;
-use support::{Place, assert_has, end, interrupt, json, json_file, started};
+use support::{
+    Place, assert_has, end, interrupt, json, json_file, started, until_signals_are_caught,
+};
 
 /// As little as shows every part: all kinds of tasks on one worker, which every runtime has.
 const SMALL: &str =
@@ -200,6 +202,7 @@ fn ctrl_c_ends_it_with_what_there_is() {
         .stderr(Stdio::piped())
         .spawn()
         .expect("it starts");
+    until_signals_are_caught(&child);
     // Beyond the time in which it settles, which is all that it can be ended in without a figure.
     std::thread::sleep(std::time::Duration::from_secs(1));
     interrupt(&child);

@@ -9,7 +9,9 @@ use std::os::unix::fs::PermissionsExt;
 use std::process::Stdio;
 
 use serde_json::Value;
-use support::{Place, assert_has, end, interrupt, json, json_file, started, text};
+use support::{
+    Place, assert_has, end, interrupt, json, json_file, started, text, until_signals_are_caught,
+};
 
 /// A group of two senders and two receivers, with three messages of each pair.
 const SMALL: &str = "-g 1 -f 2 -l 3 -w 1 --rounds 1";
@@ -172,7 +174,7 @@ fn ctrl_c_ends_it_with_what_there_is() {
         .stdout(Stdio::null())
         .spawn()
         .expect("it starts");
-    std::thread::sleep(std::time::Duration::from_millis(700));
+    until_signals_are_caught(&child);
     interrupt(&child);
     let (code, error) = end(&child.wait_with_output().expect("it ends"));
     assert_eq!((code, error.as_str()), (Some(0), ""));

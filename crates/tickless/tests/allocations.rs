@@ -16,6 +16,7 @@ use std::thread::{self, Thread};
 
 use rustix::event::epoll;
 use rustix::event::{PollFd, PollFlags, poll};
+use rustix::io::retry_on_intr;
 use support::{ms, poll_with, us};
 use tickless::hrtimer::{
     Boottime, Expired, HrTimer, Instant, Monotonic, Realtime, Restart, Setup, Span, Stage, Start,
@@ -319,7 +320,7 @@ fn in_an_event_loop() {
     let (_, waker) = support::Wakes::new();
     let turn = || {
         let fd = driver.as_fd();
-        poll(&mut [PollFd::new(&fd, PollFlags::IN)], None).expect("poll works");
+        retry_on_intr(|| poll(&mut [PollFd::new(&fd, PollFlags::IN)], None)).expect("poll works");
         let _any = driver.turn();
     };
     let mut context = Context::from_waker(&waker);

@@ -92,13 +92,20 @@ fn values_come_out_in_the_order_of_the_other() {
         .enable_time()
         .build();
     runtime.expect("a runtime").block_on(async {
-        let mut ours = tickless::time::DelayQueue::new();
-        let mut theirs = tokio_util::time::DelayQueue::new();
-        for step in 0_u64..20 {
-            let far = Duration::from_millis(400 + 20 * ((7 * step) % 20));
-            ours.insert(step, far);
-            theirs.insert(step, far);
-        }
+        // What is over when it is inserted has no order: again, if the thread lost its CPU for so long.
+        let (mut ours, mut theirs) = loop {
+            let mut ours = tickless::time::DelayQueue::new();
+            let mut theirs = tokio_util::time::DelayQueue::new();
+            let base = tokio::time::Instant::now() + Duration::from_secs(1);
+            for step in 0_u64..20 {
+                let at = base + Duration::from_millis(20 * ((7 * step) % 20));
+                ours.insert_at(step, at.into());
+                theirs.insert_at(step, at);
+            }
+            if tokio::time::Instant::now() < base {
+                break (ours, theirs);
+            }
+        };
         for _ in 0..20 {
             let ours = poll_fn(|context| ours.poll_expired(context)).await;
             let theirs = poll_fn(|context| theirs.poll_expired(context)).await;

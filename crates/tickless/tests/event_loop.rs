@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 
 use futures::future::join;
 use rustix::event::{PollFd, PollFlags, Timespec, epoll, poll};
+use rustix::io::retry_on_intr;
 use support::{
     Wakes, assert_passed, block_on, ms, on_thread, panic_of, poll_idly, us, waiting, waiting_idly,
 };
@@ -32,7 +33,8 @@ fn driver() -> Driver {
 /// Waits by poll(2) until the descriptor is readable.
 fn wait(driver: &Driver) {
     let fd = driver.as_fd();
-    let ready = poll(&mut [PollFd::new(&fd, PollFlags::IN)], None).expect("poll works");
+    let ready =
+        retry_on_intr(|| poll(&mut [PollFd::new(&fd, PollFlags::IN)], None)).expect("poll works");
     assert_eq!(ready, 1);
 }
 
@@ -42,7 +44,8 @@ fn is_readable(driver: &Driver) -> bool {
         tv_sec: 0,
         tv_nsec: 0,
     };
-    poll(&mut [PollFd::new(&fd, PollFlags::IN)], Some(&now)).expect("poll works") == 1
+    retry_on_intr(|| poll(&mut [PollFd::new(&fd, PollFlags::IN)], Some(&now))).expect("poll works")
+        == 1
 }
 
 #[test]
@@ -86,7 +89,10 @@ fn epoll_reports_the_descriptor() {
     for _ in 0..20 {
         let start = Instant::now();
         let _sleep = waiting_idly(|| sleep(us(300)));
-        let found = epoll::wait(&epoll, rustix::buffer::spare_capacity(&mut events), None);
+        // A process that was stopped and goes on is told EINTR.
+        let found = retry_on_intr(|| {
+            epoll::wait(&epoll, rustix::buffer::spare_capacity(&mut events), None)
+        });
         assert_eq!(found.expect("it waits"), 1);
         assert_eq!(events[0].data.u64(), 3);
         assert_passed(start, us(300));
@@ -295,7 +301,8 @@ fn timers_of_a_dropped_driver_fire_and_its_descriptor_is_silent() {
         tv_sec: 0,
         tv_nsec: 10_000_000,
     };
-    let readable = poll(&mut [PollFd::new(&fd, PollFlags::IN)], Some(&now)).expect("poll works");
+    let readable = retry_on_intr(|| poll(&mut [PollFd::new(&fd, PollFlags::IN)], Some(&now)))
+        .expect("poll works");
     assert_eq!(
         readable, 0,
         "an event loop that still watches it would spin"

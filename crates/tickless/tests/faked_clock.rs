@@ -13,6 +13,7 @@ use std::time::Instant;
 
 use rustix::event::epoll::{self, CreateFlags};
 use rustix::event::{PollFd, PollFlags, poll};
+use rustix::io::retry_on_intr;
 use support::{
     assert_passed, assert_well_done, block_on, ms, process_of_its_own, us, well_done, worker,
 };
@@ -130,7 +131,8 @@ fn an_event_loop_has_its_timers_by_a_faked_clock() {
         let queued = support::waiting_idly(|| sleep(ms(20)));
         while !queued.is_elapsed() {
             let fd = driver.as_fd();
-            poll(&mut [PollFd::new(&fd, PollFlags::IN)], None).expect("poll works");
+            retry_on_intr(|| poll(&mut [PollFd::new(&fd, PollFlags::IN)], None))
+                .expect("poll works");
             let _turn = driver.turn();
         }
         assert_passed(start, ms(20));

@@ -19,6 +19,7 @@ use std::time::{Duration, Instant};
 
 use rustix::event::epoll;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::retry_on_intr;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use support::fork::{fork, fork_here, fork_without_patience, leave};
 use support::refuse::refuse;
@@ -237,12 +238,13 @@ fn is_readable(driver: &Driver) -> bool {
         tv_sec: 0,
         tv_nsec: 0,
     };
-    poll(&mut [PollFd::new(&fd, PollFlags::IN)], Some(&now)).expect("poll works") > 0
+    retry_on_intr(|| poll(&mut [PollFd::new(&fd, PollFlags::IN)], Some(&now))).expect("poll works")
+        > 0
 }
 
 fn wait(driver: &Driver) {
     let fd = driver.as_fd();
-    poll(&mut [PollFd::new(&fd, PollFlags::IN)], None).expect("poll works");
+    retry_on_intr(|| poll(&mut [PollFd::new(&fd, PollFlags::IN)], None)).expect("poll works");
 }
 
 #[test]

@@ -11,6 +11,7 @@ use std::sync::mpsc::{self, Receiver, Sender};
 use std::thread;
 
 use rustix::event::{PollFd, PollFlags, poll};
+use rustix::io::retry_on_intr;
 use support::{Wakes, block_on, ms, on_thread, poll_idly, waiting};
 use tickless::time::sleep;
 use tickless::{Driver, Worker, coarse};
@@ -59,7 +60,8 @@ impl Own {
                 let mut both = Box::pin(both);
                 while poll_idly(both.as_mut()).is_pending() {
                     let fd = driver.as_fd();
-                    poll(&mut [PollFd::new(&fd, PollFlags::IN)], None).expect("poll works");
+                    retry_on_intr(|| poll(&mut [PollFd::new(&fd, PollFlags::IN)], None))
+                        .expect("poll works");
                     let _turn = driver.turn();
                 }
             }

@@ -137,6 +137,27 @@ pub(crate) fn started(
     (child, out, line)
 }
 
+/// Waits until the command catches the signals that end it, however long the system takes to start it.
+pub(crate) fn until_signals_are_caught(child: &Child) {
+    let caught = || {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", child.id()));
+        let status = status.expect("it runs");
+        let mask = status.lines().find_map(|line| line.strip_prefix("SigCgt:"));
+        let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+        mask.expect("the system says so")
+    };
+    // The one that is caught last.
+    let terminates = 1 << (Signal::TERM.as_raw() - 1);
+    while caught() & terminates == 0 {
+        std::thread::sleep(std::time::Duration::from_millis(2));
+    }
+}
+
+/// What `kill` does.
+pub(crate) fn terminate(child: &Child) {
+    kill_process(Pid::from_child(child), Signal::TERM).expect("it runs");
+}
+
 /// What Ctrl-C does.
 pub(crate) fn interrupt(child: &Child) {
     kill_process(Pid::from_child(child), Signal::INT).expect("it runs");

@@ -15,6 +15,7 @@ use crate::support::{
 };
 use futures::future::{Either, join_all, select};
 use rustix::event::{PollFd, PollFlags, poll};
+use rustix::io::retry_on_intr;
 use tickless::coarse::{self, Sleep, sleep, sleep_until, timeout, timeout_at};
 use tickless::{Driver, Unparker, Worker};
 
@@ -126,7 +127,8 @@ fn an_event_loop_is_woken_for_coarse_timers() {
         let before = wakes.count();
         while wakes.count() == before {
             let fd = driver.as_fd();
-            poll(&mut [PollFd::new(&fd, PollFlags::IN)], None).expect("poll works");
+            retry_on_intr(|| poll(&mut [PollFd::new(&fd, PollFlags::IN)], None))
+                .expect("poll works");
             let _any = driver.turn();
         }
         rounds += 1;
