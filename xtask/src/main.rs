@@ -15,6 +15,7 @@
 //! | `cortex-m` | builds the program for Cortex-M, runs it in an emulator, and shows its report, or its size |
 //! | `kernel` | builds the kernel, runs it in an emulator, and shows its report |
 //! | `install` | builds the C interface, and puts library, header and `tickless.pc` below a directory |
+//! | `semver` | compares the interfaces of the crates with the last release, by cargo-semver-checks |
 //! | `soak` | runs random schedules of the protocols, a million unless told otherwise |
 //! | `hunt` | draws executors and their ends, ten minutes unless told otherwise |
 //! | `repeat` | runs the tests over and over, for those that fail now and then |
@@ -45,6 +46,7 @@ mod kernel;
 mod man;
 mod mutants;
 mod repeat;
+mod semver;
 mod soak;
 mod structure;
 mod tidy;
@@ -72,6 +74,7 @@ enum Task {
     Install(install::Arguments),
     CortexM(cortex_m::Arguments),
     Kernel(kernel::Arguments),
+    Semver(semver::Arguments),
     Soak(soak::Arguments),
     Hunt(hunt::Arguments),
     Repeat(repeat::Arguments),
@@ -91,6 +94,7 @@ fn main() -> ExitCode {
         Task::Install(arguments) => install::main(&root, &arguments),
         Task::CortexM(arguments) => cortex_m::main(&root, &arguments),
         Task::Kernel(arguments) => kernel::main(&root, &arguments),
+        Task::Semver(arguments) => semver::main(&root, &arguments),
         Task::Soak(arguments) => soak::main(&root, &arguments),
         Task::Hunt(arguments) => hunt::main(&root, &arguments),
         Task::Repeat(arguments) => repeat::main(&root, &arguments),
