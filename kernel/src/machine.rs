@@ -34,6 +34,9 @@ const STACK: usize = 64 * 1024;
 type TickFunction = fn(&mut Expired<'_, '_, Monotonic>) -> Restart;
 type TickTimer = HrTimer<TickFunction>;
 
+/// Bytes of the tick of one CPU.
+pub(crate) const TICKING: usize = size_of::<Ticking>();
+
 /// The tick of one CPU.
 struct Ticking {
     state: Lock<MaskingLock, CpuTick>,

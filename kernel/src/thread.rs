@@ -17,6 +17,8 @@ use crate::heap;
 
 /// Bytes of a stack: for the body, an interrupt, its soft stage, and an interrupt of that.
 const STACK: usize = 32 * 1024;
+/// What an unused word of a stack holds.
+const UNUSED: usize = 0x5a5a_5a5a_5a5a_5a5a;
 
 unsafe extern "C" {
     fn switch_stacks(keep: *mut usize, other: usize);
@@ -43,10 +45,26 @@ impl Thread {
 
     /// A thread with a stack, which has nothing to do yet.
     pub(crate) fn new() -> Self {
+        let top = heap::stack(STACK);
+        for place in (top - STACK..top).step_by(8) {
+            // SAFETY: *stack*.
+            unsafe { (place as *mut usize).write(UNUSED) };
+        }
         Self {
-            top: heap::stack(STACK),
+            top,
             pointer: AtomicUsize::new(0),
         }
+    }
+
+    /// How many bytes of its stack were ever used.
+    pub(crate) fn used(&self) -> usize {
+        let is_unused = |place: &usize| {
+            // SAFETY: *stack*: the thread does not run, and another word is as good.
+            let word = unsafe { (*place as *const usize).read_volatile() };
+            word == UNUSED
+        };
+        let places = (self.top - STACK..self.top).step_by(8);
+        STACK - 8 * places.take_while(is_unused).count()
     }
 
     /// Has a thread that does not run, and never will where it stands, begin with `body(argument)`.

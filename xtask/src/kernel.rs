@@ -7,6 +7,7 @@ use std::fs;
 use std::path::Path;
 
 use clap::{Args, ValueEnum};
+use object::{Object, ObjectSection, ObjectSymbol};
 
 use crate::files;
 use crate::invocation::{Invocation, is_installed};
@@ -35,6 +36,10 @@ pub(crate) struct Arguments {
     /// runs: one of 254 CPUs takes up to a minute of a processor, and is ended after five.
     #[arg(long, conflicts_with_all = ["test", "cpus", "measure", "arch"])]
     many: bool,
+    /// Prints how many bytes of text and data the core takes with the exact queue alone, with the wheels, and with the
+    /// hierarchy, built for size; then what it takes of each CPU, and of the stack.
+    #[arg(long, conflicts_with_all = ["test", "cpus", "measure", "many"])]
+    sizes: bool,
 }
 
 /// What a run is asked for.
@@ -148,7 +153,74 @@ pub(crate) fn main(root: &Path, arguments: &Arguments) -> Result<(), String> {
     if arguments.many {
         return many(root, &arguments.settings);
     }
+    if arguments.sizes {
+        return sizes(root, &arguments.settings);
+    }
     show(root, &arguments.settings)
+}
+
+/// What the core takes of text, data and stack.
+fn sizes(root: &Path, settings: &Settings) -> Result<(), String> {
+    let target = settings.arch.target();
+    if let Err(reason) = toolchain::ensure_target(root, target) {
+        println!(
+            "skipped: the sizes on {}, because {reason}",
+            settings.arch.name()
+        );
+        return Ok(());
+    }
+    let directory = files::target(root).join("kernel/size");
+    let image = directory.join(target).join("release/tickless-kernel-size");
+    for (parts, feature) in [
+        ("the exact queue", "size"),
+        ("with the wheels", "size-wheel"),
+        ("with the hierarchy", "size-hierarchy"),
+    ] {
+        Invocation::cargo(&["build", "--quiet", "--release", "--manifest-path", MANIFEST])
+            .args(&["--target", target, "--bin", "tickless-kernel-size"])
+            .args(&["--features", feature])
+            .arg("--target-dir")
+            .arg(directory.display().to_string())
+            .variable("CARGO_PROFILE_RELEASE_OPT_LEVEL", "z")
+            .variable("CARGO_PROFILE_RELEASE_LTO", "fat")
+            .run(root)?;
+        let bytes = fs::read(&image).map_err(|error| format!("{}: {error}", image.display()))?;
+        let [text, of_compiler, constants, data] = sections(&bytes)?;
+        println!(
+            "{target}: {parts}: {} bytes of text and {of_compiler} of memcpy and its like, {constants} of constants, \
+             {data} of data",
+            text - of_compiler
+        );
+    }
+    let settings = Settings {
+        cpus: 1,
+        icount: true,
+        test: Some("sizes".to_owned()),
+        ..settings.clone()
+    };
+    show(root, &settings)
+}
+
+/// Bytes of a program: text, what of it copies and compares memory for the compiler, constants, and data. The stack
+/// that the layout keeps free is no data.
+fn sections(image: &[u8]) -> Result<[u64; 4], String> {
+    const STACK: u64 = 0x1_0000;
+    let file = object::File::parse(image).map_err(|error| error.to_string())?;
+    let size = |name: &str| {
+        file.section_by_name(name)
+            .map_or(0, |section| section.size())
+    };
+    let of_compiler = file
+        .symbols()
+        .filter(|symbol| {
+            let names = ["memcpy", "memmove", "memset", "memcmp", "bcmp"];
+            symbol.name().is_ok_and(|name| names.contains(&name))
+        })
+        .map(|symbol| symbol.size())
+        .sum();
+    let zeroed = size(".bss").saturating_sub(STACK);
+    let data = size(".data") + zeroed;
+    Ok([size(".text"), of_compiler, size(".rodata"), data])
 }
 
 /// Runs the kernel once.

@@ -24,6 +24,7 @@ mod coarse;
 mod exact;
 mod hotplug;
 mod quiet;
+mod sizes;
 mod switches;
 mod tasks;
 mod threads;
@@ -88,6 +89,7 @@ const TESTS: &[Test] = &[
     test("switches", 1, 5, switches::switches),
     test("isolated", 4, 62, coarse::isolated),
     extra("measure", 1, 30, switches::measure),
+    extra("sizes", 1, 1, sizes::sizes),
 ];
 
 /// Where time is the host's, which may execute others meanwhile, a test may take so many times as long.

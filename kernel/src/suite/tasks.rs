@@ -196,6 +196,11 @@ pub(super) fn leave(leaves: Leaves) {
     go_on(from, to);
 }
 
+/// How many bytes of the stack of `task` were ever used.
+pub(super) fn stack_used(task: usize) -> usize {
+    THREADS.get().map_or(0, |threads| threads[task].used())
+}
+
 /// Wakes a task that sleeps.
 pub(super) fn wake(task: usize) {
     if let Some(tasks) = TASKS.get() {
