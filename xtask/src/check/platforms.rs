@@ -7,10 +7,13 @@
 //! cargo test -p tickless --features portable --tests
 //! ```
 
+use std::path::Path;
+
 use clap::ValueEnum;
 
 use super::run::Run;
 use crate::cortex_m::{self, Processor};
+use crate::files;
 use crate::invocation::{Invocation, is_installed};
 use crate::toolchain;
 
@@ -25,6 +28,7 @@ const TARGETS: &[&str] = &[
     "i686-unknown-linux-gnu",
     "riscv64gc-unknown-linux-gnu",
     "wasm32-wasip1",
+    "wasm32-unknown-unknown",
 ];
 
 /// Processors without 64-bit atomics; the first cannot even exchange a word.
@@ -39,6 +43,10 @@ const ATTEMPTS: usize = 4;
 
 /// The system of a program that node runs.
 const WASM: &str = "wasm32-wasip1";
+
+/// The system of a program that JavaScript's event loop calls, and what makes a module of such a program.
+const EVENTS: &str = "wasm32-unknown-unknown";
+const BINDGEN: &str = "wasm-bindgen";
 
 /// The tests of the portable host that take seconds.
 const FAST: &[&str] = &[
@@ -62,8 +70,42 @@ pub(super) fn step(run: &mut Run<'_>) -> Result<(), String> {
         }
     }
     sleep_in_node(run)?;
+    sleep_in_an_event_loop(run)?;
     bare_machines(run)?;
     cortex_m(run)
+}
+
+/// Builds the example for JavaScript's event loop, and runs it in node.
+fn sleep_in_an_event_loop(run: &mut Run<'_>) -> Result<(), String> {
+    let what = format!("sleeps on {EVENTS}");
+    if let Err(reason) = toolchain::ensure_target(run.root(), EVENTS) {
+        run.skip(&what, &reason);
+        return Ok(());
+    }
+    let target = files::target(run.root());
+    run.invoke(&web(&target))?;
+    for program in [BINDGEN, "node"] {
+        if !is_installed(program) {
+            run.skip(&what, &format!("there is no {program}"));
+            return Ok(());
+        }
+    }
+    let place = target.join("web").display().to_string();
+    let program = target.join(EVENTS).join("debug/tickless_web.wasm");
+    run.invoke(
+        &Invocation::new(BINDGEN)
+            .args(&["--target", "nodejs", "--out-dir", &place])
+            .arg(program.display().to_string()),
+    )?;
+    run.invoke(&Invocation::new("node").args(&["examples/web/node.mjs", &place]))
+}
+
+/// The example of a page.
+fn web(target: &Path) -> Invocation {
+    let manifest = ["build", "--manifest-path", "examples/web/Cargo.toml"];
+    Invocation::cargo(&manifest)
+        .args(&["--target", EVENTS, "--target-dir"])
+        .arg(target.display().to_string())
 }
 
 /// Builds the core for processors without 64-bit atomics.

@@ -29,8 +29,12 @@ use tickless_core::time::Instant;
 use tickless_link::sync::CachePadded;
 
 use super::process::Host;
-use super::registry::{self, timers};
+#[cfg(not(event_host))]
+use super::registry;
+use super::registry::timers;
 use super::sleep_protocol::SleepDeadline;
+#[cfg(event_host)]
+use super::sys::events;
 use super::thread::{Thread, with_thread};
 
 /// Until when the expiry thread sleeps.
@@ -61,12 +65,25 @@ static KICKED: AtomicBool = AtomicBool::new(false);
 const RETRY_AFTER: i64 = 10_000_000;
 
 /// Stack of the expiry thread: it runs callbacks and wakers of others.
+#[cfg(not(event_host))]
 const STACK: usize = 1 << 20;
 
 /// Body of the expiry thread, implemented for the host by the room that knows it.
 pub(super) trait Body {
     /// Never returns.
+    #[cfg_attr(
+        event_host,
+        expect(dead_code, reason = "an event loop calls in place of a thread")
+    )]
     fn run();
+
+    /// What comes before the first call of [`called`](Self::called).
+    #[cfg(event_host)]
+    fn begin();
+
+    /// What an event loop calls when something is due, or was said to be earlier than that.
+    #[cfg(event_host)]
+    fn called();
 
     /// Prepares a thread that starts its first timer: it may belong to a runtime that looks after it.
     fn settle();
@@ -82,6 +99,9 @@ pub(crate) fn wake() {
     if !RUNNING.load(Ordering::Relaxed) && (is_missing() || start().is_err()) {
         return;
     }
+    #[cfg(event_host)]
+    events::call_in(0, Host::called);
+    #[cfg(not(event_host))]
     registry::of_expiry_thread().local().parker.unpark();
 }
 
@@ -101,17 +121,30 @@ fn start() -> io::Result<()> {
     let _one_at_a_time = starting();
     // Relaxed, and so below: the lock orders it, and the thread itself everything that follows.
     if !RUNNING.load(Ordering::Relaxed) {
-        let spawned = std::thread::Builder::new()
-            .name("tickless-expiry".to_owned())
-            .stack_size(STACK)
-            .spawn(Host::run);
-        if let Err(error) = spawned {
+        if let Err(error) = spawn() {
             MISSING.store(true, Ordering::Relaxed);
             return Err(error);
         }
         RUNNING.store(true, Ordering::Relaxed);
     }
     MISSING.store(false, Ordering::Relaxed);
+    Ok(())
+}
+
+#[cfg(not(event_host))]
+fn spawn() -> io::Result<()> {
+    std::thread::Builder::new()
+        .name("tickless-expiry".to_owned())
+        .stack_size(STACK)
+        .spawn(Host::run)
+        .map(drop)
+}
+
+/// Prepares the calls of the event loop, which come in place of a thread.
+#[cfg(event_host)]
+#[expect(clippy::unnecessary_wraps, reason = "a thread may be refused")]
+fn spawn() -> io::Result<()> {
+    Host::begin();
     Ok(())
 }
 

@@ -3,6 +3,9 @@
 //! It sleeps until the earliest deadline of all of them, and runs the callbacks. What is due, and what is first, the
 //! [tree](super::trees) of these threads tells it. What starts and wakes it is [`wake`]. For threads that have a
 //! [reactor](super::reactors) it comes if that does not.
+//!
+//! A program that an event loop of JavaScript calls has one thread, which is no expiry thread: the event loop calls it
+//! when something is due, and what it does is the same.
 
 use tickless_core::time::Instant;
 
@@ -12,6 +15,8 @@ use crate::host::device;
 use crate::host::doorbell::GRACE;
 use crate::host::process::{Host, TURN_BUDGET};
 use crate::host::registry::{self, bases, timers};
+#[cfg(event_host)]
+use crate::host::sys::events;
 use crate::host::sys::threads;
 use crate::host::thread::{Kind, now_lower, with_thread};
 use crate::host::wake::{self, Body, SLEEPS_UNTIL};
@@ -27,34 +32,56 @@ impl Body for Host {
         with_thread(|thread| thread.occupy(own, timers()));
         trees::join_expiry_thread();
         loop {
-            SLEEPS_UNTIL.awake();
-            let tree = trees::foreign();
-            tree.leave_idle(own.cpu());
-            let mut more = service_kicks();
-            if device::due(own) <= now() {
-                more |= take_turn_for(own).more;
-            }
-            let mut budget = TURN_BUDGET;
-            more |= tree.serve_remote(own.cpu(), now(), &mut budget).has_more;
-            more |= take_along(None, now());
-            stuck::rescue(now());
-            reactor_turn::stand_in();
-            let first = tree.enter_idle(own.cpu(), Instant::FOREVER);
-            let until = first.as_nanos().min(earliest());
-            if more || until <= now().as_nanos() {
-                continue;
-            }
-            if SLEEPS_UNTIL.sleep(until, earliest) {
-                let again = now().as_nanos().saturating_add(GRACE);
-                // Threads that run their own timers tell of theirs without a fence (`stuck`).
-                let again = (again < until && stuck::watches()).then_some(again);
-                let parker = &own.local().parker;
-                SLEEPS_UNTIL.park(until, again, earliest, |until| {
-                    parker.park(Instant::from_nanos(until))
-                });
-            }
+            let Some(until) = round() else { continue };
+            let again = now().as_nanos().saturating_add(GRACE);
+            // Threads that run their own timers tell of theirs without a fence (`stuck`).
+            let again = (again < until && stuck::watches()).then_some(again);
+            let parker = &own.local().parker;
+            SLEEPS_UNTIL.park(until, again, earliest, |until| {
+                parker.park(Instant::from_nanos(until))
+            });
         }
     }
+
+    #[cfg(event_host)]
+    fn begin() {
+        trees::join_expiry_thread();
+    }
+
+    #[cfg(event_host)]
+    fn called() {
+        // Rounds that found more to do: the event loop has its turn in between.
+        let until = (0..ROUNDS_MAX).find_map(|_| round());
+        let left = until.map_or(0, |until| until.saturating_sub(now().as_nanos()));
+        if until != Some(i64::MAX) {
+            events::call_in(left, Self::called);
+        }
+    }
+}
+
+/// Rounds that one call of an event loop runs.
+#[cfg(event_host)]
+const ROUNDS_MAX: u32 = 4;
+
+/// Runs what is due for other threads; returns until when the expiry thread may sleep, `None` if there is more to do.
+fn round() -> Option<i64> {
+    let own = registry::of_expiry_thread();
+    SLEEPS_UNTIL.awake();
+    let tree = trees::foreign();
+    tree.leave_idle(own.cpu());
+    let mut more = service_kicks();
+    if device::due(own) <= now() {
+        more |= take_turn_for(own).more;
+    }
+    let mut budget = TURN_BUDGET;
+    more |= tree.serve_remote(own.cpu(), now(), &mut budget).has_more;
+    more |= take_along(None, now());
+    stuck::rescue(now());
+    reactor_turn::stand_in();
+    let first = tree.enter_idle(own.cpu(), Instant::FOREVER);
+    let until = first.as_nanos().min(earliest());
+    let may_sleep = !more && until > now().as_nanos() && SLEEPS_UNTIL.sleep(until, earliest);
+    may_sleep.then_some(until)
 }
 
 /// Takes a turn for every base that was kicked; says whether more is due.

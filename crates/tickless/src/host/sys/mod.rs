@@ -11,6 +11,7 @@
 //! | [`descriptors`] | timer and event descriptors, epoll | refuses |
 //! | [`signals`] | the timer that sends a thread a signal | refuses |
 //! | [`threads`] | the end of a thread, its CPU, its names, a nap | a thread-local; no CPU and no pinning |
+//! | `events` | the event loop of JavaScript, where there is one | calls back in time |
 //! | [`waiting`] | waiting until a word changes | a mutex and a condition variable |
 //!
 //! # Ground rules
@@ -25,6 +26,8 @@ mod portable;
 
 #[cfg(not(portable_host))]
 pub(crate) use linux::{barriers, clocks, descriptors, signals, threads, waiting};
+#[cfg(event_host)]
+pub(crate) use portable::events;
 #[cfg(portable_host)]
 pub(crate) use portable::{barriers, clocks, descriptors, signals, threads, waiting};
 

@@ -2,12 +2,16 @@
 //!
 //! The monotonic clock is [`std::time::Instant`], counted from its first reading in this process; whether it goes on
 //! while the machine is suspended is as that says. The time of day is [`SystemTime`]. There are no others: the clock
-//! that counts suspended time is the monotonic one, and atomic time is the time of day.
+//! that counts suspended time is the monotonic one, and atomic time is the time of day. Where the standard library has
+//! no clock JavaScript has one.
 
 use std::io;
+#[cfg(not(event_host))]
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicI64, Ordering};
-use std::time::{Duration, Instant, SystemTime};
+use std::time::Duration;
+#[cfg(not(event_host))]
+use std::time::{Instant, SystemTime};
 
 use tickless_core::time::Clock;
 
@@ -24,6 +28,13 @@ pub(crate) struct Timespec {
 const FIRST: i64 = 1_000_000_000;
 
 /// Returns what the monotonic clock shows.
+#[cfg(event_host)]
+pub(crate) fn monotonic() -> i64 {
+    super::events::since_start().saturating_add(FIRST)
+}
+
+/// Returns what the monotonic clock shows.
+#[cfg(not(event_host))]
 pub(crate) fn monotonic() -> i64 {
     static START: OnceLock<Instant> = OnceLock::new();
     let start = START.get_or_init(Instant::now);
@@ -43,6 +54,12 @@ pub(crate) fn show(clock: Clock) -> Option<i64> {
     })
 }
 
+#[cfg(event_host)]
+fn time_of_day() -> i64 {
+    super::events::time_of_day()
+}
+
+#[cfg(not(event_host))]
 fn time_of_day() -> i64 {
     match SystemTime::now().duration_since(SystemTime::UNIX_EPOCH) {
         Ok(since) => nanos_of(since),
@@ -117,6 +134,7 @@ pub(crate) const fn timespec(nanos: i64) -> Timespec {
     }
 }
 
+#[cfg(not(event_host))]
 fn nanos_of(time: Duration) -> i64 {
     i64::try_from(time.as_nanos()).unwrap_or(i64::MAX)
 }

@@ -49,9 +49,14 @@ pub(crate) fn times_given_up() -> Option<c_long> {
 }
 
 /// Sleeps.
+#[cfg(not(event_host))]
 pub(crate) fn nap(time: Duration) {
     std::thread::sleep(time);
 }
+
+/// Does nothing: the only thread must not wait.
+#[cfg(event_host)]
+pub(crate) fn nap(_time: Duration) {}
 
 /// Does nothing: forks are not noticed, and a child must not use timers.
 pub(crate) fn around_forks(
