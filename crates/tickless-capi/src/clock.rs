@@ -28,7 +28,7 @@ pub(crate) fn clock_of(number: u32) -> Result<Clock, Errno> {
     }
 }
 
-/// What `clock` shows.
+/// Returns the time that `clock` shows.
 pub(crate) fn shown(clock: Clock) -> u64 {
     fn of<C: ClockId>() -> u64 {
         now::<C>().as_nanos().max(0).cast_unsigned()
@@ -78,7 +78,7 @@ pub extern "C" fn tickless_abi_version() -> u32 {
     TICKLESS_ABI_VERSION
 }
 
-/// What a clock shows.
+/// Writes the time that a clock shows.
 ///
 /// # Safety
 ///

@@ -24,7 +24,7 @@ impl Errno {
     pub(crate) const INTR: Self = Self(4);
     /// No memory, thread or timer is left.
     pub(crate) const AGAIN: Self = Self(11);
-    /// It is in use.
+    /// The object is in use.
     pub(crate) const BUSY: Self = Self(16);
     /// The thread has a loop or a worker already.
     pub(crate) const EXIST: Self = Self(17);

@@ -39,7 +39,7 @@ pub extern "C" fn tickless_loop_free(r#loop: *mut Loop) -> c_int {
     answer(|| free(own(r#loop)?))
 }
 
-/// When its first timer fires: 1 and the time, or 0.
+/// Writes when its first timer fires: 1 and the time, or 0.
 ///
 /// # Safety
 ///

@@ -17,18 +17,18 @@ use crate::errno::{Errno, answer};
 use crate::operations::Operations;
 use crate::place::{Place, RawCallback, State, here};
 
-/// What both kinds of timers begin with: what a start touches, in one line of memory.
+/// Common head of both kinds of timers: the fields that a start touches, in one line of memory.
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct Head {
-    /// Which kind this is, and where.
+    /// Kind and place of the structure.
     magic: AtomicU64,
     /// The number of the place that it belongs to.
     place: AtomicU64,
     operations: *mut dyn Tails,
-    /// For when it was started last.
+    /// Deadline of the last start.
     pub(crate) deadline: Cell<u64>,
-    /// How long after that it was, if it was started by a delay.
+    /// Delay of the last start, if it was started by one.
     pub(crate) delay: Cell<Option<Delay>>,
     pub(crate) slack: Cell<u64>,
     pub(crate) state: Cell<State>,
@@ -53,7 +53,7 @@ impl Delay {
     }
 }
 
-/// What only a timer that fires needs.
+/// Fields that only a timer that fires needs.
 #[derive(Debug)]
 pub(crate) struct Tail {
     callback: RawCallback,
@@ -107,7 +107,7 @@ struct Body<T> {
     timer: Tailed<T>,
 }
 
-/// What a structure is for C.
+/// Structure of C behind a timer.
 pub(crate) trait Structure {
     const MAGIC: u64;
 }
@@ -129,7 +129,7 @@ impl Head {
         unsafe { &*self.operations }.tail()
     }
 
-    /// What to call, with what.
+    /// Returns the function to call, and its arguments.
     pub(crate) fn call(&self) -> (RawCallback, *mut c_void, *mut c_void) {
         let structure = ptr::from_ref(self).cast_mut().cast();
         let Tail {
@@ -145,7 +145,7 @@ struct Address(*const Head);
 // SAFETY: it is followed on the thread of its place alone, see `expired`.
 unsafe impl Send for Address {}
 
-/// What becomes of a timer: told from its closure.
+/// Outcome of a timer, told from its closure.
 pub(crate) struct Alarm {
     address: Address,
     number: u64,
@@ -158,7 +158,7 @@ impl Alarm {
     }
 }
 
-/// How a structure is to be initialised.
+/// Parameters of a structure's initialisation.
 pub(crate) struct Wanted {
     pub(crate) callback: RawCallback,
     pub(crate) argument: *mut c_void,

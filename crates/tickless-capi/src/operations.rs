@@ -5,7 +5,7 @@ use std::pin::Pin;
 use tickless::hrtimer::{ClockId, Expired, HrTimer, Instant, Monotonic, Restart, Span, Start};
 use tickless::wheel::{Timeout, WheelTimer};
 
-/// One timer, its type forgotten: the type of a closure has no name that a structure for C could have.
+/// Operations of one timer, its type forgotten: the type of a closure has no name that a structure for C could have.
 pub(crate) trait Operations {
     /// Starts it, or starts it anew, for a time in nanoseconds that is none too late for the clock, or a little later.
     /// No timer of a C program is ever shut down, and whether it was pending its [`Place`](crate::place::Place) knows.

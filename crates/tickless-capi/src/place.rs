@@ -22,7 +22,7 @@ use crate::errno::{Errno, answer, counted};
 use crate::head::Head;
 use crate::registry::Registry;
 
-/// What runs the timers of a thread.
+/// Runner of a thread's timers.
 #[derive(Debug)]
 pub(crate) enum Runner {
     /// An event loop of the caller.
@@ -35,7 +35,7 @@ pub(crate) enum Runner {
 #[derive(Debug)]
 pub(crate) struct Place {
     pub(crate) runner: Runner,
-    /// What wakes it, if it is a worker: the one field that other threads read.
+    /// Handle that wakes it, if it is a worker: the one field that other threads read.
     pub(crate) unparker: Option<Unparker>,
     /// Never the same for two of them in a process.
     pub(crate) number: u64,
@@ -60,14 +60,14 @@ thread_local! {
 /// The number of the next place. Zero is that of none.
 static NEXT: AtomicU64 = AtomicU64::new(1);
 
-/// Where a head waits.
+/// State of a head's wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum State {
     /// Nowhere.
     Idle,
-    /// In a queue of the library.
+    /// The head is in a queue of the library.
     Queued,
-    /// In the list of its place: its callback is to be called.
+    /// The head is in the list of its place: its callback is to be called.
     Due,
 }
 
@@ -227,7 +227,7 @@ impl Place {
         true
     }
 
-    /// When the first timer fires, in nanoseconds of the monotonic clock.
+    /// Returns when the first timer fires, in nanoseconds of the monotonic clock.
     pub(crate) fn next(&self) -> Option<u64> {
         if !self.first.get().is_null() {
             return Some(0);
@@ -253,7 +253,7 @@ impl Place {
         self.known.forget(ptr::from_ref(head).addr());
     }
 
-    /// Whether this timer's callback is being called.
+    /// Returns whether this timer's callback is being called.
     pub(crate) fn is_running(&self, head: &Head) -> bool {
         ptr::eq(self.running.get(), head)
     }

@@ -17,7 +17,7 @@ pub(crate) struct Registry {
     known: RefCell<HashMap<usize, Structure>>,
 }
 
-/// What is kept of one of them.
+/// Facts that are kept of one structure.
 #[derive(Debug)]
 struct Structure {
     #[cfg(debug_assertions)]

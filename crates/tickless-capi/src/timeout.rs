@@ -127,7 +127,7 @@ pub unsafe extern "C" fn tickless_timeout_cancel(timeout: *mut Timeout) -> c_int
     unsafe { with(timeout, |head, place| Ok(verbs::cancel(head, place))) }
 }
 
-/// As cancel, unless its callback is being called.
+/// Cancels, unless its callback is being called.
 ///
 /// # Safety
 ///
@@ -138,7 +138,7 @@ pub unsafe extern "C" fn tickless_timeout_try_cancel(timeout: *mut Timeout) -> c
     unsafe { with(timeout, verbs::try_cancel) }
 }
 
-/// As cancel, and refuses to wait for the callback that calls it.
+/// Cancels, and refuses to wait for the callback that calls it.
 ///
 /// # Safety
 ///
@@ -149,7 +149,7 @@ pub unsafe extern "C" fn tickless_timeout_cancel_sync(timeout: *mut Timeout) -> 
     unsafe { with(timeout, verbs::cancel_sync) }
 }
 
-/// Whether it waits for its callback to be called.
+/// Returns whether it waits for its callback to be called.
 ///
 /// # Safety
 ///

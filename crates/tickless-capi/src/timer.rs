@@ -35,15 +35,15 @@ pub type TimerCallback =
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct TimerConfig {
-    /// Of the structure, as the caller has it.
+    /// Size of the structure, as the caller has it.
     size: usize,
-    /// What to call.
+    /// Function to call.
     callback: TimerCallback,
-    /// With what.
+    /// Argument of the function.
     argument: *mut c_void,
-    /// How much later than asked it may fire.
+    /// Time that it may fire later than its deadline, in nanoseconds.
     slack_ns: u64,
-    /// Which clock it is on.
+    /// Number of the clock that it is on.
     clock: u32,
     /// None so far: zero.
     flags: u32,
@@ -228,7 +228,7 @@ pub unsafe extern "C" fn tickless_timer_cancel(timer: *mut Timer) -> c_int {
     unsafe { with(timer, |head, place| Ok(verbs::cancel(head, place))) }
 }
 
-/// As cancel, unless its callback is being called.
+/// Cancels, unless its callback is being called.
 ///
 /// # Safety
 ///
@@ -239,7 +239,7 @@ pub unsafe extern "C" fn tickless_timer_try_cancel(timer: *mut Timer) -> c_int {
     unsafe { with(timer, verbs::try_cancel) }
 }
 
-/// As cancel, and refuses to wait for the callback that calls it.
+/// Cancels, and refuses to wait for the callback that calls it.
 ///
 /// # Safety
 ///
@@ -250,7 +250,7 @@ pub unsafe extern "C" fn tickless_timer_cancel_sync(timer: *mut Timer) -> c_int 
     unsafe { with(timer, verbs::cancel_sync) }
 }
 
-/// Whether it waits for its callback to be called.
+/// Returns whether it waits for its callback to be called.
 ///
 /// # Safety
 ///

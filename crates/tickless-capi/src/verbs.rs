@@ -66,7 +66,7 @@ pub(crate) unsafe fn expires<S: Structure>(pointer: *const S, at: *mut u64) -> c
     })
 }
 
-/// How many intervals passed, and starts the timer for the first time that is ahead.
+/// Starts the timer for the first time that is ahead, and returns how many intervals passed.
 fn start_ahead(head: &Head, place: &Place, interval: u64) -> Result<u64, Errno> {
     let interval = span(interval)?;
     if interval == 0 {

@@ -38,7 +38,7 @@ pub extern "C" fn tickless_worker_free(worker: *mut Worker) -> c_int {
     answer(|| free(own(worker)?))
 }
 
-/// When its first timer fires: 1 and the time, or 0.
+/// Writes when its first timer fires: 1 and the time, or 0.
 ///
 /// # Safety
 ///

@@ -6,7 +6,7 @@ use syn::{Error, ItemFn, Result};
 
 use crate::arguments::Arguments;
 
-/// Which attribute it is.
+/// Kind of the attribute.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Test,

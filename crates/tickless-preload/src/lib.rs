@@ -146,7 +146,7 @@ type ClockSleep = unsafe extern "C-unwind" fn(
 type Sleep = unsafe extern "C-unwind" fn(*const libc::timespec, *mut libc::timespec) -> c_int;
 type ShortSleep = unsafe extern "C-unwind" fn(libc::useconds_t) -> c_int;
 
-/// As that of POSIX.
+/// Replaces the function of POSIX.
 ///
 /// # Safety
 ///
@@ -164,7 +164,7 @@ pub unsafe extern "C" fn timer_create(
     }
 }
 
-/// As that of POSIX.
+/// Replaces the function of POSIX.
 ///
 /// # Safety
 ///
@@ -183,7 +183,7 @@ pub unsafe extern "C" fn timer_settime(
     }
 }
 
-/// As that of POSIX.
+/// Replaces the function of POSIX.
 ///
 /// # Safety
 ///
@@ -197,7 +197,7 @@ pub unsafe extern "C" fn timer_gettime(id: Id, value: *mut libc::itimerspec) -> 
     }
 }
 
-/// As that of POSIX.
+/// Replaces the function of POSIX.
 ///
 /// # Safety
 ///
@@ -210,7 +210,7 @@ pub unsafe extern "C" fn timer_getoverrun(id: Id) -> c_int {
     }
 }
 
-/// As that of POSIX.
+/// Replaces the function of POSIX.
 ///
 /// # Safety
 ///
@@ -223,7 +223,7 @@ pub unsafe extern "C" fn timer_delete(id: Id) -> c_int {
     }
 }
 
-/// As that of POSIX.
+/// Replaces the function of POSIX.
 ///
 /// # Safety
 ///
@@ -239,7 +239,7 @@ pub unsafe extern "C-unwind" fn clock_nanosleep(
     next!(CLOCK_NANOSLEEP as ClockSleep, clock, flags, request, remain)
 }
 
-/// As that of POSIX.
+/// Replaces the function of POSIX.
 ///
 /// # Safety
 ///
@@ -253,7 +253,7 @@ pub unsafe extern "C-unwind" fn nanosleep(
     next!(NANOSLEEP as Sleep, request, remain)
 }
 
-/// As that of the C library.
+/// Replaces the function of the C library.
 ///
 /// # Safety
 ///

@@ -39,10 +39,13 @@ const VAGUE: [&str; 29] = [
     "From",
 ];
 /// The product's crates: others are read by those who change them.
-const CRATES: [&str; 4] = [
+const CRATES: [&str; 7] = [
     "crates/tickless/src/",
+    "crates/tickless-capi/src/",
     "crates/tickless-core/src/",
     "crates/tickless-link/src/",
+    "crates/tickless-macros/src/",
+    "crates/tickless-preload/src/",
     "crates/tickless-sched/src/",
 ];
 const DECISIONS: &str = "docs/decisions/";

@@ -16,7 +16,7 @@ use crate::errno::Errno;
 /// The start of a timer that is disarmed.
 pub(super) const NEVER: u64 = u64::MAX;
 
-/// When a timer expires: at its start, and whole intervals behind it.
+/// Expirations of a timer: its start, and whole intervals behind it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Arm {
     pub(super) start: u64,
@@ -78,7 +78,7 @@ pub(super) struct Arms {
 }
 
 const RECORDS: usize = 4;
-/// Of `Arms::current`.
+/// Index of `Arms::current`.
 const INDEX: u64 = 3;
 
 /// A record, and the version of the timer that it was.

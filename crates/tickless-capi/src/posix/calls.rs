@@ -228,7 +228,7 @@ pub unsafe extern "C" fn tickless_timer_gettime(
     })
 }
 
-/// How many expirations came between that of the last notification and the notification.
+/// Returns how many expirations came between that of the last notification and the notification.
 #[unsafe(no_mangle)]
 pub extern "C" fn tickless_timer_getoverrun(id: TimerId) -> c_int {
     answer(|| {

@@ -139,7 +139,7 @@ struct Call {
 }
 
 unsafe extern "C-unwind" {
-    /// With a function that may end the thread by `pthread_exit`, which unwinds.
+    /// Starts a thread whose function may end it by `pthread_exit`, which unwinds.
     fn pthread_create(
         thread: *mut libc::pthread_t,
         attributes: *const libc::pthread_attr_t,

@@ -28,7 +28,8 @@ pub(super) struct Service {
     pub(super) table: Table,
     /// The first slot that the thread is to look at, plus one.
     inbox: AtomicU32,
-    /// When the thread wakes up by itself, on the monotonic clock; zero while it is awake and looks at the inbox.
+    /// Time at which the thread wakes up by itself, on the monotonic clock; zero while it is awake and looks at the
+    /// inbox.
     next: AtomicU64,
     /// The slot that is being notified for, plus one, and above it a count; zero if there is none.
     delivering: AtomicU64,
@@ -37,7 +38,7 @@ pub(super) struct Service {
     unparker: OnceLock<Unparker>,
 }
 
-/// That of this process. Those of its parents stay in memory: their locks may be held by threads of the parent.
+/// Service of this process. Those of its parents stay in memory: their locks may be held by threads of the parent.
 static SERVICE: AtomicPtr<Service> = AtomicPtr::new(std::ptr::null_mut());
 /// A thread is starting it.
 static IS_STARTING: AtomicU32 = AtomicU32::new(0);
@@ -204,17 +205,17 @@ thread_local! {
     static DUE: RefCell<Vec<u32>> = const { RefCell::new(Vec::new()) };
 }
 
-/// What the thread knows of a slot.
+/// Facts that the thread keeps of a slot.
 #[derive(Default)]
 struct Filed {
     timer: Option<(Clock, Pin<Box<dyn Operations>>)>,
-    /// Of the record that the counts below are of.
+    /// Version of the record that the counts below are of.
     version: Option<Version>,
     /// Expirations that were notified of or folded.
     counted: u64,
     /// A signal was sent for this record, and may be pending.
     is_outstanding: bool,
-    /// Where the system shows the pending signals of the thread that gets them.
+    /// File in which the system shows the pending signals of the thread that gets them.
     signals: Option<ThreadSignals>,
 }
 
@@ -225,16 +226,16 @@ struct Thread {
     worker: Worker,
 }
 
-/// How long after it found a notification pending the thread looks again, at least.
+/// Least time after which the thread looks again at a notification that it found pending.
 const AGAIN: u64 = 100_000;
 /// The same for timers that expire once.
 const AGAIN_ONCE: u64 = 5_000_000;
 
-/// What came of a notification.
+/// Result of a notification.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Outcome {
     Done,
-    /// It has to be tried again.
+    /// The notification has to be tried again.
     Pending,
     /// The record was replaced meanwhile.
     Replaced,

@@ -18,22 +18,22 @@ struct TimerInfo {
     timer: c_int,
     overrun: c_int,
     value: usize,
-    /// To the length that the system reads.
+    /// Padding to the length that the system reads.
     rest: [u64; 12],
 }
 
 const _: () = assert!(size_of::<TimerInfo>() == size_of::<libc::siginfo_t>());
 
-/// Where a signal goes.
+/// Destination of a signal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Target {
-    /// To any thread of the process that does not block it.
+    /// Any thread of the process that does not block the signal.
     Process,
-    /// To one thread.
+    /// The thread of this number.
     Thread(c_int),
 }
 
-/// What a signal says.
+/// Content of a signal.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Signal {
     pub(super) target: Target,

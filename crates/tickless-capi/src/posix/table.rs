@@ -10,16 +10,16 @@ use crate::errno::Errno;
 use crate::posix::arm::{Arms, Version};
 use crate::posix::system::{Signal, Target};
 
-/// How a timer tells that it expired.
+/// Way in which a timer notifies that it expired.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum How {
-    /// It does not: programs ask for the time that is left.
+    /// The timer notifies nothing: programs read the time that is left.
     Nothing,
-    /// By a signal to the process, or to a thread.
+    /// The timer sends a signal to the process, or to a thread.
     Signal,
-    /// By a new thread that calls a function.
+    /// The timer starts a new thread that calls a function.
     Thread,
-    /// By a descriptor that becomes readable.
+    /// The timer makes a descriptor readable.
     Descriptor,
 }
 
@@ -27,7 +27,7 @@ pub(super) enum How {
 /// slot; it then finds another generation.
 #[derive(Debug)]
 pub(super) struct Slot {
-    /// Which life this is; zero while there is none.
+    /// Generation of the record's life; zero while there is none.
     pub(super) generation: AtomicU32,
     pub(super) arms: Arms,
     /// The slot is in the inbox of the service.
@@ -55,7 +55,7 @@ pub(super) struct Slot {
     descriptor: AtomicI32,
 }
 
-/// What `create` says of a timer.
+/// Settings of a timer, from `create`.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Settings {
     pub(super) clock: Clock,
