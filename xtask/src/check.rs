@@ -24,6 +24,7 @@ use self::loom::Extent;
 use self::run::Run;
 use self::summary::{Outcome, Row, Verdict};
 
+mod adapters;
 mod changed;
 mod deny;
 mod disk;
@@ -87,6 +88,7 @@ enum Step {
     Package,
     Deny,
     Instructions,
+    Adapters,
     Models,
     Mutants,
 }
@@ -132,6 +134,9 @@ impl Step {
             Self::Package => "what would be published is complete, and resolves from its archives",
             Self::Deny => "licences, sources and the walls between the crates are as agreed",
             Self::Instructions => "no hot path takes 3 % more instructions than its table says",
+            Self::Adapters => {
+                "each adapter works with the crate that it is for; ten minutes to build"
+            }
             Self::Models => "the models hold in every interleaving that they name",
             Self::Mutants => "each rule broken on purpose is noticed (cargo xtask mutants)",
         }
@@ -140,7 +145,7 @@ impl Step {
     const fn share(self) -> Share {
         match self {
             Self::Fmt | Self::Tidy | Self::Clippy | Self::Test => Share::Quick,
-            Self::Models | Self::Mutants => Share::OnRequest,
+            Self::Adapters | Self::Models | Self::Mutants => Share::OnRequest,
             _ => Share::Full,
         }
     }
@@ -166,6 +171,7 @@ impl Step {
             Self::Package => package::step(run),
             Self::Deny => deny::step(run),
             Self::Instructions => instructions::step(run),
+            Self::Adapters => adapters::step(run),
             Self::Models => loom::step(run, Extent::Whole),
             Self::Mutants => crate::mutants::run_all(run.root()),
         }

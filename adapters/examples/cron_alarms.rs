@@ -1,0 +1,109 @@
+//! Alarms by cron rules, on the time of day: they survive sets of the clock, and a rule that goes back in time is told.
+//!
+//! `cargo run --manifest-path adapters/Cargo.toml --example cron_alarms`
+//!
+//! Cron crates disagree on the hour that comes twice in autumn, and answers from the past are among them. A loop that
+//! sleeps until such an answer and asks again would spin for an hour: an answer that is not later is an error here.
+#![expect(clippy::print_stdout, reason = "it shows what happens")]
+
+use std::error::Error;
+use std::fmt;
+use std::str::FromStr;
+use std::time::SystemTime;
+
+use chrono::{DateTime, Utc};
+use croner::Cron;
+use tickless::realtime::sleep_until_next;
+
+/// Why there is no next alarm.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum NoAlarm {
+    /// The rule says that there is none, or cannot say.
+    Rule(String),
+    /// The rule answered with an instant that is not later than the one it was asked about.
+    NotLater {
+        /// What it was asked about.
+        asked: SystemTime,
+        /// What it answered.
+        answered: SystemTime,
+    },
+}
+
+impl fmt::Display for NoAlarm {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Rule(text) => write!(formatter, "the rule has no next time: {text}"),
+            Self::NotLater { asked, answered } => write!(
+                formatter,
+                "the rule was asked what comes after {}, and answered {}",
+                DateTime::<Utc>::from(*asked),
+                DateTime::<Utc>::from(*answered)
+            ),
+        }
+    }
+}
+
+impl Error for NoAlarm {}
+
+/// Returns when `rule` fires next after `now`.
+pub(crate) fn next_alarm(
+    rule: impl Fn(SystemTime) -> Result<SystemTime, NoAlarm>,
+    now: SystemTime,
+) -> Result<SystemTime, NoAlarm> {
+    let next = rule(now)?;
+    if next <= now {
+        return Err(NoAlarm::NotLater {
+            asked: now,
+            answered: next,
+        });
+    }
+    Ok(next)
+}
+
+/// The rule of a cron pattern, in UTC, where no hour comes twice.
+pub(crate) fn by(pattern: &Cron) -> impl Fn(SystemTime) -> Result<SystemTime, NoAlarm> {
+    move |now| {
+        let next = pattern.find_next_occurrence(&DateTime::<Utc>::from(now), false);
+        next.map(SystemTime::from)
+            .map_err(|error| NoAlarm::Rule(error.to_string()))
+    }
+}
+
+/// Waits for the next alarm of `rule`, and returns its time.
+///
+/// A set of the clock has the rule asked again, so an alarm is neither slept through nor rung twice. When the rule has
+/// no answer the wait ends at once, with the reason.
+pub(crate) async fn alarm(
+    rule: impl Fn(SystemTime) -> Result<SystemTime, NoAlarm>,
+) -> Result<SystemTime, NoAlarm> {
+    let mut failed = None;
+    let came = sleep_until_next(|now| match next_alarm(&rule, now) {
+        Ok(next) => next,
+        Err(error) => {
+            failed = Some(error);
+            // Over already: the wait ends.
+            now
+        }
+    })
+    .await;
+    failed.map_or(Ok(came), Err)
+}
+
+/// Waits for `count` alarms of a pattern with seconds.
+pub(crate) fn run(pattern: &str, count: usize) -> Result<Vec<SystemTime>, Box<dyn Error>> {
+    let pattern = Cron::from_str(pattern)?;
+    futures::executor::block_on(async {
+        let mut came = Vec::new();
+        for _ in 0..count {
+            let at = alarm(by(&pattern)).await?;
+            println!("alarm of {}", DateTime::<Utc>::from(at));
+            came.push(at);
+        }
+        Ok(came)
+    })
+}
+
+fn main() -> Result<(), Box<dyn Error>> {
+    run("* * * * * *", 3)?;
+    Ok(())
+}

@@ -1,0 +1,88 @@
+//! A runtime for quinn's endpoints: tokio's sockets and tasks, exact timers.
+
+use std::future::Future;
+use std::net::UdpSocket;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Instant as StdInstant;
+use std::{fmt, io};
+
+use ::quinn::{AsyncTimer, AsyncUdpSocket, TokioRuntime};
+use pin_project_lite::pin_project;
+use tickless::time::{self, Instant};
+use tokio::runtime::Handle;
+
+/// The runtime to give to [`Endpoint::new`](::quinn::Endpoint::new).
+///
+/// A connection moves its timer with nearly each packet; that moves it in place, without an allocation. A task that is
+/// spawned after the runtime was shut down is dropped. The runtime has to have its I/O enabled, as
+/// [`TokioRuntime`] has it too.
+#[derive(Clone, Debug)]
+pub struct Runtime {
+    handle: Handle,
+}
+
+impl Runtime {
+    /// Makes one for the runtime that the caller runs in, or returns `None` outside of all.
+    #[must_use]
+    pub fn current() -> Option<Self> {
+        let handle = Handle::try_current().ok()?;
+        Some(Self { handle })
+    }
+
+    /// Makes one for the runtime of `handle`.
+    #[must_use]
+    pub const fn new(handle: Handle) -> Self {
+        Self { handle }
+    }
+}
+
+impl ::quinn::Runtime for Runtime {
+    fn new_timer(&self, deadline: StdInstant) -> Pin<Box<dyn AsyncTimer>> {
+        Box::pin(Timer {
+            sleep: time::sleep_until(Instant::from_std(deadline)),
+        })
+    }
+
+    fn spawn(&self, future: Pin<Box<dyn Future<Output = ()> + Send>>) {
+        drop(self.handle.spawn(future));
+    }
+
+    fn wrap_udp_socket(&self, socket: UdpSocket) -> io::Result<Arc<dyn AsyncUdpSocket>> {
+        let _entered = self.handle.enter();
+        TokioRuntime.wrap_udp_socket(socket)
+    }
+
+    fn now(&self) -> StdInstant {
+        Instant::now().into_std()
+    }
+}
+
+pin_project! {
+    /// A sleep as quinn wants it.
+    struct Timer {
+        #[pin]
+        sleep: time::Sleep,
+    }
+}
+
+impl AsyncTimer for Timer {
+    fn reset(self: Pin<&mut Self>, deadline: StdInstant) {
+        self.project().sleep.reset(Instant::from_std(deadline));
+    }
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
+        self.project().sleep.poll(context)
+    }
+}
+
+impl fmt::Debug for Timer {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let deadline = self.sleep.deadline();
+        formatter
+            .debug_struct("Timer")
+            .field("deadline", &deadline)
+            .finish()
+    }
+}

@@ -1,0 +1,131 @@
+//! A limit to the time of a request.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use ::tower::timeout::error::Elapsed;
+use ::tower::{BoxError, Layer, Service};
+use pin_project_lite::pin_project;
+use tickless::time::{self, Sleep};
+
+/// A layer of [`Timeout`]s.
+///
+/// A server gives up after `duration`; with axum a handler of errors stands above it, as above tower's own.
+///
+/// ```
+/// use std::time::Duration;
+/// use tickless_adapters::tower::TimeoutLayer;
+/// use tower::{ServiceBuilder, ServiceExt, service_fn};
+///
+/// # futures::executor::block_on(async {
+/// let slow = service_fn(|()| std::future::pending::<Result<(), std::convert::Infallible>>());
+/// let limited = ServiceBuilder::new().layer(TimeoutLayer::new(Duration::from_micros(200))).service(slow);
+/// let error = limited.oneshot(()).await.unwrap_err();
+/// assert_eq!(error.to_string(), "request timed out");
+/// # });
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct TimeoutLayer {
+    duration: Duration,
+}
+
+impl TimeoutLayer {
+    /// Makes a layer that gives each request `duration`, from its call on. What it waits for readiness does not count.
+    #[must_use]
+    pub const fn new(duration: Duration) -> Self {
+        Self { duration }
+    }
+}
+
+impl<S> Layer<S> for TimeoutLayer {
+    type Service = Timeout<S>;
+
+    fn layer(&self, service: S) -> Timeout<S> {
+        Timeout::new(service, self.duration)
+    }
+}
+
+/// A service whose responses have limited time: then they fail with tower's
+/// [`Elapsed`], and what was done for them is dropped.
+#[derive(Clone, Debug)]
+pub struct Timeout<S> {
+    service: S,
+    duration: Duration,
+}
+
+impl<S> Timeout<S> {
+    /// Limits the requests of `service` to `duration` each.
+    #[must_use]
+    pub const fn new(service: S, duration: Duration) -> Self {
+        Self { service, duration }
+    }
+
+    /// Returns the service inside.
+    pub fn get_ref(&self) -> &S {
+        &self.service
+    }
+
+    /// Returns the service inside.
+    pub fn get_mut(&mut self) -> &mut S {
+        &mut self.service
+    }
+
+    /// Returns the service without the limit.
+    pub fn into_inner(self) -> S {
+        self.service
+    }
+}
+
+impl<S, R> Service<R> for Timeout<S>
+where
+    S: Service<R>,
+    S::Error: Into<BoxError>,
+{
+    type Response = S::Response;
+    type Error = BoxError;
+    type Future = ResponseFuture<S::Future>;
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
+        self.service.poll_ready(context).map_err(Into::into)
+    }
+
+    fn call(&mut self, request: R) -> Self::Future {
+        ResponseFuture {
+            response: self.service.call(request),
+            sleep: time::sleep(self.duration),
+        }
+    }
+}
+
+pin_project! {
+    /// A response with limited time.
+    ///
+    /// A response that is ready wins over a time that is over.
+    #[derive(Debug)]
+    pub struct ResponseFuture<F> {
+        #[pin]
+        response: F,
+        #[pin]
+        sleep: Sleep,
+    }
+}
+
+impl<F, T, E> Future for ResponseFuture<F>
+where
+    F: Future<Output = Result<T, E>>,
+    E: Into<BoxError>,
+{
+    type Output = Result<T, BoxError>;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = self.project();
+        if let Poll::Ready(result) = this.response.poll(context) {
+            return Poll::Ready(result.map_err(Into::into));
+        }
+        this.sleep
+            .poll(context)
+            .map(|()| Err(Elapsed::new().into()))
+    }
+}

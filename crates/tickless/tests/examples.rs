@@ -1,0 +1,28 @@
+//! The examples that are to be copied: they do what they say.
+
+#[expect(dead_code, reason = "a test calls what `main` does")]
+#[path = "../examples/control_loop.rs"]
+mod control_loop;
+#[expect(dead_code, reason = "a test calls what `main` does")]
+#[path = "../examples/idle_million.rs"]
+mod idle_million;
+#[expect(dead_code, reason = "a test calls what `main` does")]
+#[path = "../examples/sans_io.rs"]
+mod sans_io;
+
+#[test]
+fn a_control_loop_runs_its_periods() {
+    control_loop::run(50).unwrap();
+}
+
+#[test]
+fn idle_connections_do_not_time_out() {
+    assert_eq!(idle_million::run(10_000), 0);
+}
+
+/// Each third packet of the wire is lost: of 20 messages, sent 29 times, nine.
+#[test]
+fn a_protocol_without_io_gets_its_messages_over_a_wire_that_loses() {
+    let sent = sans_io::run(20).unwrap();
+    assert!((29..200).contains(&sent), "{sent}");
+}

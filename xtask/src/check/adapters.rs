@@ -1,0 +1,83 @@
+//! The adapters, against the crates that they are for.
+//!
+//! They are a workspace of their own, because what they build on is large: QUIC, TLS, a resolver. So the step runs only
+//! when it is asked for. Its budget is ten minutes with nothing built, of two processors that others use too, and one
+//! minute after that.
+
+use super::run::Run;
+use crate::invocation::Invocation;
+
+const MANIFEST: [&str; 2] = ["--manifest-path", "adapters/Cargo.toml"];
+
+/// Each adapter is built alone: features of crates built together add up.
+const FEATURES: [&str; 9] = [
+    "backon",
+    "embassy",
+    "embedded-hal",
+    "governor",
+    "hickory",
+    "opentelemetry",
+    "quinn",
+    "rtic",
+    "tower",
+];
+
+pub(super) fn step(run: &mut Run<'_>) -> Result<(), String> {
+    if let Err(reason) = fetched(run) {
+        run.skip("the adapters", &reason);
+        return Ok(());
+    }
+    run.invoke(&Invocation::cargo(&["fmt", "--all", "--check"]).args(&MANIFEST))?;
+    let everything = ["clippy", "--workspace", "--all-targets", "--all-features"];
+    run.invoke(&line(run, &everything).deny_warnings())?;
+    for feature in FEATURES {
+        let alone = ["clippy", "--no-deps", "--lib", "--features", feature];
+        run.invoke(&line(run, &alone).deny_warnings())?;
+    }
+    let documented = line(run, &["doc", "--no-deps", "--all-features"]);
+    run.invoke(&documented.variable("RUSTDOCFLAGS", "-D warnings"))?;
+    run.invoke_tests(&line(run, &["test", "--workspace", "--all-features"]))
+}
+
+fn line(run: &Run<'_>, command: &[&str]) -> Invocation {
+    let target = crate::files::target(run.root());
+    { Invocation::cargo(command).args(&MANIFEST) }
+        .arg("--target-dir")
+        .arg(target.join("adapters").display().to_string())
+}
+
+/// Says why what the adapters build on is not to be had, if it is not.
+fn fetched(run: &Run<'_>) -> Result<(), String> {
+    let fetch = Invocation::cargo(&["fetch", "--locked"]).args(&MANIFEST);
+    let captured = fetch.capture(run.root())?;
+    if captured.success {
+        return Ok(());
+    }
+    Err(format!(
+        "their packages cannot be fetched: {}",
+        captured.last_complaint()
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+    use std::path::Path;
+
+    use super::FEATURES;
+
+    /// The manifest is read as text: the workspace is not this one.
+    #[test]
+    fn each_feature_of_the_adapters_is_built_alone() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../adapters/Cargo.toml");
+        let manifest = std::fs::read_to_string(root).unwrap();
+        let section = manifest.split("[features]").nth(1).unwrap();
+        let section = section.split("\n[").next().unwrap();
+        let names = section.lines().filter(|line| !line.starts_with('#'));
+        let names = names
+            .filter_map(|line| line.split_once(" = "))
+            .map(|(name, _)| name);
+        let names: BTreeSet<&str> = names.filter(|&name| name != "default").collect();
+        assert_eq!(names, BTreeSet::from(FEATURES));
+    }
+}
