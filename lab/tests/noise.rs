@@ -223,6 +223,8 @@ fn a_process_with_one_cpu_has_none_to_measure_unless_it_is_named() {
 #[test]
 fn nonsense_is_refused_with_what_would_be_right() {
     let place = Place::new();
+    // Where the process has one CPU, none is measured that is not named.
+    let cpu = a_cpu().to_string();
     place.refuses(
         &["noise", "--quick"],
         &[
@@ -239,7 +241,10 @@ fn nonsense_is_refused_with_what_would_be_right() {
             (&["-w", "memmove", "-m", "1X"], "K, M and G are"),
             (&["-w", "dance"], "[possible values: no, memmove]"),
             (&["-D", "ten"], "ns, us, ms, s, m, h and d are"),
-            (&["--json", "/nowhere/x"], "there is no directory /nowhere"),
+            (
+                &["-c", &cpu, "--json", "/nowhere/x"],
+                "there is no directory /nowhere",
+            ),
         ],
     );
     for version in ["-v", "--version"] {

@@ -223,6 +223,8 @@ impl Arguments {
                     .to_owned(),
             ));
         }
+        // A wrong argument is named before what the machine lacks.
+        let named = self.named_main_cpu(machine)?;
         let (cpus, reason) = self.cpus(machine)?;
         let (preheat, duration) = if self.quick {
             (Duration::from_millis(100), Duration::from_millis(500))
@@ -234,7 +236,7 @@ impl Arguments {
             Workload::Memmove => self.workload_mem.unwrap_or(MEMORY),
         };
         Ok(Plan {
-            main_cpu: self.main_cpu(machine, &cpus)?,
+            main_cpu: named.unwrap_or_else(|| main_cpu(machine, &cpus)),
             isolated: cpus.intersection(machine.isolated()),
             cpus,
             reason,
@@ -277,20 +279,22 @@ impl Arguments {
         Ok((others, Reason::AllButFirst))
     }
 
-    fn main_cpu(&self, machine: &Topology, measured: &CpuSet) -> Result<u32, Failure> {
-        if let Some(cpu) = self.cpu_main_thread {
-            if machine.online().contains(cpu) {
-                return Ok(cpu);
-            }
-            return Err(Failure::Input(format!(
+    fn named_main_cpu(&self, machine: &Topology) -> Result<Option<u32>, Failure> {
+        match self.cpu_main_thread {
+            Some(cpu) if !machine.online().contains(cpu) => Err(Failure::Input(format!(
                 "--cpu-main-thread: CPU {cpu} is not one of this machine, which has {}",
                 machine.online()
-            )));
+            ))),
+            named => Ok(named),
         }
-        let usable = usable(machine);
-        let free = usable.difference(measured).first();
-        Ok(free.or(usable.first()).unwrap_or(0))
     }
+}
+
+/// Returns the CPU for the main thread: one that is not measured, if there is one.
+fn main_cpu(machine: &Topology, measured: &CpuSet) -> u32 {
+    let usable = usable(machine);
+    let free = usable.difference(measured).first();
+    free.or(usable.first()).unwrap_or(0)
 }
 
 /// The CPUs that the process may run on.
