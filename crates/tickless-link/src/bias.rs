@@ -506,15 +506,6 @@ unsafe impl<H: LockHost> RawLock for BiasedLock<H> {
         }
     }
 
-    /// Tries the inner lock. Called in ordinary mode alone.
-    #[inline]
-    fn try_acquire_contended(&self, token: Option<Owner>) -> Option<Acquired> {
-        if self.names(token) {
-            return None;
-        }
-        self.try_acquire_slow(token)
-    }
-
     #[inline]
     fn release(&self, held: &Acquired) {
         match held {

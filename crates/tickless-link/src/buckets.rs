@@ -240,7 +240,7 @@ impl<F: Family, const LEVELS: usize> BucketArray<F, LEVELS> {
     }
 
     /// Makes this bucket array the owner of an entry that never had one and puts it on a list; `false`, and nothing was
-    /// done, if it has one or had. `fill` is given the head and the guarded data first.
+    /// done, if it has one or had.
     ///
     /// What [`bind`](Self::bind), [`open`](Self::open) and [`insert`](Bucketed::insert) do together, with one question.
     ///
@@ -249,52 +249,16 @@ impl<F: Family, const LEVELS: usize> BucketArray<F, LEVELS> {
     /// When there is no list of that number.
     // Always: as a call it takes a sixth more of the shortest start there is.
     #[inline(always)]
-    pub fn insert_unbound<M>(
-        &mut self,
-        mut entry: Pin<&mut Entry<F, M>>,
-        list: usize,
-        fill: impl FnOnce(&mut F::Head, &mut M::Guarded),
-    ) -> bool
+    pub fn insert_unbound<M>(&mut self, mut entry: Pin<&mut Entry<F, M>>, list: usize) -> bool
     where
         M: Member<F> + Send + 'static,
     {
         // Asked before, and not by a panic behind it, which would need to have saved what it would have to drop.
-        if list >= LEVELS * BUCKETS || !entry.as_mut().enter(self, fill) {
+        if list >= LEVELS * BUCKETS || !entry.as_mut().enter(self) {
             return false;
         }
         self.put(entry.into_ref().erase(), list, End::Back);
         true
-    }
-
-    /// Takes a queued entry out and gives it to `tree`, idle; what `take` takes out of its guarded data, and what
-    /// became of its place. `None`, and nothing was done, if it belongs elsewhere.
-    ///
-    /// What [`Entry::guarded`], [`open`](Self::open) and [`Bucketed::return_to`] do together, with one question.
-    ///
-    /// # Panics
-    ///
-    /// When the entry is not queued, or its callback runs.
-    #[inline(always)]
-    pub fn return_with<M, R>(
-        &mut self,
-        entry: Pin<&Entry<F, M>>,
-        tree: &mut Tree<F>,
-        take: impl FnOnce(&mut M::Guarded) -> R,
-    ) -> Option<(R, BucketState)>
-    where
-        F: Branched,
-        M: Member<F> + Send + 'static,
-    {
-        let guarded = entry.guarded(self)?;
-        if !entry.state().is_only_queued() {
-            return None;
-        }
-        let taken = take(guarded);
-        let bucketed = Bucketed {
-            buckets: self,
-            entry: entry.erase(),
-        };
-        Some((taken, bucketed.go_to(tree)))
     }
 
     /// Receives an entry that left another queue, and puts it on a list.

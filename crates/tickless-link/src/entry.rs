@@ -392,16 +392,12 @@ impl<F: Family, M: Member<F>> Entry<F, M> {
         entry.raw.owner.bind_exclusively(queue.id())
     }
 
-    /// Gives an idle entry that never had an owner to `queue` and marks it queued there, with `fill` having filled its
-    /// head and its guarded data; `false`, and nothing was done, if it is another one. It is to be linked at once.
+    /// Gives an idle entry that never had an owner to `queue` and marks it queued there; `false`, and nothing
+    /// was done, if it is another one. It is to be linked at once.
     ///
     /// What was just stored in the entry is not asked for again, and need not be stored.
     #[inline(always)]
-    pub(crate) fn enter(
-        self: Pin<&mut Self>,
-        queue: &impl Queue<F>,
-        fill: impl FnOnce(&mut F::Head, &mut M::Guarded),
-    ) -> bool {
+    pub(crate) fn enter(self: Pin<&mut Self>, queue: &impl Queue<F>) -> bool {
         // SAFETY: nothing is moved.
         let entry = unsafe { self.get_unchecked_mut() };
         let raw = &mut entry.raw;
@@ -410,7 +406,6 @@ impl<F: Family, M: Member<F>> Entry<F, M> {
         if !is_idle || !raw.owner.bind_exclusively(queue.id()) {
             return false;
         }
-        fill(raw.head.get_mut(), entry.guarded.get_mut());
         raw.state.exclusively(|state| *state = State::QUEUED);
         true
     }

@@ -49,14 +49,6 @@ pub unsafe trait RawLock {
         self.try_acquire(token)
     }
 
-    /// Tries to acquire as [`try_acquire`](RawLock::try_acquire) does, in every way but that of
-    /// [`try_acquire_fast`](RawLock::try_acquire_fast), which the caller tried before.
-    #[inline]
-    fn try_acquire_contended(&self, token: Option<Self::Token>) -> Option<Self::Acquired> {
-        let _ = token;
-        None
-    }
-
     /// Gives the lock back.
     fn release(&self, held: &Self::Acquired);
 }
@@ -114,14 +106,6 @@ impl<R: RawLock, T> Lock<R, T> {
     #[inline]
     pub fn try_lock_fast(&self, token: Option<R::Token>) -> Option<Guard<'_, R, T>> {
         let held = self.raw.try_acquire_fast(token)?;
-        Some(self.guard(held))
-    }
-
-    /// Takes the lock as [`try_lock`](Self::try_lock) does, in any way but that of
-    /// [`try_lock_fast`](Self::try_lock_fast), which the caller tried.
-    #[inline]
-    pub fn try_lock_contended(&self, token: Option<R::Token>) -> Option<Guard<'_, R, T>> {
-        let held = self.raw.try_acquire_contended(token)?;
         Some(self.guard(held))
     }
 

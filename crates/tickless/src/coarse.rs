@@ -67,7 +67,8 @@ use crate::clocks::interval::{ClockInterval, TickSleep};
 use crate::host::registry::try_timers_fast;
 use crate::host::remote::publish::{publish_earlier, publish_first};
 use crate::host::tick::{asked_last, now, tick_of};
-use crate::time::sleep_timer::{SleepQueue, SleepTimer};
+use crate::time::sleep_queue::SleepQueue;
+use crate::time::sleep_timer::SleepTimer;
 pub use crate::time::{Duration, Instant, error};
 
 /// Waits for `duration`, counted from this call, and [about an eighth longer](self#how-late) at most.
@@ -290,7 +291,6 @@ impl TickSleep for Sleep {
 impl SleepQueue for WheelSleeper {
     /// The wheel gives it enough.
     const HAS_SLACK: bool = false;
-    const STARTS_NEW: bool = true;
 
     #[inline]
     fn new() -> Self {
@@ -346,15 +346,6 @@ impl SleepQueue for WheelSleeper {
     #[inline]
     fn restart_in_place(self: Pin<&Self>, deadline: CoreInstant, _latest: CoreInstant) -> bool {
         try_timers_fast().is_some_and(|timers| self.modify_in_slot(timers, tick_of(deadline)))
-    }
-
-    fn restart_in_place_contended(
-        self: Pin<&Self>,
-        deadline: CoreInstant,
-        _latest: CoreInstant,
-    ) -> bool {
-        try_timers_fast()
-            .is_some_and(|timers| self.modify_in_slot_contended(timers, tick_of(deadline)))
     }
 
     #[inline]

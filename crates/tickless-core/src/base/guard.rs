@@ -76,34 +76,6 @@ impl<'a, P: Platform> BaseGuard<'a, P> {
         })
     }
 
-    /// Tries the other way that needs no waiting, after [`try_lock_fast`](Self::try_lock_fast) failed: used if remote
-    /// threads keep the lock from its owner's own way.
-    #[inline(always)]
-    pub(crate) fn otherwise(timers: &'a Timers<P>, me: ThisCpu<'a, P>) -> Option<Self> {
-        Some(Self {
-            timers,
-            base: me.base,
-            state: me.base.state.try_lock_contended(me.token)?,
-        })
-    }
-
-    /// Tries as [`try_lock_fast`](Self::try_lock_fast) does, or, with `CALLS`, in any way that needs no waiting: the
-    /// owner of a lock that remote threads use all the time finds it free nearly always.
-    #[inline(always)]
-    pub(crate) fn try_own<const CALLS: bool>(
-        timers: &'a Timers<P>,
-        me: ThisCpu<'a, P>,
-    ) -> Option<Self> {
-        if !CALLS {
-            return Self::try_lock_fast(timers, me);
-        }
-        Some(Self {
-            timers,
-            base: me.base,
-            state: me.base.state.try_lock(me.token)?,
-        })
-    }
-
     /// Gives up this base and locks `target` instead: never both at once (spec LOC-3).
     pub(crate) fn move_to(&mut self, target: &'a CpuBase<P>, me: Option<ThisCpu<'_, P>>) {
         let token = Self::token(target, me);

@@ -106,24 +106,6 @@ impl<P: Platform> Timers<P> {
         is_owner.then_some(held)
     }
 
-    /// Locks as [`lock_base_of`](Self::lock_base_of) does, for a caller that may have locked a base already, probably
-    /// this one.
-    #[inline]
-    pub(crate) fn base_of_entry<'a, F: BaseQueue>(
-        &'a self,
-        entry: EntryRef<'_, F>,
-        me: Option<ThisCpu<'a, P>>,
-        held: Option<BaseGuard<'a, P>>,
-    ) -> BaseGuard<'a, P> {
-        let is_owner = |held: &BaseGuard<'_, P>| {
-            // It may have moved before the lock was ours.
-            matches!(entry.owner(), Owner::Queue(id) if held.base.owns(id))
-        };
-        // Not both at a time: what is not the owner is released first.
-        held.filter(is_owner)
-            .unwrap_or_else(|| self.lock_base_of(entry, me))
-    }
-
     #[cold]
     fn lock_base_of_slow<'a, F: BaseQueue>(
         &'a self,

@@ -32,7 +32,7 @@ pub trait TaskTimer: Hooks {
     /// # Cost
     ///
     /// That of starting a timer of its kind.
-    #[inline]
+    #[inline(never)]
     fn start<P: Platform>(
         mut self: Pin<&mut Self>,
         timers: &Timers<P>,
@@ -40,29 +40,6 @@ pub trait TaskTimer: Hooks {
         waker: Waker,
     ) -> Option<Waker> {
         let me = Self::executing_cpu(timers);
-        // The usual case, the first start on the thread that polls.
-        if let Some(me) = me
-            && self.as_ref().is_unbound()
-        {
-            return match self.as_mut().start_unbound(timers, me, when, waker) {
-                Ok(old) => old,
-                Err(waker) => self.start_slow(timers, when, waker, Some(me)),
-            };
-        }
-        self.start_slow(timers, when, waker, me)
-    }
-
-    /// Starts the timer wherever it is. Apart from [`start`](Self::start), whose shortest path has no use for what this
-    /// needs of registers and stack.
-    #[doc(hidden)]
-    #[inline(never)]
-    fn start_slow<'a, P: Platform>(
-        mut self: Pin<&mut Self>,
-        timers: &'a Timers<P>,
-        when: Self::When,
-        waker: Waker,
-        me: Option<ThisCpu<'a, P>>,
-    ) -> Option<Waker> {
         let mut guard = match me {
             // The lock is taken at once.
             Some(me) if self.as_ref().is_unbound() => self.as_mut().bind(timers, me),
@@ -145,16 +122,14 @@ pub trait TaskTimer: Hooks {
     /// Takes the timer out of its queue and returns its waker. `None` if it is not queued.
     ///
     /// When this returns the timer may be freed.
-    // Always: every caller is a call of its own, and two in a row take a sixth more.
-    #[inline(always)]
+    #[inline(never)]
     fn cancel<P: Platform>(self: Pin<&Self>, timers: &Timers<P>) -> Option<Waker> {
         if self.state().is_idle() {
             return None;
         }
-        match self.try_cancel_fast(timers) {
-            Some(old) => old,
-            None => self.cancel_slow(timers),
-        }
+        let me = Self::executing_cpu(timers);
+        let guard = self.lock(timers, me);
+        self.cancel_locked(guard, me)
     }
 
     /// [Cancels](Self::cancel) the timer and drops it where it is, with less than both take, if that is to be had
@@ -163,7 +138,7 @@ pub trait TaskTimer: Hooks {
     /// # Errors
     ///
     /// The timer, to which nothing was done, if it is not.
-    // Always: as `cancel`.
+    // Always: every caller is a call of its own, and two in a row take a sixth more.
     #[inline(always)]
     fn try_end_fast<'v, P: Platform>(
         living: Dropping<'v, Self>,
@@ -206,18 +181,6 @@ pub trait TaskTimer: Hooks {
         self.dequeue(&mut guard, queue, me);
         old
     }
-
-    /// Cancels the timer as [`cancel`](Self::cancel) does, where it takes more.
-    #[doc(hidden)]
-    #[inline(never)]
-    fn cancel_slow<P: Platform>(self: Pin<&Self>, timers: &Timers<P>) -> Option<Waker> {
-        let me = Self::executing_cpu(timers);
-        let mut guard = self.lock(timers, me);
-        if let Some(old) = self.cancel_no_rearm(&mut guard) {
-            return old;
-        }
-        self.cancel_locked(guard, me)
-    }
 }
 
 impl<T: Hooks> TaskTimer for T {}
@@ -252,61 +215,23 @@ mod hooks {
             timers: &'a Timers<P>,
             me: ThisCpu<'a, P>,
         ) -> BaseGuard<'a, P>;
-        /// Starts a timer that is unbound, where that takes less than [`bind`](Self::bind) and
-        /// [`enqueue`](Self::enqueue): it is neither queued nor running, and was not the first of anything. Returns the
-        /// waker that was there before.
-        ///
-        /// # Errors
-        ///
-        /// The waker, when it takes no less; nothing was done.
-        #[inline]
-        fn start_unbound<'a, P: Platform>(
-            self: Pin<&mut Self>,
-            timers: &'a Timers<P>,
-            me: ThisCpu<'a, P>,
-            when: Self::When,
-            waker: Waker,
-        ) -> Result<Option<Waker>, Waker> {
-            let _ = (timers, me, when);
-            Err(waker)
-        }
-        /// Cancels a timer of the executing CPU where that takes less than [`lock`](Self::lock) and
-        /// [`dequeue`](Self::dequeue); `None`, and nothing was done, where it does not, and else the waker that it had.
-        #[inline]
-        fn try_cancel_fast<P: Platform>(
-            self: Pin<&Self>,
-            timers: &Timers<P>,
-        ) -> Option<Option<Waker>> {
-            let _ = timers;
-            None
-        }
-        /// Returns the waker of a timer that is queued where nearly all are on the locked base; `None` if it is
+        /// Returns the waker slot, if the timer is queued where nearly all are on the locked base; `None` if it is
         /// elsewhere.
         fn try_waker_fast<'a, P: Platform>(
             self: Pin<&'a Self>,
             guard: &'a mut BaseGuard<'_, P>,
         ) -> Option<&'a mut Option<Waker>>;
-        /// Cancels a timer of the locked base, whichever that is, where that takes less than
-        /// [`waker`](Self::waker) and [`dequeue`](Self::dequeue); `None`, and nothing was done, where it does not, and
-        /// else the waker that it had.
-        #[inline]
-        fn cancel_no_rearm<P: Platform>(
-            self: Pin<&Self>,
-            guard: &mut BaseGuard<'_, P>,
-        ) -> Option<Option<Waker>> {
-            let _ = guard;
-            None
-        }
-        /// Cancels as [`try_cancel_fast`](Self::try_cancel_fast) does, and ends the timer.
+        /// Cancels a timer of the executing CPU and ends it; the waker that it had.
         ///
         /// # Errors
         ///
-        /// The timer, to which nothing was done, where it takes no less.
+        /// The timer, to which nothing was done, where that takes no less than [`lock`](Self::lock) and
+        /// [`dequeue`](Self::dequeue).
         fn try_end_local<'v, P: Platform>(
             living: Dropping<'v, Self>,
             timers: &Timers<P>,
         ) -> End<'v, Self, Option<Waker>>;
-        /// Cancels as [`cancel_no_rearm`](Self::cancel_no_rearm) does, and ends the timer.
+        /// Cancels a timer of the locked base, whichever that is, and ends it; the waker that it had.
         ///
         /// # Errors
         ///

@@ -134,36 +134,18 @@ impl<P: Platform> Timers<P> {
     /// [`WheelTimer::modify_in_slot`](crate::coarse::WheelTimer::modify_in_slot) for any entry.
     #[inline]
     pub(crate) fn modify_in_slot(&self, entry: EntryRef<'_, Coarse>, expiry: Tick) -> bool {
-        self.try_in_slot(entry, expiry, BaseGuard::try_lock_fast)
-            .is_some()
-    }
-
-    /// Modifies the timer within its bucket as [`modify_in_slot`](Self::modify_in_slot) does, which the caller tried,
-    /// where strangers use the lock.
-    #[inline(never)]
-    pub(crate) fn modify_in_slot_contended(
-        &self,
-        entry: EntryRef<'_, Coarse>,
-        expiry: Tick,
-    ) -> bool {
-        self.try_in_slot(entry, expiry, BaseGuard::otherwise)
-            .is_some()
+        self.try_in_slot(entry, expiry).is_some()
     }
 
     #[inline(always)]
-    fn try_in_slot<'a>(
-        &'a self,
-        entry: EntryRef<'_, Coarse>,
-        expiry: Tick,
-        lock: impl FnOnce(&'a Self, ThisCpu<'a, P>) -> Option<BaseGuard<'a, P>>,
-    ) -> Option<()> {
+    fn try_in_slot(&self, entry: EntryRef<'_, Coarse>, expiry: Tick) -> Option<()> {
         if entry.shared().get() == expiry {
             // The state before the expiry, as for every question that is answered without the lock (R56).
             let is_there = entry.state().is_only_queued() && entry.shared().get() == expiry;
             return is_there.then_some(());
         }
         let (me, kind) = self.own_wheel(entry)?;
-        let mut held = lock(self, me)?;
+        let mut held = BaseGuard::try_lock_fast(self, me)?;
         let wheel = &mut held.state.wheels[kind as usize];
         // It may have left before the lock was ours (R05).
         let Quiet::Queued(queued) = wheel.buckets.open(entry)?.quiet()? else {
@@ -187,49 +169,13 @@ impl<P: Platform> Timers<P> {
         Some(())
     }
 
-    /// Binds a timer that never had an owner to the executing CPU and files it, with `waker` in it. Says whether it is
-    /// due before everything else there, and returns the waker that was there before.
+    /// Binds a timer that `put` puts in its place, with its waker in it, to the executing CPU and files it, if the lock
+    /// is to be had without a call: what was just stored there is not asked for. Says whether it is due before
+    /// everything else there.
     ///
     /// # Errors
     ///
-    /// The waker, if this is not the usual case; nothing was done that a start does not undo.
-    #[inline]
-    pub(crate) fn start_unbound<'a, M>(
-        &'a self,
-        entry: Pin<&mut Entry<Coarse, M>>,
-        me: ThisCpu<'a, P>,
-        times: (Tick, Tick),
-        waker: Waker,
-    ) -> Result<(bool, Option<Waker>), Waker>
-    where
-        M: Member<Coarse, Guarded = Option<Waker>> + Send + 'static,
-    {
-        let kind = entry.tag();
-        let Some((mut held, _, place)) = self.lock_wheel::<true>(kind, me, times) else {
-            return Err(waker);
-        };
-        entry.shared().set(times.1);
-        let (mut waker, mut old) = (Some(waker), None);
-        let fill = |(): &mut (), kept: &mut _| old = core::mem::replace(kept, waker.take());
-        let mut entry = entry;
-        let (list, buckets) = (
-            place.slot.number(),
-            &mut held.state.wheels[kind as usize].buckets,
-        );
-        if !buckets.insert_unbound(entry.as_mut(), list, fill) {
-            return waker.map_or(Ok((false, None)), Err);
-        }
-        let entry = entry.as_ref().erase();
-        let is_first = self.note_own(&mut held, entry, kind, (times.0, times.1, place), false);
-        Ok((is_first, old))
-    }
-
-    /// Starts a timer as [`start_unbound`](Self::start_unbound) does; `put` puts it in its place, which is known then,
-    /// with its waker in it, so the stored state is not checked again. Tries the lock in the way that needs no call.
-    ///
-    /// # Errors
-    ///
-    /// As there; `put` was not called.
+    /// The waker, if this is not the usual case; `put` was not called.
     // Always: the shortest path there is.
     #[inline(always)]
     pub(crate) fn start_new<'a, 't, M>(
@@ -243,7 +189,7 @@ impl<P: Platform> Timers<P> {
     where
         M: Member<Coarse, Guarded = Option<Waker>> + Send + 'static,
     {
-        let Some((mut held, now, place)) = self.lock_wheel::<false>(kind, me, times) else {
+        let Some((mut held, now, place)) = self.lock_wheel(kind, me, times) else {
             return Err(waker);
         };
         let mut entry = put(waker);
@@ -252,7 +198,7 @@ impl<P: Platform> Timers<P> {
             place.slot.number(),
             &mut held.state.wheels[kind as usize].buckets,
         );
-        if !buckets.insert_unbound(entry.as_mut(), list, |_, _| ()) {
+        if !buckets.insert_unbound(entry.as_mut(), list) {
             // Cannot be: it was just made, and the wheel has the place.
             let kept = entry.guarded_mut().and_then(Option::take);
             return kept.map_or(Ok(false), Err);
@@ -262,10 +208,10 @@ impl<P: Platform> Timers<P> {
     }
 
     /// Locks the base of `me` if what is started there for the wheel of `kind` stays there; the tick in progress, and
-    /// its place. Without `CALLS` only if the lock takes none.
+    /// its place. Only if the lock takes no call.
     // Always: as `start_new`.
     #[inline(always)]
-    fn lock_wheel<'a, const CALLS: bool>(
+    fn lock_wheel<'a>(
         &'a self,
         kind: Kind,
         me: ThisCpu<'a, P>,
@@ -274,7 +220,7 @@ impl<P: Platform> Timers<P> {
         if !self.keeps(me.base, kind) {
             return None;
         }
-        let mut held = BaseGuard::try_own::<CALLS>(self, me)?;
+        let mut held = BaseGuard::try_lock_fast(self, me)?;
         let wheel = &mut held.state.wheels[kind as usize];
         let now = now.catch_up(&mut wheel.pending_map, &self.platform);
         let place = wheel.pending_map.place(expiry);
@@ -344,37 +290,7 @@ impl<P: Platform> Timers<P> {
         }
     }
 
-    /// Takes a sleeper of the executing CPU off its wheel; its waker, if it was queued.
-    // Always: that the timer is another thread's is seen without a call.
-    #[inline(always)]
-    pub(crate) fn cancel_own<M>(&self, sleeper: Pin<&Entry<Coarse, M>>) -> Option<Option<Waker>>
-    where
-        M: Member<Coarse, Guarded = Option<Waker>> + Send + 'static,
-    {
-        let (me, kind) = self.own_wheel(sleeper.erase())?;
-        let mut held = BaseGuard::try_lock_fast(self, me)?;
-        // It may have left before the lock was ours.
-        self.cancel_locked(&mut held, sleeper, kind)
-    }
-
-    /// Takes a sleeper off a wheel of the locked base, whichever that is; its waker, if it was queued. `None`, and
-    /// nothing was done, if it does not belong there, or is in the middle of something.
-    #[inline(always)]
-    pub(crate) fn cancel_locked<M>(
-        &self,
-        held: &mut BaseGuard<'_, P>,
-        sleeper: Pin<&Entry<Coarse, M>>,
-        kind: Kind,
-    ) -> Option<Option<Waker>>
-    where
-        M: Member<Coarse, Guarded = Option<Waker>> + Send + 'static,
-    {
-        self.delete_locked(held, sleeper.erase(), kind)?;
-        let kept = sleeper.guarded(&mut held.state.wheels[kind as usize].buckets);
-        Some(kept.and_then(Option::take))
-    }
-
-    /// Cancels as [`cancel_own`](Self::cancel_own) does, and ends the sleeper.
+    /// Takes a sleeper of the executing CPU off its wheel and ends it; its waker.
     ///
     /// # Errors
     ///
@@ -396,7 +312,7 @@ impl<P: Platform> Timers<P> {
         self.end_locked(&mut held, sleeper, kind)
     }
 
-    /// Cancels as [`cancel_locked`](Self::cancel_locked) does, and ends the sleeper.
+    /// Takes a sleeper off a wheel of the locked base, whichever that is, and ends it; its waker.
     ///
     /// # Errors
     ///

@@ -84,17 +84,6 @@ impl WheelSleeper {
         timers.modify_in_slot(self.erase(), expiry)
     }
 
-    /// Modifies the timer within its bucket as [`modify_in_slot`](Self::modify_in_slot) does, which the caller tried,
-    /// where strangers use the lock, and it is free: it takes a call.
-    #[inline]
-    pub fn modify_in_slot_contended<P: Platform>(
-        self: Pin<&Self>,
-        timers: &Timers<P>,
-        expiry: Tick,
-    ) -> bool {
-        timers.modify_in_slot_contended(self.erase(), expiry)
-    }
-
     /// Starts a sleeper of `kind` that does not exist yet, in a tick and for an expiry, if the executing CPU keeps it
     /// and its lock is to be had without a call: as [`start`](crate::base::TaskTimer::start) would. `put` puts it where
     /// it stays once its place is known. Says whether it is due before everything else on its wheel, so that it has to
@@ -200,25 +189,7 @@ impl Hooks for WheelSleeper {
         guard
     }
 
-    #[inline]
-    fn start_unbound<'a, P: Platform>(
-        self: Pin<&mut Self>,
-        timers: &'a Timers<P>,
-        me: ThisCpu<'a, P>,
-        times: (Tick, Tick),
-        waker: Waker,
-    ) -> Result<Option<Waker>, Waker> {
-        let filed = timers.start_unbound(self.entry_mut(), me, times, waker);
-        filed.map(|(_, old)| old)
-    }
-
-    // Always, as what calls it.
-    #[inline(always)]
-    fn try_cancel_fast<P: Platform>(self: Pin<&Self>, timers: &Timers<P>) -> Option<Option<Waker>> {
-        timers.cancel_own(self.entry())
-    }
-
-    /// Looks on the wheel that the timer was made for.
+    /// Returns the waker slot of a timer on the wheel that it was made for.
     #[inline(always)]
     fn try_waker_fast<'a, P: Platform>(
         self: Pin<&'a Self>,
@@ -228,16 +199,6 @@ impl Hooks for WheelSleeper {
         // An idle one belongs there still, and keeps a waker for the next time.
         let is_queued = self.entry.state().is_queued();
         self.entry().guarded(buckets).filter(|_| is_queued)
-    }
-
-    /// Cancels on the wheel that the timer was made for, as nearly all are.
-    #[inline]
-    fn cancel_no_rearm<P: Platform>(
-        self: Pin<&Self>,
-        guard: &mut BaseGuard<'_, P>,
-    ) -> Option<Option<Waker>> {
-        let timers = guard.timers;
-        timers.cancel_locked(guard, self.entry(), self.entry.tag())
     }
 
     // Always, as what calls it.

@@ -126,12 +126,6 @@ impl FarWheel {
         })
     }
 
-    /// Returns true if a timer is in the far wheel.
-    #[inline]
-    pub(crate) fn holds(&self, entry: EntryRef<'_, Hr>) -> bool {
-        self.buckets.owns(entry)
-    }
-
     /// The timers in the far wheel.
     #[inline]
     pub(crate) const fn buckets(&self) -> &BucketArray<Hr, LEVELS> {
@@ -259,20 +253,14 @@ impl FarWheel {
         }
     }
 
-    /// Files a timer that never had an owner, and has `fill` fill what is guarded of it; `false`, and nothing was done,
-    /// if it has one or had.
+    /// Files a timer that never had an owner; `false`, and nothing was done, if it has one or had.
     #[inline]
-    pub(crate) fn file_unbound<M>(
-        &mut self,
-        entry: Pin<&mut Entry<Hr, M>>,
-        place: Place,
-        fill: impl FnOnce(&mut ExpiryRange, &mut M::Guarded),
-    ) -> bool
+    pub(crate) fn file_unbound<M>(&mut self, entry: Pin<&mut Entry<Hr, M>>, place: Place) -> bool
     where
         M: Member<Hr> + Send + 'static,
     {
         let number = place.slot.number();
-        let is_filed = self.buckets.insert_unbound(entry, number, fill);
+        let is_filed = self.buckets.insert_unbound(entry, number);
         if is_filed {
             self.note(place);
         }
@@ -309,25 +297,6 @@ impl FarWheel {
             *bucketed.head() = head;
         }
         stays
-    }
-
-    /// Gives times to a timer that is in the far wheel for which it is still far, and files it anew; `false`, and
-    /// nothing was done, if it would be near.
-    pub(crate) fn move_within<P: Moments>(
-        &mut self,
-        entry: EntryRef<'_, Hr>,
-        head: ExpiryRange,
-        platform: &P,
-    ) -> bool {
-        let place = self.place_now(head, platform);
-        let (Some(place), Some(mut bucketed)) = (place, self.buckets.open(entry)) else {
-            return false;
-        };
-        *bucketed.head() = head;
-        let left = bucketed.move_to(place.slot.number());
-        self.note_left(left);
-        self.note(place);
-        true
     }
 
     /// Takes a timer over from its tree; says whether it was the first there.
@@ -655,24 +624,6 @@ impl FarWheel {
         let left = bucketed.return_to(&mut queues[NEAR].tree);
         self.note_left(left);
         true
-    }
-
-    /// Removes as [`remove`](Self::remove) does, and returns the value that `take` takes out of the guarded data;
-    /// `None` if the entry is not there.
-    #[inline(always)]
-    pub(crate) fn remove_with<M, R>(
-        &mut self,
-        queues: &mut ExactQueues,
-        entry: Pin<&Entry<Hr, M>>,
-        take: impl FnOnce(&mut M::Guarded) -> R,
-    ) -> Option<R>
-    where
-        M: Member<Hr> + Send + 'static,
-    {
-        let tree = &mut queues[NEAR].tree;
-        let (taken, left) = self.buckets.return_with(entry, tree, take)?;
-        self.note_left(left);
-        Some(taken)
     }
 
     /// Takes a timer out for good; what was guarded of it.

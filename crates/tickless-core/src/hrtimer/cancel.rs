@@ -94,10 +94,7 @@ impl<C: ClockId> TimerRef<'_, C> {
     /// [`HrTimer::try_cancel`] for a timer whose closure is forgotten.
     #[inline]
     pub fn try_cancel<P: Platform>(self, timers: &Timers<P>) -> TryCancel {
-        match timers.cancel_here(self.entry) {
-            Ok(()) => TryCancel::Removed,
-            Err(held) => timers.try_cancel_slow(self.entry, held),
-        }
+        timers.try_cancel_entry(self.entry, timers.platform.this_cpu())
     }
 
     /// [`HrTimer::cancel`] for a timer whose closure is forgotten.
@@ -107,10 +104,7 @@ impl<C: ClockId> TimerRef<'_, C> {
     /// As [`HrTimer::cancel`].
     #[inline]
     pub fn cancel<P: Platform>(self, timers: &Timers<P>) -> bool {
-        match timers.cancel_here(self.entry) {
-            Ok(()) => true,
-            Err(held) => timers.cancel_slow(self.entry, held),
-        }
+        timers.cancel_slow(self.entry)
     }
 
     /// [`cancel`](Self::cancel) of a timer that waits far ahead on the executing CPU: if that takes no call. `false`,
@@ -141,42 +135,11 @@ impl<P: Platform> Timers<P> {
         self.remove_far(&mut held, entry)
     }
 
-    /// Cancels as [`try_cancel_fast`](Self::try_cancel_fast) does, and waits for the lock. If it cannot cancel, it
-    /// changes nothing and returns the lock of this CPU if it took it.
-    // As a call, what it gives back would go through memory.
-    #[inline(always)]
-    fn cancel_here(&self, entry: EntryRef<'_, Hr>) -> Result<(), Option<BaseGuard<'_, P>>> {
-        let me = self.platform.this_cpu_if_known().ok_or(None)?;
-        if entry.owner_behind(me.base.far_queue()) != 0 {
-            return Err(None);
-        }
-        let mut held = BaseGuard::lock_own(self, me);
-        if self.remove_far(&mut held, entry) {
-            Ok(())
-        } else {
-            Err(Some(held))
-        }
-    }
-
-    #[cold]
+    /// Takes a timer out of its queue, wherever it is, and waits for its callback.
     #[inline(never)]
-    fn try_cancel_slow<'a>(
-        &'a self,
-        entry: EntryRef<'_, Hr>,
-        held: Option<BaseGuard<'a, P>>,
-    ) -> TryCancel {
-        self.try_cancel_entry(entry, self.platform.this_cpu(), held)
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn cancel_slow<'a>(
-        &'a self,
-        entry: EntryRef<'_, Hr>,
-        mut held: Option<BaseGuard<'a, P>>,
-    ) -> bool {
+    fn cancel_slow(&self, entry: EntryRef<'_, Hr>) -> bool {
         let me = self.platform.this_cpu();
-        self.until_not_running(entry, me, || self.try_cancel_entry(entry, me, held.take()))
+        self.until_not_running(entry, me, || self.try_cancel_entry(entry, me))
     }
 
     #[inline]
@@ -184,12 +147,11 @@ impl<P: Platform> Timers<P> {
         &'a self,
         entry: EntryRef<'_, Hr>,
         me: Option<ThisCpu<'a, P>>,
-        held: Option<BaseGuard<'a, P>>,
     ) -> TryCancel {
         if entry.state().is_idle() {
             return TryCancel::NotActive;
         }
-        let mut held = self.base_of_entry(entry, me, held);
+        let mut held = self.lock_base_of(entry, me);
         if entry.state().is_running() {
             return TryCancel::Running;
         }

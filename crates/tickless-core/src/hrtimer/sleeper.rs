@@ -16,7 +16,7 @@ use crate::base::guard::BaseGuard;
 use crate::base::sleeper::{Hooks, WAKES, Wake};
 use crate::base::timers::Timers;
 use crate::exact::family::{ExpiryRange, Firing, Hr, Placement, Tag, Times};
-use crate::hrtimer::timer::{Setup, Start, When};
+use crate::hrtimer::timer::{Setup, Start};
 use crate::platform::{Platform, ThisCpu};
 use crate::restart::Restart;
 use crate::start_outcome::StartError;
@@ -129,39 +129,13 @@ impl<C: ClockId> Sleeper<C> {
         earliest: Instant<C>,
         latest: Instant<C>,
     ) -> bool {
-        self.push_out_by(timers, (earliest, latest), BaseGuard::try_lock_fast)
-    }
-
-    /// Pushes the timer out as [`push_out`](Self::push_out) does, which the caller tried, where strangers use the lock,
-    /// and it is free: it takes a call.
-    ///
-    /// # Cost
-    ///
-    /// An atomic exchange more to take the lock, and one to give it back.
-    #[inline(never)]
-    pub fn push_out_contended<P: Platform>(
-        self: Pin<&Self>,
-        timers: &Timers<P>,
-        earliest: Instant<C>,
-        latest: Instant<C>,
-    ) -> bool {
-        self.push_out_by(timers, (earliest, latest), BaseGuard::otherwise)
-    }
-
-    #[inline(always)]
-    fn push_out_by<'a, P: Platform>(
-        self: Pin<&Self>,
-        timers: &'a Timers<P>,
-        (earliest, latest): (Instant<C>, Instant<C>),
-        lock: impl FnOnce(&'a Timers<P>, ThisCpu<'a, P>) -> Option<BaseGuard<'a, P>>,
-    ) -> bool {
         if !Self::tag(Setup::new()).leaves_early() {
             return false;
         }
         let Some(me) = timers.platform.this_cpu_if_known() else {
             return false;
         };
-        let Some(mut held) = lock(timers, me) else {
+        let Some(mut held) = BaseGuard::try_lock_fast(timers, me) else {
             return false;
         };
         // Behind the stores of the lock: before them, the compiler makes one question of this and the others.
@@ -169,34 +143,15 @@ impl<C: ClockId> Sleeper<C> {
         let (Some(earliest), Some(latest)) = times else {
             return false;
         };
-        timers.push_sleeper_out(&mut held, self.erase(), (earliest, latest), me)
-    }
-
-    /// Starts a sleeper that never was on a base, to fire from `earliest` on and at `latest`, if that leads straight
-    /// into the far wheel of the executing CPU: as [`start`](crate::base::TaskTimer::start) would.
-    ///
-    /// # Errors
-    ///
-    /// The waker, where it does not; nothing was done.
-    // As `push_out`.
-    #[inline(always)]
-    pub fn try_start_fast<P: Platform>(
-        self: Pin<&mut Self>,
-        timers: &Timers<P>,
-        earliest: Instant<C>,
-        latest: Instant<C>,
-        waker: Waker,
-    ) -> Result<(), Waker> {
-        let Some(me) = timers.platform.this_cpu_if_known() else {
-            return Err(waker);
-        };
-        let times = (Deadline::new(earliest), Deadline::new(latest));
+        // In the far wheel each sleeper leaves the device early.
         let mode = StartMode::default();
-        self.start_far(timers, me, times, mode, waker).map(drop)
+        timers.push_out(&mut held, self.erase(), (earliest, latest), mode, me)
     }
 
-    /// Starts a [new](Self::new) sleeper that does not exist yet, as [`try_start_fast`](Self::try_start_fast) does, if
-    /// that takes no call: `put` puts it where it stays once its place is known. The stored state is not checked again.
+    /// Starts a [new](Self::new) sleeper that does not exist yet, to fire from `earliest` on and at `latest`, if that
+    /// leads straight into the far wheel of the executing CPU and takes no call: as
+    /// [`start`](crate::base::TaskTimer::start) would. `put` puts it where it stays once its place is known. What was
+    /// just stored in it is not asked for.
     ///
     /// # Errors
     ///
@@ -226,12 +181,12 @@ impl<C: ClockId> Sleeper<C> {
         };
         let (times, mode) = ((earliest, latest), StartMode::default());
         let head = ExpiryRange::new(earliest, latest);
-        let Some(place) = timers.far_place::<false>(&mut guard, head, mode, me) else {
+        let Some(place) = timers.far_place(&mut guard, head, mode, me) else {
             return Err(waker);
         };
         let mut sleeper = put(NewSleeper { head, waker });
         let entry = sleeper.as_mut().entry_mut();
-        if !guard.state.far.file_unbound(entry, place, |_, _| ()) {
+        if !guard.state.far.file_unbound(entry, place) {
             // Cannot be: it was just made, and the wheel has the place.
             let kept = sleeper.idle_waker().and_then(Option::take);
             return kept.map_or(Ok(()), Err);
@@ -251,66 +206,6 @@ impl<C: ClockId> Sleeper<C> {
                 Entry::emplace(entry, Deadline::FOREVER, tag, head, (), waker, Wake)
             },
         })
-    }
-
-    /// Files a sleeper that never was on a base in the far wheel of `me`; the waker that it had before.
-    ///
-    /// # Errors
-    ///
-    /// The new waker, if that is not all there is to do; nothing was done.
-    // Always: of two callers one is the shortest path there is, and a call with its arguments costs a sixth of it.
-    #[inline(always)]
-    fn start_far<'a, P: Platform>(
-        self: Pin<&mut Self>,
-        timers: &'a Timers<P>,
-        me: ThisCpu<'a, P>,
-        times: Times,
-        mode: StartMode,
-        waker: Waker,
-    ) -> Result<Option<Waker>, Waker> {
-        if !self.entry.tag().may_stand_far() {
-            return Err(waker);
-        }
-        let mut sleeper = self;
-        let Some(mut guard) = BaseGuard::try_own::<true>(timers, me) else {
-            return Err(waker);
-        };
-        let head = ExpiryRange::new(times.0, times.1);
-        let Some(place) = timers.far_place::<true>(&mut guard, head, mode, me) else {
-            return Err(waker);
-        };
-        let (mut waker, mut old) = (Some(waker), None);
-        let fill = |old_head: &mut ExpiryRange, kept: &mut _| {
-            *old_head = head;
-            old = core::mem::replace(kept, waker.take());
-        };
-        let entry = sleeper.as_mut().entry_mut();
-        if !guard.state.far.file_unbound(entry, place, fill) {
-            return waker.map_or(Ok(None), Err);
-        }
-        guard.note_filed_far(sleeper.as_ref().erase(), times, mode);
-        Ok(old)
-    }
-
-    /// Takes a sleeper out of the far wheel of the locked base, whichever that is; the waker that it had. `None`, and
-    /// nothing was done, if it is not there.
-    #[inline(always)]
-    fn take_far<P: Platform>(
-        self: Pin<&Self>,
-        guard: &mut BaseGuard<'_, P>,
-    ) -> Option<Option<Waker>> {
-        debug_assert!(
-            self.entry.tag().leaves_early() || !self.entry.tag().may_stand_far(),
-            "a sleeper leaves the device alone when it is taken out of the far wheel"
-        );
-        let timer = self.erase().address();
-        let state = &mut *guard.state;
-        let take = |waker: &mut Option<Waker>| waker.take();
-        let waker = state
-            .far
-            .remove_with(&mut state.queues, self.entry(), take)?;
-        guard.note_taken_far(timer);
-        Some(waker)
     }
 
     /// The lock of the executing CPU, if the sleeper seems to be in its far wheel and that takes no call.
@@ -377,34 +272,7 @@ impl<C: ClockId> Hooks for Sleeper<C> {
         guard
     }
 
-    /// Nearly all timers are started once, far ahead, by the thread that made them: straight into the far wheel.
-    #[inline]
-    fn start_unbound<'a, P: Platform>(
-        self: Pin<&mut Self>,
-        timers: &'a Timers<P>,
-        me: ThisCpu<'a, P>,
-        start: Start<C>,
-        waker: Waker,
-    ) -> Result<Option<Waker>, Waker> {
-        let request = start.request;
-        let When::At(earliest) = request.when else {
-            return Err(waker);
-        };
-        if request.mode.checked {
-            return Err(waker);
-        }
-        let times = (earliest, earliest.saturating_add(request.slack));
-        self.start_far(timers, me, times, request.mode, waker)
-    }
-
-    /// Nearly all timers that are cancelled wait in the far wheel of the CPU that cancels them.
     // Always, as what calls it.
-    #[inline(always)]
-    fn try_cancel_fast<P: Platform>(self: Pin<&Self>, timers: &Timers<P>) -> Option<Option<Waker>> {
-        self.take_far(&mut self.try_guard_fast(timers)?)
-    }
-
-    // As `try_cancel_fast`.
     #[inline(always)]
     fn try_end_local<'v, P: Platform>(
         living: Dropping<'v, Self>,
@@ -423,14 +291,6 @@ impl<C: ClockId> Hooks for Sleeper<C> {
         guard: &'a mut BaseGuard<'_, P>,
     ) -> Option<&'a mut Option<Waker>> {
         self.entry().guarded(guard.state.far.buckets_mut())
-    }
-
-    #[inline]
-    fn cancel_no_rearm<P: Platform>(
-        self: Pin<&Self>,
-        guard: &mut BaseGuard<'_, P>,
-    ) -> Option<Option<Waker>> {
-        self.take_far(guard)
     }
 
     #[inline(always)]
@@ -543,30 +403,8 @@ impl<P: Platform> Timers<P> {
     /// Starts a sleeper again, unless it is not queued any more; says whether it was.
     #[inline(never)]
     fn start_sleeper(&self, entry: EntryRef<'_, Hr>, times: Times, mode: StartMode) -> bool {
-        let me = self.platform.this_cpu_if_known();
-        let me = me.filter(|me| matches!(entry.owner(), Owner::Queue(id) if me.base.owns(id)));
-        let mut guard = None;
-        if let Some(me) = me {
-            let guard = guard.insert(BaseGuard::lock_own(self, me));
-            if self.start_queued(guard, entry, times, mode, me) {
-                return true;
-            }
-        }
-        self.start_sleeper_slow(entry, times, mode, guard)
-    }
-
-    /// Starts a sleeper again that could not stay in its place, unless it is not queued any more; says whether it was.
-    #[cold]
-    #[inline(never)]
-    fn start_sleeper_slow<'a>(
-        &'a self,
-        entry: EntryRef<'_, Hr>,
-        times: Times,
-        mode: StartMode,
-        guard: Option<BaseGuard<'a, P>>,
-    ) -> bool {
         let me = self.platform.this_cpu();
-        let mut guard = self.base_of_entry(entry, me, guard);
+        let mut guard = self.lock_base_of(entry, me);
         let state = entry.state();
         if !state.is_queued() {
             return false;

@@ -223,17 +223,16 @@ impl<P: Platform> Timers<P> {
         self.start_resolved(entry, self.resolve(entry, request), request.mode)
     }
 
-    #[cold]
+    /// Starts a timer for times that are known, wherever it is.
     #[inline(never)]
-    pub(super) fn start_slow<'a>(
-        &'a self,
+    pub(super) fn start_resolved(
+        &self,
         entry: EntryRef<'_, Hr>,
         times: Times,
         mode: StartMode,
-        held: Option<BaseGuard<'a, P>>,
     ) -> StartOutcome {
         let me = self.platform.this_cpu();
-        let mut held = self.base_of_entry(entry, me, held);
+        let mut held = self.lock_base_of(entry, me);
         let state = entry.state();
         if state.is_shut() {
             return StartOutcome::ShutDown;
@@ -378,12 +377,12 @@ impl<P: Platform> Timers<P> {
             || self.platform.try_keep_local_fast(me.base)
     }
 
-    /// Returns the place in the far wheel of the locked base, that of the executing CPU, for an idle timer that never
-    /// was on a base, with the times in `head`, if its start leaves the device as it is. `None`, with nothing done, if
-    /// it is not as simple as that, or takes a call without `CALLS`.
+    /// Returns where in the far wheel of the locked base, that of the executing CPU, an idle timer goes that never was
+    /// on a base, with the times in `head`, if its start leaves the device as it is. `None`, and nothing was done, if
+    /// it is not as simple as that, or takes a call.
     // Always: as a call, what it answers would go through memory.
     #[inline(always)]
-    pub(super) fn far_place<'a, const CALLS: bool>(
+    pub(super) fn far_place<'a>(
         &'a self,
         held: &mut BaseGuard<'a, P>,
         head: ExpiryRange,
@@ -393,11 +392,7 @@ impl<P: Platform> Timers<P> {
         if !self.stays_no_rearm(held, head.deadline(), mode, me) {
             return None;
         }
-        if !CALLS {
-            return held.state.far.try_place_fast(head, &self.platform);
-        }
-        held.state.far.catch_up(&self.platform);
-        held.state.far.place(head)
+        held.state.far.try_place_fast(head, &self.platform)
     }
 
     /// Returns true if the timer stays on its base without further ado (spec ).
@@ -556,7 +551,7 @@ pub(super) fn requeue<P: Platform>(
             stood: Placement::FiledEarly,
         };
     }
-    if may_stay && slot.move_in_place(deadline) {
+    if may_stay && (slot.move_in_place(deadline) || mutant!("requeue-missing-when-earlier")) {
         if was_first {
             held.state.queues[index].first_deadline = deadline;
         }

@@ -103,25 +103,6 @@ fn at_hand_the_owner_enters_through_the_gate_or_not_at_all() {
     assert_eq!(lock.raw().inside.load(Ordering::Relaxed), OUTSIDE);
 }
 
-#[test]
-fn otherwise_the_owner_enters_an_ordinary_lock_unless_another_has_it() {
-    let lock = Lock::new(BiasedLock::<Alone>::new(), ());
-    let owner = lock.raw().claim().expect("free");
-    let stranger = lock.lock(None);
-    assert!(lock.try_lock_contended(Some(owner)).is_none());
-    drop(stranger);
-    for _ in 0..REBIAS_AFTER {
-        assert!(lock.try_lock_contended(None).is_none(), "strangers wait");
-        assert!(lock.try_lock_contended(Some(owner)).is_some());
-    }
-    assert!(lock.raw().is_biased());
-    assert!(
-        lock.try_lock_contended(Some(owner)).is_none(),
-        "that is the way at hand"
-    );
-    assert!(lock.try_lock_fast(Some(owner)).is_some());
-}
-
 /// Threads that meet at the lock without sleeping: none of them has to be woken.
 #[test]
 fn only_a_thread_that_slept_leaves_a_mark() {

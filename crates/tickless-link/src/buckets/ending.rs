@@ -9,7 +9,7 @@ use crate::entry::{Entry, Family, Member};
 impl<F: Family, const LEVELS: usize> BucketArray<F, LEVELS> {
     /// Takes a queued entry out for good: its guarded data, and what became of its place.
     ///
-    /// What [`return_with`](Self::return_with) and dropping it do together, with less to store and to ask.
+    /// What taking it out and dropping it do together, with less to store and to ask.
     ///
     /// # Errors
     ///

@@ -513,7 +513,7 @@ fn an_entry_that_ends_leaves_its_list_and_what_it_owns_is_given_back_once() {
                 Vec::from_iter((0..3).map(|_| Box::pin(LazyInit::new((), Stage::Never))));
             for late in &mut lates {
                 let entry = owning(late.as_mut(), &owned);
-                assert!(buckets.insert_unbound(entry, 70, |(), _| ()));
+                assert!(buckets.insert_unbound(entry, 70));
             }
             assert_eq!(Rc::strong_count(&owned), 4);
             let made = lates[ending].as_mut().made().expect("it is made");
@@ -551,7 +551,7 @@ fn an_entry_that_does_not_wait_there_does_not_end() {
         let mut late = pin!(Ending::new((), Stage::Never));
         assert!(late.as_mut().made().is_none());
         let entry = owning(late.as_mut(), &owned);
-        assert!(buckets.insert_unbound(entry, 5, |(), _| ()));
+        assert!(buckets.insert_unbound(entry, 5));
         let elsewhere = late.as_mut().made().expect("it is made");
         let refused = elsewhere.end(Stage::Gone, |living| others.end(living));
         let made = refused.err().expect("it belongs to the first");

@@ -56,7 +56,8 @@ fn searching_costs_more_than_staying() {
 #[test]
 fn what_holds_does_not_hold_without_its_mechanism() {
     let mut held = Vec::new();
-    for claim in CLAIMS {
+    // A quick run has a dozen interrupts: too few for `spurious`, which holds or not by which those are.
+    for claim in CLAIMS.iter().filter(|claim| claim.id != "spurious") {
         let headline = quick(claim.id);
         let without = holds_without_mechanism(claim.id, 1, Effort::Quick);
         match headline.verdict {
@@ -80,7 +81,6 @@ fn what_holds_does_not_hold_without_its_mechanism() {
             "isolation-noise",
             "slow-counter-stall",
             "rearm-rate",
-            // A quick run has a dozen interrupts: too few for `spurious`.
             "in-place"
         ]
     );

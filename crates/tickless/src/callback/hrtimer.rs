@@ -297,7 +297,7 @@ fn start_idle<C: ClockId, const PINNED: bool>(
     {
         return StartOutcome::Started;
     }
-    start_contended::<C, PINNED>(timer, instant)
+    start_slow::<C, PINNED>(timer, instant)
 }
 
 /// Starts a timer that seems to be queued.
@@ -312,11 +312,11 @@ fn start_again<C: ClockId, const PINNED: bool>(
     {
         return StartOutcome::Restarted;
     }
-    start_contended::<C, PINNED>(timer, instant)
+    start_slow::<C, PINNED>(timer, instant)
 }
 
 #[inline(never)]
-fn start_contended<C: ClockId, const PINNED: bool>(
+fn start_slow<C: ClockId, const PINNED: bool>(
     timer: core::TimerRef<'_, C>,
     instant: Instant<C>,
 ) -> StartOutcome {
@@ -331,11 +331,11 @@ fn cancel_on_any_thread<C: ClockId>(timer: core::TimerRef<'_, C>) -> bool {
     {
         return true;
     }
-    cancel_contended(timer)
+    cancel_slow(timer)
 }
 
 #[inline(never)]
-fn cancel_contended<C: ClockId>(timer: core::TimerRef<'_, C>) -> bool {
+fn cancel_slow<C: ClockId>(timer: core::TimerRef<'_, C>) -> bool {
     timer.cancel(timers())
 }
 

@@ -217,7 +217,7 @@ where
     /// store; it stays in its slot, and is filed again when that is due. Within its slot the same; it keeps what it may
     /// be late by, then. Else the lock of the thread's own base, and O(1).
     ///
-    /// No clock is read for an instant or a tick. What it may be late by counts from when a thread asked for the time
+    /// No clock is read where it stays in its slot. What it may be late by counts from when a thread asked for the time
     /// last, or from at most 50 µs before.
     #[inline]
     pub fn start(self: Pin<&Self>, when: impl Into<Expiry>) -> StartOutcome {
@@ -240,7 +240,7 @@ where
         {
             return StartOutcome::Restarted;
         }
-        self.start_own(tick)
+        self.start_slow(tick)
     }
 
     /// Starts a timer that seems to be idle. How late it may be counts from when the time was asked for, so the reading
@@ -253,23 +253,11 @@ where
         {
             return told(own);
         }
-        self.start_own(tick)
-    }
-
-    /// Starts as [`start_idle`](Self::start_idle) does, for a timer that is queued, or that the fast path does not
-    /// start.
-    #[inline(never)]
-    fn start_own(self: Pin<&Self>, tick: Tick) -> StartOutcome {
-        if let Some(timers) = registry::try_timers_fast()
-            && wake::has_expirer()
-            && let Some(own) = self.timer().modify_own(timers, tick::asked_last(), tick)
-        {
-            return told(own);
-        }
         self.start_slow(tick)
     }
 
-    #[cold]
+    /// Starts the timer, wherever it is.
+    #[inline(never)]
     fn start_slow(self: Pin<&Self>, tick: Tick) -> StartOutcome {
         wake::ensure_expiry_thread();
         let now = tick::now();

@@ -489,17 +489,11 @@ impl Thread {
         self.note(Way::Virtual, follows);
     }
 
-    /// Notes what keeps this thread from the straight way, or no longer does.
+    /// Sets or clears one reason for this thread to take the slow path.
     pub(crate) fn note(&self, way: Way, is_so: bool) {
         let others = self.ways.get() & !(way as u8);
         self.ways
             .set(if is_so { others | way as u8 } else { others });
-    }
-
-    /// Returns whether this thread takes a turn, or its users see a virtual clock.
-    #[inline]
-    pub(super) fn takes_a_turn_or_is_virtual(&self) -> bool {
-        self.ways.get() & (Way::InTurn as u8 | Way::Virtual as u8) != 0
     }
 
     /// Returns whether its users see a virtual clock.

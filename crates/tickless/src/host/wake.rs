@@ -215,13 +215,6 @@ pub(crate) fn can_fast_path() -> bool {
     with_thread(Thread::can_fast_path)
 }
 
-/// Returns whether a sleep that is queued may be polled again at once: it will be expired, no turn of this thread is
-/// waited for, and no virtual clock is to be read.
-#[inline]
-pub(crate) fn goes_on() -> bool {
-    !with_thread(Thread::takes_a_turn_or_is_virtual)
-}
-
 /// Works as [`ensure_expiry_thread`], for a timer that is queued: it stays queued if this panics.
 #[inline]
 pub(crate) fn ensure_expiry_thread_again() {

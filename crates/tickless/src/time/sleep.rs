@@ -14,8 +14,9 @@ use tickless_link::emplace::Emplaced;
 
 use super::Instant;
 use super::slack::Slack;
-use super::sleep_timer::{SleepQueue, SleepTimer};
-use crate::host::registry::{timers, try_timers_fast};
+use super::sleep_queue::SleepQueue;
+use super::sleep_timer::SleepTimer;
+use crate::host::registry::try_timers_fast;
 
 /// Waits until `deadline`.
 ///
@@ -169,7 +170,6 @@ impl Sleep {
 
 impl SleepQueue for Sleeper {
     const HAS_SLACK: bool = true;
-    const STARTS_NEW: bool = true;
 
     #[inline]
     fn new() -> Self {
@@ -199,16 +199,6 @@ impl SleepQueue for Sleeper {
     }
 
     #[inline(always)]
-    fn try_start_fast(
-        self: Pin<&mut Self>,
-        deadline: CoreInstant,
-        latest: CoreInstant,
-        waker: Waker,
-    ) -> Result<(), Waker> {
-        self.try_start_fast(timers(), deadline, latest, waker)
-    }
-
-    #[inline(always)]
     fn start_new<'t>(
         put: impl FnOnce(NewSleeper) -> Pin<&'t mut Self>,
         deadline: CoreInstant,
@@ -227,14 +217,6 @@ impl SleepQueue for Sleeper {
     #[inline(always)]
     fn restart_in_place(self: Pin<&Self>, deadline: CoreInstant, latest: CoreInstant) -> bool {
         try_timers_fast().is_some_and(|timers| self.push_out(timers, deadline, latest))
-    }
-
-    fn restart_in_place_contended(
-        self: Pin<&Self>,
-        deadline: CoreInstant,
-        latest: CoreInstant,
-    ) -> bool {
-        try_timers_fast().is_some_and(|timers| self.push_out_contended(timers, deadline, latest))
     }
 
     /// The start wrote the device.

@@ -1,123 +1,44 @@
 //! The state machine of a future that is ready at a certain time, whatever queue it waits in.
 //!
-//! A [`SleepTimer`] is a deadline and a [`SleepQueue`]: the exact or the coarse timer that waits.
+//! A [`SleepTimer`] is a deadline and a [`SleepQueue`]: the exact or the coarse timer that waits. Each operation has
+//! one fast path and one slow path: [`poll`](SleepTimer::poll) starts a sleep where it is made,
+//! [`reset`](SleepTimer::reset) pushes it out in place, and dropping it takes it out of its queue and destroys it
+//! there.
 
-use std::mem::MaybeUninit;
 use std::pin::Pin;
-use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use pin_project_lite::pin_project;
 use tickless_core::base::TaskTimer;
 use tickless_core::time::{Instant, Span};
-use tickless_link::emplace::Emplaced;
 use tickless_link::lazy_init::{LazyInit, Made};
 
 use super::budget;
 use super::slack::{self, Slack};
-use super::virtual_time::ticket::{self, Ticket, Waits};
-use super::virtual_time::{self, FAR};
+use super::sleep_queue::SleepQueue;
 use crate::host::clock::CLOCK;
 use crate::host::registry::{timers, try_timers_fast};
 use crate::host::remote::reactor_turn;
 use crate::host::thread::{shown_now_lower, shown_now_upper};
 use crate::host::{blocked, wake};
 
-/// A timer that wakes a task, exact or coarse, as a [`SleepTimer`] needs it. It MAY be late, and MUST NOT be early.
-pub(crate) trait SleepQueue: TaskTimer<When: Copy> {
-    /// True if the timer can be given slack.
-    const HAS_SLACK: bool;
-
-    /// Makes one that waits for nothing.
-    fn new() -> Self;
-
-    /// Timer that is about to be made, and started.
-    type New;
-
-    /// Makes the one that [`start_new`](Self::start_new) starts where it stays.
-    fn emplace(slot: &mut MaybeUninit<Self>, new: Self::New) -> Emplaced<'_, Self>;
-
-    /// Returns whether the timer waits to fire.
-    fn is_queued(&self) -> bool;
-
-    /// Returns the waker slot of a timer that is not queued, for the next time; `None` if it is queued.
-    fn idle_waker(self: Pin<&mut Self>) -> Option<&mut Option<Waker>>;
-
-    /// Returns the time argument of a start, so that the timer fires at `deadline` or, if it can be given slack, until
-    /// `latest`.
-    fn when(deadline: Instant, latest: Instant) -> Self::When;
-
-    /// Starts one that was never queued, for what [`when`](Self::when) is given, where that takes less than
-    /// [`start`](TaskTimer::start).
-    ///
-    /// # Errors
-    ///
-    /// The waker, where it does not; nothing was done.
-    #[inline]
-    fn try_start_fast(
-        self: Pin<&mut Self>,
-        deadline: Instant,
-        latest: Instant,
-        waker: Waker,
-    ) -> Result<(), Waker> {
-        let _ = (deadline, latest);
-        Err(waker)
-    }
-
-    /// True if [`start_new`](Self::start_new) is worth trying.
-    const STARTS_NEW: bool = false;
-
-    /// Starts as [`try_start_fast`](Self::try_start_fast) does, for a timer that `put` [makes](Self::emplace) in its
-    /// place.
-    ///
-    /// # Errors
-    ///
-    /// The waker, where that does not take less; `put` was not called, and nothing was done.
-    #[inline]
-    fn start_new<'t>(
-        put: impl FnOnce(Self::New) -> Pin<&'t mut Self>,
-        deadline: Instant,
-        latest: Instant,
-        waker: Waker,
-    ) -> Result<(), Waker>
-    where
-        Self: 't,
-    {
-        let _ = (put, deadline, latest);
-        Err(waker)
-    }
-
-    /// Starts one that is queued again, for what [`when`](Self::when) is given, if that takes neither a clock nor any
-    /// other thread's notice: it stays where it is. `false`, and nothing was done, if it cannot.
-    fn restart_in_place(self: Pin<&Self>, deadline: Instant, latest: Instant) -> bool;
-
-    /// Restarts after [`restart_in_place`](Self::restart_in_place) failed, for a timer whose queue other threads keep
-    /// touching.
-    fn restart_in_place_contended(self: Pin<&Self>, deadline: Instant, latest: Instant) -> bool;
-
-    /// Sees to it that a thread comes in time for one that was started for `when`.
-    fn publish(when: Self::When);
-}
+mod on_virtual_clock;
 
 tickless_link::stages! {
-    /// State of a [`SleepTimer`], and whether its timer is made: where it is pinned, at the first poll or reset.
+    /// The states of a [`SleepTimer`]. The timer is made where it is pinned, at the first poll or reset.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub(crate) enum SleepState {
         unmade {
-            /// Made with a duration, never polled: the clock was read a moment ago and is not read again for the first
-            /// poll. Should that moment have been long, the timer is started in the past and fires at once.
+            /// Made with a duration, never polled: the clock was read just before and is not read again for the first
+            /// poll. Should more time have passed, the timer is started in the past and fires at once.
             Fresh,
-            /// Made with no time to wait for, never polled.
-            Over,
-            /// Made with a deadline, never polled: not queued.
-            Idle,
-            /// Cancelled and dropped: the timer is no more.
-            Gone,
+            /// Never polled, or destroyed: not queued.
+            Unmade,
         }
         made {
             /// Given another deadline since it was queued last, or before it ever was: not queued.
-            Reset,
+            Idle,
             /// Queued, unless it fired meanwhile.
             Armed,
             /// Its time has come, and a task was told. The timer keeps the waker of that task, for a reset.
@@ -171,9 +92,6 @@ trait Parts<T> {
 
     /// Returns the slot where the timer keeps a waker for the next time, if it is made and not queued.
     fn idle_waker(self: Pin<&mut Self>) -> Option<&mut Option<Waker>>;
-
-    /// The ticket of a timer that waits for a virtual clock.
-    fn ticket(self: Pin<&mut Self>) -> Option<Arc<Ticket>>;
 }
 
 impl<T: SleepQueue> Parts<T> for Timer<T> {
@@ -186,28 +104,20 @@ impl<T: SleepQueue> Parts<T> for Timer<T> {
     fn idle_waker(self: Pin<&mut Self>) -> Option<&mut Option<Waker>> {
         self.parts().1.and_then(T::idle_waker)
     }
-
-    fn ticket(self: Pin<&mut Self>) -> Option<Arc<Ticket>> {
-        if self.stage() != SleepState::Virtual {
-            return None;
-        }
-        ticket::find(self.idle_waker()?.as_ref()?)
-    }
 }
 
 impl<T: SleepQueue> SleepTimer<T> {
     // Always, as all that makes one: what is returned through memory is copied from there.
     #[inline(always)]
     pub(crate) fn until(deadline: Instant) -> Self {
-        Self::new(deadline, SleepState::Idle)
+        Self::new(deadline, SleepState::Unmade)
     }
 
     #[inline(always)]
     pub(crate) fn lasting(duration: Duration) -> Self {
         if duration.is_zero() {
             // Over at once: an upper bound on the time would be a moment later.
-            let now = shown_now_lower();
-            return Self::new(now, SleepState::Over);
+            return Self::new(shown_now_lower(), SleepState::Unmade);
         }
         let now = shown_now_upper();
         Self::new(now.saturating_add(Span::from(duration)), SleepState::Fresh)
@@ -243,14 +153,13 @@ impl<T: SleepQueue> SleepTimer<T> {
 
     pub(crate) fn is_elapsed(&self) -> bool {
         match self.timer.stage() {
-            SleepState::Fresh | SleepState::Over | SleepState::Idle | SleepState::Gone => false,
-            SleepState::Reset => is_over(self.deadline),
-            // Not queued and not over: see `poll`.
+            SleepState::Fresh | SleepState::Unmade => false,
+            SleepState::Idle | SleepState::Virtual => is_over(self.deadline),
+            // Not queued and not over: see `poll_slow`.
             SleepState::Armed => {
                 !self.timer.get().is_some_and(T::is_queued) && is_over_slow(self.deadline)
             }
             SleepState::Elapsed => true,
-            SleepState::Virtual => is_over(self.deadline),
         }
     }
 
@@ -265,39 +174,19 @@ impl<T: SleepQueue> SleepTimer<T> {
             *this.deadline = deadline;
             return;
         }
-        self.reset_contended(deadline);
-    }
-
-    /// Resets as [`reset`](Self::reset) does, for a timer that has slack, or cannot stay where it is.
-    // Apart: what chooses within a slack takes few registers, and the rest of the ways many.
-    #[inline(never)]
-    fn reset_contended(mut self: Pin<&mut Self>, deadline: Instant) {
-        let this = self.as_mut().project();
-        let slack = this
-            .timer
-            .note()
-            .filter(|slack| T::HAS_SLACK && !slack.is_none());
-        let latest = slack.map_or(deadline, |slack| slack.latest(deadline));
-        if let Some(timer) = this.timer.as_ref().armed()
-            && (slack.is_some() && timer.restart_in_place(deadline, latest)
-                || timer.restart_in_place_contended(deadline, latest))
-        {
-            *this.deadline = deadline;
-            return;
-        }
         self.reset_slow(deadline);
     }
 
-    /// Works as [`reset`](Self::reset), for a timer that has to be moved, or waits for nothing.
+    /// Works as [`reset`](Self::reset), for a timer that has slack, has to be moved, or waits for nothing.
     #[inline(never)]
     fn reset_slow(mut self: Pin<&mut Self>, deadline: Instant) {
         let is_virtual = wake::ensure_expiry_thread_or_virtual();
         let mut this = self.as_mut().project();
         *this.deadline = deadline;
-        if let Some(ticket) = this.timer.as_mut().ticket() {
+        if let Some(ticket) = on_virtual_clock::ticket(this.timer.as_mut()) {
             // If it fired its waker is used up, as below.
             if !ticket.reset(deadline) {
-                this.timer.set_stage(SleepState::Reset);
+                this.timer.set_stage(SleepState::Idle);
             }
             return;
         }
@@ -308,8 +197,8 @@ impl<T: SleepQueue> SleepTimer<T> {
             return;
         }
         let was_told = this.timer.stage() == SleepState::Elapsed;
-        this.timer.as_mut().make(SleepState::Reset, T::new);
-        this.timer.as_mut().set_stage(SleepState::Reset);
+        this.timer.as_mut().make(SleepState::Idle, T::new);
+        this.timer.as_mut().set_stage(SleepState::Idle);
         let kept = this.timer.as_mut().idle_waker().filter(|_| was_told);
         let Some(waker) = kept.and_then(Option::take) else {
             // If it fired unseen its waker is used up, so the task polls again anyway.
@@ -319,7 +208,7 @@ impl<T: SleepQueue> SleepTimer<T> {
         if is_over(deadline) {
             waker.wake();
         } else if is_virtual {
-            let _waits = self.start_virtual(waker);
+            let _waits = self.arm_virtual(waker);
         } else {
             drop(queue(this.timer.as_mut(), deadline, waker));
             this.timer.set_stage(SleepState::Armed);
@@ -333,7 +222,7 @@ impl<T: SleepQueue> SleepTimer<T> {
         let this = self.as_mut().project();
         if this.timer.stage() == SleepState::Elapsed {
             *this.deadline = deadline;
-            this.timer.set_stage(SleepState::Reset);
+            this.timer.set_stage(SleepState::Idle);
         } else {
             self.reset(deadline);
         }
@@ -346,61 +235,50 @@ impl<T: SleepQueue> SleepTimer<T> {
             SleepState::Fresh => true,
             // The upper bound: by that it is filed, if it is coarse. The lower one, which decides whether it is over,
             // is asked for if this does not say it.
-            SleepState::Idle => shown_now_upper() < *this.deadline,
+            SleepState::Unmade => shown_now_upper() < *this.deadline,
             _ => false,
         };
         if is_ahead {
-            // Here and not where it is kept: a call in the middle is what the shortest path has to save registers for.
-            let waker = context.waker().clone();
-            return if T::STARTS_NEW && this.timer.note().is_none_or(Slack::is_none) {
-                self.start_first(waker)
-            } else {
-                self.start_first_with_slack(waker)
-            };
+            // Cloned before the fast path, because a call inside it would spill registers (decision 54).
+            self.arm_new(context.waker().clone())
+        } else {
+            self.poll_slow(context)
         }
-        self.poll_again(context)
     }
 
-    /// Works as [`poll`](Self::poll), for a timer that was polled before, or may be over: nearly always it goes on
-    /// waiting, for the same task.
+    /// Starts a timer that was never polled and is not over: nearly always it is far ahead, on a thread that runs no
+    /// turn and has no virtual clock.
     #[inline(never)]
-    fn poll_again(mut self: Pin<&mut Self>, context: &Context<'_>) -> Poll<()> {
+    fn arm_new(mut self: Pin<&mut Self>, waker: Waker) -> Poll<()> {
         let this = self.as_mut().project();
-        if let Some(timer) = this.timer.as_ref().armed()
-            && wake::goes_on()
-        {
-            // The clock decides, as in `poll_slow`.
-            let now = shown_now_lower();
-            if now < *this.deadline && timer.try_wakes_fast(timers(), context.waker()) {
-                if T::HAS_SLACK && *this.timer.note() != Some(Slack::NONE) {
-                    reactor_turn::take_along_soon(now);
-                }
-                return Poll::Pending;
-            }
+        if !wake::can_fast_path() {
+            return self.arm(waker);
         }
-        self.poll_slow(context)
+        let slack = this.timer.note().unwrap_or(Slack::NONE);
+        let times = (*this.deadline, latest::<T>(slack, *this.deadline));
+        match start_new(this.timer, times, slack, waker) {
+            Ok(()) => Poll::Pending,
+            Err(waker) => self.arm(waker),
+        }
     }
 
-    /// Works as [`poll`](Self::poll), for a timer that is elsewhere, over, or waits for another task.
+    /// Works as [`poll`](Self::poll), for a timer that was polled before, or is over.
     #[inline(never)]
     fn poll_slow(mut self: Pin<&mut Self>, context: &Context<'_>) -> Poll<()> {
         if self.as_mut().waits_virtually(context.waker()) {
             return Poll::Pending;
         }
         let mut this = self.as_mut().project();
-        let has_slack = T::HAS_SLACK && *this.timer.note() != Some(Slack::NONE);
         let mut old = None;
         match this.timer.stage() {
-            SleepState::Idle | SleepState::Reset if !is_over(*this.deadline) => {
+            SleepState::Unmade | SleepState::Idle if !is_over(*this.deadline) => {
                 let kept = this.timer.as_mut().idle_waker().and_then(Option::take);
-                return self.start(of_task(kept, context.waker()));
+                return self.arm(of_task(kept, context.waker()));
             }
             // Ready without ever having waited.
-            SleepState::Over
-            | SleepState::Fresh
+            SleepState::Fresh
+            | SleepState::Unmade
             | SleepState::Idle
-            | SleepState::Gone
-            | SleepState::Reset
             | SleepState::Virtual
             | SleepState::Elapsed => {
                 if budget::is_spent(context.waker()) {
@@ -418,7 +296,7 @@ impl<T: SleepQueue> SleepTimer<T> {
                 {
                     let now = shown_now_lower();
                     if now < *this.deadline && wakes(timer, context) {
-                        if has_slack {
+                        if T::HAS_SLACK && *this.timer.note() != Some(Slack::NONE) {
                             reactor_turn::take_along_soon(now);
                         }
                         return Poll::Pending;
@@ -427,7 +305,7 @@ impl<T: SleepQueue> SleepTimer<T> {
                 if !is_over_slow(*this.deadline) {
                     // Neither queued nor over: another thread queued it, and the process is the child of a fork.
                     let kept = this.timer.as_mut().idle_waker().and_then(Option::take);
-                    return self.start(of_task(kept, context.waker()));
+                    return self.arm(of_task(kept, context.waker()));
                 }
                 old = timer.and_then(|timer| timer.cancel(timers()));
             }
@@ -438,124 +316,19 @@ impl<T: SleepQueue> SleepTimer<T> {
         Poll::Ready(())
     }
 
-    // Kept whole, out of the caller's code: each is the core's whole path in one piece. What has to be at hand when
-    // that turns out not to be the way is kept in registers, and each of them has to be saved: so that is the timer and
-    // the waker, and no more.
-
-    /// Starts a timer that was never polled, without slack: nearly always it is not made yet, and goes the straight
-    /// way.
-    #[inline(never)]
-    fn start_first(mut self: Pin<&mut Self>, waker: Waker) -> Poll<()> {
-        let this = self.as_mut().project();
-        let times = (*this.deadline, *this.deadline);
-        if wake::can_fast_path() {
-            match start_new(this.timer, times, Slack::NONE, waker) {
-                Ok(()) => Poll::Pending,
-                Err(waker) => self.start(waker),
-            }
-        } else {
-            self.start(waker)
-        }
-    }
-
-    // Apart: to choose within a slack takes registers.
-
-    /// Works as [`start_first`](Self::start_first), for a timer with slack.
-    #[inline(never)]
-    fn start_first_with_slack(mut self: Pin<&mut Self>, waker: Waker) -> Poll<()> {
-        let this = self.as_mut().project();
-        let slack = this.timer.note().filter(|_| T::STARTS_NEW && T::HAS_SLACK);
-        if let Some(slack) = slack
-            && wake::can_fast_path()
-        {
-            let times = (*this.deadline, latest::<T>(slack, *this.deadline));
-            match start_new(this.timer, times, slack, waker) {
-                Ok(()) => Poll::Pending,
-                Err(waker) => self.start(waker),
-            }
-        } else {
-            self.start(waker)
-        }
-    }
-
     /// Starts a timer that is not queued, and makes it if it is not made. Ready if a virtual clock has passed it.
     #[inline(never)]
-    fn start(self: Pin<&mut Self>, waker: Waker) -> Poll<()> {
+    fn arm(self: Pin<&mut Self>, waker: Waker) -> Poll<()> {
         if wake::ensure_expiry_thread_or_virtual() {
-            return self.start_virtual(waker);
+            return self.arm_virtual(waker);
         }
         blocked::polled(&waker);
         let mut this = self.project();
-        let deadline = *this.deadline;
-        let (slack, made) = this.timer.as_mut().make(SleepState::Reset, T::new);
-        let is_exact = !T::HAS_SLACK || slack.get_or_insert_with(slack::default).is_none();
-        let started = if is_exact {
-            made.try_start_fast(deadline, deadline, waker)
-        } else {
-            start_with_slack(made, deadline, *slack, waker)
-        };
-        if let Err(waker) = started {
-            let old = queue(this.timer.as_mut(), deadline, waker);
-            // Dropped here, after every lock was released: it may run foreign code.
-            drop(old);
-        }
+        let old = queue(this.timer.as_mut(), *this.deadline, waker);
         this.timer.set_stage(SleepState::Armed);
-        Poll::Pending
-    }
-
-    /// Arms a timer that is not queued on the virtual clock of this thread, unless that has passed it.
-    #[cold]
-    #[inline(never)]
-    fn start_virtual(self: Pin<&mut Self>, waker: Waker) -> Poll<()> {
-        let mut this = self.project();
-        if *this.deadline >= Instant::LATEST {
-            // A clock that nothing holds up comes to whatever is told it, so it is told tokio's "never".
-            *this.deadline = shown_now_lower().saturating_add(FAR);
-        }
-        this.timer.as_mut().make(SleepState::Reset, T::new);
-        let armed = if is_over(*this.deadline) {
-            None
-        } else {
-            virtual_time::arm(*this.deadline, &waker)
-        };
-        let (kept, stage) = match armed {
-            Some(ticket) => (ticket, SleepState::Virtual),
-            None => (waker, SleepState::Elapsed),
-        };
-        let slot = this.timer.as_mut().idle_waker();
-        let old = slot.and_then(|slot| slot.replace(kept));
-        this.timer.as_mut().set_stage(stage);
+        // Dropped here, after every lock was released: it may run foreign code.
         drop(old);
-        if stage == SleepState::Elapsed {
-            return Poll::Ready(());
-        }
         Poll::Pending
-    }
-
-    /// Returns whether the sleep waits for a virtual clock, and goes on waiting, for the task of `waker`. If not, it is
-    /// armed nowhere, or in a queue of the host on a thread without a virtual clock.
-    fn waits_virtually(mut self: Pin<&mut Self>, waker: &Waker) -> bool {
-        let mut this = self.as_mut().project();
-        if this.timer.stage() == SleepState::Virtual {
-            let is_over = is_over(*this.deadline);
-            let ticket = this.timer.as_mut().ticket();
-            match ticket.map_or(Waits::Nowhere, |ticket| ticket.poll(is_over, waker)) {
-                Waits::On => return true,
-                Waits::Over => return false,
-                // It waits for the clock of the thread that polls it.
-                Waits::Nowhere => this.timer.as_mut().set_stage(SleepState::Reset),
-            }
-        } else if this.timer.stage() == SleepState::Armed && wake::is_virtual() {
-            // Armed before the clock was paused.
-            let old = this
-                .timer
-                .as_ref()
-                .armed()
-                .and_then(|timer| timer.cancel(timers()));
-            drop(old);
-            this.timer.as_mut().set_stage(SleepState::Reset);
-        }
-        false
     }
 }
 
@@ -566,7 +339,7 @@ fn of_task(kept: Option<Waker>, waker: &Waker) -> Waker {
     kept.unwrap_or_else(|| waker.clone())
 }
 
-/// Starts a timer that was never polled on a thread that goes straight.
+/// Starts a timer that was never polled where it is made.
 ///
 /// # Errors
 ///
@@ -598,20 +371,6 @@ fn start_new<T: SleepQueue>(
     )
 }
 
-// Kept out of `start`: to choose takes registers that would have to be saved there.
-
-/// Works as [`SleepQueue::try_start_fast`], at the point that `slack` chooses.
-#[inline(never)]
-fn start_with_slack<T: SleepQueue>(
-    timer: Pin<&mut T>,
-    deadline: Instant,
-    slack: Option<Slack>,
-    waker: Waker,
-) -> Result<(), Waker> {
-    let latest = latest::<T>(slack.unwrap_or(Slack::NONE), deadline);
-    timer.try_start_fast(deadline, latest, waker)
-}
-
 /// Queues a timer, or moves it if it is queued, and has `waker` woken. Returns the waker that it had.
 #[inline(never)]
 fn queue<T: SleepQueue>(
@@ -619,7 +378,7 @@ fn queue<T: SleepQueue>(
     deadline: Instant,
     waker: Waker,
 ) -> Option<Waker> {
-    let (slack, made) = timer.make(SleepState::Reset, T::new);
+    let (slack, made) = timer.make(SleepState::Idle, T::new);
     let slack = if T::HAS_SLACK {
         *slack.get_or_insert_with(slack::default)
     } else {
@@ -671,7 +430,7 @@ fn keep<T: SleepQueue>(timer: Pin<&mut Timer<T>>, old: Option<Waker>, waker: &Wa
 fn end<T: SleepQueue>(armed: Armed<'_, T>) {
     // What is rare is a call at the end, so that no register is saved for it.
     let ended = armed.end(
-        SleepState::Gone,
+        SleepState::Unmade,
         #[inline(always)]
         |timer| match try_timers_fast() {
             Some(timers) => T::try_end_fast(timer, timers),
@@ -688,7 +447,7 @@ fn end<T: SleepQueue>(armed: Armed<'_, T>) {
 #[inline(never)]
 fn end_slow<T: SleepQueue>(armed: Armed<'_, T>) {
     let ended = armed.end(
-        SleepState::Gone,
+        SleepState::Unmade,
         #[inline(always)]
         |timer| Ok(T::end(timer, timers())),
     );
@@ -709,6 +468,9 @@ fn is_over(deadline: Instant) -> bool {
 
 /// Sees to it that the task of `context` is woken; `false` if the timer fired meanwhile.
 pub(crate) fn wakes<T: TaskTimer>(timer: Pin<&T>, context: &Context<'_>) -> bool {
+    if timer.try_wakes_fast(timers(), context.waker()) {
+        return true;
+    }
     match timer.will_wake(timers(), context.waker()) {
         Some(true) => true,
         // Cloned without a lock: it is foreign code. Should the timer fire meanwhile, it wakes the old task, which is
