@@ -327,7 +327,7 @@ impl<S: HierarchyHost<WIDTH>, const WIDTH: usize> Hierarchy<S, WIDTH> {
         self.file(station, queue, event, reason, early)
     }
 
-    /// The state as a publisher must not read it: before the lock (Example 2). `None` in ordinary builds.
+    /// State that was read before the lock, which is the mistake that Example 2 forbids. `None` in ordinary builds.
     fn before_publishing(&self, group: &Group<S::Lock, WIDTH>) -> Option<State> {
         let early = mutant!("hierarchy-state-read-unlocked-order-4").then(|| group.state());
         let group = group.id();

@@ -1,4 +1,4 @@
-//! What brings a pending map up to date: a time that is over, asked for once in a while.
+//! The update of a pending map: a time that is over, read once in a while.
 
 use crate::time::Instant;
 

@@ -60,9 +60,9 @@ pub enum KeepReason {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub struct Forecast {
-    /// Until the next event of its wheels that no other CPU looks after, and of the tick.
+    /// Time of the next event of its wheels that no other CPU looks after, and of the tick.
     pub own: Instant,
-    /// Until the next event of its wheels, that of the global one included.
+    /// Time of the next event of its wheels, the global one included.
     pub including_movable: Instant,
     /// Why the tick cannot be stopped.
     pub keeps: Option<KeepReason>,

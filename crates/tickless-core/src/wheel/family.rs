@@ -1,4 +1,4 @@
-//! The entries of the wheels: what each keeps, what its callback is told and answers.
+//! The entries of the wheels: what each keeps, the arguments of its callback, and its results.
 
 use core::task::Waker;
 

@@ -1,4 +1,4 @@
-//! How an executor is asked for.
+//! The builder of an executor: its settings, and the errors of starting one.
 
 use std::sync::{Arc, Weak};
 use std::time::Duration;

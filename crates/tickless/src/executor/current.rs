@@ -1,4 +1,4 @@
-//! What a thread knows of the executor that it works for.
+//! Thread-local state of a worker: its executor, and the task that it polls.
 
 use std::cell::Cell;
 use std::mem::ManuallyDrop;

@@ -1,4 +1,4 @@
-//! What an executor counts.
+//! The counts of an executor.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;

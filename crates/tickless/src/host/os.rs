@@ -1,4 +1,4 @@
-//! How a thread that polls passes its time.
+//! Pauses of a thread that polls.
 
 use std::time::Duration;
 

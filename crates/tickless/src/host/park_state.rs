@@ -77,7 +77,7 @@ impl ParkState {
         self.state.load(Ordering::Relaxed) == sleep as u32
     }
 
-    /// Leaves a notification. How the thread sleeps, if it has to be woken.
+    /// Leaves a notification. Returns how the thread sleeps, if it has to be woken.
     pub(crate) fn leave(&self) -> Option<Sleep> {
         // Release: pairs with the Acquire in `take`.
         let before = self.state.swap(NOTIFIED, Ordering::Release);

@@ -47,7 +47,7 @@ impl Instant {
         Self::from_core(CLOCK.anchor().core_of(std))
     }
 
-    /// The same point as one of the standard library's; one that it cannot tell becomes a time in thirty years.
+    /// The same point as one of the standard library's; a point beyond its range becomes a time in thirty years.
     pub fn into_std(self) -> StdInstant {
         let std = CLOCK.anchor().std_of(self.core);
         std.unwrap_or_else(|| StdInstant::now() + FAR)
