@@ -77,11 +77,11 @@ pub(super) trait Body {
     )]
     fn run();
 
-    /// What comes before the first call of [`called`](Self::called).
+    /// Prepares the calls of [`called`](Self::called).
     #[cfg(event_host)]
     fn begin();
 
-    /// What an event loop calls when something is due, or was said to be earlier than that.
+    /// Runs what is due: an event loop calls it then, or earlier.
     #[cfg(event_host)]
     fn called();
 

@@ -51,7 +51,7 @@ fn nanos_of(millis: f64) -> i64 {
 
 /// The call that the event loop is asked for.
 struct Call {
-    /// What it calls, made once.
+    /// Closure that it calls, made once.
     closure: Closure<dyn FnMut()>,
     /// The pending one, and when it comes, on the clock of [`since_start`].
     pending: Option<(JsValue, i64)>,
