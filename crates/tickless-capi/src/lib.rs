@@ -18,16 +18,29 @@
 //! - A `place::Place` is reached through a thread-local of its thread, never through a pointer that C hands over:
 //!   that is compared, not followed. [`worker::tickless_worker_unpark`] is the exception.
 //! - No panic crosses the boundary (`errno::answer`).
+//!
+//! In models (`--cfg loom`) the library below has no interface, and the handshake of the POSIX timers stands alone.
 
+#[cfg(not(loom))]
 pub mod clock;
+#[cfg(not(loom))]
 mod errno;
+#[cfg(not(loom))]
 pub mod event_loop;
+#[cfg(not(loom))]
 mod head;
+#[cfg(not(loom))]
 mod operations;
+#[cfg(not(loom))]
 mod place;
 pub mod posix;
+#[cfg(not(loom))]
 mod registry;
+#[cfg(not(loom))]
 pub mod timeout;
+#[cfg(not(loom))]
 pub mod timer;
+#[cfg(not(loom))]
 mod verbs;
+#[cfg(not(loom))]
 pub mod worker;

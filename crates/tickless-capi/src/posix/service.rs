@@ -18,6 +18,7 @@ use crate::clock::{monotonic, shown};
 use crate::errno::Errno;
 use crate::operations::Operations;
 use crate::posix::arm::{Arm, Version};
+use crate::posix::handshake::Handshake;
 use crate::posix::system::{self, Target, ThreadSignals};
 use crate::posix::table::{How, Slot, Table, counted, tagged};
 use crate::posix::{fork, notify};
@@ -31,8 +32,8 @@ pub(super) struct Service {
     /// Time at which the thread wakes up by itself, on the monotonic clock; zero while it is awake and looks at the
     /// inbox.
     next: AtomicU64,
-    /// The slot that is being notified for, plus one, and above it a count; zero if there is none.
-    delivering: AtomicU64,
+    /// With those who replace what the thread notifies of.
+    handshake: Handshake,
     /// Slots in the inbox whose timers were deleted.
     retired: AtomicU32,
     unparker: OnceLock<Unparker>,
@@ -88,7 +89,7 @@ fn start() -> Result<&'static Service, Errno> {
         table: Table::new(),
         inbox: AtomicU32::new(0),
         next: AtomicU64::new(0),
-        delivering: AtomicU64::new(0),
+        handshake: Handshake::new(),
         retired: AtomicU32::new(0),
         unparker: OnceLock::new(),
     }));
@@ -180,23 +181,14 @@ impl Service {
 
     /// Waits until the thread does not notify for a record of this slot that was replaced before.
     pub(super) fn settle(&self, index: u32) {
-        // Sequentially consistent: the fence of the delivery rule.
-        fence(Ordering::SeqCst);
-        // Acquire: pairs with the end of the delivery.
-        let seen = self.delivering.load(Ordering::Acquire);
-        if seen & u64::from(u32::MAX) != u64::from(index) + 1 {
-            return;
-        }
-        let mut looks = 0_u32;
-        while self.delivering.load(Ordering::Acquire) == seen {
-            looks += 1;
+        self.handshake.settle(index, |looks| {
             if looks < 1000 {
                 hint::spin_loop();
             } else {
                 // Its priority may be lower than this thread's.
                 thread::sleep(Duration::from_micros(20));
             }
-        }
+        });
     }
 }
 
@@ -406,27 +398,17 @@ fn deliver(
     if how == How::Thread {
         return deliver_by_thread(slot, version, owed);
     }
-    // Relaxed: this thread alone writes it.
-    let count = service.delivering.load(Ordering::Relaxed) >> 32;
-    service
-        .delivering
-        .store((count << 32) | (u64::from(index) + 1), Ordering::Relaxed);
-    // Sequentially consistent: the fence of the delivery rule.
-    fence(Ordering::SeqCst);
-    let outcome = if slot.arms.version() != version {
-        Outcome::Replaced
-    } else if how == How::Descriptor {
-        system::add(slot.descriptor(), owed);
-        clear(slot, version, owed);
-        Outcome::Done
-    } else {
-        deliver_by_signal(slot, filed, index, version, owed)
-    };
-    // Release: pairs with `settle`.
-    service
-        .delivering
-        .store(((count + 1) & u64::from(u32::MAX)) << 32, Ordering::Release);
-    outcome
+    service.handshake.deliver(index, || {
+        if slot.arms.version() != version {
+            Outcome::Replaced
+        } else if how == How::Descriptor {
+            system::add(slot.descriptor(), owed);
+            clear(slot, version, owed);
+            Outcome::Done
+        } else {
+            deliver_by_signal(slot, filed, index, version, owed)
+        }
+    })
 }
 
 /// Notes that `owed` expirations are being notified of.
