@@ -12,6 +12,10 @@
  * tickless_worker_park. They may start, cancel and destroy any timer, their own
  * too, and free the memory of what they destroyed. They must not throw
  * exceptions, or leave by longjmp.
+ *
+ * Signal handlers may call all functions of timers: -EAGAIN if the handler
+ * interrupted a call of this thread that is at work. A handler that frees the
+ * memory of a timer, or ends the loop, may do so under a callback.
  */
 #ifndef TICKLESS_H
 #define TICKLESS_H

@@ -2,7 +2,7 @@
 
 use std::ffi::c_int;
 
-use tickless::hrtimer::{Boottime, Clock, ClockId, Instant, Monotonic, Realtime, Tai, now};
+use tickless::hrtimer::{Clock, Instant, Monotonic};
 
 use crate::errno::{Errno, answer};
 
@@ -28,17 +28,26 @@ pub(crate) fn clock_of(number: u32) -> Result<Clock, Errno> {
     }
 }
 
+/// Returns the time of a clock, without a lock: signal handlers read clocks, and may have interrupted a reading.
 /// Returns the time that `clock` shows.
 pub(crate) fn shown(clock: Clock) -> u64 {
-    fn of<C: ClockId>() -> u64 {
-        now::<C>().as_nanos().max(0).cast_unsigned()
-    }
-    match clock {
-        Clock::Realtime => of::<Realtime>(),
-        Clock::Monotonic => of::<Monotonic>(),
-        Clock::Boottime => of::<Boottime>(),
-        Clock::Tai => of::<Tai>(),
-    }
+    let id = match clock {
+        Clock::Monotonic => {
+            let now = Instant::<Monotonic>::from(tickless::time::Instant::now());
+            return now.as_nanos().max(0).cast_unsigned();
+        }
+        Clock::Realtime => libc::CLOCK_REALTIME,
+        Clock::Boottime => libc::CLOCK_BOOTTIME,
+        Clock::Tai => libc::CLOCK_TAI,
+    };
+    let mut time = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    // SAFETY: it may be written.
+    unsafe { libc::clock_gettime(id, &raw mut time) };
+    let (seconds, nanos) = (i128::from(time.tv_sec), i128::from(time.tv_nsec));
+    u64::try_from((seconds * 1_000_000_000 + nanos).max(0)).unwrap_or(u64::MAX)
 }
 
 /// Returns an instant of the library in nanoseconds of the monotonic clock, as they are from now on.

@@ -22,7 +22,7 @@ impl Errno {
     pub(crate) const PERM: Self = Self(1);
     /// A signal handler was called while the caller slept.
     pub(crate) const INTR: Self = Self(4);
-    /// No memory, thread or timer is left.
+    /// No memory, thread or timer is left; or a signal handler called that interrupted another call.
     pub(crate) const AGAIN: Self = Self(11);
     /// The object is in use.
     pub(crate) const BUSY: Self = Self(16);

@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::errno::{Errno, answer};
 use crate::operations::Operations;
-use crate::place::{Place, RawCallback, State, here};
+use crate::place::{AtWork, Place, RawCallback, State, here};
 
 /// Common head of both kinds of timers: the fields that a start touches, in one line of memory.
 #[derive(Debug)]
@@ -184,6 +184,7 @@ pub(crate) unsafe fn initialise<S: Structure, T: Operations + 'static>(
         return Err(Errno::INVAL);
     }
     let place = here()?;
+    let _at_work = AtWork::on(place)?;
     let magic = magic_at(S::MAGIC, pointer.expose_provenance());
     place.admit(pointer.addr(), magic)?;
     let body = pointer.cast::<MaybeUninit<Body<T>>>().cast::<Body<T>>();
@@ -262,6 +263,7 @@ pub(crate) unsafe fn with<S: Structure>(
     answer(|| {
         // SAFETY: the caller says so.
         let (head, place) = unsafe { find(pointer) }?;
+        let _at_work = AtWork::on(place)?;
         call(head, place)
     })
 }
@@ -275,6 +277,7 @@ pub(crate) unsafe fn destroy<S: Structure>(pointer: *const S) -> c_int {
     answer(|| {
         // SAFETY: the caller says so.
         let (head, place) = unsafe { find(pointer) }?;
+        let _at_work = AtWork::on(place)?;
         place.dismiss(head);
         // Relaxed: as in `find`.
         head.magic.store(0, Ordering::Relaxed);

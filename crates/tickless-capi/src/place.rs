@@ -13,7 +13,7 @@
 use std::cell::Cell;
 use std::ffi::{c_int, c_void};
 use std::ptr;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, compiler_fence};
 
 use tickless::{Driver, Turn, Unparker, Worker};
 
@@ -48,8 +48,34 @@ pub(crate) struct Place {
     running: Cell<*const Head>,
     /// A turn is being taken.
     turning: Cell<bool>,
+    /// A call of this thread is at work on the place: a signal handler that finds this set has interrupted it.
+    at_work: AtomicBool,
     /// The addresses of the structures that are initialised.
     known: Registry,
+}
+
+/// Lets no other call work on a place until it is dropped, by a panic too.
+pub(crate) struct AtWork<'a>(&'a Place);
+
+impl<'a> AtWork<'a> {
+    /// `EAGAIN` in a signal handler that interrupted a call at work.
+    pub(crate) fn on(place: &'a Place) -> Result<Self, Errno> {
+        // Relaxed, here and below: of one thread and its signal handlers, which the fences are for.
+        if place.at_work.load(Ordering::Relaxed) {
+            return Err(Errno::AGAIN);
+        }
+        place.at_work.store(true, Ordering::Relaxed);
+        compiler_fence(Ordering::SeqCst);
+        Ok(Self(place))
+    }
+}
+
+impl Drop for AtWork<'_> {
+    fn drop(&mut self) {
+        compiler_fence(Ordering::SeqCst);
+        // Relaxed: see `on`.
+        self.0.at_work.store(false, Ordering::Relaxed);
+    }
 }
 
 thread_local! {
@@ -121,7 +147,7 @@ pub(crate) unsafe fn make<T>(
 /// `at` is null, or may be written.
 pub(crate) unsafe fn next<T>(handle: *const T, at: *mut u64) -> c_int {
     answer(|| {
-        let next = own(handle)?.next();
+        let next = own(handle)?.next()?;
         // SAFETY: the caller says so.
         unsafe { put(at, next.unwrap_or(u64::MAX)) }?;
         Ok(c_int::from(next.is_some()))
@@ -144,6 +170,7 @@ fn install(runner: Runner) -> *const Place {
         last: Cell::new(ptr::null()),
         running: Cell::new(ptr::null()),
         turning: Cell::new(false),
+        at_work: AtomicBool::new(false),
         known: Registry::default(),
     };
     let place = Box::into_raw(Box::new(place)).cast_const();
@@ -153,6 +180,10 @@ fn install(runner: Runner) -> *const Place {
 
 /// Frees the place of this thread.
 pub(crate) fn free(place: &'static Place) -> Result<c_int, Errno> {
+    // No guard: the place is gone behind this. Relaxed: see `AtWork::on`.
+    if place.at_work.load(Ordering::Relaxed) {
+        return Err(Errno::AGAIN);
+    }
     if place.turning.get() || place.pending.get() != 0 {
         return Err(Errno::BUSY);
     }
@@ -193,6 +224,7 @@ impl Drop for Turning<'_> {
 impl Place {
     /// Takes a turn: has the library file what is due, and calls the callbacks. Says how many.
     pub(crate) fn turn(&self, take: impl FnOnce() -> Turn) -> Result<c_int, Errno> {
+        let at_work = AtWork::on(self)?;
         if self.turning.replace(true) {
             return Err(Errno::DEADLK);
         }
@@ -201,6 +233,7 @@ impl Place {
         self.known.check();
         // Whether more is due is what `next` says.
         let _turn = take();
+        drop(at_work);
         let mut called = 0;
         // It ends: the list grows in turns of the library alone.
         while self.call_first() {
@@ -211,6 +244,10 @@ impl Place {
 
     /// Calls the callback of the timer that is due first; says whether there was one.
     fn call_first(&self) -> bool {
+        // A signal handler that ran since the last one may have done anything but be at work now.
+        let Ok(at_work) = AtWork::on(self) else {
+            return false;
+        };
         let first = self.first.get();
         // SAFETY: null, or listed.
         let Some(head) = (unsafe { first.as_ref() }) else {
@@ -220,6 +257,7 @@ impl Place {
         self.settle(head, State::Idle);
         let (callback, structure, argument) = head.call();
         self.running.set(first);
+        drop(at_work);
         // The structure may be gone behind this.
         // SAFETY: the caller of the initialisation promised that it can be called with these two.
         unsafe { callback(structure, argument) };
@@ -227,6 +265,13 @@ impl Place {
         true
     }
 
+    /// When the first timer fires, in nanoseconds of the monotonic clock.
+    pub(crate) fn next(&self) -> Result<Option<u64>, Errno> {
+        let _at_work = AtWork::on(self)?;
+        Ok(self.first_deadline())
+    }
+
+    fn first_deadline(&self) -> Option<u64> {
     /// Returns when the first timer fires, in nanoseconds of the monotonic clock.
     pub(crate) fn next(&self) -> Option<u64> {
         if !self.first.get().is_null() {
@@ -327,3 +372,48 @@ impl Place {
 /// A function of the caller's, for one of the structures and its argument. What it throws ends the call with an error
 /// or the process, and is no undefined behaviour.
 pub(crate) type RawCallback = unsafe extern "C-unwind" fn(*mut c_void, *mut c_void);
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use std::ptr;
+
+    use super::{State, expired, here};
+    use crate::event_loop::{tickless_loop_free, tickless_loop_new};
+    use crate::head::find;
+    use crate::timer::{
+        Timer, tickless_timer_cancel, tickless_timer_destroy, tickless_timer_init,
+        tickless_timer_start,
+    };
+
+    /// # Safety
+    ///
+    /// None is needed; its type is that of callbacks.
+    unsafe extern "C-unwind" fn ignore(_timer: *mut Timer, _argument: *mut std::ffi::c_void) {}
+
+    #[test]
+    #[expect(
+        clippy::multiple_unsafe_ops_per_block,
+        reason = "all of them want the memory of one structure"
+    )]
+    fn a_timer_of_another_place_is_not_filed() {
+        let mut made = ptr::null_mut();
+        // SAFETY: it may be written.
+        assert_eq!(unsafe { tickless_loop_new(&raw mut made) }, 0);
+        let timer = Box::into_raw(Box::<Timer>::new_uninit()).cast::<Timer>();
+        // SAFETY: the memory of a whole structure, here and below.
+        unsafe {
+            assert_eq!(tickless_timer_init(timer, Some(ignore), ptr::null_mut()), 0);
+            assert_eq!(tickless_timer_start(timer, 1 << 60), 0);
+            let (head, place) = find(timer.cast_const()).unwrap();
+            expired(head, place.number + 1);
+            assert_eq!(head.state.get(), State::Queued);
+            expired(head, place.number);
+            assert_eq!(head.state.get(), State::Due);
+            assert_eq!(tickless_timer_cancel(timer), 1);
+            assert_eq!(tickless_timer_destroy(timer), 0);
+            drop(Box::from_raw(timer.cast::<std::mem::MaybeUninit<Timer>>()));
+        }
+        assert!(here().is_ok());
+        assert_eq!(tickless_loop_free(made), 0);
+    }
+}

@@ -7,7 +7,7 @@ use tickless::hrtimer::Clock;
 use crate::clock::{after, deadline, put, shown, span};
 use crate::errno::{Errno, answer};
 use crate::head::{Delay, Head, Structure, find};
-use crate::place::{Place, State};
+use crate::place::{AtWork, Place, State};
 
 pub(crate) fn start(head: &Head, place: &Place, delay: u64) -> Result<c_int, Errno> {
     // The time of day is set: so long from now means nothing on it.
@@ -43,6 +43,7 @@ pub(crate) unsafe fn forward<S: Structure>(
     answer(|| {
         // SAFETY: the caller says so.
         let (head, place) = unsafe { find(pointer) }?;
+        let _at_work = AtWork::on(place)?;
         let count = start_ahead(head, place, interval)?;
         if passed.is_null() {
             return Ok(0);

@@ -17,6 +17,7 @@ const SYSTEM: [&str; 4] = ["-lpthread", "-ldl", "-lm", "-lrt"];
 
 const BEHAVIOUR: &str = "tests/c/behaviour.c";
 const POSIX: &str = "tests/c/posix.c";
+const BAD: &str = "tests/c/bad.c";
 
 fn library() -> PathBuf {
     let library = built().join("libtickless_capi.a");
@@ -73,6 +74,15 @@ fn the_header_is_c99_and_cxx17() {
 fn a_c_program_gets_what_the_header_promises() {
     if is_there("gcc") {
         let program = compile(BEHAVIOUR, "plain", &[]);
+        run(&mut Command::new(&program));
+        remove(&program);
+    }
+}
+
+#[test]
+fn wrong_calls_and_calls_in_handlers_get_errors() {
+    if is_there("gcc") {
+        let program = compile(BAD, "bad", &[]);
         run(&mut Command::new(&program));
         remove(&program);
     }
@@ -165,7 +175,13 @@ fn run_with_foreign_loop(header: &str, name: &str, link: &str) {
     if !is_there("gcc") {
         return;
     }
-    if !Path::new("/usr/include").join(header).exists() {
+    // Debian has some below the name of the machine.
+    let machine = format!("{}-linux-gnu", std::env::consts::ARCH);
+    let places = [
+        Path::new("/usr/include").to_owned(),
+        Path::new("/usr/include").join(machine),
+    ];
+    if !places.iter().any(|place| place.join(header).exists()) {
         say(&format!("left out: there is no {header}"));
         return;
     }
@@ -186,4 +202,18 @@ fn timers_fire_in_a_loop_of_libevent() {
 #[test]
 fn timers_fire_in_a_loop_of_libuv() {
     run_with_foreign_loop("uv.h", "libuv", "-luv");
+}
+
+#[test]
+fn the_timer_of_libcurl_is_one_of_these() {
+    run_with_foreign_loop("curl/curl.h", "curl", "-lcurl");
+}
+
+#[test]
+fn a_poller_of_packets_fires_its_timers() {
+    if is_there("gcc") {
+        let program = compile("examples/poller.c", "poller", &[]);
+        run(&mut Command::new(&program));
+        remove(&program);
+    }
 }

@@ -174,6 +174,10 @@ static void bad_input(void) {
     bad = value(0, 0);
     bad.it_interval.tv_nsec = 1000000000;
     IS(set(id, 0, &bad, NULL), -EINVAL);
+    bad.it_interval.tv_nsec = 0;
+    bad.it_interval.tv_sec = -1;
+    bad.it_value.tv_sec = 1;
+    IS(set(id, 0, &bad, NULL), -EINVAL);
     bad = value(0, 0);
     bad.it_value.tv_sec = (time_t)INT64_MAX;
     IS(set(id, 0, &bad, NULL), 0);
