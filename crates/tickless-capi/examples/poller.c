@@ -26,18 +26,19 @@ struct flow {
 
 static int sockets[2];
 static struct flow flows[FLOWS];
-static int expired, beats;
+static int expired, beats, waiting;
 
 static void idle(struct tickless_timeout *timeout, void *argument) {
     (void)timeout;
     (void)argument;
     expired++;
+    waiting--;
 }
 
 static void beat(struct tickless_timer *timer, void *argument) {
     (void)argument;
     beats++;
-    if (expired < FLOWS) tickless_timer_forward(timer, BEAT, NULL);
+    tickless_timer_forward(timer, BEAT, NULL);
 }
 
 static void *sends(void *argument) {
@@ -75,16 +76,17 @@ int main(int count, char **arguments) {
     if (tickless_worker_new(&worker) != 0) return 1;
     for (i = 0; i < FLOWS; i++) {
         tickless_timeout_init(&flows[i].idle, idle, &flows[i]);
-        tickless_timeout_start(&flows[i].idle, 30000 * MS);
+        waiting += tickless_timeout_start(&flows[i].idle, 30000 * MS) == 0;
     }
     tickless_timer_init(&timer, beat, NULL);
     tickless_timer_start(&timer, BEAT);
-    while (expired < FLOWS) {
+    while (received < PACKETS || waiting > 0) {
         unsigned char flow;
         if (recv(sockets[0], &flow, 1, MSG_DONTWAIT) == 1) {
             received++;
             flows[flow].packets++;
-            tickless_timeout_start(&flows[flow].idle, IDLE);
+            /* 0: the flow was idle, for its timeout had fired. */
+            waiting += tickless_timeout_start(&flows[flow].idle, IDLE) == 0;
         }
         /* Two loads and a clock: a turn is taken when there is something to do. */
         if (tickless_worker_next(worker, &next) == 1 &&
@@ -93,7 +95,7 @@ int main(int count, char **arguments) {
         rounds++;
     }
     pthread_join(sender, NULL);
-    printf("%d packets, %d beats, %d flows idle, in %" PRIu64 " rounds\n", received, beats, expired, rounds);
+    printf("%d packets, %d beats, %d times a flow was idle, in %" PRIu64 " rounds\n", received, beats, expired, rounds);
     tickless_timer_destroy(&timer);
     for (i = 0; i < FLOWS; i++) tickless_timeout_destroy(&flows[i].idle);
     tickless_worker_free(worker);

@@ -29,7 +29,6 @@ pub(crate) fn clock_of(number: u32) -> Result<Clock, Errno> {
 }
 
 /// Returns the time of a clock, without a lock: signal handlers read clocks, and may have interrupted a reading.
-/// Returns the time that `clock` shows.
 pub(crate) fn shown(clock: Clock) -> u64 {
     let id = match clock {
         Clock::Monotonic => {

@@ -265,7 +265,7 @@ impl Place {
         true
     }
 
-    /// When the first timer fires, in nanoseconds of the monotonic clock.
+    /// Returns when the first timer fires, in nanoseconds of the monotonic clock.
     pub(crate) fn next(&self) -> Result<Option<u64>, Errno> {
         let _at_work = AtWork::on(self)?;
         Ok(self.first_deadline())
