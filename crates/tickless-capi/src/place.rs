@@ -272,8 +272,6 @@ impl Place {
     }
 
     fn first_deadline(&self) -> Option<u64> {
-    /// Returns when the first timer fires, in nanoseconds of the monotonic clock.
-    pub(crate) fn next(&self) -> Option<u64> {
         if !self.first.get().is_null() {
             return Some(0);
         }
