@@ -1,8 +1,8 @@
 //! A PC with 64-bit processors: local APIC, HPET, I/O APIC, found by ACPI; entered by PVH.
 //!
-//! The device of a CPU is the timer of its local APIC. Where the processor announces it and its microcode loses
-//! nothing, that timer is told the deadline in the TSC: it is coupled. Otherwise it counts down, and an interrupt that
-//! became due under a mask still comes when the countdown was ended meanwhile: it is spurious.
+//! The device of a CPU is the timer of its local APIC. Where a hypervisor announces the mode, that timer is told the
+//! deadline in the TSC: it is coupled. Otherwise it counts down, and an interrupt that became due under a mask still
+//! comes when the countdown was ended meanwhile: it is spurious.
 //!
 //! The watchdog is a comparator of the HPET, which interrupts the first CPU by an NMI, masked or not.
 //!
@@ -22,7 +22,6 @@ use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsiz
 
 use tickless_core::time::convert::Kilohertz;
 use tickless_kernel_pc::acpi::{self, Tables};
-use tickless_kernel_pc::deadline::{Signature, may_be_used};
 
 use super::{Device, Frame, Wait};
 use crate::console::last_line;
@@ -417,10 +416,10 @@ fn discover(start_info: usize) {
     SHARED_HERTZ.store(shared, Ordering::Relaxed);
     KILOHERTZ.store(said_kilohertz(is_virtual).unwrap_or(tsc), Ordering::Relaxed);
     BUS_KILOHERTZ.store(bus, Ordering::Relaxed);
-    let signature = Signature::of(basic.eax);
     let is_announced = basic.ecx & 1 << 24 != 0;
-    let usable = may_be_used(is_announced, is_virtual, signature, microcode(is_virtual));
-    IS_DEADLINE.store(usable, Ordering::Relaxed);
+    // Some processors lose deadlines with old microcode, and the project has no list of them: real ones count
+    // down. A hypervisor plays the timer itself.
+    IS_DEADLINE.store(is_announced && is_virtual, Ordering::Relaxed);
     match tables.input_of(WATCHDOG_INTERRUPT) {
         Some((controller, input)) => apic::route(controller, input, boot, Command::Nmi),
         None => refuse(format_args!("its HPET reaches no interrupt controller")),
@@ -443,16 +442,6 @@ fn said_kilohertz(is_virtual: bool) -> Option<u32> {
     let is_said = is_virtual && (TIMING..FIRST + 0x1000).contains(&__cpuid(FIRST).eax);
     let kilohertz = is_said.then(|| __cpuid_count(TIMING, 0).eax)?;
     (kilohertz != 0).then_some(kilohertz)
-}
-
-/// The revision of the microcode; 0 under a hypervisor, which plays the timer itself.
-fn microcode(is_virtual: bool) -> u32 {
-    if is_virtual {
-        return 0;
-    }
-    write_msr(0x8b, 0);
-    let _writes_revision = __cpuid(1);
-    (read_msr(0x8b) >> 32) as u32
 }
 
 /// Compares the TSC and the countdown with the HPET; kilohertz of both.
