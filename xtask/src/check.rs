@@ -34,6 +34,7 @@ mod kernel;
 mod licence;
 mod loom;
 mod miri;
+mod moved;
 mod msrv;
 mod no_std;
 mod package;

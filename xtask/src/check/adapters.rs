@@ -4,6 +4,7 @@
 //! when it is asked for. Its budget is ten minutes with nothing built, of two processors that others use too, and one
 //! minute after that.
 
+use super::moved;
 use super::run::Run;
 use crate::invocation::Invocation;
 
@@ -36,7 +37,8 @@ pub(super) fn step(run: &mut Run<'_>) -> Result<(), String> {
     }
     let documented = line(run, &["doc", "--no-deps", "--all-features"]);
     run.invoke(&documented.variable("RUSTDOCFLAGS", "-D warnings"))?;
-    run.invoke_tests(&line(run, &["test", "--workspace", "--all-features"]))
+    run.invoke_tests(&line(run, &["test", "--workspace", "--all-features"]))?;
+    moved::step(run)
 }
 
 fn line(run: &Run<'_>, command: &[&str]) -> Invocation {
