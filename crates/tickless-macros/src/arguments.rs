@@ -1,5 +1,7 @@
 //! What stands between the parentheses of an attribute.
 
+use std::ops::Range;
+
 use proc_macro2::TokenStream;
 use syn::meta::ParseNestedMeta;
 use syn::parse::Parser;
@@ -10,6 +12,8 @@ use syn::{LitBool, LitInt, Result};
 pub(crate) struct Arguments {
     pub(crate) is_paused: bool,
     pub(crate) workers: Option<usize>,
+    /// Schedules to run the test under, one a seed.
+    pub(crate) seeds: Option<Range<u64>>,
 }
 
 impl Arguments {
@@ -28,6 +32,18 @@ impl Arguments {
             Ok(())
         })
         .parse2(tokens.clone())?;
+        if arguments.seeds.is_some() {
+            if seen.iter().any(|name| name == "seeds") && seen.iter().any(|name| name == "seed") {
+                return Err(syn::Error::new_spanned(tokens, "either `seeds` or `seed`"));
+            }
+            if seen.iter().any(|name| name == "start_paused") && !arguments.is_paused {
+                return Err(syn::Error::new_spanned(
+                    tokens,
+                    "under seeds the clock stands still at first: leave `start_paused` out",
+                ));
+            }
+            arguments.is_paused = true;
+        }
         if arguments.is_paused && arguments.workers.is_some_and(|workers| workers != 1) {
             return Err(syn::Error::new_spanned(
                 tokens,
@@ -48,6 +64,22 @@ impl Arguments {
                 }
                 self.workers = Some(workers);
             }
+            "seeds" => {
+                let literal: LitInt = meta.value()?.parse()?;
+                let count = literal.base10_parse()?;
+                if count == 0 {
+                    return Err(syn::Error::new(literal.span(), "one seed at least"));
+                }
+                self.seeds = Some(0..count);
+            }
+            "seed" => {
+                let literal: LitInt = meta.value()?.parse()?;
+                let seed = literal.base10_parse::<u64>()?;
+                let Some(end) = seed.checked_add(1) else {
+                    return Err(syn::Error::new(literal.span(), "this is no seed"));
+                };
+                self.seeds = Some(seed..end);
+            }
             "flavor" => {
                 return Err(meta.error(
                     "there are no flavors: a test runs on one thread unless `workers = 2` or more are asked for",
@@ -55,7 +87,9 @@ impl Arguments {
             }
             "worker_threads" => return Err(meta.error("this is called `workers` here")),
             _ => {
-                return Err(meta.error("unknown argument: there are `start_paused` and `workers`"));
+                return Err(meta.error(
+                    "unknown argument: there are `start_paused`, `workers`, `seeds` and `seed`",
+                ));
             }
         }
         Ok(())
@@ -81,6 +115,10 @@ mod tests {
         assert_eq!(parsed.expect("well formed").workers, Some(3));
         let parsed = Arguments::parse(quote!(workers = 1, start_paused = true));
         assert!(parsed.expect("well formed").is_paused);
+        let parsed = Arguments::parse(quote!(seeds = 9)).expect("well formed");
+        assert!(parsed.is_paused && parsed.seeds == Some(0..9));
+        let parsed = Arguments::parse(quote!(seed = 9)).expect("well formed");
+        assert_eq!(parsed.seeds, Some(9..10));
         assert_eq!(
             Arguments::parse(quote!()).expect("none"),
             Arguments::default()
@@ -94,6 +132,11 @@ mod tests {
             (quote!(workers = 0), "one worker at least"),
             (quote!(flavor = "current_thread"), "no flavors"),
             (quote!(worker_threads = 2), "called `workers`"),
+            (quote!(seeds = 0), "one seed at least"),
+            (quote!(seeds = 2, seed = 2), "either"),
+            (quote!(seeds = 2, workers = 2), "needs one worker"),
+            (quote!(seeds = 2, start_paused = false), "stands still"),
+            (quote!(seed = 18446744073709551615), "no seed"),
             (quote!(paused), "unknown argument"),
             (quote!(workers = 1, workers = 1), "twice"),
         ] {

@@ -62,6 +62,23 @@ fn try_expand(kind: Kind, arguments: TokenStream, item: TokenStream) -> Result<T
         Some(workers) => quote!(::core::option::Option::Some(#workers)),
         None => quote!(::core::option::Option::None),
     };
+    if let Some(seeds) = arguments.seeds {
+        if kind == Kind::Main {
+            return Err(Error::new_spanned(
+                &function.sig.ident,
+                "seeds are for tests",
+            ));
+        }
+        let (first, end) = (seeds.start, seeds.end);
+        return Ok(quote! {
+            #[::core::prelude::v1::test]
+            #(#attributes)*
+            #visibility fn #name() {
+                #function
+                ::tickless::__private::seeds(#first..#end, ::core::stringify!(#name), #name)
+            }
+        });
+    }
     let (marker, run) = match kind {
         Kind::Test => (quote!(#[::core::prelude::v1::test]), quote!(test)),
         Kind::Main => (quote!(), quote!(main)),
@@ -135,6 +152,23 @@ mod tests {
             let said = refused(kind, item);
             assert!(said.contains(text), "{said}");
         }
+    }
+
+    #[test]
+    fn a_test_under_seeds_returns_nothing() {
+        let item = quote!(
+            async fn f() -> Result<(), ()> {
+                Ok(())
+            }
+        );
+        let expanded = expand(Kind::Test, quote!(seeds = 3), item.clone());
+        let function: ItemFn = syn::parse2(expanded).expect("a function");
+        assert!(matches!(function.sig.output, syn::ReturnType::Default));
+        let main = quote!(
+            async fn main() {}
+        );
+        let said = expand(Kind::Main, quote!(seeds = 3), main).to_string();
+        assert!(said.contains("seeds are for tests"), "{said}");
     }
 
     #[test]

@@ -1,6 +1,9 @@
 //! What `#[tickless::test]` and `#[tickless::main]` call.
 
 use std::future::Future;
+use std::ops::Range;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::process::{ExitCode, Termination};
 
 use crate::Executor;
 use crate::executor::on_thread;
@@ -13,9 +16,49 @@ where
     F::Output: 'static,
 {
     match workers {
-        None | Some(1) => on_thread::run(is_paused, body),
+        None | Some(1) => on_thread::run(is_paused, None, body),
         Some(workers) => several(Some(workers), body),
     }
+}
+
+/// The environment variable with the seed to replay.
+const REPLAY: &str = "TICKLESS_SEED";
+
+/// Runs a test once for each of `seeds`, or for the one in the environment; `name` is for the line that replays it.
+#[track_caller]
+pub fn seeds<F>(seeds: Range<u64>, name: &str, body: fn() -> F)
+where
+    F: Future + 'static,
+    F::Output: Termination + 'static,
+{
+    let seeds = match std::env::var(REPLAY) {
+        Err(_) => seeds,
+        Ok(seed) => match seed.parse::<u64>() {
+            Ok(seed) if seed < u64::MAX => seed..seed + 1,
+            _ => panic!("{REPLAY} is no number of a seed: {seed:?}"),
+        },
+    };
+    for seed in seeds {
+        let run = AssertUnwindSafe(|| on_thread::run(true, Some(seed), body));
+        let payload = match catch_unwind(run).map(Termination::report) {
+            Ok(ExitCode::SUCCESS) => continue,
+            Ok(_) => None,
+            Err(payload) => Some(payload),
+        };
+        say(format_args!(
+            "the schedule of seed {seed} fails; to replay it: {REPLAY}={seed} cargo test {name}"
+        ));
+        match payload {
+            Some(payload) => resume_unwind(payload),
+            None => panic!("the test returned an error"),
+        }
+    }
+}
+
+/// Prints where the test harness captures it.
+#[expect(clippy::print_stderr, reason = "the output of a test that fails")]
+fn say(line: std::fmt::Arguments<'_>) {
+    eprintln!("{line}");
 }
 
 /// Runs a program.
@@ -26,7 +69,7 @@ where
     F::Output: 'static,
 {
     if is_paused {
-        return on_thread::run(true, body);
+        return on_thread::run(true, None, body);
     }
     several(workers, body)
 }

@@ -214,7 +214,7 @@ pub mod internals {
 #[cfg(all(feature = "macros", not(loom)))]
 #[doc(hidden)]
 pub mod __private {
-    pub use crate::attributes::{main, test};
+    pub use crate::attributes::{main, seeds, test};
 }
 
 #[cfg(all(feature = "macros", not(loom)))]

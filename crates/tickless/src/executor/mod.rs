@@ -89,6 +89,8 @@ mod current;
 mod deadline;
 mod deadlines;
 mod desk;
+mod drawn;
+mod drawn_desk;
 mod header;
 mod idle;
 pub mod io;

@@ -11,6 +11,7 @@ use std::rc::Rc;
 use std::sync::{Arc, Weak};
 use std::task::Poll;
 
+use super::drawn::DrawnQueue;
 use super::settings::Settings;
 use super::shared::{Handle, Shared};
 use super::spec::Spec;
@@ -19,13 +20,13 @@ use crate::host::isolation::{self, locks::OwnedLocks};
 use crate::time::virtual_time::runtime::{self, Others};
 use crate::worker::Worker;
 
-/// Runs the future of `body`, and drops what it spawned and left behind.
+/// Runs the future of `body`, and drops what it spawned and left behind. A `seed` draws the order of tasks and timers.
 ///
 /// # Panics
 ///
-/// When the future does, and when the thread is a worker already.
+/// When the future does, when the thread is a worker already, and when the order is drawn and all tasks wait for ever.
 #[track_caller]
-pub(crate) fn run<F>(is_paused: bool, body: impl FnOnce() -> F) -> F::Output
+pub(crate) fn run<F>(is_paused: bool, seed: Option<u64>, body: impl FnOnce() -> F) -> F::Output
 where
     F: Future + 'static,
     F::Output: 'static,
@@ -34,7 +35,11 @@ where
         Ok(worker) => worker,
         Err(error) => panic!("this thread cannot run an executor: {error}"),
     };
-    let shared: Handle = Arc::new(Shared::new(1, Settings::default()));
+    let mut shared = Shared::new(1, Settings::default());
+    if let Some(seed) = seed {
+        shared.draw_by(seed);
+    }
+    let shared: Handle = Arc::new(shared);
     shared
         .runtime
         .set_others(Arc::downgrade(&shared) as Weak<dyn Others>);
@@ -75,6 +80,9 @@ where
     match result.take() {
         Some(Ok(output)) => output,
         Some(Err(payload)) => resume_unwind(payload),
+        None if shared.drawn.as_ref().is_some_and(DrawnQueue::is_deadlocked) => {
+            panic!("deadlock: every task waits, and no timer is armed")
+        }
         None => panic!("the executor was shut down before its future was ready"),
     }
 }

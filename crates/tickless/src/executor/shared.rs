@@ -21,6 +21,7 @@ use tickless_sched::hrtick::Switches;
 
 use super::blocking::Pool;
 use super::current;
+use super::drawn::DrawnQueue;
 use super::header::{Header, Job, Keeper};
 use super::idle::Idle;
 use super::io::Reactor;
@@ -34,6 +35,7 @@ use crate::host::barrier::System;
 use crate::host::isolation::locks::OwnedLocks;
 use crate::host::process;
 use crate::host::thread::{Thread, now_lower, with_thread};
+use crate::time::virtual_time::draw::Draw;
 use crate::time::virtual_time::runtime::{Others, Runtime};
 use crate::worker::Unparker;
 
@@ -258,6 +260,8 @@ pub(crate) struct Shared {
     forks: u32,
     pub(crate) settings: Settings,
     pub(crate) pool: Pool,
+    /// The ready tasks, if a seed draws their order; else they are in the queues of the places.
+    pub(crate) drawn: Option<DrawnQueue>,
     /// Runtime that the executor's clock belongs to.
     pub(crate) runtime: Arc<Runtime>,
 }
@@ -283,8 +287,19 @@ impl Shared {
             forks: process::forks(),
             pool: Pool::new(settings.blocking_threads, Arc::clone(&runtime)),
             settings,
+            drawn: None,
             runtime,
         }
+    }
+
+    #[cfg_attr(
+        not(feature = "macros"),
+        allow(dead_code, reason = "the attributes alone draw")
+    )]
+    /// Has `seed` draw the order of ready tasks and of timers that have one deadline. For one worker.
+    pub(crate) fn draw_by(&mut self, seed: u64) {
+        self.drawn = Some(DrawnQueue::new(Draw::new(seed, 0)));
+        self.runtime.clock().set_draw(Draw::new(seed, 1));
     }
 
     /// Creates an executor that no thread works for.
@@ -504,6 +519,7 @@ impl Shared {
     pub(crate) fn has_work(&self, index: usize) -> bool {
         self.places[index].with(|queue| queue.has_work())
             || self.places.iter().any(|place| place.waiting() > 0)
+            || self.drawn.as_ref().is_some_and(|drawn| !drawn.is_empty())
     }
 
     /// Counts a task more; whether it is taken. One that is not is ended at once, which counts it off.
@@ -639,6 +655,19 @@ impl Keeper for Shared {
             std::mem::forget(job);
             return;
         }
+        let job = match &self.drawn {
+            None => job,
+            Some(drawn) => match drawn.push(job) {
+                Ok(()) => {
+                    if current::worker_of(self.id).is_none() {
+                        self.places[0].unpark();
+                    }
+                    return;
+                }
+                // The queue of the place is closed too, and knows where the task ends.
+                Err(job) => job,
+            },
+        };
         self.push_remote(job.metadata().worker(), job);
     }
 

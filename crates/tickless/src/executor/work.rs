@@ -15,10 +15,12 @@ use tickless_sched::hrtick::SliceTimer;
 
 use super::current::{self, Current};
 use super::desk::Desk;
+use super::drawn::DrawnQueue;
+use super::drawn_desk::DrawnDesk;
 use super::header::Job;
 use super::io::{EVENTS, PERIOD, Reactor};
 use super::job::{discard, run};
-use super::own;
+use super::own::{self, OwnWorker};
 use super::run_queue::RunQueue;
 use super::settings::Preemption;
 use super::shared::{Handle, Remote};
@@ -54,11 +56,17 @@ struct Loop<'a> {
     events: EpollEvents,
     /// Since when the worker of a virtual clock has nothing to do but to wait for descriptors.
     quiet_since: Option<Instant>,
+    /// Since when nothing that the worker knows of could wake one of the tasks, whose order is drawn.
+    stuck_since: Option<Instant>,
 }
 
 /// Time without a ready descriptor before a virtual clock moves on: data of another process or machine is on its way
 /// for longer only if it waits there, too.
 const QUIET: Span = Span::from_millis(5);
+
+/// Time in which a foreign thread may wake a task of a drawn order, when all of them wait and the worker knows
+/// of nothing else that could. Behind it that is a deadlock.
+const GRACE: Span = Span::from_secs(5);
 
 /// Guard after which the thread is no worker any more.
 struct Leaves;
@@ -105,9 +113,16 @@ pub(crate) fn work(worker: &Worker, shared: &Handle, index: usize) {
                 reactor: &shared.reactor,
                 events: EpollEvents::with_capacity(EVENTS),
                 quiet_since: None,
+                stuck_since: None,
             };
             let desk = Desk::new(shared, index, worker.base(), current, thread);
-            own::work_as(shared.id, &desk, || {
+            let drawn = DrawnDesk::new(shared);
+            let own: &dyn OwnWorker = match &shared.drawn {
+                Some(_) => &drawn,
+                None => &desk,
+            };
+            own::work_as(shared.id, own, || {
+                work.drawn_rounds();
                 while !shared.stops() && shared.is_here() {
                     #[cfg(feature = "internals")]
                     if let Some(around) = settings.rounds {
@@ -142,6 +157,58 @@ impl Loop<'_> {
             return;
         }
         self.schedule();
+    }
+
+    /// Runs tasks until the executor stops, if a seed draws their order.
+    fn drawn_rounds(&mut self) {
+        let shared = self.shared;
+        let Some(queue) = &shared.drawn else {
+            return;
+        };
+        while !shared.stops() && shared.is_here() {
+            self.drawn_round(queue);
+        }
+    }
+
+    /// A round where the order of the tasks is drawn.
+    fn drawn_round(&mut self, queue: &DrawnQueue) {
+        if self.worker.is_due() {
+            let _more = self.worker.turn();
+        }
+        if self.worker.clear_reschedule() {
+            runtime::sync();
+        }
+        self.look();
+        match queue.draw() {
+            Some(job) => {
+                self.stuck_since = None;
+                self.poll(job);
+                // Nothing was accounted, so there is no reading to go on with.
+                let _none = self.current.take_ended();
+            }
+            None => self.idle(),
+        }
+    }
+
+    /// Ends the executor if all tasks, whose order is drawn, wait for ever.
+    #[cold]
+    fn look_for_deadlock(&mut self, queue: &DrawnQueue) {
+        if self.reactor.is_needed() {
+            return;
+        }
+        self.looks.cancel();
+        if !self.shared.runtime.is_stuck() || self.worker.next_deadline().is_some() {
+            self.stuck_since = None;
+            return;
+        }
+        let now = now_lower();
+        let since = *self.stuck_since.get_or_insert(now);
+        if now.saturating_since(since) < GRACE {
+            self.looks.start(since.saturating_add(GRACE));
+        } else {
+            queue.set_deadlocked();
+            self.shared.stop();
+        }
     }
 
     /// A whole round.
@@ -249,6 +316,9 @@ impl Loop<'_> {
                 passed = self.pass_time();
             }
             if passed.is_none() {
+                if let Some(queue) = &self.shared.drawn {
+                    self.look_for_deadlock(queue);
+                }
                 self.place.counters.parks.add_one();
                 is_ready = self.park();
             }
@@ -328,6 +398,9 @@ impl Loop<'_> {
         let (jobs, timers) = self.place.with(|queue| queue.close());
         drop(timers);
         jobs.into_iter().for_each(discard);
+        // Behind the other queue, which refuses what this one refuses.
+        let drawn = self.shared.drawn.as_ref().map(DrawnQueue::close);
+        drawn.into_iter().flatten().for_each(discard);
         // Each is scheduled once more, finds the queue closed, and is dropped there. Those of workers that ended before
         // are woken again: this one may have picked such a task before it saw that the executor ends, so that the other
         // one's wake-up did nothing, and have polled it since. Behind the end of the last worker none waits.

@@ -19,12 +19,14 @@ use std::task::{Context, Wake, Waker};
 use tickless_core::hrtimer::Sleeper;
 use tickless_core::time::{Instant, Span};
 
+use super::draw::Draw;
 use crate::host::clock::CLOCK;
 use crate::host::thread;
 use crate::time::sleep_timer::SleepTimer;
 
-/// The place of a timer in the queue: its deadline, and its number among all that were armed.
-pub(crate) type Key = (Instant, u64);
+/// The place of a timer in the queue: its deadline, a number drawn from the seed or zero, and its number among all that
+/// were armed.
+pub(crate) type Key = (Instant, u64, u64);
 
 /// Mode in which the time passes.
 #[derive(Clone, Copy, Debug)]
@@ -50,6 +52,8 @@ struct State {
     is_auto: bool,
     /// Timers and advances so far: the next one's number.
     count: u64,
+    /// Draws the order of timers that have one deadline; without it they fire in the order in which they were armed.
+    draw: Option<Draw>,
     queue: BTreeMap<Key, Waker>,
     advances: Vec<Advance>,
 }
@@ -78,6 +82,7 @@ impl Clock {
                 time: Time::Runs { ahead: 0 },
                 is_auto: true,
                 count: 0,
+                draw: None,
                 queue: BTreeMap::new(),
                 advances: Vec::new(),
             }),
@@ -91,6 +96,22 @@ impl Clock {
 
     pub(crate) fn now(&self) -> Instant {
         self.lock().now()
+    }
+
+    #[cfg_attr(
+        not(feature = "macros"),
+        allow(dead_code, reason = "the attributes alone draw")
+    )]
+    /// Has `draw` choose the order of timers that have one deadline and are armed from here on.
+    pub(crate) fn set_draw(&self, draw: Draw) {
+        self.lock().draw = Some(draw);
+    }
+
+    /// Returns true if the clock stands still, and no timer that it has could end that.
+    pub(crate) fn is_stuck(&self) -> bool {
+        let state = self.lock();
+        let is_passed = state.is_auto && !state.queue.is_empty();
+        state.is_paused() && state.advances.is_empty() && !is_passed
     }
 
     /// Stops the clock; false if it stands still already. Without `is_auto` it passes by `advance` alone.
@@ -124,7 +145,8 @@ impl Clock {
     /// Arms a timer.
     pub(crate) fn arm(self: &Arc<Self>, deadline: Instant, waker: Waker) -> Key {
         let mut state = self.lock();
-        let key = (deadline, state.next_number());
+        let drawn = state.draw.as_mut().map_or(0, Draw::next);
+        let key = (deadline, drawn, state.next_number());
         state.queue.insert(key, waker);
         let is_first = state.queue.keys().next() == Some(&key);
         let runs = !state.is_paused();
@@ -289,7 +311,7 @@ impl State {
 
     fn step(&mut self, allowed: impl FnOnce() -> Allowed) -> Option<Waker> {
         let now = self.now();
-        let first = self.queue.keys().next().map(|&(deadline, _)| deadline);
+        let first = self.queue.keys().next().map(|&(deadline, ..)| deadline);
         let is_due = first.is_some_and(|first| first <= now);
         if !self.is_paused() {
             return self.fire(first.filter(|_| is_due));
@@ -336,7 +358,7 @@ impl State {
         let Time::Runs { ahead } = self.time else {
             return None;
         };
-        let (first, _) = self.queue.keys().next()?;
+        let (first, ..) = self.queue.keys().next()?;
         Some(Instant::from_nanos(first.as_nanos().saturating_sub(ahead)))
     }
 }

@@ -1,6 +1,7 @@
 //! Virtual time: a clock that can be stopped, and moved by hand.
 
 pub(crate) mod clock;
+pub(crate) mod draw;
 pub(crate) mod runtime;
 pub(crate) mod ticket;
 
@@ -44,9 +45,6 @@ pub(crate) const FAR: Span = Span::from_secs(86_400 * 365 * 30);
 /// In [`Worker::block_on`](crate::Worker::block_on), and on an [`Executor`](crate::Executor) with one worker: there the
 /// clock is that of the worker and of all threads in its `block_on`. Each runtime has its own clock, so several tests
 /// run in one process.
-///
-/// In a `current_thread` runtime of tokio, with the feature `tokio-test-util`: this pauses tokio's clock then, which
-/// the time of this library follows. Timers are tokio's there, rounded up to a millisecond.
 ///
 /// In a `current_thread` runtime of tokio too, with the feature `tokio-test-util`: its clock is paused then, which the
 /// time of this library follows. Sleeps are tokio's there, rounded up to a millisecond.

@@ -144,6 +144,11 @@ impl Runtime {
         }
     }
 
+    /// Returns true if neither a timer nor a blocking job of this runtime could wake a task that waits.
+    pub(crate) fn is_stuck(&self) -> bool {
+        self.holds.load(Ordering::SeqCst) == 0 && self.clock.is_stuck()
+    }
+
     fn allowed(&self) -> Allowed {
         let is_idle = self.awake.load(Ordering::SeqCst) == 0
             && self.others().is_none_or(|others| others.are_idle());

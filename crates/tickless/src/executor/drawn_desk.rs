@@ -1,0 +1,37 @@
+//! What a worker does for its tasks where a seed draws their order: nothing is accounted, and nothing is handed over.
+
+use std::task::Waker;
+
+use super::header::{Job, Keeper, OwnHeader};
+use super::own::OwnWorker;
+use super::shared::Shared;
+
+/// The worker of an executor whose order is drawn.
+pub(crate) struct DrawnDesk<'a> {
+    shared: &'a Shared,
+}
+
+impl<'a> DrawnDesk<'a> {
+    pub(crate) fn new(shared: &'a Shared) -> Self {
+        Self { shared }
+    }
+}
+
+impl OwnWorker for DrawnDesk<'_> {
+    fn schedule(&self, job: Job) {
+        Keeper::schedule(self.shared, job);
+    }
+
+    fn sleep(&self, header: &OwnHeader, waker: &Waker) {
+        let header = header.get();
+        if !self.shared.is_here() || header.listing.is_listed() {
+            return;
+        }
+        let listed = waker.clone();
+        let is_aborted = self.shared.places[0].lock().enlist(0, header, listed);
+        if is_aborted {
+            // The thread that aborted it found no place.
+            waker.wake_by_ref();
+        }
+    }
+}
