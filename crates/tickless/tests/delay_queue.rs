@@ -99,7 +99,7 @@ fn values_come_out_in_the_order_of_the_other() {
             let base = tokio::time::Instant::now() + Duration::from_secs(1);
             for step in 0_u64..20 {
                 let at = base + Duration::from_millis(20 * ((7 * step) % 20));
-                ours.insert_at(step, at.into());
+                ours.insert_at(step, at.into_std().into());
                 theirs.insert_at(step, at);
             }
             if tokio::time::Instant::now() < base {

@@ -16,8 +16,8 @@
 //! - The service thread alone files timers, and touches `service::Filed`. It blocks all signals and calls no code of
 //!   the user.
 //! - **Delivery** (`handshake`): the service publishes the slot that it is about to notify for, and then reads the
-//!   version of its record again; `settime` replaces the record, and then waits until that slot is not published. One of
-//!   both sees the other, so that behind a `settime` no signal of the former record is queued.
+//!   version of its record again; `settime` replaces the record, and then waits until that slot is not published. One
+//!   of both sees the other, so that behind a `settime` no signal of the former record is queued.
 //! - After a fork the child has no service and an empty table: timers are not inherited.
 
 #[cfg(not(loom))]

@@ -23,7 +23,7 @@ fn shared() -> Arc<Shared> {
 }
 
 impl Shared {
-    /// What the service does with a timer whose record expired: it notifies if that is still current.
+    /// Notifies, as the service does for a timer whose record expired, if that record is still current.
     fn notify(&self, version: u64) {
         self.handshake.deliver(SLOT, || {
             if self.version.load(Ordering::SeqCst) == version {
@@ -33,7 +33,7 @@ impl Shared {
         });
     }
 
-    /// What `settime` does; returns how many notifications were sent by then.
+    /// Replaces the record, as `settime` does, and returns how many notifications were sent by then.
     fn replace(&self) -> u32 {
         self.version.swap(1, Ordering::SeqCst);
         self.handshake.settle(SLOT, |_| thread::yield_now());
