@@ -28,10 +28,6 @@ struct State {
 }
 
 impl DrawnQueue {
-    #[cfg_attr(
-        not(feature = "macros"),
-        allow(dead_code, reason = "the attributes alone draw")
-    )]
     /// Makes an empty queue whose order `draw` chooses.
     pub(crate) fn new(draw: Draw) -> Self {
         Self {
@@ -88,7 +84,7 @@ impl DrawnQueue {
 
     #[cfg_attr(
         not(feature = "macros"),
-        allow(dead_code, reason = "the attributes alone draw")
+        expect(dead_code, reason = "the attributes alone draw")
     )]
     pub(crate) fn is_deadlocked(&self) -> bool {
         self.is_deadlocked.load(Ordering::Relaxed)

@@ -294,7 +294,7 @@ impl Shared {
 
     #[cfg_attr(
         not(feature = "macros"),
-        allow(dead_code, reason = "the attributes alone draw")
+        expect(dead_code, reason = "the attributes alone draw")
     )]
     /// Has `seed` draw the order of ready tasks and of timers that have one deadline. For one worker.
     pub(crate) fn draw_by(&mut self, seed: u64) {

@@ -202,7 +202,7 @@ pub(crate) fn is_virtual() -> bool {
 }
 
 /// Returns whether it is known that a thread expires the timers of this one, so that nothing is to be
-/// [demanded](demand).
+/// demanded.
 #[inline]
 pub(crate) fn has_expirer() -> bool {
     !with_thread(Thread::is_unattended)

@@ -98,10 +98,6 @@ impl Clock {
         self.lock().now()
     }
 
-    #[cfg_attr(
-        not(feature = "macros"),
-        allow(dead_code, reason = "the attributes alone draw")
-    )]
     /// Has `draw` choose the order of timers that have one deadline and are armed from here on.
     pub(crate) fn set_draw(&self, draw: Draw) {
         self.lock().draw = Some(draw);

@@ -10,10 +10,6 @@ pub(crate) struct Draw {
 const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
 
 impl Draw {
-    #[cfg_attr(
-        not(feature = "macros"),
-        allow(dead_code, reason = "the attributes alone draw")
-    )]
     /// Begins the numbers of `seed`. Each `stream` of a seed has numbers of its own.
     pub(crate) fn new(seed: u64, stream: u64) -> Self {
         let mut seeds = Self { state: seed };
