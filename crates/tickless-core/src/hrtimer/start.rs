@@ -241,12 +241,7 @@ impl<P: Platform> Timers<P> {
     }
 
     #[inline(never)]
-    fn start_slow(
-        &self,
-        entry: EntryRef<'_, Hr>,
-        times: Times,
-        mode: StartMode,
-    ) -> StartOutcome {
+    fn start_slow(&self, entry: EntryRef<'_, Hr>, times: Times, mode: StartMode) -> StartOutcome {
         let me = self.platform.this_cpu();
         let mut held = self.lock_base_of(entry, me);
         let state = entry.state();
