@@ -350,7 +350,7 @@ mod tests {
     #[test]
     fn the_listing_names_every_step_on_a_line() {
         let listing = listing();
-        assert_eq!(listing.lines().count(), 20);
+        assert_eq!(listing.lines().count(), 21);
         assert!(listing.contains("\ntest-release "));
     }
 }

@@ -94,11 +94,7 @@ impl<C: ClockId> TimerRef<'_, C> {
     /// [`HrTimer::try_cancel`] for a timer whose closure is forgotten.
     #[inline]
     pub fn try_cancel<P: Platform>(self, timers: &Timers<P>) -> TryCancel {
-        if timers.try_cancel_fast(self.entry) {
-            TryCancel::Removed
-        } else {
-            timers.try_cancel_slow(self.entry)
-        }
+        timers.try_cancel_entry(self.entry, timers.platform.this_cpu())
     }
 
     /// [`HrTimer::cancel`] for a timer whose closure is forgotten.
@@ -108,7 +104,7 @@ impl<C: ClockId> TimerRef<'_, C> {
     /// As [`HrTimer::cancel`].
     #[inline]
     pub fn cancel<P: Platform>(self, timers: &Timers<P>) -> bool {
-        timers.try_cancel_fast(self.entry) || timers.cancel_slow(self.entry)
+        timers.cancel_slow(self.entry)
     }
 
     /// [`cancel`](Self::cancel) of a timer that waits far ahead on the executing CPU: if that takes no call. `false`,
@@ -137,11 +133,6 @@ impl<P: Platform> Timers<P> {
             return false;
         };
         self.remove_far(&mut held, entry)
-    }
-
-    #[inline(never)]
-    fn try_cancel_slow(&self, entry: EntryRef<'_, Hr>) -> TryCancel {
-        self.try_cancel_entry(entry, self.platform.this_cpu())
     }
 
     /// Takes a timer out of its queue, wherever it is, and waits for its callback.

@@ -4,7 +4,7 @@
 //! ([`cancel`](super::cancel)). Each takes one lock section of the owner, writes one line of the timer and at most
 //! those of two neighbours, and leaves the device alone. So the questions that say whether it is as simple as that
 //! come one after the other, the cheapest first; at the first "no" nothing was done, and the one
-//! [slow path](Timers::start_slow) begins anew.
+//! [slow path](Timers::start_resolved) begins anew.
 //!
 //! A host tries them in functions that make no call but at their end (decision 54).
 

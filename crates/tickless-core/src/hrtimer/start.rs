@@ -231,17 +231,6 @@ impl<P: Platform> Timers<P> {
         times: Times,
         mode: StartMode,
     ) -> StartOutcome {
-        if self.try_push_out_fast(entry, times, mode) {
-            StartOutcome::Restarted
-        } else if self.try_start_idle_fast(entry, times, mode) {
-            StartOutcome::Started
-        } else {
-            self.start_slow(entry, times, mode)
-        }
-    }
-
-    #[inline(never)]
-    fn start_slow(&self, entry: EntryRef<'_, Hr>, times: Times, mode: StartMode) -> StartOutcome {
         let me = self.platform.this_cpu();
         let mut held = self.lock_base_of(entry, me);
         let state = entry.state();
