@@ -81,7 +81,7 @@ fn every_command_that_measures_has_a_page_that_all_can_read() {
                 "for-narrow",
                 "<summary>The figures</summary>",
                 "limit: the loop alone",
-                "of best peer",
+                "/ best peer",
                 "Missing",
             ],
         ),
