@@ -309,7 +309,7 @@ fn claims_are_written_in_the_shape_of_the_design() {
         assert!(!holds || ratios[0] <= ratios[1], "{headline}");
         let control = headline["control_ratio"].as_f64();
         assert!(
-            !holds || control.is_none_or(|control| Some(control) > ratios[1]),
+            !holds || control.is_none_or(|control| Some(control) >= ratios[1]),
             "{headline}"
         );
         let without = headline["verdict"] == "says-nothing";
