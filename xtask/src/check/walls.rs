@@ -32,7 +32,8 @@ const WALLS: &[Wall] = &[
     Wall {
         package: "tickless-link",
         inside: &[],
-        outside: Outside::Never,
+        // Atomics of processors that have none of a size: no other target builds them.
+        outside: Outside::Only(&["critical-section", "portable-atomic"]),
     },
     Wall {
         package: "tickless-core",
@@ -52,8 +53,8 @@ const WALLS: &[Wall] = &[
             "tickless-macros",
             "tickless-sched",
         ],
-        // What the operating system offers, the bindings to it, pinned fields without unsafe code, and the cells and
-        // the list of an executor's tasks (decision 28).
+        // What the operating system or the page offers, the bindings to it, pinned fields without unsafe code, and the
+        // cells and the list of an executor's tasks (decision 28).
         outside: Outside::Only(&[
             "async-task",
             "io-uring",
@@ -61,6 +62,7 @@ const WALLS: &[Wall] = &[
             "pin-project-lite",
             "rustix",
             "slab",
+            "wasm-bindgen",
         ]),
     },
     Wall {
