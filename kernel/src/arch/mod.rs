@@ -5,6 +5,11 @@ mod aarch64;
 #[cfg(target_arch = "aarch64")]
 pub(crate) use aarch64::*;
 
+#[cfg(not(target_arch = "x86_64"))]
+mod coupled;
+#[cfg(not(target_arch = "x86_64"))]
+pub(crate) use coupled::*;
+
 #[cfg(target_arch = "x86_64")]
 mod x86_64;
 #[cfg(target_arch = "x86_64")]

@@ -15,7 +15,7 @@ use core::ops::RangeInclusive;
 
 use tickless_core::time::convert::Kilohertz;
 
-use super::{Device, Frame, Wait};
+use super::{Frame, Wait};
 
 global_asm!(include_str!("boot.s"));
 
@@ -25,7 +25,7 @@ pub(crate) const NAME: &str = "aarch64 virt";
 /// nanosecond.
 pub(crate) const ENTRY_LATENESS: RangeInclusive<u64> = 16..=16;
 /// Frequency of the counter, and of the device.
-const KILOHERTZ: Kilohertz = Kilohertz(62_500);
+pub(super) const KILOHERTZ: Kilohertz = Kilohertz(62_500);
 
 /// What a thread that does not run has on its stack.
 pub(crate) const FRAME: Frame = Frame {
@@ -99,31 +99,6 @@ pub(crate) fn counter() -> u64 {
     // Not before what stands in front of it.
     barrier();
     read_register!("cntvct_el0")
-}
-
-/// The frequency of the counter.
-#[inline]
-pub(crate) const fn kilohertz() -> Kilohertz {
-    KILOHERTZ
-}
-
-/// Whether the device compares with the counter that drives the time.
-pub(crate) const fn is_coupled() -> bool {
-    true
-}
-
-/// Whether a write that moves the device ahead takes back an interrupt that was due under a mask.
-pub(crate) const fn takes_back() -> bool {
-    true
-}
-
-/// What the device can do, told when to fire or how long to wait.
-pub(crate) const fn device(_is_told_when: bool) -> Device {
-    Device {
-        hertz: KILOHERTZ.0 * 1_000,
-        min: 1,
-        max: 0x7fff_ffff,
-    }
 }
 
 /// Masks interrupts; what [`restore`] undoes it with.
