@@ -154,7 +154,7 @@ fn image(root: &Path, processor: Processor, program: &str) -> PathBuf {
 }
 
 pub(crate) fn emulation(root: &Path, processor: Processor) -> Invocation {
-    let run = Invocation::new(EMULATOR)
+    Invocation::new(EMULATOR)
         .args(&["-machine", "mps2-an385", "-nographic", "-no-reboot"])
         .args(&["-monitor", "none", "-serial", "none", "-nic", "none"])
         .args(&["-icount", "shift=0,sleep=off"])
@@ -165,14 +165,8 @@ pub(crate) fn emulation(root: &Path, processor: Processor) -> Invocation {
                 .display()
                 .to_string(),
         )
-        .behind("timeout", &["-k", "5", LIMIT])
-        .passes_with(PASSED);
-    if is_installed("taskset") {
-        // On two processors the emulator's own threads race for its timers, and some interrupts come late.
-        run.on_one_cpu()
-    } else {
-        run
-    }
+        .emulated(LIMIT, true)
+        .passes_with(PASSED)
 }
 
 /// `message` of a run that failed, with the meaning of its code in front.

@@ -89,8 +89,19 @@ impl Invocation {
 
     /// Has it run on the first processor that this process may use.
     pub(crate) fn on_one_cpu(self) -> Self {
-        let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
-        self.behind("taskset", &["--cpu-list", first_cpu(&status)])
+        self.behind("taskset", &["--cpu-list", &first_cpu()])
+    }
+
+    /// Has an emulator end after so many seconds, and, where it counts instructions, run on one processor of the host:
+    /// on two its own threads race for its timers, and some interrupts come late.
+    pub(crate) fn emulated(self, seconds: &str, counts: bool) -> Self {
+        // One whose CPUs all wait may not heed the first signal.
+        let run = self.behind("timeout", &["-k", "5", seconds]);
+        if counts && is_installed("taskset") {
+            run.on_one_cpu()
+        } else {
+            run
+        }
     }
 
     /// Takes `code` alone for success.
@@ -305,8 +316,14 @@ pub(crate) fn is_installed(program: impl AsRef<OsStr>) -> bool {
         .is_ok_and(|status| status.success())
 }
 
+/// The first processor that this process may use.
+pub(crate) fn first_cpu() -> String {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    first_cpu_in(&status).to_owned()
+}
+
 /// The first processor that a process may use, by its status in `/proc`.
-pub(crate) fn first_cpu(status: &str) -> &str {
+fn first_cpu_in(status: &str) -> &str {
     let list = status
         .lines()
         .find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
@@ -316,7 +333,7 @@ pub(crate) fn first_cpu(status: &str) -> &str {
 
 #[cfg(test)]
 mod tests {
-    use super::{Captured, Invocation, first_cpu, parent};
+    use super::{Captured, Invocation, first_cpu_in, parent};
     use std::path::Path;
     use std::time::Duration;
 
@@ -324,9 +341,9 @@ mod tests {
     fn the_first_cpu_is_that_of_the_list_or_0() {
         let of = |list: &str| format!("Name:\tx\nCpus_allowed_list:\t{list}\nMems_allowed:\t1\n");
         for (list, first) in [("0-1", "0"), ("3", "3"), ("5,7-9", "5"), ("", "0")] {
-            assert_eq!(first_cpu(&of(list)), first, "{list}");
+            assert_eq!(first_cpu_in(&of(list)), first, "{list}");
         }
-        assert_eq!(first_cpu(""), "0");
+        assert_eq!(first_cpu_in(""), "0");
     }
 
     #[test]

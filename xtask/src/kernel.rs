@@ -383,23 +383,15 @@ fn emulation(settings: &Settings, image: &Path, parameters: &Path) -> Invocation
     if settings.icount {
         run = run.args(&["-icount", "shift=0,sleep=off"]);
     }
-    let run = run
-        .arg("-kernel")
+    run.arg("-kernel")
         .arg(image.display().to_string())
         .arg("-device")
         .arg(format!(
             "loader,file={},addr={page},force-raw=on",
             parameters.display()
         ))
-        // One whose CPUs all wait may not heed the first signal.
-        .behind("timeout", &["-k", "5", LIMIT])
-        .passes_with(PASSED);
-    if settings.icount && is_installed("taskset") {
-        // On two processors the emulator's own threads race for its timers, and some interrupts come late.
-        run.on_one_cpu()
-    } else {
-        run
-    }
+        .emulated(LIMIT, settings.icount)
+        .passes_with(PASSED)
 }
 
 /// `message` of a run that failed, with the meaning of its code in front.
