@@ -180,17 +180,18 @@ impl<T: SleepQueue> SleepTimer<T> {
     /// Works as [`reset`](Self::reset), for a timer that has slack, has to be moved, or waits for nothing.
     #[inline(never)]
     fn reset_slow(mut self: Pin<&mut Self>, deadline: Instant) {
-        let this = self.as_mut().project();
+        let mut this = self.as_mut().project();
+        *this.deadline = deadline;
         let slack = this.timer.note().unwrap_or(Slack::NONE);
-        if let Some(timer) = this.timer.as_ref().armed()
+        // The caller tried this for an exact one.
+        if T::HAS_SLACK
+            && !slack.is_none()
+            && let Some(timer) = this.timer.as_ref().armed()
             && timer.restart_in_place(deadline, latest::<T>(slack, deadline))
         {
-            *this.deadline = deadline;
             return;
         }
         let is_virtual = wake::ensure_expiry_thread_or_virtual();
-        let mut this = self.as_mut().project();
-        *this.deadline = deadline;
         if let Some(ticket) = on_virtual_clock::ticket(this.timer.as_mut()) {
             // If it fired its waker is used up, as below.
             if !ticket.reset(deadline) {
@@ -198,7 +199,6 @@ impl<T: SleepQueue> SleepTimer<T> {
             }
             return;
         }
-        let slack = this.timer.note().unwrap_or(Slack::NONE);
         if let Some(timer) = this.timer.as_ref().armed()
             && restart(timer, deadline, slack)
         {
