@@ -18,7 +18,7 @@ mod model;
 
 /// See the module.
 #[derive(Debug)]
-pub(super) struct Handshake {
+pub(crate) struct Handshake {
     /// The slot that is being notified for, plus one, and above it a count; no slot while the lower half is zero.
     delivering: AtomicU64,
 }
@@ -27,7 +27,7 @@ pub(super) struct Handshake {
 const SLOT: u64 = 0xffff_ffff;
 
 impl Handshake {
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self {
             delivering: AtomicU64::new(0),
         }
@@ -35,7 +35,7 @@ impl Handshake {
 
     /// Calls `notify` while the slot is published; that reads the version of the slot's record first. One thread alone
     /// calls this.
-    pub(super) fn deliver<R>(&self, index: u32, notify: impl FnOnce() -> R) -> R {
+    pub(crate) fn deliver<R>(&self, index: u32, notify: impl FnOnce() -> R) -> R {
         // Relaxed: this thread alone writes it.
         let count = self.delivering.load(Ordering::Relaxed) >> 32;
         // Relaxed: ordered by the fence.
@@ -52,7 +52,7 @@ impl Handshake {
 
     /// Waits until the slot is not published as it was when this was called. The caller has replaced its record.
     /// `pause` is told how often it was called.
-    pub(super) fn settle(&self, index: u32, mut pause: impl FnMut(u32)) {
+    pub(crate) fn settle(&self, index: u32, mut pause: impl FnMut(u32)) {
         // Sequentially consistent: pairs with the fence of `deliver`.
         fence(Ordering::SeqCst);
         // Acquire: pairs with the end of the delivery.

@@ -27,12 +27,14 @@ pub mod clock;
 mod errno;
 #[cfg(not(loom))]
 pub mod event_loop;
+mod handshake;
 #[cfg(not(loom))]
 mod head;
 #[cfg(not(loom))]
 mod operations;
 #[cfg(not(loom))]
 mod place;
+#[cfg(not(loom))]
 pub mod posix;
 #[cfg(not(loom))]
 mod registry;

@@ -180,10 +180,8 @@ fn install(runner: Runner) -> *const Place {
 
 /// Frees the place of this thread.
 pub(crate) fn free(place: &'static Place) -> Result<c_int, Errno> {
-    // No guard: the place is gone behind this. Relaxed: see `AtWork::on`.
-    if place.at_work.load(Ordering::Relaxed) {
-        return Err(Errno::AGAIN);
-    }
+    // Given up at once: the place is gone behind this.
+    drop(AtWork::on(place)?);
     if place.turning.get() || place.pending.get() != 0 {
         return Err(Errno::BUSY);
     }

@@ -70,34 +70,29 @@ fn the_header_is_c99_and_cxx17() {
     }
 }
 
-#[test]
-fn a_c_program_gets_what_the_header_promises() {
+/// Compiles a program and has it end with 0, if there is a compiler.
+fn passes(source: &str, name: &str, options: &[&str]) {
     if is_there("gcc") {
-        let program = compile(BEHAVIOUR, "plain", &[]);
+        let program = compile(source, name, options);
         run(&mut Command::new(&program));
         remove(&program);
     }
+}
+
+#[test]
+fn a_c_program_gets_what_the_header_promises() {
+    passes(BEHAVIOUR, "plain", &[]);
 }
 
 #[test]
 fn wrong_calls_and_calls_in_handlers_get_errors() {
-    if is_there("gcc") {
-        let program = compile(BAD, "bad", &[]);
-        run(&mut Command::new(&program));
-        remove(&program);
-    }
+    passes(BAD, "bad", &[]);
 }
 
 #[test]
 fn timers_of_posix_are_as_the_system_has_them() {
-    if is_there("gcc") {
-        let system = compile(POSIX, "posix-system", &["-DSYSTEM"]);
-        let own = compile(POSIX, "posix", &[]);
-        run(&mut Command::new(&system));
-        run(&mut Command::new(&own));
-        remove(&system);
-        remove(&own);
-    }
+    passes(POSIX, "posix-system", &["-DSYSTEM"]);
+    passes(POSIX, "posix", &[]);
 }
 
 #[test]
@@ -147,11 +142,7 @@ fn the_sanitisers_find_nothing() {
 
 #[test]
 fn the_example_runs() {
-    if is_there("gcc") {
-        let program = compile("examples/epoll.c", "epoll", &[]);
-        run(&mut Command::new(&program));
-        remove(&program);
-    }
+    passes("examples/epoll.c", "epoll", &[]);
 }
 
 #[test]
@@ -185,13 +176,11 @@ fn run_with_foreign_loop(header: &str, name: &str, link: &str) {
         say(&format!("left out: there is no {header}"));
         return;
     }
-    let program = compile(
+    passes(
         &format!("examples/{name}.c"),
         name,
         &["-Wl,--no-as-needed", link],
     );
-    run(&mut Command::new(&program));
-    remove(&program);
 }
 
 #[test]

@@ -15,37 +15,25 @@
 //!   `create` and `delete` take the lock of the free slots, and may not.
 //! - The service thread alone files timers, and touches `service::Filed`. It blocks all signals and calls no code of
 //!   the user.
-//! - **Delivery** (`handshake`): the service publishes the slot that it is about to notify for, and then reads the
-//!   version of its record again; `settime` replaces the record, and then waits until that slot is not published. One
-//!   of both sees the other, so that behind a `settime` no signal of the former record is queued.
+//! - **Delivery** (`crate::handshake`): the service publishes the slot that it is about to notify for, and then reads
+//!   the version of its record again; `settime` replaces the record, and then waits until that slot is not published.
+//!   One of both sees the other, so that behind a `settime` no signal of the former record is queued.
 //! - After a fork the child has no service and an empty table: timers are not inherited.
 
-#[cfg(not(loom))]
 mod arm;
-#[cfg(not(loom))]
 mod calls;
-#[cfg(not(loom))]
 mod fork;
-mod handshake;
-#[cfg(not(loom))]
 mod notify;
-#[cfg(not(loom))]
 mod service;
-#[cfg(not(loom))]
 mod sleep;
-#[cfg(not(loom))]
 mod system;
-#[cfg(not(loom))]
 mod table;
-#[cfg(not(loom))]
 mod times;
 
-#[cfg(not(loom))]
 pub use calls::{
     tickless_timer_create, tickless_timer_create_fd, tickless_timer_delete, tickless_timer_fd,
     tickless_timer_getoverrun, tickless_timer_gettime, tickless_timer_settime,
 };
-#[cfg(not(loom))]
 pub use sleep::{be_exact, tickless_clock_nanosleep};
 
 /// `tickless_timer_id`: which timer, and which life of its slot.

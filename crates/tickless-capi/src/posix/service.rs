@@ -16,9 +16,9 @@ use tickless::{Unparker, Worker};
 
 use crate::clock::{monotonic, shown};
 use crate::errno::Errno;
+use crate::handshake::Handshake;
 use crate::operations::Operations;
 use crate::posix::arm::{Arm, Version};
-use crate::posix::handshake::Handshake;
 use crate::posix::system::{self, Target, ThreadSignals};
 use crate::posix::table::{How, Slot, Table, counted, tagged};
 use crate::posix::{fork, notify};
