@@ -56,5 +56,7 @@ pub mod opentelemetry;
 pub mod quinn;
 #[cfg(feature = "rtic")]
 pub mod rtic;
+#[cfg(any(feature = "opentelemetry", feature = "quinn"))]
+mod runtime;
 #[cfg(feature = "tower")]
 pub mod tower;

@@ -9,31 +9,9 @@ use std::time::Duration;
 use ::opentelemetry_sdk::runtime::{self, TrySendError};
 use futures_core::Stream;
 use tickless::time;
-use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 
-/// Tasks of a tokio runtime, whose delays are exact.
-///
-/// A task that is spawned after the runtime was shut down is dropped.
-#[derive(Clone, Debug)]
-pub struct Runtime {
-    handle: Handle,
-}
-
-impl Runtime {
-    /// Makes one for the runtime that the caller runs in, or returns `None` outside of all.
-    #[must_use]
-    pub fn current() -> Option<Self> {
-        let handle = Handle::try_current().ok()?;
-        Some(Self { handle })
-    }
-
-    /// Makes one for the runtime of `handle`.
-    #[must_use]
-    pub const fn new(handle: Handle) -> Self {
-        Self { handle }
-    }
-}
+pub use crate::runtime::Runtime;
 
 impl runtime::Runtime for Runtime {
     fn spawn<F>(&self, future: F)

@@ -1,4 +1,8 @@
 //! A runtime for quinn's endpoints: tokio's sockets and tasks, exact timers.
+//!
+//! It is to be given to [`Endpoint::new`](::quinn::Endpoint::new). A connection moves its timer with nearly each
+//! packet; that moves it in place, without an allocation. The runtime of tokio has to have its I/O enabled, as
+//! [`TokioRuntime`] has it too.
 
 use std::future::Future;
 use std::net::UdpSocket;
@@ -11,32 +15,8 @@ use std::{fmt, io};
 use ::quinn::{AsyncTimer, AsyncUdpSocket, TokioRuntime};
 use pin_project_lite::pin_project;
 use tickless::time::{self, Instant};
-use tokio::runtime::Handle;
 
-/// The runtime to give to [`Endpoint::new`](::quinn::Endpoint::new).
-///
-/// A connection moves its timer with nearly each packet; that moves it in place, without an allocation. A task that is
-/// spawned after the runtime was shut down is dropped. The runtime has to have its I/O enabled, as
-/// [`TokioRuntime`] has it too.
-#[derive(Clone, Debug)]
-pub struct Runtime {
-    handle: Handle,
-}
-
-impl Runtime {
-    /// Makes one for the runtime that the caller runs in, or returns `None` outside of all.
-    #[must_use]
-    pub fn current() -> Option<Self> {
-        let handle = Handle::try_current().ok()?;
-        Some(Self { handle })
-    }
-
-    /// Makes one for the runtime of `handle`.
-    #[must_use]
-    pub const fn new(handle: Handle) -> Self {
-        Self { handle }
-    }
-}
+pub use crate::runtime::Runtime;
 
 impl ::quinn::Runtime for Runtime {
     fn new_timer(&self, deadline: StdInstant) -> Pin<Box<dyn AsyncTimer>> {

@@ -11,6 +11,7 @@ use quinn::rustls::pki_types::{CertificateDer, PrivatePkcs8KeyDer};
 use quinn::rustls::{self, RootCertStore};
 use quinn::{ClientConfig, Endpoint, EndpointConfig, IdleTimeout, ServerConfig, TransportConfig};
 use tickless_adapters::hickory::Provider;
+use tickless_adapters::opentelemetry::Runtime as RuntimeOfSpans;
 use tickless_adapters::quinn::Runtime;
 use tokio::net::UdpSocket;
 
@@ -83,7 +84,7 @@ fn quinn_carries_what_is_sent_and_closes_what_is_idle() {
 fn there_is_no_runtime_outside_of_one() {
     assert!(Runtime::current().is_none());
     assert!(Provider::current().is_none());
-    assert!(tickless_adapters::opentelemetry::Runtime::current().is_none());
+    assert!(RuntimeOfSpans::current().is_none());
 }
 
 #[test]
