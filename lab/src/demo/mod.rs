@@ -98,9 +98,26 @@ const OPTIMISED: &str = if cfg!(debug_assertions) {
 
 /// What is printed at the end: 12 lines of 80 columns at most, besides checks that failed.
 fn short(outcome: &Outcome) -> String {
+    let mut text = extent(outcome);
+    text.push('\n');
+    text.push_str(&table::short(outcome));
+    text.push_str(if cfg!(debug_assertions) {
+        OPTIMISED
+    } else {
+        SHORT_NOTE
+    });
+    text.push_str(&table::short_checks(outcome));
+    if let Some(output::Place::File(path)) = &outcome.settings.report {
+        text.push_str(&format!("Report: {}\n", path.display()));
+    }
+    text
+}
+
+/// What a run did, and how long it took.
+fn extent(outcome: &Outcome) -> String {
     let settings = &outcome.settings;
-    let mut text = format!(
-        "{}, {} a second, {} in {:.1} s{}\n",
+    format!(
+        "{}, {} a second, {} in {:.1} s{}",
         units::counted(settings.connections.into(), "connection"),
         units::counted(settings.requests_per_second.into(), "request"),
         units::counted(settings.rounds.into(), "round"),
@@ -110,18 +127,7 @@ fn short(outcome: &Outcome) -> String {
         } else {
             ""
         },
-    );
-    text.push_str(&table::short(outcome));
-    text.push_str(if cfg!(debug_assertions) {
-        OPTIMISED
-    } else {
-        SHORT_NOTE
-    });
-    text.push_str(&table::short_checks(outcome));
-    if let Some(output::Place::File(path)) = &settings.report {
-        text.push_str(&format!("Report: {}\n", path.display()));
-    }
-    text
+    )
 }
 
 /// Ends the short table of an optimised build.
@@ -131,18 +137,10 @@ const SHORT_NOTE: &str = "Behind a figure: its ratio to tokio's, below 1 is bett
 fn summary(outcome: &Outcome) -> String {
     let settings = &outcome.settings;
     let mut text = format!(
-        "tickless {}, seed {}: {}, {} a second, {} in {:.1} s{}\n{}\n{OPTIMISED}\n",
+        "tickless {}, seed {}: {}\n{}\n{OPTIMISED}\n",
         outcome.tickless_version,
         settings.seed,
-        units::counted(settings.connections.into(), "connection"),
-        units::counted(settings.requests_per_second.into(), "request"),
-        units::counted(settings.rounds.into(), "round"),
-        outcome.took_s,
-        if outcome.interrupted {
-            ", ended early"
-        } else {
-            ""
-        },
+        extent(outcome),
         outcome.machine.summary(),
     );
     text.push_str(&table::text(outcome));
