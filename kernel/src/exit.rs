@@ -1,6 +1,6 @@
 //! How a run ends, as the emulator passes it on. Never 0: that is what a machine ends with that resets itself.
 
-/// What a run ends with.
+/// The result that a run passes to the emulator.
 #[derive(Clone, Copy, Debug)]
 #[repr(u32)]
 pub(crate) enum Code {

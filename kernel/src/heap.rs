@@ -15,7 +15,7 @@ unsafe extern "C" {
 }
 
 struct Heap {
-    /// How many bytes are given out.
+    /// The number of bytes that are given out.
     used: AtomicUsize,
 }
 

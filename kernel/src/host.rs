@@ -36,7 +36,7 @@ pub(crate) const CPUS_MAX: usize = 256;
 /// The counter of the machine.
 const COUNTER: CounterId = CounterId(0);
 
-/// How long one count takes, rounded up: so much may have passed since the counter was read.
+/// Returns the duration of one count, rounded up: so much time may have passed since the counter was read.
 fn count() -> Span {
     Span::from_nanos(1_000_000_u64.div_ceil(u64::from(arch::kilohertz().0)))
 }
@@ -100,7 +100,7 @@ impl Note {
     }
 }
 
-/// What the kernel keeps for each CPU.
+/// The kernel's data for one CPU.
 #[derive(Debug, Default)]
 pub(crate) struct Local {
     /// The core wants the queues of this CPU looked at. Set by any CPU.
@@ -121,9 +121,9 @@ pub(crate) struct Local {
     pub(crate) is_in_soft: Note,
     /// The last interrupt left the device to a flush point.
     pub(crate) owes_rearm: Note,
-    /// It sleeps with its tick stopped, as other CPUs see it.
+    /// True if the CPU sleeps with its tick stopped. Other CPUs read it.
     pub(crate) is_tick_stopped: Note,
-    /// It is not given timers of others, and gives its own away.
+    /// True if the CPU is isolated: it receives no timers of other CPUs, and gives its own away.
     pub(crate) is_isolated: Note,
     /// Interrupts of any kind.
     pub(crate) interrupts: Count,
@@ -141,7 +141,7 @@ pub(crate) struct Local {
     pub(crate) strays: Count,
     /// Writes of the device's register.
     pub(crate) device_writes: Count,
-    /// Those of the timer interrupt in progress, up to its flush.
+    /// Writes of the device's register by the timer interrupt in progress, up to its flush.
     pub(crate) writes_in_interrupt: Count,
     /// Timer interrupts whose device was not written exactly once.
     pub(crate) miswritten: Count,
@@ -159,7 +159,7 @@ pub(crate) struct Local {
 #[derive(Debug)]
 pub(crate) struct Host {
     bases: [Late<CpuBase<Self>>; CPUS_MAX],
-    /// What the counter showed when the clock was at zero.
+    /// The counter's value when the clock was at zero.
     origin: u64,
     timekeeper: Timekeeper,
     keeper: Lock<MaskingLock, Keeper>,
@@ -199,13 +199,13 @@ impl Host {
         self.bases[cpu].set(base);
     }
 
-    /// What the kernel keeps for the executing CPU.
+    /// Returns the kernel's data for the executing CPU.
     #[inline]
     pub(crate) fn here(&self) -> &Local {
         self.local(arch::cpu())
     }
 
-    /// What the kernel keeps for `cpu`, which has a base.
+    /// Returns the kernel's data for `cpu`, which has a base.
     #[inline]
     pub(crate) fn local(&self, cpu: usize) -> &Local {
         self.bases[cpu]
@@ -239,7 +239,7 @@ impl Host {
         Instant::from_nanos(i64::try_from(passed).unwrap_or(i64::MAX))
     }
 
-    /// For how long no CPU need look at the clock.
+    /// Returns the longest time that may pass before a CPU has to read the clock.
     pub(crate) fn max_idle(&self) -> Span {
         self.keeper.lock(None).max_idle()
     }
@@ -249,7 +249,7 @@ impl Host {
     }
 }
 
-/// What the machine's device can do.
+/// Returns the core's description of the machine's device.
 pub(crate) fn device(is_relative: bool) -> DeviceConfig {
     let is_coupled = arch::is_coupled() && !is_relative;
     let device = arch::device(is_coupled);

@@ -47,7 +47,7 @@ impl MaskingLock {
 // SAFETY: one exchange from free to taken succeeds between two releases; Acquire and Release order the sections.
 unsafe impl RawLock for MaskingLock {
     type Token = ();
-    /// How the mask was before.
+    /// The interrupt mask before the acquisition.
     type Acquired = u64;
 
     #[inline]

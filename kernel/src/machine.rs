@@ -27,7 +27,7 @@ use crate::late::Late;
 use crate::lock::MaskingLock;
 use crate::parameters::Parameters;
 
-/// How long a tick is.
+/// The duration of a tick.
 pub(crate) const PERIOD: Span = Span::from_millis(1);
 const STACK: usize = 64 * 1024;
 
@@ -108,7 +108,7 @@ pub(crate) fn start(parameters: &Parameters) -> &'static Machine {
     machine
 }
 
-/// What a CPU does that another one started.
+/// Runs on each CPU that another one started: brings it online, then idles for ever.
 pub(crate) fn secondary() -> ! {
     arch::init_cpu();
     let machine = machine();
@@ -165,7 +165,7 @@ impl Machine {
         self.count.now()
     }
 
-    /// What the device of `cpu` is armed for.
+    /// Returns the deadline for which the device of `cpu` is armed.
     pub(crate) fn armed(&self, cpu: usize) -> Instant {
         let base = u32::try_from(cpu)
             .ok()
@@ -194,7 +194,7 @@ impl Machine {
         })
     }
 
-    /// Whether `cpu` is online.
+    /// Returns true if `cpu` is online.
     pub(crate) fn is_online(&self, cpu: usize) -> bool {
         let cpu = CpuId(u32::try_from(cpu).unwrap_or(u32::MAX));
         self.host().base(cpu).is_some_and(CpuBase::is_online)
@@ -290,7 +290,7 @@ impl fmt::Debug for Machine {
     }
 }
 
-/// Where the nodes and groups of the hierarchy lie, and whose timers they stand for.
+/// The nodes and groups of the hierarchy, and the timers of the CPUs below them.
 pub(crate) struct Nodes {
     timers: &'static Timers<Host>,
     nodes: Vec<CpuNode<MaskingLock>>,

@@ -11,10 +11,10 @@ unsafe extern "C" {
     static __parameters: u8;
 }
 
-/// What a run is asked for.
+/// The parameters of a run, from its command line.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Parameters {
-    /// How many CPUs the machine has.
+    /// The number of CPUs of the machine.
     pub(crate) cpus: u32,
     /// The test to run; `None` for all of them.
     pub(crate) test: Option<&'static str>,

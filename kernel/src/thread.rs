@@ -17,7 +17,7 @@ use crate::heap;
 
 /// Bytes of a stack: for the body, an interrupt, its soft stage, and an interrupt of that.
 const STACK: usize = 32 * 1024;
-/// What an unused word of a stack holds.
+/// The value of an unused word of a stack.
 const UNUSED: usize = 0x5a5a_5a5a_5a5a_5a5a;
 
 unsafe extern "C" {
@@ -35,7 +35,7 @@ pub(crate) struct Thread {
 }
 
 impl Thread {
-    /// What the executing CPU is at.
+    /// Makes the thread that the executing CPU already runs.
     pub(crate) const fn running() -> Self {
         Self {
             top: 0,
@@ -56,7 +56,7 @@ impl Thread {
         }
     }
 
-    /// How many bytes of its stack were ever used.
+    /// Returns the number of bytes of its stack that were ever used.
     pub(crate) fn used(&self) -> usize {
         let is_unused = |place: &usize| {
             // SAFETY: *stack*: the thread does not run, and another word is as good.

@@ -8,7 +8,7 @@ use core::fmt;
 const HEADER: usize = 36;
 /// A table is no longer than this. The tables of 4,096 processors are a tenth of it.
 const LONGEST: u32 = 1 << 20;
-/// Where the root pointer lies if the loader does not say: on one of these addresses, in steps of 16 bytes.
+/// The addresses that are searched for the root pointer, in steps of 16 bytes, if the loader does not pass it.
 const SEARCHED: core::ops::Range<u64> = 0xe_0000..0x10_0000;
 
 /// Physical memory.
@@ -17,7 +17,7 @@ pub trait Memory {
     fn read(&self, address: u64, into: &mut [u8]) -> bool;
 }
 
-/// What the tables say.
+/// The contents of the tables, as far as the kernel needs them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tables {
     /// The registers of each processor's interrupt controller, in memory.
@@ -67,7 +67,7 @@ impl Tables {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Broken {
-    /// There is no root pointer, or not where it is said to be.
+    /// ACPI has no root pointer, or none at the address that the loader passed.
     NoRoot,
     /// A table lies where no memory is.
     Absent([u8; 4]),
@@ -77,7 +77,7 @@ pub enum Broken {
     Sum([u8; 4]),
     /// An entry of a table is shorter than its kind needs, or ends behind the table.
     Entry([u8; 4]),
-    /// There is no table of processors.
+    /// ACPI has no table of processors.
     NoProcessors,
 }
 

@@ -10,17 +10,17 @@ pub(crate) const fn kilohertz() -> Kilohertz {
     KILOHERTZ
 }
 
-/// Whether the device compares with the counter that drives the time.
+/// Returns true if the device compares with the counter that drives the time.
 pub(crate) const fn is_coupled() -> bool {
     true
 }
 
-/// Whether a write that moves the device ahead takes back an interrupt that was due under a mask.
+/// Returns true if a write that moves the device ahead takes back an interrupt that was due under a mask.
 pub(crate) const fn takes_back() -> bool {
     true
 }
 
-/// What the device can do, told when to fire or how long to wait.
+/// Returns the resolution and range of the device, the same whether it takes deadlines or delays.
 pub(crate) const fn device(_is_told_when: bool) -> Device {
     Device {
         hertz: KILOHERTZ.0 * 1_000,

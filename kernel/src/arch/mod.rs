@@ -20,7 +20,7 @@ mod riscv64;
 #[cfg(target_arch = "riscv64")]
 pub(crate) use riscv64::*;
 
-/// What a device can do.
+/// The resolution and range of a timer device.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Device {
     /// Ticks a second.
@@ -30,8 +30,8 @@ pub(crate) struct Device {
     pub(crate) max: u64,
 }
 
-/// How `switch_stacks` leaves a stack: so many words, and which of them are two registers that a call keeps and the
-/// address at which it goes on.
+/// The layout of a stack that `switch_stacks` left: the number of words, and the places of two registers that a call
+/// keeps and of the return address.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Frame {
     pub(crate) words: usize,

@@ -151,9 +151,9 @@ pub(super) fn kicked(machine: &'static Machine, parameters: &Parameters) -> Verd
     })
 }
 
-/// How many coarse timers each CPU but the first arms, in the tests of the hierarchy.
+/// The number of coarse timers that each CPU but the first arms, in the tests of the hierarchy.
 const EACH: u64 = 20;
-/// Those that fired, on CPU 0 and elsewhere.
+/// Timers that fired on CPU 0, and on the other CPUs.
 static BY_FIRST: Count = Count::new();
 static BY_OTHERS: Count = Count::new();
 static EARLY: Count = Count::new();
@@ -161,7 +161,7 @@ static EARLY: Count = Count::new();
 static INSTANTS: Count = Count::new();
 static LAST: Count = Count::new();
 
-/// What the other CPUs do in the tests of the hierarchy: global timers, three ticks from one to the next.
+/// Arms global timers three ticks apart. The other CPUs execute it in the tests of the hierarchy.
 fn arm_globals() {
     let machine = machine();
     let begin = machine.tick_time().tick;
@@ -257,7 +257,7 @@ pub(super) fn asleep(machine: &'static Machine, parameters: &Parameters) -> Verd
     })
 }
 
-/// On which CPU [`GIVEN_AWAY`] fired, plus one.
+/// The number of the CPU on which [`GIVEN_AWAY`] fired, plus one.
 static FIRED_ON: Count = Count::new();
 static GIVEN_AWAY: HrTimer<fn(&mut Expired<'_, '_, Monotonic>) -> Restart> = HrTimer::new(|_| {
     FIRED_ON.set(1 + arch::cpu() as u64);

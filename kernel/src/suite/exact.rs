@@ -17,7 +17,7 @@ use crate::idle;
 use crate::machine::{Machine, machine};
 use crate::parameters::Parameters;
 
-/// How far ahead the tests arm what may not fire before they look.
+/// The delay of timers that must not fire before their test has looked.
 const AHEAD: Span = Span::from_millis(10);
 /// The longest time between two counts of any machine, in nanoseconds.
 const GRID: i64 = 400;
@@ -28,7 +28,7 @@ fn on_grid(machine: &Machine) -> Instant {
     Instant::from_nanos(soon - soon % GRID)
 }
 
-/// By how much the entry of the last interrupt of the executing CPU was later than `deadline`; `None` if it was early.
+/// Returns the nanoseconds from `deadline` to the entry of the executing CPU's last interrupt; `None` if it was early.
 fn lateness_of_entry(host: &Host, deadline: Instant) -> Option<u64> {
     let entered = host.time_of(host.here().entered.get());
     (entered >= deadline).then(|| entered.saturating_since(deadline).as_nanos())
@@ -317,7 +317,7 @@ pub(super) fn unmaskable(machine: &'static Machine, _parameters: &Parameters) ->
 
 type Function = fn(&mut Expired<'_, '_, Monotonic>) -> Restart;
 
-/// On which CPU a timer of [`remote`] fired, plus one.
+/// The number of the CPU on which a timer of [`remote`] fired, plus one.
 static FIRED_ON: Count = Count::new();
 static IS_OVER: Note = Note::new();
 static CANCELLED: HrTimer<Function> = HrTimer::new(|_| {
@@ -335,7 +335,7 @@ static LEFT: HrTimer<Function> = HrTimer::new(|_| {
     Restart::No
 });
 
-/// What CPU 1 does for [`remote`].
+/// Arms the two timers of [`remote`], on CPU 1.
 fn start_two() {
     let timers = machine().timers;
     let (first, second) = (Pin::static_ref(&CANCELLED), Pin::static_ref(&LEFT));

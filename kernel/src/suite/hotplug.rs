@@ -14,7 +14,7 @@ use crate::parameters::Parameters;
 
 type Function = fn(&mut Expired<'_, '_, Monotonic>) -> Restart;
 
-/// On which CPU [`ORPHAN`] fired, plus one.
+/// The number of the CPU on which [`ORPHAN`] fired, plus one.
 static FIRED_ON: Count = Count::new();
 static ORPHAN: HrTimer<Function> = HrTimer::new(|_| {
     FIRED_ON.set(1 + arch::cpu() as u64);

@@ -31,7 +31,7 @@ mod threads;
 
 pub(crate) use tasks::decide_in_interrupt;
 
-/// What a test came to.
+/// The result of a test, with the reason for a failure.
 pub(crate) type Verdict = Result<(), String>;
 
 type Function = fn(&'static Machine, &Parameters) -> Verdict;
@@ -39,12 +39,12 @@ type Function = fn(&'static Machine, &Parameters) -> Verdict;
 /// One test.
 struct Test {
     name: &'static str,
-    /// It needs so many CPUs.
+    /// The number of CPUs that the test needs.
     cpus: usize,
-    /// It takes less guest time than this.
+    /// The limit of the test's guest time, in seconds.
     seconds: u64,
     run: Function,
-    /// It runs when it is asked for by its name alone.
+    /// True if the test runs only when it is named.
     is_extra: bool,
 }
 
@@ -92,7 +92,8 @@ const TESTS: &[Test] = &[
     extra("sizes", 1, 1, sizes::sizes),
 ];
 
-/// Where time is the host's, which may execute others meanwhile, a test may take so many times as long.
+/// The factor by which a test may exceed its limit where guest time follows the host's clock, because the host may
+/// execute other programs meanwhile.
 const PATIENCE: u64 = 30;
 
 /// Fails a test unless a condition holds.

@@ -12,7 +12,7 @@ use crate::idle;
 use crate::machine::Machine;
 use crate::parameters::Parameters;
 
-/// What each CPU did so far: interrupts, and sleeps.
+/// Counts the interrupts and sleeps of each CPU so far.
 pub(super) fn counts(machine: &Machine) -> Vec<(u64, u64)> {
     let count = |(_, local): (_, &Local)| (local.interrupts.get(), local.sleeps.get());
     machine.host().cpus().map(count).collect()

@@ -43,7 +43,7 @@ fn wait_for(fired: u64) {
     }
 }
 
-/// What a task does: each of them one thing more than the one before it.
+/// The body of a task. Each task does one thing more than the task before it.
 fn body(task: usize) {
     let machine = machine();
     let before = FIRED.get();

@@ -48,7 +48,7 @@ const SHAPES: [Shape; 2] = [
 struct Shape {
     /// Messages that a pipe holds.
     room: u32,
-    /// How long a task runs before another one does, if it can go on.
+    /// The time that a task runs before another one does, if it can go on.
     request: Request,
     /// Messages of each pair.
     messages: u32,
@@ -90,7 +90,7 @@ impl Pipe {
         true
     }
 
-    /// Whether the other side is to be woken, behind a message of `side`: when it has half a pipe to do.
+    /// Returns true if a message of `side` wakes the other side, which sleeps until it has half a pipe to do.
     fn wakes(&mut self, side: usize) -> bool {
         let is_worth = self.filled == self.room / 2 || self.left[side] == 0;
         is_worth && core::mem::take(&mut self.is_asleep[1 - side])
@@ -286,7 +286,7 @@ impl fmt::Display for Median {
     }
 }
 
-/// What a run cost.
+/// The costs of a run.
 #[derive(Clone, Copy)]
 struct Did {
     switches: u64,
@@ -342,7 +342,7 @@ fn run(machine: &'static Machine, way: &Way, shape: &Shape) -> Result<Did, Strin
     })
 }
 
-/// What a start takes by itself, in nanoseconds of guest time: with counted instructions, so many of them.
+/// Measures a start by itself, in nanoseconds of guest time: with counted instructions, so many of them.
 fn starts_alone(machine: &'static Machine) {
     const TIMES: u64 = 1_000;
     let timer = Pin::static_ref(&LAZY);

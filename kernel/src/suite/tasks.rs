@@ -40,7 +40,7 @@ static THREADS: Late<[Thread; MOST]> = Late::new();
 /// The kernel itself, which runs the tests.
 static KERNEL: Thread = Thread::running();
 
-/// What the tick does.
+/// The behaviour of the tick.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Tick {
     pub(super) is_lazy: bool,
@@ -49,12 +49,12 @@ pub(super) struct Tick {
     pub(super) slices: bool,
 }
 
-/// What a run came to.
+/// The counts of a run.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Ran {
-    /// How often a task was chosen.
+    /// The number of times that a task was chosen.
     pub(super) switches: u64,
-    /// How often an interrupt took the CPU from one for another one.
+    /// The number of times that an interrupt took the CPU from one task for another one.
     pub(super) preempted: u64,
     /// Tasks that did not finish.
     pub(super) left: usize,
@@ -71,7 +71,7 @@ struct Tasks {
     ran: Ran,
 }
 
-/// What becomes of the task that runs.
+/// The state in which the running task leaves the CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Leaves {
     Ready,
@@ -196,7 +196,7 @@ pub(super) fn leave(leaves: Leaves) {
     go_on(from, to);
 }
 
-/// How many bytes of the stack of `task` were ever used.
+/// Returns the number of bytes of the stack of `task` that were ever used.
 pub(super) fn stack_used(task: usize) -> usize {
     THREADS.get().map_or(0, |threads| threads[task].used())
 }

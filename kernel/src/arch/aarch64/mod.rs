@@ -21,13 +21,13 @@ global_asm!(include_str!("boot.s"));
 
 /// The name of the machine in reports.
 pub(crate) const NAME: &str = "aarch64 virt";
-/// How many nanoseconds later than its count the entry of an interrupt reads the counter, where an instruction takes a
-/// nanosecond.
+/// Nanoseconds from the device's count to the reading of the counter at the entry of an interrupt, where an instruction
+/// takes a nanosecond.
 pub(crate) const ENTRY_LATENESS: RangeInclusive<u64> = 16..=16;
 /// Frequency of the counter, and of the device.
 pub(super) const KILOHERTZ: Kilohertz = Kilohertz(62_500);
 
-/// What a thread that does not run has on its stack.
+/// The words that a switched-out thread has on its stack.
 pub(crate) const FRAME: Frame = Frame {
     words: 12,
     first: 0,
@@ -49,7 +49,7 @@ const IPI: u32 = 0;
 const TIMER: u32 = 27;
 /// The interrupt of the physical timer, which is the watchdog.
 const WATCHDOG: u32 = 30;
-/// What the interrupt controller answers when nothing is pending any more.
+/// The answer of the interrupt controller when no interrupt is pending.
 const NONE: u32 = 1020;
 
 macro_rules! read_register {
@@ -110,7 +110,7 @@ pub(crate) fn mask() -> u64 {
     before
 }
 
-/// Whether interrupts are masked.
+/// Returns true if interrupts are masked.
 pub(crate) fn is_masked() -> bool {
     read_register!("daif") & 0x80 != 0
 }

@@ -22,13 +22,13 @@ global_asm!(include_str!("boot.s"));
 
 /// The name of the machine in reports.
 pub(crate) const NAME: &str = "riscv64 virt";
-/// How many nanoseconds later than its count the entry of an interrupt reads the counter, where an instruction takes a
-/// nanosecond: the emulator adds whole counts to a time between two of them.
+/// Nanoseconds from the device's count to the reading of the counter at the entry of an interrupt, where an instruction
+/// takes a nanosecond. The emulator adds whole counts to a time between two of them.
 pub(crate) const ENTRY_LATENESS: RangeInclusive<u64> = 100..=300;
 /// Frequency of the counter, and of the device.
 pub(super) const KILOHERTZ: Kilohertz = Kilohertz(10_000);
 
-/// What a thread that does not run has on its stack.
+/// The words that a switched-out thread has on its stack.
 pub(crate) const FRAME: Frame = Frame {
     words: 14,
     first: 1,
@@ -136,7 +136,7 @@ pub(crate) fn mask() -> u64 {
     before & 2
 }
 
-/// Whether interrupts are masked.
+/// Returns true if interrupts are masked.
 pub(crate) fn is_masked() -> bool {
     read_register!("sstatus") & 2 == 0
 }

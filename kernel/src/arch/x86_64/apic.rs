@@ -32,7 +32,7 @@ const DEADLINE_REGISTER: u32 = 0x6e0;
 /// The countdown goes by so many ticks of its bus: a count of 32 bits is a minute then, and not four seconds.
 pub(super) const DIVISION: u64 = 16;
 
-/// Where the registers are in memory. Written before any other CPU runs.
+/// The address of the registers in memory. Written before any other CPU runs.
 static REGISTERS: AtomicUsize = AtomicUsize::new(0xfee0_0000);
 static IS_EXTENDED: AtomicBool = AtomicBool::new(false);
 /// The name of each CPU in the interrupt controller.
@@ -103,7 +103,7 @@ pub(super) fn count_down(ticks: u32) {
     write(INITIAL, ticks);
 }
 
-/// What is left of the countdown.
+/// Returns the ticks that remain of the countdown.
 pub(super) fn left() -> u32 {
     read(CURRENT)
 }

@@ -39,11 +39,11 @@ global_asm!(include_str!("boot.s"), options(att_syntax));
 
 /// The name of the machine in reports.
 pub(crate) const NAME: &str = "x86_64 pc";
-/// How many nanoseconds later than its count the entry of an interrupt reads the counter, where an instruction takes a
-/// nanosecond: a countdown begins behind the reading of the clock, and counts in 16 ns.
+/// Nanoseconds from the device's count to the reading of the counter at the entry of an interrupt, where an instruction
+/// takes a nanosecond. A countdown begins after the reading of the clock, and counts in 16 ns.
 pub(crate) const ENTRY_LATENESS: RangeInclusive<u64> = 1..=200;
 
-/// What a thread that does not run has on its stack.
+/// The words that a switched-out thread has on its stack.
 pub(crate) const FRAME: Frame = Frame {
     words: 7,
     first: 4,
@@ -54,9 +54,9 @@ pub(crate) const FRAME: Frame = Frame {
 const SERIAL: u16 = 0x3f8;
 /// The port whose values end the emulator.
 const POWER: u16 = 0xf4;
-/// Where the first instructions of another CPU lie.
+/// The address of the first instructions that another CPU executes.
 const LOW_PAGE: usize = 0x8000;
-/// For how long the counters are compared, in ticks of the HPET's 100 MHz or the like: a fiftieth of a second.
+/// The fraction of a second for which the counters are compared: a fiftieth.
 const COMPARED: u64 = 50;
 /// The older interrupt of the second comparator.
 const WATCHDOG_INTERRUPT: u8 = 8;
@@ -117,7 +117,7 @@ fn write_port(port: u16, value: u8) {
     unsafe { asm!("out dx, al", in("dx") port, in("al") value, options(nostack)) };
 }
 
-/// What was written before is in memory before what follows is written.
+/// Orders all earlier memory accesses before all later ones.
 fn fence() {
     // SAFETY: *instructions*.
     unsafe { asm!("mfence", "lfence", options(nostack)) };
@@ -155,18 +155,18 @@ pub(crate) fn kilohertz() -> Kilohertz {
     Kilohertz(KILOHERTZ.load(Ordering::Relaxed))
 }
 
-/// Whether the device compares with the counter that drives the time.
+/// Returns true if the device compares with the counter that drives the time.
 pub(crate) fn is_coupled() -> bool {
     // Relaxed: as above.
     IS_DEADLINE.load(Ordering::Relaxed)
 }
 
-/// Whether a write that moves the device ahead takes back an interrupt that was due under a mask.
+/// Returns true if a write that moves the device ahead takes back an interrupt that was due under a mask.
 pub(crate) fn takes_back() -> bool {
     false
 }
 
-/// What the device can do, told when to fire or how long to wait.
+/// Returns the resolution and range of the device for deadlines (`is_told_when`) or for delays.
 pub(crate) fn device(is_told_when: bool) -> Device {
     let hertz = kilohertz().0.saturating_mul(1_000);
     if is_told_when {
@@ -195,7 +195,7 @@ pub(crate) fn mask() -> u64 {
     before & 0x200
 }
 
-/// Whether interrupts are masked.
+/// Returns true if interrupts are masked.
 pub(crate) fn is_masked() -> bool {
     let flags: u64;
     // SAFETY: *instructions*.

@@ -28,7 +28,7 @@ const STACK: usize = 16 * 1024;
 const CODE: u64 = 0x08;
 const TASK: u16 = 0x20;
 
-/// What a CPU has of its own. Its number is at offset 0, where `gs` points to.
+/// The data of one CPU. Its number is at offset 0, where `gs` points to.
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub(super) struct Own {
