@@ -26,7 +26,7 @@ use tickless_sim::random::Random;
 const PORTS: u16 = 4;
 /// The last is what the standard tolerates.
 const SLACKS_MS: [u64; 4] = [0, 10, 100, 250];
-/// What the machines need after the last link came up.
+/// The time that the machines need after the last link came up.
 const SETTLE: Span = Span::from_secs(10);
 
 struct Arguments {
@@ -106,7 +106,7 @@ fn settled(arguments: &Arguments, rate: Rate, slack: Span) -> Network<Deferred> 
     network
 }
 
-/// What the worker did so far.
+/// The counts of the worker so far.
 struct Work {
     wakeups: u64,
     fired: u64,

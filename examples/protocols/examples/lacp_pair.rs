@@ -24,7 +24,7 @@ enum Event {
     Stop,
 }
 
-/// How a system is reached.
+/// The handles through which other threads reach a system.
 #[derive(Clone)]
 struct Address {
     inbox: Sender<Event>,

@@ -15,7 +15,7 @@ const WAKE: i64 = 50_000;
 #[derive(Clone, Debug)]
 enum Step {
     Send(usize),
-    /// So many of the packets in a queue are transmitted, as far as there are any.
+    /// The transmission of so many packets of a queue, as far as it holds them.
     Drain(usize, u64),
     /// Time passes, in nanoseconds.
     Pass(u64),
@@ -46,7 +46,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// What should be the case, computed from the times of the events.
+/// The expected state, computed from the times of the events.
 #[derive(Default)]
 struct Oracle {
     link: Option<(Speed, Duplex)>,
@@ -54,7 +54,7 @@ struct Oracle {
     idle_time: i64,
     /// Since when EEE is active.
     active_since: Option<i64>,
-    /// When the port falls asleep if nothing happens before.
+    /// The time at which the port falls asleep if no event happens before.
     deadline: Option<i64>,
     queued: [u64; QUEUES],
     asleep: bool,

@@ -112,7 +112,7 @@ fn a_partner_that_wants_more_hears_something_at_once() {
     assert_eq!(next, Some(one.now.saturating_add(SECOND)));
 }
 
-/// When the port that is silent from `silent_at` on was heard last, and in which state its partner is at any time.
+/// Silences port B, and returns the time at which port A gives it up.
 fn silence(rate: Rate) -> (Net, Instant) {
     let mut net = linked(rate, rate);
     net.run_until(at(100));

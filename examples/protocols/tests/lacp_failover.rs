@@ -31,7 +31,7 @@ fn four_ports() -> Net {
     net
 }
 
-/// Which ports carry frames.
+/// Returns the ports that carry frames.
 fn distributing(net: &Net) -> [bool; 4] {
     std::array::from_fn(|port| net.port(us(port)).is_distributing())
 }

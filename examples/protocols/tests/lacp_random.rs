@@ -13,9 +13,9 @@ const PORTS: usize = 4;
 #[derive(Clone, Debug)]
 enum Step {
     Link(usize, bool),
-    /// What our port sends gets lost, or not any more.
+    /// The LACPDUs of our port get lost, or arrive again.
     Silent(usize, bool),
-    /// What its partner sends.
+    /// The LACPDUs of its partner get lost, or arrive again.
     Deaf(usize, bool),
     Pass(u64),
 }

@@ -5,11 +5,11 @@ use tickless_core::time::Span;
 use super::mac::{RawCounters, TIMES_MAX};
 use crate::sync::{Mutex, lock};
 
-/// How often the counters have to be read at least, so that the 24 bits of a time in microseconds do not overflow:
-/// 16.777215 s.
+/// The longest interval between two readings of the counters: 16.777215 s, after which the 24 bits of a time in
+/// microseconds overflow.
 pub const POLL_INTERVAL_MAX: Span = Span::from_micros(TIMES_MAX as u64);
 
-/// What happened in one direction since the port was made.
+/// The counts of one direction since the port was made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Direction {
     /// Entries into LPI.
@@ -18,12 +18,12 @@ pub struct Direction {
     pub time: Span,
 }
 
-/// What happened since the port was made.
+/// The counts of both directions since the port was made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
-    /// Of this end's transmitter.
+    /// This end's transmitter.
     pub transmit: Direction,
-    /// Of the partner's, as seen by this end's receiver.
+    /// The partner's transmitter, as seen by this end's receiver.
     pub receive: Direction,
 }
 

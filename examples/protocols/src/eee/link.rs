@@ -6,7 +6,7 @@ use tickless_core::time::Span;
 
 use super::IDLE_TIME_DEFAULT;
 
-/// How fast a link is.
+/// The speed of a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Speed {
@@ -33,12 +33,12 @@ impl Speed {
     }
 }
 
-/// Whether both ends of a link may send at the same time.
+/// The duplex mode of a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Duplex {
-    /// They may not.
+    /// Only one end may send at a time.
     Half,
-    /// They may.
+    /// Both ends may send at the same time.
     Full,
 }
 
@@ -49,7 +49,7 @@ pub struct Link {
     pub speed: Speed,
     /// Its duplex mode.
     pub duplex: Duplex,
-    /// Whether the link partner advertises EEE for this mode (clause 45.2.7.14).
+    /// True if the link partner advertises EEE for this mode (clause 45.2.7.14).
     pub partner_agrees: bool,
 }
 
@@ -64,7 +64,7 @@ impl Link {
         }
     }
 
-    /// Whether this kind of link has EEE at all (clause 78.1.2, as far as this MAC goes).
+    /// Checks that this kind of link has EEE (clause 78.1.2, as far as this MAC goes).
     ///
     /// # Errors
     ///
@@ -106,12 +106,12 @@ impl fmt::Display for NotSupported {
 
 impl std::error::Error for NotSupported {}
 
-/// What is configured.
+/// The settings of a port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Settings {
-    /// Whether the port sleeps at all.
+    /// True if the port's transmitter may sleep.
     pub enabled: bool,
-    /// How long nothing must have been sent before it sleeps.
+    /// The time without a transmission after which the transmitter sleeps.
     pub idle_time: Span,
 }
 
@@ -125,11 +125,11 @@ impl Default for Settings {
     }
 }
 
-/// What [`Port::status`](super::Port::status) answers.
+/// The answer of [`Port::status`](super::Port::status).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Status {
-    /// What is configured.
+    /// The settings of the port.
     pub settings: Settings,
-    /// Whether EEE is negotiated and enabled on a link that is up.
+    /// True if EEE is negotiated and enabled on a link that is up.
     pub active: bool,
 }

@@ -9,7 +9,7 @@ use crate::sync::{Mutex, lock};
 /// The largest time that the hardware can count, in microseconds: 24 bits.
 pub(super) const TIMES_MAX: u32 = (1 << 24) - 1;
 
-/// What the hardware counted since it was read last.
+/// The counts of the hardware since they were read last.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RawCounters {
     /// Entries of the transmitter into LPI.
@@ -40,9 +40,9 @@ pub trait Mac: Send + Sync + 'static {
 /// A moment at which the LPI bit changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Transition {
-    /// When.
+    /// The time at which the bit changed.
     pub at: Instant,
-    /// Whether the transmitter sleeps from then on.
+    /// True if the transmitter sleeps from then on.
     pub lpi: bool,
 }
 
@@ -57,7 +57,7 @@ pub struct VirtualMac {
 struct State {
     transmit: Sleeper,
     receive: Sleeper,
-    /// From when on the transmitter can send.
+    /// The time from which on the transmitter can send.
     ready_at: Instant,
     writes: u64,
     transmissions: u64,
@@ -104,7 +104,7 @@ impl Sleeper {
 }
 
 impl VirtualMac {
-    /// How many transitions are remembered: the last ones.
+    /// The number of transitions that are remembered: the last ones.
     pub const TRANSITIONS_MAX: usize = 1024;
 
     /// A MAC that is awake, and cannot send for `wake_time` after it was woken.
@@ -129,7 +129,7 @@ impl VirtualMac {
         lock(&self.state).receive.set(lpi, now);
     }
 
-    /// Whether the transmitter sleeps.
+    /// Returns true if the transmitter sleeps.
     #[must_use]
     pub fn is_asleep(&self) -> bool {
         lock(&self.state).transmit.asleep_since.is_some()
@@ -153,7 +153,7 @@ impl VirtualMac {
         lock(&self.state).violations
     }
 
-    /// When the bit changed, up to [`TRANSITIONS_MAX`](Self::TRANSITIONS_MAX) times before now.
+    /// Returns the changes of the LPI bit before now, at most the last [`TRANSITIONS_MAX`](Self::TRANSITIONS_MAX).
     #[must_use]
     pub fn transitions(&self) -> Vec<Transition> {
         lock(&self.state).transitions.iter().copied().collect()

@@ -157,7 +157,7 @@ fn active() -> (Model, Arc<Port<Model, Bit>>) {
     (host, port)
 }
 
-/// When the timer of such a port fires first.
+/// Returns the time at which the timer of such a port fires first.
 fn first_entry() -> Instant {
     Instant::ZERO.saturating_add(FIRST_ENTRY_DEFERRAL)
 }

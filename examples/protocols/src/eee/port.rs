@@ -10,14 +10,14 @@ use super::{Counters, Link, Mac, NotSupported, Settings, Status};
 use crate::host::{Host, Timer};
 use crate::sync::{Arc, AtomicU64, Mutex, Ordering, lock};
 
-/// Nothing sleeps within a second of EEE becoming active (clause 22.7a).
+/// The time after EEE becomes active in which no transmitter sleeps (clause 22.7a).
 pub const FIRST_ENTRY_DEFERRAL: Span = Span::from_secs(1);
 
-/// What a port waits between waking its transmitter and using it. The standard needs 16.5 µs for 1000BASE-T and 30 µs
-/// for 100BASE-TX (clause 78.5).
+/// The time that a port waits between waking its transmitter and using it. The standard needs 16.5 µs for 1000BASE-T
+/// and 30 µs for 100BASE-TX (clause 78.5).
 pub const WAKE_TIME: Span = Span::from_micros(50);
 
-/// How long nothing must have been sent before a port sleeps, unless configured otherwise.
+/// The default time without a transmission after which a port sleeps.
 pub const IDLE_TIME_DEFAULT: Span = Span::from_millis(250);
 
 /// A port that sleeps when nothing is sent.
@@ -31,7 +31,7 @@ pub struct Port<H: Host, M: Mac> {
     timer: H::Timer,
 }
 
-/// What is configured and negotiated.
+/// The settings, and the link that was negotiated.
 struct Control {
     settings: Settings,
     link: Option<Link>,
@@ -45,7 +45,7 @@ impl Control {
     }
 }
 
-/// What the callback sees.
+/// The state that the timer's callback shares with the port.
 struct Shared<M> {
     mac: M,
     queues: Box<[Queue]>,
@@ -78,7 +78,7 @@ struct Active {
     idle_time: Span,
     /// The end of the deferral.
     not_before: Instant,
-    /// When the timer was told to fire; a firing for an earlier time counts for nothing.
+    /// The deadline of the timer. A firing for an earlier one is ignored.
     idle_at: Instant,
 }
 
@@ -189,7 +189,7 @@ impl<H: Host, M: Mac> Port<H, M> {
         Ok(())
     }
 
-    /// What is configured, and whether EEE is active.
+    /// Returns the settings, and whether EEE is active.
     ///
     /// # Errors
     ///
@@ -220,7 +220,7 @@ impl<H: Host, M: Mac> Port<H, M> {
         self.shared.mac.start_transmission(queue, now);
     }
 
-    /// So many packets of `queue` were transmitted: the port stays awake for the idle time from now.
+    /// Counts `packets` packets of `queue` as transmitted. The port stays awake for the idle time from now.
     ///
     /// # Panics
     ///

@@ -29,7 +29,7 @@ use super::timers::{Change, TimerKind};
 /// at most; a bond that takes this many goes round in circles.
 const ROUNDS_MAX: u32 = 16;
 
-/// Which LACPDUs a system wants, and whether it sends some unasked.
+/// The rate at which a system wants LACPDUs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rate {
     /// One each second; the partner is given up after three. `LACP_Timeout` is *short*.
@@ -38,54 +38,54 @@ pub enum Rate {
     Slow,
 }
 
-/// Whether a system speaks first.
+/// The condition under which a system sends LACPDUs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Activity {
-    /// It does.
+    /// The system sends LACPDUs unasked.
     Active,
-    /// It answers.
+    /// The system only answers a partner that is active.
     Passive,
-    /// It does not speak LACP at all (`LACP_Enabled` is false).
+    /// The system does not speak LACP (`LACP_Enabled` is false).
     Disabled,
 }
 
-/// How a bond is made.
+/// The configuration of a bond.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BondConfig {
     /// This system.
     pub system: SystemId,
     /// The key of all ports.
     pub key: u16,
-    /// How many ports there are.
+    /// The number of ports.
     pub ports: u16,
-    /// What the partner is asked for.
+    /// The rate at which the partner is to send.
     pub rate: Rate,
-    /// Whether this system speaks first.
+    /// The condition under which this system sends.
     pub activity: Activity,
 }
 
-/// What has to be done outside.
+/// A command of the machines to the host that drives them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
     /// Send an LACPDU.
     Send {
-        /// By this port.
+        /// The number of the port that sends.
         port: usize,
         /// This one.
         pdu: Lacpdu,
     },
     /// Start a timer, whether or not it runs.
     Start {
-        /// Of this port.
+        /// The number of the port whose timer starts.
         port: usize,
         /// This one.
         timer: TimerKind,
-        /// When it expires at the earliest.
+        /// The earliest time at which the timer may expire.
         deadline: Instant,
     },
     /// Stop a timer.
     Stop {
-        /// Of this port.
+        /// The number of the port whose timer stops.
         port: usize,
         /// This one.
         timer: TimerKind,
@@ -144,7 +144,7 @@ impl Bond {
         self.active
     }
 
-    /// How often another aggregator became active.
+    /// Returns the number of times that another aggregator became active.
     #[must_use]
     pub const fn switches(&self) -> u64 {
         self.switches
@@ -350,15 +350,15 @@ impl Bond {
     }
 }
 
-/// How good an aggregator is.
+/// The order of preference among aggregators.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Rank {
     has_partner: bool,
     usable: usize,
 }
 
-/// What ports must have in common to share an aggregator; `None` for one that is alone whatever others have. The system
-/// and its key are the same for all ports of a bond.
+/// Returns the partner's system and key, which ports of an aggregator have in common; `None` for a port that never
+/// shares an aggregator. This system and its key are the same for all ports of a bond.
 fn lag_id(port: &Port) -> Option<(SystemId, u16)> {
     let is_aggregatable = port.actor.state.has(PortState::AGGREGATION)
         && port.partner.state.has(PortState::AGGREGATION);

@@ -9,7 +9,7 @@
 //! Begin, or a port that is not enabled, forces MONITOR from any state, and holds the machine there: the 60 s count
 //! from the end of that.
 
-/// Where the machine is.
+/// The states of a Churn Detection machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ChurnState {
     /// Waits for the party to come into sync.
@@ -20,7 +20,7 @@ pub enum ChurnState {
     Churn,
 }
 
-/// What the machine looks at.
+/// The inputs of a Churn Detection machine.
 #[derive(Clone, Copy, Debug)]
 pub struct ChurnInputs {
     /// `BEGIN`: the system starts.
@@ -33,7 +33,7 @@ pub struct ChurnInputs {
     pub timer_expired: bool,
 }
 
-/// What is to be done with the machine's timer.
+/// A command for the machine's timer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ChurnTimer {
     /// Start it, for 60 s from now.
@@ -96,19 +96,19 @@ impl Churn {
         is_new.then_some(ChurnTimer::Stop)
     }
 
-    /// Where the machine is.
+    /// Returns the machine's state.
     #[must_use]
     pub const fn state(&self) -> ChurnState {
         self.state
     }
 
-    /// Whether the party should be in sync, and is not.
+    /// Returns true if the party should be in sync, and is not.
     #[must_use]
     pub const fn is_churning(&self) -> bool {
         matches!(self.state, ChurnState::Churn)
     }
 
-    /// How often that began.
+    /// Returns the number of times that churn began.
     #[must_use]
     pub const fn count(&self) -> u64 {
         self.count

@@ -9,10 +9,10 @@ use super::pdu::PortState;
 use super::port::{Port, Selected};
 use super::timers::{AGGREGATE_WAIT_TIME, TimerKind};
 
-/// Where the machine is.
+/// The states of the Mux machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MuxState {
-    /// Of no aggregator.
+    /// The port is attached to no aggregator.
     Detached,
     /// Others may attach too: they go together. Ports on standby stay here.
     Waiting,

@@ -141,8 +141,7 @@ impl<H: tickless_rig::Host> Network<H> {
         self.run_until_by(until, |_| {});
     }
 
-    /// As [`run_until`](Self::run_until), and lets `look` see the network after each moment at which something
-    /// happened.
+    /// Lets time pass until `until`, and calls `look` with the network after each moment at which something happened.
     pub fn run_until_by(&mut self, until: Instant, mut look: impl FnMut(&Self)) {
         let until = until.as_nanos();
         // Not `Rig::run_until`: that looks at all invariants of all queues after each interrupt.

@@ -59,7 +59,7 @@ impl PortState {
         Self(self.0 | flags.0)
     }
 
-    /// Whether all of `flags` are set.
+    /// Returns true if all of `flags` are set.
     #[must_use]
     pub const fn has(self, flags: Self) -> bool {
         self.0 & flags.0 == flags.0
@@ -74,7 +74,7 @@ impl PortState {
         };
     }
 
-    /// Those of `flags` that are set.
+    /// Returns those of `flags` that are set.
     #[must_use]
     pub const fn only(self, flags: Self) -> Self {
         Self(self.0 & flags.0)
@@ -91,7 +91,7 @@ impl fmt::Debug for PortState {
     }
 }
 
-/// What is said of one end of a link.
+/// The description of one end of a link in an LACPDU.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Party {
     /// The system.
@@ -105,7 +105,7 @@ pub struct Party {
 }
 
 impl Party {
-    /// Whether both name the same port, with the same key, and agree on whether it can be aggregated.
+    /// Returns true if both describe the same port, with the same key, and agree on whether it can be aggregated.
     pub(super) fn names_same_port(&self, other: &Self) -> bool {
         let aggregation = PortState::AGGREGATION;
         self.system == other.system
@@ -120,9 +120,9 @@ impl Party {
 pub struct Lacpdu {
     /// The party that sends it.
     pub actor: Party,
-    /// What the sender believes of the receiver.
+    /// The receiver, as the sender knows it.
     pub partner: Party,
-    /// How long a frame may wait in the sender's collector, in units of 10 µs.
+    /// The longest time that a frame may wait in the sender's collector, in units of 10 µs.
     pub collector_max_delay: u16,
 }
 
@@ -130,12 +130,12 @@ pub struct Lacpdu {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum DecodeError {
-    /// It is not [`Lacpdu::LENGTH`] bytes long.
+    /// The frame is not [`Lacpdu::LENGTH`] bytes long.
     Length {
-        /// How long it is.
+        /// The length of the frame.
         found: usize,
     },
-    /// It is one of the other slow protocols.
+    /// The frame belongs to another slow protocol.
     Subtype {
         /// The subtype.
         found: u8,
@@ -146,7 +146,7 @@ pub enum DecodeError {
         at: usize,
         /// Its type and length.
         found: [u8; 2],
-        /// What they should be.
+        /// The bytes that belong there.
         expected: [u8; 2],
     },
 }

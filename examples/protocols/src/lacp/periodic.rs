@@ -9,10 +9,11 @@ use super::pdu::PortState;
 use super::port::Port;
 use super::timers::{FAST_PERIODIC_TIME, SLOW_PERIODIC_TIME, TimerKind};
 
-/// Where the machine is. PERIODIC_TX, which is left at once, is the transition between the others.
+/// The states of the Periodic Transmission machine. PERIODIC_TX, which is left at once, is the transition between the
+/// others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PeriodicState {
-    /// Nothing is sent unasked: the port is not enabled, or neither end is active.
+    /// The port sends no periodic LACPDUs: it is not enabled, or neither end is active.
     NoPeriodic,
     /// Each second, because the partner gives up after three.
     FastPeriodic,

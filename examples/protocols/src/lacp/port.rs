@@ -12,18 +12,18 @@ use super::receive::ReceiveState;
 use super::timers::{CHURN_DETECTION_TIME, TimerKind, Timers};
 use super::transmit::Window;
 
-/// Whether a port is selected for its aggregator (clause 6.4.8).
+/// The relation of a port to its aggregator (clause 6.4.8).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Selected {
-    /// It has none.
+    /// The port has no aggregator.
     Unselected,
-    /// It has one, which is not the active one.
+    /// The port has an aggregator, which is not the active one.
     Standby,
-    /// It has the active one.
+    /// The port has the active aggregator.
     Selected,
 }
 
-/// What a port counted.
+/// The counts of a port.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PortCounters {
     /// LACPDUs sent.
@@ -41,11 +41,11 @@ pub struct PortCounters {
 pub struct Port {
     pub(super) enabled: bool,
     pub(super) lacp_enabled: bool,
-    /// What this end says of itself (operational).
+    /// This end, as its LACPDUs describe it (operational).
     pub(super) actor: Party,
-    /// What is believed of the other end (operational).
+    /// The other end, as its LACPDUs describe it (operational).
     pub(super) partner: Party,
-    /// What is believed of the other end when it says nothing (administrative).
+    /// The description assumed of the other end until it speaks (administrative).
     pub(super) partner_default: Party,
     pub(super) selected: Selected,
     /// Meaningful unless unselected.
@@ -127,7 +127,7 @@ impl Port {
         &self.partner_churn
     }
 
-    /// Whether the port is selected for its aggregator.
+    /// Returns the port's relation to its aggregator.
     #[must_use]
     pub const fn selected(&self) -> Selected {
         self.selected
@@ -139,37 +139,37 @@ impl Port {
         (self.selected != Selected::Unselected).then_some(self.aggregator)
     }
 
-    /// What this end says of itself.
+    /// Returns the description of this end.
     #[must_use]
     pub const fn actor(&self) -> &Party {
         &self.actor
     }
 
-    /// What is believed of the other end.
+    /// Returns the description of the other end that is in force.
     #[must_use]
     pub const fn partner(&self) -> &Party {
         &self.partner
     }
 
-    /// Whether frames are given to this port.
+    /// Returns true if the bond gives frames to this port.
     #[must_use]
     pub const fn is_distributing(&self) -> bool {
         matches!(self.mux, MuxState::CollectingDistributing)
     }
 
-    /// When a timer expires, if it runs.
+    /// Returns the time at which a timer expires, if it runs.
     #[must_use]
     pub fn deadline(&self, timer: TimerKind) -> Option<Instant> {
         self.timers.deadline(timer)
     }
 
-    /// What was counted.
+    /// Returns the counts of the port.
     #[must_use]
     pub const fn counters(&self) -> PortCounters {
         self.counters
     }
 
-    /// What is sent now.
+    /// Returns the LACPDU that the port would send now.
     pub(super) fn pdu(&self) -> Lacpdu {
         Lacpdu {
             actor: self.actor,

@@ -6,20 +6,20 @@ use super::pdu::{Lacpdu, PortState};
 use super::port::{Port, Selected};
 use super::timers::{LONG_TIMEOUT_TIME, SHORT_TIMEOUT_TIME, TimerKind};
 
-/// Where the machine is.
+/// The states of the Receive machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReceiveState {
     /// The system starts.
     Initialize,
     /// The link is down, or the port's aggregator is the active one no longer.
     PortDisabled,
-    /// Nothing was heard for too long: three seconds more.
+    /// The partner was silent for too long: it has three seconds more.
     Expired,
     /// The partner does not speak LACP.
     LacpDisabled,
-    /// Nothing was heard: what is configured is believed.
+    /// The partner was silent: the configured description of it is in force.
     Defaulted,
-    /// What the partner said is believed.
+    /// The partner's own description of itself is in force.
     Current,
 }
 

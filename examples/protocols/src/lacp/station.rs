@@ -59,8 +59,8 @@ pub struct Station<H: Host> {
     host: H,
     periodic_slack: Span,
     bonds: Vec<Mirrored<H::Timer>>,
-    /// What fired and was not worked off. A timer is in here twice at most: before an event can start it again, this is
-    /// worked off, and only one that fires meanwhile is added.
+    /// Expiries that no event has handled yet. A timer is in here twice at most: all are handled before an event can
+    /// start a timer again, and only one that fires meanwhile is added.
     due: Arc<Mutex<Vec<Fired>>>,
     outbox: VecDeque<Frame>,
     actions: Vec<Action>,

@@ -28,7 +28,7 @@ pub enum TimerKind {
     ActorChurn,
     /// `partner_churn_timer`.
     PartnerChurn,
-    /// When an LACPDU may be sent again after three within a second (clause 6.4.16).
+    /// The timer that ends the pause after three LACPDUs within a second (clause 6.4.16).
     Transmit,
 }
 
@@ -42,7 +42,7 @@ impl TimerKind {
         Self::PartnerChurn,
         Self::Transmit,
     ];
-    /// How many there are.
+    /// The number of kinds.
     pub const COUNT: usize = Self::ALL.len();
 
     const fn index(self) -> usize {
@@ -50,7 +50,7 @@ impl TimerKind {
     }
 }
 
-/// What became of a timer since the host was told last.
+/// A change of a timer that the host has not been sent yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Change {
     Started(Instant),
@@ -113,7 +113,7 @@ impl Timers {
         self.entries[kind.index()].expired.take()
     }
 
-    /// What the host has to do with its timer, once.
+    /// Returns the change that the host has to make to its timer, once.
     pub(super) fn take_change(&mut self, kind: TimerKind) -> Option<Change> {
         let entry = &mut self.entries[kind.index()];
         if !std::mem::take(&mut entry.is_changed) {

@@ -7,10 +7,10 @@ use super::periodic::PeriodicState;
 use super::port::Port;
 use super::timers::{FAST_PERIODIC_TIME, TimerKind};
 
-/// How many LACPDUs may be sent in a `Fast_Periodic_Time`.
+/// The number of LACPDUs that may be sent in a `Fast_Periodic_Time`.
 const BURST_MAX: usize = 3;
 
-/// When the last LACPDUs were sent.
+/// The times at which the last LACPDUs were sent.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Window {
     sent: [Option<Instant>; BURST_MAX],
@@ -18,7 +18,7 @@ pub(super) struct Window {
 }
 
 impl Window {
-    /// When the next one may be sent; `None` if at any time.
+    /// Returns the time from which on the next one may be sent; `None` if at any time.
     fn opens(&self) -> Option<Instant> {
         self.sent[self.oldest].map(|sent| sent.saturating_add(FAST_PERIODIC_TIME))
     }
@@ -30,7 +30,7 @@ impl Window {
 }
 
 impl Port {
-    /// What is sent now, if something is to be sent and may be.
+    /// Returns the LACPDU to send now, if the port has to send one and may.
     pub(super) fn transmit(&mut self, now: Instant) -> Option<Lacpdu> {
         let _ = self.timers.take_expired(TimerKind::Transmit);
         // Neither is anything kept for later: a link that comes up begins with its first period.

@@ -20,7 +20,7 @@ pub(crate) fn seconds(count: u64) -> Span {
     Span::from_secs(count)
 }
 
-/// So many seconds after the beginning.
+/// Returns the instant `count` seconds after the beginning.
 pub(crate) fn at(count: u64) -> Instant {
     Instant::ZERO.saturating_add(seconds(count))
 }
@@ -111,7 +111,7 @@ impl ByHand {
         self.note(actions);
     }
 
-    /// What the port of system `from` says that is in sync and knows everything about `port`.
+    /// Returns the LACPDU of the port of system `from` that is in sync and knows everything about `port`.
     pub(crate) fn in_sync(&self, port: usize, from: u8) -> Lacpdu {
         let state = PortState::ACTIVITY
             .and(PortState::TIMEOUT)
