@@ -20,7 +20,7 @@ const NAMES: [(Capabilities, &str); 9] = [
 ];
 
 impl Capabilities {
-    /// What every host has.
+    /// The empty set: a host with no capability beyond those of every host.
     pub const NONE: Self = Self(0);
     /// More than one CPU, and kicks between them.
     pub const CPUS: Self = Self(1);
@@ -57,20 +57,20 @@ impl Capabilities {
         Self(self.0 & !others.0)
     }
 
-    /// Whether all of `others` are among these.
+    /// Returns true if all of `others` are in this set.
     #[must_use]
     pub const fn contains(self, others: Self) -> bool {
         others.without(self).is_empty()
     }
 
-    /// Whether there is none.
+    /// Returns true if the set is empty.
     #[must_use]
     pub const fn is_empty(self) -> bool {
         self.0 == 0
     }
 }
 
-/// What a host that lacks these has none of, as the end of a sentence.
+/// Writes the capabilities as the end of a sentence on a host that lacks them.
 impl fmt::Display for Capabilities {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let lacking: Vec<&str> = NAMES

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use tickless_core::trace::{Event, TimerId};
 
-/// What the trace says of one timer.
+/// The state of one timer, as its trace implies.
 #[derive(Clone, Copy, Debug, Default)]
 struct Life {
     queued: bool,

@@ -18,7 +18,7 @@ use tickless_sim::DeviceClass;
 
 use crate::capability::Capabilities;
 
-/// Which counter drives the time of a host that has two.
+/// The counters that can drive the time of a host that has two.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Source {
     /// The one that coupled devices compare with.
@@ -27,7 +27,7 @@ pub enum Source {
     Spare,
 }
 
-/// What decides where the timers of a CPU go.
+/// The conditions that decide on which CPU a started timer is queued.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Placement {
     /// The CPU is isolated.
@@ -46,13 +46,13 @@ pub struct Placement {
 ///
 /// Times without a unit in their type are nanoseconds of true time, which starts at zero with the host.
 pub trait Host: Sized + 'static {
-    /// What the embedder wrote for the core.
+    /// The embedder's implementation for the core.
     type Platform: Platform;
 
     /// The name of the host, for the lines that say what was skipped.
     const NAME: &'static str;
 
-    /// What the host can do.
+    /// The capabilities of the host.
     const HAS: Capabilities;
 
     /// The kinds of event devices with which the host can be built. The first is the usual one.
@@ -82,10 +82,10 @@ pub trait Host: Sized + 'static {
     /// Overwrites when the event device of `cpu` fires: `None` for a device that has just fired.
     fn set_fires_at(&self, cpu: u32, at: Option<i64>);
 
-    /// Whether `cpu` was kicked and has not begun to answer.
+    /// Returns true if `cpu` was kicked and has not begun to answer.
     fn is_kicked(&self, cpu: u32) -> bool;
 
-    /// As [`is_kicked`](Host::is_kicked); the kick is forgotten.
+    /// Returns true if `cpu` was kicked and has not begun to answer, and forgets the kick.
     fn take_kick(&self, cpu: u32) -> bool;
 
     /// Takes `cpu` online.
@@ -112,18 +112,18 @@ pub trait Host: Sized + 'static {
         false
     }
 
-    /// What a callback panicked with, if [`Platform::call`] catches that.
+    /// Takes the panic of a callback, if [`Platform::call`] caught one.
     fn take_panic(&self) -> Option<Box<dyn Any + Send>> {
         None
     }
 
-    /// How much later than asked the event device of `cpu` may fire, in nanoseconds.
+    /// Returns the nanoseconds by which the event device of `cpu` may fire later than programmed.
     fn tolerance(&self, cpu: u32) -> i64 {
         let _ = cpu;
         0
     }
 
-    /// What the monotonic clock will show at the true time `at`, if it is not steered meanwhile.
+    /// Predicts the monotonic clock at the true time `at`, if it is not steered meanwhile.
     fn shows_at(&self, at: i64) -> Instant {
         Instant::from_nanos(at)
     }
@@ -133,19 +133,20 @@ pub trait Host: Sized + 'static {
         self.timers().stats(CpuId(cpu)).device_writes
     }
 
-    /// Whether the soft stage of `cpu` was raised and has not begun ([`Capabilities::SOFT`]).
+    /// Returns true if the soft stage of `cpu` was raised and has not begun ([`Capabilities::SOFT`]).
     fn is_soft_raised(&self, cpu: u32) -> bool {
         let _ = cpu;
         false
     }
 
-    /// As [`is_soft_raised`](Host::is_soft_raised); the raise is forgotten ([`Capabilities::SOFT`]).
+    /// Returns true if the soft stage of `cpu` was raised and has not begun, and forgets the raise
+    /// ([`Capabilities::SOFT`]).
     fn take_soft_raised(&self, cpu: u32) -> bool {
         let _ = cpu;
         false
     }
 
-    /// What the platform traced since the last call ([`Capabilities::TRACE`]).
+    /// Takes the events that the platform traced since the last call ([`Capabilities::TRACE`]).
     fn take_trace(&self) -> Vec<Event> {
         Vec::new()
     }
@@ -175,7 +176,7 @@ pub trait Host: Sized + 'static {
         let _ = (countdown, hook);
     }
 
-    /// What has to be added to the monotonic clock for the others ([`Capabilities::CLOCKS`]).
+    /// Returns the offsets of the other clocks from the monotonic clock ([`Capabilities::CLOCKS`]).
     fn offsets(&self) -> Offsets {
         Offsets::default()
     }

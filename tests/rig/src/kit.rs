@@ -13,7 +13,7 @@ use crate::host::Host;
 pub struct Case {
     /// The name of the function.
     pub name: &'static str,
-    /// What a host needs for it.
+    /// The capabilities that the case needs.
     pub needs: Capabilities,
 }
 
@@ -47,7 +47,7 @@ impl Suite {
         }
     }
 
-    /// What all cases that `H` has to skip need and `H` lacks, and how many these are.
+    /// Counts the cases that `H` has to skip, and joins the capabilities that they need and `H` lacks.
     fn skipped<H: Host>(&self) -> (usize, Capabilities) {
         let lacking = self.cases.iter().map(|case| case.needs.without(H::HAS));
         lacking
@@ -68,7 +68,7 @@ fn say(line: &str) {
     written.expect("the standard error is open");
 }
 
-/// How many cases `H` has to skip. Says of each suite how many.
+/// Counts the cases that `H` has to skip, and prints a line for each suite with such cases.
 #[must_use]
 pub fn report<H: Host>() -> usize {
     let (mut sum, mut all) = (0, 0);

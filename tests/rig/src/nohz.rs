@@ -53,10 +53,10 @@ pub use tables::{GlobalTimers, Tables};
 
 use self::deep::Depth;
 
-/// How long a tick is.
+/// The duration of a tick.
 pub const PERIOD: Span = Span::from_nanos(TICK.unsigned_abs());
 
-/// For how long no CPU need look at the clock, unless a script says otherwise.
+/// The longest time that may pass before a CPU has to read the clock, unless a script sets another one.
 const MAX_DEFERMENT: Span = Span::from_secs(600);
 /// Callbacks and looks of one service.
 const BUDGET: u32 = 1_000;
@@ -77,7 +77,7 @@ struct Cpu {
     depth: Depth,
 }
 
-/// What ticking CPUs have.
+/// The state of CPUs that tick.
 pub(crate) struct Ticks<H: Host> {
     parts: Rc<Parts<H>>,
     count: Rc<TickCount<PlainLock>>,
@@ -150,12 +150,12 @@ impl<H: Host> Rig<H> {
         &self.ticks_of_all().count
     }
 
-    /// For how long no CPU need look at the clock.
+    /// Sets the longest time that may pass before a CPU has to read the clock.
     pub fn set_max_deferment(&self, span: Span) {
         self.ticks_of_all().max_deferment.set(span);
     }
 
-    /// What the host of `cpu` says of it from now on.
+    /// Sets the conditions that keep the tick of `cpu`, from now on.
     pub fn set_conditions(&self, cpu: u32, conditions: TickDependencies) {
         self.ticking_cpu(cpu).conditions.set(conditions);
     }
@@ -166,19 +166,19 @@ impl<H: Host> Rig<H> {
         self.ticking_cpu(cpu).ticks.get()
     }
 
-    /// Whether the tick of `cpu` is stopped.
+    /// Returns true if the tick of `cpu` is stopped.
     #[must_use]
     pub fn is_stopped(&self, cpu: u32) -> bool {
         self.ticking_cpu(cpu).tick.borrow().is_stopped()
     }
 
-    /// What the timer of the tick of `cpu` stands at, by its record.
+    /// Returns the deadline of the tick's timer on `cpu`, according to the tick's record.
     #[must_use]
     pub fn next_tick(&self, cpu: u32) -> Option<Instant> {
         self.ticking_cpu(cpu).tick.borrow().next()
     }
 
-    /// What the timer of the tick of `cpu` really stands at.
+    /// Returns the deadline of the tick's timer on `cpu`, according to the timer itself.
     #[must_use]
     pub fn tick_timer(&self, cpu: u32) -> Option<Instant> {
         self.ticking_cpu(cpu).timer.as_ref().deadline(self.timers())
@@ -230,7 +230,7 @@ impl<H: Host> Rig<H> {
         });
     }
 
-    /// What `cpu` would be told if it idled now.
+    /// Returns the forecast that `cpu` would get if it idled now.
     pub fn forecast(&self, cpu: u32) -> Forecast {
         let state = self.ticking_cpu(cpu);
         let conditions = state.conditions.get();
@@ -239,7 +239,7 @@ impl<H: Host> Rig<H> {
         })
     }
 
-    /// How long `cpu` could sleep from now on.
+    /// Returns the time for which `cpu` could sleep from now on.
     #[must_use]
     pub fn sleep_length(&self, cpu: u32) -> SleepLength {
         let forecast = self.forecast(cpu);
@@ -450,7 +450,7 @@ impl<H: Host> Rig<H> {
         }
     }
 
-    /// Whether the tick of `cpu` found something to do that has not been done.
+    /// Returns true if the tick of `cpu` found due work that is not done yet.
     #[must_use]
     pub fn is_expiry_pending(&self, cpu: u32) -> bool {
         self.ticking_cpu(cpu).expiry_pending.get()
@@ -465,7 +465,7 @@ impl<H: Host> Rig<H> {
         self.check_sleepers();
     }
 
-    /// What is said of CPUs that sleep agrees, and none sleeps through a promise.
+    /// Checks that wheels, hierarchy and tick agree on which CPUs sleep, and that no CPU sleeps through its promise.
     fn check_sleepers(&self) {
         for cpu in 0..self.cpus() {
             let node = self.tree().host().node(CpuId(cpu)).expect("it has one");
@@ -492,7 +492,7 @@ impl<H: Host> Rig<H> {
     }
 }
 
-/// What letting the tick of a CPU run again costs.
+/// The locks and device writes that a restart of a CPU's tick takes.
 struct RestartCost {
     was_stopped: bool,
     locks: u64,

@@ -11,7 +11,7 @@ use tickless_link::mutant;
 use crate::host::Host;
 use crate::rig::Rig;
 
-/// What an interrupt interrupted.
+/// The code that a timer interrupt interrupted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Interrupted {
     /// A user's program.
@@ -22,11 +22,11 @@ pub enum Interrupted {
     Masked,
 }
 
-/// What happens when a reschedule is pending on the way out.
+/// The steps of a reschedule that is pending when the interrupt returns.
 pub struct Schedule<'a> {
-    /// Whether another task is picked.
+    /// True if another task is picked.
     pub switches: bool,
-    /// Whether a time-slice extension is granted instead (spec FLUSH-7).
+    /// True if a time-slice extension is granted instead (spec FLUSH-7).
     pub extension: bool,
     /// Runs with interrupts enabled before the scheduler is reached: the window in which a nested interrupt can come.
     pub before: Option<&'a dyn Fn()>,
@@ -56,7 +56,7 @@ impl Schedule<'_> {
 
 /// Interrupts that follow each other without a pause before the rig calls it a storm.
 const STORM: u32 = 10_000;
-/// What counts as a pause, in nanoseconds.
+/// The shortest pause between two interrupts, in nanoseconds.
 const PAUSE: i64 = 1_000;
 
 impl<H: Host> Rig<H> {
@@ -72,8 +72,8 @@ impl<H: Host> Rig<H> {
         }
     }
 
-    /// As [`run_until`](Rig::run_until), asking `path` for every interrupt of a CPU what it interrupts and what
-    /// comes behind it.
+    /// Lets time pass until `until`. For each interrupt of a CPU, `path` says which code it interrupts and which steps
+    /// follow it.
     ///
     /// # Panics
     ///
@@ -121,7 +121,7 @@ impl<H: Host> Rig<H> {
         }
     }
 
-    /// Whether `cpu` was kicked, or its device has fired.
+    /// Returns true if `cpu` was kicked, or its device has fired.
     fn is_due(&self, cpu: u32) -> bool {
         self.is_kicked(cpu) || self.fires_at(cpu).is_some_and(|at| at <= self.now())
     }

@@ -18,10 +18,10 @@ use crate::capability::Capabilities;
 use crate::host::{Host, Placement, Source};
 use crate::nohz::Ticks;
 
-/// How long a tick is, in nanoseconds of true time.
+/// The duration of a tick, in nanoseconds of true time.
 pub const TICK: i64 = 1_000_000;
 
-/// What the rig knows of a CPU besides what its host does.
+/// The rig's own record of a CPU, beside that of its host.
 #[derive(Debug, Default)]
 pub(crate) struct Cpu {
     /// Timer delivery is masked.
@@ -143,19 +143,19 @@ impl<H: Host> Rig<H> {
         self.host().now()
     }
 
-    /// What the monotonic clock shows.
+    /// Reads the monotonic clock.
     #[must_use]
     pub fn monotonic(&self) -> Instant {
         self.timers().platform().now()
     }
 
-    /// What has to be added to the monotonic clock for `clock`, in nanoseconds.
+    /// Returns the offset of `clock` from the monotonic clock, in nanoseconds.
     #[must_use]
     pub fn offset(&self, clock: Clock) -> i64 {
         self.host().offsets().of(clock).as_nanos()
     }
 
-    /// What the monotonic clock will show at the true time `at`, if it is not steered meanwhile.
+    /// Predicts the monotonic clock at the true time `at`, if it is not steered meanwhile.
     #[must_use]
     pub fn monotonic_at(&self, at: i64) -> i64 {
         self.host().shows_at(at).as_nanos()
@@ -192,7 +192,7 @@ impl<H: Host> Rig<H> {
         self.host().set_now(self.now() + nanos);
     }
 
-    /// What happened since the last call.
+    /// Takes the events since the last call.
     pub fn take_trace(&self) -> Vec<Event> {
         self.host().take_trace()
     }
@@ -221,7 +221,7 @@ impl<H: Host> Rig<H> {
         self.host().lock_acquisitions()
     }
 
-    /// When the base of `cpu` believes that its device fires.
+    /// Returns the time for which the base of `cpu` has programmed its device.
     #[must_use]
     pub fn armed(&self, cpu: u32) -> Instant {
         self.base(cpu).armed()
@@ -234,19 +234,19 @@ impl<H: Host> Rig<H> {
         base.expect("every CPU has a base")
     }
 
-    /// Whether a CPU asked `cpu` to look at its queues and it has not begun.
+    /// Returns true if a CPU asked `cpu` to look at its queues and it has not begun.
     #[must_use]
     pub fn is_kicked(&self, cpu: u32) -> bool {
         self.host().is_kicked(cpu)
     }
 
-    /// Whether the soft stage of `cpu` was raised and has not begun.
+    /// Returns true if the soft stage of `cpu` was raised and has not begun.
     #[must_use]
     pub fn is_soft_raised(&self, cpu: u32) -> bool {
         self.host().is_soft_raised(cpu)
     }
 
-    /// Whether an interrupt of `cpu` left a rearm to a flush point that has not come yet.
+    /// Returns true if an interrupt of `cpu` left a rearm to a flush point that has not come yet.
     #[must_use]
     pub fn owes_rearm(&self, cpu: u32) -> bool {
         self.cpu(cpu).rearm_owed.get()
@@ -261,7 +261,7 @@ impl<H: Host> Rig<H> {
         }
     }
 
-    /// As [`dump`](Self::dump), with what `host` adds.
+    /// Writes the dump that [`dump`](Self::dump) writes, with the additions of `host`.
     ///
     /// # Panics
     ///
@@ -275,7 +275,7 @@ impl<H: Host> Rig<H> {
         text
     }
 
-    /// What the base of `cpu` counted.
+    /// Returns the counts of the base of `cpu`.
     #[must_use]
     pub fn stats(&self, cpu: u32) -> Stats {
         self.timers().stats(CpuId(cpu))
@@ -286,7 +286,7 @@ impl<H: Host> Rig<H> {
         self.host().before_lock(countdown, Box::new(hook));
     }
 
-    /// Whether timer delivery to `cpu` is masked.
+    /// Returns true if timer delivery to `cpu` is masked.
     #[must_use]
     pub fn is_masked(&self, cpu: u32) -> bool {
         self.cpu(cpu).masked.get()
@@ -524,7 +524,7 @@ impl<H: Host> Rig<H> {
         })
     }
 
-    /// What `cpu` is told of its local wheel when it wants to sleep.
+    /// Returns the next due tick of the local wheel of `cpu`, as it learns it when it wants to sleep.
     #[must_use]
     pub fn next_local(&self, cpu: u32) -> Option<u64> {
         let next = self.timers().wheel_next(CpuId(cpu), self.tick());
@@ -569,7 +569,7 @@ impl<H: Host> Rig<H> {
         }
     }
 
-    /// Whether no interrupt comes up to `until`.
+    /// Returns true if no interrupt comes up to `until`.
     fn is_quiet_until(&self, until: i64) -> bool {
         (0..self.cpus())
             .all(|cpu| !self.is_kicked(cpu) && self.fires_at(cpu).is_none_or(|at| at > until))

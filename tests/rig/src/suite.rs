@@ -49,7 +49,7 @@ pub const fn at_on<T: ClockId>(nanos: i64) -> Start<T> {
     Start::at(Instant::from_nanos(nanos))
 }
 
-/// What `body` panics with; `None` if it returns.
+/// Returns the message with which `body` panics; `None` if it returns.
 pub fn panic_of(body: impl FnOnce()) -> Option<String> {
     let payload = catch_unwind(AssertUnwindSafe(body)).err()?;
     let text = payload
@@ -89,8 +89,8 @@ pub fn moves(trace: &[Event]) -> Vec<(u32, u32)> {
     trace.iter().filter_map(moved).collect()
 }
 
-/// How many of `all` seeds a case draws, or times that it finds what it looks for: all of them in optimised code and
-/// where rules are broken on purpose, else a third, because with debug assertions each takes several times as long.
+/// Scales the number of seeds that a case draws, or of finds that it needs: all of them in optimised code and where
+/// rules are broken on purpose, else a third, because with debug assertions each takes several times as long.
 pub(crate) fn drawn<N: Div<Output = N> + From<u8>>(all: N) -> N {
     if cfg!(all(debug_assertions, not(tickless_mutants))) {
         all / N::from(3)

@@ -140,13 +140,13 @@ impl<H: Host, T: ClockId> TestTimer<H, T> {
         self.timer.as_ref().cancel(self.rig.timers())
     }
 
-    /// Whether it is queued.
+    /// Returns true if it is queued.
     #[must_use]
     pub fn is_queued(&self) -> bool {
         self.timer.is_queued()
     }
 
-    /// Whether it is queued or its callback runs.
+    /// Returns true if it is queued or its callback runs.
     #[must_use]
     pub fn is_active(&self) -> bool {
         self.timer.is_active()
@@ -158,7 +158,7 @@ impl<H: Host, T: ClockId> TestTimer<H, T> {
         self.timer.state()
     }
 
-    /// Whether its callback is what the executing CPU is in.
+    /// Returns true if the executing CPU runs its callback.
     #[must_use]
     pub fn is_own_callback(&self) -> bool {
         self.timer.as_ref().is_own_callback(self.rig.timers())
@@ -184,7 +184,7 @@ impl<H: Host, T: ClockId> TestTimer<H, T> {
         timers.next_event_without(CpuId(cpu), timer).as_nanos()
     }
 
-    /// What its clock showed each time it fired.
+    /// Returns the readings of its clock, one for each firing.
     #[must_use]
     pub fn fired_at(&self) -> Vec<i64> {
         self.fired.borrow().clone()
@@ -360,7 +360,7 @@ impl<H: Host> CoarseTimer<H> {
         self.timer.as_ref().shutdown_sync(self.rig.timers())
     }
 
-    /// Whether it is queued.
+    /// Returns true if it is queued.
     #[must_use]
     pub fn is_queued(&self) -> bool {
         self.timer.is_queued()
@@ -379,7 +379,7 @@ impl<H: Host> CoarseTimer<H> {
         wheel.map(|(cpu, kind)| (cpu.0, kind))
     }
 
-    /// What it was told each time it fired.
+    /// Returns the arguments of its callback, one for each firing.
     #[must_use]
     pub fn fired(&self) -> Vec<Timeout> {
         self.fired.borrow().clone()

@@ -17,7 +17,8 @@ use tickless_rig::suite::{at, at_on, panic_of};
 use tickless_rig::virtual_host::DeferredRearm;
 use tickless_rig::{Config, Deferred, Host, Immediate, Preemptible, Rig, TestTimer, VirtualHost};
 
-/// How a callback on CPU 0 is waited for by CPU 1, which in a machine of one thread is for ever, and says so.
+/// Returns the message with which CPU 1 waits for a callback on CPU 0. In a machine of one thread the wait never ends,
+/// and panics.
 fn how_to_wait<H: Host>(stage: Stage) -> String {
     let rig = Rig::<H>::new(2);
     let said = Rc::new(RefCell::new(None));
@@ -38,7 +39,7 @@ fn how_to_wait<H: Host>(stage: Stage) -> String {
     said.take().expect("it waits for ever")
 }
 
-/// As a real-time kernel.
+/// A host with the settings of a real-time kernel.
 enum RealTime {}
 
 impl Config for RealTime {

@@ -21,7 +21,7 @@ mod platform;
 use platform::{IS_CPU, PlainThread};
 
 thread_local! {
-    /// What the clock of the host shows.
+    /// The reading of the host's clock.
     static NOW: Cell<i64> = const { Cell::new(0) };
 }
 

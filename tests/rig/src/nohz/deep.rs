@@ -14,7 +14,7 @@ use tickless_sim::wakener::Wakener;
 use crate::host::Host;
 use crate::rig::Rig;
 
-/// What one CPU does about deep sleep.
+/// The deep-sleep state of one CPU.
 #[derive(Debug, Default)]
 pub(super) struct Depth {
     /// Its governor chooses deep sleep whenever it may.
@@ -23,11 +23,11 @@ pub(super) struct Depth {
     pub(super) is_deep: Cell<bool>,
     /// The interrupt by which a broadcast is delivered is on its way.
     pub(super) is_called: Cell<bool>,
-    /// It came back late, and nothing is programmed until that interrupt comes.
+    /// True if the CPU came back late: no device is programmed for it until that interrupt comes.
     pub(super) awaits_call: Cell<bool>,
 }
 
-/// How often what happened.
+/// The counts of deep sleeps and of their ends.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DeepCounts {
     /// Deep sleeps.
@@ -62,19 +62,19 @@ impl<H: Host> Rig<H> {
         self.depth(cpu).is_wanted.set(is_wanted);
     }
 
-    /// Whether the device of `cpu` is stopped.
+    /// Returns true if the device of `cpu` is stopped.
     #[must_use]
     pub fn is_deep(&self, cpu: u32) -> bool {
         self.depth(cpu).is_deep.get()
     }
 
-    /// How often what happened.
+    /// Returns the counts of deep sleeps and of their ends.
     #[must_use]
     pub fn deep_counts(&self) -> DeepCounts {
         self.ticks_of_all().deep_counts.get()
     }
 
-    /// Whether nothing is programmed on some CPU, because an interrupt is on its way.
+    /// Returns true if no device is programmed for some CPU, because an interrupt is on its way.
     pub(super) fn is_a_cpu_called(&self) -> bool {
         let cpus = &self.ticks_of_all().cpus;
         cpus.iter()
@@ -154,7 +154,7 @@ impl<H: Host> Rig<H> {
         }
     }
 
-    /// When a broadcast wants `cpu` to be interrupted.
+    /// Returns the time at which a broadcast is to interrupt `cpu`.
     pub(super) fn broadcast_for(&self, cpu: u32) -> Option<i64> {
         let wakener = self.wakener();
         let called = self.depth(cpu).is_called.get();

@@ -23,7 +23,7 @@ pub type Tables<H> = tables::Tables<GlobalTimers<H>>;
 pub struct GlobalTimers<H: Host> {
     parts: Rc<Parts<H>>,
     count: Rc<TickCount<PlainLock>>,
-    /// Which CPUs have to leave idle once.
+    /// True for each CPU that has to leave idle once.
     activated: Vec<Cell<bool>>,
 }
 
@@ -48,7 +48,7 @@ impl<H: Host> GlobalTimers<H> {
         self.parts.host.timers()
     }
 
-    /// Whether `cpu` has to leave idle once; forgotten by asking.
+    /// Returns true if `cpu` has to leave idle once, and clears the request.
     pub(super) fn take_activated(&self, cpu: u32) -> bool {
         self.activated[cpu as usize].take()
     }

@@ -329,7 +329,7 @@ pub fn a_time_of_day_near_the_end_does_not_wrap<H: Host>() {
     rig.check();
 }
 
-/// Whether a timer was told of a set when it fired, and its deadline then.
+/// The firings of a timer: true for one caused by a clock set, with the deadline at that time.
 type Notes = Rc<RefCell<Vec<(bool, i64)>>>;
 
 /// A timer that fires when its clock is set, and notes how it was told; it goes on for the same deadline.

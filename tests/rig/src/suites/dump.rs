@@ -127,7 +127,7 @@ pub fn every_pending_timer_is_shown<H: Host>() {
     });
 }
 
-/// What the records say is what the timers were armed for, and each slot is due when it has to be.
+/// The dump lists each timer with the deadline for which it was armed, and with a slot that is due in time.
 pub fn records_say_for_when_a_timer_is_queued<H: Host>() {
     const MILLI: i64 = 1_000_000;
     let rig = Rig::<H>::with_devices(1, DeviceClass::Software);

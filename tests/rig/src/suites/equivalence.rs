@@ -24,7 +24,7 @@ enum Operation {
         /// Counted from now.
         slots: i64,
         slack: u64,
-        /// How often and in which period it goes on.
+        /// The number and the period of the restarts.
         again: (u32, u64),
         pinned: bool,
     },
@@ -73,7 +73,7 @@ fn script(seed: u64, slack: bool) -> Vec<Step> {
         .collect()
 }
 
-/// Which timer fired in which slot, in order.
+/// The firings in order: the timer and the slot of each.
 type Firings = Rc<RefCell<Vec<(usize, i64)>>>;
 
 trait AnyTimer {
@@ -165,7 +165,7 @@ fn way_out(interrupt: u32) -> (Interrupted, Schedule<'static>) {
     }
 }
 
-/// What a script changes besides the timers.
+/// The wall clock and the online CPUs, which a script changes besides the timers.
 struct Surroundings {
     wall: i64,
     online: [bool; CPUS as usize],
@@ -232,7 +232,7 @@ fn play<H: Host>(script: &[Step], class: DeviceClass, lazy: bool) -> Vec<(usize,
     firings.take()
 }
 
-/// What fires on the host to which all others are compared.
+/// Returns the firings on the host to which all others are compared.
 fn reference(script: &[Step]) -> Vec<(usize, i64)> {
     play::<Immediate>(script, DeviceClass::Software, false)
 }

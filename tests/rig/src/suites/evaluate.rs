@@ -66,7 +66,7 @@ pub fn an_empty_cpu_stops_its_device<H: Host>() {
     assert_eq!(rig.fires_at(0), None);
 }
 
-/// When a timer is due, and the question what would be next without it.
+/// A timer's deadline, with a function that finds the next deadline without that timer.
 type Without = (i64, Box<dyn Fn() -> i64>);
 
 fn push<H: Host, T: ClockId>(rig: &Rig<H>, timers: &mut Vec<Without>, random: &mut Random) {

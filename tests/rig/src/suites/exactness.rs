@@ -20,7 +20,7 @@ const CPUS: u32 = 3;
 const TIMERS: usize = 9;
 const SEEDS: u64 = 60;
 const STEPS: u32 = 120;
-/// What a write takes: nothing fires earlier after it.
+/// The duration of a device write, in nanoseconds: the device fires no earlier after it.
 const WRITE_TAKES: i64 = 20;
 
 /// A rig, its timers, and on which CPUs a device may fire for a timer that is not there any more.

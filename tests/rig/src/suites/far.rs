@@ -19,11 +19,11 @@ use crate::{DeviceClass, Host, Rig, TestTimer};
 
 const MILLI: i64 = 1_000_000;
 const SECOND: i64 = 1_000 * MILLI;
-/// What is armed in the past fires so much later.
+/// The delay, in nanoseconds, after which a timer armed in the past fires.
 const FORCED: i64 = 20;
 const DAY: i64 = 86_400 * SECOND;
 
-/// What has fired since it was asked last.
+/// The numbers of the sleepers that fired and were not taken yet.
 #[derive(Default)]
 struct Woken(Mutex<Vec<usize>>);
 
@@ -85,7 +85,7 @@ impl<H: Host> Sleepers<H> {
         self.rig.on(cpu, || sleeper.cancel(timers)).is_some()
     }
 
-    /// What an idle CPU does before it sleeps.
+    /// Arms the device of each CPU exactly, as an idle CPU does before it sleeps.
     fn settle(&self) {
         for cpu in 0..self.rig.cpus() {
             self.rig
@@ -102,7 +102,7 @@ impl<H: Host> Drop for Sleepers<H> {
     }
 }
 
-/// As many near as far times.
+/// Draws a distance, as often near as far.
 fn distance(random: &mut Random) -> i64 {
     let bits = random.between(4, 50);
     random.between(0, 1 << bits)
@@ -183,7 +183,7 @@ fn sorted_timers<H: Host>(
     (0..count).map(new).collect()
 }
 
-/// What the callbacks of twins do: some of the timers start again, near or far.
+/// Runs as the callback of twins: some of the timers start again, near or far.
 fn called<T: ClockId>(expired: &mut Expired<'_, '_, T>) -> Restart {
     let deadline = expired.deadline().as_nanos().unsigned_abs();
     if !deadline.is_multiple_of(3) {
@@ -320,7 +320,7 @@ pub fn the_next_event_without_a_timer_of_a_crowded_slot_is_that_of_another<H: Ho
     rig.check();
 }
 
-/// Nothing is lost or early when timers are started, taken back and moved from everywhere, and CPUs come and go.
+/// No timer is lost or early when timers are started, taken back and moved from everywhere, and CPUs come and go.
 pub fn they_survive_moves_and_hotplug<H: Host>() {
     const TIMERS: usize = 16;
     for seed in 0..drawn(80) {
@@ -589,7 +589,8 @@ pub fn a_millisecond_of_slack_bounds_the_interrupts<H: Host>() {
     }
 }
 
-/// What was pushed out and left in its slot is counted apart from what kept its place among the sorted ones.
+/// Timers that are pushed out and left in their slot are counted apart from those that keep their place among the
+/// sorted ones.
 pub fn starts_that_leave_a_far_timer_in_its_slot_are_counted_by_themselves<H: Host>() {
     let mut far = Sleepers::<H>::new(1, 1);
     far.start(0, 0, at(20 * SECOND));
@@ -602,7 +603,7 @@ pub fn starts_that_leave_a_far_timer_in_its_slot_are_counted_by_themselves<H: Ho
     assert_eq!(far.rig.stats(0).kept(), 1, "it went to another slot");
 }
 
-/// What a push-out without a start does, and when it does nothing: the timer is far, on this CPU, and goes later.
+/// A push-out without a start takes effect only on a far timer of this CPU that goes later.
 pub fn a_far_sleeper_is_pushed_out_where_it_is_or_not_at_all<H: Host>() {
     let far = &mut Sleepers::<H>::new(2, 2);
     let push_out = |far: &Sleepers<H>, cpu, number: usize, deadline| {

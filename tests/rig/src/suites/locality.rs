@@ -11,7 +11,7 @@ use tickless_core::time::{Instant, Realtime, Span};
 use crate::suite::{at, at_on, kicks, moves, panic_of};
 use crate::{Host, Rig, TestTimer};
 
-/// What a start finds, in the order of the table in spec.
+/// The state that a start finds, in the order of the table in spec.
 #[derive(Clone, Copy, Debug)]
 struct Situation {
     online: bool,
@@ -75,7 +75,7 @@ impl Situation {
         !self.tick_stopped || self.reschedule
     }
 
-    /// Where the timer must be afterwards.
+    /// Returns the CPU on which the timer must be afterwards.
     fn expected(&self) -> u32 {
         if self.keeps() {
             return self.home();
@@ -94,7 +94,7 @@ impl Situation {
 const HOUSEKEEPING: u32 = 0;
 /// The CPU that executes the start.
 const ME: u32 = 1;
-/// Where the host sends what does not stay.
+/// The CPU to which the host sends timers that do not stay.
 const BUSY: u32 = 2;
 
 /// Starts a timer in a situation, and says where it is then.

@@ -58,8 +58,9 @@ pub fn a_tick_goes_on_without_a_device_write_behind_an_earlier_timer<H: Host>() 
     assert_eq!(restart::<H, _>(7, exact), (1, 0));
 }
 
-/// What a CPU without a tick is to wake up for is over, and its interrupt does not come: each look at it finds it due
-/// in the tick in progress, which is another one each time. Its timer stands early enough already.
+/// A CPU without a tick does not program a wake-up again that is over and whose interrupt does not come. Each look
+/// finds the wake-up due in the tick in progress, which is another one each time, and its timer is early enough
+/// already.
 pub fn a_wake_up_that_is_over_is_not_programmed_again<H: Host>() {
     let rig = Rig::<H>::with_roles(&[Role::Housekeeping, Role::TicklessTasks], false);
     rig.run_until(10 * TICK);

@@ -22,7 +22,7 @@ const MILLI: i64 = 1_000_000;
 const SECOND: i64 = 1_000 * MILLI;
 const HOUR: i64 = 3_600 * SECOND;
 
-/// What has fired, in that order.
+/// The numbers of the sleepers that fired, in that order.
 type Woken = Arc<Mutex<Vec<usize>>>;
 
 /// Notes that one timer fired.
@@ -87,7 +87,7 @@ impl<H: Host> Exact<H> {
         self.armed[number] = None;
     }
 
-    /// What an idle CPU does before it sleeps.
+    /// Arms the device exactly, as an idle CPU does before it sleeps.
     fn settle(&self) {
         self.rig.on(0, || self.rig.timers().settle_armed(CpuId(0)));
     }
@@ -120,7 +120,7 @@ impl<H: Host> Drop for Exact<H> {
     }
 }
 
-/// As many near as far times, within the range of the far wheel.
+/// Draws a distance within the range of the far wheel, as often near as far.
 fn distance(random: &mut Random) -> i64 {
     let bits = random.between(4, 46);
     random.between(0, 1 << bits)

@@ -29,7 +29,7 @@ const WALL: i64 = 1_700_000_000_000_000_000;
 const BACKOFF: i64 = 100_000_000;
 const TIMERS: usize = 12;
 
-/// What the list says of a timer that is queued.
+/// A queued timer, as the list has it.
 #[derive(Clone, Copy, Debug)]
 struct Queued {
     soft: i64,
@@ -38,7 +38,7 @@ struct Queued {
     since: i64,
 }
 
-/// What the list says of one timer.
+/// The expected state of one timer, as the list has it.
 #[derive(Clone, Copy, Debug, Default)]
 struct Expected {
     queued: Option<Queued>,
@@ -46,7 +46,7 @@ struct Expected {
     fired: u64,
 }
 
-/// What the next callback of a timer does besides what it makes up on the spot.
+/// The planned part of the next callback of a timer, beside its random part.
 #[derive(Clone, Copy, Debug, Default)]
 struct Behaviour {
     /// Goes on with this interval, so often.
@@ -109,7 +109,7 @@ impl<H: Host> World<H> {
         self.blocked.borrow_mut().push((from, self.monotonic()));
     }
 
-    /// How long CPUs could not react since the monotonic time `since`, and a little more.
+    /// Returns the time for which CPUs could not react since the monotonic time `since`, and a little more.
     fn excuses(&self, since: i64) -> i64 {
         let now = self.monotonic();
         let blocked = self.blocked.borrow();
@@ -169,8 +169,8 @@ impl<H: Host> World<H> {
         }
     }
 
-    /// What a callback makes up: it starts and cancels other timers or its own, here or elsewhere, and asks for a
-    /// reschedule.
+    /// Does the random part of a callback: starts and cancels other timers or its own, on this CPU or another, and asks
+    /// for a reschedule.
     fn improvise(&self, here: u32) {
         while self.one_in(3) {
             let cpu = if self.one_in(2) { here } else { self.any_cpu() };
@@ -392,7 +392,7 @@ impl<H: Host, T: ClockId> Subject<H, T> {
     }
 }
 
-/// What a timer does when it fires.
+/// The callback of a timer.
 struct Callback<H: Host> {
     world: Weak<World<H>>,
     number: usize,
@@ -496,7 +496,7 @@ impl<H: Host> Callback<H> {
     }
 }
 
-/// How a timer is started.
+/// The drawn arguments of a start.
 struct Plan {
     distance: i64,
     slack: u64,
@@ -649,7 +649,7 @@ impl Drop for Says {
     }
 }
 
-/// What a run came across.
+/// The rare situations that a run came across.
 #[derive(Debug, Default)]
 struct Seen {
     flushes: [u64; Flush::COUNT],

@@ -79,7 +79,7 @@ fn is_started(trace: &[Event], timer: TimerId) -> usize {
     code
 }
 
-/// What the second part of the life has to be.
+/// Returns the events that the second part of the timer's life has to trace.
 fn firing<H: Host>(timer: TimerId, code: usize) -> Vec<Event> {
     let cpu = CpuId(1);
     let mut expected = vec![

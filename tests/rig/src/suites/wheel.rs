@@ -51,8 +51,8 @@ pub fn a_callback_that_arms_for_now_is_called_a_tick_later<H: Host>() {
     assert_eq!(timer.fired_at(), [11, 12, 13, 14, 15]);
 }
 
-/// What a CPU does with its own timers tells when something is due before everything else, and leaves alone what is
-/// elsewhere, runs, or was shut down.
+/// A CPU that modifies its own timer learns when it is due before everything else; timers that are elsewhere, run, or
+/// were shut down stay as they are.
 pub fn a_cpu_modifies_its_own_timers_alone<H: Host>() {
     let rig = Rig::<H>::new(2);
     let [first, second] = [0, 1].map(|_| CoarseTimer::once(&rig, Kind::Global));
@@ -256,7 +256,7 @@ impl Wake for Task {
     }
 }
 
-/// What futures do: arm, push out, look at the waker, exchange it, and give up.
+/// A sleeper does all that futures need: arm, push out, look at the waker, exchange it, and give up.
 pub fn a_sleeper_wakes_its_task<H: Host>() {
     let rig = Rig::<H>::new(2);
     let timers = rig.timers();

@@ -19,15 +19,15 @@ const CPUS: u32 = 3;
 const TIMERS: usize = 24;
 const STEPS: usize = 150;
 
-/// What the list says of a timer that is queued.
+/// A queued timer, as the list has it.
 #[derive(Clone, Copy, Debug)]
 struct Queued {
     expiry: u64,
-    /// When it was armed.
+    /// The tick in which it was armed.
     since: u64,
-    /// How far ahead it was of the clock of its wheel, at most, since it came to its slot.
+    /// The largest distance from the clock of its wheel since it came to its slot, in ticks.
     ahead: u64,
-    /// It was given its expiry without a clock: it may be in a slot before that, and be filed again by a pass.
+    /// True if its expiry was set without a clock: it may be in a slot before that, and a pass may enqueue it again.
     in_slot: bool,
 }
 
@@ -51,7 +51,7 @@ struct World<H: Host> {
     seen: RefCell<[u64; 7]>,
 }
 
-/// What [`World::seen`] counts: rare things that have to happen now and then, or the test tests nothing.
+/// The indices of [`World::seen`]: rare situations that have to occur now and then, or the test tests nothing.
 const REARMED: usize = 0;
 const REMOTE: usize = 1;
 const BEYOND: usize = 2;

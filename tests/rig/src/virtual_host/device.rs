@@ -9,7 +9,7 @@ use tickless_sim::model::device_class::{DeviceClass, Range};
 
 use super::COUNTER;
 
-/// What the core is told of the devices of a virtual host.
+/// Returns the core's description of a virtual host's devices.
 pub(crate) fn config(class: DeviceClass) -> DeviceConfig {
     let range = Range {
         hertz: 1_000_000_000,
@@ -19,7 +19,7 @@ pub(crate) fn config(class: DeviceClass) -> DeviceConfig {
     class.config(range, COUNTER.id, Span::from_millis(4))
 }
 
-/// How long a write takes until the device can fire for it, in nanoseconds. Not zero: a coupled deadline is converted
+/// The duration of a write until the device can fire for it, in nanoseconds. Not zero: a coupled deadline is converted
 /// from the base of the time record, so its last digits can be early, and stay early when it is written again (spec
 /// CPL-9). What ends that on real machines is that writing takes time.
 const WRITE_TAKES: i64 = 20;
@@ -33,11 +33,11 @@ pub(crate) struct Device {
     pub(crate) fires_at: Cell<Option<i64>>,
     /// The true time of the last write.
     pub(crate) written_at: Cell<i64>,
-    /// How often it was written.
+    /// The number of writes so far.
     pub(crate) writes: Cell<u64>,
-    /// It drops what is written next: broken hardware (B13, B28).
+    /// True if the device drops the next write: broken hardware (B13, B28).
     pub(crate) loses_next: Cell<bool>,
-    /// So many more writes of a delay are refused.
+    /// The number of writes of a delay that it still refuses.
     pub(crate) refuses: Cell<u32>,
 }
 
@@ -99,8 +99,9 @@ impl Device {
         Ok(())
     }
 
-    /// When a write is done. Between the computation of the target of an equality comparator and the write as much time
-    /// may pass as the shortest delay: the counter stands at the target then, not behind it (B13).
+    /// Returns the time at which a write is done. Between the computation of the target of an equality comparator and
+    /// the write as much time may pass as the shortest delay: the counter stands at the target then, not behind it
+    /// (B13).
     fn done(&self, now: i64, target: i64) -> i64 {
         match self.class {
             DeviceClass::Equality if self.loses_next.get() => target,
@@ -109,8 +110,8 @@ impl Device {
         }
     }
 
-    /// How much later than asked the device may fire: its rounding and its shortest delay, and what the clock was
-    /// steered since it was written, 500 ppm at most each way.
+    /// Returns the nanoseconds by which the device may fire later than programmed: its rounding and its shortest delay,
+    /// and the steering of the clock since it was written, 500 ppm at most each way.
     pub(crate) fn tolerance(&self) -> i64 {
         let delay = self
             .fires_at

@@ -45,7 +45,7 @@ const SPARE: Counter = Counter {
     can_inline: false,
 };
 
-/// What is fixed when a [`VirtualHost`] is built.
+/// The fixed settings of a [`VirtualHost`].
 pub trait Config: 'static {
     /// See [`Platform::DEFERRED_REARM`].
     const DEFERRED_REARM: bool;
@@ -53,15 +53,15 @@ pub trait Config: 'static {
     const WAITING: Waiting;
     /// See [`Platform::EXPIRY_BUDGET`].
     const EXPIRY_BUDGET: u32;
-    /// For people.
+    /// The name of the host in messages.
     const NAME: &'static str;
     /// See [`Platform::updates_in_place`].
     const UPDATES_IN_PLACE: bool = true;
-    /// What is broken on purpose.
+    /// The part that is broken on purpose.
     const FAULT: Option<Fault> = None;
 }
 
-/// What a host can do wrong, to see that the suites notice.
+/// The faults of a host, each of which the suites have to notice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
     /// Event devices fire a tick later than they were told.
@@ -94,7 +94,7 @@ impl Config for ImmediateRearm {
     const NAME: &'static str = "immediate";
 }
 
-/// As [`DeferredRearm`], with a preemptible soft stage and a budget for callbacks.
+/// The host [`DeferredRearm`] with a preemptible soft stage and a budget for callbacks.
 #[derive(Debug)]
 pub enum PreemptibleSoft {}
 
@@ -105,7 +105,7 @@ impl Config for PreemptibleSoft {
     const NAME: &'static str = "preemptible";
 }
 
-/// As [`DeferredRearm`], and a timer that is started again never keeps its place.
+/// The host [`DeferredRearm`] on which a timer that is started again never keeps its place.
 #[derive(Debug)]
 pub enum FiledAnew {}
 
@@ -147,10 +147,10 @@ pub struct VirtualPlatform<C: Config> {
     source: Cell<Counter>,
     trace: RefCell<Vec<Event>>,
     migration: Cell<bool>,
-    /// Where an unpinned timer of an idle or isolated CPU goes.
+    /// The CPU to which an unpinned timer of an idle or isolated CPU goes.
     busy: Cell<Option<u32>>,
     readings: Cell<u64>,
-    /// What a callback panicked with.
+    /// The panic of a callback.
     failed: RefCell<Option<Box<dyn Any + Send>>>,
     config: PhantomData<C>,
 }
@@ -159,7 +159,7 @@ fn is_broken<C: Config>(fault: Fault) -> bool {
     C::FAULT == Some(fault)
 }
 
-/// What `counter` reads at the true time `at`.
+/// Returns the reading of `counter` at the true time `at`.
 fn counter_at(counter: Counter, at: i64) -> Cycles {
     Cycles(at.unsigned_abs() * u64::from(counter.frequency.0 / 1_000_000))
 }
@@ -174,7 +174,7 @@ impl<C: Config> VirtualPlatform<C> {
         counter_at(self.source.get(), self.now.get())
     }
 
-    /// What the monotonic clock shows at the true time `at`, if it is not steered meanwhile.
+    /// Predicts the monotonic clock at the true time `at`, if it is not steered meanwhile.
     fn shows_at(&self, at: i64) -> i64 {
         let source = self.source.get();
         self.timekeeper.now(|| counter_at(source, at)).as_nanos()
