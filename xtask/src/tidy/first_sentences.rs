@@ -38,8 +38,8 @@ const VAGUE: [&str; 29] = [
     "On",
     "From",
 ];
-/// The product's crates: others are read by those who change them.
-const CRATES: [&str; 7] = [
+/// The crates whose documentation is judged, private items and tests included where the path is the whole crate.
+const CRATES: [&str; 10] = [
     "crates/tickless/src/",
     "crates/tickless-capi/src/",
     "crates/tickless-core/src/",
@@ -47,6 +47,9 @@ const CRATES: [&str; 7] = [
     "crates/tickless-macros/src/",
     "crates/tickless-preload/src/",
     "crates/tickless-sched/src/",
+    "examples/protocols/",
+    "kernel/",
+    "tests/rig/",
 ];
 const DECISIONS: &str = "docs/decisions/";
 const HINT: &str = "begin with a verb (Returns, Arms, Sets) or with the thing itself";
