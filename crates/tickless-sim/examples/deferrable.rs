@@ -42,10 +42,10 @@ const SEED: u64 = 1;
 const DEFERRABLE: u64 = 4;
 /// Their periods, in ticks.
 const PERIODS: (i64, i64) = (500, 5_000);
-/// That of the global timer of a CPU.
+/// The period of each CPU's global timer, in ticks.
 const GLOBAL_PERIOD: i64 = 10_000;
 
-/// What becomes of deferrable timers.
+/// The treatment of deferrable timers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Policy {
     OwnWheel,
@@ -65,7 +65,7 @@ impl Policy {
     }
 }
 
-/// How much the CPUs do.
+/// The load of the CPUs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Activity {
     name: &'static str,
@@ -104,7 +104,7 @@ struct Timer {
 /// The timers that are found through a hierarchy.
 struct Periodic {
     timers: Vec<RefCell<BTreeSet<(Timer, u64)>>>,
-    /// How late deferrable timers were.
+    /// The lateness of each firing of a deferrable timer, in ticks.
     late: RefCell<Vec<i64>>,
     exchanges: Cell<u64>,
 }
@@ -178,9 +178,9 @@ fn tree(cpus: u32) -> Tree {
 /// One machine in use.
 struct Bench {
     policy: Policy,
-    /// Where global timers are found, and deferrable ones if they count as such.
+    /// The tree with the global timers, and with the deferrable ones if they count as global.
     kept: Tree,
-    /// Where deferrable ones are found otherwise: no CPU wakes up for what this tree says.
+    /// The tree with the other deferrable timers. No CPU wakes up for them.
     waived: Tree,
     idle: Vec<bool>,
     wakeups: u64,
@@ -319,7 +319,7 @@ fn run(cpus: u32, policy: Policy, activity: Activity, ticks: i64, seed: u64) -> 
     }
 }
 
-/// What so many of a thousand are not above.
+/// Returns the value that `permille` thousandths of `sorted` do not exceed.
 fn quantile(sorted: &[i64], permille: usize) -> i64 {
     let place = (sorted.len() * permille / 1_000).min(sorted.len().saturating_sub(1));
     sorted.get(place).copied().unwrap_or(0)
@@ -381,7 +381,7 @@ mod tests {
         }
     }
 
-    /// What distinguishes the three: which CPU wakes up, and which timer waits.
+    /// The three policies differ in which CPU wakes up, and in which timer waits.
     #[test]
     fn the_last_migrator_is_in_time_while_any_cpu_is_awake_and_wakes_up_for_nothing() {
         let [own, global, last] = POLICIES.map(|policy| run(8, policy, ACTIVITIES[3], 60_000, 3));

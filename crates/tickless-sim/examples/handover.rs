@@ -36,10 +36,10 @@ const SEED: u64 = 1;
 const AWAKE: u64 = 4;
 /// An awake CPU arms a timer in one tick of so many.
 const ARMS: u64 = 2;
-/// How far ahead, in ticks, at most.
+/// The longest distance of a timer, in ticks.
 const AHEAD: i64 = 50;
 
-/// How much the CPUs do.
+/// The load of the CPUs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Activity {
     /// All the same: awake half of the time.
@@ -48,8 +48,8 @@ enum Activity {
     Tenth,
     /// A quarter of the CPUs, spread over the groups, is awake nearly always, and the others hardly ever.
     Uneven,
-    /// As [`Half`](Self::Half), but the last CPU of each eight sleeps through the first half of the run, and what is
-    /// served counts from then on: what a policy makes of a CPU without a past.
+    /// Half of the time awake, as [`Half`](Self::Half), but the last CPU of each eight sleeps through the first half of
+    /// the run, and only the second half counts. It shows the treatment of a CPU without a past.
     Newcomers,
 }
 
@@ -222,7 +222,7 @@ fn ratio(part: u64, whole: u64) -> String {
     format!("{}.{:02}", hundredths / 100, hundredths % 100)
 }
 
-/// How much the busiest CPU has of an even share.
+/// Returns the busiest CPU's work as a multiple of an even share.
 fn busiest(shares: &[u64]) -> String {
     let most = shares.iter().copied().max().unwrap_or(0);
     ratio(most * shares.len() as u64, shares.iter().sum())

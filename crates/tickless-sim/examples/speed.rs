@@ -17,14 +17,14 @@ const ENQUEUE: &str = include_str!("../scenarios/enqueue.toml");
 const SIZES: [u32; 4] = [64, 256, 1_024, 4_096];
 const RUNS: u32 = 5;
 
-/// How long this thread has executed, where the operating system says so: others may want the core too.
+/// Returns the CPU time of this thread, if the operating system has it. Other programs may use the core too.
 fn executed() -> Option<Duration> {
     let text = std::fs::read_to_string("/proc/self/schedstat").ok()?;
     let nanos = text.split_whitespace().next()?.parse().ok()?;
     Some(Duration::from_nanos(nanos))
 }
 
-/// What a run took, and what came of it.
+/// Runs `scenario`, and returns its time and its outcome.
 fn timed(scenario: &Scenario, seed: u64) -> (Duration, Outcome) {
     let (start, before) = (Instant::now(), executed());
     let outcome = run(scenario, seed);

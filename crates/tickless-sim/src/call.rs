@@ -13,14 +13,14 @@ thread_local! {
     static SCRIPTS: RefCell<Vec<Option<SharedScript>>> = const { RefCell::new(Vec::new()) };
 }
 
-/// What the timer itself holds.
+/// The part of a scripted callback that the timer holds: the number of the script.
 #[derive(Debug)]
 pub struct Call {
     script: usize,
 }
 
 impl Call {
-    /// What runs `script`.
+    /// Makes the callback that runs `script`.
     pub fn new<S: 'static>(script: S) -> Self {
         SCRIPTS.with_borrow_mut(|scripts| {
             scripts.push(Some(Rc::new(RefCell::new(script))));

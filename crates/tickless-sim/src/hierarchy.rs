@@ -36,12 +36,12 @@ use tickless_core::time::Instant;
 
 use crate::tables::{CpuTimers, PlainLock, Tables};
 
-/// What the CPUs of one hierarchy did so far.
+/// The counts of the CPUs of one hierarchy.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Changes of state words: each is an exchange on a line that a group's children share.
     pub exchanges: u64,
-    /// Of those, how many made another child migrator in place of one that went.
+    /// Changes of a state word that made another child migrator in place of one that went.
     pub handovers: u64,
     /// Visits of walks to the queue of a group, under its lock.
     pub publications: u64,
@@ -52,7 +52,7 @@ pub struct Counts {
 /// CPUs whose global timers are moments.
 #[derive(Debug)]
 pub struct Moments {
-    /// How many timers each CPU has, by when they are due.
+    /// The number of timers of each CPU, by their due time.
     timers: Vec<RefCell<BTreeMap<Instant, u32>>>,
     counts: Cell<Counts>,
 }
@@ -81,7 +81,7 @@ impl<const WIDTH: usize> Cpus<WIDTH> {
         *timers.entry(due).or_default() += 1;
     }
 
-    /// When the first global timer of `cpu` is due; [`Instant::FOREVER`] if it has none.
+    /// Returns the due time of the first global timer of `cpu`; [`Instant::FOREVER`] if it has none.
     ///
     /// # Panics
     ///
@@ -91,7 +91,7 @@ impl<const WIDTH: usize> Cpus<WIDTH> {
         self.timers().first(cpu)
     }
 
-    /// What was done so far.
+    /// Returns the counts so far.
     #[must_use]
     pub fn counts(&self) -> Counts {
         self.timers().counts.get()
@@ -117,7 +117,7 @@ impl Moments {
     }
 }
 
-/// Whether `new` has another migrator where `old` had one.
+/// Returns true if `new` has another migrator where `old` had one.
 fn is_handover(old: State, new: State) -> bool {
     match (old.migrator(), new.migrator()) {
         (Some(before), Some(after)) => before != after,

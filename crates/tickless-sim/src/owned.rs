@@ -54,7 +54,7 @@ impl<P: Keeper> Coarse<P> {
         Self::with(timers, kind, Box::new(call))
     }
 
-    /// As [`new`](Self::new), with a callback that may hold what belongs to this thread.
+    /// Makes a timer as [`new`](Self::new) does, with a callback that may hold data of this thread.
     pub fn scripted<S>(timers: &Rc<Timers<P>>, kind: Kind, script: S) -> Self
     where
         S: FnMut(&mut Timeout) -> Restart + 'static,
@@ -92,7 +92,7 @@ where
         self.timer.as_ref()
     }
 
-    /// Whether it is queued.
+    /// Returns true if the timer is queued.
     #[must_use]
     pub fn is_queued(&self) -> bool {
         self.timer.is_queued()
@@ -146,7 +146,7 @@ impl<P: Keeper, C: ClockId> Exact<P, C> {
         Self::scripted_with_setup(timers, Setup::new().stage(Stage::Hard), script)
     }
 
-    /// As [`scripted`](Self::scripted), made with `setup`.
+    /// Makes a timer as [`scripted`](Self::scripted) does, with `setup`.
     pub fn scripted_with_setup<S>(timers: &Rc<Timers<P>>, setup: Setup, script: S) -> Self
     where
         S: FnMut(&mut Expired<'_, '_, C>) -> Restart + 'static,

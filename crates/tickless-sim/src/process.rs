@@ -49,7 +49,7 @@ pub use timers::{CoarseTimer, ExactTimer, SleepTimer};
 /// The tick of coarse timers in user space.
 const TICK: Span = Span::from_nanos(1_000_000);
 
-/// What happened in a process.
+/// The counts of a process.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct ProcessCounts {
     /// Exact timers put into their queue: the sorted one, or that of the far timers.
@@ -75,9 +75,9 @@ pub struct ProcessCounts {
 /// A worker thread.
 #[derive(Clone, Copy, Debug, Default)]
 struct Thread {
-    /// How far it got.
+    /// The time up to which the thread has executed.
     cursor: Picos,
-    /// For how long of that it slept.
+    /// The time of that in which it slept.
     slept: Picos,
     wakes: u64,
 }
@@ -118,7 +118,7 @@ impl Process {
         process
     }
 
-    /// From here on the worker `thread` executes, where its time stands, but not before now.
+    /// Makes the worker `thread` the one that executes, from its own time on, but not before now.
     ///
     /// # Panics
     ///
@@ -263,14 +263,14 @@ impl Process {
         self.threads[self.me as usize].cursor.instant()
     }
 
-    /// What the worker that executes spent so far without sleeping.
+    /// Returns the time that the worker that executes spent so far without sleeping.
     #[must_use]
     pub fn spent(&self) -> Picos {
         let thread = &self.threads[self.me as usize];
         thread.cursor - thread.slept
     }
 
-    /// What happened so far, on all threads.
+    /// Returns the counts so far, of all threads.
     #[must_use]
     pub fn counts(&self) -> ProcessCounts {
         let mut counts = ProcessCounts::default();
@@ -292,7 +292,7 @@ impl Process {
     }
 }
 
-/// What falling asleep takes, or coming back.
+/// Returns the time that falling asleep takes, or coming back.
 fn half_a_sleep(timers: &Timers<ProcessHost>) -> Picos {
     timers.platform().charges().park.scaled(1, 2)
 }
@@ -308,7 +308,7 @@ fn tick_time(now: Instant) -> TickTime {
     }
 }
 
-/// Whether something is due on `cpu` at `now`.
+/// Returns true if a timer is due on `cpu` at `now`.
 fn is_due(timers: &Timers<ProcessHost>, cpu: CpuId, now: Instant) -> bool {
     timers.platform().local(cpu).fires.get() <= now || timers.wheel_is_due(cpu, tick_time(now).tick)
 }

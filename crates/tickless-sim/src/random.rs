@@ -43,7 +43,7 @@ impl Random {
         self.below(times) == 0
     }
 
-    /// From 0 up to 1, without 1.
+    /// Draws a number from 0 up to 1, without 1.
     pub fn fraction(&mut self) -> f64 {
         // 53 bits are what the type can hold exactly.
         (self.bits() >> 11) as f64 / (1_u64 << 53) as f64

@@ -56,7 +56,7 @@ pub struct Tables<T: CpuTimers, const WIDTH: usize = WIDTH_DEFAULT> {
     groups: Vec<OnceCell<Box<Group<T::Lock, WIDTH>>>>,
 }
 
-/// How many groups `layout` can ask for with CPUs 0 to `cpus - 1`.
+/// Returns the number of groups that `layout` can ask for with CPUs 0 to `cpus - 1`.
 #[must_use]
 pub fn groups_max(cpus: u32, layout: Layout) -> usize {
     // A new CPU brings a group for each level at most, and as many may join an old root to the new one.

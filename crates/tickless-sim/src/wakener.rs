@@ -14,7 +14,7 @@ use tickless_link::lock::RawLock;
 /// Room for 4,096 CPUs.
 const WORDS: usize = 64;
 
-/// Which CPUs sleep deeply, and the device that wakes them.
+/// The CPUs that sleep deeply, and the device that wakes them.
 pub struct Wakener<L: RawLock + Default, T: Copy + Ord> {
     broadcast: Broadcast<L, WORDS>,
     fires: Cell<Option<T>>,
@@ -32,19 +32,19 @@ impl<L: RawLock + Default, T: Copy + Ord> Wakener<L, T> {
         }
     }
 
-    /// When the device fires; `None` if it is not programmed.
+    /// Returns the time at which the device fires; `None` if it is not programmed.
     #[must_use]
     pub fn fires(&self) -> Option<T> {
         self.fires.get()
     }
 
-    /// Which CPU the device interrupts.
+    /// Returns the CPU that the device interrupts.
     #[must_use]
     pub fn cpu(&self) -> u32 {
         self.cpu.get()
     }
 
-    /// Whether the device interrupts `cpu` at `now`.
+    /// Returns true if the device interrupts `cpu` at `now`.
     #[must_use]
     pub fn is_due(&self, cpu: u32, now: T) -> bool {
         self.cpu.get() == cpu && self.fires.get().is_some_and(|fires| fires <= now)
@@ -113,7 +113,7 @@ impl<L: RawLock + Default, T: Copy + Ord> Wakener<L, T> {
         self.broadcast.exit(CpuId(cpu), now)
     }
 
-    /// Whether the core has `cpu` down for a CPU whose device is stopped, and notes that it was interrupted.
+    /// Notes that `cpu` was interrupted. Returns true if the core has it down for a CPU whose device is stopped.
     pub fn interrupt(&self, cpu: u32) -> bool {
         self.broadcast.interrupt(CpuId(cpu))
     }

@@ -414,7 +414,7 @@ cancelled = 100
     assert!(single.lock_waited > own.lock_waited + Picos::from_millis(10));
 }
 
-/// What is replaced, by what, and what is said then.
+/// The mistakes: a text, its replacement, and the error.
 const WRONG: &[(&str, &str, &str)] = &[
     (
         "\"epyc-128\"",

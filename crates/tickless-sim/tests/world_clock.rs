@@ -142,7 +142,7 @@ fn a_counter_that_stops_in_deep_idle_is_replaced_before() {
     assert!(each(&outcome) > 10 * each(&goes_on), "the stand-in is slow");
 }
 
-/// As [`BASE`], for long enough that the watchdog looks twice, and with `more`.
+/// Runs [`BASE`] with `more`, for long enough that the watchdog looks twice.
 fn watched(more: &str) -> Outcome {
     let text = format!("{BASE}\n{more}").replace("\"400 ms\"", "\"1600 ms\"");
     kept(&read(&text), 1)
@@ -364,7 +364,7 @@ fn refused(more: &str) -> String {
     error
 }
 
-/// What is wrong is said, and what would be right.
+/// Checks that each mistake is refused with the correct input in the error.
 fn all_are_refused(cases: &[(&str, &str)]) {
     for (more, right) in cases {
         let error = refused(more);

@@ -36,7 +36,7 @@ kind = "busy"
 cpus = "1"
 "#;
 
-/// What each task had, in thousandths of the time.
+/// Returns the CPU time of each task, in thousandths of the time.
 fn shares(outcome: &Outcome) -> Vec<u64> {
     let part = |had: Picos| had.0 / (outcome.duration.0 / 1_000);
     outcome.shares.iter().map(|one| part(one.had)).collect()

@@ -24,7 +24,7 @@ fn busy(cpu: u32, weight: u32) -> String {
     format!("[[workload]]\nkind = \"busy\"\ncpus = \"{cpu}\"\nweight = {weight}\n\n")
 }
 
-/// By how much what each task had is off from what it is entitled to, in thousandths, at most.
+/// Returns the largest difference of a task's CPU time from its entitlement, in thousandths.
 fn unfairness(outcome: &Outcome) -> u64 {
     let weights: u64 = outcome.shares.iter().map(|one| one.weight).sum();
     let time: u64 = outcome.shares.iter().map(|one| one.had.0).sum();

@@ -252,7 +252,7 @@ fn plans_are_written_as_data() {
     assert!(outcome["fault_counts"]["late"].as_u64() > Some(0));
 }
 
-/// What is written, and what is said then. The line is counted from that of `[[fault]]`.
+/// The mistakes, each with the error. The line is counted from that of `[[fault]]`.
 const WRONG: &[(&str, &str)] = &[
     (
         "kind = \"slow\"\ncpus = \"all\"\nat = \"1 ms\"",

@@ -67,8 +67,8 @@ fn broadcast_write_nothing_fires_before_its_write_is_done() {
     assert_eq!(holds("broadcast-write"), 2);
 }
 
-/// As before, and the clock was steered after that write. The checker allowed for what it was steered since the CPU's
-/// own device was written, which was later.
+/// The clock was steered after a CPU wrote the device that stands in for those that stop. The checker allowed only for
+/// the steering since the write of the CPU's own device, which was later.
 #[test]
 fn broadcast_steered_a_device_goes_by_the_clock_at_its_own_write() {
     assert_eq!(holds("broadcast-steered"), 1);

@@ -26,7 +26,7 @@ fn hackbench(fields: &str) -> String {
     )
 }
 
-/// When the last group was done.
+/// Returns the time at which the last group was done.
 fn finish(outcome: &Outcome) -> Picos {
     let groups = outcome.series("finish").expect("a group got everything");
     assert_eq!(groups.count(), 2, "both groups get everything");

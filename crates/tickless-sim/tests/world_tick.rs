@@ -50,7 +50,7 @@ fn sleepy(from: &str, to: &str) -> Scenario {
     read(&with(SLEEPY, from, to))
 }
 
-/// For how long all CPUs together were in the state with this name.
+/// Returns the time that all CPUs together were in the state with this name.
 fn time_in(outcome: &Outcome, name: &str) -> Picos {
     let mut states = outcome.residency.iter();
     states.find(|state| state.state == name).unwrap().time
@@ -216,7 +216,7 @@ fn a_cpu_that_counts_for_others_stays() {
     }
 }
 
-/// What is replaced, by what, and what is said then.
+/// The mistakes: a text, its replacement, and the error.
 const WRONG: &[(&str, &str, &str)] = &[
     (
         "\"C6\"",

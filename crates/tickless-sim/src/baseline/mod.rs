@@ -12,7 +12,7 @@ use tickless_sched::hrtick::Switches;
 
 use crate::machine::host::Host;
 
-/// Where a movable timer is filed that is armed.
+/// The CPU on whose wheel a movable timer is enqueued when it is armed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Target {
@@ -28,32 +28,32 @@ pub enum Target {
     Single,
 }
 
-/// When the tick runs the soft stage.
+/// The condition for the tick to run the soft stage.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Soft {
-    /// When a wheel says, without its lock, that something is due. The library's way.
+    /// Run it when a wheel finds, without its lock, that a timer is due. The library's way.
     #[default]
     FirstDue,
     /// Each time.
     Unconditional,
-    /// When anything is filed, due or not; a CPU that files for an isolated one sends that an interrupt, because it may
-    /// have looked just before.
+    /// Run it when any timer is queued, due or not. A CPU that enqueues for an isolated one sends it an interrupt,
+    /// because that may have looked just before.
     Bitmap,
 }
 
-/// What isolation means for the hierarchy.
+/// The place of isolated CPUs in the hierarchy.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Isolation {
     /// An isolated CPU neither pulls nor is pulled. The library's way.
     #[default]
     Exclude,
-    /// It takes part like any other.
+    /// An isolated CPU takes part like any other.
     TakePart,
 }
 
-/// What the governor is told of how long an idle CPU will sleep.
+/// The sleep length that the governor gets for an idle CPU.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum SleepLength {
@@ -64,7 +64,7 @@ pub enum SleepLength {
     IncludingMovable,
 }
 
-/// Which CPU becomes migrator: [`MigratorPolicy`](tickless_core::hierarchy::MigratorPolicy), for files.
+/// The rule for the next migrator: [`MigratorPolicy`](tickless_core::hierarchy::MigratorPolicy), for files.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum MigratorRule {
@@ -87,7 +87,7 @@ impl From<MigratorRule> for tickless_core::hierarchy::MigratorPolicy {
     }
 }
 
-/// What the queues of exact timers are.
+/// The data structure of the queues of exact timers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Tree {
@@ -98,7 +98,7 @@ pub enum Tree {
     Plain,
 }
 
-/// How a slow counter is read that all CPUs share.
+/// The way to read a slow counter that all CPUs share.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Reads {
@@ -109,7 +109,7 @@ pub enum Reads {
     Direct,
 }
 
-/// Which task runs next on a CPU.
+/// The rule for the next task of a CPU.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Scheduler {
@@ -120,11 +120,11 @@ pub enum Scheduler {
     Fair,
 }
 
-/// When the slice of a task of a fair queue ends. The default is the library's for the platform (TICK-3).
+/// The precision with which slices of a fair queue end. The default is the library's for the platform (TICK-3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Hrtick {
-    /// When it is over: [`HrTick`](tickless_sched::HrTick) has a timer for it.
+    /// The slice ends at its deadline: [`HrTick`](tickless_sched::HrTick) has a timer for it.
     On,
     /// The same, and the timer is moved however little that changes.
     Unfiltered,
@@ -142,12 +142,12 @@ impl Default for Hrtick {
     }
 }
 
-/// When a task with a reservation stops that has spent its runtime. The default is the library's for the platform
-/// (TICK-3).
+/// The precision with which a task with a reservation stops when its runtime is spent. The default is the library's for
+/// the platform (TICK-3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum DeadlineTick {
-    /// When it is spent: [`HrTick`](tickless_sched::HrTick) has a timer for it.
+    /// The task stops when its runtime is spent: [`HrTick`](tickless_sched::HrTick) has a timer for it.
     On,
     /// At the next tick.
     Off,
@@ -163,49 +163,51 @@ impl Default for DeadlineTick {
     }
 }
 
-/// What a CPU does when it has nothing to run.
+/// The behaviour of a CPU that has nothing to run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Balance {
-    /// It sleeps: tasks stay where they are.
+    /// The CPU sleeps: tasks stay where they are.
     #[default]
     None,
-    /// It takes a task of a fair queue that waits elsewhere, from the nearest CPU that has one.
+    /// The CPU takes a task that waits in another CPU's fair queue, from the nearest CPU that has one.
     Idle,
 }
 
-/// Where a task of a fair queue goes that is woken.
+/// The CPU for a woken task of a fair queue.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Placement {
-    /// To the CPU where it was.
+    /// The CPU where the task was.
     #[default]
     Previous,
-    /// There, if that has nothing to run. Else to the nearest CPU of the same last-level cache that has not, keeps
-    /// house, and is awake by [the table](tickless_core::platform::pick_target_by_table) of the core.
+    /// The CPU where the task was, if it has nothing to run. Else the nearest CPU of the same last-level cache that has
+    /// nothing to run, keeps house, and is awake by [the table](tickless_core::platform::pick_target_by_table) of the
+    /// core.
     Near,
 }
 
-/// What the governor goes by.
+/// The data on which the governor decides.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Governor {
-    /// When the next event is.
+    /// The time of the next event.
     #[default]
     NextEvent,
-    /// That, and how long the last sleeps of the CPU were.
+    /// The time of the next event, and the lengths of the CPU's last sleeps.
     History,
 }
 
-/// Whether exact timers move that programs start.
+/// The migration of exact timers that programs start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Migration {
     /// No: they are where they are started.
     #[default]
     Off,
-    /// By [the table](tickless_core::platform::keep_local_by_table) of the core: what a CPU starts that is isolated, or
-    /// whose tick is stopped and which has nothing to run, goes to a CPU near by that keeps house and is awake.
+    /// A timer stays or goes by [the table](tickless_core::platform::keep_local_by_table) of the core: one that is
+    /// started on an isolated CPU, or on one with a stopped tick and nothing to run, goes to a CPU near by that keeps
+    /// house and is awake.
     On,
 }
 
@@ -213,34 +215,34 @@ pub enum Migration {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Policy {
-    /// Where timers are filed.
+    /// The CPU on whose wheel movable timers are enqueued.
     pub target: Target,
-    /// When the tick runs the soft stage.
+    /// The condition for the tick to run the soft stage.
     pub soft: Soft,
-    /// What isolation means.
+    /// The place of isolated CPUs in the hierarchy.
     pub isolation: Isolation,
-    /// What the governor is told.
+    /// The sleep length that the governor gets.
     pub sleep_length: SleepLength,
-    /// Which CPU becomes migrator.
+    /// The rule for the next migrator.
     pub handover: MigratorRule,
-    /// What the queues of exact timers are.
+    /// The data structure of the queues of exact timers.
     pub tree: Tree,
-    /// How a slow counter is read.
+    /// The way to read a slow counter.
     pub reads: Reads,
-    /// When devices are written.
+    /// The time of device writes.
     pub rearm: Rearm,
-    /// Which task runs next.
+    /// The rule for the next task of a CPU.
     pub scheduler: Scheduler,
-    /// When slices of a fair queue end.
+    /// The precision with which slices of a fair queue end.
     pub hrtick: Hrtick,
-    /// When tasks of the deadline class stop.
+    /// The precision with which tasks of the deadline class stop.
     pub deadline_hrtick: DeadlineTick,
-    /// What a CPU does that has nothing to run.
+    /// The behaviour of a CPU that has nothing to run.
     pub balance: Balance,
-    /// Where a task goes that is woken.
+    /// The CPU for a woken task.
     pub placement: Placement,
-    /// What the governor goes by.
+    /// The data on which the governor decides.
     pub governor: Governor,
-    /// Whether exact timers move.
+    /// The migration of exact timers.
     pub migration: Migration,
 }

@@ -12,7 +12,7 @@ use tickless_core::base::Timers;
 use tickless_core::hrtimer::{Expired, HrTimer, Restart, Setup, Stage};
 use tickless_core::time::ClockId;
 
-/// When the device is written.
+/// The time at which the device is written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Rearm {
@@ -29,7 +29,7 @@ pub enum Rearm {
 }
 
 impl Rearm {
-    /// How a timer is made that the library makes lazy.
+    /// Returns the setup of a timer that the library makes lazy.
     pub(crate) const fn lazy_setup(self) -> Setup {
         let setup = Setup::new().stage(Stage::Hard);
         match self {

@@ -14,19 +14,19 @@ use crate::model::topology::Distance;
 /// Loads for each CPU that is looked at.
 pub(crate) const LOADS: u64 = 3;
 
-/// What a search sees of the CPUs of a machine.
+/// The state of a machine's CPUs, as a search sees it.
 pub(crate) trait Flags {
-    /// How many CPUs there are.
+    /// Returns the number of CPUs.
     fn cpus(&self) -> u32;
-    /// Whether a task runs on `cpu`.
+    /// Returns true if a task runs on `cpu`.
     fn is_busy(&self, cpu: u32) -> bool;
-    /// Whether `cpu` is isolated at this moment.
+    /// Returns true if `cpu` is isolated at this moment.
     fn is_isolated(&self, cpu: u32) -> bool;
-    /// How often `cpu` went idle or came back.
+    /// Returns the number of times that `cpu` went idle or came back.
     fn changes(&self, cpu: u32) -> u64;
 }
 
-/// What a CPU that searches remembers.
+/// The memory of a CPU that searches.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Searcher {
     /// The others that are not isolated, the nearest first, and how often each had changed at the last look.

@@ -10,7 +10,7 @@ use crate::model::input::{InputError, Source};
 use crate::model::time::Picos;
 use crate::random::Random;
 
-/// What steering may do, as in kernels (spec TIM-27).
+/// The limit of steering, as in kernels (spec TIM-27).
 pub(crate) const PPM_MAX: u32 = 500;
 /// A counter that is off by more than a tenth is found whatever checks it.
 const OFF_MAX: u32 = 100_000;
@@ -20,23 +20,24 @@ const KILOHERTZ: std::ops::RangeInclusive<u32> = 1_000..=10_000_000;
 const BITS: std::ops::RangeInclusive<u32> = 24..=64;
 /// Copies that differ by more than this are no clock.
 const SKEW_MAX: Picos = Picos::from_micros(100);
-/// So that copies differ in another way than what else the same seed draws.
+/// The number that separates the random copies from other draws of the same seed.
 const SALT: u64 = 0xC0C0_0A1D_5EED_0C10;
 
 /// A counter as data: what it should do, and what it does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct CounterModel {
-    /// How often it counts, nominally.
+    /// The nominal frequency.
     pub kilohertz: u32,
     /// After so many bits it wraps.
     pub bits: u32,
-    /// By so many parts in a million it is faster than that, which no CPU knows.
+    /// The error of the real frequency, in parts per million; positive if it is faster. No CPU knows it.
     pub error_ppm: i32,
-    /// By how much the copy of a CPU may be behind; how much it is, is drawn for each.
+    /// The largest lag of a CPU's copy. The lag of each copy is drawn.
     pub skew: Picos,
-    /// It begins so that it wraps at this moment.
+    /// The time at which the counter wraps: its start value is chosen so.
     pub wraps_at: Option<Picos>,
-    /// It stops in deep idle states: before the first CPU goes into one, the host takes [`STAND_IN`] for good.
+    /// True if the counter stops in deep idle states. Before the first CPU goes into one, the host takes [`STAND_IN`]
+    /// for good.
     pub stops_in_deep_idle: bool,
     /// The host has the core's watchdog compare it with [`STAND_IN`], and the copies of two CPUs with each other, and
     /// takes that when it is bad.
@@ -55,7 +56,7 @@ impl CounterModel {
         is_watched: false,
     };
 
-    /// What the core is told of it. A counter that takes the place of another one is another one.
+    /// Returns the core's description of the counter. A counter that replaces another one has another id.
     pub(super) const fn nominal(&self, id: CounterId) -> Counter {
         Counter {
             id,
@@ -72,7 +73,7 @@ impl CounterModel {
     }
 }
 
-/// What takes the place of a counter that stops: the slow one that all CPUs share, with 32 bits at 14.318 MHz.
+/// The replacement for a counter that stops: the slow one that all CPUs share, with 32 bits at 14.318 MHz.
 pub const STAND_IN: CounterModel = CounterModel {
     kilohertz: 14_318,
     bits: 32,
@@ -86,9 +87,9 @@ pub(super) struct Running {
     /// Counts per picosecond, in `2^-64`.
     rate: u64,
     mask: u64,
-    /// What it would have read when the run began.
+    /// The counter's value at the beginning of the run, if it had always had its present rate.
     start: u64,
-    /// By how much the copy of each CPU is behind.
+    /// The lag of each CPU's copy, in counts.
     lags: Vec<u64>,
 }
 
@@ -122,7 +123,7 @@ impl Running {
         u64::try_from(rate).unwrap_or(u64::MAX)
     }
 
-    /// From `at` on it is faster by so many parts in a million, without a jump.
+    /// Changes the rate by so many parts per million at `at`, without a jump.
     pub(super) fn runs_off(&mut self, at: Picos, ppm: i32) {
         let before = self.counts(at);
         self.model.error_ppm += ppm;
@@ -131,13 +132,13 @@ impl Running {
         self.start = self.start.wrapping_sub(jump) & self.mask;
     }
 
-    /// How often it counts in `time`.
+    /// Returns the number of counts in `time`.
     fn counts(&self, time: Picos) -> u64 {
         let counts = (u128::from(time.0) * u128::from(self.rate)) >> 64;
         u64::try_from(counts).unwrap_or(u64::MAX)
     }
 
-    /// What `cpu` reads at `at`; no CPU reads the copy that is not behind.
+    /// Returns the value that `cpu` reads at `at`. The copy without a lag belongs to no CPU.
     #[inline]
     pub(super) fn read(&self, cpu: u32, at: Picos) -> Cycles {
         let lag = self.lags.get(cpu as usize).copied().unwrap_or(0);
@@ -145,7 +146,7 @@ impl Running {
         Cycles(counted & self.mask)
     }
 
-    /// When the copy of `cpu` comes to read `cycles`, or what is behind it: `now` at the earliest.
+    /// Returns the time at which the copy of `cpu` reads `cycles` or more: `now` at the earliest.
     pub(super) fn reaches(&self, cpu: u32, cycles: Cycles, now: Picos) -> Picos {
         let ahead = cycles.0.wrapping_sub(self.read(cpu, now).0) & self.mask;
         if ahead == 0 || ahead > self.mask / 2 {
@@ -157,7 +158,7 @@ impl Running {
         u64::try_from(at).map_or(Picos::FOREVER, Picos).max(now)
     }
 
-    /// It went on for `time` while no CPU looked.
+    /// Advances the counter by `time` in which no CPU reads it.
     pub(super) fn goes_on(&mut self, time: Picos) {
         self.start = self.start.wrapping_add(self.counts(time)) & self.mask;
     }

@@ -39,7 +39,7 @@ use crate::model::time::Picos;
 
 /// The time of day when a run begins: 14 November 2023, 22:13:20 UTC.
 pub(crate) const WALL_START: i64 = 1_700_000_000 * NANOS_PER_SEC;
-/// By how much international atomic time was ahead of it.
+/// The lead of international atomic time over the time of day.
 const TAI_AHEAD: i64 = 37 * NANOS_PER_SEC;
 /// The clock shows whole nanoseconds.
 const CLOCK_STEP: Picos = Picos::from_nanos(1);
@@ -48,7 +48,7 @@ const STEPS_MAX: u32 = 8;
 
 /// The counter that the clock goes by and coupled devices compare with.
 pub(crate) const COUNTER: CounterId = CounterId(1);
-/// What takes its place.
+/// The id of the counter that replaces it.
 const SPARE: CounterId = CounterId(2);
 
 /// Something that changes the clocks.
@@ -99,7 +99,7 @@ impl Version {
         self.timekeeper.now(|| self.counter.borrow().read(cpu, at))
     }
 
-    /// How far ahead of an update the record may be read.
+    /// Returns the time for which the record may be read after an update.
     fn reach(&self) -> Picos {
         Picos::from_nanos(self.keeper.borrow().max_idle().as_nanos())
     }
@@ -191,22 +191,22 @@ pub(crate) struct Leap {
 /// The clocks.
 #[derive(Debug)]
 pub(crate) struct Clocks {
-    /// Nothing is wrong with the counter, and no fault touches its rate: the clock shows the true time. Only what
-    /// asking for it costs the machine that simulates is saved.
+    /// True if the counter is perfect and no fault touches its rate: the clock shows the true time. Reading it then
+    /// costs the simulating machine less; the simulated cost is the same.
     is_true: bool,
     now: Version,
-    /// What counts for CPUs that are not as far as `since`.
+    /// The version for CPUs that are not as far as `since`.
     before: Version,
     since: Cell<Picos>,
     /// `now` was brought forward there, and `before` was not yet.
     advanced: Cell<Option<Picos>>,
-    /// From where on the last change of [`begin`](Self::begin) counts.
+    /// The time from which the last change by [`begin`](Self::begin) counts.
     changed_at: Cell<Picos>,
-    /// When the clocks were set last.
+    /// The time at which the clocks were set last.
     set_at: Cell<Picos>,
     /// The change that `before` has not made yet.
     pending: Cell<Option<Change>>,
-    /// When the records have to be looked at next, and how often.
+    /// The time of the next update of the records, and the interval between updates.
     next_update: Cell<Picos>,
     every: Picos,
     /// The next leap second, and those after it.
@@ -215,9 +215,9 @@ pub(crate) struct Clocks {
     skew: Picos,
     /// Rates changed after devices were written, or devices count at a rate of their own.
     is_loose: Cell<bool>,
-    /// By how many parts in a million rates changed besides what steering may do.
+    /// The parts per million by which rates changed beyond the limit of steering.
     off_ppm: Cell<u32>,
-    /// What looks after the counter, if the host has that.
+    /// The watchdog of the counter, if the host has one.
     watch: RefCell<Option<Watch>>,
 }
 
@@ -281,7 +281,7 @@ impl Clocks {
         }
     }
 
-    /// What the monotonic clock of `cpu` shows at `at`.
+    /// Returns the monotonic clock of `cpu` at `at`.
     #[inline]
     pub(crate) fn shows(&self, cpu: u32, at: Picos) -> Instant {
         if self.is_true {
@@ -311,7 +311,8 @@ impl Clocks {
         version.timekeeper.now_and_offsets(seen, read).1
     }
 
-    /// As [`moment`](Self::moment), as finely as `shown` says it where the clock is the true time.
+    /// Returns the moment at which the clock of `cpu` shows `shown`, as [`moment`](Self::moment) does, but to the
+    /// picosecond where the clock is the true time.
     pub(crate) fn moment_of(&self, cpu: u32, shown: Picos, now: Picos) -> Picos {
         if self.is_true || shown == Picos::FOREVER {
             return shown;
@@ -379,8 +380,9 @@ impl Clocks {
         self.version(at).timekeeper.cycles_at(counter, when)
     }
 
-    /// When the counter of `cpu` reads `cycles`, `now` at the earliest; `None` where the clock shows the true time.
-    /// What the counter is was decided at `asked`: another one that drives the clock since then is not the device's.
+    /// Returns the time at which the counter of `cpu` reads `cycles`, `now` at the earliest; `None` where the clock
+    /// shows the true time. The counter is the one that drove the clock at `asked`, because the device does not compare
+    /// with a later one.
     pub(crate) fn reaches(
         &self,
         cpu: u32,
@@ -394,19 +396,19 @@ impl Clocks {
         Some(counter.reaches(cpu, cycles, now))
     }
 
-    /// Whether a comparator on the counter of `cpu` may fire before its clock shows `when`, which is further ahead at
-    /// `now` than the counter reaches for sure.
+    /// Returns true if a comparator on the counter of `cpu` may fire before its clock shows `when`, which is further
+    /// ahead at `now` than the counter surely reaches.
     pub(crate) fn is_out_of_reach(&self, cpu: u32, when: Instant, now: Picos) -> bool {
         let ahead = when.saturating_since(self.shows(cpu, now));
         !self.is_true && Picos::from_nanos(ahead.as_nanos()) > self.version(now).reach()
     }
 
-    /// Whether the clocks changed since `at`: were set, steered, stopped or replaced.
+    /// Returns true if the clocks were set, steered, stopped or replaced since `at`.
     pub(crate) fn changed_since(&self, at: Picos) -> bool {
         at < self.changed_at.get()
     }
 
-    /// Whether the clock shows the true time, and has no counter.
+    /// Returns true if the clock shows the true time, and has no counter.
     pub(crate) const fn is_true(&self) -> bool {
         self.is_true
     }
@@ -420,7 +422,8 @@ impl Clocks {
         step(&self.now).max(step(&self.before))
     }
 
-    /// By how much a device may miss a time that was `ahead` when it was written, because the clock changed since.
+    /// Returns the largest error of a device that was written `ahead` of its time, from changes of the clock since
+    /// then.
     pub(crate) fn slop(&self, ahead: Picos) -> Picos {
         // The clock of a copy that is behind jumps to that of the others when the record is brought forward.
         let skew = self.skew;
@@ -441,7 +444,7 @@ impl Clocks {
             + ahead.scaled(u64::from(PPM_MAX * 4 + self.off_ppm.get()), 1_000_000)
     }
 
-    /// By when all CPUs knew that the clocks were set, the last time; zero if they never were.
+    /// Returns the time by which all CPUs knew of the last clock set; zero if there was none.
     pub(crate) fn settled_at(&self) -> Picos {
         match self.set_at.get() {
             Picos::ZERO => Picos::ZERO,
@@ -449,18 +452,18 @@ impl Clocks {
         }
     }
 
-    /// For how long no CPU need look at the clock (spec TIM-21).
+    /// Returns the longest time that may pass before a CPU has to read the clock (spec TIM-21).
     pub(crate) fn max_idle(&self) -> Span {
         self.now.keeper.borrow().max_idle()
     }
 
-    /// Whether the counter stops in deep idle states.
+    /// Returns true if the counter stops in deep idle states.
     pub(crate) fn stops_when_deep(&self) -> bool {
         self.now.counter.borrow().model.stops_in_deep_idle
             || self.before.counter.borrow().model.stops_in_deep_idle
     }
 
-    /// Whether it is time to bring the records forward at `at`, and no CPU is before the last change.
+    /// Returns true if the records are due for an update at `at`, and no CPU is before the last change.
     #[inline]
     pub(crate) fn is_due(&self, at: Picos) -> bool {
         at >= self.next_update.get() && !self.is_changing(at)
@@ -484,13 +487,13 @@ impl Clocks {
         None
     }
 
-    /// Whether a leap second that was to come before the true time `at` has not been made for all.
+    /// Returns true if a leap second due before the true time `at` has not been made for all CPUs.
     pub(crate) fn has_leap_before(&self, at: Picos) -> bool {
         let leap = self.leaps.borrow().last().copied();
         leap.is_some_and(|leap| leap.at <= at.instant())
     }
 
-    /// When the watchdog checks the counter next.
+    /// Returns the time of the watchdog's next check of the counter.
     pub(crate) fn next_check(&self) -> Option<Picos> {
         self.watch.borrow().as_ref()?.next_check()
     }
@@ -510,12 +513,12 @@ impl Clocks {
             .is_some_and(|watch| watch.check((cpu, cpus), at, read, is_online))
     }
 
-    /// What the watchdog said of a bad counter.
+    /// Returns the watchdog's verdict on a bad counter.
     pub(crate) fn condemned(&self) -> Option<String> {
         self.watch.borrow().as_ref()?.said()
     }
 
-    /// Whether a change is under way at `at`: one at a time.
+    /// Returns true if a change is under way at `at`: changes are made one at a time.
     pub(crate) fn is_changing(&self, at: Picos) -> bool {
         self.pending.get().is_some() || at < self.since.get()
     }
@@ -576,8 +579,8 @@ impl Clocks {
         self.truth.borrow().due_for(clock, deadline, now.as_nanos())
     }
 
-    /// What `clock` should show at the latest where the monotonic clock of a CPU shows `now`: a copy that is behind by
-    /// the skew knows already of a change that the others date later.
+    /// Returns the latest value that `clock` should show where the monotonic clock of a CPU shows `now`. A copy that
+    /// lags by the skew knows already of a change that the other CPUs date later.
     pub(crate) fn truly_shows(&self, clock: Clock, now: Instant) -> i64 {
         let truth = self.truth.borrow();
         let (now, skew) = (now.as_nanos(), nanos(self.skew));

@@ -157,8 +157,8 @@ fn no_cpu_sees_the_clock_go_back_whatever_is_done_to_it() {
     assert!(off < end.as_nanos() / 2_000 + 3_000, "{off}");
 }
 
-/// Where the counter is slow, what a CPU ahead of the events reads twice is the same twice, to the last nanosecond: the
-/// record is brought forward with a factor that is a step lower, and that counts from the furthest CPU on.
+/// Two reads of a slow counter by a CPU ahead of the events give the same time, to the last nanosecond: the record is
+/// brought forward with a factor that is a step lower, and that counts from the furthest CPU on.
 #[test]
 fn no_cpu_sees_the_clock_go_back_by_what_a_step_of_the_factor_makes() {
     let model = CounterModel {

@@ -2,7 +2,7 @@
 
 use tickless_core::time::Clock;
 
-/// From a moment of the monotonic clock on, the others are ahead of it by so much, in nanoseconds.
+/// The leads of the other clocks over the monotonic one, in nanoseconds, from one moment of it on.
 #[derive(Clone, Copy, Debug)]
 struct Ahead {
     from: i64,
@@ -37,7 +37,7 @@ impl Truth {
         }])
     }
 
-    /// From `from` on the clocks are that much further ahead.
+    /// Adds so much to the leads of the clocks, from `from` on.
     pub(super) fn changes(&mut self, from: i64, realtime: i64, boottime: i64, tai: i64) {
         let place = self.0.partition_point(|one| one.from <= from);
         let before = self.0[place - 1];
@@ -51,14 +51,14 @@ impl Truth {
         }
     }
 
-    /// What `clock` shows when the monotonic one shows `now`.
+    /// Returns the time of `clock` when the monotonic one shows `now`.
     pub(crate) fn shows(&self, clock: Clock, now: i64) -> i64 {
         let place = self.0.partition_point(|one| one.from <= now).max(1);
         now.saturating_add(self.0[place - 1].of(clock))
     }
 
-    /// For how long what was to happen when `clock` shows `deadline` has been due without a pause, when the monotonic
-    /// clock shows `now`; `None` if it is not.
+    /// Returns the time for which a timer for `deadline` of `clock` has been due without a pause, when the monotonic
+    /// clock shows `now`; `None` if it is not due.
     pub(crate) fn due_for(&self, clock: Clock, deadline: i64, now: i64) -> Option<u64> {
         let place = self.0.partition_point(|one| one.from <= now).max(1);
         let mut since = None;

@@ -15,9 +15,9 @@ use super::{COUNTER, SPARE};
 use crate::model::current_cpu;
 use crate::model::time::Picos;
 
-/// From one reading of a read-out to the next: what a slow counter takes.
+/// The time between two readings of a read-out: a read of a slow counter.
 const READ: Picos = Picos::from_micros(1);
-/// How long a reading is on its way to another CPU.
+/// The delay after which a reading reaches another CPU.
 const WAY: Picos = Picos::from_nanos(100);
 const ROUNDS: u32 = 4;
 

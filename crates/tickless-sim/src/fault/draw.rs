@@ -10,7 +10,7 @@ const FAULTS_MAX: u64 = 5;
 /// The most CPUs that one fault of a plan takes off: their timers go to one CPU, which must not get more work than it
 /// can do. Too much work makes timers late without any fault of theirs.
 const OFF_MAX: usize = 8;
-/// So that a plan is another one than what else the same seed draws.
+/// The number that separates a plan from other draws of the same seed.
 const SALT: u64 = 0xFA01_7ED0_5EED_0F0B;
 
 /// Adds to the plan of a run on `cpus` that is `duration` long: one to five faults, each of any kind, on some of the
@@ -62,10 +62,10 @@ fn one(random: &mut Random, cpus: u32, duration: Picos) -> Fault {
     }
 }
 
-/// How far a clock is steered.
+/// The largest steering of a clock.
 const PPM: i64 = PPM_MAX as i64;
 
-/// What a fault of this `kind` does with the `amount` that was drawn.
+/// Turns a drawn `amount` into the amount of a fault of this `kind`, and its direction.
 fn amount_of(kind: FaultKind, amount: Picos, random: &mut Random) -> (Picos, bool) {
     let back = random.one_in(2);
     match kind {

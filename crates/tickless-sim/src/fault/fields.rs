@@ -103,7 +103,7 @@ fn unknown<T>(source: &Source<'_>, field: &Spanned<T>, kind: FaultKind, name: &s
     source.error(field.span(), wrong, "delete it")
 }
 
-/// By how many parts in a million the clock is steered.
+/// Reads the parts per million by which the clock is steered.
 fn rate(source: &Source<'_>, raw: &RawFault, kind: FaultKind) -> Result<i32, InputError> {
     match (&raw.ppm, kind) {
         (Some(field), FaultKind::Frequency) => clock::ppm(source, field),

@@ -7,12 +7,12 @@ use super::{Fault, FaultKind, When};
 use crate::model::time::Picos;
 use crate::random::Random;
 
-/// What goes wrong with the device of one CPU.
+/// The faults of one CPU's device.
 #[derive(Debug)]
 pub(crate) struct FaultState {
     /// A fault was drawn, or not, for what the device was last written for.
     pub(crate) is_drawn: Cell<bool>,
-    /// When an interrupt comes that was due, and is late; zero if none is.
+    /// The time at which an interrupt comes that was due and is late; zero if none is.
     pub(crate) held_until: Cell<Picos>,
     /// An interrupt was lost; the next one comes then.
     pub(crate) rescue: Cell<Picos>,
@@ -21,7 +21,7 @@ pub(crate) struct FaultState {
     /// Another CPU took the timer away for which it is armed, and leaves it alone: it fires for nothing, once (spec
     /// CAN-2).
     pub(crate) is_left_armed: Cell<bool>,
-    /// It fires before the time for which it was written.
+    /// True if the device fires before the time for which it was written.
     pub(crate) is_early: Cell<bool>,
 }
 
@@ -59,12 +59,12 @@ impl FaultState {
     }
 }
 
-/// What becomes of an interrupt that is due.
+/// The fate of an interrupt that is due.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Spoilt {
-    /// It comes so much later.
+    /// The interrupt comes so much later.
     Late(Picos),
-    /// It does not come, but another one so much later.
+    /// The interrupt is lost, and another one comes so much later.
     Lost(Picos),
 }
 
@@ -74,7 +74,7 @@ pub(crate) struct Injector {
     pub(crate) plan: Rc<[Fault]>,
     pub(crate) random: Random,
     counts: [u64; FaultKind::ALL.len()],
-    /// Which fault spoils the next interrupt of which CPU.
+    /// The fault that spoils the next interrupt, for each CPU that has one.
     ready: Vec<(u32, usize)>,
 }
 
@@ -92,7 +92,7 @@ impl Injector {
         self.counts[kind as usize] += 1;
     }
 
-    /// How often each kind happened that is in the plan.
+    /// Returns the number of faults that happened, for each kind in the plan.
     pub(crate) fn counted(&self) -> impl Iterator<Item = (&'static str, u64)> {
         let planned = |kind: &FaultKind| self.plan.iter().any(|fault| fault.kind == *kind);
         FaultKind::ALL
@@ -135,13 +135,13 @@ impl Injector {
         None
     }
 
-    /// How much before its time an interrupt comes that `cpu` asks for.
+    /// Returns the lead of an interrupt that `cpu` asks for, if a fault makes it early.
     pub(crate) fn early(&mut self, cpu: u32) -> Option<Picos> {
         let early = self.spoils(cpu, |kind| kind == FaultKind::Early);
         early.map(|(_, amount)| amount)
     }
 
-    /// How much later an interrupt comes by which another CPU asks `cpu` for something.
+    /// Returns the delay of an interrupt by which another CPU asks `cpu` for something.
     pub(crate) fn sent(&mut self, cpu: u32) -> Picos {
         let Some((kind, amount)) = self.spoils(cpu, |kind| kind == FaultKind::LostWakeup) else {
             return Picos::ZERO;
@@ -150,7 +150,7 @@ impl Injector {
         amount
     }
 
-    /// What becomes of an interrupt of `cpu` that is due.
+    /// Returns the fate of an interrupt of `cpu` that is due.
     pub(crate) fn due(&mut self, cpu: u32) -> Option<Spoilt> {
         let is_asked = |kind| matches!(kind, FaultKind::Late | FaultKind::Lost);
         let (kind, amount) = self.spoils(cpu, is_asked)?;
@@ -162,7 +162,7 @@ impl Injector {
     }
 }
 
-/// What is thrown on purpose.
+/// The payload of a panic that is thrown on purpose.
 #[derive(Debug)]
 struct Injected;
 

@@ -18,7 +18,7 @@ pub(crate) use fields::{RawFault, read_all};
 
 use crate::model::time::Picos;
 
-/// What goes wrong.
+/// The kinds of faults.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
@@ -87,7 +87,7 @@ impl FaultKind {
         Self::Suspend,
         Self::RunsOff,
     ];
-    /// How many of them seeds draw: all but the last.
+    /// The number of kinds that seeds draw: all but the last.
     pub(crate) const DRAWN: usize = Self::ALL.len() - 1;
 
     /// The name of the kind.
@@ -112,7 +112,7 @@ impl FaultKind {
         }
     }
 
-    /// Whether it spoils interrupts that come anyway.
+    /// Returns true if the fault spoils an interrupt that comes anyway.
     #[must_use]
     pub const fn spoils(self) -> bool {
         matches!(
@@ -121,7 +121,7 @@ impl FaultKind {
         )
     }
 
-    /// Whether it is one of the clocks, and so of the whole machine.
+    /// Returns true if the fault changes the clocks, and so the whole machine.
     #[must_use]
     pub const fn is_of_clocks(self) -> bool {
         matches!(
@@ -130,7 +130,7 @@ impl FaultKind {
         )
     }
 
-    /// Whether it has an amount.
+    /// Returns true if the fault has an amount.
     #[must_use]
     pub const fn has_amount(self) -> bool {
         !matches!(
@@ -139,7 +139,7 @@ impl FaultKind {
         )
     }
 
-    /// Whether timers become late by it.
+    /// Returns true if the fault makes timers late.
     #[must_use]
     pub const fn delays(self) -> bool {
         matches!(
@@ -149,28 +149,28 @@ impl FaultKind {
     }
 }
 
-/// When a fault happens.
+/// The times of a fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum When {
     /// Once, at this moment, to all its CPUs. If it spoils interrupts: to the first one of each after that.
     At(Picos),
-    /// So often on average, from half to three halves of it, to one of its CPUs.
+    /// Again and again, to one of its CPUs each time. The interval is drawn from half to three halves of this.
     Every(Picos),
-    /// To one of so many interrupts of its CPUs of the kind that it spoils.
+    /// One in so many interrupts of its CPUs, of the kind that the fault spoils.
     OneIn(u32),
 }
 
 /// A fault: what, when, where, and how much.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Fault {
-    /// What goes wrong.
+    /// The kind of the fault.
     pub kind: FaultKind,
-    /// When.
+    /// The times of the fault.
     pub when: When,
-    /// Where, in rising order.
+    /// The CPUs that it may hit, in rising order.
     pub cpus: Vec<u32>,
-    /// By how much; nothing for those without.
+    /// The amount of the fault; zero for kinds without one.
     pub amount: Picos,
     /// The time of day goes back by it.
     pub back: bool,
@@ -187,14 +187,15 @@ impl Fault {
         if self.back { -nanos } else { nanos }
     }
 
-    /// Whether it inserts a leap second. The core's record of the time knows of one to come (spec TIM-20). If a second
-    /// one came before the record took the first, the record would go back by 1 s where the time of day goes back by 2
-    /// s, and alarms would be up to 1 s early. So a run has one at most; real ones are months apart.
+    /// Returns true if the fault inserts a leap second. The core's record of the time knows of one to come (spec
+    /// TIM-20). If a second one came before the record took the first, the record would go back by 1 s where the time
+    /// of day goes back by 2 s, and alarms would be up to 1 s early. So a run has one at most; real ones are months
+    /// apart.
     const fn inserts(&self) -> bool {
         matches!(self.kind, FaultKind::LeapSecond) && self.back
     }
 
-    /// By how much later a timer may fire because of it, in a run that is `duration` long.
+    /// Returns the extra lateness of timers that the fault excuses, in a run that is `duration` long.
     ///
     /// Two hits of one table do not add up: whatever is due runs between them.
     #[must_use]

@@ -12,9 +12,9 @@ type Measure = fn(&Trial<'_>) -> Measurement;
 pub struct Claim {
     /// Its name.
     pub id: &'static str,
-    /// What the source has without it.
+    /// The source's figure without the mechanism.
     pub baseline: Option<f64>,
-    /// What the source has with it.
+    /// The source's figure with it.
     pub with: Option<f64>,
     /// The unit of both.
     pub unit: &'static str,
@@ -26,9 +26,9 @@ pub struct Claim {
     pub scenario: &'static str,
     /// The profile closest to the machine of the source.
     pub profile: &'static str,
-    /// What to make of it.
+    /// The interpretation of the result.
     pub why: &'static str,
-    /// What the control is, which has the mechanism off.
+    /// The control, which has the mechanism off.
     pub off: &'static str,
     measure: Option<Measure>,
 }
@@ -77,7 +77,7 @@ impl Claim {
         self.try_with(seed, effort, Mechanism::Off)
     }
 
-    /// Whether `measured` is what the source says, or better.
+    /// Returns true if `measured` is as good as the source's figure, or better.
     pub(super) fn is_reached(&self, measured: &Measurement) -> bool {
         let is_enough = match (measured.ratio(), self.ratio()) {
             (Some(measured), Some(source)) => measured >= source,

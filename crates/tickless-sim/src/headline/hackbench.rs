@@ -22,11 +22,11 @@ const CLOCKS: (f64, f64) = (20.0, 28.0);
 const START: f64 = 50.0;
 /// The figure of the source for interrupts that find nothing, in a hundred.
 const SPURIOUS: f64 = 25.0;
-/// What is less is taken for this: a short run has too few interrupts to tell.
+/// The least percentage of spurious interrupts: a smaller one counts as this, because a short run has too few to tell.
 const LEAST_SPURIOUS: f64 = 1.0;
 /// The figure of the source for updates in place, in a hundred.
 const IN_PLACE: f64 = 35.0;
-/// How much less often the device is written in the source.
+/// The factor by which the source writes its device less often.
 const WRITES: f64 = 25.0;
 /// CPUs for a quick look.
 const QUICK_CPUS: u32 = 8;
@@ -64,7 +64,7 @@ fn change(scenario: &mut Scenario, change: impl Fn(&mut u32, &mut u32, &mut u32)
     }
 }
 
-/// What makes a precise tick cheap, off.
+/// Turns everything off that makes a precise tick cheap.
 fn all_off(policy: Policy) -> Policy {
     Policy {
         rearm: Rearm::Immediate,
@@ -80,7 +80,7 @@ fn of(scenario: &Scenario, policy: Policy, seed: u64) -> Outcome {
     run(&scenario, seed)
 }
 
-/// When the last message was received; the end of the run if that was before.
+/// Returns the time at which the last message was received; the end of the run if some were not.
 fn finish(outcome: &Outcome) -> Picos {
     let finish = outcome.series("finish");
     finish.map_or(outcome.duration, |groups| groups.max())
@@ -119,13 +119,13 @@ fn share(part: u64, of: u64) -> f64 {
     100.0 * part as f64 / of.max(1) as f64
 }
 
-/// So many writes of devices in a run, by a CPU in a second.
+/// Returns the writes of devices by a CPU in a second of the run.
 fn rate(writes: u64, outcome: &Outcome) -> f64 {
     let time = in_unit(finish(outcome), Picos::from_millis(1_000));
     writes as f64 / time / f64::from(outcome.cpus)
 }
 
-/// What precise ticks cost in writes of devices: with all off, and with the library.
+/// The device writes that precise ticks cause: with all off, and with the library.
 struct Writes {
     /// The run with all off, the same without precise ticks, the library, and that without.
     outcomes: [Outcome; 4],
@@ -259,8 +259,8 @@ fn cost(outcome: &Outcome) -> f64 {
     nanos(mean) * CLOCKS.1 / CLOCKS.0
 }
 
-/// How long the run takes without precise ticks and with them, in milliseconds, with `more` messages than the scenario
-/// says: nothing in it is drawn, and that makes it another run.
+/// Returns the time of a run without and with precise ticks, in milliseconds. The `more` messages make it another run,
+/// because nothing in it is drawn.
 fn times(trial: &Trial<'_>, size: u32, more: u32) -> ([f64; 2], [Outcome; 2]) {
     let mut scenario = setting(trial);
     change(&mut scenario, |_, messages, bytes| {

@@ -8,7 +8,7 @@ use crate::run::outcome::Outcome;
 use crate::run::runner::run;
 use crate::run::scenario::Scenario;
 
-/// Which of the soft stages came of which policy.
+/// The soft stages that each policy ran.
 #[derive(Default)]
 struct Stages {
     baseline: u64,

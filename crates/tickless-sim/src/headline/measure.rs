@@ -11,21 +11,21 @@ use crate::run::runner::run;
 use crate::run::scenario::Scenario;
 use crate::workload::Workload;
 
-/// How long to try.
+/// The length of a trial.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effort {
-    /// As long as the source did.
+    /// The length of the source's own measurement.
     Full,
-    /// As long as it takes to see the point.
+    /// The shortest length that shows the point.
     Quick,
 }
 
-/// Whether the mechanism that a claim is about takes part.
+/// The state of the mechanism that a claim is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Mechanism {
-    /// It does, as in the library.
+    /// The mechanism is on, as in the library.
     On,
-    /// It does not: the control, with which a claim must not hold.
+    /// The mechanism is off: the control, with which a claim must not hold.
     Off,
 }
 
@@ -39,7 +39,7 @@ impl Mechanism {
     }
 }
 
-/// What is to be tried.
+/// The arguments of one trial of a claim.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Trial<'a> {
     pub(super) seed: u64,
@@ -48,7 +48,7 @@ pub(super) struct Trial<'a> {
     pub(super) profile: &'a Profile,
 }
 
-/// What was measured.
+/// The result of a trial.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Measurement {
     pub(super) baseline: Option<f64>,
@@ -56,7 +56,7 @@ pub(super) struct Measurement {
     pub(super) with: Option<f64>,
     pub(super) ratio: Option<f64>,
     pub(super) spread: Option<(f64, f64)>,
-    /// What is not as the source says, besides the ratio.
+    /// The difference from the source besides the ratio, if there is one.
     pub(super) misfit: Option<String>,
     pub(super) broken: Vec<&'static str>,
     pub(super) notes: String,

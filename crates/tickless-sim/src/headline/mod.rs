@@ -36,21 +36,21 @@ pub struct Figures {
     pub unit: &'static str,
 }
 
-/// What came of a claim.
+/// The verdict on a claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
-    /// It holds, and does not without the mechanism.
+    /// The claim holds, and does not hold without the mechanism.
     Holds,
-    /// It does not hold.
+    /// The claim does not hold.
     Fails,
-    /// It would hold without the mechanism too, so that it says nothing of that.
+    /// The claim would hold without the mechanism too, so the result proves nothing.
     SaysNothing,
-    /// What it needs is not there yet.
+    /// The claim needs a part that does not exist yet.
     NotYet,
 }
 
-/// How many claims came to which verdict: the one count of all tables and pages.
+/// The number of claims with each verdict: the one count of all tables and pages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Tally {
@@ -87,9 +87,9 @@ impl Tally {
 pub struct Headline {
     /// Its name.
     pub id: &'static str,
-    /// What the source says.
+    /// The source's figures.
     pub source: Figures,
-    /// What was measured; `None` if it cannot be yet.
+    /// The measured figures; `None` if they cannot be measured yet.
     pub measured: Option<Figures>,
     /// Better by worse of the source, so that more is better; the ratio that the claim is held to.
     pub source_ratio: Option<f64>,
@@ -99,7 +99,7 @@ pub struct Headline {
     pub control_ratio: Option<f64>,
     /// The least and the greatest ratio among the runs, if it is taken of each.
     pub spread: Option<(f64, f64)>,
-    /// What came of it.
+    /// The verdict.
     pub verdict: Verdict,
     /// The seed.
     pub seed: u64,
@@ -109,19 +109,19 @@ pub struct Headline {
     pub profile: &'static str,
     /// Promises that the library broke while it was measured: empty, or nothing else counts.
     pub broken: Vec<&'static str>,
-    /// What to make of it.
+    /// The interpretation of the result.
     pub why: String,
 }
 
 impl Headline {
-    /// Whether it holds.
+    /// Returns true if the claim holds.
     #[must_use]
     pub fn holds(&self) -> bool {
         self.verdict == Verdict::Holds
     }
 }
 
-/// What becomes of the ratio of a claim when one cost is another.
+/// The ratio of a claim when one cost changes.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct Sensitivity {
@@ -153,8 +153,8 @@ pub fn one(id: &str, seed: u64, effort: Effort) -> Option<Headline> {
     Some(try_claim(claim, seed, effort))
 }
 
-/// Whether the claim that is called `id` seems to hold with its mechanism off. `None` if there is none, or it cannot be
-/// tried yet.
+/// Returns true if the claim `id` seems to hold with its mechanism off. `None` if there is no such claim, or it cannot
+/// be tried yet.
 #[must_use]
 pub fn holds_without_mechanism(id: &str, seed: u64, effort: Effort) -> Option<bool> {
     let claim = CLAIMS.iter().find(|claim| claim.id == id)?;
@@ -162,8 +162,8 @@ pub fn holds_without_mechanism(id: &str, seed: u64, effort: Effort) -> Option<bo
     Some(claim.is_reached(&control))
 }
 
-/// How much the ratio of a claim depends on each cost of its profile. Empty if there is no such claim, or it cannot be
-/// measured yet.
+/// Measures the ratio of a claim for changes of each cost of its profile. Empty if there is no such claim, or it cannot
+/// be measured yet.
 #[must_use]
 pub fn sensitivity(id: &str, seed: u64) -> Vec<Sensitivity> {
     let Some(claim) = CLAIMS.iter().find(|claim| claim.id == id) else {

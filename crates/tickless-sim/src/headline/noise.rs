@@ -8,7 +8,7 @@ use crate::run::scenario::Scenario;
 
 /// The CPUs that suffer in the source, where those of the drivers are 0 and 64.
 const SUFFER: [u32; 2] = [1, 65];
-/// What none exceeds in the source but those.
+/// The limit that only the CPUs in `SUFFER` exceed in the source.
 const FLOOR: Picos = Picos::from_micros(10);
 
 /// The longest theft from pollers on isolated CPUs: part of the hierarchy or not.
@@ -62,7 +62,7 @@ fn suffering(outcome: &Outcome) -> impl Iterator<Item = (u32, f64)> {
     suffering.map(|cpu| (cpu.cpu, micros(cpu.longest_theft)))
 }
 
-/// Whether others suffer than in the source.
+/// Describes the difference from the source in which CPUs suffer, if there is one.
 fn misfit(baseline: &Outcome, with: &Outcome) -> Option<String> {
     let of = |outcome: &Outcome| suffering(outcome).map(|(cpu, _)| cpu).collect::<Vec<_>>();
     let (without_isolation, with_isolation) = (of(baseline), of(with));

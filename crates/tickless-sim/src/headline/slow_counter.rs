@@ -22,13 +22,13 @@ const TICK: Picos = MILLISECOND;
 const WAKES: u32 = 10;
 /// Serial parts of a read, for the table.
 const SERIAL_NANOS: [u64; 5] = [250, 500, 750, 1_000, 1_500];
-/// What the source has of direct reads: the share of CPU time in them, and the share of the jobs that is lost.
+/// The source's figures for direct reads: the share of CPU time in them, and the share of the jobs that is lost.
 const SHARE: f64 = 11.19;
 const LOST: f64 = 23.4;
 /// CPUs of a machine on which CPUs were stuck: 583 at least, and these are 17 sockets of 36.
 const CPUS_AT_BOOT: u32 = 612;
-/// How long such a machine runs on the slow counter until its fast ones are known, and for how long combined reads are
-/// watched of it, in which nothing changes from one tick to the next.
+/// The time that such a machine runs on the slow counter until its fast ones are known, and the time for which combined
+/// reads are watched of it: nothing in them changes from one tick to the next.
 const BOOT: Picos = Picos::from_millis(25_000);
 const BOOT_COMBINED: Picos = Picos::from_millis(2_000);
 
@@ -40,7 +40,7 @@ struct Case<'a> {
 }
 
 impl<'a> Case<'a> {
-    /// What the source of the claims about the load ran.
+    /// Makes the load that the source of the claims ran.
     fn load(trial: &Trial<'a>) -> Self {
         let length = match trial.effort {
             Effort::Full => Picos::from_millis(1_000),
@@ -73,7 +73,7 @@ impl<'a> Case<'a> {
         self.setting.length * u64::from(self.setting.cpus)
     }
 
-    /// Of all CPU time.
+    /// Returns `part` in percent of all CPU time.
     fn percent(&self, part: Picos) -> f64 {
         100.0 * in_unit(part, self.time())
     }
@@ -88,7 +88,7 @@ impl<'a> Case<'a> {
         in_unit(figures.computing, JOB) * 60_000.0 / in_unit(self.setting.length, TICK)
     }
 
-    /// By how much combined reads have more jobs done than direct ones.
+    /// Returns the jobs done with combined reads, as a multiple of those with direct ones.
     fn gain(&self) -> f64 {
         let [direct, combined] = BOTH.map(|reads| self.with(Some(reads)));
         self.jobs(&combined) / self.jobs(&direct)
@@ -107,7 +107,7 @@ fn with_serial(profile: &Profile, nanos: u64) -> Profile {
     profile
 }
 
-/// Whether `here` is what the source has, to a factor of two.
+/// Returns true if `here` is the source's figure, to a factor of two.
 fn lands(here: f64, source: f64) -> bool {
     (source / 2.0..source * 2.0).contains(&here)
 }
@@ -226,7 +226,7 @@ fn mean(figures: &Figures) -> f64 {
     micros(Picos(figures.reading.0 / figures.reads.max(1)))
 }
 
-/// From how many CPUs on a combined read is the shorter one.
+/// Finds the number of CPUs from which on a combined read is the shorter one.
 fn crossover(case: &Case<'_>) -> String {
     let first = (2..=case.setting.cpus.min(16)).find(|cpus| {
         let case = Case {

@@ -5,7 +5,7 @@ use crate::model::profile::Profile;
 use crate::model::time::Picos;
 use crate::workload::Workload;
 
-/// What a quick run makes of a claim: tried once for all tests that ask, because some take seconds.
+/// Returns the result of a quick run of a claim: tried once for all tests that need it, because some take seconds.
 fn quick(id: &str) -> Headline {
     static TRIED: [OnceLock<Headline>; CLAIMS.len()] = [const { OnceLock::new() }; CLAIMS.len()];
     let tried = CLAIMS.iter().zip(&TRIED).find(|(claim, _)| claim.id == id);

@@ -22,7 +22,7 @@ use crate::model::profile::IdleState;
 use crate::model::time::Picos;
 use crate::wakener::Wakener;
 
-/// Which CPUs sleep deeply, and what wakes them.
+/// The CPUs that sleep deeply, and the device or timer that wakes them.
 pub(crate) struct BroadcastWakener {
     timers: Rc<Timers<Host>>,
     wakener: Wakener<CostedLock, Picos>,
@@ -34,11 +34,11 @@ enum By {
     Timer(Exact),
 }
 
-/// What the machine knows of the device for all, besides when it fires.
+/// The machine's record of the broadcast device, besides its deadline.
 struct Device {
-    /// When the next event for it comes.
+    /// The time of the next simulator event for the device.
     asked: Cell<Picos>,
-    /// When the last write of it was done.
+    /// The time at which the last write of the device was done.
     written: Cell<Picos>,
 }
 
@@ -139,7 +139,7 @@ impl BroadcastWakener {
         own
     }
 
-    /// When the device fires, or the timer in its place.
+    /// Returns the time at which the device fires, or the timer in its place.
     fn fires(&self) -> Picos {
         match &self.by {
             By::Device(_) => self.wakener.fires().unwrap_or(Picos::FOREVER),
@@ -150,9 +150,9 @@ impl BroadcastWakener {
         }
     }
 
-    /// When the last write of the device was done. That takes as long as reading the slow counter: what it was told for
-    /// an instant within this time fires when the write is done, and so it does for other CPUs, which found it
-    /// programmed early enough. A timer in its place is a part of its CPU, which is looked at for itself.
+    /// Returns the time at which the last write of the device was done. A write takes as long as reading the slow
+    /// counter: a deadline within this time fires when the write is done, and so it does for other CPUs, which found it
+    /// programmed early enough. A timer in its place is a part of its CPU, which is checked by itself.
     fn written(&self) -> Option<Picos> {
         match &self.by {
             By::Device(device) => Some(device.written.get()),
@@ -189,7 +189,7 @@ impl BroadcastWakener {
         }
     }
 
-    /// Whether `cpu`, which executes, may stop its device: another one wakes it.
+    /// Returns true if `cpu`, which executes, may stop its device because another CPU wakes it.
     fn hands_over(&self, cpu: u32) -> bool {
         let event = self.host().base_of(cpu).armed();
         let entered = self.wakener.enter(cpu, event, |when| self.write(when));
@@ -267,17 +267,17 @@ pub(super) fn leave_deep(wakener: Option<&BroadcastWakener>, timers: &Timers<Hos
     }
 }
 
-/// What interrupts a CPU for what it waits for.
+/// The interrupt that a CPU waits for.
 #[derive(Clone, Copy)]
 pub(super) struct Interrupts {
-    /// When it does.
+    /// The time of the interrupt.
     pub(super) fires: Picos,
-    /// When its last write was done.
+    /// The time at which the last write for it was done.
     pub(super) written: Picos,
 }
 
-/// What interrupts `cpu`: its own device, or while that is stopped the one that wakes it, which another CPU may have
-/// written.
+/// Returns the interrupt that wakes `cpu`: that of its own device, or while that is stopped that of the device for all,
+/// which another CPU may have written.
 pub(super) fn interrupts(wakener: Option<&BroadcastWakener>, host: &Host, cpu: u32) -> Interrupts {
     let local = host.local(cpu);
     let own = local.written.at.get();

@@ -76,7 +76,7 @@ pub(super) fn sample(machine: &mut Machine) {
     }
 }
 
-/// What the tasks that wait in fair queues are owed.
+/// Checks the lag of the tasks that wait in fair queues.
 fn lags(machine: &mut Machine) {
     for task in 0..machine.tasks.len() {
         let one = &machine.tasks[task];
@@ -92,7 +92,7 @@ fn lags(machine: &mut Machine) {
     }
 }
 
-/// Whether a CPU looks after the first global time of `cpu`, if that sleeps (PULL-2).
+/// Checks that some CPU expires the first global timer of `cpu`, if that sleeps (PULL-2).
 fn is_covered(machine: &Machine, cpu: u32, promised: Promised) {
     let tables = machine.tree.host();
     let Some(node) = tables.node(CpuId(cpu)) else {
@@ -159,7 +159,7 @@ pub(crate) fn end(machine: &Machine, end: Picos) {
     host.checker.borrow_mut().ends_with(pending);
 }
 
-/// When the first timer of `cpu` is due, by its queues.
+/// Returns the due time of the first timer of `cpu`, by its queues.
 fn first_of(machine: &Machine, cpu: u32) -> Instant {
     let now = machine.host().count.now();
     let next = machine.timers.wheel_next(CpuId(cpu), now.tick);

@@ -16,10 +16,10 @@ use crate::model::current_cpu;
 use crate::model::profile::IdleState;
 use crate::model::time::Picos;
 
-/// In place of the number of a fault: no fault, the host changes something by itself.
+/// The number in place of a fault's for a change that the host makes by itself.
 const BY_ITSELF: u32 = u32::MAX;
 
-/// In place of the number of a fault: the watchdog checks the counter.
+/// The number in place of a fault's for a check of the counter by the watchdog.
 const CHECK: u32 = u32::MAX - 1;
 
 const fn change_of(fault: &Fault) -> Option<Change> {
@@ -130,7 +130,7 @@ fn check(machine: &mut Machine, at: Picos) {
     plan_check(machine);
 }
 
-/// Which CPU tells the timers: the first of `cpus` that is online, or of all.
+/// Returns the CPU that publishes a clock set to the timers: the first of `cpus` that is online, or of all.
 fn teller(machine: &Machine, cpus: &[u32]) -> u32 {
     let online = |cpu: &u32| !machine.cpus[*cpu as usize].is_off;
     let first = cpus.iter().copied().find(online);

@@ -16,23 +16,23 @@ use crate::promise::idle_stays_idle::LeftArmed;
 
 /// One CPU.
 pub(crate) struct Cpu {
-    /// What it executes is done up to here.
+    /// The time up to which the CPU has executed.
     pub(crate) cursor: Picos,
     pub(crate) current: Option<TaskId>,
-    /// What is left of an interrupt is done in an event of its own.
+    /// True if the rest of an interrupt is done in an event of its own.
     pub(crate) is_put_off: bool,
     /// A fault keeps it from executing anything before.
     pub(crate) stalled_until: Picos,
     /// A fault took it off.
     pub(crate) is_off: bool,
     pub(crate) waiting: Box<dyn RunQueue>,
-    /// What keeps its tick, if its tasks run without one.
+    /// The reasons to keep its tick, if its tasks run without one.
     pub(crate) dependencies: Dependencies,
     /// The ends of slices where tasks take turns.
     pub(crate) slice: Option<Slice>,
-    /// What a fair queue goes by.
+    /// The state of its fair queue.
     pub(crate) precise: Option<Precise>,
-    /// How long it had nothing to run, the last times.
+    /// The lengths of its last idle times.
     pub(crate) sleeps: Sleeps,
     /// Since when it has nothing to run, if it has not.
     pub(crate) workless_since: Option<Picos>,
@@ -40,21 +40,21 @@ pub(crate) struct Cpu {
     pub(crate) left_armed: Cell<Option<LeftArmed>>,
     /// The timer of its tick.
     pub(crate) tick: Exact,
-    /// It sleeps without a tick, and asked its device to wake it then.
+    /// The wake-up that it programmed, while it sleeps without a tick.
     pub(crate) wakes_at: Picos,
     /// The state it sleeps in, and since when.
     pub(crate) idle: Option<usize>,
     pub(crate) idle_since: Picos,
     pub(crate) residency: Vec<Picos>,
-    /// When the task that runs is done with what it computes, and which event says so.
+    /// The end of the running task's computation, and the generation of the event for it.
     pub(crate) segment_ends: Picos,
     pub(crate) segment: u32,
     /// The number of the last extension of a slice.
     pub(crate) extension: u32,
-    /// From when to when the task was kept from running last.
+    /// The last time span in which the task was kept from running.
     pub(crate) theft: Option<(Picos, Picos)>,
     pub(crate) longest_theft: Picos,
-    /// How often it went idle or came back.
+    /// The number of times that it went idle or came back.
     pub(crate) changes: u64,
     pub(crate) searcher: Searcher,
 }
@@ -101,12 +101,12 @@ impl Cpu {
         self.extension
     }
 
-    /// It executes nothing else before.
+    /// Returns the time before which it executes nothing else.
     pub(crate) fn busy_until(&self) -> Picos {
         self.cursor.max(self.stalled_until)
     }
 
-    /// It sleeps in the state `idle` and is woken at `at`: what that takes.
+    /// Wakes the CPU from the state `idle` at `at`, and returns the time that this takes.
     pub(super) fn wakes(&mut self, states: &[IdleState], idle: usize, at: Picos) -> Picos {
         let slept = at - self.idle_since;
         let polled = slept.min(states[idle].polls_first);

@@ -88,7 +88,7 @@ impl Machine {
         }
     }
 
-    /// By how much decisions about tasks with reservations may be late on `cpu`.
+    /// Returns the largest delay of decisions about tasks with reservations on `cpu`.
     fn late_decision(&self, cpu: u32) -> Late {
         let precise = self.cpus[cpu as usize].precise.as_ref();
         let mut each = lag_bounded::SLOP + self.longest_piece();
@@ -141,7 +141,7 @@ impl Machine {
         self.start_bandwidth(cpu);
     }
 
-    /// Whether the task of `cpu` has a runtime that ends at ticks alone: it needs them.
+    /// Returns true if the runtime of the task of `cpu` ends only at ticks, so that it needs them.
     pub(super) fn ends_at_tick(&self, cpu: u32) -> bool {
         let state = &self.cpus[cpu as usize];
         let is_on = state.precise.as_ref().is_some_and(Precise::deadline_is_on);

@@ -21,7 +21,7 @@ use crate::model::current_cpu;
 use crate::model::time::Picos;
 use crate::record::{Recorded, Recorder};
 
-/// How often the checkers look at the whole machine.
+/// The interval at which the checkers look at the whole machine.
 const SAMPLES: Picos = Picos::from_millis(10);
 
 /// A machine, and the programs of its tasks.
@@ -554,7 +554,7 @@ fn counts_first(machine: &Machine, cpu: u32, at: Picos) {
     }
 }
 
-/// What is left to do on `cpu`, which executes, is done in an event of its own.
+/// Puts the rest of the work of `cpu`, which executes, into an event of its own.
 fn put_off(machine: &mut Machine, cpu: u32) {
     machine.cpus[cpu as usize].is_put_off = true;
     machine.push(current_cpu::cursor(), EventKind::Continue, cpu, 0);

@@ -14,8 +14,8 @@ use crate::model::time::Picos;
 use crate::promise::{Promise, slice_ends};
 
 impl Machine {
-    /// Whether `task`, which runs on `cpu`, which executes, goes on for a little instead of making room: it is in a
-    /// critical section, and was not given more before.
+    /// Returns true if `task`, which runs on `cpu`, goes on for a little instead of making room: it is in a critical
+    /// section, and had no extension before.
     pub(super) fn extends_slice(&mut self, cpu: u32, task: TaskId) -> bool {
         let Some(sections) = self.tasks[task as usize].sections else {
             return false;
@@ -69,7 +69,7 @@ impl Machine {
         makes_room
     }
 
-    /// By how much a slice is extended at most.
+    /// Returns the longest extension of a slice.
     pub(super) fn longest_extension(&self) -> Picos {
         let span = if self.extends_slices {
             EXTENSION

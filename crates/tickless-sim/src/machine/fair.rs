@@ -37,7 +37,7 @@ use crate::model::time::Picos;
 /// The priority of tasks that share a CPU fairly: the one of tasks that say nothing.
 pub(crate) const FAIR: u8 = 1;
 
-/// How much of a CPU reservations may take: the rest is for what no task is charged for.
+/// The share of a CPU that reservations may take: the rest is for work that no task is charged for.
 pub(crate) const RESERVED_MOST: Bandwidth = Bandwidth::percent(95);
 
 /// A fair queue between those of the classes above and below it.
@@ -214,22 +214,22 @@ pub(crate) struct Precise {
     pub(crate) woken: Vec<TaskId>,
     /// The task that ran before, while it is not known which one is next.
     pub(crate) previous: Option<TaskId>,
-    /// When the task that runs has to be looked at again: by then its slice is over, and others wait. For
-    /// `slice_ends`.
+    /// The latest time of the next decision about the running task: by then its slice is over, and others wait. The
+    /// checker of `slice_ends` reads it.
     pub(crate) decides_by: Picos,
     /// Until when the task that runs is accounted, on the clock of the run queue.
     pub(crate) since: RunTime,
-    /// When it was picked, on that clock and on the wall's.
+    /// The time at which it was picked, on that clock and on the wall's.
     pub(crate) picked_at: (RunTime, Picos),
     /// The wish of the task that runs.
     extension: Extension,
-    /// How often its slice was extended, which is once at most. For `slice_ends`.
+    /// The number of extensions of its slice, which is one at most. The checker of `slice_ends` reads it.
     pub(crate) extensions: u32,
-    /// When it leaves the section for which that was, if nothing interrupts it.
+    /// The time at which it leaves the extended section, if nothing interrupts it.
     pub(crate) section_ends: Picos,
     /// Fires when the first task that is throttled has runtime again.
     bandwidth: Exact,
-    /// That fired.
+    /// True if the replenishment timer fired.
     pub(crate) is_replenishment_due: bool,
     /// The tasks of the CPU that have reservations.
     pub(crate) reserved: Vec<TaskId>,
@@ -281,12 +281,12 @@ impl Precise {
         }
     }
 
-    /// Whether slices end when they are over, and not at the next tick.
+    /// Returns true if slices end at their deadline, and not at the next tick.
     pub(crate) const fn is_on(&self) -> bool {
         self.tick.fair_is_on()
     }
 
-    /// Whether the runtime of a task with a reservation ends when it is spent, and not at the next tick.
+    /// Returns true if a task with a reservation stops when its runtime is spent, and not at the next tick.
     pub(crate) const fn deadline_is_on(&self) -> bool {
         self.tick.deadline_is_on()
     }
@@ -301,12 +301,12 @@ impl Precise {
         self.clock.interrupt_ends(current_cpu::cursor().instant());
     }
 
-    /// What the clock of the run queue shows at `at`.
+    /// Returns the time of the run queue's clock at `at`.
     pub(crate) fn shows(&self, at: Picos) -> RunTime {
         self.clock.at(at.instant())
     }
 
-    /// What interrupts took until `now` since the task that runs was picked.
+    /// Returns the time that interrupts took until `now`, since the running task was picked.
     pub(crate) fn stolen(&self, now: Picos) -> Picos {
         let (run, began) = self.picked_at;
         let had = picos(self.shows(now).saturating_since(run));

@@ -25,7 +25,7 @@ pub(crate) enum Fired {
 }
 
 thread_local! {
-    /// Whether the list has anything: nothing in it needs to be dropped with the thread, so that reaching it takes no
+    /// True if the list has an entry. Nothing in it needs to be dropped with the thread, so that reaching it takes no
     /// check.
     static HAS_FIRED: Cell<bool> = const { Cell::new(false) };
     static FIRED: RefCell<Vec<Fired>> = const { RefCell::new(Vec::new()) };

@@ -40,49 +40,50 @@ const LINES_OF_BASE: u64 = 2;
 /// Ticks by which a canary is ahead that makes timers early.
 const TICKS_AHEAD: u64 = 3;
 
-/// What the host keeps for each CPU.
+/// The host's data for one CPU.
 #[derive(Debug, Default)]
 pub(crate) struct CpuLocal {
-    /// When the device fires.
+    /// The time at which the device fires.
     pub(crate) fires: Cell<Picos>,
-    /// When the next event for it comes.
+    /// The time of the next simulator event for the device.
     asked: Cell<Picos>,
     /// The soft stage of the exact timers was raised.
     pub(crate) soft_raised: Cell<bool>,
-    /// It sleeps.
+    /// True if the CPU sleeps.
     pub(crate) idle: Cell<bool>,
-    /// It sleeps in a state in which its device is stopped.
+    /// True if the CPU sleeps in a state in which its device is stopped.
     pub(crate) is_deep: Cell<bool>,
-    /// It came back from there late, and nothing is programmed until the device for all has called it.
+    /// True if the CPU came back from there late: no device is programmed for it until the device for all has called
+    /// it.
     pub(crate) awaits_call: Cell<bool>,
     /// The lines of the base that a CPU writes which files there.
     lines: CacheLine,
-    /// What is told of when the wheels are due.
+    /// The cache line with the wheels' next due times.
     pub(crate) told: CacheLine,
     /// The last time that was read here.
     last_read: Cell<i64>,
-    /// How long ago the sample was taken that was read last, when the CPU had it.
+    /// The age of the sample that was read last, at the time when the CPU had it.
     sample_age: Cell<Picos>,
-    /// What the device was told.
+    /// The last write of the device.
     pub(crate) written: Told,
     /// The device is about to be written, and no clock was read for that so far.
     is_programming: Cell<bool>,
     /// The instant that the device was asked to fire at, if it was at all.
     pub(crate) asked_for: Cell<Option<Instant>>,
-    /// How often the device was programmed since its last interrupt began.
+    /// The number of times that the device was programmed since its last interrupt began.
     pub(crate) programmings: Cell<u32>,
     /// The last interrupt left it to a flush point to program the device.
     pub(crate) owes_rearm: Cell<bool>,
-    /// It is isolated at this moment.
+    /// True if the CPU is isolated at this moment.
     pub(crate) is_isolated: Cell<bool>,
     /// Its tick is stopped.
     pub(crate) is_tick_stopped: Cell<bool>,
-    /// It has nothing to run yet, but a task that came.
+    /// True if the CPU has nothing to run yet, but a task that came.
     pub(crate) needs_reschedule: Cell<bool>,
     /// The other CPUs, the nearest first; made when it is asked for.
     nearest: OnceCell<Box<[u32]>>,
     pub(crate) fault: FaultState,
-    /// How many exact timers there are, if that is counted.
+    /// The number of exact timers, if that is counted.
     queued: Cell<u64>,
 }
 
@@ -99,23 +100,23 @@ pub(crate) struct Host {
     pub(crate) clocks: Rc<Clocks>,
     /// The counter is the slow one that all CPUs share.
     pub(crate) is_slow: Cell<bool>,
-    /// Which reads of it there were.
+    /// The reads of the slow counter.
     pub(crate) slow_counter: RefCell<SlowCounter>,
-    /// How it is read.
+    /// The way to read the slow counter.
     pub(crate) reads: Reads,
-    /// What devices the CPUs have.
+    /// The device of each CPU.
     pub(crate) device: Device,
-    /// What the queues of exact timers are.
+    /// The data structure of the queues of exact timers.
     pub(crate) tree: Tree,
-    /// When devices are written.
+    /// The time of device writes.
     pub(crate) rearm: Rearm,
-    /// Whether exact timers move.
+    /// The migration of exact timers.
     pub(crate) migration: Migration,
     /// CPUs that were asked to look after others, and have not begun.
     pub(crate) heirs: Cell<u32>,
-    /// What goes wrong, if anything does.
+    /// The injector of faults, if the run has any.
     pub(crate) faults: Option<RefCell<Injector>>,
-    /// What is told everything that happens, if the run is recorded.
+    /// The recorder of all events, if the run is recorded.
     pub(crate) recorder: Option<Recorder>,
 }
 
@@ -129,7 +130,7 @@ impl Host {
         self.base_of(cpu).local()
     }
 
-    /// What the clock shows where the CPU that executes is, which costs nothing to know.
+    /// Returns the clock of the CPU that executes, without a cost.
     #[inline]
     pub(crate) fn shows(&self) -> Instant {
         self.clocks.shows(current_cpu::cpu(), current_cpu::cursor())
@@ -147,24 +148,24 @@ impl Host {
         Tick((self.shows_picos() + after).0 / period.0)
     }
 
-    /// When the clock of the CPU that executes comes to show `when`.
+    /// Returns the moment at which the clock of the CPU that executes shows `when`.
     pub(crate) fn moment(&self, when: Instant) -> Picos {
         self.clocks
             .moment(current_cpu::cpu(), when, current_cpu::cursor())
     }
 
-    /// By how much the device of `cpu` may miss `due`, see [`Clocks::slop`].
+    /// Returns the largest error of the device of `cpu` at `due`, see [`Clocks::slop`].
     pub(crate) fn slop(&self, cpu: u32, due: Picos) -> Picos {
         self.clocks.slop(due - self.local(cpu).written.at.get())
     }
 
-    /// Whether the device of `cpu` was written before all CPUs knew of the last change of the clocks: if they went
-    /// back it is left as it is, and fires for nothing once (spec TIM-32).
+    /// Returns true if the device of `cpu` was written before all CPUs knew of the last change of the clocks: if they
+    /// went back it is left as it is, and fires for nothing once (spec TIM-32).
     pub(crate) fn is_armed_for_old_clock(&self, cpu: u32) -> bool {
         self.local(cpu).written.at.get() < self.clocks.settled_at()
     }
 
-    /// Whether the machine breaks `promise` on purpose.
+    /// Returns true if the machine breaks `promise` on purpose.
     pub(crate) fn breaks(&self, promise: Promise) -> bool {
         self.canary.is_some_and(|canary| canary.breaks(promise))
     }
@@ -308,7 +309,7 @@ impl Host {
         }
     }
 
-    /// What goes wrong in the run.
+    /// Returns the fault plan of the run.
     pub(crate) fn plan(&self) -> Rc<[Fault]> {
         self.faults.as_ref().map_or_else(
             || Rc::new([]) as Rc<[Fault]>,
@@ -391,7 +392,7 @@ impl Host {
         first.map_or(0, |(other, _)| other)
     }
 
-    /// Whether `cpu` would keep an exact timer that it starts.
+    /// Returns true if `cpu` would keep an exact timer that it starts.
     fn keeps_timers(&self, cpu: u32) -> bool {
         let local = self.local(cpu);
         keep_local_by_table(
@@ -412,7 +413,7 @@ impl Host {
         self.local(cpu).nearest.get_or_init(sorted)
     }
 
-    /// What `cpu`, a housekeeper, is for one that looks for a target.
+    /// Returns the state of `cpu`, a housekeeper, for a CPU that looks for a target.
     pub(super) fn asked(&self, cpu: u32) -> Housekeeper {
         if self.keeps_timers(cpu) {
             Housekeeper::Awake(CpuId(cpu))

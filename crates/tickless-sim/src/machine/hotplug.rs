@@ -16,7 +16,7 @@ use crate::model::current_cpu;
 use crate::model::time::Picos;
 use crate::record::Recorded;
 
-/// Whether another CPU than `cpu` takes part and is not isolated.
+/// Returns true if another CPU than `cpu` is online and not isolated.
 pub(super) fn others_keep_house(machine: &Machine, cpu: u32) -> bool {
     let keeps = |(other, state): (u32, &Cpu)| {
         other != cpu && !state.is_off && !machine.isolated[other as usize]

@@ -20,7 +20,8 @@ use crate::promise::Promise;
 use crate::promise::idle_stays_idle::LeftArmed;
 use crate::record::Recorded;
 
-/// Nothing is left to run on `cpu`, which executes. Called again after each interrupt that leaves it so.
+/// Enters idle on `cpu`, which executes and has nothing left to run. Called again after each interrupt that leaves it
+/// so.
 pub(super) fn enter(machine: &mut Machine, cpu: u32) {
     machine.end_slice(cpu);
     machine.host().local(cpu).needs_reschedule.set(false);

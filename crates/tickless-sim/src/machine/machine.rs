@@ -46,7 +46,7 @@ pub(crate) struct Machine {
     pub(super) callbacks: BTreeMap<(u32, u32), Rc<Callbacks>>,
     pub(super) tree: Rc<Tree>,
     pub(super) ticks: Rc<Ticks>,
-    /// What wakes CPUs whose own device stops.
+    /// The device or timer that wakes CPUs whose own device stops.
     pub(super) wakener: Option<Rc<BroadcastWakener>>,
     pub(crate) timers: Rc<Timers<Host>>,
     pub(super) model: Rc<CostModel>,
@@ -59,19 +59,19 @@ pub(crate) struct Machine {
     pub(crate) series: BTreeMap<&'static str, Distribution>,
     /// The first CPU of the next sample.
     pub(super) looked_at: u32,
-    /// How long tasks want to run at a time that say nothing.
+    /// The request of tasks that have none of their own.
     request: Request,
-    /// How long one wants to at most.
+    /// The longest request of a task.
     longest_request: Picos,
     /// The same of those that slept: what they are owed they take along, and bring it back.
     pub(super) longest_carried: Picos,
-    /// For how long tasks took steps at most, without a decision in between.
+    /// The longest time for which tasks took steps without a decision in between.
     longest_piece: Picos,
-    /// There are tasks that ask for more time before they are preempted.
+    /// True if there are tasks that ask for more time before they are preempted.
     pub(crate) extends_slices: bool,
-    /// When the CPU that executes began to take steps, if it does.
+    /// The time at which the CPU that executes began to take steps, if it does.
     pub(super) piece_began: Option<Picos>,
-    /// When the event came that the CPU that executes does.
+    /// The time of the event that the CPU that executes handles.
     pub(super) event_at: Picos,
 }
 
@@ -243,8 +243,8 @@ impl Machine {
         self.host().push(at, kind, cpu, argument);
     }
 
-    /// Whether the CPU that executes what came at `at` has gone on into another tick. Others have not come so far: they
-    /// would go by a count that is ahead of them.
+    /// Returns true if the CPU that executes the event of `at` has gone on into another tick. Other CPUs have not come
+    /// so far, and would use a count that is ahead of them.
     pub(super) fn is_ahead(&self, at: Picos) -> bool {
         current_cpu::cursor().0 / self.period.0 > at.0 / self.period.0
     }
@@ -313,7 +313,7 @@ impl Machine {
         self.reserved_queued(cpu, task, now);
     }
 
-    /// What the clock of the run queue of `cpu` shows at `at`.
+    /// Returns the time of the clock of the run queue of `cpu` at `at`.
     pub(super) fn run_time(&self, cpu: u32, at: Picos) -> RunTime {
         let precise = &self.cpus[cpu as usize].precise;
         precise
@@ -416,7 +416,7 @@ impl Machine {
         self.begin_runtime(cpu);
     }
 
-    /// Whether a task of a fair queue has to make room on `cpu`.
+    /// Returns true if a task of a fair queue has to make room on `cpu`.
     pub(super) fn decision_is_due(&self, cpu: u32) -> bool {
         if self.breaks(Promise::LagBounded) {
             return false;
@@ -427,7 +427,7 @@ impl Machine {
             .is_some_and(|precise| precise.is_decision_due)
     }
 
-    /// Whether a task waits on `cpu` that stands before `task`, which runs there.
+    /// Returns true if a task waits on `cpu` that comes before `task`, which runs there.
     pub(super) fn is_preempted(&self, cpu: u32, task: TaskId) -> bool {
         let priority = self.tasks[task as usize].priority;
         self.cpus[cpu as usize].waiting.preempts(priority)
@@ -457,7 +457,7 @@ impl Machine {
         }
     }
 
-    /// How long the task of `cpu` may run, from when it was picked, for those that wait.
+    /// Returns the time for which the task of `cpu` may run while others wait, from when it was picked.
     fn slice_of_current(&self, cpu: u32) -> Option<Picos> {
         let state = &self.cpus[cpu as usize];
         state.slice.as_ref()?;
@@ -515,7 +515,7 @@ impl Machine {
         }
     }
 
-    /// For how long tasks took steps at most, without a decision in between: up to now.
+    /// Returns the longest time for which tasks took steps without a decision in between, up to now.
     pub(super) fn longest_piece(&self) -> Picos {
         let began = self.piece_began.unwrap_or(Picos::FOREVER);
         self.longest_piece
@@ -538,14 +538,14 @@ impl Machine {
         }
     }
 
-    /// Whether the task of `cpu`, which executes, has to make room for one that waited long enough.
+    /// Returns true if the task of `cpu`, which executes, has to make room for one that waited long enough.
     pub(super) fn slice_is_over(&mut self, cpu: u32) -> bool {
         let length = self.slice_of_current(cpu);
         let slice = &mut self.cpus[cpu as usize].slice;
         slice.as_mut().is_some_and(|slice| slice.is_over(length))
     }
 
-    /// Nothing is left to run on `cpu`, which executes, or it leaves.
+    /// Ends the slice of `cpu`, which executes and has nothing left to run, or leaves.
     pub(super) fn end_slice(&mut self, cpu: u32) {
         self.start_bandwidth(cpu);
         if let Some(precise) = &mut self.cpus[cpu as usize].precise {
@@ -604,7 +604,7 @@ impl Machine {
     }
 }
 
-/// When tasks of both classes stop.
+/// Returns the settings for when tasks of both classes stop.
 const fn ticks_of(policy: Policy) -> (Hrtick, DeadlineTick) {
     (policy.hrtick, policy.deadline_hrtick)
 }

@@ -36,7 +36,7 @@ impl Machine {
         there
     }
 
-    /// Whether `cpu` has nothing to run.
+    /// Returns true if `cpu` has nothing to run.
     fn is_free(&self, cpu: u32) -> bool {
         let state = &self.cpus[cpu as usize];
         let none_comes = |precise: &Precise| precise.woken.is_empty();

@@ -8,7 +8,7 @@ use std::collections::BinaryHeap;
 
 use crate::model::time::Picos;
 
-/// What happens.
+/// The kinds of simulator events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 pub(crate) enum EventKind {
@@ -53,7 +53,7 @@ pub(crate) enum EventKind {
 }
 
 impl EventKind {
-    /// What an interrupt is called.
+    /// Returns the name of an interrupt.
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Device => "timer",
@@ -78,15 +78,16 @@ impl EventKind {
 pub(crate) struct Event {
     pub(crate) at: Picos,
     pub(crate) cpu: u32,
-    /// Of [`Segment`](EventKind::Segment) its generation, of [`SectionEnd`](EventKind::SectionEnd) the extension, of
-    /// [`Arrival`](EventKind::Arrival) the task, of [`Plan`](EventKind::Plan), [`Clock`](EventKind::Clock),
-    /// [`ClockFault`](EventKind::ClockFault) and [`Fault`](EventKind::Fault) the fault, of
-    /// [`Spurious`](EventKind::Spurious) whether it comes in place of a lost one.
+    /// The argument of the event: the generation of a [`Segment`](EventKind::Segment), the extension of a
+    /// [`SectionEnd`](EventKind::SectionEnd), the task of an [`Arrival`](EventKind::Arrival), the fault of a
+    /// [`Plan`](EventKind::Plan), [`Clock`](EventKind::Clock), [`ClockFault`](EventKind::ClockFault) or
+    /// [`Fault`](EventKind::Fault), and for a [`Spurious`](EventKind::Spurious) whether it comes in place of a lost
+    /// one.
     pub(crate) argument: u32,
     pub(crate) kind: EventKind,
 }
 
-/// How far the buckets reach, as a power of two of picoseconds: 4.3 ms, some ticks.
+/// The time that all buckets cover, as a power of two of picoseconds: 4.3 ms, some ticks.
 const REACH: u32 = 32;
 /// More buckets than this would not be found in a cache.
 const BUCKETS_MAX: usize = 4_096;
@@ -101,9 +102,9 @@ pub(crate) struct EventQueue {
     /// The events of the bucket whose turn it is and of everything before, sorted; those before `taken` are over.
     near: Vec<Event>,
     taken: usize,
-    /// Whose turn it is: buckets are numbered through all of time.
+    /// The number of the current bucket: buckets are numbered through all of time.
     turn: u64,
-    /// How long a bucket is, as a power of two of picoseconds.
+    /// The time that a bucket covers, as a power of two of picoseconds.
     width: u32,
     /// The buckets behind that, by the last digits of their numbers.
     buckets: Vec<Vec<Event>>,
@@ -164,7 +165,7 @@ impl EventQueue {
         Some(event)
     }
 
-    /// Where the bucket of this number is.
+    /// Returns the index of the bucket with this number.
     #[inline]
     fn index(&self, number: u64) -> usize {
         // Lossless: the number of buckets is a power of two.

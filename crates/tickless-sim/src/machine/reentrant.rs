@@ -14,9 +14,9 @@ use crate::machine::host::Host;
 use crate::machine::timers::{Coarse, Exact};
 use crate::model::time::Picos;
 
-/// Which call of a callback panics.
+/// The number of the call of a callback that panics.
 const PANICS_AT: u32 = 3;
-/// How many callbacks change other timers each time that a fault hits.
+/// The number of callbacks that change other timers each time that a fault hits.
 const MEDDLES: u32 = 24;
 /// Timers of each sort whose callbacks change each other.
 const CIRCLE: usize = 3;
@@ -31,7 +31,7 @@ pub(crate) struct Callbacks {
     panicking: OnceCell<(Coarse, Exact)>,
     /// Callbacks to come that change timers.
     left: Cell<u32>,
-    /// Those so far: what the next one does.
+    /// The number of steps so far, which selects the next one.
     step: Cell<usize>,
 }
 
@@ -143,7 +143,7 @@ impl Callbacks {
         assert!(modified.has_armed(), "no timer of a machine is shut down");
     }
 
-    /// Whether another callback may change timers; which step it is.
+    /// Returns the number of the next step if another callback may change timers.
     fn takes_turn(&self) -> Option<usize> {
         let left = self.left.get().checked_sub(1)?;
         self.left.set(left);

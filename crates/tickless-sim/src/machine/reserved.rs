@@ -15,7 +15,7 @@ use crate::promise::runtime_given;
 /// The priority of tasks with a reservation: before all others.
 pub(crate) const DEADLINE: u8 = u8::MAX;
 
-/// By how much decisions may be late.
+/// The allowed delays of decisions.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Late {
     /// Each of them.
@@ -24,16 +24,16 @@ pub(super) struct Late {
     pub(super) all: Picos,
 }
 
-/// Where a task is with its runtime.
+/// The states of a task with regard to its runtime.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
     Asleep,
-    /// It can run since then, with a whole runtime or with what it had left.
+    /// The task can run since then, with a whole runtime or with the rest of one.
     Ready {
         since: Picos,
         is_whole: bool,
     },
-    /// It has spent its runtime, and has it again by then.
+    /// The task has spent its runtime, and has it again by then.
     Throttled {
         by: Picos,
     },
@@ -47,7 +47,7 @@ pub(crate) struct Reserved {
     deadline: Picos,
     period: Picos,
     phase: Phase,
-    /// What it had since it could run.
+    /// The runtime that the task used since it could run.
     spent: Picos,
     bucket: Bucket,
     /// Until when the bucket has leaked.

@@ -18,25 +18,25 @@ use crate::model::time::Picos;
 /// The number of a task.
 pub(crate) type TaskId = u32;
 
-/// What a task does next.
+/// The next step of a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Next {
-    /// It computes for so long, unless it is interrupted, and takes another step.
+    /// The task computes for so long, unless it is interrupted, and takes another step.
     Run(Picos),
-    /// It computes for ever.
+    /// The task computes for ever.
     RunOn,
-    /// It sleeps until this moment, by an exact timer of the CPU, and takes another step.
+    /// The task sleeps until this moment, by an exact timer of the CPU, and takes another step.
     SleepUntil(Picos),
-    /// It sleeps until it is woken, and takes another step.
+    /// The task sleeps until it is woken, and takes another step.
     Wait,
-    /// It is done; its timers go on.
+    /// The task is done; its timers go on.
     Exit,
 }
 
-/// Where a task is in its life.
+/// The states of a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Life {
-    /// On a CPU or in its run queue.
+    /// The task is on a CPU or in its run queue.
     Ready,
     /// Sleeping.
     Blocked,
@@ -50,24 +50,24 @@ pub(crate) struct Task {
     pub(crate) life: Life,
     /// Its place in a fair queue.
     pub(crate) entity: Pin<Box<Entity<TaskId>>>,
-    /// What it is promised of its CPU, if it is of the deadline class.
+    /// The task's reservation, if it is of the deadline class.
     pub(crate) reserved: Option<Reserved>,
     /// The part of a CPU that it is entitled to.
     pub(crate) weight: Weight,
-    /// How long it wants to run at a time.
+    /// The time that it wants to run at a time.
     pub(crate) request: Picos,
-    /// How long it had a CPU, as far as that was accounted.
+    /// The CPU time that it had, as far as that was accounted.
     pub(crate) had: Picos,
-    /// What is left of its [`Next::Run`].
+    /// The rest of its [`Next::Run`].
     pub(crate) left: Picos,
-    /// It was woken before it slept.
+    /// True if the task was woken before it slept.
     pub(crate) woken: bool,
     pub(crate) sleep: Exact,
-    /// Where it asks for more time before it is preempted.
+    /// The sections in which it asks for more time before it is preempted.
     pub(crate) sections: Option<Sections>,
-    /// What keeps the tick while it runs, on a CPU whose tasks run without one.
+    /// The reasons to keep the tick while it runs, on a CPU whose tasks run without one.
     pub(crate) dependencies: Dependencies,
-    /// How long interrupts keep it from running is noted.
+    /// True if the time is noted for which interrupts keep it from running.
     pub(crate) is_watched: bool,
 }
 
@@ -81,7 +81,7 @@ impl fmt::Debug for Task {
     }
 }
 
-/// Which task runs next on a CPU.
+/// The run queue of a CPU.
 pub(crate) trait RunQueue {
     /// Puts a task that can run, at `now` by the clock of the queue; one that was `preempted` goes on where it was.
     /// Whether it should run in place of the one that does, which is of the same priority.
@@ -98,7 +98,7 @@ pub(crate) trait RunQueue {
     /// A task that slept goes to another CPU: what it owes here it takes along.
     fn forgets(&mut self, _task: &Task, _now: RunTime) {}
 
-    /// How many there are to be given.
+    /// Returns the number of tasks that may move to another CPU.
     fn movable(&self) -> usize {
         0
     }
@@ -116,14 +116,14 @@ pub(crate) trait RunQueue {
         None
     }
 
-    /// Whether no task waits.
+    /// Returns true if no task waits.
     fn is_empty(&self) -> bool;
 
-    /// Whether a waiting task should run in place of one with this priority.
+    /// Returns true if a waiting task should run in place of one with this priority.
     fn preempts(&self, priority: u8) -> bool;
 
-    /// How long a task with this priority may run, from when it was picked, for the sake of those that wait; `None` if
-    /// no task waits for its turn, or one that is [run at once](RunQueue::preempts).
+    /// Returns the time for which a task with this priority may run while others wait, from when it was picked; `None`
+    /// if no task waits for its turn, or one that is [run at once](RunQueue::preempts).
     fn slice(&self, priority: u8) -> Option<Picos>;
 }
 
@@ -132,7 +132,7 @@ pub(crate) trait RunQueue {
 pub(crate) struct Fifo {
     /// The next one last.
     waiting: Vec<(u8, TaskId)>,
-    /// How long one runs while its equals wait; without, as long as it wants.
+    /// The time that a task runs while its equals wait; `None` if it runs as long as it wants.
     slice: Option<Picos>,
 }
 

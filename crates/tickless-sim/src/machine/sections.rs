@@ -7,14 +7,15 @@ use crate::model::time::Picos;
 /// A critical section, again and again: the last part of each stretch of what a task computes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Sections {
-    /// How long a task is in one.
+    /// The computing time of a section.
     pub length: Picos,
-    /// From the end of one to the end of the next.
+    /// The time from the end of one section to the end of the next.
     pub every: Picos,
 }
 
 impl Sections {
-    /// How far it is to the end of the section for a task that `had` so long of its CPUs; `None` if it is in none.
+    /// Returns the time to the end of the section for a task that `had` so much CPU time; `None` if it is in no
+    /// section.
     pub(super) fn left(self, had: Picos) -> Option<Picos> {
         let left = Picos(self.every.0 - had.0 % self.every.0);
         (left <= self.length).then_some(left)

@@ -23,14 +23,14 @@ use crate::promise::trace_checker::TraceChecker;
 use crate::record::Recorder;
 use crate::record::tally::Tallies;
 
-/// What a machine is made of.
+/// The parts of a machine.
 #[derive(Clone, Debug)]
 pub(crate) struct Settings {
     pub(crate) profile: Profile,
     pub(crate) device: Device,
     pub(crate) topology: Topology,
     pub(crate) isolated: Vec<bool>,
-    /// On which CPUs tasks run without a tick.
+    /// True for each CPU on which tasks run without a tick.
     pub(crate) tickless: Vec<bool>,
     pub(crate) policy: Policy,
     /// The length of a tick.
@@ -47,15 +47,15 @@ pub(crate) struct Settings {
     /// The group of each CPU, for the figures.
     pub(crate) group_of: Vec<u32>,
     pub(crate) canary: Option<Canary>,
-    /// How long a task runs while its equals wait.
+    /// The time that a task runs while its equals wait.
     pub(crate) slice: Option<Picos>,
-    /// What goes wrong, and the seed of what is random in it.
+    /// The faults, and the seed of what is random in them.
     pub(crate) faults: Rc<[Fault]>,
     pub(crate) fault_seed: u64,
 }
 
 impl Settings {
-    /// Whether `cpu` is to be left alone.
+    /// Returns true if `cpu` is promised to be left alone.
     pub(crate) fn promised_isolation(&self, cpu: u32) -> bool {
         self.isolated[cpu as usize] && self.policy.isolation == Isolation::Exclude
     }

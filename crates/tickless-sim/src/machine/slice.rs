@@ -24,7 +24,7 @@ use crate::model::time::Picos;
 #[derive(Debug)]
 pub(crate) struct Slice {
     timer: Exact,
-    /// When the task that runs was picked.
+    /// The time at which the running task was picked.
     picked: Picos,
     /// The timer fired.
     has_fired: bool,
@@ -68,8 +68,8 @@ impl Slice {
         self.has_fired = true;
     }
 
-    /// Whether the task of the CPU, which executes, has to make room for one that waited long enough: it may run for
-    /// `length`, if another one waits.
+    /// Returns true if the task of the CPU, which executes, has to make room for one that waited long enough: it may
+    /// run for `length` while another one waits.
     pub(super) fn is_over(&mut self, length: Option<Picos>) -> bool {
         if !std::mem::take(&mut self.has_fired) {
             return false;
@@ -84,7 +84,7 @@ impl Slice {
         over
     }
 
-    /// Nothing is left to run on the CPU, which executes, or it leaves.
+    /// Ends the slice of the CPU, which executes and has nothing left to run, or leaves.
     pub(super) fn end(&self) {
         if self.timer.pinned().is_queued() {
             self.timer.cancel();

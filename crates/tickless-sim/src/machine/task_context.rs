@@ -17,7 +17,7 @@ use crate::model::current_cpu;
 use crate::model::time::Picos;
 use crate::promise::{Promise, cancel_means_not_running};
 
-/// What a task can do while it executes, or a callback of one of its timers.
+/// The operations of a task while it executes, or of a callback of one of its timers.
 #[derive(Debug)]
 pub(crate) struct TaskContext<'m> {
     machine: &'m mut Machine,
@@ -47,7 +47,7 @@ impl<'m> TaskContext<'m> {
         current_cpu::cursor()
     }
 
-    /// What the monotonic clock shows, which costs nothing to know.
+    /// Returns the monotonic clock, without a cost.
     #[must_use]
     pub(crate) fn shown(&self) -> Picos {
         self.machine.host().shows_picos()
@@ -71,7 +71,7 @@ impl<'m> TaskContext<'m> {
         self.machine.tick_time().tick
     }
 
-    /// How long a tick is.
+    /// Returns the duration of a tick.
     #[must_use]
     pub(crate) const fn tick_period(&self) -> Picos {
         self.machine.period
@@ -83,7 +83,8 @@ impl<'m> TaskContext<'m> {
         Coarse::new(&self.machine.timers, kind, notes(self.task, index))
     }
 
-    /// As [`coarse`](Self::coarse), for tasks that have many: `make` is [`notes`], whose result has no name.
+    /// Makes a coarse timer as [`coarse`](Self::coarse) does, for tasks that have many: `make` is [`notes`], whose
+    /// result type has no name.
     #[must_use]
     pub(crate) fn coarse_of_many<F>(
         &self,
@@ -259,7 +260,7 @@ impl<'m> TaskContext<'m> {
         machine.host().expiry(after, machine.period)
     }
 
-    /// Where the policy files what this CPU arms, if it does not stay.
+    /// Returns the CPU on which the policy enqueues a timer that this CPU arms, if it does not stay.
     fn target(&mut self) -> Option<u32> {
         match self.machine.policy.target {
             Target::Local | Target::Own => None,
@@ -302,7 +303,7 @@ pub(crate) trait Program {
         context.wake(task);
     }
 
-    /// What the task [asked for](TaskContext::arrive) came from outside, in an interrupt on its CPU.
+    /// Handles an input from outside that the task [asked for](TaskContext::arrive), in an interrupt on its CPU.
     fn arrived(&mut self, context: &mut TaskContext<'_>) {
         let task = context.task();
         context.wake(task);
@@ -314,7 +315,7 @@ pub(crate) fn charge(time: Picos) {
     current_cpu::charge(time);
 }
 
-/// What a coarse timer does that tells its task, as number `index`.
+/// Makes the callback of a coarse timer: it notes for `task` that its timer `index` fired.
 pub(crate) fn notes(
     task: TaskId,
     index: u32,

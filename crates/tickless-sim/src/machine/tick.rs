@@ -20,7 +20,7 @@ use crate::machine::tables::{Table, Tree};
 use crate::machine::timers::Exact;
 use crate::model::cost_model::CostedLock;
 
-/// What the CPUs of a machine know of their ticks.
+/// The tick states of a machine's CPUs.
 pub(crate) struct Ticks {
     timers: Rc<Timers<Host>>,
     tree: Rc<Tree>,
@@ -57,22 +57,22 @@ impl Ticks {
         }
     }
 
-    /// What `cpu` knows of its tick.
+    /// Returns the tick state of `cpu`.
     pub(crate) fn of(&self, cpu: u32) -> RefMut<'_, CpuTick> {
         self.cpus[cpu as usize].borrow_mut()
     }
 
-    /// Whether the tick of `cpu` is stopped.
+    /// Returns true if the tick of `cpu` is stopped.
     pub(crate) fn is_stopped(&self, cpu: u32) -> bool {
         self.cpus[cpu as usize].borrow().is_stopped()
     }
 
-    /// Whether tasks of `cpu` run without a tick.
+    /// Returns true if tasks of `cpu` run without a tick.
     pub(crate) fn is_tickless(&self, cpu: u32) -> bool {
         self.cpus[cpu as usize].borrow().role() == Role::TicklessTasks
     }
 
-    /// Whether `cpu` may leave: no CPU relies on its count, and another CPU is there that could keep one.
+    /// Returns true if `cpu` may leave: no CPU relies on its count, and another CPU could keep one.
     pub(crate) fn may_leave(&self, cpu: u32) -> bool {
         let count = &self.timers.platform().count;
         let counts = |other: &RefCell<CpuTick>| {

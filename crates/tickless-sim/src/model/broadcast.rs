@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// What wakes CPUs whose own device has stopped.
+/// The device or timer that wakes CPUs whose own device has stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum BroadcastDevice {

@@ -10,7 +10,7 @@ use super::current_cpu::{self, CurrentCpu, NO_CPU};
 use super::time::Picos;
 use super::topology::{Distance, Place, Topology};
 
-/// What does not change while a machine runs: prices, and where its CPUs are.
+/// The constants of a machine while it runs: prices, and the places of its CPUs.
 #[derive(Debug, Default)]
 pub(crate) struct CostModel {
     pub(crate) charges: Charges,
@@ -41,9 +41,9 @@ impl CostModel {
     }
 }
 
-/// What the locks of all bases, nodes and groups cost together.
+/// The waits for the locks of all bases, nodes and groups together.
 struct Locks {
-    /// What a lock costs that is free and near.
+    /// The price of a lock that is free and near.
     near: Cell<Picos>,
     waits: Cell<u64>,
     waited: Cell<Picos>,
@@ -71,7 +71,7 @@ pub(crate) fn install(model: &Rc<CostModel>) {
     MODEL.set(Some(Rc::clone(model)));
 }
 
-/// How often a CPU waited for a lock, and for how long altogether.
+/// Returns the number of times that a CPU waited for a lock, and the time of all waits.
 pub(crate) fn waits() -> (u64, Picos) {
     LOCKS.with(|locks| (locks.waits.get(), locks.waited.get()))
 }
@@ -216,7 +216,7 @@ mod tests {
         model
     }
 
-    /// What taking `lock` costs `cpu` at `at`; it locks it for `nanos`.
+    /// Returns the time that `cpu` takes to acquire `lock` at `at`, and then holds it for `nanos`.
     fn takes(lock: &VirtualLock, cpu: u32, at: u64, nanos: u64) -> u64 {
         enter(cpu, Picos::from_nanos(at));
         lock.acquire();

@@ -11,16 +11,16 @@ use crate::model::topology::Distance;
 /// One cost: what it is taken for, how far off it may be, and where that comes from.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Cost {
-    /// What the simulator charges.
+    /// The time that the simulator charges.
     #[serde(rename = "use")]
     pub value: Picos,
     /// The lowest value that its sources leave room for.
     pub low: Picos,
     /// The highest.
     pub high: Picos,
-    /// How sure it is.
+    /// The confidence in the value.
     pub mark: Mark,
-    /// Where it comes from, and how it was derived.
+    /// The source of the value, and its derivation.
     pub source: String,
 }
 
@@ -57,7 +57,7 @@ impl RawCost {
 /// Makes the costs, their names, and their reader out of one list.
 macro_rules! costs {
     ($($(#[doc = $doc:literal])+ $name:ident,)+) => {
-        /// What things cost.
+        /// The prices of all operations.
         #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
         pub struct Costs {
             $($(#[doc = $doc])+ pub $name: Cost,)+
@@ -96,13 +96,13 @@ macro_rules! costs {
                 }
             }
 
-            /// What is charged.
+            /// Returns the values alone.
             pub(crate) fn charges(&self) -> Charges {
                 Charges { $($name: self.$name.value,)+ }
             }
         }
 
-        /// What is charged: the values alone, close together.
+        /// The values alone, close together.
         #[derive(Clone, Copy, Debug, Default)]
         pub(crate) struct Charges {
             $(pub(crate) $name: Picos,)+
@@ -137,17 +137,17 @@ costs! {
     hand_socket,
     /// A contended lock that goes to a waiter of another socket.
     hand_remote,
-    /// What sending an inter-processor interrupt takes of the sender.
+    /// The sender's time for an inter-processor interrupt.
     ipi_send,
-    /// From sending one to its handler, on the same socket, when the target is awake.
+    /// The time from sending one to its handler, on the same socket, when the target is awake.
     ipi,
     /// The same to another socket.
     ipi_remote,
-    /// From sending one to its handler, when the target sleeps; its exit latency comes on top.
+    /// The time from sending one to its handler, when the target sleeps; its exit latency comes on top.
     ipi_idle,
     /// Writing the event device.
     device_write,
-    /// From the moment for which the device was written to the handler, when the CPU is awake.
+    /// The time from the deadline of the device to the handler, when the CPU is awake.
     device_fire,
     /// Into an interrupt and out of it, from the kernel or from idle.
     irq_kernel,
@@ -167,7 +167,8 @@ costs! {
     wake,
     /// Switching to another task.
     switch,
-    /// What a thread of user space spends on a sleep that the kernel's timer ends: the call, two switches, the timer.
+    /// The CPU time of a thread of user space for a sleep that the kernel's timer ends: the call, two switches, the
+    /// timer.
     park,
     /// Arming a coarse timer, without the lock.
     wheel_arm,
@@ -186,7 +187,7 @@ costs! {
 }
 
 impl Charges {
-    /// What it takes to start an exact timer in a sorted tree, besides locks and lines.
+    /// Returns the time to start an exact timer in a sorted tree, besides locks and lines.
     #[inline]
     pub(crate) fn start(&self, was_armed: bool, in_place: bool) -> Picos {
         match (in_place, was_armed) {
@@ -196,7 +197,7 @@ impl Charges {
         }
     }
 
-    /// What it takes to start one that is far, and goes to a slot, unsorted, besides locks and lines.
+    /// Returns the time to start a far timer, which goes to a slot, unsorted, besides locks and lines.
     #[inline]
     pub(crate) fn far_start(&self) -> Picos {
         self.hr_start + self.wheel_arm
@@ -223,7 +224,7 @@ impl Charges {
         }
     }
 
-    /// From sending an inter-processor interrupt to its handler.
+    /// Returns the time from sending an inter-processor interrupt to its handler.
     pub(crate) const fn ipi_latency(&self, distance: Distance, is_idle: bool) -> Picos {
         if is_idle {
             self.ipi_idle

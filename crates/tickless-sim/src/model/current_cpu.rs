@@ -15,10 +15,11 @@ use std::cell::Cell;
 
 use super::time::Picos;
 
-/// In place of a CPU: the machine itself, which looks and does not execute.
+/// The number in place of a CPU's for the machine itself, which looks and does not execute.
 pub(crate) const NO_CPU: u32 = u32::MAX;
 
-/// What each step asks for. Nothing in it needs to be dropped with the thread, so that reaching it takes no check.
+/// The state that each step reads. Nothing in it needs to be dropped with the thread, so that reaching it takes no
+/// check.
 pub(super) struct CurrentCpu {
     pub(super) cpu: Cell<u32>,
     pub(super) cursor: Cell<Picos>,
@@ -52,7 +53,7 @@ pub(super) fn reset() {
     });
 }
 
-/// From here on `cpu` executes, at `cursor`.
+/// Makes `cpu` the one that executes, from `cursor` on.
 #[inline]
 pub(crate) fn enter(cpu: u32, cursor: Picos) {
     with(|current| {
@@ -84,7 +85,7 @@ pub(crate) fn cpu() -> u32 {
     with(|current| current.cpu.get())
 }
 
-/// How far the CPU that executes has got.
+/// Returns the time up to which the CPU that executes has got.
 #[inline]
 pub(crate) fn cursor() -> Picos {
     with(|current| current.cursor.get())
@@ -114,7 +115,7 @@ pub(crate) fn start(body: impl FnOnce()) {
     });
 }
 
-/// How many starts of exact timers were timed, and how long those took altogether.
+/// Returns the number of starts of exact timers that were timed, and the time of all together.
 pub(crate) fn starts() -> (u64, Picos) {
     with(|current| (current.starts.get(), current.starting.get()))
 }

@@ -44,19 +44,19 @@ const SECOND: u128 = 1_000_000_000_000;
 /// A clock event device.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Device {
-    /// What kind it is.
+    /// The class of the device.
     pub kind: DeviceClass,
-    /// How often it counts in a second.
+    /// The frequency, in Hz.
     pub hertz: u32,
     /// The shortest delay it can be told.
     pub shortest: Picos,
     /// The longest.
     pub longest: Picos,
-    /// What leaving the guest for a write takes.
+    /// The time for leaving the guest at a write.
     pub exit: Picos,
-    /// How sure that is.
+    /// The confidence in that time.
     pub mark: Mark,
-    /// Where it comes from.
+    /// The source of that time.
     pub source: String,
 }
 
@@ -75,21 +75,22 @@ impl Default for Device {
     }
 }
 
-/// What came of a write.
+/// The result of a write.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Written {
-    /// When the device fires.
+    /// The time at which the device fires.
     pub(crate) fires: Picos,
-    /// By how much that may be later than what was asked for.
+    /// The largest delay of that behind the requested time.
     pub(crate) late: Picos,
-    /// It may fire before what was asked for, which is further than it counts, or nearer than the core goes.
+    /// True if the device may fire before the requested time, which is further than it counts, or nearer than the core
+    /// goes.
     pub(crate) may_be_early: bool,
     /// The delay that it was told, if it was told one.
     pub(crate) delay: Picos,
 }
 
 impl Device {
-    /// As the profile has it.
+    /// Writes the device as a profile has it.
     pub(crate) fn to_toml(&self) -> String {
         let kind = match self.kind {
             DeviceClass::Countdown => "countdown",
@@ -128,13 +129,13 @@ impl Device {
         }
     }
 
-    /// How long so many ticks take: not less.
+    /// Returns the duration of so many ticks, rounded up.
     fn time_of(&self, ticks: u64) -> Picos {
         let picos = (u128::from(ticks) * SECOND).div_ceil(u128::from(self.hertz.max(1)));
         Picos(u64::try_from(picos).unwrap_or(u64::MAX))
     }
 
-    /// Whether it is told a delay, which passes at its own rate whatever becomes of the clock.
+    /// Returns true if the device takes a delay, which passes at its own rate whatever becomes of the clock.
     pub(crate) const fn is_told_delays(&self, slow_counter: bool) -> bool {
         match self.kind {
             DeviceClass::Software => false,
@@ -143,7 +144,7 @@ impl Device {
         }
     }
 
-    /// What `counter` reads when the clock shows `when`, if the clock goes by it.
+    /// Returns the value of `counter` when the clock shows `when`, if the clock goes by it.
     pub(crate) fn cycles_at(&self, counter: CounterId, when: Instant) -> Option<Cycles> {
         if counter != COUNTER {
             return None;
@@ -216,8 +217,7 @@ impl Device {
     }
 }
 
-/// By how much a device that compares every `tick` may be later than what it was asked for, by a clock that goes on
-/// each `step`.
+/// Returns the largest delay of a device that compares every `tick`, by a clock that goes on each `step`.
 ///
 /// It compares with the first of its ticks at or behind the instant, so by what the clock shows it is late by less than
 /// a tick. The clock shows that at one of its steps: the number of steps that begin within less than a tick is the tick
@@ -229,18 +229,18 @@ fn late_if_coupled(tick: Picos, step: Picos) -> Picos {
     late + Picos(late.0 >> 10) + CLOCK_STEP
 }
 
-/// What a CPU's device was told.
+/// The last write of a CPU's device.
 #[derive(Debug, Default)]
 pub(crate) struct Told {
-    /// When.
+    /// The time of the write.
     pub(crate) at: std::cell::Cell<Picos>,
-    /// By how much it may be late for that.
+    /// The largest delay of the interrupt.
     pub(crate) late: std::cell::Cell<Picos>,
-    /// It may fire before that, which is further than it counts, or nearer than the core goes.
+    /// True if the device may fire before its time, which is further than it counts, or nearer than the core goes.
     pub(crate) may_be_early: std::cell::Cell<bool>,
     /// The shortest delay that it has accepted after it refused one.
     grown: std::cell::Cell<Picos>,
-    /// It refused the last one.
+    /// True if the device refused the last write.
     is_refused: std::cell::Cell<bool>,
     /// The last one was its shortest delay, for something that was over or too near.
     is_minimum: std::cell::Cell<bool>,
@@ -349,7 +349,7 @@ pub(crate) fn read(
 /// A device that needs longer is none for exact timers.
 const GROWN: Picos = Picos::from_millis(1);
 
-/// How often a device may count.
+/// The frequencies that a device may have, in Hz.
 const HERTZ: RangeInclusive<u32> = 1_000..=4_000_000_000;
 
 fn hertz(text: &str) -> Option<u32> {

@@ -6,7 +6,7 @@ use tickless_core::event::{DeviceConfig, DeviceWrite, InPast, Kind, MinimumPolic
 use tickless_core::time::Span;
 use tickless_core::time::convert::Ticks;
 
-/// What kind of device a CPU has.
+/// The classes of event devices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum DeviceClass {
@@ -16,13 +16,13 @@ pub enum DeviceClass {
     Equality,
     /// Compares for less-or-equal: what is written when it is over fires at once.
     LessOrEqual,
-    /// As [`LessOrEqual`](DeviceClass::LessOrEqual), on the very counter that drives the time.
+    /// The comparison of [`LessOrEqual`](DeviceClass::LessOrEqual), with the very counter that drives the time.
     Coupled,
     /// Told the instant.
     Software,
 }
 
-/// How far a device counts, and how fast.
+/// The frequency of a device, and its shortest and longest delay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Range {
     /// Ticks in a second.
@@ -43,8 +43,8 @@ impl DeviceClass {
         Self::Software,
     ];
 
-    /// What the core is told of such a device. A coupled one compares with `counter`; the shortest delay grows up to
-    /// `limit` if the device refuses it.
+    /// Returns the core's description of such a device. A coupled one compares with `counter`; the shortest delay grows
+    /// up to `limit` if the device refuses it.
     pub fn config(self, range: Range, counter: CounterId, limit: Span) -> DeviceConfig {
         if self == Self::Software {
             return DeviceConfig::software("virtual-software");
@@ -69,7 +69,7 @@ impl DeviceClass {
         }
     }
 
-    /// When a device fires that was told a `write` which means the time `target`, if the write was done at `done`.
+    /// Returns the time at which a device fires after a `write` that means the time `target` and was done at `done`.
     ///
     /// # Errors
     ///

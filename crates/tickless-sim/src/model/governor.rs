@@ -11,10 +11,10 @@ pub(crate) fn choose(states: &[IdleState], length: Picos) -> usize {
     fitting.unwrap_or(0)
 }
 
-/// How many sleeps of a CPU are remembered.
+/// The number of sleeps of a CPU that are remembered.
 const REMEMBERED: usize = 8;
 
-/// How long the last sleeps of a CPU were.
+/// The lengths of the last sleeps of a CPU.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Sleeps {
     last: [Picos; REMEMBERED],
@@ -28,8 +28,8 @@ impl Sleeps {
         self.noted = self.noted.wrapping_add(1);
     }
 
-    /// What is left, after a CPU has slept for `slept`, of what all of the last sleeps but one stayed below; `None`
-    /// while too few are known, and once this one is longer: then it is another kind of sleep.
+    /// Returns the rest of a sleep that has lasted for `slept`, up to the length that all but one of the last sleeps
+    /// stayed below. `None` while too few are known, and once this sleep is longer: then it is another kind of sleep.
     pub(crate) fn usual(&self, slept: Picos) -> Option<Picos> {
         if self.noted < REMEMBERED {
             return None;
@@ -40,9 +40,9 @@ impl Sleeps {
         (slept < usual).then(|| usual - slept)
     }
 
-    /// Whether it pays to write the device for a CPU that has slept for `slept`, at `write`, rather than to let it fire
-    /// after `lead` for nothing, at `wake`: it does if enough of those of the last sleeps that were longer than this
-    /// one lasted until then. If none was, or too few are known, the sleep is taken to.
+    /// Returns true if it pays to write the device for a CPU that has slept for `slept`, at `write`, rather than to let
+    /// it fire after `lead` for nothing, at `wake`. It pays if enough of the last sleeps that were longer than this one
+    /// lasted until then; if none was, or too few are known, this one is assumed to last.
     pub(crate) fn pays_to_write(
         &self,
         slept: Picos,
@@ -69,7 +69,7 @@ mod tests {
     use crate::model::profile::Profile;
     use crate::model::time::Picos;
 
-    /// So many sleeps of 20 us.
+    /// Makes the record of `count` sleeps of 20 us.
     fn short_sleeps(count: u32) -> Sleeps {
         let mut sleeps = Sleeps::default();
         for _ in 0..count {

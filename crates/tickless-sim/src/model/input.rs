@@ -17,9 +17,9 @@ pub struct InputError {
     pub line: usize,
     /// The key of that line; empty if there is none.
     pub key: String,
-    /// What is wrong.
+    /// The error.
     pub wrong: String,
-    /// What would be right; empty if that is clear.
+    /// The correct input; empty if that is clear.
     pub right: String,
 }
 

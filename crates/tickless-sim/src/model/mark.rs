@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// How sure a number is.
+/// The confidence in a number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Mark {
     /// Measured on that class of machine.

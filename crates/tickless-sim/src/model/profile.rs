@@ -53,23 +53,23 @@ pub const EMBEDDED: [(&str, &str); 4] = [
 pub struct IdleState {
     /// Its name.
     pub name: String,
-    /// How long the governor believes that it takes to leave it.
+    /// The exit latency that the governor assumes.
     pub believed_exit: Picos,
-    /// How long the governor believes that one has to stay for it to pay.
+    /// The shortest stay that pays, as the governor assumes.
     pub believed_residency: Picos,
     /// The CPU polls for so long, in the shallowest state, before it goes there: what guests do.
     pub polls_first: Picos,
-    /// How long it really takes to leave it.
+    /// The real exit latency.
     pub exit: Picos,
-    /// What a core draws in it, in milliwatts.
+    /// The power that a core draws in this state, in milliwatts.
     pub milliwatts: u32,
-    /// Whether time in it counts as deep idle.
+    /// True if time in this state counts as deep idle.
     pub deep: bool,
     /// The CPU's own device stops in it, and something else has to wake it.
     pub stops: bool,
-    /// How sure the actual exit latency is.
+    /// The confidence in the real exit latency.
     pub mark: Mark,
-    /// Where the numbers come from.
+    /// The source of the numbers.
     pub source: String,
 }
 
@@ -78,17 +78,18 @@ pub struct IdleState {
 pub struct Profile {
     /// Its name.
     pub name: String,
-    /// What it is.
+    /// The description of the machine.
     pub about: String,
     /// Its shape.
     pub topology: Topology,
-    /// What things cost.
+    /// The prices of operations.
     pub costs: Costs,
     /// Its clock event devices.
     pub device: Device,
-    /// How it idles, the shallowest state first.
+    /// The idle states, the shallowest first.
     pub idle: Vec<IdleState>,
-    /// What wakes CPUs from the states in which their device stops. Without it they never go there.
+    /// The device or timer that wakes CPUs from the states in which their device stops. Without it they never enter
+    /// those.
     pub broadcast: Option<BroadcastDevice>,
 }
 
@@ -364,7 +365,7 @@ mod tests {
 
     const TEXT: &str = EMBEDDED[0].1;
 
-    /// What is said when `from` is replaced by `to` in a good profile.
+    /// Returns the error message for a good profile in which `from` is replaced by `to`.
     fn error_with(from: &str, to: &str) -> String {
         assert!(TEXT.contains(from), "{from}");
         let text = TEXT.replacen(from, to, 1);

@@ -11,7 +11,7 @@ use tickless_core::clock::combined::{Step, Waiting, Word};
 use crate::model::cost_model::CostModel;
 use crate::model::time::Picos;
 
-/// How many reads are remembered: more than all CPUs make within what one of them executes at once.
+/// The number of reads that are remembered: more than all CPUs make within the time that one of them executes at once.
 const REMEMBERED: usize = 4 * crate::model::topology::CPUS_MAX as usize;
 
 /// The bits of a value: the number of a read, which says nothing and moves on.
@@ -24,10 +24,10 @@ struct Read {
     from: Picos,
     /// until here.
     until: Picos,
-    /// What the CPU that reads found and published.
+    /// The number that the CPU read and published.
     found: Number,
     published: Number,
-    /// Which CPU had the line last, and since when.
+    /// The CPU that had the line last, and the time from which on.
     last: u32,
     handed: Picos,
 }
@@ -35,14 +35,14 @@ struct Read {
 /// The counter.
 #[derive(Debug, Default)]
 pub(crate) struct SlowCounter {
-    /// In the order of their times, without an overlap.
+    /// The reads in the order of their times, without an overlap.
     reads: VecDeque<Read>,
-    /// How many there were.
+    /// The number of reads of the counter itself.
     served: u64,
 }
 
 impl SlowCounter {
-    /// How often the counter itself was read.
+    /// Returns the number of reads of the counter itself.
     pub(crate) const fn served(&self) -> u64 {
         self.served
     }
@@ -184,7 +184,7 @@ mod tests {
         assert_eq!(counter.served(), 2);
     }
 
-    /// What a CPU gets was published within its call, also if the CPU that reads is ahead.
+    /// A CPU gets a number that was published within its call, also if the CPU that reads is ahead.
     #[test]
     fn a_read_that_begins_before_ones_own_could_end_is_joined() {
         let (model, mut counter) = (haswell(), SlowCounter::default());

@@ -10,7 +10,7 @@ use tickless_core::time::Instant;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Picos(pub u64);
 
-/// How many of them each unit has that a file may use.
+/// The units that a file may use, each with its number of picoseconds.
 const UNITS: [(&str, u64); 5] = [
     ("ps", 1),
     ("ns", 1_000),
@@ -19,28 +19,28 @@ const UNITS: [(&str, u64); 5] = [
     ("s", 1_000_000_000_000),
 ];
 
-/// What a time in a file looks like, for messages.
+/// The description of a time in a file, for messages.
 pub(crate) const EXAMPLE: &str = "a number and a unit, ps, ns, us, ms or s, such as \"1.5 us\"";
 
 impl Picos {
-    /// Nothing.
+    /// The time zero.
     pub const ZERO: Self = Self(0);
     /// Later than everything.
     pub const FOREVER: Self = Self(u64::MAX);
 
-    /// So many nanoseconds.
+    /// Makes a time of so many nanoseconds.
     #[must_use]
     pub const fn from_nanos(nanos: u64) -> Self {
         Self(nanos.saturating_mul(1_000))
     }
 
-    /// So many microseconds.
+    /// Makes a time of so many microseconds.
     #[must_use]
     pub const fn from_micros(micros: u64) -> Self {
         Self(micros.saturating_mul(1_000_000))
     }
 
-    /// So many milliseconds.
+    /// Makes a time of so many milliseconds.
     #[must_use]
     pub const fn from_millis(millis: u64) -> Self {
         Self(millis.saturating_mul(1_000_000_000))
@@ -52,7 +52,7 @@ impl Picos {
         self.0 / 1_000
     }
 
-    /// What the monotonic clock shows at this moment: it is never ahead.
+    /// Returns this moment on the monotonic clock, rounded down to nanoseconds: the clock is never ahead.
     #[must_use]
     pub fn instant(self) -> Instant {
         Instant::from_nanos(i64::try_from(self.as_nanos()).unwrap_or(i64::MAX))
@@ -67,7 +67,7 @@ impl Picos {
         Self(u64::try_from(instant.as_nanos()).map_or(0, |nanos| nanos.saturating_mul(1_000)))
     }
 
-    /// What is left after `other`, nothing if that is more.
+    /// Subtracts `other`; zero if that is more.
     #[must_use]
     pub const fn saturating_sub(self, other: Self) -> Self {
         Self(self.0.saturating_sub(other.0))
@@ -141,7 +141,7 @@ impl Mul<u64> for Picos {
     }
 }
 
-/// In the largest unit that leaves a whole part: `1.5 us`.
+/// Writes the time in the largest unit that leaves a whole part: `1.5 us`.
 impl fmt::Display for Picos {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         if *self == Self::FOREVER {
@@ -164,7 +164,7 @@ impl fmt::Display for Picos {
     }
 }
 
-/// In picoseconds, as a number.
+/// Writes the time as a number of picoseconds.
 impl Serialize for Picos {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_u64(self.0)

@@ -5,7 +5,7 @@ use serde::Serialize;
 /// The most CPUs of a machine.
 pub const CPUS_MAX: u32 = 4_096;
 
-/// How CPUs are numbered when cores have several threads.
+/// The numbering of CPUs when cores have several threads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Numbering {
@@ -32,7 +32,7 @@ pub struct Topology {
     pub numbering: Numbering,
 }
 
-/// Where a CPU is. Each number counts through the whole machine.
+/// The place of a CPU. Each number counts through the whole machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place {
     /// Its package.
@@ -45,7 +45,7 @@ pub struct Place {
     pub node: u32,
 }
 
-/// How far it is from one CPU to another.
+/// The distance between two CPUs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum Distance {
@@ -62,7 +62,7 @@ pub enum Distance {
 }
 
 impl Distance {
-    /// How many there are.
+    /// The number of distances.
     pub const COUNT: usize = 5;
 }
 
@@ -115,7 +115,7 @@ impl Topology {
         Some(resized)
     }
 
-    /// Where `cpu` is.
+    /// Returns the place of `cpu`.
     #[must_use]
     pub const fn place(&self, cpu: u32) -> Place {
         let all_cores = self.sockets * self.caches * self.cores;
@@ -134,7 +134,7 @@ impl Topology {
 }
 
 impl Place {
-    /// How far it is from a CPU here to another one there.
+    /// Returns the distance between a CPU here and another one there.
     #[must_use]
     pub const fn distance(&self, other: &Self) -> Distance {
         if self.socket != other.socket {

@@ -21,10 +21,10 @@ const LINES_OF_BASE: u64 = 2;
 /// Timers that a turn fires at most.
 pub(super) const TURN_BUDGET: u32 = 4_096;
 
-/// What the host keeps for a thread.
+/// The host's data for one thread.
 #[derive(Debug)]
 pub(crate) struct WorkerLocal {
-    /// What the device was written with: the deadline of the next sleep.
+    /// The device's deadline: the end of the next sleep.
     pub(crate) fires: Cell<Instant>,
     /// The lines of the base.
     lines: CacheLine,
@@ -71,7 +71,7 @@ impl ProcessHost {
         current_cpu::cursor().instant()
     }
 
-    /// Whether a timer for `deadline` goes to the far timers.
+    /// Returns true if a timer for `deadline` goes to the far timers.
     fn goes_far(deadline: i64) -> bool {
         is_far(
             current_cpu::cursor().instant(),
@@ -106,7 +106,7 @@ impl Platform for ProcessHost {
         self.glance()
     }
 
-    /// What the thread read last, which costs nothing.
+    /// Returns the thread's last clock reading, without a cost.
     fn recent_now(&self) -> Instant {
         current_cpu::cursor().instant()
     }

@@ -7,7 +7,7 @@ use super::{Process, ProcessCounts};
 use crate::model::profile::Profile;
 use crate::model::time::Picos;
 
-/// So many milliseconds after the process began.
+/// Returns the instant so many milliseconds after the process began.
 fn at(millis: i64) -> Instant {
     Instant::from_nanos(millis * 1_000_000)
 }
@@ -17,7 +17,7 @@ fn skylake() -> (Process, Profile) {
     (Process::new(&profile), profile)
 }
 
-/// What `body` was charged.
+/// Returns the time that `body` was charged.
 fn cost(process: &mut Process, body: impl FnOnce(&mut Process)) -> Picos {
     let before = process.spent();
     body(process);

@@ -59,7 +59,7 @@ impl ExactTimer {
         self.timer.pinned().cancel(self.touched())
     }
 
-    /// Whether it waits to fire.
+    /// Returns true if the timer waits to fire.
     #[must_use]
     pub fn is_queued(&self) -> bool {
         self.timer.pinned().is_active()

@@ -4,24 +4,25 @@
 
 use crate::model::time::Picos;
 
-/// When the first timer of a CPU is due, and what its device does about it.
+/// The due time of a CPU's first timer, and the state of its device.
 pub(crate) struct Armed {
-    /// When the first timer is due.
+    /// The due time of the first timer.
     pub(crate) due: Picos,
-    /// How far the CPU has got.
+    /// The time up to which the CPU has executed.
     pub(crate) cursor: Picos,
-    /// When the last write of what interrupts the CPU was done.
+    /// The time at which the last write for the CPU's interrupt was done.
     pub(crate) written: Picos,
-    /// By how much a device may miss a time, because the clock changed since it was written.
+    /// The error that the device may have from changes of the clock since it was written.
     pub(crate) slop: Picos,
-    /// By how much the device fires later than it was told, because it counts in steps.
+    /// The delay that the device may have because it counts in steps.
     pub(crate) rounding: Picos,
-    /// When the CPU is interrupted.
+    /// The time at which the CPU is interrupted.
     pub(crate) fires: Picos,
 }
 
 impl Armed {
-    /// What is wrong: nothing fires before its write is done, and a clock may be steered from then on.
+    /// Describes the violation if the CPU is interrupted too late. Nothing fires before its write is done, and a clock
+    /// may be steered from then on.
     pub(crate) fn is_late(&self) -> Option<String> {
         let latest = self.due.max(self.cursor).max(self.written) + self.slop;
         let fires = self.fires;

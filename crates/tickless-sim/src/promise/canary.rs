@@ -9,9 +9,9 @@ use crate::promise::Promise;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Canary(pub Promise);
 
-/// How far a clock is ahead that makes timers early.
+/// The lead of a clock that makes timers early.
 const AHEAD: Span = Span::from_millis(3);
-/// How far one goes back.
+/// The nanoseconds by which a clock goes back.
 const BACK: i64 = 5_000;
 /// The CPU whose device is dead.
 const DEAD: u32 = 1;
@@ -21,7 +21,7 @@ impl Canary {
         self.0 == promise
     }
 
-    /// What the clock shows when it should show `right`.
+    /// Returns the time that the clock shows when it should show `right`.
     pub(crate) fn clock(self, right: Instant) -> Instant {
         match self.0 {
             Promise::NeverEarly => right.saturating_add(AHEAD),
@@ -32,7 +32,7 @@ impl Canary {
         }
     }
 
-    /// When a device fires that was written for `right`.
+    /// Returns the time at which a device fires that was written for `right`.
     pub(crate) fn device(self, right: Picos) -> Picos {
         match self.0 {
             Promise::BoundedLate => right + Picos::from_millis(20),
@@ -41,7 +41,7 @@ impl Canary {
         }
     }
 
-    /// Whether the device of `cpu` drops what it is told.
+    /// Returns true if the device of `cpu` drops its writes.
     pub(crate) fn loses_write(self, cpu: u32) -> bool {
         self.0 == Promise::NeverLost && cpu == DEAD
     }

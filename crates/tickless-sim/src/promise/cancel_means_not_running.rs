@@ -4,7 +4,7 @@
 
 use tickless_core::coarse::{Restart, Timeout, WheelTimer};
 
-/// What is wrong with `timer`, of which a task was told that it is cancelled.
+/// Describes the violation if `timer` is active although its cancellation was reported.
 pub(crate) fn cancelled<F>(timer: &WheelTimer<F>) -> Option<String>
 where
     F: FnMut(&mut Timeout) -> Restart + Send + 'static,

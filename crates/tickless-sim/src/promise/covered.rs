@@ -7,7 +7,7 @@ use tickless_core::time::Instant;
 
 use crate::model::time::Picos;
 
-/// What the CPUs promised.
+/// The promises of the CPUs.
 #[derive(Clone, Copy)]
 pub(crate) struct Promised {
     /// The earliest time at which a CPU promised to wake for others.
@@ -16,7 +16,8 @@ pub(crate) struct Promised {
     pub(crate) has_heirs: bool,
 }
 
-/// What is wrong with the first global timer of the sleeping CPU of `node`, which is due at `time`.
+/// Describes the violation if no CPU covers the first global timer of the sleeping CPU of `node`, which is due at
+/// `time`.
 pub(crate) fn uncovered<S: HierarchyHost<WIDTH>, const WIDTH: usize>(
     tables: &S,
     node: &CpuNode<S::Lock>,

@@ -2,7 +2,7 @@
 //!
 //! Looked at where a scenario is run twice.
 
-/// What is wrong with the digests of two runs of the same scenario and seed, unless all that came of them is equal.
+/// Describes the violation by the digests of two runs of the same scenario and seed, unless their outcomes are equal.
 pub(crate) fn differ(is_equal: bool, first: u64, second: u64) -> Option<String> {
     (!is_equal).then(|| format!("digests {first:016x} and {second:016x}"))
 }

@@ -7,14 +7,14 @@ use crate::model::time::Picos;
 /// A device that is left armed for a timer that is no more.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct LeftArmed {
-    /// What it is armed for.
+    /// The time for which it is armed.
     pub(crate) fires: Picos,
-    /// When it was written for that.
+    /// The time at which it was written for that.
     pub(crate) written: Picos,
 }
 
-/// What is wrong with a device that was last `written` then, fires at `at`, and was `asked` for another time, which it
-/// may miss by `slop`.
+/// Describes the violation if a device, last written at `written`, wakes its CPU at `at`, before the time `asked` for,
+/// which it may miss by `slop`.
 ///
 /// A CPU that expected a short sleep may have left its device armed for a timer that is no more (spec LAZY-7): it fires
 /// then, as late as such devices do, for nothing. Only for what it was left armed for, and only once in a sleep: the

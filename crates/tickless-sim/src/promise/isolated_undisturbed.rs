@@ -2,7 +2,7 @@
 //!
 //! Looked at when a CPU does either.
 
-/// What is wrong when a CPU does for another one what `what` says.
+/// Describes the violation if an isolated CPU works for another one, in the words of `what`.
 pub(super) fn disturbed(is_isolated: bool, what: impl FnOnce() -> String) -> Option<String> {
     is_isolated.then(what)
 }

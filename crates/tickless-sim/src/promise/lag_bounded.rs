@@ -7,12 +7,13 @@
 
 use crate::model::time::Picos;
 
-/// By how much a decision may be late where slices end precisely: the tolerance of the tick, its device, and what a CPU
-/// does at once.
+/// The largest delay of a decision where slices end precisely: the tolerance of the tick, its device, and the work that
+/// a CPU does at once.
 pub(crate) const SLOP: Picos = Picos::from_micros(50);
 
-/// What is wrong with a task that is owed `lag` nanoseconds of service, or owes them if that is negative, asks for
-/// `request` at a time, and competes with others who ask for `longest` at most; decisions come `late` at most.
+/// Describes the violation if the lag of a task is out of bounds. It is owed `lag` nanoseconds of service, or owes them
+/// if that is negative, asks for `request` at a time, and competes with others who ask for `longest` at most; decisions
+/// come `late` at most.
 pub(crate) fn exceeded(lag: i64, request: Picos, longest: Picos, late: Picos) -> Option<String> {
     let nanos = |time: Picos| i64::try_from(time.as_nanos()).unwrap_or(i64::MAX);
     let (least, most) = (

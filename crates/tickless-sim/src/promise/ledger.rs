@@ -13,19 +13,19 @@ use tickless_core::trace::{Event as Traced, TimerId};
 /// A timer that is queued.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Queued {
-    /// On which CPU.
+    /// The CPU on which it is queued.
     pub(crate) cpu: u32,
     pub(crate) due: Due,
 }
 
-/// When a timer is due.
+/// The due time of a timer.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Due {
-    /// When this tick begins.
+    /// The begin of this tick.
     Tick(Tick),
-    /// When the clock shows so many nanoseconds.
+    /// The moment at which the clock shows so many nanoseconds.
     At(Clock, i64),
-    /// It wakes no CPU, and may be as late as it likes.
+    /// None: the timer wakes no CPU, and may be late by any time.
     Never,
 }
 
@@ -75,8 +75,8 @@ impl Ledger {
         }
     }
 
-    /// Whether `timer` is queued in `queue`, and no other deadline there is between the one that it has and `deadline`:
-    /// what a look at both neighbours finds out in a sorted queue (spec Q-10), wherever the library has it.
+    /// Returns true if `timer` is queued in `queue`, and no other deadline there is between its own and `deadline`: a
+    /// sorted queue finds that out by a look at both neighbours (spec Q-10), wherever the library has it.
     fn stays(&self, timer: TimerId, queue: (u32, Clock), deadline: i64) -> bool {
         let at = |queued: &Queued| match queued.due {
             Due::At(clock, at) if (queued.cpu, clock) == queue => Some(at),
@@ -95,7 +95,7 @@ impl Ledger {
         self.keeps_place
     }
 
-    /// What is queued.
+    /// Returns the queued timers.
     pub(crate) fn queued(&self) -> impl Iterator<Item = &Queued> {
         self.all.values()
     }

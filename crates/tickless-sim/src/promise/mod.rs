@@ -29,7 +29,7 @@ use serde::Serialize;
 
 use crate::model::time::Picos;
 
-/// What is promised.
+/// The promises that runs are checked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Promise {
@@ -53,7 +53,7 @@ pub enum Promise {
     IdleStaysIdle,
     /// After a timer was cancelled it neither waits nor runs.
     CancelMeansNotRunning,
-    /// What a CPU reads of the clock does not go back.
+    /// The clock does not go back for any CPU.
     Monotonic,
     /// No task of a fair queue is owed more than a request, or owes more.
     LagBounded,
@@ -115,12 +115,12 @@ impl Promise {
 /// A promise that was not kept.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Violation {
-    /// Which one.
+    /// The promise that was broken.
     pub promise: Promise,
-    /// When.
+    /// The time of the violation.
     pub at: Picos,
-    /// Where.
+    /// The CPU of the violation.
     pub cpu: u32,
-    /// What happened.
+    /// The description of the violation.
     pub what: String,
 }

@@ -2,7 +2,7 @@
 //!
 //! Looked at at each reading.
 
-/// What is wrong with a CPU that read `last` before, and reads `now`.
+/// Describes the violation if a CPU that read `last` before reads an earlier `now`.
 #[inline]
 pub(crate) fn goes_back(last: i64, now: i64) -> Option<String> {
     (now < last).then(|| format!("the clock went from {last} ns back to {now} ns"))

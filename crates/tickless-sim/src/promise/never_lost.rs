@@ -9,18 +9,18 @@ use crate::model::current_cpu;
 use crate::model::time::Picos;
 use crate::promise::ledger::{Due, Ledger, Queued};
 
-/// What is wrong when `found` timers are queued and `expected` should be.
+/// Describes the violation if `found` timers are queued and `expected` should be.
 pub(super) fn miscounted(found: usize, expected: i64) -> Option<String> {
     (i64::try_from(found) != Ok(expected))
         .then(|| format!("{found} timers are queued, and {expected} should be"))
 }
 
-/// What is wrong with a timer that is overdue.
+/// Describes the violation by a timer that is overdue.
 pub(super) fn overdue(due: Picos) -> Option<String> {
     Some(format!("a timer of {due} is queued still"))
 }
 
-/// When the timers of `cpu` were due that are in the ledger and were due before `oldest`, seen at `end`.
+/// Returns the due times of the timers of `cpu` in the ledger that were due before `oldest`, seen at `end`.
 pub(super) fn listed(
     ledger: &Ledger,
     clocks: &Clocks,
@@ -32,7 +32,7 @@ pub(super) fn listed(
     due.filter(|due| *due < oldest).collect()
 }
 
-/// When a timer was due, by the monotonic clock, if it is at `end`.
+/// Returns the time at which a timer was due, by the monotonic clock, if it is due at `end`.
 fn due(queued: Queued, clocks: &Clocks, tick: Picos, end: Picos) -> Option<Picos> {
     match queued.due {
         Due::Tick(number) => Some(tick * number.0),

@@ -2,7 +2,7 @@
 //!
 //! Looked at at each flush point that pays what an interrupt owes.
 
-/// What is wrong with an interrupt that, with the scheduler behind it, programmed the device so many times.
+/// Describes the violation if an interrupt, with the scheduler behind it, programmed the device more than once.
 pub(crate) fn programmed(writes: u32) -> Option<String> {
     (writes > 1).then(|| format!("its timer interrupt wrote the device {writes} times"))
 }

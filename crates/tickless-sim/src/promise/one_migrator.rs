@@ -4,7 +4,7 @@
 
 use tickless_core::hierarchy::{GroupId, Slot, State};
 
-/// What is wrong with `group`, which is in the state `new` and has this migrator.
+/// Describes the violation if `group`, which is in the state `new`, should not have this migrator.
 pub(crate) fn wrong_migrator(group: GroupId, new: State, migrator: Option<Slot>) -> Option<String> {
     let is_right = match migrator {
         None => !new.is_active(),

@@ -8,16 +8,17 @@
 
 use crate::model::time::Picos;
 
-/// What is wrong with a task that ran for `spent` since it had `runtime`, where a decision may be `late`.
+/// Describes the violation if a task ran for `spent` since it had `runtime`, and that is too long where a decision may
+/// be `late`.
 pub(crate) fn overspent(spent: Picos, runtime: Picos, late: Picos) -> Option<String> {
     (spent > runtime + late)
         .then(|| format!("a task with a runtime of {runtime} ran for {spent} in one piece of it"))
 }
 
-/// What a task had beyond the rate of its reservation.
+/// The service that a task had beyond the rate of its reservation.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Bucket {
-    /// In nanoseconds, times the period.
+    /// The nanoseconds of that service, times the period.
     level: u128,
 }
 

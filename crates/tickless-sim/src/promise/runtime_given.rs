@@ -7,21 +7,21 @@
 
 use crate::model::time::Picos;
 
-/// What is wrong with a task that could run for `waited` since it had runtime, and has neither spent it nor sleeps,
+/// Describes the violation if a task that could run for `waited` since it had runtime has neither spent it nor sleeps,
 /// when it was due in `deadline` and may be `late`.
 pub(crate) fn late(waited: Picos, deadline: Picos, late: Picos) -> Option<String> {
     (waited > deadline + late)
         .then(|| format!("a task waits {waited} for its runtime, that was due in {deadline}"))
 }
 
-/// What is wrong with a task that is throttled, when it had `spent` of a whole `runtime`, less what it ran over before,
-/// which is `late` at most.
+/// Describes the violation if a task is throttled when it had only `spent` of a whole `runtime`, less the time that it
+/// ran over before, which is `late` at most.
 pub(crate) fn short(spent: Picos, runtime: Picos, late: Picos) -> Option<String> {
     (spent + late < runtime)
         .then(|| format!("a task with a runtime of {runtime} is throttled after {spent}"))
 }
 
-/// What is wrong with a task that is throttled at `now`, and should have had runtime again `by` then.
+/// Describes the violation if a task is throttled at `now`, and should have had runtime again `by` an earlier time.
 pub(crate) fn withheld(now: Picos, by: Picos) -> Option<String> {
     (now > by).then(|| format!("a task that had runtime again by {by} is throttled at {now}"))
 }

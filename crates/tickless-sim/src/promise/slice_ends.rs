@@ -6,15 +6,15 @@
 use crate::model::time::Picos;
 use crate::promise::lag_bounded::SLOP;
 
-/// What is wrong with a decision at `now`, when one was due by `due`, and interrupts, and steps of tasks that are not
-/// interrupted, took `stolen`.
+/// Describes the violation if a decision was due by `due` and comes at `now`. Interrupts, and steps of tasks that are
+/// not interrupted, took `stolen`.
 pub(crate) fn late(now: Picos, due: Picos, stolen: Picos) -> Option<String> {
     let latest = due + stolen + SLOP;
     (due != Picos::FOREVER && now > latest)
         .then(|| format!("a slice that was over at {due} is looked at at {now}"))
 }
 
-/// What is wrong with a slice that was extended so often.
+/// Describes the violation if a slice was extended more than once.
 pub(crate) fn extended(extensions: u32) -> Option<String> {
     (extensions > 1).then(|| format!("a slice is extended for the time number {extensions}"))
 }

@@ -27,30 +27,30 @@ pub(crate) struct TraceChecker {
     pub(crate) tallies: Tallies,
     pub(crate) violations: Vec<Violation>,
     pub(crate) broken: BTreeMap<Promise, u64>,
-    /// How late coarse timers fired that their own CPU fired, after the start of the tick at which they were due.
+    /// The lateness of coarse timers that their own CPU fired, after the start of the tick at which they were due.
     pub(crate) late_own: Distribution,
     /// The same for those that another CPU fired.
     pub(crate) late_remote: Distribution,
-    /// How late exact timers fired.
+    /// The lateness of exact timers.
     pub(crate) late_exact: Distribution,
-    /// How late a timer may be.
+    /// The largest lateness that a timer may have.
     pub(crate) late_max: Picos,
     pub(crate) tick: Picos,
     /// CPUs that have to be left alone.
     pub(crate) isolated: Vec<bool>,
     /// The clocks of the timers that are queued on another one than the monotonic. Looked up, never listed.
     clock_of: BTreeMap<TimerId, Clock>,
-    /// When the clock was read last. A CPU that fires a timer read it before, in the same event.
+    /// The time at which the clock was read last. A CPU that fires a timer read it before, in the same event.
     pub(crate) read_at: Picos,
     /// Coarse and exact timers that are queued.
     pub(crate) pending: i64,
-    /// Which timers these are, if that is kept.
+    /// The ledger of these timers, if that is kept.
     pub(crate) ledger: Option<Ledger>,
     digest: u64,
     log: Option<Vec<u8>>,
 }
 
-/// What a line of the log is about.
+/// The kinds of lines in the log.
 #[derive(Clone, Copy, Debug)]
 #[repr(u8)]
 pub(crate) enum Entry {

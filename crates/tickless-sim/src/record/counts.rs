@@ -6,7 +6,7 @@ use tickless_core::trace::Placement;
 
 use crate::model::time::Picos;
 
-/// What happened how often.
+/// The counts of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Counts {
@@ -18,25 +18,25 @@ pub struct Counts {
     pub coarse_cancels: u64,
     /// Coarse timers that fired.
     pub coarse_fires: u64,
-    /// Those of them that another CPU fired.
+    /// Coarse timers that another CPU fired.
     pub remote_fires: u64,
-    /// Those that made another CPU than the one that fired them run a task: "ping-pong" (spec C-3.8).
+    /// Coarse timers whose task then ran on another CPU than the one that fired them: "ping-pong" (spec C-3.8).
     pub ping_pongs: u64,
     /// Operations on timers that took no lock.
     pub lockless: u64,
     /// Exact timers started.
     pub exact_starts: u64,
-    /// Those of them that were queued already.
+    /// Starts of exact timers that were queued already.
     pub exact_restarts: u64,
-    /// Those of them whose place was checked against their neighbours and kept.
+    /// Starts of exact timers whose place was checked against their neighbours and kept.
     pub exact_in_place: u64,
-    /// Those of them that were left filed under an older key: no neighbour was looked at.
+    /// Starts of exact timers that stayed queued under an older key: no neighbour was looked at.
     pub exact_filed_early: u64,
-    /// Those of them that are far away, and stayed in their slot.
+    /// Starts of far timers that stayed in their slot.
     pub exact_far_in_slot: u64,
     /// Starts that were timed: all but those of a tick that stops or goes on.
     pub timed_starts: u64,
-    /// How long those took altogether.
+    /// The time of those starts together.
     pub starting: Picos,
     /// Exact timers that went to another CPU when they were started.
     pub exact_pushed: u64,
@@ -44,7 +44,7 @@ pub struct Counts {
     pub exact_cancels: u64,
     /// Exact timers that fired.
     pub exact_fires: u64,
-    /// Those of them on a clock that may be set.
+    /// Firings of timers on a clock that may be set.
     pub wall_fires: u64,
     /// Timer interrupts.
     pub interrupts: u64,
@@ -59,20 +59,20 @@ pub struct Counts {
     /// Interrupts that came before what their device was asked for, by the clock of their CPU, if no clock changed in
     /// between.
     pub device_early: u64,
-    /// By how much, at most.
+    /// The largest lead of such an interrupt.
     pub device_early_by: Picos,
-    /// By how much interrupts came after what their device was asked for, at most, where that was ahead, and no clock
-    /// changed in between.
+    /// The largest delay of interrupts behind the time that their device was written for, where that was ahead, and no
+    /// clock changed in between.
     pub device_late_by: Picos,
     /// Rearms that were paid on the way back to a task (FLUSH-1).
     pub flushes_to_task: u64,
-    /// On the way to idle (FLUSH-3).
+    /// Flushes on the way to idle (FLUSH-3).
     pub flushes_to_idle: u64,
     /// Before a soft stage (FLUSH-4).
     pub flushes_before_soft: u64,
-    /// When a task was picked, another one or the same (FLUSH-5).
+    /// Flushes after a task was picked, another one or the same (FLUSH-5).
     pub flushes_after_pick: u64,
-    /// When the slice of a task was extended (FLUSH-7).
+    /// Flushes when the slice of a task was extended (FLUSH-7).
     pub flushes_at_extension: u64,
     /// Ticks.
     pub ticks: u64,
@@ -96,23 +96,23 @@ pub struct Counts {
     pub picked_again: u64,
     /// Slices that were extended, because their tasks were in a critical section.
     pub extensions: u64,
-    /// Those of them whose tasks left the section in time, and made room.
+    /// Extensions whose task left the section in time, and made room.
     pub gave_way: u64,
     /// Tasks that had spent what was reserved for them, and were kept from running.
     pub throttled: u64,
-    /// Those of them that had runtime again.
+    /// Throttled tasks that had runtime again.
     pub replenished: u64,
     /// Interrupts that a CPU was woken by for a timer that was no more, because that was cheaper than a write.
     pub lazy_wakes: u64,
     /// Reads of the clock.
     pub clock_reads: u64,
-    /// How long those took altogether.
+    /// The time of those reads together.
     pub clock_reading: Picos,
     /// Reads of the slow counter itself, which are fewer than those of the clock where they are combined.
     pub slow_reads: u64,
     /// Waits for locks.
     pub lock_waits: u64,
-    /// How long those were altogether.
+    /// The time of those waits together.
     pub lock_waited: Picos,
 }
 

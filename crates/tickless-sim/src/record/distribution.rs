@@ -10,7 +10,7 @@ use crate::model::time::Picos;
 const PARTS: usize = 8;
 const BUCKETS: usize = 64 * PARTS;
 
-/// How often each time occurred, to an eighth of it; the extremes and the sum exactly.
+/// The number of occurrences of each time, to an eighth of it; the extremes and the sum exactly.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Distribution {
     count: u64,
@@ -63,7 +63,7 @@ impl Distribution {
         self.buckets[bucket(value)] += 1;
     }
 
-    /// How many there are.
+    /// Returns the number of times.
     #[must_use]
     pub const fn count(&self) -> u64 {
         self.count
@@ -100,7 +100,7 @@ impl Distribution {
             .map(|(index, count)| (top(index).min(self.max), *count))
     }
 
-    /// What `permille` thousandths of all do not exceed, an eighth too much at most.
+    /// Returns the time that `permille` thousandths of all do not exceed, an eighth too much at most.
     #[must_use]
     pub fn percentile(&self, permille: u64) -> Picos {
         let rank = (u128::from(self.count) * u128::from(permille)).div_ceil(1_000);

@@ -5,7 +5,7 @@
 
 use serde::Serialize;
 
-/// What a recording begins with.
+/// The header of a recording.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Header {
     /// The name of the scenario.
@@ -18,37 +18,37 @@ pub struct Header {
     pub library: &'static str,
     /// The number of CPUs.
     pub cpus: u32,
-    /// How long a tick is. Tick `n` begins at `n` times that.
+    /// The duration of a tick. Tick `n` begins at `n` times that.
     pub tick: u64,
-    /// How late a timer may be.
+    /// The largest lateness that a timer may have.
     pub late_max: u64,
     /// CPUs that are to be left alone from the beginning.
     pub isolated: Vec<u32>,
 }
 
-/// What a recording ends with.
+/// The end of a recording.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct End {
-    /// When the run was over.
+    /// The time at which the run was over.
     pub time: u64,
-    /// How many timers are queued still, as the queues say.
+    /// The number of timers that are queued still, as the queues say.
     pub queued: u64,
 }
 
 /// One thing that happened.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Record {
-    /// When. It does not decrease for one CPU. What a CPU does at once is told as a whole, so another one's next
-    /// record may be earlier than its last.
+    /// The time of the event, in order for each CPU. The work that a CPU does at once is recorded as a whole, so
+    /// another CPU's next record may be earlier than its last.
     pub time: u64,
     /// The CPU that executed; `None` is the machine itself.
     pub cpu: Option<u32>,
-    /// What happened.
+    /// The event.
     #[serde(flatten)]
     pub what: Recorded,
 }
 
-/// What happened. `of_cpu` is the CPU whose timers, device or place in the hierarchy it is about.
+/// The events. `of_cpu` is the CPU whose timers, device or place in the hierarchy the event is about.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
 #[non_exhaustive]
@@ -213,7 +213,7 @@ pub enum Recorded {
         of_cpu: u32,
         nextevt: Option<i64>,
     },
-    /// What a CPU promises: when it wakes up for others.
+    /// The time at which a CPU promises to wake up for others.
     TmigrCpuWakeup {
         of_cpu: u32,
         wakeup: Option<i64>,

@@ -291,7 +291,7 @@ impl Recorder {
     }
 }
 
-/// Which group or CPU is below which group.
+/// Records the tree: each group's and each CPU's parent.
 fn connect<S: HierarchyHost<WIDTH>, const WIDTH: usize>(
     tree: &Hierarchy<S, WIDTH>,
     mut take: impl FnMut(Recorded),

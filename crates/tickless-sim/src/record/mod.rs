@@ -28,13 +28,13 @@ use crate::model::time::Picos;
 
 /// Takes a recording.
 pub trait Sink {
-    /// It begins.
+    /// Begins the recording.
     fn begin(&mut self, header: &Header);
 
     /// Something happened.
     fn take(&mut self, record: &Record);
 
-    /// It is over, and complete.
+    /// Ends the recording, which is complete.
     fn end(&mut self, end: End);
 }
 
@@ -54,7 +54,7 @@ pub(crate) struct Recorder {
     /// The timers by their addresses, which may become those of others: a timer that goes has to be forgotten.
     known: RefCell<BTreeMap<usize, Known>>,
     timers: Cell<u64>,
-    /// What CPUs see of the time, which is what they write down.
+    /// The clocks of the CPUs, whose times the records have.
     clocks: OnceCell<Rc<Clocks>>,
     /// The machine is complete, and not over yet.
     is_open: Cell<bool>,
@@ -76,7 +76,7 @@ impl Recorder {
         let _first = self.clocks.set(Rc::clone(clocks));
     }
 
-    /// What the monotonic clock of `cpu` shows at `at`, in nanoseconds.
+    /// Returns the monotonic clock of `cpu` at `at`, in nanoseconds.
     fn shown(&self, cpu: Option<u32>, at: Picos) -> u64 {
         let cpu = cpu.unwrap_or(current_cpu::NO_CPU);
         let clocks = self.clocks.get();
@@ -121,7 +121,7 @@ impl Recorder {
         known.id
     }
 
-    /// What is known of the timer that the core calls by this address, if it was heard of.
+    /// Returns the record of the timer that the core calls by this address, if it has appeared.
     fn known(&self, address: usize) -> Option<Known> {
         self.known.borrow().get(&address).copied()
     }

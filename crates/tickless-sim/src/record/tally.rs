@@ -5,7 +5,7 @@ use serde::Serialize;
 use crate::model::time::Picos;
 use crate::record::distribution::Distribution;
 
-/// What a CPU, or several, did how often.
+/// The counts of a CPU, or of several.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Tally {
@@ -49,7 +49,7 @@ pub(crate) struct Tallies {
 }
 
 impl Tallies {
-    /// For CPUs that belong to these groups.
+    /// Makes the tallies of CPUs that belong to these groups.
     pub(crate) fn new(group_of: &[u32]) -> Self {
         let groups = group_of.iter().max().map_or(0, |last| *last as usize + 1);
         Self {
@@ -94,7 +94,7 @@ impl Tallies {
         }
     }
 
-    /// How late coarse timers and exact ones were, for each group. Taken out.
+    /// Takes the lateness of coarse timers and of exact ones, for each group.
     pub(crate) fn take_late(&mut self) -> Vec<[Distribution; 2]> {
         std::mem::take(&mut self.late)
     }

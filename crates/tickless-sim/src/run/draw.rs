@@ -31,7 +31,7 @@ use crate::random::Random;
 const SIZES: [u32; 14] = [1, 2, 2, 3, 4, 4, 6, 8, 8, 12, 16, 24, 32, 64];
 /// Lengths in milliseconds.
 const LENGTHS: [u64; 4] = [40, 80, 160, 320];
-/// Nothing is made shorter than two rounds of the checkers.
+/// The shortest duration of a draft: two rounds of the checkers.
 const SHORTEST: Picos = Picos::from_millis(20);
 
 /// The shortest runtime, in microseconds: of 18 % of half a millisecond for four tasks more is left.
@@ -153,13 +153,13 @@ impl Draft {
         self.cpus
     }
 
-    /// How long it is.
+    /// Returns the duration of the run.
     #[must_use]
     pub const fn duration(&self) -> Picos {
         self.duration
     }
 
-    /// How many workloads it has.
+    /// Returns the number of its workloads.
     #[must_use]
     pub fn workloads(&self) -> usize {
         self.parts().count()
@@ -250,7 +250,7 @@ impl Draft {
         least
     }
 
-    /// What is a step smaller, the largest steps first.
+    /// Returns the drafts that are a step smaller, the largest steps first.
     fn smaller(&self) -> Vec<Self> {
         let mut all = Vec::new();
         let mut push = |change: &dyn Fn(&mut Self)| {
@@ -290,7 +290,7 @@ impl Draft {
     }
 }
 
-/// Whether `cpu` is one of those with these bits. The first one never is: a CPU has to keep house.
+/// Returns true if `cpu` is one of those with these bits. The first one never is: a CPU has to keep house.
 const fn is_in(bits: u64, cpu: u32) -> bool {
     cpu > 0 && bits >> (cpu % 64) & 1 == 1
 }
@@ -302,7 +302,7 @@ fn without(text: &str, key: &str) -> String {
     lines.map(|line| format!("{line}\n")).collect()
 }
 
-/// What of a policy is drawn.
+/// The keys of a policy that are drawn.
 const KEYS: [&str; 7] = [
     "scheduler",
     "hrtick",
@@ -313,8 +313,8 @@ const KEYS: [&str; 7] = [
     "migration",
 ];
 
-/// Which scheduler, and what it does; what the governor goes by, and whether exact timers move. Nothing that takes a
-/// mechanism of the library away.
+/// Draws the scheduler and its settings, the data on which the governor decides, and whether exact timers move. No draw
+/// takes a mechanism of the library away.
 fn policy(random: &mut Random) -> String {
     let mut text = String::new();
     let mut line = |key: &str, value: &str| {
@@ -332,7 +332,7 @@ fn policy(random: &mut Random) -> String {
     text
 }
 
-/// What the tasks of a workload are entitled to, where tasks share their CPU fairly.
+/// Draws the entitlement of a workload's tasks, where tasks share their CPU fairly.
 fn entitlement(random: &mut Random) -> String {
     let weight = [1, 1, 2, 7][random.index(4)];
     let request = random.one_in(3).then(|| 10 + random.below(5_000));
@@ -340,8 +340,8 @@ fn entitlement(random: &mut Random) -> String {
     format!("weight = {weight}\n{}", request.unwrap_or_default())
 }
 
-/// In which parts of what they compute the tasks of a workload with these `fields` ask for more time, in one of three:
-/// for a fifth to all of it, so that many slices end there.
+/// Draws, in one case of three, the sections of their computation in which the tasks of a workload with these `fields`
+/// ask for more time: a fifth to all of it, so that many slices end there.
 fn sections(fields: &str, random: &mut Random) -> String {
     let drawn = random.one_in(3);
     let section = 1 + random.below(60);
@@ -389,7 +389,7 @@ fn stops(profile: &str, random: &mut Random) -> (String, BroadcastDevice) {
     (state.name.clone(), stand_in)
 }
 
-/// Those of `sizes` that the machine of a profile can have.
+/// Returns those of `sizes` that the machine of a profile can have.
 fn sizes_of(profile: &str, sizes: impl Iterator<Item = u32>) -> Vec<u32> {
     let topology = Profile::embedded(profile).map(|profile| profile.topology);
     let fits = |cpus: &u32| topology.is_some_and(|topology| topology.resized(*cpus).is_some());

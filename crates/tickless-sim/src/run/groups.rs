@@ -7,14 +7,14 @@ use crate::record::distribution::Distribution;
 use crate::record::tally::{Tallies, Tally};
 use crate::run::scenario::Scenario;
 
-/// What one CPU did.
+/// The results of one CPU.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct CpuOutcome {
     /// Its number.
     pub cpu: u32,
     /// The longest time for which interrupts kept a task from running that measures it.
     pub longest_theft: Picos,
-    /// How long it was in each idle state.
+    /// The time that it was in each idle state.
     pub residency: Vec<Picos>,
 }
 
@@ -22,25 +22,25 @@ pub struct CpuOutcome {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Group {
-    /// Which CPUs.
+    /// The CPUs of the group.
     pub cpus: Vec<u32>,
-    /// Whether they are isolated.
+    /// True if they are isolated.
     pub isolated: bool,
     /// The workloads, as the scenario numbers them, from 0 on.
     pub workloads: Vec<usize>,
-    /// What they did.
+    /// The counts of the CPUs together.
     pub tally: Tally,
-    /// How late coarse timers were that they fired.
+    /// The lateness of coarse timers that they fired.
     pub late_coarse: Distribution,
-    /// How late exact timers were that they fired.
+    /// The lateness of exact timers that they fired.
     pub late_exact: Distribution,
     /// The longest time for which interrupts kept a task of theirs from running that measures it.
     pub longest_theft: Picos,
-    /// How long they were in each idle state.
+    /// The time that they were in each idle state.
     pub residency: Vec<Picos>,
 }
 
-/// What the groups of `scenario` did together. Takes the distributions out of `tallies`.
+/// Adds up the results of the groups of `scenario`. Takes the distributions out of `tallies`.
 pub(crate) fn groups(
     tallies: &mut Tallies,
     scenario: &Scenario,
@@ -78,7 +78,7 @@ pub(crate) fn groups(
     groups
 }
 
-/// Whether `cpu` is isolated, and the workloads that may run on it.
+/// Returns whether `cpu` is isolated, and the workloads that may run on it.
 fn kind(scenario: &Scenario, cpu: u32) -> (bool, Vec<usize>) {
     let isolated = scenario.isolated.get(cpu as usize) == Some(&true);
     let workloads = scenario.workloads.iter().enumerate();

@@ -29,7 +29,7 @@ const SHORTEST_EVENT: Picos = Picos::from_micros(1);
 /// Timers of a burst of the desktop, for each periodic one.
 const BURST: u32 = 4;
 
-/// What a scenario may need.
+/// The limits of a scenario's needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Bytes of memory.
@@ -56,7 +56,7 @@ impl Default for Limits {
     }
 }
 
-/// What a scenario, or a part of it, needs, about.
+/// The approximate needs of a scenario, or of a part of it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Needs {
     /// Bytes of memory.
@@ -81,19 +81,19 @@ impl Needs {
     }
 }
 
-/// What of a scenario needs more than it may.
+/// The need of a scenario that exceeds its limit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct TooMuch {
     /// The part that needs most of it: a workload or a fault by its number and kind, or the machine.
     pub part: String,
-    /// Whether it is memory, or else events.
+    /// True if it is memory, or else events.
     pub is_memory: bool,
-    /// What that part needs.
+    /// The need of that part.
     pub needs: u64,
-    /// What all parts need.
+    /// The need of all parts.
     pub all: u64,
-    /// What they may.
+    /// The limit.
     pub limit: u64,
 }
 
@@ -135,7 +135,7 @@ fn bytes(number: u64) -> String {
 }
 
 impl Scenario {
-    /// What it needs altogether, about.
+    /// Returns the approximate needs of the whole scenario.
     #[must_use]
     pub fn needs(&self) -> Needs {
         let parts = self.parts();
@@ -156,7 +156,7 @@ impl Scenario {
         exceeds(&parts, false, limits.events, events)
     }
 
-    /// What each part needs.
+    /// Returns the needs of each part.
     fn parts(&self) -> Vec<(String, Needs)> {
         let ticks = per(self.duration, self.tick).saturating_mul(u64::from(self.cpus));
         let machine = Needs {
@@ -208,7 +208,7 @@ impl Scenario {
         of_cpu.times(cpus)
     }
 
-    /// What a workload needs for each of its CPUs, if that has time for all.
+    /// Returns the needs of a workload for each of its CPUs, if that has time for all.
     fn of_workload_on_a_cpu(&self, workload: &Workload) -> Needs {
         let each = |time: Picos| per(self.duration, time);
         let (memory, events) = match *workload {
@@ -294,7 +294,7 @@ fn times(one: u64, number: u32) -> u64 {
     one.saturating_mul(u64::from(number))
 }
 
-/// How often `time` fits into `duration`, and once more.
+/// Returns the number of times that `time` fits into `duration`, and once more.
 const fn per(duration: Picos, time: Picos) -> u64 {
     let time = if time.0 == 0 { 1 } else { time.0 };
     duration.0 / time + 1

@@ -11,30 +11,30 @@ use crate::record::counts::Counts;
 use crate::record::distribution::Distribution;
 use crate::run::groups::{CpuOutcome, Group};
 
-/// How all CPUs idled.
+/// The time of all CPUs in an idle state.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Residency {
     /// The idle state.
     pub state: String,
-    /// Whether it counts as deep.
+    /// True if it counts as deep.
     pub deep: bool,
-    /// How long all CPUs together were in it.
+    /// The time that all CPUs together were in it.
     pub time: Picos,
 }
 
-/// What a task had of a CPU.
+/// The CPU time of a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Share {
     /// The CPU that it was on at the end.
     pub cpu: u32,
-    /// To how many parts it was entitled: 2^20 for a task that says nothing.
+    /// The task's share by weight, in parts of 2^20: 2^20 for a task without a weight of its own.
     pub weight: u64,
-    /// How long it had a CPU.
+    /// The CPU time that it had.
     pub had: Picos,
 }
 
-/// What came of a run. Everything in it is a function of the scenario and the seed.
+/// The outcome of a run. Everything in it is a function of the scenario and the seed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Outcome {
@@ -48,21 +48,21 @@ pub struct Outcome {
     pub seed: u64,
     /// The number of CPUs.
     pub cpus: u32,
-    /// How long it was, in virtual time.
+    /// The duration, in virtual time.
     pub duration: Picos,
-    /// What happened how often.
+    /// The counts of the run.
     pub counts: Counts,
-    /// What the workloads measured.
+    /// The measurements of the workloads.
     pub series: BTreeMap<&'static str, Distribution>,
-    /// How late coarse timers fired on their own CPU, after the start of the tick at which they were due.
+    /// The lateness of coarse timers that their own CPU fired, after the start of the tick at which they were due.
     pub late_own: Distribution,
-    /// How late those fired that others ran.
+    /// The lateness of coarse timers that another CPU fired.
     pub late_remote: Distribution,
-    /// How late exact timers fired.
+    /// The lateness of exact timers.
     pub late_exact: Distribution,
-    /// How the CPUs idled.
+    /// The time in each idle state.
     pub residency: Vec<Residency>,
-    /// What the cores drew on average while they idled, in milliwatts of the whole machine.
+    /// The average power of the cores while they idled, in milliwatts of the whole machine.
     pub idle_milliwatts: u64,
     /// Each CPU.
     pub per_cpu: Vec<CpuOutcome>,
@@ -71,25 +71,25 @@ pub struct Outcome {
     /// Each task, if they share CPUs fairly, in the order of the workloads.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub shares: Vec<Share>,
-    /// What went wrong on purpose.
+    /// The faults of the plan.
     pub faults: Vec<Fault>,
-    /// How often each kind of that happened.
+    /// The number of faults of each kind that happened.
     pub fault_counts: BTreeMap<&'static str, u64>,
-    /// What the watchdog said of the counter, if that was bad.
+    /// The watchdog's verdict on the counter, if that was bad.
     pub watchdog: Option<String>,
-    /// How often each promise was broken.
+    /// The number of times that each promise was broken.
     pub broken: BTreeMap<Promise, u64>,
     /// The first of these, with their stories.
     pub violations: Vec<Violation>,
     /// A digest of everything that happened: the same for the same seed.
     pub digest: u64,
-    /// Everything that happened, 24 bytes each, if the scenario asked for it.
+    /// The log of all events, 24 bytes each, if the scenario asked for it.
     #[serde(skip)]
     pub log: Vec<u8>,
 }
 
 impl Outcome {
-    /// Whether every promise was kept.
+    /// Returns true if every promise was kept.
     #[must_use]
     pub fn holds(&self) -> bool {
         self.broken.is_empty()

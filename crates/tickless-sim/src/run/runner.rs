@@ -64,7 +64,7 @@ pub fn run(scenario: &Scenario, seed: u64) -> Outcome {
     run_with(scenario, seed, None)
 }
 
-/// As [`run`], and tells `sink` everything that happens. The outcome is the same.
+/// Runs `scenario` as [`run`] does, and records every event in `sink`. The outcome is the same.
 ///
 /// # Panics
 ///
@@ -84,7 +84,8 @@ fn run_with(scenario: &Scenario, seed: u64, recorder: Option<Recorder>) -> Outco
     run_once(scenario, seed, None, true).0
 }
 
-/// As [`run`], and how many starts of queued timers kept their place among those of their queue.
+/// Runs `scenario` as [`run`] does, and also returns the number of starts of queued timers that kept their place among
+/// those of their queue.
 pub(crate) fn run_counting_places(scenario: &Scenario, seed: u64) -> (Outcome, u64) {
     let (outcome, ledger) = run_once(scenario, seed, None, true);
     let ledger = ledger.expect("it was asked for");
@@ -119,14 +120,14 @@ fn run_once(
     (outcome, ledger)
 }
 
-/// As [`run`], twice: the outcome breaks the promise [`Deterministic`](Promise::Deterministic) if the second run was
-/// another one.
+/// Runs `scenario` twice. The outcome breaks the promise [`Deterministic`](Promise::Deterministic) if the second run
+/// differs.
 #[must_use]
 pub fn run_twice(scenario: &Scenario, seed: u64) -> Outcome {
     compared(scenario, run(scenario, seed), seed)
 }
 
-/// As [`run_twice`], and tells `sink` of the first run.
+/// Runs `scenario` twice, as [`run_twice`] does, and records the first run in `sink`.
 ///
 /// # Panics
 ///
@@ -136,7 +137,7 @@ pub fn run_twice_recorded(scenario: &Scenario, seed: u64, sink: SharedSink) -> O
     compared(scenario, run_recorded(scenario, seed, sink), seed)
 }
 
-/// What came of the `first` run, and whether a second one is the same.
+/// Returns the outcome of the `first` run, after a comparison with a second one.
 fn compared(scenario: &Scenario, mut first: Outcome, seed: u64) -> Outcome {
     let second = run(scenario, seed);
     let wrong = deterministic::differ(first == second, first.digest, second.digest);

@@ -25,21 +25,21 @@ const SHORTEST_SLICE: Picos = Picos::from_micros(10);
 pub struct Scenario {
     /// Its name.
     pub name: String,
-    /// What things cost.
+    /// The machine and its prices.
     pub profile: Profile,
     /// Its clock event devices, if they are others than those of the profile.
     pub device: Option<Device>,
     /// The number of CPUs.
     pub cpus: u32,
-    /// How long it is, in virtual time.
+    /// The duration, in virtual time.
     pub duration: Picos,
-    /// How long a tick is.
+    /// The duration of a tick.
     pub tick: Picos,
-    /// How long a task runs while others of its priority wait for the CPU; without, as long as it wants.
+    /// The time that a task runs while others of its priority wait for the CPU; `None` if it runs as long as it wants.
     pub slice: Option<Picos>,
-    /// Which CPUs are isolated.
+    /// True for each CPU that is isolated.
     pub isolated: Vec<bool>,
-    /// On which CPUs tasks run without a tick where nothing depends on one.
+    /// True for each CPU whose tasks run without a tick where nothing depends on one.
     pub tickless: Vec<bool>,
     /// The soft stage is a thread, as in a real-time kernel.
     pub real_time: bool,
@@ -47,15 +47,15 @@ pub struct Scenario {
     pub slow_counter: bool,
     /// The counter that drives the clocks.
     pub counter: CounterModel,
-    /// How late a timer may be.
+    /// The largest lateness that a timer may have.
     pub late_max: Picos,
-    /// Everything that happens is written down.
+    /// True if every event is logged.
     pub logs: bool,
-    /// What is not as in the library.
+    /// The differences from the library.
     pub policy: Policy,
-    /// What runs.
+    /// The workloads.
     pub workloads: Vec<Placed>,
-    /// What goes wrong.
+    /// The faults of the plan, without those that a seed draws.
     pub faults: Vec<Fault>,
     /// The seed of a run draws more that goes wrong.
     pub draws_faults: bool,
@@ -105,7 +105,8 @@ impl Scenario {
         Self::from_toml_with(text, file, &[])
     }
 
-    /// As [`from_toml`](Self::from_toml), with more profiles to choose from than those that come with the library.
+    /// Reads a scenario as [`from_toml`](Self::from_toml) does, with more profiles to choose from than those that come
+    /// with the library.
     ///
     /// # Errors
     ///
@@ -176,7 +177,7 @@ impl Scenario {
         })
     }
 
-    /// What goes wrong when `seed` runs.
+    /// Returns the faults that `seed` runs with.
     #[must_use]
     pub fn fault_plan(&self, seed: u64) -> Vec<Fault> {
         let mut plan = self.faults.clone();
@@ -224,7 +225,7 @@ fn tickless(
     }
 }
 
-/// Which CPUs are isolated.
+/// Reads the set of isolated CPUs.
 fn isolated(
     source: &Source<'_>,
     raw: Option<&Spanned<String>>,

@@ -55,7 +55,7 @@ impl<C: ClockId> Alarms<C> {
     }
 }
 
-/// From `now` to the next multiple of `period`, in nanoseconds.
+/// Returns the time from `now` to the next multiple of `period`, in nanoseconds.
 fn ahead<C: ClockId>(now: Instant<C>, period: Span) -> i64 {
     let period = i64::try_from(period.as_nanos()).unwrap_or(i64::MAX);
     period - now.as_nanos().rem_euclid(period)
@@ -81,7 +81,7 @@ pub(super) struct Compute {
     work: Picos,
     repetitions: u32,
     done: u32,
-    /// It has computed a piece, and is to read the clock.
+    /// True if the task has computed a piece, and is to read the clock.
     has_begun: bool,
     since: Picos,
     random: Random,

@@ -114,7 +114,7 @@ impl<'a> Fields<'a> {
         Ok(time)
     }
 
-    /// From one time to another, or just the one.
+    /// Reads a range of times, or a single time.
     pub(crate) fn range(
         &mut self,
         low: &'static str,
@@ -153,7 +153,7 @@ impl<'a> Fields<'a> {
         Ok(*field.get_ref())
     }
 
-    /// So many of a hundred.
+    /// Reads a percentage.
     pub(crate) fn percent(&mut self, name: &'static str) -> Result<u32, InputError> {
         let field = self
             .numbers

@@ -25,14 +25,14 @@ use crate::model::cpu_set;
 use crate::model::input::{InputError, Source};
 use crate::model::time::Picos;
 
-/// What the tasks of one workload do.
+/// The behaviour of the tasks of one workload.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum Workload {
     /// `cyclictest`: sleeps by exact timers, one period after the other, and notes how late it runs as `latency`.
     Cyclictest {
-        /// From one wake-up to the next.
+        /// The period of the wake-ups.
         period: Picos,
     },
     /// `oslat`: computes for ever, and notes for how long it was kept from it as `theft`.
@@ -41,7 +41,7 @@ pub enum Workload {
     Enqueue {
         /// Pairs of a loop.
         repetitions: u32,
-        /// How far ahead the timer is.
+        /// The distance of the timer.
         timeout: Picos,
         /// Between two loops.
         gap: Picos,
@@ -50,18 +50,18 @@ pub enum Workload {
     Busy,
     /// `duty`: computes for a while and sleeps for a while, by exact timers; both vary by half.
     Duty {
-        /// How long it computes, on average.
+        /// The average time of computing.
         work: Picos,
-        /// How long it sleeps, on average.
+        /// The average time of sleeping.
         gap: Picos,
     },
     /// `polls`: periodic coarse timers of drivers, whose callbacks do the work.
     Polls {
-        /// How many on each CPU.
+        /// The number of timers on each CPU.
         timers: u32,
         /// Their periods, drawn once for each.
         period: Range,
-        /// What a callback takes, drawn each time.
+        /// The time of a callback, drawn each time.
         work: Range,
     },
     /// `network`: a server. Each packet belongs to one of its connections, whose timeout it pushes out, or cancels and
@@ -71,33 +71,33 @@ pub enum Workload {
         connections: u32,
         /// Between two packets of a CPU, on average.
         gap: Picos,
-        /// What a packet takes besides the timers.
+        /// The time for a packet, besides the timers.
         work: Picos,
         /// The timeouts, drawn each time.
         timeout: Range,
-        /// Of a hundred timeouts, so many are cancelled.
+        /// The percentage of the timeouts that are cancelled.
         cancelled: u32,
     },
     /// `daemons`: tasks that sleep by coarse timers and compute for a while.
     Daemons {
-        /// How many on each CPU.
+        /// The number of tasks on each CPU.
         tasks: u32,
-        /// From one wake-up to the next, drawn once for each.
+        /// The period of the wake-ups, drawn once for each task.
         period: Range,
-        /// How long they compute, drawn each time.
+        /// The time of computing, drawn each time.
         work: Range,
     },
     /// `remote-arms`: a task of each CPU arms timers on the isolated CPUs, at random moments.
     RemoteArms {
         /// Between two, on average.
         gap: Picos,
-        /// How far ahead they are.
+        /// The distance of the timers.
         timeout: Picos,
     },
     /// `starts`: starts an exact timer among others, and notes what that took: as `in-place` when it was queued already
     /// and keeps its place, as `fresh` when it was not.
     Starts {
-        /// How many are queued.
+        /// The number of queued timers.
         timers: u32,
         /// Starts of a loop, of each kind.
         repetitions: u32,
@@ -106,7 +106,7 @@ pub enum Workload {
     },
     /// `far`: a pinned coarse timer on each CPU that does not fire for long.
     Far {
-        /// How far ahead it is.
+        /// The distance of the timer.
         timeout: Picos,
     },
     /// `dbench`: clients and their servers, a closed loop. A client asks, its server answers, and so on; each message
@@ -114,9 +114,9 @@ pub enum Workload {
     /// and a silence that was longer than the timeout as `no-answer`. The server of a client is on the next CPU of the
     /// set.
     Dbench {
-        /// How many pairs for each CPU.
+        /// The number of pairs for each CPU.
         tasks: u32,
-        /// What a message takes to answer, drawn each time.
+        /// The time to answer a message, drawn each time.
         work: Range,
         /// The timeout of each half.
         timeout: Picos,
@@ -124,13 +124,13 @@ pub enum Workload {
     /// `desktop`: a desktop that its user left, on each CPU: periodic exact timers with slack, whose callbacks do the
     /// work, and now and then a burst of four short coarse timers for each of these.
     Desktop {
-        /// How many periodic timers.
+        /// The number of periodic timers.
         timers: u32,
         /// Their periods, drawn once for each.
         period: Range,
-        /// What a callback takes, drawn each time.
+        /// The time of a callback, drawn each time.
         work: Range,
-        /// By how much later a periodic timer may fire.
+        /// The slack of a periodic timer.
         slack: Picos,
         /// Between two bursts, on average.
         gap: Picos,
@@ -140,7 +140,7 @@ pub enum Workload {
     Alarms {
         /// The clock.
         clock: WallClock,
-        /// How many.
+        /// The number of timers.
         timers: u32,
         /// Their periods, drawn once for each.
         period: Range,
@@ -157,17 +157,17 @@ pub enum Workload {
     /// message was in its pipe is noted as `message`, and when the last one of a group was received as `finish`. The
     /// tasks are spread over the CPUs by turns, and stay there.
     Hackbench {
-        /// How many groups.
+        /// The number of groups.
         groups: u32,
-        /// How many senders a group has, and as many receivers.
+        /// The number of senders of a group, which has as many receivers.
         tasks: u32,
-        /// How many messages each sender sends to each receiver.
+        /// The number of messages from each sender to each receiver.
         messages: u32,
         /// Bytes of a message.
         size: u32,
         /// Bytes that a pipe holds.
         room: u32,
-        /// What it takes to send one, and to receive one.
+        /// The time to send a message, and the time to receive one.
         work: Picos,
     },
 }
@@ -200,25 +200,25 @@ impl Workload {
 /// A workload and where it runs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Placed {
-    /// What the tasks do.
+    /// The behaviour of the tasks.
     #[serde(flatten)]
     pub workload: Workload,
-    /// On which CPUs.
+    /// The CPUs on which they run.
     pub cpus: Vec<u32>,
-    /// On one of so many of them, drawn by the seed of the run.
+    /// The fraction of those CPUs that has a task: one in so many, drawn by the seed of the run.
     pub one_in: u32,
     /// The priority of its tasks: higher ones run first.
     pub priority: u8,
-    /// How many parts of a CPU each of its tasks is entitled to, where others have one.
+    /// The weight of each task: its part of a CPU where others have one.
     pub weight: u32,
-    /// How long each wants to run at a time, if not as long as a slice of the scenario.
+    /// The time that each wants to run at a time, if not a slice of the scenario.
     pub request: Option<Picos>,
-    /// What each is promised of its CPU, where tasks share it fairly: those come before all others.
+    /// The reservation of each, where tasks share the CPU fairly: those tasks come before all others.
     pub reserves: Option<Reserves>,
-    /// In which parts of what it computes each asks for more time before it is preempted.
+    /// The sections of its computation in which each asks for more time before it is preempted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sections: Option<Sections>,
-    /// They keep the tick of a CPU whose tasks run without one, as those do whose CPU time is limited.
+    /// True if they keep the tick of a CPU whose tasks run without one, as tasks with limited CPU time do.
     pub needs_tick: bool,
 }
 
@@ -297,7 +297,7 @@ fn workload(kind: &str, fields: &mut Fields<'_>) -> Result<Workload, InputError>
     })
 }
 
-/// Those that are made like programs that people run.
+/// Reads the workloads that are made like programs that people run.
 fn application(kind: &str, fields: &mut Fields<'_>) -> Result<Workload, InputError> {
     Ok(match kind {
         "network" => Workload::Network {

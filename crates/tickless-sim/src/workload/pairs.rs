@@ -15,7 +15,7 @@ use crate::machine::timers::{Coarse, Exact};
 use crate::model::time::Picos;
 use crate::random::Random;
 
-/// What a client and its server share.
+/// The state that a client and its server share.
 #[derive(Debug, Default)]
 pub(super) struct Channel {
     client: Option<TaskId>,
@@ -35,9 +35,9 @@ pub(super) struct Half {
     timeout: Picos,
     random: Random,
     timer: Option<Coarse>,
-    /// When it spoke last.
+    /// The time of its last message.
     asked: Option<Picos>,
-    /// It computed what it has to send.
+    /// True if it has computed its next message.
     is_ready: bool,
     has_begun: bool,
 }
@@ -134,10 +134,11 @@ impl Program for Half {
     }
 }
 
-/// How many timers a burst starts for each that goes on by itself.
+/// The number of timers that a burst starts for each periodic one.
 const BURST: u32 = 4;
 
-/// What a desktop does that its user left: periodic exact timers with slack, and now and then a burst of short timers.
+/// The load of a desktop whose user is away: periodic exact timers with slack, and now and then a burst of short
+/// timers.
 #[derive(Debug)]
 pub(super) struct Desktop {
     count: u32,

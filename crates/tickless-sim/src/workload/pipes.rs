@@ -24,21 +24,21 @@ const LINE_BYTES: u32 = 64;
 /// Bytes that are copied at a time.
 const WORD_BYTES: u32 = 8;
 
-/// What the pipes of a workload have in common.
+/// The messages of a workload.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Messages {
-    /// From each sender to each receiver of its group.
+    /// The number from each sender to each receiver of its group.
     pub(super) count: u32,
     /// Bytes of one.
     pub(super) size: u32,
     /// Bytes that a pipe holds.
     pub(super) room: u32,
-    /// What sending or receiving one takes, besides the lines that move.
+    /// The time to send or receive one, besides the lines that move.
     pub(super) work: Picos,
 }
 
 impl Messages {
-    /// How many a pipe holds.
+    /// Returns the number of messages that a pipe holds.
     fn capacity(self) -> usize {
         (self.room / self.size.max(1)).max(1) as usize
     }
@@ -47,14 +47,14 @@ impl Messages {
 /// A pipe.
 #[derive(Debug, Default)]
 struct Pipe {
-    /// When each message that is in it was put there.
+    /// The time at which each message in it was put there.
     filled: VecDeque<Picos>,
     receiver: Option<TaskId>,
     /// The receiver found nothing and sleeps.
     is_awaited: bool,
     /// Senders that found no room and sleep.
     blocked: VecDeque<TaskId>,
-    /// Which CPU wrote to it last.
+    /// The CPU that wrote to it last.
     lines: CacheLine,
 }
 

@@ -123,7 +123,7 @@ pub(super) struct Starts {
     timers: Vec<Exact>,
 }
 
-/// From one timer to the next, and so how far one can be moved and keep its place.
+/// The distance of one timer from the next, within which a timer can move and keep its place.
 const APART: Picos = Picos::from_micros(3);
 
 impl Starts {
@@ -136,7 +136,7 @@ impl Starts {
         }
     }
 
-    /// What a start takes of a timer that `prepare` prepared.
+    /// Returns the time of a start of a timer that `prepare` prepared.
     fn measure(
         &self,
         context: &TaskContext<'_>,

@@ -11,14 +11,14 @@ use crate::machine::reserved::DEADLINE;
 use crate::model::input::{InputError, Source};
 use crate::model::time::Picos;
 
-/// So much runtime in each period, before its deadline.
+/// The reservation of a task: so much runtime in each period, before its deadline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Reserves {
     /// The runtime.
     pub runtime: Picos,
-    /// From the begin of a period to its deadline.
+    /// The time from the begin of a period to its deadline.
     pub deadline: Picos,
-    /// From one period to the next.
+    /// The time from one period to the next.
     pub period: Picos,
 }
 
@@ -29,7 +29,7 @@ impl Reserves {
         Reservation::new(span(self.runtime), span(self.deadline), span(self.period)).ok()
     }
 
-    /// How much of a CPU it takes until its deadline, in parts of 2^20.
+    /// Returns the share of a CPU that it takes until its deadline, in parts of 2^20.
     const fn density(self) -> u64 {
         self.runtime
             .as_nanos()

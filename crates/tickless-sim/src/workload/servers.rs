@@ -29,7 +29,7 @@ impl Duty {
         }
     }
 
-    /// From half of `mean` to three halves.
+    /// Draws a time from half of `mean` to three halves.
     fn about(&mut self, mean: Picos) -> Picos {
         Picos(mean.0 / 2) + Picos(self.random.below(mean.0.max(1)))
     }
@@ -89,7 +89,7 @@ impl Program for Polls {
     }
 }
 
-/// What packets are like.
+/// The properties of packets.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Packets {
     pub(super) gap: Picos,
@@ -110,7 +110,7 @@ where
     packets: Packets,
     random: Random,
     connections: Vec<Coarse<F>>,
-    /// Those whose client went away: nothing comes until their timeout is over.
+    /// True for each connection whose client went away: no packet comes until its timeout is over.
     silent: Vec<bool>,
     backlog: u32,
     has_begun: bool,

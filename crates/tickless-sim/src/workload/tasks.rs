@@ -98,7 +98,7 @@ impl Placed {
         }
     }
 
-    /// How many groups of how many tasks, and what they send.
+    /// Returns the number of groups, the number of tasks in each, and the messages that they send.
     const fn pipes(&self) -> Option<(u32, u32, Messages)> {
         let Workload::Hackbench {
             groups,

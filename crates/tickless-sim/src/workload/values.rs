@@ -5,7 +5,7 @@ use serde::Serialize;
 use crate::model::time::Picos;
 use crate::random::Random;
 
-/// From the least to the greatest.
+/// A range of times, with both ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Range {
     /// The least.

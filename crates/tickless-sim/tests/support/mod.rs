@@ -12,7 +12,7 @@ pub(crate) fn read(text: &str) -> Scenario {
     Scenario::from_toml(text, "s.toml").unwrap_or_else(|error| panic!("{error} in\n{text}"))
 }
 
-/// What is said of `text`, which is no scenario.
+/// Returns the error for `text`, which is no scenario.
 pub(crate) fn refusal(text: &str) -> String {
     match Scenario::from_toml(text, "s.toml") {
         Ok(_) => panic!("it is right:\n{text}"),
@@ -41,7 +41,7 @@ pub(crate) fn holds(outcome: &Outcome) {
     assert!(outcome.holds(), "{name} {seed}: {broken:?} {stories:#?}");
 }
 
-/// What comes of `scenario`, which keeps every promise, that of being the same twice included.
+/// Runs `scenario` twice, and checks that it keeps every promise, that of being the same twice included.
 pub(crate) fn kept(scenario: &Scenario, seed: u64) -> Outcome {
     let outcome = run_twice(scenario, seed);
     holds(&outcome);

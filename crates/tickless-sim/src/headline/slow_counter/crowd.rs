@@ -33,11 +33,11 @@ use crate::random::Random;
 /// The value of the word is the number of the read, which moves on and says nothing.
 type Number = Word<32>;
 
-/// What the crowd is made of, and how long it is watched.
+/// The composition of the crowd, and the time for which it is watched.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Setting {
     pub(super) cpus: u32,
-    /// How the counter is read; without, it is a fast one.
+    /// The way to read the slow counter; `None` for a fast counter.
     pub(super) reads: Option<Reads>,
     pub(super) tick: Picos,
     /// Tasks of other CPUs that each CPU wakes in ten ticks.
@@ -48,7 +48,7 @@ pub(super) struct Setting {
     pub(super) seed: u64,
 }
 
-/// What came of it.
+/// The results of a crowd.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Figures {
     /// CPU time that was left for computing.
@@ -102,23 +102,23 @@ const TICK_OF_KEEPER: &[Op] = &[
     Op::Read,
 ];
 const WAKE: &[Op] = &[Op::Lock, Op::Read, Op::Wake, Op::Unlock];
-/// Which CPU brings the record forward.
+/// The CPU that brings the record forward.
 const KEEPER: u32 = 0;
 
-/// What comes next on a CPU.
+/// The next step of a CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
-    /// It computes until the next tick or wake-up.
+    /// The CPU computes until the next tick or wake-up.
     Computes,
     /// The next operation.
     Operation,
-    /// It has the line, and looks at the word.
+    /// The CPU has the line, and looks at the word.
     Looks,
-    /// It has the line alone, and tries to lock the word.
+    /// The CPU has the line alone, and tries to lock the word.
     Locks,
-    /// It has its sample.
+    /// The CPU has its sample.
     Sampled,
-    /// It has the line alone, and publishes.
+    /// The CPU has the line alone, and publishes.
     Publishes,
     /// The read is over.
     HasRead,
@@ -129,7 +129,7 @@ struct Cpu {
     phase: Phase,
     script: &'static [Op],
     place: usize,
-    /// Whose run queue the script locks.
+    /// The CPU whose run queue the script locks.
     target: u32,
     next_tick: Picos,
     next_wake: Picos,
@@ -167,7 +167,7 @@ pub(super) struct Crowd {
     line: Line,
     /// CPUs that look at a copy of the word.
     pollers: Vec<u32>,
-    /// From when on the counter serves the next read.
+    /// The time from which on the counter serves the next read.
     free: Picos,
     figures: Figures,
 }
@@ -292,7 +292,7 @@ impl Crowd {
         self.goes_on(cpu, next.max(at), Phase::Computes);
     }
 
-    /// What `cpu` waited for comes, at `at`. Ticks that it missed are one.
+    /// Starts the work that `cpu` waited for, at `at`. Several missed ticks count as one.
     fn begins(&mut self, cpu: u32, at: Picos) {
         let tick = self.setting.tick;
         if self.cpu(cpu).next_tick <= at {

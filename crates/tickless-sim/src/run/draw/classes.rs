@@ -5,9 +5,9 @@ use super::Draft;
 /// One thing that a draft has, and which of its kind.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Class {
-    /// What it is, such as `device`.
+    /// The kind of the part, such as `device`.
     pub what: &'static str,
-    /// Which one, such as `equality`.
+    /// The value of the part, such as `equality`.
     pub which: String,
 }
 
@@ -21,7 +21,7 @@ pub(super) fn value<'t>(text: &'t str, key: &str) -> Option<&'t str> {
 }
 
 impl Draft {
-    /// Everything that it has, each kind of thing once, but workloads as often as there are.
+    /// Returns all parts of the draft, each kind of thing once, but each workload.
     #[must_use]
     pub fn classes(&self) -> Vec<Class> {
         let class = |what, which: &str| Class {

@@ -4,27 +4,28 @@
 use crate::model::profile::Profile;
 use crate::model::time::Picos;
 
-/// How late a timer may be: three ticks, and with short ones so long that a callback takes a tenth of it at most.
+/// The largest lateness of a timer, for each tick: three ticks, and with short ones so long that a callback takes a
+/// tenth of it at most.
 ///
 /// A coarse timer that others may run is late by two ticks and what is executed before it, at worst. The CPU that looks
 /// after it ticks when it is due, but before the CPU that counts has counted that tick: it finds nothing due for one
 /// more tick. At that one, before it looks, the owner wakes, takes its timers back and looks at its own next tick. So
 /// two ticks alone are no bound.
 const LATE_MAX: [(&str, &str); 2] = [("1 ms", "8 ms"), ("4 ms", "12 ms")];
-/// How often a CPU reads the clock in a millisecond, at most, if it need not wait for that. Nine draws of ten stay
+/// The largest number of clock reads of a CPU in a millisecond, if it need not wait for them. Nine draws of ten stay
 /// below a third of it, and those that made timers late by their reads asked for 7 and 22, on average. Tasks that ask
 /// for more read again and again, each read after the one before: they wait, and keep others waiting once each.
 const READS_MAX: u64 = 30;
 /// CPUs of the largest machine that is drawn.
 const CPUS_MAX: u64 = 64;
 
-/// How late a timer may be on a machine with this tick.
+/// Returns the largest lateness of a timer on a machine with this tick.
 pub(super) fn late_max(tick: &str) -> &'static str {
     let found = LATE_MAX.iter().find(|(of, _)| *of == tick);
     found.map_or("8 ms", |(_, late_max)| late_max)
 }
 
-/// How many CPUs may share the slow counter of a machine.
+/// Returns the number of CPUs that may share the slow counter of a machine.
 ///
 /// The counter serves one CPU at a time, so all reads of a millisecond together, `CPUs * READS_MAX * serial`, may not
 /// take longer than that. A read keeps the others for 2.5 us on `vm-64`: the counter serves 400 in a millisecond there,
@@ -70,7 +71,8 @@ mod tests {
         assert_eq!(least_period(5, 10 + 100), 36, "short enough to be drawn");
     }
 
-    /// What a machine is asked for, counted again from what is drawn. The first three seeds asked for too much once.
+    /// The load of a machine, counted again from the draft, is never more than it can do. The first three seeds asked
+    /// for too much once.
     #[test]
     fn nothing_is_drawn_that_asks_more_of_a_machine_than_it_can_do() {
         let found = [

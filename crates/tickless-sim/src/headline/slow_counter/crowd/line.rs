@@ -11,14 +11,14 @@ use crate::model::topology::{Distance, Topology};
 #[derive(Clone, Copy, Debug, Default)]
 struct Copied {
     is_there: bool,
-    /// From when on the next CPU is served.
+    /// The time from which on the next CPU is served.
     free: Picos,
 }
 
 /// The line.
 #[derive(Debug)]
 pub(super) struct Line {
-    /// Which CPU wrote it last, and until when that took.
+    /// The CPU that wrote the line last, and the end of that write.
     writer: u32,
     written: Picos,
     sockets: Vec<Copied>,
@@ -36,7 +36,7 @@ impl Line {
         }
     }
 
-    /// When `cpu` has a copy that it asks for at `at`.
+    /// Returns the time at which `cpu` has a copy of the line, if it asks for it at `at`.
     pub(super) fn loads(&mut self, model: &CostModel, cpu: u32, at: Picos) -> Picos {
         let distance = model.distance(self.writer, cpu);
         let copied = &mut self.sockets[self.socket_of[cpu as usize]];
@@ -49,7 +49,7 @@ impl Line {
         copied.free + model.charges.load
     }
 
-    /// When `cpu` has it alone and has written it, if it asks for that at `at`.
+    /// Returns the time at which `cpu` has the line alone and has written it, if it asks for that at `at`.
     pub(super) fn writes(&mut self, model: &CostModel, cpu: u32, at: Picos) -> Picos {
         let own = self.socket_of[cpu as usize];
         let mut sockets = self.sockets.iter().enumerate();
