@@ -39,7 +39,7 @@ const VAGUE: [&str; 29] = [
     "From",
 ];
 /// The crates whose documentation is judged, private items and tests included where the path is the whole crate.
-const CRATES: [&str; 10] = [
+const CRATES: [&str; 11] = [
     "crates/tickless/src/",
     "crates/tickless-capi/src/",
     "crates/tickless-core/src/",
@@ -47,6 +47,7 @@ const CRATES: [&str; 10] = [
     "crates/tickless-macros/src/",
     "crates/tickless-preload/src/",
     "crates/tickless-sched/src/",
+    "crates/tickless-sim/",
     "examples/protocols/",
     "kernel/",
     "tests/rig/",
