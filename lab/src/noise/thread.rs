@@ -231,8 +231,9 @@ impl Measuring {
         let end = self.end_of(read(), self.plan.duration);
         let limit = Some(self.plan.threshold.unwrap_or(u64::MAX));
         loop {
+            let start = read();
             let slice = match bare {
-                Some(_) => end.min(self.end_of(read(), SLICE)),
+                Some(_) => end.min(self.end_of(start, SLICE)),
                 None => end,
             };
             let turn = || {
@@ -241,7 +242,9 @@ impl Measuring {
             };
             self.spin(&read, &mut gaps, slice, limit, turn);
             if let Some(bare) = &mut bare {
-                let slice = end.min(self.end_of(read(), SLICE));
+                // As long as the worker's, even if the thread lost its CPU meanwhile until the end of the run.
+                let length = slice.saturating_sub(start);
+                let slice = read().saturating_add(length);
                 self.spin(&read, bare, slice, None, || copy.once());
             }
             if self.signals.is_over() || read() >= end {
@@ -260,9 +263,9 @@ impl Measuring {
         start.saturating_add(self.rate.counts(time))
     }
 
-    /// Counts how long each turn takes, until the counter is at `end`. With a limit, in microseconds, the longest is
-    /// shown and compared with it. Threads end by themselves: with a real-time priority they may keep the CPU from the
-    /// thread that would tell them to.
+    /// Counts how long each turn takes, until the counter is at `end`, of one turn at least. With a limit, in
+    /// microseconds, the longest is shown and compared with it. Threads end by themselves: with a real-time priority
+    /// they may keep the CPU from the thread that would tell them to.
     #[inline]
     fn spin(
         &self,
@@ -274,7 +277,7 @@ impl Measuring {
     ) {
         let mut longest = 0;
         let mut last = read();
-        while last < end && !self.signals.is_over() {
+        loop {
             turn();
             let now = read();
             // Two readings may seem reordered by some cycles.
@@ -285,6 +288,9 @@ impl Measuring {
             {
                 longest = micros;
                 self.note_longest(micros, limit);
+            }
+            if last >= end || self.signals.is_over() {
+                break;
             }
         }
     }
