@@ -18,11 +18,11 @@ use tickless_core::time::{Instant, Span};
 const CPU: CpuId = CpuId(0);
 const TICK: i64 = 1_000_000;
 thread_local! {
-    /// Whether this thread is the CPU.
+    /// True on the thread that is the CPU.
     pub(crate) static IS_CPU: Cell<bool> = const { Cell::new(false) };
 }
 
-/// What the core calls.
+/// The platform that the core calls.
 pub(crate) struct PlainThread {
     /// 1. A counter that never goes back.
     pub(crate) clock: fn() -> Instant,

@@ -1,4 +1,5 @@
-//! Alarms by cron rules, on the time of day: they survive sets of the clock, and a rule that goes back in time is told.
+//! Alarms by cron rules, on the time of day: they survive sets of the clock, and a rule that goes back in time is an
+//! error.
 //!
 //! `cargo run --manifest-path adapters/Cargo.toml --example cron_alarms`
 //!
@@ -22,9 +23,9 @@ pub(crate) enum NoAlarm {
     Rule(String),
     /// The rule answered with an instant that is not later than the one it was asked about.
     NotLater {
-        /// What it was asked about.
+        /// The time for which the rule was asked.
         asked: SystemTime,
-        /// What it answered.
+        /// The time that the rule gave.
         answered: SystemTime,
     },
 }

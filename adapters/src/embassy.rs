@@ -50,7 +50,8 @@ fn ticks(now: Instant<Monotonic>) -> u64 {
     u64::try_from(nanos * u128::from(TICK_HZ) / NANOS_PER_SEC).unwrap_or(u64::MAX)
 }
 
-/// When tick `at` begins: never before it is over by [`ticks`]. One too far away never comes.
+/// Returns the begin of tick `at`, which is never before the tick is over by [`ticks`]. A tick that is too far away
+/// never comes.
 fn instant(at: u64) -> Instant<Monotonic> {
     let nanos = (u128::from(at) * NANOS_PER_SEC).div_ceil(u128::from(TICK_HZ));
     Instant::from_nanos(i64::try_from(nanos).unwrap_or(i64::MAX))
@@ -66,14 +67,14 @@ fn identity(waker: &Waker) -> Identity {
     )
 }
 
-/// Which task wants to be woken when.
+/// The queue of tasks that wait for a wake-up.
 #[derive(Debug, Default)]
 struct Queue {
-    /// In order of time, and of arming among equals.
+    /// The wakers in the order of time, and of arming among equals.
     order: BTreeMap<(u64, u64), Waker>,
-    /// Where each task stands in `order`. Its waker, which is kept there, keeps its identity from being used again.
+    /// The place of each task in `order`. Its waker, which is kept there, keeps its identity from being used again.
     places: HashMap<Identity, (u64, u64)>,
-    /// Of the deadlines so far.
+    /// The number of deadlines so far.
     count: u64,
 }
 

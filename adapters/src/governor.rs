@@ -50,7 +50,7 @@ where
     }
 }
 
-/// As [`until_ready`], for `n` at once.
+/// Waits as [`until_ready`] does, for `n` cells at once.
 ///
 /// # Errors
 ///

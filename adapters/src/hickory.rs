@@ -17,7 +17,7 @@ use tokio::net::{TcpSocket, TcpStream, UdpSocket};
 use tokio::runtime::Handle;
 use tokio::task::JoinSet;
 
-/// How long a connection may take to be made where nothing else was said: as long as hickory lets it.
+/// The limit for making a connection where no other was set: hickory's own.
 const CONNECT_LIMIT: Duration = Duration::from_secs(5);
 
 /// The provider to build a resolver with, in a tokio runtime with I/O.

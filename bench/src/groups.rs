@@ -1,4 +1,4 @@
-//! What is measured.
+//! The groups of measurements.
 
 use std::pin::Pin;
 use std::time::{Duration, Instant};

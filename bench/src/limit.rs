@@ -1,4 +1,4 @@
-//! The least that is possible: what no implementation of the same semantics can avoid.
+//! The lower limit: the cost that no implementation of the same semantics can avoid.
 
 use std::cell::Cell;
 use std::collections::BTreeMap;

@@ -1,4 +1,4 @@
-//! What it was measured on.
+//! The description of the machine that was measured.
 
 use std::fmt;
 use std::fs;

@@ -1,5 +1,5 @@
-//! An emulated counter that is slow and that all threads share, read by each for itself or combined; and the check of
-//! what they read.
+//! An emulated slow counter that all threads share, read by each for itself or combined, with the check of the values
+//! that they read.
 //!
 //! # The emulation
 //!

@@ -1,4 +1,4 @@
-//! What the program knows of the board mps2-an385: two of its timers, which count down at 25 MHz.
+//! The board mps2-an385, as far as the program uses it: two of its timers, which count down at 25 MHz.
 //!
 //! `TIMER1` never stops and is the counter, `TIMER0` counts once and is the event device. The interrupt of the counter
 //! says that its 32 bits are through, each 172 s.

@@ -29,7 +29,7 @@ const WAITERS: usize = 16;
 
 type Timer = HrTimer<fn(&mut Expired<'_, '_, Monotonic>) -> Restart>;
 
-/// What a task waits for.
+/// A wake-up that a task waits for.
 struct Wish {
     waker: Waker,
     when: Instant,

@@ -1,4 +1,4 @@
-//! The board as a host of the core: the one implementation of [`Platform`], which is what a port copies.
+//! The board as a host of the core: the one implementation of [`Platform`], which a port copies.
 //!
 //! | the core asks for | the board has |
 //! |---|---|
@@ -182,7 +182,7 @@ pub(crate) fn interrupts() -> u32 {
     INTERRUPTS.load(Ordering::Relaxed)
 }
 
-/// How many counts behind `deadline` the last interrupt was entered; negative if before it.
+/// Returns the counts from `deadline` to the entry of the last interrupt; negative if the entry was before it.
 pub(crate) fn entered_behind(deadline: Instant) -> i32 {
     let due = u64::try_from(deadline.as_nanos())
         .unwrap_or(0)

@@ -13,7 +13,7 @@ use tickless_core::time::Monotonic;
 use crate::exit::{Code, say};
 use crate::host;
 
-/// What a test came to.
+/// The result of a test, with the reason for a failure.
 type Verdict = Result<(), String>;
 
 type Function = fn() -> Verdict;

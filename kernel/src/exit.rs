@@ -1,4 +1,4 @@
-//! How a run ends, as the emulator passes it on. Never 0: that is what a machine ends with that resets itself.
+//! The result of a run, as the emulator passes it on. Never 0: a machine that resets itself ends with that.
 
 /// The result that a run passes to the emulator.
 #[derive(Clone, Copy, Debug)]

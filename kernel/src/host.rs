@@ -1,4 +1,4 @@
-//! The kernel as a host of the core: the one implementation of [`Platform`], which is what a port copies.
+//! The kernel as a host of the core: the one implementation of [`Platform`], which a port copies.
 //!
 //! | the core asks for | the kernel has |
 //! |---|---|

@@ -1,4 +1,4 @@
-//! From an interrupt to its end: what is due, the soft stage, and the flush points.
+//! The way of an interrupt from its entry to its end: due timers, the soft stage, and the flush points.
 //!
 //! ```text
 //!   entry (masked)   timer: Timers::interrupt      the device is left to a flush point

@@ -1,4 +1,4 @@
-//! What the command asks of a run: a line of `name=value`, which the emulator puts into memory.
+//! The parameters of a run: a line of `name=value`, which the emulator puts into memory.
 //!
 //! # Safety
 //!

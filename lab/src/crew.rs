@@ -1,4 +1,4 @@
-//! What the threads that measure and the run tell each other.
+//! The messages between the measuring threads and the run.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};

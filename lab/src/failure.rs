@@ -1,4 +1,4 @@
-//! How a command ends, as a script that calls it sees it.
+//! The exit code and message of a command that fails.
 
 use std::fmt;
 use std::process::ExitCode;

@@ -1,4 +1,4 @@
-//! `tickless completions` and `tickless man`: what shells and readers of manuals want, made from the options.
+//! `tickless completions` and `tickless man`: completions for shells and manual pages, made from the options.
 
 use std::fs;
 use std::path::{Path, PathBuf};

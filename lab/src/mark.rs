@@ -1,4 +1,4 @@
-//! Figures that were promised, and what came of them. A mark that is missed changes no exit code.
+//! Marks: promised figures, and the result for each. A mark that is missed changes no exit code.
 
 use serde::Serialize;
 

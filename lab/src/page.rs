@@ -1,4 +1,4 @@
-//! Pages about what was measured or simulated: one file that needs nothing else, for eyes, keyboards and readers.
+//! Pages about measurements and simulations: one file that needs nothing else, for eyes, keyboards and screen readers.
 
 use std::ffi::OsStr;
 use std::path::PathBuf;

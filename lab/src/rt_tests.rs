@@ -1,4 +1,4 @@
-//! What the JSON of all programs of the collection rt-tests begins with, for the scripts that read it.
+//! The common header of the JSON of all programs of the collection rt-tests, for the scripts that read it.
 
 use std::time::SystemTime;
 

@@ -1,4 +1,4 @@
-//! What the kernel is told about the calling thread: its CPU, its priority.
+//! The scheduling of the calling thread by the kernel: its CPU, its priority.
 //!
 //! The options that ask for it differ from command to command, so that errors name the option that was used.
 

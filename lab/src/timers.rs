@@ -1,4 +1,4 @@
-//! `tickless timers`: what the library tells about the timers of a process, shown on a process with some.
+//! `tickless timers`: the library's report on the timers of a process, shown on a process with some.
 //!
 //! The library keeps no file that others could read: a program shows its own timers, with `tickless::dump` and
 //! `tickless::stats`. This command is such a program.

@@ -1,4 +1,4 @@
-//! What files hold is shown, by every command that reads any: a terminal obeys nothing of it, and it makes no lines.
+//! Tests that every command shows the text of files harmlessly: a terminal obeys nothing of it, and it makes no lines.
 
 mod support;
 

@@ -1,4 +1,4 @@
-//! `tickless topology` and `tickless timers`, and what all commands have in common.
+//! Tests of `tickless topology` and `tickless timers`, and of the behaviour that all commands share.
 
 mod support;
 

@@ -1,4 +1,4 @@
-//! docs/json.md beside what the commands write.
+//! Tests of docs/json.md against the output of the commands.
 
 mod support;
 

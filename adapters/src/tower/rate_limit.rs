@@ -40,7 +40,7 @@ pub struct RateLimit<S> {
     service: S,
     requests: u64,
     period: Duration,
-    /// Those that may still pass until `end`.
+    /// The number of requests that may still pass until `end`.
     left: u64,
     end: Instant,
     /// Waits for `end`; made when it is first needed, and moved then.

@@ -57,7 +57,7 @@ fn alarms_come_in_their_order() {
     assert!(came[0] < came[1]);
 }
 
-/// As croner answers in the hour that comes twice.
+/// The rule answers with an earlier time, as croner does in the hour that comes twice.
 #[test]
 fn a_rule_that_goes_back_in_time_is_told() {
     let back = |now: SystemTime| Ok(now - Duration::from_secs(2400));

@@ -15,7 +15,7 @@ mod tower;
 use std::future::Future;
 use std::time::Duration;
 
-/// What the tests wait for: long enough to be no accident.
+/// The time that the tests wait for: long enough to be no accident.
 const PAUSE: Duration = Duration::from_millis(20);
 
 /// Runs `future` in a tokio runtime that has no timers, so that none of them can be tokio's.

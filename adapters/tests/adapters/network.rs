@@ -17,7 +17,7 @@ use tokio::net::UdpSocket;
 
 use super::{PAUSE, without_timers_of_tokio};
 
-/// How long a connection may be idle.
+/// The time that a connection may be idle.
 const IDLE: Duration = Duration::from_millis(300);
 
 /// A server and a client that trusts it.

@@ -1,4 +1,4 @@
-//! What is a sleep or a clock.
+//! Tests of the adapters that are a sleep or a clock.
 
 use std::cell::Cell;
 use std::num::NonZeroU32;
@@ -105,7 +105,7 @@ fn a_delay_of_futures_timer_can_be_moved() {
     assert!(started.elapsed() >= 2 * PAUSE);
 }
 
-/// As a program for rtic is written: for any monotonic.
+/// Sleeps twice, as a program for rtic is written: for any monotonic.
 async fn two_delays<M: Monotonic<Duration = Duration>>() -> M::Duration {
     let started = M::now();
     M::delay(PAUSE).await;

@@ -1,4 +1,4 @@
-//! What timers cost: this library's, its peers', and the least that is possible, in one process and one run.
+//! The costs of timers: this library's, its peers', and the least that is possible, in one process and one run.
 //!
 //! The machine changes its speed while it is measured, and each subject leaves it in another state. So the subjects
 //! take turns, round after round, in an order that rotates; each begins with a thread of its own and with an empty

@@ -1,4 +1,5 @@
-//! How many lines of memory an operation touches: what decides its cost where the timers do not fit into the caches.
+//! The number of cache lines that an operation touches, which decides its cost where the timers do not fit into the
+//! caches.
 //!
 //! Valgrind's `lackey` prints each access of a program that fills a queue and then repeats one operation. A store to
 //! `MARK` stands between two operations, and the reader of the trace counts the distinct lines of 64 bytes between

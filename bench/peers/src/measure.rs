@@ -1,4 +1,4 @@
-//! One subject's turn: what is measured while nothing of the others is pending.
+//! One subject's turn: its measurements, while no timer of the others is pending.
 //!
 //! Each turn runs on a thread of its own, so that a worker, an entered runtime and what they left to the thread are
 //! gone with it. What does not sleep is measured in processor time of its thread: on a machine with other work the

@@ -1,4 +1,4 @@
-//! What is measured.
+//! The operations that are measured.
 
 /// Something that programs do with timers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -1,4 +1,4 @@
-//! What timers are armed for: the same sequence for every subject, by its seed.
+//! The random delays of timers: the same sequence for every subject, by its seed.
 
 /// The least and the greatest delay.
 const LEAST: u64 = 1_000_000;

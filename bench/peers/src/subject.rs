@@ -1,4 +1,4 @@
-//! What is measured, behind one interface.
+//! The one interface of all measured subjects.
 
 /// A queue of timers, as one thread uses it. Timers are known by their slots, which the subject keeps.
 ///

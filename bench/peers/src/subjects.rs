@@ -1,4 +1,4 @@
-//! Who is measured.
+//! The list of measured subjects.
 
 /// The part of a [`Subject`] that needs no place, and counts from what the threads of the process may compare.
 macro_rules! on_a_clock {

@@ -1,4 +1,4 @@
-//! That what is measured is what is said.
+//! Tests that each measurement measures what its name says.
 
 use crate::{Family, Operation, Plan, Watch, missing, random, run, subjects};
 

@@ -1,4 +1,4 @@
-//! What a reading of the clock costs, against its floor and against what else people read.
+//! The cost of reading the clock, beside its floor and beside other clocks.
 
 use std::hint::black_box;
 

@@ -1,4 +1,4 @@
-//! What combining the reads of a slow counter brings, on an emulated one.
+//! The gain of combining the reads of a slow counter, on an emulated one.
 
 use std::hint::black_box;
 use std::sync::Barrier;

@@ -1,4 +1,4 @@
-//! How late a sleep of 200 µs ends, against the operating system's own ways.
+//! The lateness of a sleep of 200 µs, beside the operating system's own sleeps.
 
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};

@@ -1,4 +1,4 @@
-//! The lock of a base in both of its modes, and what a stranger pays.
+//! The lock of a base in both of its modes, and the price for a thread that does not own it.
 
 use std::hint::black_box;
 use std::sync::Mutex;

@@ -1,4 +1,4 @@
-//! The question that a busy worker asks all the time.
+//! The check for due timers that a busy worker makes all the time.
 
 use std::hint::black_box;
 use std::sync::Mutex;

@@ -1,4 +1,4 @@
-//! That the check finds what it looks for: planted records, and a combined read whose late holder breaks the rule.
+//! Tests that the check finds errors: planted records, and a combined read whose late holder breaks the rule.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU32};

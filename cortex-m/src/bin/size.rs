@@ -21,7 +21,7 @@ use tickless_core::time::{Instant, Span};
 
 const CPU: CpuId = CpuId(0);
 
-/// What stands for the counter, and for the register of the device.
+/// The stand-ins for the counter, and for the register of the device.
 static COUNTER: AtomicU32 = AtomicU32::new(0);
 static REGISTER: AtomicU32 = AtomicU32::new(0);
 

@@ -10,7 +10,8 @@ use super::{Verdict, ensure};
 use crate::block_on::block_on;
 use crate::exit::say;
 
-/// From a deadline until its task has looked at the clock, at most: the interrupt, the callback, the waker, the poll.
+/// The largest delay from a deadline until its task has looked at the clock: the interrupt, the callback, the waker,
+/// the poll.
 const LATENESS_MAX: Duration = Duration::from_micros(20);
 
 /// Tasks whose sleeps end in the order of their lengths, none early.

@@ -1,4 +1,4 @@
-//! Exact timers: how late they are, in which order they fire, and what the counter does when it is through.
+//! Tests of exact timers: their lateness, their order, and the counter's wrap.
 
 use core::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, Ordering};
 
@@ -11,10 +11,10 @@ use crate::board;
 use crate::exit::say;
 use crate::host::{self, CPU};
 
-/// How far ahead the tests arm what may not fire before they look.
+/// The delay of timers that must not fire before their test has looked.
 const AHEAD: Span = Span::from_millis(10);
-/// By how many counts the interrupt is entered behind its deadline: the phase of the device within a count, and the
-/// reading of the counter at the entry.
+/// The counts from the deadline to the entry of the interrupt: the phase of the device within a count, and the reading
+/// of the counter at the entry.
 const ENTRY_LATENESS: core::ops::RangeInclusive<i32> = 1..=2;
 
 // Relaxed throughout: one processor, and what a callback notes is read behind its interrupt.
@@ -114,7 +114,7 @@ pub(super) fn order() -> Verdict {
     static FIRED: Count = Count::new();
     static EARLY: Count = Count::new();
     static WRONG: Count = Count::new();
-    /// When the last one was due, in nanoseconds behind the begin.
+    /// The due time of the last one, in nanoseconds after the begin.
     static LAST: AtomicU32 = AtomicU32::new(0);
     let begin = host::now().saturating_add(Span::from_millis(20));
     let mut drawn = 1_u64;
@@ -172,7 +172,7 @@ pub(super) fn moved() -> Verdict {
 pub(super) fn storm() -> Verdict {
     const TIMES: u32 = 2_000;
     const EVERY: Span = Span::from_micros(20);
-    /// So long do the starts take at least.
+    /// The least number of firings that interrupt the starts.
     const INTERRUPTED_MIN: u32 = 40;
     static FIRED: Count = Count::new();
     static ENDED: AtomicBool = AtomicBool::new(false);

@@ -1,4 +1,4 @@
-//! What is done to a timer of the library, whatever its clock and its kind are.
+//! The operations on a timer of the library, for every clock and kind.
 
 use std::pin::Pin;
 

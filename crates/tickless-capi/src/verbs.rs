@@ -1,4 +1,4 @@
-//! What both kinds of timers are told, once the structure was found.
+//! The calls on a timer of either kind, after its structure was found.
 
 use std::ffi::c_int;
 

@@ -12,7 +12,7 @@ use programs::{built, is_there, remove, run, say};
 
 const HERE: &str = env!("CARGO_MANIFEST_DIR");
 
-/// What the static library needs of the system.
+/// The system libraries that the static library needs.
 const SYSTEM: [&str; 4] = ["-lpthread", "-ldl", "-lm", "-lrt"];
 
 const BEHAVIOUR: &str = "tests/c/behaviour.c";

@@ -10,7 +10,7 @@ mod programs;
 use programs::{built, is_there, remove, run, say};
 
 const HERE: &str = env!("CARGO_MANIFEST_DIR");
-/// What `asyncio_suite.py` ends with if the interpreter came without those tests.
+/// The exit code of `asyncio_suite.py` if the interpreter came without those tests.
 const NO_TESTS: i32 = 77;
 
 /// An unpacked wheel, which goes with it.

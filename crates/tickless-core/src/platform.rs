@@ -1,4 +1,4 @@
-//! What a host provides.
+//! The interface that a host provides to the core.
 //!
 //! The core computes; the host says who executes, reads the clock, writes devices, and wakes other CPUs. All of it is
 //! one trait, [`Platform`], resolved at compile time. In user space a *CPU* is a worker thread.

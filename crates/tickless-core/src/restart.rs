@@ -1,4 +1,4 @@
-//! What a callback answers, of an exact timer or of a coarse one.
+//! The answer of a callback, of an exact timer or of a coarse one.
 
 use core::task::Waker;
 

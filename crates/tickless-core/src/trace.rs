@@ -26,7 +26,7 @@ pub struct StartMode {
     pub checked: bool,
 }
 
-/// Something that happened.
+/// An event of the trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Event {

@@ -167,7 +167,7 @@ impl fmt::Debug for Owner {
 pub enum Acquired {
     /// The owner, through the gate.
     Gate,
-    /// Through the inner lock.
+    /// The lock was acquired through the inner lock.
     Inner,
 }
 
@@ -494,7 +494,7 @@ unsafe impl<H: LockHost> RawLock for BiasedLock<H> {
         self.try_acquire_slow(token)
     }
 
-    /// Through the gate alone.
+    /// Tries to acquire the lock through the gate alone.
     #[inline]
     fn try_acquire_fast(&self, token: Option<Owner>) -> Option<Acquired> {
         match self.knock(token)? {

@@ -1,4 +1,4 @@
-//! Identities of queues, and the key that opens what a queue owns.
+//! Identities of queues, and the key that gives access to a queue's entries.
 //!
 //! A timer names the queue it belongs to by an index, never by a pointer: following it is a table look-up in the host,
 //! which safe code can do. The index alone would not do, because a program may hold several systems of queues (a

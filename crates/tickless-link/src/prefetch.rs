@@ -1,4 +1,4 @@
-//! Memory that is asked for before it is needed.
+//! Prefetching of memory before it is needed.
 
 use crate::entry::{Family, Link};
 

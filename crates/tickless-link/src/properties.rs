@@ -1,4 +1,4 @@
-//! How often properties are tried.
+//! The number of random cases for each property test.
 
 use proptest::prelude::ProptestConfig;
 use proptest::test_runner::RngAlgorithm;

@@ -1,4 +1,4 @@
-//! What stands between the parentheses of an attribute.
+//! The parser for the arguments of an attribute.
 
 use std::ops::Range;
 

@@ -1,4 +1,4 @@
-//! What the attributes make of a function.
+//! The expansion of the attributes on a function.
 
 use proc_macro2::TokenStream;
 use quote::quote;

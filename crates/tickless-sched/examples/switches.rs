@@ -1,4 +1,4 @@
-//! What a switch costs in a queue of so many tasks, for a counter of instructions.
+//! Executes switches in a queue of so many tasks, for a counter of instructions.
 //!
 //! ```text
 //! cargo build --release -p tickless-sched --example switches

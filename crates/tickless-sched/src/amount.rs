@@ -1,4 +1,4 @@
-//! What a task is entitled to and what it asks for: weights, requests, and the time of a run queue.
+//! The amounts of the scheduler: weights, requests, and the time of a run queue.
 
 use core::fmt;
 use core::num::NonZeroU32;

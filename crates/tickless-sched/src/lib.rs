@@ -1,4 +1,5 @@
-//! Which task runs next on a CPU, and for how long: policy above the timers of Tickless.
+//! A scheduler: it chooses the next task of a CPU and the length of its slice. It is policy above the timers of
+//! Tickless.
 //!
 //! | module | holds |
 //! |---|---|

@@ -124,7 +124,7 @@ struct Decaying {
     average: u64,
     /// Busy time of the period that has begun.
     busy: u64,
-    /// Until where all is counted.
+    /// The time up to which all is counted.
     counted: Instant,
     /// The time at which the period began.
     period: Instant,

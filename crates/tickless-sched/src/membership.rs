@@ -1,4 +1,4 @@
-//! Who belongs where: what the queues of all classes say alike.
+//! The membership of tasks in queues, in one form for the queues of all classes.
 
 use core::fmt;
 use core::marker::PhantomData;

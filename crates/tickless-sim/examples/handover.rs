@@ -1,4 +1,4 @@
-//! Which CPU is migrator: the policies of [`MigratorPolicy`] under random activity, side by side.
+//! Compares the policies of [`MigratorPolicy`] under random activity, side by side.
 //!
 //! ```sh
 //! cargo run --release -p tickless-sim --example handover

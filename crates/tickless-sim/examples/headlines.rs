@@ -1,4 +1,4 @@
-//! Prints the claims of the sources and what came of them: `cargo run --release -p tickless-sim --example headlines`.
+//! Prints the claims of the sources and the verdict on each: `cargo run --release -p tickless-sim --example headlines`.
 //!
 //! With `-- SEED` for another seed than 1, with `-- one ID [SEED]` for one of them, and with
 //! `-- sensitivity ID` how much one of them depends on each cost.

@@ -1,4 +1,4 @@
-//! What the closure of an owned timer calls: a script that need not be `Send`.
+//! The script behind an owned timer's closure, which need not be `Send`.
 
 use std::any::Any;
 use std::cell::RefCell;

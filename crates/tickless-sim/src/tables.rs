@@ -42,7 +42,7 @@ pub trait CpuTimers: Sized {
     /// Makes `cpu` leave idle soon.
     fn activate(&self, cpu: CpuId);
 
-    /// Something happened, or is about to.
+    /// Reports a step that happened, or is about to.
     #[inline]
     fn step(&self, step: Step) {
         let _ = step;

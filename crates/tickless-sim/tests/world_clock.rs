@@ -1,5 +1,5 @@
-//! Machines whose counters are not what they should be, and whose clocks are set: every promise holds, and what
-//! happens happens when it should.
+//! Tests of machines whose counters are wrong and whose clocks are set: every promise holds, and every reaction comes
+//! in time.
 
 mod support;
 

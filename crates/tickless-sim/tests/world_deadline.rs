@@ -67,7 +67,7 @@ fn each_reservation_is_kept_and_others_have_the_rest() {
     assert!(counts.throttled - counts.replenished <= 2, "{counts:?}");
 }
 
-/// Without a tick of its own a runtime ends at a periodic one, and what it was too long is taken from the next ones.
+/// A runtime without a tick of its own ends at a periodic one, and its excess is taken from the next ones.
 #[test]
 fn the_class_has_a_switch_of_its_own() {
     assert_eq!(two().policy.deadline_hrtick, DeadlineTick::On, "by default");

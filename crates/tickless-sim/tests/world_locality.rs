@@ -16,7 +16,7 @@ fn sleepers(special: &str, busy: &str) -> Scenario {
     ))
 }
 
-/// Without migration, and with it.
+/// Runs the scenario without migration, and with it.
 fn both(mut scenario: Scenario) -> [Outcome; 2] {
     [Migration::Off, Migration::On].map(|migration| {
         scenario.policy.migration = migration;

@@ -1,4 +1,4 @@
-//! When devices are written: what each policy costs.
+//! Tests of the times at which devices are written, and of the cost of each policy.
 
 mod support;
 
@@ -60,7 +60,7 @@ fn a_first_timer_that_moves_is_written_once_or_twice() {
     );
 }
 
-/// At which points interrupts were paid for: back to a task, to idle, before a soft stage, behind a pick. Each once.
+/// Returns the number of flushes at each point: back to a task, to idle, before a soft stage, after a pick.
 fn paid_at(counts: &Counts) -> [u64; 4] {
     let points = [
         counts.flushes_to_task,
@@ -88,7 +88,7 @@ fn each_interrupt_is_paid_for_once_at_one_of_the_points() {
     assert_eq!(counts.flushes_to_idle, counts.interrupts, "at once");
 }
 
-/// With a fair queue the decision behind an interrupt takes over what that owes, and pays it behind the tick of the
+/// A decision of a fair queue takes over the rearm that the interrupt before it owes, and pays it after the tick of the
 /// slice, whether another task runs or the same one goes on.
 #[test]
 fn a_decision_pays_what_the_interrupt_before_it_owes() {

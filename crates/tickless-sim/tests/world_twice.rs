@@ -1,4 +1,4 @@
-//! Every run of what is shipped happens again in the same way, to the byte. Random scenarios are run twice in
+//! Tests that every shipped scenario runs twice in the same way, to the byte. Random scenarios are run twice in
 //! `world_random.rs`, faults in `world_fault.rs`.
 
 use std::path::{Path, PathBuf};

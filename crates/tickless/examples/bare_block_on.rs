@@ -1,4 +1,4 @@
-//! No runtime at all: any executor will do, here that of `futures`.
+//! Sleeps without a runtime: any executor will do, here that of `futures`.
 //!
 //! `cargo run -p tickless --example bare_block_on`
 #![expect(clippy::print_stdout, reason = "it shows what happens")]

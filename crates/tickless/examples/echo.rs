@@ -10,7 +10,7 @@ use std::time::Duration;
 use tickless::executor::io::Async;
 use tickless::{Executor, task, time};
 
-/// For how long a client may say nothing.
+/// The time that a client may be silent.
 const PATIENCE: Duration = Duration::from_millis(20);
 
 /// Sends back what comes, until the other side is gone; how much that was.

@@ -1,4 +1,4 @@
-//! A million idle connections: what their timeouts take.
+//! A million idle connections: the memory of their timeouts.
 //!
 //! `cargo run --release -p tickless --example idle_million [COUNT]`
 //!
@@ -17,7 +17,7 @@ use tickless::time::{Instant, Sleep, sleep};
 const IDLE: Duration = Duration::from_secs(300);
 
 pin_project! {
-    /// What a server knows of a connection.
+    /// A server's data for a connection.
     struct Connection {
         own: [u8; 64],
         #[pin]

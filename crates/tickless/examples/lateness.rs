@@ -1,4 +1,4 @@
-//! How late sleeps of 500 µs are on this system: by the library's own thread, by a worker, and by others.
+//! Measures the lateness of sleeps of 500 µs on this system: by the library's own thread, by a worker, and by others.
 //!
 //! `cargo run -p tickless --example lateness`; with `--features portable` on Linux by the portable host, under wine by
 //! `cargo xtask wine`.

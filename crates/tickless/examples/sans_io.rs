@@ -13,12 +13,12 @@ use std::time::Duration;
 use tickless::time::{Instant, sleep_until};
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 
-/// How long the first acknowledgement may take; twice as long each time after that.
+/// The time that the first acknowledgement may take; twice as long each time after that.
 const PATIENCE: Duration = Duration::from_millis(2);
-/// How often a message is sent before the peer is given up.
+/// The number of times that a message is sent before the peer is given up.
 const TRIES: u32 = 8;
 
-/// What is on the wire: a message by its number, or its acknowledgement.
+/// A packet on the wire: a message by its number, or its acknowledgement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Packet {
     Message(u32),
@@ -58,7 +58,7 @@ impl Protocol {
         self.tries += 1;
     }
 
-    /// When [`handle_timeout`](Self::handle_timeout) is to be called, if ever.
+    /// Returns the time at which to call [`handle_timeout`](Self::handle_timeout), if ever.
     fn poll_timeout(&self) -> Option<Instant> {
         self.deadline
     }
@@ -93,7 +93,7 @@ impl Protocol {
     }
 }
 
-/// What is around a protocol: the wire, and one timer that is moved in place.
+/// Drives a protocol with a wire and one timer that is moved in place.
 async fn drive(
     mut protocol: Protocol,
     to: Sender<Packet>,

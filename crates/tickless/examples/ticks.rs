@@ -54,7 +54,7 @@ fn middle(late: &[Duration]) -> &[Duration] {
     &late[late.len() / 2..][..SHOWN as usize]
 }
 
-/// How many ticks came in each column.
+/// Draws the number of ticks that came in each column.
 fn picture(late: &[Duration]) -> String {
     let mut columns = [0_u32; COLUMNS];
     for (tick, late) in (0..).zip(late) {

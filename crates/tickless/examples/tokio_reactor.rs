@@ -95,7 +95,7 @@ fn in_a_task(runtime: &Runtime) -> Result<Vec<Duration>, tokio::task::JoinError>
     })
 }
 
-/// What no library can be faster than: the kernel's timer in a loop of one thread.
+/// Measures the lower limit of all libraries: the kernel's timer in a loop of one thread.
 fn bare_loop(late: &mut Vec<Duration>) -> io::Result<()> {
     let timer = timerfd_create(
         TimerfdClockId::Monotonic,

@@ -1,4 +1,4 @@
-//! What `#[tickless::test]` and `#[tickless::main]` call.
+//! The functions that `#[tickless::test]` and `#[tickless::main]` call.
 
 use std::future::Future;
 use std::ops::Range;

@@ -1,4 +1,5 @@
-//! One wake-up for each timer inside of tokio.
+//! The attachment of tokio runtimes: their own reactors then fire the timers of their tasks, with one wake-up for each
+//! timer.
 //!
 //! Without this, a timer of a tokio task costs two: the library's expiry thread is woken at the deadline, and it wakes
 //! the runtime's worker. A runtime that is *attached* has a timer file descriptor in its own reactor: the worker that

@@ -1,4 +1,5 @@
-//! What every host promises, with the standard library alone: no timer is early and none is lost, whatever the system.
+//! The promises of every host, with the standard library alone: no timer is early and none is lost, whatever the
+//! system.
 //!
 //! `cargo xtask wine` runs this for Windows. What a host cannot do is an error of the kind `Unsupported`.
 
@@ -15,7 +16,7 @@ use tickless::hrtimer::{HrTimer, Restart};
 use tickless::realtime::{self, OnSet};
 use tickless::{Executor, Worker, coarse, task, time};
 
-/// How long a test may take before it counts as hanging.
+/// The time that a test may take before it counts as hanging.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Lengths of sleeps from nothing to more than a tick of any system.

@@ -1,4 +1,4 @@
-//! `#[tickless::test]`: what the tests in here are run by.
+//! Tests that `#[tickless::test]` runs.
 
 use std::cell::RefCell;
 use std::rc::Rc;

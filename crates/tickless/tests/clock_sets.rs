@@ -1,4 +1,4 @@
-//! Clocks that are set: by a fake, because a test may not set those of the machine.
+//! Tests of clock sets, with fake clocks, because a test may not set those of the machine.
 //!
 //! All tests here change the same clocks, so that one runs at a time; and so that nothing else does meanwhile they have
 //! a program of their own.
@@ -301,7 +301,7 @@ fn a_set_that_was_not_told_yet_makes_no_sleep_early() {
     );
 }
 
-/// Where the kernel does not tell, a sleep that is polled or started finds the set for all others.
+/// A sleep that is polled or started finds the clock set for all others, where the kernel does not notify.
 #[test]
 fn where_the_kernel_does_not_tell_a_poll_finds_out() {
     let _clocks = Clocks::begin();
@@ -383,8 +383,8 @@ fn deadlines_of_all_ages_are_told_apart() {
     }
 }
 
-/// What is over is over at the first look, however close two looks at the clocks are: the library's clock may be behind
-/// the kernel's by some nanoseconds.
+/// A sleep that is over is over at the first look, however close two looks at the clocks are: the library's clock may
+/// be behind the kernel's by some nanoseconds.
 #[test]
 fn what_is_kept_and_over_is_over_at_once() {
     let _clocks = Clocks::begin();
@@ -396,7 +396,7 @@ fn what_is_kept_and_over_is_over_at_once() {
     }
 }
 
-/// Before 1677, if it is subtracted from 1970.
+/// The distance from 1970 to a time before 1677.
 const AGE: Duration = Duration::from_secs(1000 * 365 * 24 * 3600);
 
 /// Times of day in 60 years, shortly before the end of the range, and beyond it.

@@ -21,7 +21,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     proptest::collection::vec(step, 1..60)
 }
 
-/// What the steps return, and the groups in which the values come out: those of one deadline are a set.
+/// Returns the results of the steps, and the groups in which the values come out: those of one deadline are a set.
 macro_rules! observe {
     ($queue:ty, $instant:ty, $steps:expr) => {{
         let mut queue = <$queue>::new();

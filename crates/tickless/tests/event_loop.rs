@@ -409,7 +409,7 @@ fn the_next_deadline_forgets_what_was_taken_back() {
     assert_eq!(driver.next_deadline(), None);
 }
 
-/// What a thread can be.
+/// The roles of a thread.
 enum Role {
     Foreign,
     Worker(Worker),

@@ -162,7 +162,7 @@ fn an_exit_handler_sleeps_where_a_coarse_callback_exits() {
     });
 }
 
-/// On a worker, in a turn in which a sleep was polled before.
+/// The handler sleeps on a worker, in a turn in which a sleep was polled before.
 #[test]
 fn an_exit_handler_sleeps_where_a_waker_exits() {
     struct Exits;

@@ -23,10 +23,10 @@ use tickless::time::{sleep, timeout};
 use tickless::worker::EpollEvents;
 use tickless::{Driver, Executor, coarse, coop};
 
-/// What the clock of the process is, as `factor` and `offset` in seconds.
+/// The variable with the clock of the process, as `factor` and `offset` in seconds.
 const FAKED: &str = "TICKLESS_TEST_FAKED_CLOCK";
 
-/// How long a process may take, in seconds.
+/// The time that a process may take, in seconds.
 const PATIENCE: u32 = 60;
 
 /// The rate of the clock in percent, and what it is ahead, in nanoseconds; none where the clock is the kernel's.

@@ -1,4 +1,4 @@
-//! The switch with which experiments measure what it saves that a timer keeps its place.
+//! Test of the switch with which experiments measure the saving from timers that keep their place.
 
 use std::pin::pin;
 
@@ -6,7 +6,7 @@ use tickless::hrtimer::{HrTimer, Restart, Span, Start};
 use tickless::internals::set_updates_in_place;
 use tickless::stats;
 
-/// How many of a hundred starts of a queued timer kept its place.
+/// Returns the number of starts of a queued timer, out of a hundred, that kept its place.
 fn kept() -> u64 {
     let timer = pin!(HrTimer::new(|_: &mut _| Restart::No));
     let timer = timer.as_ref();

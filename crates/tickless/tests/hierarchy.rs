@@ -159,7 +159,7 @@ fn sixty_three_sleep_through_ten_thousand_timers_while_one_is_awake() {
 const INSTANTS: u32 = 20;
 const WORKERS: u32 = 16;
 
-/// How often workers that sleep wake up for all instants together.
+/// Returns the number of times that sleeping workers wake up for all instants together.
 fn wakes_for_instants() -> u64 {
     let (log, waker) = Log::new();
     // In the finest level, a slot is a tick; each instant is one of a slot.
@@ -255,7 +255,7 @@ impl WaitForEachOther {
     }
 }
 
-/// What a pass has not begun does not wait for a callback that does not come to its end.
+/// The timers that a pass has not begun do not wait for a callback that does not come to its end.
 #[test]
 fn a_callback_that_waits_holds_up_no_other_timer() {
     in_own_process("a_callback_that_waits_holds_up_no_other_timer", || {
@@ -270,7 +270,7 @@ fn a_callback_that_waits_holds_up_no_other_timer() {
     });
 }
 
-/// As before, when the callback was called by a worker that looks after the one that sleeps.
+/// The other timers do not wait either when a worker that serves the sleeping one calls the callback.
 #[test]
 fn a_worker_that_is_held_up_in_anothers_timer_holds_up_no_other() {
     let name = "a_worker_that_is_held_up_in_anothers_timer_holds_up_no_other";
@@ -287,7 +287,7 @@ fn a_worker_that_is_held_up_in_anothers_timer_holds_up_no_other() {
     });
 }
 
-/// Nothing that others arm runs on an isolated worker, or wakes it.
+/// No timer of other threads runs on an isolated worker, or wakes it.
 #[test]
 fn an_isolated_worker_is_left_alone() {
     in_own_process("an_isolated_worker_is_left_alone", || {
@@ -435,14 +435,14 @@ fn exact_timers_of_an_isolated_worker_go_to_one_that_need_not_program_for_them()
     );
 }
 
-/// How many timers the worker with this system id has.
+/// Returns the number of timers of the worker with this system id.
 fn timers_of(id: u32) -> usize {
     let snapshot = tickless::inspect::snapshot();
     let thread = snapshot.threads.iter().find(|one| one.id == Some(id));
     thread.expect("it has a base").timers.len()
 }
 
-/// How many workers count as idle. One that is about to park does not yet.
+/// Returns the number of workers that count as idle. One that is about to park does not yet.
 fn idle_workers() -> usize {
     let [_, workers] = tickless::inspect::snapshot().hierarchies;
     let members = workers.groups.iter().flat_map(|group| &group.members);

@@ -1,5 +1,5 @@
-//! Isolated workers as a set, and what they are spared: the barriers of strangers, which interrupt every CPU that runs
-//! the process.
+//! Tests of isolated workers as a set, and of their protection from the barriers of other threads, which interrupt
+//! every CPU that runs the process.
 
 mod support;
 
@@ -178,7 +178,7 @@ fn two_cpus() -> Option<(u32, u32)> {
     calls_of(second).map(|_| (first, second))
 }
 
-/// How often the kernel took its CPU away from a thread of this process.
+/// Returns the number of times that the kernel preempted a thread of this process.
 fn preemptions_of(thread: u32) -> u64 {
     let path = format!("/proc/self/task/{thread}/status");
     let text = std::fs::read_to_string(path).expect("the thread lives");

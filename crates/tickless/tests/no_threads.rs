@@ -1,5 +1,5 @@
-//! The system refuses threads, and gives them later: each thread that needs the expiry thread is told, and nothing
-//! that was armed is lost.
+//! Tests on a system that refuses threads, and gives them later: each thread that needs the expiry thread gets an
+//! error, and no armed timer is lost.
 //!
 //! Each test has a process of its own, whose limit of threads binds: it gives up being the superuser.
 

@@ -1,4 +1,4 @@
-//! What happens to the process as a whole: it forks, it gets signals.
+//! Tests of events of the whole process: forks and signals.
 //!
 //! A fork copies one thread, and every lock in the state in which the others hold it. So each test has a process of its
 //! own in which nothing else runs, and what it forks ends by [`leave`].
@@ -115,7 +115,7 @@ fn timers_of_the_forking_thread_and_of_ended_ones_fire_in_both_processes() {
     );
 }
 
-/// What a thread left is on wheels that the child's driver knows of only if it is told.
+/// The timers that a thread left are on wheels, which the child's driver must learn of.
 #[test]
 fn coarse_timers_of_an_ended_thread_fire_in_both_processes() {
     in_own_process(
@@ -372,7 +372,7 @@ fn a_callback_of_another_thread_counts_as_finished_in_the_child() {
     );
 }
 
-/// What the forking thread executes goes on in both processes.
+/// The callback of the forking thread goes on in both processes.
 #[test]
 fn a_callback_forks() {
     in_own_process("a_callback_forks", || {
@@ -632,7 +632,7 @@ fn a_child_sleeps_whose_clock_is_ahead() {
     in_another_time("a_child_sleeps_whose_clock_is_ahead", 36_000);
 }
 
-/// Only the clock was read before the fork.
+/// The clock was only read before the fork.
 #[test]
 fn a_child_whose_clock_is_behind_reads_it_where_its_parent_was() {
     let test = "a_child_whose_clock_is_behind_reads_it_where_its_parent_was";
@@ -803,7 +803,7 @@ mod reactor {
         });
     }
 
-    /// What the reactor's turn executes goes on in both processes.
+    /// The callback of the reactor's turn goes on in both processes.
     #[test]
     fn a_callback_in_the_turn_of_a_reactor_forks() {
         in_own_process("reactor::a_callback_in_the_turn_of_a_reactor_forks", || {

@@ -1,5 +1,5 @@
-//! Each system call that the library makes, refused by a filter before the library is used: what needs it is refused
-//! with an error when it is made, or works without. The library neither panics nor hangs.
+//! Tests with each system call of the library refused by a filter before the library is used: an object that needs the
+//! call is refused with an error when it is made, or works without. The library neither panics nor hangs.
 //!
 //! Each pair of a call and a use has a process of its own, which an alarm ends should it hang.
 
@@ -56,9 +56,9 @@ const CALLS: &[(&str, libc::c_long)] = &[
     ("write", libc::SYS_write),
 ];
 
-/// Which call the process is for.
+/// The variable with the call that the process is for.
 const REFUSED: &str = "TICKLESS_TEST_REFUSED_CALL";
-/// How long a process may take, in seconds.
+/// The time that a process may take, in seconds.
 const PATIENCE: u32 = 30;
 /// Ends a process in which something else than the library panicked, which needs the call itself.
 const NOT_OURS: i32 = 43;
@@ -331,7 +331,7 @@ fn an_attached_runtime_has_its_timers_whatever_call_is_refused() {
     });
 }
 
-/// Both builders; what the runtime itself needs it says itself.
+/// The runtime is built by both builders. It reports by itself which call it needs.
 #[cfg(feature = "tokio")]
 #[test]
 fn a_runtime_is_built_attached_whatever_call_is_refused() {

@@ -16,7 +16,7 @@ use tickless::Worker;
 use tickless::time::{self, interval, sleep, timeout};
 use tickless_sim::random::Random;
 
-/// What a program does with timers, in small.
+/// Uses timers in each way that programs do, in small.
 async fn a_bit_of_everything() {
     let start = Instant::now();
     sleep(us(300)).await;

@@ -43,14 +43,14 @@ const END: usize = 2;
 
 static MARKS: Marks = Marks([const { AtomicU64::new(0) }; 3]);
 
-/// What the process says before the address of the marks, and those where the clock begins and ends.
+/// The text that the process prints before the address of the marks, and those of the clock's begin and end.
 const HERE: &str = "marks and clock: ";
 
 fn mark(which: usize) {
     MARKS.0[which].store(1, Ordering::SeqCst);
 }
 
-/// What a thread keeps pending, and does over and over.
+/// Keeps timers of a thread pending, and uses others over and over.
 fn use_timers(pushed: &mut dyn FnMut(u64), round: u64) {
     for number in 0..8 {
         let mut sleep = pin!(sleep(HOUR));
@@ -94,7 +94,7 @@ fn thread_with_timers(own: usize, order: &Barrier, is_worker: bool) {
     }
 }
 
-/// What the process does that is watched.
+/// Executes two threads with timers, in the process that is watched.
 fn two_threads(is_worker: bool) -> ! {
     // Where the trace goes, so that it comes in order, and in one piece.
     let clock = addresses_of_the_clock();
@@ -168,7 +168,7 @@ fn access(line: &[u8]) -> Option<(u8, u64)> {
     matches!(kind, b'L' | b'S' | b'M').then_some((kind, address))
 }
 
-/// Where the process says that the marks and the clock are.
+/// Returns the addresses of the marks and of the clock that the process printed.
 fn said(line: &[u8]) -> Option<(u64, Range<u64>)> {
     let text = std::str::from_utf8(line).ok()?;
     let numbers = text.trim_end().strip_prefix(HERE)?.split(' ');

@@ -1,4 +1,4 @@
-//! What the types take, and what threads may do with them. The documentation names these numbers.
+//! Tests of the sizes and the auto traits of public types. The documentation names these numbers.
 
 mod support;
 
@@ -41,7 +41,7 @@ fn timers_are_small() {
     assert_eq!((size_of::<Instant>(), size_of::<Elapsed>()), (8, 0));
 }
 
-/// What the compiler says of a future names what the user wrote, and no type that the documentation does not show.
+/// The type names of futures, which compiler errors show, contain no type that the documentation does not show.
 #[test]
 fn the_names_of_sleeps_have_no_parameters() {
     let names = [
@@ -54,7 +54,8 @@ fn the_names_of_sleeps_have_no_parameters() {
     );
 }
 
-/// As in tokio: a `Sleep` and what contains one may be sent and shared; what is pinned is not `Unpin`, what boxes is.
+/// The auto traits are those of tokio: a `Sleep` and a future that contains one may be sent and shared; a pinned one is
+/// not `Unpin`, a boxed one is.
 #[test]
 fn the_auto_traits_are_those_of_tokio() {
     fn is_send_and_sync<T: Send + Sync>() {}

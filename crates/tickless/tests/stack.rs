@@ -1,4 +1,4 @@
-//! How little stack a thread needs that uses timers: some programs give theirs 32 KiB.
+//! Test of the stack that a thread with timers needs: some programs give theirs 32 KiB.
 
 mod support;
 

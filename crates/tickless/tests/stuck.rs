@@ -190,7 +190,7 @@ fn isolated_workers_that_were_built_with_help_get_it() {
     });
 }
 
-/// As for workers: a task polls a sleep and keeps the only worker from its turns.
+/// The executor gets no help, as workers do not: a task polls a sleep and keeps the only worker from its turns.
 #[test]
 fn executors_that_were_built_without_help_get_none() {
     assert_ends(|| {

@@ -16,7 +16,7 @@ use support::{Wakes, block_on, ms, on_thread, poll_idly, waiting};
 use tickless::time::sleep;
 use tickless::{Driver, Worker, coarse};
 
-/// What a thread keeps to run its timers.
+/// The object with which a thread runs its timers.
 enum Own {
     Nothing,
     Worker(Worker),

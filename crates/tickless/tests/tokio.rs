@@ -1,4 +1,4 @@
-//! Runtimes of tokio whose own reactors fire the timers of their workers, and what becomes of these when a runtime is
+//! Tests of tokio runtimes whose own reactors fire the timers of their workers, and of these timers when a runtime is
 //! busy, not driven, or gone.
 //!
 //! How many timers the reactor fired depends on the system's scheduler, except where the reactor cannot come at all.
@@ -32,7 +32,7 @@ fn current_thread() -> Runtime {
         .expect("a runtime")
 }
 
-/// As above, attached.
+/// Makes a runtime, and attaches it.
 fn attached() -> (Runtime, Attachment) {
     let runtime = current_thread();
     let attachment = runtime.block_on(async { attach() }).expect("it can be");
@@ -169,7 +169,8 @@ fn what_may_fire_is_taken_along_by_tasks() {
     });
 }
 
-/// What tasks take along waits for them until the end of its slack; elsewhere it is round times that timers meet at.
+/// The timers of a task inside of tokio wait until the end of their slack, so that a later one takes them along;
+/// elsewhere they fire at round times.
 #[test]
 fn slack_is_used_up_where_tasks_take_along() {
     let _patience = support::begin();
@@ -464,7 +465,7 @@ fn the_hook_of_the_program_is_called_too() {
     }
 }
 
-/// What it had started before is the reactor's from then on.
+/// The timers that the thread had started before are the reactor's from then on.
 #[test]
 fn a_thread_that_used_timers_before_joins_when_it_parks() {
     let _patience = support::begin();

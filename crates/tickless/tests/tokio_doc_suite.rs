@@ -30,7 +30,7 @@ macro_rules! suite {
                 future.poll(&mut Context::from_waker(Waker::noop()))
             }
 
-            /// Whether `start` was so long ago, as exactly as this library tells.
+            /// Checks that `start` was `length` ago, as exactly as this library wakes.
             fn took(start: Instant, length: Duration) {
                 let elapsed = start.elapsed();
                 assert!(

@@ -1,4 +1,4 @@
-//! What goes wrong in long-running programs: crowds, panics, races, callbacks that never let go, signals.
+//! Tests of trouble in long-running programs: crowds, panics, races, callbacks that never return, signals.
 
 mod support;
 
@@ -64,7 +64,7 @@ fn a_crowd_of_timers_with_one_deadline_fires() {
     }
 }
 
-/// It always has something due, so only the budget of a turn keeps it from running for ever.
+/// A timer that is always due, so only the budget of a turn keeps it from running for ever.
 struct Runaway {
     timer: Pin<Arc<dyn Cancel>>,
     calls: Arc<AtomicU64>,
@@ -84,7 +84,7 @@ where
 }
 
 impl Runaway {
-    /// On this thread. `again` says for when it is queued again.
+    /// Starts the timer on this thread. `again` returns the time for which it is queued again.
     fn start(again: impl Fn(&mut Expired<'_, '_, Monotonic>) + Send + 'static) -> Self {
         let calls = Arc::new(AtomicU64::new(0));
         let count = Arc::clone(&calls);
@@ -158,7 +158,7 @@ fn a_callback_that_never_catches_up_does_not_keep_the_expiry_thread_from_others(
     block_on(sleep(us(500)));
 }
 
-/// Something whose destructor panics.
+/// A value whose destructor panics.
 struct Bomb;
 
 impl Drop for Bomb {
@@ -319,7 +319,7 @@ fn a_callback_that_blocks_on_a_timer_panics_and_the_others_go_on() {
     }
 }
 
-/// While coarse timers run nothing keeps an exact sleep from the straightest way, on a thread that has an earlier one.
+/// An exact sleep takes its fast path while coarse timers run, on a thread that has an earlier timer.
 #[test]
 fn a_coarse_callback_that_blocks_on_a_timer_panics() {
     let _patience = support::begin();

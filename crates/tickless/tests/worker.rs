@@ -98,7 +98,7 @@ fn a_turn_ends_after_its_budget_and_says_so() {
     assert_eq!((turn.fired + rest.fired, rest.more), (queued, false));
 }
 
-/// How many of them are queued.
+/// Returns the number of sleeps that are queued.
 fn tickless_pending(sleeps: &[Pin<Box<time::Sleep>>]) -> u32 {
     let queued = sleeps.iter().filter(|sleep| !sleep.is_elapsed()).count();
     u32::try_from(queued).expect("few")
@@ -455,8 +455,8 @@ fn timers_of_a_dropped_worker_fire_while_its_thread_lives_on() {
     }
 }
 
-/// What the worker's device was armed for is gone; a later timer of the same thread must be told to the expiry thread
-/// anew.
+/// A later timer of the same thread must be published to the expiry thread anew when the one that the worker's device
+/// was armed for is gone.
 #[test]
 fn a_timer_that_others_cancelled_does_not_hide_later_ones_from_the_expiry_thread() {
     let _patience = support::begin();
@@ -541,7 +541,7 @@ fn soft_crowd() -> (Arc<AtomicU32>, Vec<Pin<Box<dyn Send>>>) {
 
 const SOFT_CROWD: u32 = 5_000;
 
-/// What the budget of a turn leaves of the soft stage has no deadline of its own.
+/// The soft timers that the budget of a turn leaves have no deadline of their own.
 #[test]
 fn soft_timers_left_over_are_due_whatever_is_started_meanwhile() {
     let _patience = support::begin();
@@ -732,7 +732,7 @@ fn an_unpark_ends_the_wait_on_an_epoll_instance() {
     other.join().expect("it does not panic");
 }
 
-/// In a process of its own: what another worker had promised, one that polls may be woken for.
+/// A polling worker gets each unpark once, in a process of its own: another worker's promise may wake it too.
 #[test]
 fn a_worker_that_polls_hears_of_each_unpark_once() {
     support::in_own_process("a_worker_that_polls_hears_of_each_unpark_once", || {

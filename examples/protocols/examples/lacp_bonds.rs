@@ -1,4 +1,4 @@
-//! A thousand bonds of four ports on one worker: what slack on the periodic timers saves.
+//! A thousand bonds of four ports on one worker: the wake-ups that slack on the periodic timers saves.
 //!
 //! ```sh
 //! cargo run --release -p tickless-protocols --example lacp_bonds

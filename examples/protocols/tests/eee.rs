@@ -1,4 +1,4 @@
-//! Energy Efficient Ethernet in virtual time: each row of its table, and what must never happen.
+//! Tests of Energy Efficient Ethernet in virtual time: each row of its table, and the states that must never occur.
 
 use tickless_core::platform::CpuId;
 use tickless_core::time::{Instant, Span};
@@ -35,14 +35,14 @@ impl Bench {
         Self { rig, port }
     }
 
-    /// With a link that came up at time zero.
+    /// Makes a bench with a link that came up at time zero.
     fn with_link() -> Self {
         let bench = Self::new();
         bench.on(|port| port.link_up(GIGABIT));
         bench
     }
 
-    /// With a link, and asleep.
+    /// Makes a bench with a link, and asleep.
     fn asleep() -> Self {
         let bench = Self::with_link();
         bench.rig.run_until(DEFERRAL);

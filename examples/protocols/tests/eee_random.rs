@@ -52,13 +52,13 @@ struct Oracle {
     link: Option<(Speed, Duplex)>,
     enabled: bool,
     idle_time: i64,
-    /// Since when EEE is active.
+    /// The time from which on EEE is active.
     active_since: Option<i64>,
     /// The time at which the port falls asleep if no event happens before.
     deadline: Option<i64>,
     queued: [u64; QUEUES],
     asleep: bool,
-    /// Until when a transmitter that was woken cannot be used.
+    /// The time until which a woken transmitter cannot be used.
     ready_at: i64,
     history: VecDeque<(i64, bool)>,
 }

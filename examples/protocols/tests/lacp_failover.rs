@@ -1,4 +1,4 @@
-//! Four ports, two aggregators: which carries frames, and what churns, when one fails and comes back.
+//! Tests of four ports and two aggregators: the port that carries frames, and the churn, when one fails and comes back.
 
 mod support;
 

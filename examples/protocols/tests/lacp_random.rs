@@ -1,4 +1,5 @@
-//! Random failures of links and losses of LACPDUs: what holds at any moment, and what is there when all is well again.
+//! Tests of random link failures and losses of LACPDUs: the invariants at any moment, and the state when all is well
+//! again.
 
 mod support;
 

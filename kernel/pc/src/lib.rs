@@ -1,4 +1,4 @@
-//! What a PC says about its processors and timers: the tables of ACPI.
+//! The reader of a PC's ACPI tables, which describe its processors and timers.
 //!
 //! Nothing here touches the machine. Firmware writes its tables as it likes, so the readers trust none of them: they
 //! never read beyond what a table has, they end, and what makes no sense is an error with a name. The tests run on the

@@ -1,4 +1,4 @@
-//! What differs between machines. Each of them has the same functions, and the rest of the kernel calls no others.
+//! The differences between machines. Each of them has the same functions, and the rest of the kernel calls no others.
 
 #[cfg(target_arch = "aarch64")]
 mod aarch64;

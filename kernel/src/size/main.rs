@@ -1,4 +1,4 @@
-//! The timer core alone, to be measured: what a kernel pays for it in text and data.
+//! The timer core alone, to measure the text and data that a kernel pays for it.
 //!
 //! It is linked and never runs: its host has an atomic for a counter and one for a device. Each entry point that a
 //! kernel calls is a function here that the first one keeps, so the linker keeps what they need and nothing else. The

@@ -1,4 +1,4 @@
-//! Exact timers: how late they are, in which order they fire, and what the device is told.
+//! Tests of exact timers: their lateness, their order, and the writes of the device.
 
 use core::hint::black_box;
 use core::pin::Pin;

@@ -1,4 +1,4 @@
-//! What the core takes of each CPU: data, and the stack of what it interrupts.
+//! Measures the memory that the core takes for each CPU: data, and the stack in an interrupt.
 
 use core::pin::Pin;
 

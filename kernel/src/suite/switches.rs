@@ -1,4 +1,4 @@
-//! What each mechanism saves: a load of many short switches, with and without it.
+//! Measures the saving of each mechanism: a load of many short switches, with and without it.
 //!
 //! The load has the shape of hackbench: pairs of [threads](super::tasks), a pipe between the two of each, a sender that
 //! sleeps when its pipe is full and a receiver that sleeps when it is empty.

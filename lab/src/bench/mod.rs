@@ -1,4 +1,4 @@
-//! `tickless bench`: what timers cost, operation by operation, against other libraries.
+//! `tickless bench`: the cost of timers, operation by operation, against other libraries.
 //!
 //! What is measured, and how, is in the crate `tickless_peers`.
 

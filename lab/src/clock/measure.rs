@@ -1,4 +1,4 @@
-//! What is measured of a source: cost, resolution, drift, and the skew between CPUs.
+//! The measurements of a clock source: cost, resolution, drift, and the skew between CPUs.
 
 use std::hint::black_box;
 use std::sync::Barrier;

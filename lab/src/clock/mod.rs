@@ -1,4 +1,4 @@
-//! `tickless clock`: what reading the time costs on this machine, and which of its sources can be trusted.
+//! `tickless clock`: the cost of reading the time on this machine, and the sources that can be trusted.
 //!
 //! The verdict is that of the core's watchdog: [`FrequencyCheck`](tickless_core::clock::watchdog::FrequencyCheck)
 //! against the kernel's monotonic clock, and an exchange of readings between CPUs.

@@ -1,4 +1,4 @@
-//! What the user asks for, and what follows from it.
+//! The arguments of the user, and the settings that follow from them.
 
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;

@@ -1,4 +1,4 @@
-//! Whether a run is steady enough for its figures to be quoted.
+//! The test whether a run is steady enough for its figures to be quoted.
 
 use super::subject::Arm;
 use super::totals::{Late, Total, Totals, median};

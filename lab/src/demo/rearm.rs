@@ -1,4 +1,4 @@
-//! What it costs to push a deadline out, and to arm a timeout and drop it, in the middle of the load.
+//! The cost of pushing a deadline out, and of arming a timeout and dropping it, in the middle of the load.
 
 use std::future::{Future, poll_fn};
 use std::pin::pin;

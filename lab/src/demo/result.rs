@@ -1,4 +1,4 @@
-//! What a run found out: the checks, and every figure, as `--json` writes them.
+//! The result of a run: the checks, and every figure, as `--json` writes them.
 
 use std::time::{Duration, SystemTime};
 

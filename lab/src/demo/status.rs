@@ -1,4 +1,4 @@
-//! Where the run stands: what visitors of the servers see, and what the report is made of at the end.
+//! The progress of the run, which visitors of the servers see, and from which the report is made at the end.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};

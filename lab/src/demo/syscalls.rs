@@ -1,4 +1,4 @@
-//! How many system calls threads make, counted by the kernel's tracer.
+//! The number of system calls of threads, counted by the kernel's tracer.
 //!
 //! There is no counter of them to read. The tracer can be made to note each one in a buffer of its own, which wraps
 //! around, and keeps count of what went through. That slows every system call of the machine a little, so it happens in

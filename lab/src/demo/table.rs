@@ -1,4 +1,4 @@
-//! The table: what stands in it, once for the terminal and once for the page, and the result in a sentence.
+//! The table of the demo, once for the terminal and once for the page, and the result in a sentence.
 
 use std::fmt::Write;
 use std::time::Duration;

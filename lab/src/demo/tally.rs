@@ -1,4 +1,4 @@
-//! What is counted while the load runs.
+//! The counts of the running load.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -1,4 +1,4 @@
-//! What the threads of this process did, by name: processor time and wake-ups.
+//! The processor time and wake-ups of this process's threads, by name.
 
 use std::fs;
 use std::io;

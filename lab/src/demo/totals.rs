@@ -1,4 +1,4 @@
-//! What all rounds of an arm add up to.
+//! The totals of an arm over all its rounds.
 
 use std::sync::PoisonError;
 use std::time::Duration;

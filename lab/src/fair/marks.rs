@@ -1,4 +1,4 @@
-//! What was promised of the executor in the mixes that are ready made, and what came of it.
+//! The marks of the executor in the prepared mixes, and the result for each.
 
 use super::arguments::Plan;
 use super::mix::Preset;

@@ -1,4 +1,4 @@
-//! Which tasks run beside each other, and what each of them is entitled to.
+//! The mixes: tasks that run beside each other, with the entitlement of each.
 
 use std::time::Duration;
 

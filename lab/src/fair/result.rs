@@ -1,4 +1,4 @@
-//! What a run found out of each runtime.
+//! The result of a run, for each runtime.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};

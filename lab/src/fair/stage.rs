@@ -1,4 +1,4 @@
-//! The time in which a runtime is measured, what its tasks do in it, and what they note.
+//! The time in which a runtime is measured: its tasks, their work and their notes.
 
 use std::hint::black_box;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

@@ -1,4 +1,4 @@
-//! What the executor is compared with: tokio with the same tasks, and hackbench itself.
+//! The baselines of the executor: tokio with the same tasks, and hackbench itself.
 
 use std::io;
 use std::path::{Path, PathBuf};

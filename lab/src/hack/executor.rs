@@ -1,4 +1,4 @@
-//! The same tasks on this library's executor, and what it counts.
+//! The same tasks on this library's executor, and its counts.
 
 use std::io;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! What saves writes of the device, each with a switch.
+//! The mechanisms that save writes of the device, each with a switch.
 
 use serde::Serialize;
 

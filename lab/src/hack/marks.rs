@@ -1,4 +1,4 @@
-//! What was promised of the executor under this load, and what came of it.
+//! The marks of the executor under this load, and the result for each.
 
 use super::arguments::Device;
 use super::features::Features;

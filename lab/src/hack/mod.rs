@@ -1,4 +1,4 @@
-//! `tickless hack`: what hackbench measures, on tasks of this library's executor.
+//! `tickless hack`: hackbench's measurement, on tasks of this library's executor.
 //!
 //! The matrix that the sources of the mechanisms never published: precise slices off and on, with and without each of
 //! what saves writes of the clock event device. Each configuration gets an executor of its own, which is gone before

@@ -1,4 +1,4 @@
-//! What a run found out of each configuration.
+//! The result of a run, for each configuration.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What hackbench's tasks send each other: groups of senders and receivers, a pipe or a channel for each receiver.
+//! The traffic of hackbench's tasks: groups of senders and receivers, a pipe or a channel for each receiver.
 
 use std::future::Future;
 use std::io::{self, PipeReader, PipeWriter};

@@ -1,4 +1,4 @@
-//! What a thread counts of one subject, where others can look at it meanwhile.
+//! The counts of a thread for one subject, which other threads read while it runs.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;

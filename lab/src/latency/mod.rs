@@ -1,4 +1,4 @@
-//! `tickless latency`: what cyclictest measures, of this library's timers, with its options and its output.
+//! `tickless latency`: cyclictest's measurement of this library's timers, with its options and its output.
 //!
 //! Each thread waits for the next multiple of its interval, again and again, and looks how late it is. What it waits
 //! with is the subject; several subjects take turns on the same thread, so that whatever else the machine does hits all

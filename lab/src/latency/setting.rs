@@ -1,4 +1,4 @@
-//! What a measuring thread and the machine are set to: priority, CPU, idle states.
+//! The settings of a measuring thread and of the machine: priority, CPU, idle states.
 
 use std::fs::File;
 use std::io::Write;

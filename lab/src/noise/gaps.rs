@@ -1,4 +1,4 @@
-//! How long a loop was away from its work, turn by turn.
+//! The gaps in a loop: the time that it was away from its work, turn by turn.
 
 use std::time::Duration;
 

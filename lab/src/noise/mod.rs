@@ -1,4 +1,4 @@
-//! `tickless noise`: what oslat measures, of this library's polling workers, with its options and its output.
+//! `tickless noise`: oslat's measurement of this library's polling workers, with its options and its output.
 //!
 //! A thread on each CPU does nothing but poll its worker and read a counter. From one reading to the next passes what a
 //! turn of the loop takes, a few ten nanoseconds; whenever it is more, another thread or an interrupt took the time.

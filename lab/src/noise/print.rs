@@ -1,4 +1,4 @@
-//! The result as oslat prints it, and what it does not have behind a `#`.
+//! The result as oslat prints it. Lines that oslat does not have follow a `#`.
 
 use std::fmt::Write;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! Plots of what something costs over how much there is, with names at the ends of their curves.
+//! Plots of a cost over a size, with names at the ends of their curves.
 
 use maud::Markup;
 use plotters::coord::combinators::{BindKeyPoints, LogCoord};

@@ -1,4 +1,4 @@
-//! Files that describe machines and what runs on them.
+//! Files that describe machines and their workloads.
 
 use std::fs;
 use std::io::Read;

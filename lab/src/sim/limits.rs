@@ -1,4 +1,4 @@
-//! What a scenario may need of the machine that simulates it, and how to say otherwise.
+//! The limits of a scenario's needs, and the options that raise them.
 
 use clap::Args;
 use clap::builder::RangedU64ValueParser;

@@ -1,4 +1,4 @@
-//! What came of a run, as a page.
+//! The page with the outcome of a run.
 
 use maud::{Markup, html};
 use tickless_sim::{Distribution, Group, Outcome, Picos, Promise, Scenario};

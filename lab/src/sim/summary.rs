@@ -1,4 +1,4 @@
-//! What came of a run, for people.
+//! The summary of a run's outcome, for people.
 
 use std::fmt::Write;
 

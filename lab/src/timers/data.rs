@@ -1,4 +1,4 @@
-//! What `tickless timers --json` writes: the live state as data.
+//! The output of `tickless timers --json`: the live state as data.
 
 use serde_json::{Map, Value, json};
 use tickless::Stats;

@@ -1,4 +1,4 @@
-//! The check of a whole trace: each event goes to those whom it concerns.
+//! The check of a whole trace: each event goes to the checkers that it concerns.
 
 use std::collections::BTreeSet;
 

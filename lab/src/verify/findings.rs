@@ -1,4 +1,4 @@
-//! What was checked, and what did not hold.
+//! The findings of a verification: the checks, and those that failed.
 
 use std::collections::BTreeMap;
 

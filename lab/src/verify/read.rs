@@ -1,4 +1,4 @@
-//! Traces, line by line. Whatever is wrong with one is told with file, line, key, and what would be right.
+//! The reader of traces, line by line. Each error has file, line, key, and the correct input.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};

@@ -39,7 +39,7 @@ fn rows(list: &str) -> Vec<(u32, Vec<String>)> {
         .collect()
 }
 
-/// What stands between backquotes and has the form of a path and a function.
+/// Finds the texts between backquotes that have the form of a path and a function.
 fn cited(column: &str) -> impl Iterator<Item = (&str, &str)> {
     column
         .split('`')

@@ -1,4 +1,4 @@
-//! What ticks, idle CPUs and their devices did wrong (spec C-8.2, C-8.4: R12, R19, R31 to R44, R60).
+//! Regressions of ticks, idle CPUs and their devices (spec C-8.2, C-8.4: R12, R19, R31 to R44, R60).
 //!
 //! Ticks are milliseconds of the rig. A timer that is armed for a tick on the finest level fires one later.
 

@@ -1,4 +1,4 @@
-//! What timer wheels and their timers did wrong (spec C-8.1: R01 to R14, R32, R55, R56).
+//! Regressions of timer wheels and their timers (spec C-8.1: R01 to R14, R32, R55, R56).
 //!
 //! Ticks are milliseconds of the rig. A timer that is armed for a tick on the finest level fires one later.
 

@@ -1,4 +1,4 @@
-//! What hosts can do, and cases need.
+//! The capabilities of hosts, which cases need.
 
 use std::fmt;
 

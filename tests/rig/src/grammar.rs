@@ -1,4 +1,4 @@
-//! The lives that a trace tells of timers.
+//! The lives of timers, as a trace implies them.
 
 use std::collections::BTreeMap;
 

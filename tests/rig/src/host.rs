@@ -1,4 +1,4 @@
-//! What an embedder says of his host, so that the suites can run on it.
+//! The interface of a host under test, so that the suites can run on it.
 //!
 //! The suites drive a host by hand: one thread executes everything, CPU 0, then CPU 1, then CPU 0 again, and time
 //! passes when a suite says so. A host under test therefore has the [`Platform`] of the embedder with three things

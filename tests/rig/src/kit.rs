@@ -1,4 +1,4 @@
-//! How the suites become tests of a host.
+//! The kit that makes the suites the tests of a host.
 //!
 //! [`conformance!`](crate::conformance) makes a test of each case, in a module that has the name of its suite. A case
 //! that needs what the host does not have is skipped: it says so, and one more test says for each suite how many.

@@ -1,4 +1,4 @@
-//! How interrupts come and go: the paths on which a deferred rearm has to be flushed (spec ).
+//! The paths of interrupts on which a deferred rearm has to be flushed (spec ).
 //!
 //! What a kernel spreads over its entry code, its soft stage and its scheduler is here in one place, as a script. Each
 //! flush point has the number of the specification and a switch that removes it, to prove that the suite notices.

@@ -1,4 +1,4 @@
-//! What the test-suites share: the core's conformance tests, and the regressions.
+//! Helpers that the core's conformance tests and the regressions share.
 
 use std::ops::Div;
 use std::panic::{AssertUnwindSafe, catch_unwind};

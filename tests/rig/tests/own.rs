@@ -1,5 +1,5 @@
-//! What only hosts of the rig's own are asked: those with a configuration that no other host need have, the exact text
-//! of a dump, and parts of the core that need no host.
+//! Tests for hosts of the rig's own: with a configuration that no other host need have, of the exact text of a dump,
+//! and of parts of the core that need no host.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;

@@ -1,4 +1,4 @@
-//! The least that is possible: what no implementation of the same semantics can avoid. Nothing here fires.
+//! The lower limit: the cost that no implementation of the same semantics can avoid. No timer fires here.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

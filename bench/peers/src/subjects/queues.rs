@@ -1,4 +1,5 @@
-//! What people write in an afternoon, and the queue of `tokio-util`: deadlines of the standard library's clock.
+//! Simple queues as a programmer writes them in an afternoon, and the queue of `tokio-util`. Their deadlines are
+//! instants of the standard library.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};

@@ -1,4 +1,4 @@
-//! What `settime` said last, replaced as a whole without a lock.
+//! The setting of the last `settime`, replaced as a whole without a lock.
 //!
 //! Four records and a word that names the current one. A writer claims a free record, fills it, and publishes it by a
 //! compare-and-exchange of the word; the record it replaced is free again once the writer has read it. Readers read the

@@ -1,4 +1,4 @@
-//! How a timer tells: reading what `create` was told, and starting threads.
+//! The notifications of a timer: reading the request given to `create`, and starting threads.
 
 use std::ffi::{c_int, c_void};
 use std::mem::MaybeUninit;

@@ -32,7 +32,7 @@ pub(super) struct Service {
     /// Time at which the thread wakes up by itself, on the monotonic clock; zero while it is awake and looks at the
     /// inbox.
     next: AtomicU64,
-    /// With those who replace what the thread notifies of.
+    /// The handshake with the callers of `settime` that replace the notification.
     handshake: Handshake,
     /// Slots in the inbox whose timers were deleted.
     retired: AtomicU32,

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-/// Whether `program` is there; names it if not.
+/// Returns true if `program` is installed; prints its name if not.
 pub(crate) fn is_there(program: &str) -> bool {
     let is_there = Command::new(program).arg("--version").output().is_ok();
     if !is_there {

@@ -1,4 +1,4 @@
-//! The per-CPU state: eight queues, what the device was told, and who owes it a write.
+//! The per-CPU state: eight queues, the last write of the device, and the rearm that is still owed.
 
 use core::fmt;
 use core::mem::MaybeUninit;

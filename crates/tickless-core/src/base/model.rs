@@ -240,7 +240,7 @@ impl Count {
     }
 }
 
-/// Something that only one callback at a time may touch, each after the one before: loom notices when it is not so.
+/// A cell that only one callback at a time may touch, each after the one before: loom notices when it is not so.
 #[derive(Default)]
 pub(crate) struct Touched(UnsafeCell<()>);
 

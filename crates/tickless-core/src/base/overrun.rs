@@ -85,7 +85,7 @@ struct Watched {
     ended: Deadline,
     /// The pause behind each callback, 0 while the timer is not paced.
     pause: i64,
-    /// Since when the timer is paced.
+    /// The time from which on the timer is paced.
     since: Deadline,
 }
 

@@ -1,4 +1,4 @@
-//! From a timer to the locked base that owns it.
+//! The locked base that owns a timer, found from the timer.
 
 use tickless_link::entry::{EntryRef, Family, Owner};
 use tickless_link::id::QueueId;

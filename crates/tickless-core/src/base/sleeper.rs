@@ -1,4 +1,4 @@
-//! Timers that wake tasks: what exact and coarse ones have in common.
+//! Timers that wake tasks: the common part of exact and coarse ones.
 //!
 //! [`TaskTimer`] is what users call. How each kind is queued is told by [`Hooks`], next to its type.
 

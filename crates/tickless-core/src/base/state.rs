@@ -1,4 +1,4 @@
-//! What the lock of a base protects.
+//! The data that the lock of a base protects.
 
 use core::mem::MaybeUninit;
 

@@ -1,4 +1,4 @@
-//! What a base counts.
+//! The counters of a base.
 
 use crate::event::flush::Flush;
 use crate::exact::family::Placement;

@@ -1,4 +1,4 @@
-//! Free-running counters: what is known of one, and which factors that gives.
+//! Free-running counters: the properties of one, and the factors that follow from them.
 
 use core::fmt;
 
@@ -53,7 +53,7 @@ impl core::error::Error for BadCounter {}
 
 /// Seconds that a forward scale has to reach, where the counter is wide enough (spec TIM-12).
 const RANGE_SECONDS: u64 = 600;
-/// Up to which percentage of its nominal value a factor may be steered (spec TIM-13).
+/// The percentage of its nominal value by which a factor may be steered (spec TIM-13).
 const STEERED_PERCENT: u64 = 11;
 
 impl Counter {

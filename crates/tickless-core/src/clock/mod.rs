@@ -1,4 +1,4 @@
-//! Clocks: what time it is, and what happens when that changes.
+//! Clocks: the current time, and its changes.
 //!
 //! Every queue compares on the monotonic clock in the end. The other clocks are the monotonic one plus an [`Offset`]
 //! (spec ), and each CPU base keeps a copy of the three offsets, refreshed under its own lock. When a clock jumps,

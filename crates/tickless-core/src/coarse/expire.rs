@@ -1,4 +1,4 @@
-//! The pass that fires what is due (spec C-1.7).
+//! The pass that fires due timers (spec C-1.7).
 
 use core::task::Waker;
 

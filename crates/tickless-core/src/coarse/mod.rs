@@ -1,4 +1,4 @@
-//! Coarse timers: what is done with them on a locked base.
+//! Coarse timers: the operations on them, on a locked base.
 //!
 //! The wheels themselves are in [`wheel`](crate::wheel).
 //!

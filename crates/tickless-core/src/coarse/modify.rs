@@ -1,4 +1,4 @@
-//! What a modification does with a timer.
+//! The modification of a coarse timer.
 
 use crate::slots::geometry::Tick;
 use crate::start_outcome::StartOutcome;
@@ -8,7 +8,7 @@ use crate::start_outcome::StartOutcome;
 pub(crate) enum Modify {
     Always,
     IfActive,
-    /// Only to earlier.
+    /// The timer may only move to an earlier time.
     Reduce,
 }
 

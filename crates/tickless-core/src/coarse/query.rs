@@ -1,4 +1,4 @@
-//! Questions, and what idle code asks and sets (spec C-3.2, C-3.3).
+//! Queries about coarse timers, and the queries and settings of idle code (spec C-3.2, C-3.3).
 
 use core::pin::Pin;
 

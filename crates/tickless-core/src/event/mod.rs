@@ -1,4 +1,4 @@
-//! Clock event devices: what makes an interrupt happen at a given time.
+//! Clock event devices, which make an interrupt happen at a given time.
 //!
 //! Each CPU has one. The core decides *when*; the [`EventDevice`] record knows how that has to be said to this device,
 //! what was said last, and what must not be said again; the host's [`EventDriver`] does the writing.

@@ -1,4 +1,4 @@
-//! The entries of the exact queues: what each keeps, what its callback is told and answers.
+//! The entries of the exact queues: their contents, the arguments of their callbacks, and the answers.
 
 use core::fmt;
 use core::task::Waker;

@@ -458,7 +458,7 @@ enum Emptied {
     Part,
 }
 
-/// Under which times a timer is filed, and whether it may stay where it is, if it is there already.
+/// The times under which a timer is enqueued, and whether it may keep its place if it is queued already.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Filing {
     pub(crate) times: Times,

@@ -1,4 +1,4 @@
-//! How the tree gets its groups: one CPU at a time, at the top or beside, never in between (spec C-5.2).
+//! The growth of the tree of groups: one CPU at a time, at the top or beside, never in between (spec C-5.2).
 
 use core::fmt;
 

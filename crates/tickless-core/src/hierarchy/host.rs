@@ -1,4 +1,4 @@
-//! What the hierarchy asks of its host.
+//! The interface that the hierarchy needs of its host.
 
 use tickless_link::lock::RawLock;
 
@@ -64,7 +64,7 @@ pub trait HierarchyHost<const WIDTH: usize> {
     /// available meanwhile, its own leaving hands over again.
     fn activate(&self, cpu: CpuId);
 
-    /// Something happened, or is about to; called in the order in which one CPU does things.
+    /// Reports a step that happened, or is about to; called in the order in which one CPU does things.
     ///
     /// For traces (spec C-10.2), and for tests, which MAY run other CPUs in here where no lock is in their way. It
     /// vanishes where it is not implemented.

@@ -1,4 +1,4 @@
-//! What a CPU says when it goes idle and comes back (spec C-4.4, C-4.5, C-4.7, C-4.11).
+//! The steps of a CPU in the hierarchy when it goes idle and comes back (spec C-4.4, C-4.5, C-4.7, C-4.11).
 
 use super::walk::RootExpiry;
 use super::{CpuNode, Hierarchy, HierarchyHost, Step};

@@ -1,4 +1,4 @@
-//! Which CPUs are isolated, as a set (spec C-5.4).
+//! The set of isolated CPUs (spec C-5.4).
 //!
 //! A CPU joins and leaves the tree by itself, so a change of the set is work for several CPUs. All that are to join are
 //! asked and waited for before the first is asked to leave: in between there are more CPUs that look after the idle,

@@ -1,4 +1,5 @@
-//! How many levels a hierarchy needs, and what would be built: pure functions of the CPUs that there may be.
+//! The number of levels that a hierarchy needs, and the groups that would be built: pure functions of the possible
+//! CPUs.
 
 /// The most levels that a hierarchy can have. Eight levels of eight would be sixteen million CPUs; narrow groups, in
 /// tests, need more.

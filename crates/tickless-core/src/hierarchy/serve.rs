@@ -1,4 +1,4 @@
-//! What a CPU does for idle ones (spec C-3.6, C-4.9, C-4.10).
+//! The work of an awake CPU for idle ones (spec C-3.6, C-4.9, C-4.10).
 
 use super::walk::RootExpiry;
 use super::{CpuNode, Hierarchy, HierarchyHost, Refusal, Step};

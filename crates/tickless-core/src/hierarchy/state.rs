@@ -1,4 +1,4 @@
-//! The state word of a group: who of its children is active, and which one looks after the others.
+//! The state word of a group: the set of active children, and the migrator among them.
 //!
 //! ```text
 //!    63                      24 23      16 15                     0

@@ -1,5 +1,5 @@
-//! Questions about timers and CPUs. None changes when anything fires; those about the next event may file timers
-//! again that were filed too early, and sort far ones.
+//! Queries about timers and CPUs. None changes when a timer fires; those about the next event may requeue timers whose
+//! key was stale, and sort far ones.
 
 use core::pin::Pin;
 

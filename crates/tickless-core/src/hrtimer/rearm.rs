@@ -1,4 +1,4 @@
-//! When the device is written, and when not (spec X-4).
+//! The rules for writing the device (spec X-4).
 
 use crate::base::guard::BaseGuard;
 use crate::base::state::{Change, DeferredRearm};

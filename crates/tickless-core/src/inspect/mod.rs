@@ -1,4 +1,4 @@
-//! The live state: what is pending where, and what each CPU and its device are doing.
+//! The live state: the pending timers of each queue, and the state of each CPU and its device.
 //!
 //! [`Timers::report`] and [`Timers::for_each_pending`] hand out records, for programs; [`Timers::dump`] prints them, in
 //! the layout of `/proc/timer_list` (spec ). Nothing is allocated, and nothing is changed.

@@ -1,4 +1,4 @@
-//! Which slot a timeout belongs in (spec C-1.2, C-1.3).
+//! The computation of the slot in which a timeout belongs (spec C-1.2, C-1.3).
 //!
 //! Level `l` has 64 slots of `8^l` ticks each. It takes what is less than `63 * 8^l` ticks ahead, and not less than
 //! what the level below takes: 63 and not 64, because rounding up needs a slot to spare. Then a slot is never shared by

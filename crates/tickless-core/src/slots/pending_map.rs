@@ -1,4 +1,4 @@
-//! Which slots of a wheel hold something, and when the first of them is due (spec C-1.4 to C-1.7).
+//! The bitmap of a wheel's occupied slots, which finds the first one that is due (spec C-1.4 to C-1.7).
 //!
 //! # First due
 //!

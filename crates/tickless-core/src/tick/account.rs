@@ -1,4 +1,4 @@
-//! How long a CPU has been idle, for readers that ask while it sleeps and wakes (R43).
+//! The idle time of a CPU, for readers on other CPUs while it sleeps and wakes (R43).
 
 use core::fmt;
 

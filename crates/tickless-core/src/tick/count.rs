@@ -1,4 +1,4 @@
-//! The count of ticks, which CPU keeps it, and what happens when it does not (spec C-7.2).
+//! The count of ticks, the CPU that keeps it, and the reaction when that CPU does not (spec C-7.2).
 
 use core::fmt;
 

@@ -1,9 +1,9 @@
-//! What keeps the tick of a CPU whose tasks could run without one (spec C-5.5).
+//! The reasons to keep the tick of a CPU whose tasks could run without one (spec C-5.5).
 
 use tickless_link::const_unless_loom;
 use tickless_link::sync::{AtomicU32, Ordering};
 
-/// Something that needs a tick while a task runs.
+/// A reason to keep the tick while a task runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum Dependency {

@@ -1,4 +1,5 @@
-//! Whether a CPU may stop its tick, until when it sleeps, and which CPU is told (spec C-3.2, C-3.3, C-7.3, C-7.4).
+//! The decision whether a CPU may stop its tick, the end of its sleep, and the CPU that is notified (spec C-3.2, C-3.3,
+//! C-7.3, C-7.4).
 
 use core::pin::Pin;
 
@@ -20,7 +21,8 @@ use crate::wheel::idle::{NextDue, TickTime, wake_times};
 impl<P: Platform, S: HierarchyHost<WIDTH>, L: RawLock, const WIDTH: usize>
     Nohz<'_, P, S, L, WIDTH>
 {
-    /// Until when the CPU could sleep. Changes nothing, so that who chooses how deep to sleep may still keep the tick.
+    /// Returns the time until which the CPU could sleep. Changes no state, so that the governor, which chooses how deep
+    /// to sleep, may still keep the tick.
     ///
     /// # Cost
     ///

@@ -1,4 +1,4 @@
-//! The tick: what counts time coarsely, stops where nothing happens, and goes on in step.
+//! The tick: it counts time coarsely, stops on idle CPUs, and goes on in step.
 //!
 //! Wheels are driven by a *tick*, a periodic event of each CPU that runs work. It would wake a CPU that sleeps a
 //! thousand times a second, for nothing. So it is stopped when a CPU goes idle, and the one timer that stands for it is

@@ -1,4 +1,4 @@
-//! Loom cases: who counts, who reads, and who is told to look again, on weak memory.
+//! Loom cases: the CPU that counts, the CPUs that read, and the CPU that is asked to look again, on weak memory.
 //!
 //! Each is named after the race that it tells, and lists what can come out of it.
 //!

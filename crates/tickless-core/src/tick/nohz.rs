@@ -1,4 +1,4 @@
-//! The entry points of a tick, and what they take and answer (spec C-3.4, C-3.5, C-7.5, C-7.7).
+//! The entry points of a tick, with their arguments and results (spec C-3.4, C-3.5, C-7.5, C-7.7).
 
 use core::pin::Pin;
 
@@ -23,7 +23,7 @@ pub struct TickDependencies {
     pub reschedule: bool,
     /// Work of the soft stage waits, other than what may wait as long as the CPU sleeps.
     pub soft_work: bool,
-    /// Something in the host wants a tick, but does not forbid the CPU to sleep until then.
+    /// True if the host wants a tick for another reason, which does not forbid the CPU to sleep until that tick.
     pub wants_tick: bool,
     /// A pass of the wheels was asked for and has not run. What is due would be found due again and again, and each
     /// time cause an interrupt (R12).
@@ -56,7 +56,7 @@ pub enum KeepReason {
     HandedOver,
 }
 
-/// Until when a CPU could sleep if it slept now: for who chooses how deep.
+/// The time until which a CPU could sleep if it slept now, for the governor, which chooses how deep.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub struct Forecast {
@@ -73,9 +73,10 @@ pub struct Forecast {
 /// The time that a CPU could sleep, signed: negative if the event has passed (spec C-7.7, N6, N7).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SleepLength {
-    /// Until what only this CPU can look after.
+    /// The time until the first timer that only this CPU expires.
     pub own: Offset,
-    /// Until what others look after, too: how long sleeps were before timers were pulled.
+    /// The time until the first timer, those that other CPUs would expire included: the length of sleeps before timers
+    /// were pulled.
     pub including_movable: Offset,
 }
 

@@ -258,7 +258,7 @@ impl Span {
         self.nanos == 0
     }
 
-    /// Both spans together, at most [`MAX`](Self::MAX).
+    /// Adds two spans; the sum is at most [`MAX`](Self::MAX).
     #[inline]
     #[must_use]
     pub const fn saturating_add(self, other: Self) -> Self {

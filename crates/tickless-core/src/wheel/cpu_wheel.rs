@@ -1,4 +1,4 @@
-//! One wheel of a CPU: what is filed where, and what a pass has in hand.
+//! One wheel of a CPU: its enqueued timers, and the timers that a pass has taken out.
 
 use core::mem::MaybeUninit;
 

@@ -82,7 +82,7 @@ impl ExpiryTick {
         Tick(self.0.load(Ordering::Relaxed))
     }
 
-    /// Only under the lock of the base that the timer is on, or is travelling to.
+    /// Sets the expiry. Only under the lock of the base that the timer is on, or is travelling to.
     #[inline]
     pub(crate) fn set(&self, expiry: Tick) {
         // Relaxed: see `get`.

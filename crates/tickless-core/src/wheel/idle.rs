@@ -1,4 +1,4 @@
-//! When a CPU that goes to sleep has to wake, and what it hands over (spec C-3.2).
+//! The wake-up time of a CPU that goes to sleep, and the timers that it leaves to others (spec C-3.2).
 
 use crate::slots::geometry::Tick;
 use crate::slots::pending_map::FAR;
@@ -41,7 +41,7 @@ impl TickTime {
     }
 }
 
-/// Until when a CPU may sleep.
+/// The times until which a CPU may sleep.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WakeTimes {
     /// The time at which the CPU has to be awake, whatever others do; [`Instant::FOREVER`] if not at all.
@@ -53,7 +53,7 @@ pub struct WakeTimes {
     pub may_idle: bool,
 }
 
-/// Until when a CPU may sleep whose wheels are due at `next`.
+/// Returns the times until which a CPU may sleep whose wheels are due at `next`.
 ///
 /// A tie counts as local: the CPU is awake then anyway.
 #[must_use]

@@ -1,4 +1,4 @@
-//! Expiries that need not be asked for.
+//! Expiries whose outcome is known without a call.
 
 use core::fmt;
 use core::marker::PhantomData;

@@ -1,4 +1,4 @@
-//! Sorting what was gathered.
+//! Sorting of gathered entries.
 //!
 //! Timers that wait in one bucket are as many as there may be, in any order, and at hand only as far as the caches
 //! reach. So each is looked at a few times, however many they are: entries are spread over lists by what part of the

@@ -1,4 +1,4 @@
-//! What a server is promised, and whether that can be kept.
+//! The reservation of a deadline server, and the test whether all reservations can be kept.
 
 use core::fmt;
 

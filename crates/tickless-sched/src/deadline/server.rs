@@ -1,4 +1,4 @@
-//! A server: what it may use, and until when.
+//! A deadline server: its runtime, and the time until which that may be used.
 
 use core::fmt;
 use core::marker::PhantomData;
@@ -41,7 +41,7 @@ pub(super) struct Head {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Budget {
     reservation: Reservation,
-    /// Until when the runtime should be used.
+    /// The time by which the runtime should be used.
     pub(super) deadline: RunTime,
     /// Runtime that is left, in nanoseconds; below zero after an overrun.
     left: i64,
@@ -112,7 +112,7 @@ impl Budget {
         i64::try_from(given).unwrap_or(i64::MAX)
     }
 
-    /// Until when it is throttled; `None` while there is runtime left.
+    /// Returns the end of the throttling; `None` while there is runtime left.
     pub(super) fn throttled_until(&self) -> Option<RunTime> {
         (self.left <= 0).then(|| self.replenished_at())
     }

@@ -1,4 +1,4 @@
-//! Which of two queues a task should be in, so that shares are those of one queue.
+//! The choice between two queues for a task, so that shares are those of one queue.
 //!
 //! Each queue is fair to its own tasks, and there are as many as CPUs. Five tasks in one and four in the other have 20
 //! and 25 % of a CPU each, where all nine are entitled to 22 %; and no number of moves makes both the same. What can be

@@ -1,4 +1,4 @@
-//! What a run queue knows of a task.
+//! The run queue's record of a task.
 
 use core::cell::Cell;
 use core::fmt;

@@ -217,7 +217,7 @@ impl Slice {
 #[derive(Clone, Debug)]
 struct Current {
     share: Share,
-    /// Until here it goes on if it is eligible.
+    /// The virtual time until which it goes on if it is eligible.
     protected_until: Virtual,
 }
 
@@ -243,7 +243,7 @@ pub struct FairQueue<T: Send + 'static> {
     current: Option<Current>,
     /// Number of sleeping tasks in the tree.
     delayed: usize,
-    /// Until when the one that runs is accounted.
+    /// The time up to which the running task is accounted.
     accounted: RunTime,
     /// The number of the last pick: that of the task that runs, if one does. The first one is for none.
     picks: NonZeroU64,

@@ -1,4 +1,4 @@
-//! Virtual time, and the average of it that says who is owed what.
+//! Virtual time, and its average over a queue, from which each task's lag is computed.
 
 use core::cmp::Ordering;
 

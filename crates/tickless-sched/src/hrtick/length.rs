@@ -1,4 +1,4 @@
-//! How long the task that runs may go on.
+//! The time for which the running task may go on.
 
 use tickless_core::time::Span;
 use tickless_link::mutant;

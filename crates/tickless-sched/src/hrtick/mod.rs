@@ -164,7 +164,7 @@ pub struct Switches {
 }
 
 impl Switches {
-    /// Both classes.
+    /// The tick is on for both classes.
     pub const ON: Self = Self {
         fair: true,
         deadline: true,

@@ -1,4 +1,4 @@
-//! The tick, rule by rule, on a timer that is made of two cells; and with a run queue, in virtual time.
+//! Tests of the slice tick, rule by rule, on a timer made of two cells; and with a run queue, in virtual time.
 
 use core::cell::{Cell, RefCell};
 use core::pin::Pin;
@@ -679,8 +679,8 @@ impl Machine {
         self.reconsidered = self.timer.now.get();
     }
 
-    /// Until `until`, with a periodic tick every `period`; of the time before each slice timer interrupts take one part
-    /// in `steals`, if any.
+    /// Runs until `until`, with a periodic tick every `period`; of the time before each slice timer interrupts take one
+    /// part in `steals`, if any.
     fn run(&mut self, until: i64, period: i64, steals: Option<i64>) {
         let mut next = period;
         while self.timer.now.get() < until {

@@ -1,5 +1,5 @@
-//! What the library does not do, to compare with: each policy is one field of [`Policy`], small, and used by nothing
-//! else.
+//! Alternatives to the library's choices, for comparison: each policy is one field of [`Policy`], small, and used by
+//! nothing else.
 
 pub mod direct_reads;
 pub mod plain_tree;
@@ -16,15 +16,15 @@ use crate::machine::host::Host;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Target {
-    /// With the CPU that arms it; a CPU that is awake pulls it while that sleeps. The library's way.
+    /// The CPU that arms it. A CPU that is awake pulls the timer while that one sleeps. The library's way.
     #[default]
     Local,
-    /// With the CPU that arms it, which wakes for it: no CPU takes part in the hierarchy.
+    /// The CPU that arms it, which wakes for it: no CPU takes part in the hierarchy.
     Own,
-    /// With a CPU that is busy at this moment, which [`search`] finds. No CPU takes part in the hierarchy: one that
-    /// sleeps wakes for its own.
+    /// A CPU that is busy at this moment, which [`search`] finds. No CPU takes part in the hierarchy: one that sleeps
+    /// wakes for its own.
     Search,
-    /// With CPU 0, whichever CPU arms it: one wheel for all, behind one lock.
+    /// CPU 0, whichever CPU arms it: one wheel for all, behind one lock.
     Single,
 }
 
@@ -57,10 +57,10 @@ pub enum Isolation {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum SleepLength {
-    /// Until the CPU has to wake: without the timers that others will run.
+    /// The time until the CPU has to wake: without the timers that other CPUs will run.
     #[default]
     Own,
-    /// Until its first timer is due, whichever CPU runs it.
+    /// The time until its first timer is due, whichever CPU runs it.
     IncludingMovable,
 }
 
@@ -128,7 +128,7 @@ pub enum Hrtick {
     On,
     /// The same, and the timer is moved however little that changes.
     Unfiltered,
-    /// At the next tick.
+    /// The slice ends at the next tick.
     Off,
 }
 
@@ -149,7 +149,7 @@ impl Default for Hrtick {
 pub enum DeadlineTick {
     /// The task stops when its runtime is spent: [`HrTick`](tickless_sched::HrTick) has a timer for it.
     On,
-    /// At the next tick.
+    /// The task stops at the next tick.
     Off,
 }
 

@@ -1,4 +1,4 @@
-//! When the event device of a CPU is written: as the library does it, or as it was done before.
+//! The time at which the event device of a CPU is written: as the library does it, or as earlier designs did.
 //!
 //! Both baselines need nothing from the core but what every host may call. *Immediate* is a host that reaches its flush
 //! point as soon as the interrupt has run what was due, and that starts a queued timer again by taking it out first, so
@@ -16,14 +16,14 @@ use tickless_core::time::ClockId;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Rearm {
-    /// Once for each interrupt, when it is known what runs next; a lazy timer that moves later or goes leaves the
+    /// Write it once for each interrupt, when the next task is known. A lazy timer that moves later or goes leaves the
     /// device as it is (spec ). The library's way.
     #[default]
     Deferred,
-    /// At the end of what is due in each interrupt, and at each change of the first timer; to start one that is queued
-    /// is to take it out and to file it, up to two writes. Nothing is lazy.
+    /// Write it at the end of the expiry in each interrupt, and at each change of the first timer. A start of a queued
+    /// timer takes it out and enqueues it, up to two writes. No timer is lazy.
     Immediate,
-    /// Once for each interrupt too, but a first timer that moves later or goes writes the device at once: nothing is
+    /// Write it once for each interrupt too, but a first timer that moves later or goes writes it at once: no timer is
     /// lazy.
     Eager,
 }

@@ -1,4 +1,4 @@
-//! The counter that drives the time of a machine: as data, and what it reads.
+//! The counter that drives the time of a machine: its description, and its value at a time.
 
 use serde::{Deserialize, Serialize};
 use tickless_core::clock::{Counter, CounterId};
@@ -28,7 +28,7 @@ const SALT: u64 = 0xC0C0_0A1D_5EED_0C10;
 pub struct CounterModel {
     /// The nominal frequency.
     pub kilohertz: u32,
-    /// After so many bits it wraps.
+    /// The number of bits after which it wraps.
     pub bits: u32,
     /// The error of the real frequency, in parts per million; positive if it is faster. No CPU knows it.
     pub error_ppm: i32,

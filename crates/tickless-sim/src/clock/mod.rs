@@ -51,7 +51,7 @@ pub(crate) const COUNTER: CounterId = CounterId(1);
 /// The id of the counter that replaces it.
 const SPARE: CounterId = CounterId(2);
 
-/// Something that changes the clocks.
+/// A change of the clocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Change {
     /// The time of day is set, by so many nanoseconds.

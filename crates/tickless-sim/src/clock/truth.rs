@@ -1,4 +1,4 @@
-//! What the clocks should show: kept apart from what computes what they do show.
+//! The correct time of each clock, computed apart from the clocks that the machine shows.
 
 use tickless_core::time::Clock;
 

@@ -1,4 +1,4 @@
-//! What the host does to the interrupts of its devices, and what is counted.
+//! The injector of faults into the interrupts of devices, with a count of each kind.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;

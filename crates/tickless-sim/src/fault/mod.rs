@@ -1,4 +1,4 @@
-//! Faults: what goes wrong in a run besides the timers, as data, and what may become late by it.
+//! Faults, as data: the failures of a run besides the timers, and the lateness that each excuses.
 //!
 //! A scenario lists them as `[[fault]]` with a `kind`, the `cpus` they hit, and when: `at` a moment, on all of them;
 //! `every` so often, on one of them that is drawn; or, of the kinds that spoil interrupts, `one_in` so many. With

@@ -1,4 +1,4 @@
-//! What the sources claim.
+//! The claims of the sources.
 
 use super::measure::{self, Effort, Measurement, Mechanism, Trial};
 use super::{hackbench, latency, noise, slow_counter};

@@ -1,4 +1,4 @@
-//! How each claim is tried.
+//! The trials of the claims.
 
 use std::collections::BTreeSet;
 

@@ -28,9 +28,9 @@ use measure::{Measurement, Mechanism, Trial};
 /// Two figures and their unit.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Figures {
-    /// Without what is claimed for; `None` if the source does not say.
+    /// The figure without the mechanism; `None` if the source does not say.
     pub baseline: Option<f64>,
-    /// With it.
+    /// The figure with the mechanism.
     pub with: Option<f64>,
     /// The unit of both.
     pub unit: &'static str,

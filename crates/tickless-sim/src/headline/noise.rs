@@ -1,4 +1,4 @@
-//! What pollers on isolated CPUs lose to the timers of others, and which of them.
+//! The time that pollers on isolated CPUs lose to the timers of others, for each CPU.
 
 use super::measure::{Effort, Measurement, Trial, both, micros, scenario};
 use crate::baseline::{Isolation, Policy};

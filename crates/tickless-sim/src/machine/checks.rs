@@ -1,4 +1,4 @@
-//! What the machine puts together for the checkers of [promises](crate::promise) that look at all of it.
+//! The state that the machine collects for those checkers of [promises](crate::promise) that look at all of it.
 
 use tickless_core::hierarchy::HierarchyHost;
 use tickless_core::platform::CpuId;

@@ -1,4 +1,4 @@
-//! What a machine knows of one of its CPUs.
+//! The machine's record of one of its CPUs.
 
 use std::cell::Cell;
 
@@ -34,7 +34,7 @@ pub(crate) struct Cpu {
     pub(crate) precise: Option<Precise>,
     /// The lengths of its last idle times.
     pub(crate) sleeps: Sleeps,
-    /// Since when it has nothing to run, if it has not.
+    /// The time from which on it has nothing to run, if it has not.
     pub(crate) workless_since: Option<Picos>,
     /// The device may fire once for a timer that is no more while the CPU sleeps.
     pub(crate) left_armed: Cell<Option<LeftArmed>>,

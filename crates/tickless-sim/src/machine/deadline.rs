@@ -1,4 +1,4 @@
-//! What a machine does for tasks with reservations: the class of deadlines, and its bandwidth timer.
+//! The tasks with reservations on a machine: the class of deadlines, and its bandwidth timer.
 
 use tickless_sched::RunTime;
 use tickless_sched::deadline::Reservation;

@@ -1,4 +1,4 @@
-//! The executor: takes what happens next, and lets CPUs execute what follows from it.
+//! The executor: it takes the next event, and lets CPUs execute the work that follows from it.
 //!
 //! What an event makes a CPU do is executed as a whole, when the event comes, and moves the CPU's cursor as far as it
 //! costs. What comes for that CPU meanwhile waits for the cursor.

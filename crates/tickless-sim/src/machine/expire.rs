@@ -1,4 +1,4 @@
-//! What a CPU does in an interrupt of its device, at its tick, and in the soft stage.
+//! The work of a CPU in an interrupt of its device, at its tick, and in the soft stage.
 
 use tickless_core::coarse::{Kind, PassEnd};
 use tickless_core::event::Flush;

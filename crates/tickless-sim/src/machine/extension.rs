@@ -50,7 +50,7 @@ impl Machine {
         Some((task, ends.max(state.busy_until())))
     }
 
-    /// Something kept the task of `cpu` for so long from leaving its section.
+    /// Notes that the task of `cpu` leaves its section so much later, because it was kept from running.
     pub(super) fn put_off_section(&mut self, cpu: u32, time: Picos) {
         let precise = self.cpus[cpu as usize].precise.as_mut();
         if let Some(precise) = precise.filter(|one| one.section_ends != Picos::FOREVER) {

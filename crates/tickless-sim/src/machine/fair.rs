@@ -48,7 +48,7 @@ pub(crate) struct FairClass {
 }
 
 impl FairClass {
-    /// Without a task.
+    /// Makes a class without a task.
     pub(super) fn new() -> Self {
         let [key] = tickless_link::id::Realm::new().keys();
         Self {
@@ -217,7 +217,7 @@ pub(crate) struct Precise {
     /// The latest time of the next decision about the running task: by then its slice is over, and others wait. The
     /// checker of `slice_ends` reads it.
     pub(crate) decides_by: Picos,
-    /// Until when the task that runs is accounted, on the clock of the run queue.
+    /// The time up to which the running task is accounted, on the clock of the run queue.
     pub(crate) since: RunTime,
     /// The time at which it was picked, on that clock and on the wall's.
     pub(crate) picked_at: (RunTime, Picos),

@@ -1,10 +1,10 @@
-//! What fired in what a CPU just executed, for the executor to look at when the core has returned.
+//! The list of timers that fired during a call of the core. The executor reads it when the core has returned.
 //!
 //! Callbacks of timers run inside the core and cannot reach the machine: they [`note`] what happened.
 
 use std::cell::{Cell, RefCell};
 
-/// Something that fired.
+/// A timer that fired.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fired {
     /// The tick of the CPU that executes: what it found.
@@ -37,7 +37,7 @@ pub(crate) fn reset() {
     FIRED.take();
 }
 
-/// Something fired.
+/// Notes that a timer fired.
 #[inline]
 pub(crate) fn note(fired: Fired) {
     HAS_FIRED.set(true);

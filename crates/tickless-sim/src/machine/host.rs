@@ -1,4 +1,4 @@
-//! The host that the core sees: everything it is asked for costs the CPU that executes.
+//! The host of the core on a machine. Each call costs the CPU that executes a modelled time.
 
 use std::cell::{Cell, OnceCell, RefCell};
 use std::rc::Rc;

@@ -83,7 +83,7 @@ fn end_tick(machine: &Machine, cpu: u32) {
     }
 }
 
-/// Something comes for a CPU that is off; it is not the end of that.
+/// Handles an event for a CPU that is off, other than the end of that.
 pub(super) fn comes_while_off(machine: &mut Machine, event: Event) {
     let Event {
         at,

@@ -1,4 +1,4 @@
-//! Idle: what the core says, what the governor chooses, and the way back (spec C-3.2 to C-3.5, C-7.7).
+//! Idle: the core's forecast, the governor's choice, and the way back (spec C-3.2 to C-3.5, C-7.7).
 
 use std::rc::Rc;
 

@@ -1,4 +1,4 @@
-//! The state of a machine: its CPUs and tasks, and what every part of it does to them.
+//! The state of a machine: its CPUs and tasks, and the operations of all its parts on them.
 
 use std::collections::BTreeMap;
 use std::rc::Rc;

@@ -1,4 +1,4 @@
-//! Where tasks go: which CPU runs one that is woken, and which one is taken over by a CPU that has none.
+//! The placement of tasks: the CPU for a woken task, and the task that a CPU without one takes over.
 
 use tickless_core::platform::{CpuId, pick_target_by_table};
 

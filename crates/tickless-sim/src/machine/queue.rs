@@ -1,4 +1,4 @@
-//! What happens next: events, in the order of time, and among equal times in the order in which they were asked for.
+//! The queue of the simulator's events, in the order of time, and among equal times in the order of their requests.
 //!
 //! The events of the next milliseconds are filed by time into buckets, unsorted; a bucket is sorted when its turn
 //! comes. So an event is touched twice, however many there are, and a heap has only those that are far away.
@@ -24,7 +24,7 @@ pub(crate) enum EventKind {
     Poke,
     /// The task of a CPU has run for as long as it wanted.
     Segment,
-    /// Something came from outside for a task.
+    /// An input from outside came for a task.
     Arrival,
     /// The checkers look at the whole machine.
     Sample,

@@ -1,4 +1,4 @@
-//! Where a machine pays what an interrupt owes the device: its flush points (spec ).
+//! The flush points of a machine, at which it carries out deferred rearms (spec ).
 //!
 //! | point | where |
 //! |---|---|

@@ -1,4 +1,4 @@
-//! Tasks of the deadline class: what each is promised, and whether it is kept (spec ).
+//! Tasks of the deadline class: the promise to each, and the check that it is kept (spec ).
 //!
 //! The queue of `tickless-sched` throttles and replenishes. What is checked here goes by the clock of the run queue
 //! too, but not by the accounts of that queue: by what the machine saw the task have, and by when it could run.
@@ -50,7 +50,7 @@ pub(crate) struct Reserved {
     /// The runtime that the task used since it could run.
     spent: Picos,
     bucket: Bucket,
-    /// Until when the bucket has leaked.
+    /// The time up to which the bucket has leaked.
     leaked: Picos,
 }
 

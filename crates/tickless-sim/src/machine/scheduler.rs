@@ -137,7 +137,7 @@ pub(crate) struct Fifo {
 }
 
 impl Fifo {
-    /// Without a task.
+    /// Makes a queue without a task.
     pub(crate) const fn new(slice: Option<Picos>) -> Self {
         Self {
             waiting: Vec::new(),

@@ -1,4 +1,4 @@
-//! Critical sections: in which parts of what it computes a task should not be preempted.
+//! Critical sections: the parts of its computation in which a task should not be preempted.
 
 use serde::Serialize;
 

@@ -1,4 +1,4 @@
-//! What a machine is made of.
+//! The settings from which a machine is built.
 
 use std::cell::{Cell, OnceCell, RefCell};
 use std::rc::Rc;

@@ -1,4 +1,4 @@
-//! Where the nodes and groups of the hierarchy lie, and what touching them costs.
+//! The nodes and groups of the hierarchy, and the cost of touching them.
 
 use std::fmt;
 use std::rc::Rc;

@@ -1,4 +1,4 @@
-//! What wakes CPUs in idle states in which their own device stops, and which states these are.
+//! The device that wakes CPUs from idle states in which their own device stops, and the list of these states.
 
 use serde::{Deserialize, Serialize};
 

@@ -1,4 +1,4 @@
-//! What locks and cache lines cost the CPU that executes, by which CPU had them last.
+//! The cost of locks and cache lines for the CPU that executes, by the CPU that had them last.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;

@@ -1,4 +1,4 @@
-//! The clock event device of a machine's CPUs: what it is, what writing it costs, and when it fires.
+//! The clock event device of a machine's CPUs: its description, the cost of writing it, and the time at which it fires.
 //!
 //! What a [class](DeviceClass) does with what is written is what it does where nothing costs. Here it
 //! takes time besides:
@@ -30,7 +30,7 @@ use crate::model::mark::Mark;
 use crate::model::time::Picos;
 use crate::model::{current_cpu, frequency};
 
-/// Up to here the core lets a shortest delay grow that a device refuses.
+/// The limit up to which the core lets a shortest delay grow that a device refuses.
 const GROWS_TO: Span = Span::from_millis(4);
 /// The core asks for nothing shorter (spec DEV-2).
 const SHORTEST: Picos = Picos::from_micros(1);

@@ -1,4 +1,4 @@
-//! Clock event devices of every kind the core knows (spec ): what they do with what is written.
+//! Clock event devices of every kind that the core knows (spec ), and their reaction to a write.
 
 use serde::{Deserialize, Serialize};
 use tickless_core::clock::CounterId;

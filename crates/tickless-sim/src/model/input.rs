@@ -1,4 +1,4 @@
-//! What is wrong with a file, where, and what would be right.
+//! The errors in a file: each has its place, and the correct input.
 
 use std::fmt;
 use std::ops::Range;

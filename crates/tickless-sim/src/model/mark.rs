@@ -1,4 +1,4 @@
-//! How sure a number is.
+//! The confidence in a number.
 
 use serde::{Deserialize, Serialize};
 

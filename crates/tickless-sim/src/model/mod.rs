@@ -1,4 +1,4 @@
-//! What a machine is made of: its shape, its devices, and what things cost on it.
+//! The model of a machine: its shape, its devices, and the prices of its operations.
 
 pub(crate) mod broadcast;
 pub(crate) mod cost_model;

@@ -1,4 +1,4 @@
-//! What things cost on a machine: read from a file in which every number says where it comes from.
+//! The profile of a machine: prices, read from a file in which every number names its source.
 //!
 //! A profile is TOML:
 //!

@@ -1,4 +1,4 @@
-//! Which CPUs share what, and so how far a cache line has to go from one to another.
+//! The topology: the caches that CPUs share, and so the distance of a cache line from one CPU to another.
 
 use serde::Serialize;
 

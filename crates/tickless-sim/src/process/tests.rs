@@ -1,4 +1,4 @@
-//! What a process counts and what it is charged.
+//! Tests of the counts of a process, and of its charges.
 
 use tickless_core::coarse::Tick;
 use tickless_core::time::{Instant, Span};

@@ -1,4 +1,4 @@
-//! Which timers are queued, one by one: to count those that were lost.
+//! The ledger: every queued timer, one by one, so that lost ones can be counted.
 //!
 //! That a CPU has an overdue timer its queues say. How many there are, and which, they do not say; to keep it here
 //! costs as much again as arming a timer does. So a run keeps it if it is recorded, or is the repetition of one that

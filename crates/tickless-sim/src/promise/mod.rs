@@ -1,4 +1,4 @@
-//! The promises of the library, by name, and what it looks like when one is not kept.
+//! The promises of the library, by name, and the form of a violation.
 //!
 //! Each has a file that says when it is looked at, and whose functions say what is wrong, if anything is. They see
 //! plain values and know no machine: the trace checker and the machine put these
@@ -51,7 +51,7 @@ pub enum Promise {
     IsolatedUndisturbed,
     /// A CPU that sleeps is not woken by its own device before it asked to be.
     IdleStaysIdle,
-    /// After a timer was cancelled it neither waits nor runs.
+    /// A cancelled timer neither waits nor runs.
     CancelMeansNotRunning,
     /// The clock does not go back for any CPU.
     Monotonic,

@@ -1,4 +1,4 @@
-//! `monotonic`: what a CPU reads of the clock does not go back.
+//! `monotonic`: the clock does not go back for any CPU.
 //!
 //! Looked at at each reading.
 

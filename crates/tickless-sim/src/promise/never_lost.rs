@@ -1,4 +1,4 @@
-//! `never_lost`: what was armed fires, is cancelled, or waits for a time that has not come.
+//! `never_lost`: an armed timer fires, is cancelled, or waits for a time that has not come.
 //!
 //! Looked at when the run ends. Each timer that is lost counts, as in `tickless verify`.
 

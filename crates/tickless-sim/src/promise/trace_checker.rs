@@ -1,4 +1,4 @@
-//! The checkers that follow what the core reports, and what is counted on the way.
+//! The checkers that follow the core's trace, and count on the way.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! What happened how often in a run.
+//! The counts of a run.
 
 use serde::Serialize;
 use tickless_core::event::Flush;
@@ -68,7 +68,7 @@ pub struct Counts {
     pub flushes_to_task: u64,
     /// Flushes on the way to idle (FLUSH-3).
     pub flushes_to_idle: u64,
-    /// Before a soft stage (FLUSH-4).
+    /// Flushes before a soft stage (FLUSH-4).
     pub flushes_before_soft: u64,
     /// Flushes after a task was picked, another one or the same (FLUSH-5).
     pub flushes_after_pick: u64,

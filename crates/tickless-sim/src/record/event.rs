@@ -1,4 +1,4 @@
-//! What a recording says: the names are those of trace events of the kernel, where it has such an event.
+//! The records of a recording. Their names are those of the kernel's trace events, where it has such an event.
 //!
 //! Times are nanoseconds of virtual time, and those of coarse timers numbers of ticks, as everywhere. `None` is never.
 //! A timer has a number, which none had before it.

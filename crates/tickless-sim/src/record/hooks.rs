@@ -1,4 +1,4 @@
-//! Where a recording learns what happens.
+//! The hooks through which a recording receives its events.
 
 use tickless_core::coarse::Kind;
 use tickless_core::hierarchy::{GroupId, Hierarchy, HierarchyHost, Slot, State, Step};

@@ -1,4 +1,4 @@
-//! Recordings: everything that happens in a run, told to a [`Sink`].
+//! Recordings: every event of a run, passed to a [`Sink`].
 //!
 //! A [`Sink`] is told in the order in which things happen, which is also the order of their causes: the cancelling of a
 //! timer comes after its arming. Nothing is kept here but the numbers of timers, and a run without a sink does not even
@@ -31,7 +31,7 @@ pub trait Sink {
     /// Begins the recording.
     fn begin(&mut self, header: &Header);
 
-    /// Something happened.
+    /// Takes a record of an event.
     fn take(&mut self, record: &Record);
 
     /// Ends the recording, which is complete.

@@ -1,4 +1,4 @@
-//! What each CPU did how often, and how late timers were on the CPUs of a group.
+//! The counts of each CPU, and the lateness of timers on the CPUs of a group.
 
 use serde::Serialize;
 

@@ -1,4 +1,4 @@
-//! Scenarios drawn from a seed, to find what no test tries; and made smaller, to see what it was.
+//! Scenarios drawn from a seed, to find bugs that no test looks for; and their reduction, to see the cause.
 //!
 //! A [`Draft`] says in a few words what a scenario file says in many: a profile, a size, and workloads whose CPUs are
 //! described rather than numbered, so that half of the machine is a machine still. Everything that is drawn keeps every

@@ -1,4 +1,4 @@
-//! What each CPU did, and which CPUs belong together: those on which the same workloads may run.
+//! The results of each CPU, and the groups of CPUs on which the same workloads may run.
 
 use serde::Serialize;
 

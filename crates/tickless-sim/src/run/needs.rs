@@ -1,4 +1,4 @@
-//! What a scenario needs of the machine that simulates it: an estimate, before anything is made.
+//! The memory and time that a scenario needs of the simulating computer: an estimate, before anything is built.
 //!
 //! A file of ten lines can ask for more memory than there is, or for more events than a user waits for. Each part is
 //! asked what it will have queued and how often something happens for it; a part whose events take CPU time of the

@@ -1,4 +1,4 @@
-//! Scenarios: a machine, its policies, and what runs on it, as a file. The [crate] has one.
+//! Scenarios: a machine, its policies and its workloads, as a file. The [crate] has one.
 
 use serde::{Deserialize, Serialize};
 use toml::Spanned;

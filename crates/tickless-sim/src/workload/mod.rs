@@ -1,4 +1,4 @@
-//! Workloads: what the tasks of a machine do, as data.
+//! Workloads: the behaviour of a machine's tasks, as data.
 //!
 //! A scenario lists them as `[[workload]]` with a `kind`; each kind says which fields it has.
 
@@ -43,7 +43,7 @@ pub enum Workload {
         repetitions: u32,
         /// The distance of the timer.
         timeout: Picos,
-        /// Between two loops.
+        /// The pause between two loops.
         gap: Picos,
     },
     /// `busy`: computes for ever.
@@ -69,7 +69,7 @@ pub enum Workload {
     Network {
         /// Connections of each CPU.
         connections: u32,
-        /// Between two packets of a CPU, on average.
+        /// The average time between two packets of a CPU.
         gap: Picos,
         /// The time for a packet, besides the timers.
         work: Picos,
@@ -89,7 +89,7 @@ pub enum Workload {
     },
     /// `remote-arms`: a task of each CPU arms timers on the isolated CPUs, at random moments.
     RemoteArms {
-        /// Between two, on average.
+        /// The average time between two.
         gap: Picos,
         /// The distance of the timers.
         timeout: Picos,
@@ -101,7 +101,7 @@ pub enum Workload {
         timers: u32,
         /// Starts of a loop, of each kind.
         repetitions: u32,
-        /// Between two loops.
+        /// The pause between two loops.
         gap: Picos,
     },
     /// `far`: a pinned coarse timer on each CPU that does not fire for long.
@@ -132,7 +132,7 @@ pub enum Workload {
         work: Range,
         /// The slack of a periodic timer.
         slack: Picos,
-        /// Between two bursts, on average.
+        /// The average time between two bursts.
         gap: Picos,
     },
     /// `alarms`: a calendar, on each CPU: periodic exact timers at whole multiples of their periods on a clock that may

@@ -1,4 +1,4 @@
-//! Reservations of workloads: what each of its tasks is promised of its CPU.
+//! Reservations of workloads: the share of its CPU that each task is promised.
 
 use serde::Serialize;
 use tickless_core::time::Span;

@@ -30,7 +30,7 @@ pub(super) fn read(source: &Source<'_>, raw: &RawWorkload) -> Result<Option<Sect
     Ok(Some(sections))
 }
 
-/// Only tasks that share a CPU fairly are preempted at the end of a slice.
+/// Refuses sections for tasks that do not share a CPU fairly: no slice end preempts those.
 fn check_class(
     source: &Source<'_>,
     raw: &RawWorkload,

@@ -1,4 +1,4 @@
-//! Exact timers with callbacks: what [`time`](crate::time) is made of, without futures.
+//! Exact timers with callbacks: the base of [`time`](crate::time), without futures.
 //!
 //! The verbs are those of the coarse ones in [`wheel`](crate::wheel): [`start`](HrTimer::start),
 //! [`start_if_earlier`](HrTimer::start_if_earlier), [`cancel`](HrTimer::cancel), [`try_cancel`](HrTimer::try_cancel)

@@ -1,4 +1,4 @@
-//! Coarse timers with callbacks: what [`coarse`](crate::coarse) is made of, without futures.
+//! Coarse timers with callbacks: the base of [`coarse`](crate::coarse), without futures.
 //!
 //! A timer of the wheel is started for a time, and fires at the end of the slot that it falls into: never early, and
 //! [about an eighth of what was asked late](crate::coarse#how-late), at most. All operations are O(1) whatever else is

@@ -1,4 +1,4 @@
-//! Threads for what blocks: as many as are needed, and no more than a bound.
+//! Threads for blocking calls: as many as are needed, and no more than a bound.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};

@@ -1,4 +1,4 @@
-//! How many tasks wait with requests of which size, and so the shortest of them.
+//! The number of waiting tasks for each size of request, from which the shortest request is found.
 //!
 //! A task that wakes up and had a little more than its share is not picked at once, and the one that is picked instead
 //! may run for its whole request. Where that is much longer than what the woken one asks for, a decision is due

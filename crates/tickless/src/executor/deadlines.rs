@@ -1,5 +1,5 @@
-//! The tasks of a worker that have deadlines, beside its fair queue: who runs, who is throttled, and the timer for the
-//! next replenishment.
+//! The tasks of a worker that have deadlines, beside its fair queue: the running one, the throttled ones, and the timer
+//! for the next replenishment.
 //!
 //! The queue's clock is that of the worker, which stands while the system runs others. The timer's is the monotonic
 //! one, so what a replenishment waits for is that much later: [`expiry`] adds what the monotonic clock is ahead (spec

@@ -1,4 +1,4 @@
-//! What a worker does for the tasks that it polls and wakes.
+//! The operations of a worker on the tasks that it polls and wakes.
 //!
 //! Nearly all that happens to tasks happens here: one wakes another, and waits. What is called on these ways is called
 //! last, as a rule, so that no register is saved for it.

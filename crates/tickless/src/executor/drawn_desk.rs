@@ -1,4 +1,5 @@
-//! What a worker does for its tasks where a seed draws their order: nothing is accounted, and nothing is handed over.
+//! The operations of a worker on its tasks where a seed draws their order: no time is accounted, and no task moves to
+//! another worker.
 
 use std::task::Waker;
 

@@ -1,4 +1,4 @@
-//! What an executor keeps of a task, beside its future.
+//! The executor's record of a task, beside its future.
 //!
 //! # Safety
 //!

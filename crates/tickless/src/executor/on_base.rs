@@ -1,4 +1,4 @@
-//! What the bases of workers count, as far as it is an executor's.
+//! The executor's part of the counters on the bases of workers.
 //!
 //! A base counts from its first use on, for all threads that ever were on it: one after the other, and the next one
 //! behind the executor's end. So a worker notes what it finds, and what it leaves.

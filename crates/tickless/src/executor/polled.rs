@@ -1,4 +1,4 @@
-//! The future in a task's cell: the user's, guarded, with what its worker has to do for it.
+//! The future in a task's cell: the user's, guarded, with the work that its worker does around a poll.
 
 use std::any::Any;
 use std::future::Future;

@@ -101,7 +101,7 @@ pub(crate) struct RunQueue {
     /// The timer for the next replenishment of one of them; as `timer`.
     bandwidth: Option<TickTimer>,
     stolen: StealClock,
-    /// Up to here the queue was told what happens.
+    /// The time up to which the queue has accounted.
     clock_updated_at: Instant,
     running: Option<Running>,
     /// The running task, which gives way and asked to go on a little, until the worker schedules.

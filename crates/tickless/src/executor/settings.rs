@@ -1,4 +1,4 @@
-//! How an executor was asked to be.
+//! The settings of an executor.
 
 use std::fmt;
 use std::sync::{Condvar, Mutex, PoisonError};
@@ -115,7 +115,7 @@ pub(crate) struct Over {
 }
 
 impl Over {
-    /// Something that a shutdown waits for may be over.
+    /// Notifies the shutdown that a task or thread that it waits for may be over.
     pub(crate) fn notify(&self) {
         drop(self.lock.lock().unwrap_or_else(PoisonError::into_inner));
         self.changed.notify_all();

@@ -1,4 +1,4 @@
-//! What the workers of an executor share, and how a task gets from a waker into a queue.
+//! The state that the workers of an executor share, and the way of a task from a waker into a queue.
 //!
 //! # Ground rules
 //!

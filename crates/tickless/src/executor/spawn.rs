@@ -1,4 +1,4 @@
-//! How a task is made.
+//! The spawning of a task.
 
 use std::future::Future;
 use std::panic::Location;

@@ -1,4 +1,4 @@
-//! What a task is entitled to.
+//! The entitlement of a task: its weight, slice and deadline, with its name.
 
 use std::sync::Arc;
 use std::time::Duration;

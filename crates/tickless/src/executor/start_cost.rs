@@ -1,4 +1,4 @@
-//! What a start of the tick takes, in cycles of the time-stamp counter, for those that measure it.
+//! The cost of starting the tick, in cycles of the time-stamp counter, for measurements.
 
 use std::cell::Cell;
 

@@ -47,7 +47,7 @@ pub(crate) struct StealClock<A = Kernel> {
     account: Option<A>,
     /// Time of the next reading; never if there is none.
     next: Instant,
-    /// Up to here it is known what was stolen.
+    /// The reading up to which the stolen time is known.
     before: Reading,
     total: Span,
 }

@@ -1,4 +1,4 @@
-//! Tasks: what they are entitled to, and spawning from within one.
+//! Tasks: their entitlements, and spawning from within one.
 //!
 //! The functions here work where an executor runs the code: in its tasks, in what its
 //! [`block_on`](crate::Executor::block_on) runs, and in its blocking jobs.

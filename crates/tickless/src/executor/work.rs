@@ -54,9 +54,9 @@ struct Loop<'a> {
     /// Reactor of `shared`, read in each round.
     reactor: &'a Reactor,
     events: EpollEvents,
-    /// Since when the worker of a virtual clock has nothing to do but to wait for descriptors.
+    /// The time from which on the worker of a virtual clock has nothing to do but to wait for descriptors.
     quiet_since: Option<Instant>,
-    /// Since when nothing that the worker knows of could wake one of the tasks, whose order is drawn.
+    /// The time from which on no event known to the worker could wake one of the tasks, whose order is drawn.
     stuck_since: Option<Instant>,
 }
 

@@ -1,4 +1,4 @@
-//! What time it is.
+//! The clock of the library.
 //!
 //! The kernel keeps the time, and asking it costs 20 to 30 ns through the vDSO. The library reads the time-stamp
 //! counter instead, and follows the kernel's monotonic clock with it ([`Follower`]): each 50 µs, if the clock is read

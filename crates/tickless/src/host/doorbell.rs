@@ -1,4 +1,5 @@
-//! When the reactor of a runtime rings for the timers of its threads, and when the expiry thread comes in its place.
+//! The doorbell of a runtime: it rings the reactor for the timers of the runtime's threads, and the expiry thread comes
+//! if the reactor does not.
 //!
 //! The threads of a runtime publish into a tree of their own ([`trees`](super::remote::trees)). A thread that takes a
 //! turn for that tree ends it by *lowering* the doorbell to what is first there; a thread whose deadline is the first

@@ -1,4 +1,4 @@
-//! Whether a thread sleeps, and whether another thread notified it: one word.
+//! The park state of a thread, in one word: whether it sleeps, and whether another thread notified it.
 //!
 //! The classic lost wake-up is a notification between the thread's last look and its going to sleep. Here both are one
 //! exchange on the same word: going to sleep succeeds only without a notification, and the thread that leaves one

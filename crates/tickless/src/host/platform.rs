@@ -1,4 +1,4 @@
-//! What the host provides to the core.
+//! The host's implementation of the core's [`Platform`](tickless_core::platform::Platform).
 
 use std::task::Waker;
 

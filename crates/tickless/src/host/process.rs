@@ -1,4 +1,4 @@
-//! What a process has one of: the offsets of its clocks, and the count of foreign code that panicked.
+//! The state of the whole process: the offsets of its clocks, and the count of foreign code that panicked.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};

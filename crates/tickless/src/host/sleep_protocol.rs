@@ -1,4 +1,4 @@
-//! How a thread tells the expiry thread of an earlier deadline while the expiry thread goes to sleep.
+//! The protocol by which a thread passes an earlier deadline to the expiry thread while that goes to sleep.
 //!
 //! Timer libraries lose wake-ups here: the expiry thread has looked at all deadlines and is about to sleep, a thread
 //! writes an earlier one and finds that the expiry thread is "awake, it will see it". Each side writes its own word and
@@ -22,7 +22,7 @@ use tickless_link::sync::{AtomicI64, Ordering, fence};
 #[cfg(all(test, loom))]
 mod model;
 
-/// Until when the expiry thread sleeps.
+/// The time until which the expiry thread sleeps.
 #[derive(Debug)]
 pub(crate) struct SleepDeadline {
     /// [`AWAKE`](Self::AWAKE) or the time at which the expiry thread will wake by itself, in nanoseconds.
@@ -86,7 +86,8 @@ impl SleepDeadline {
         park(until);
     }
 
-    /// Until when the expiry thread sleeps, to be shown; `None` while it is awake, and if it would sleep for ever.
+    /// Returns the time until which the expiry thread sleeps, for display; `None` while it is awake, and if it would
+    /// sleep for ever.
     pub(crate) fn sleeps_until(&self) -> Option<i64> {
         // Relaxed: of some moment.
         let wakes_at = self.wakes_at.load(Ordering::Relaxed);

@@ -1,4 +1,5 @@
-//! Whether a thread is in a turn that is to be watched, and whether the watcher knows of it.
+//! The state of a thread's turn for the watcher of blocked callbacks: whether the turn is to be watched, and whether
+//! the watcher knows.
 //!
 //! The thread says that such a turn begins, and has itself listed unless it is. The watcher takes it off its list when
 //! it finds no such turn. In between the next turn may begin, on the strength of the list: then one of them has to

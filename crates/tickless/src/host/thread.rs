@@ -1,4 +1,4 @@
-//! A thread as the host sees it: its base, and what the thread knows of itself.
+//! A thread as the host sees it: its base, and the thread's own state.
 //!
 //! Each thread that uses a timer occupies a [base](ThreadBase): the queues, the device and the place to sleep that a
 //! CPU has on other hosts. Bases live for ever, so that a timer may name one by number; a thread that ends gives its
@@ -214,7 +214,7 @@ thread_local! {
     static ALIVE: Alive = const { Alive };
 }
 
-/// Something whose destructor does nothing.
+/// A value whose destructor does nothing.
 struct Alive;
 
 impl Drop for Alive {

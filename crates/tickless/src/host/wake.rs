@@ -1,4 +1,4 @@
-//! The handle of the expiry thread: what starts it, what wakes it, and until when it sleeps.
+//! The handle of the expiry thread: it starts it, wakes it, and publishes the end of its sleep.
 //!
 //! The [expiry thread](super::remote::expiry_thread) expires for threads that do not do it themselves. It is started
 //! when the first such thread needs it. What it does stands above this room, as the [`Body`] of the host.
@@ -37,7 +37,7 @@ use super::sleep_protocol::SleepDeadline;
 use super::sys::events;
 use super::thread::{Thread, with_thread};
 
-/// Until when the expiry thread sleeps.
+/// The time until which the expiry thread sleeps.
 pub(crate) static SLEEPS_UNTIL: SleepDeadline = SleepDeadline::new();
 
 /// The expiry thread runs, or is about to.

@@ -1,4 +1,4 @@
-//! How late a timer may be by choice.
+//! The slack of a timer: the lateness that its user allows.
 
 use std::cell::Cell;
 use std::future::Future;

@@ -1,4 +1,4 @@
-//! What a sleep waits in: the exact queue or the wheel, as [`SleepTimer`](super::sleep_timer::SleepTimer) needs them.
+//! The queue of a sleep: the exact queue or the wheel, as [`SleepTimer`](super::sleep_timer::SleepTimer) needs them.
 
 use std::mem::MaybeUninit;
 use std::pin::Pin;

@@ -79,7 +79,7 @@ pub enum CacheKind {
     Data,
     /// Instructions only.
     Instruction,
-    /// Both.
+    /// The cache holds data and instructions.
     Unified,
 }
 

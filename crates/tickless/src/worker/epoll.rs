@@ -1,4 +1,4 @@
-//! What a worker that waits on an epoll instance gets from there.
+//! The events that a worker gets from an epoll instance on which it waits.
 
 use std::fmt;
 

@@ -1,4 +1,4 @@
-//! Why a thread or a group of them did not become what it was to be.
+//! The errors of making a worker, a driver, or a group of them.
 
 use std::fmt;
 use std::io;

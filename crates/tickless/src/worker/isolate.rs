@@ -1,4 +1,4 @@
-//! Which of several workers are isolated, as a set that changes while they run.
+//! The set of isolated workers, which changes while they run.
 
 use std::collections::BTreeMap;
 use std::path::Path;

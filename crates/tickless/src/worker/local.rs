@@ -1,4 +1,4 @@
-//! A thread that runs its own timers: what workers and event loops have in common.
+//! A thread that runs its own timers: the common part of workers and event loops.
 
 use std::cell::Cell;
 use std::marker::PhantomData;

@@ -1,4 +1,4 @@
-//! Where and how the system schedules the thread of a worker.
+//! The CPU, the priority and the policy with which the system schedules the thread of a worker.
 
 use super::error::{PRIORITIES, ScheduleError};
 use super::worker::Worker;

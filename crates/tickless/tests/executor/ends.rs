@@ -1,4 +1,4 @@
-//! The end of an executor, and foreign code that panics: what other tasks and threads see of it.
+//! Tests of the end of an executor and of foreign code that panics, as other tasks and threads see them.
 
 use std::cell::Cell;
 use std::future::{Future, pending, poll_fn};

@@ -29,7 +29,7 @@ fn the_child_of_a_fork_has_no_executor() {
     });
 }
 
-/// Whether it waits for something of the parent, for a timer, or for nothing.
+/// The child ends whether the poll waits for an event of the parent, for a timer, or for nothing.
 #[test]
 fn a_child_that_was_forked_in_a_poll_ends_with_it() {
     in_own_process(
@@ -64,7 +64,7 @@ fn a_child_that_was_forked_in_a_poll_ends_with_it() {
     );
 }
 
-/// What waits for the thread is executed once, by the parent.
+/// A closure that waits for the thread is executed once, by the parent.
 #[test]
 fn a_child_that_was_forked_in_blocking_work_ends_with_it() {
     in_own_process(

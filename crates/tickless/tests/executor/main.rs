@@ -1,4 +1,4 @@
-//! The executor: tasks, what they wait for, deadlines, and the process around it.
+//! Tests of the executor: tasks, their waits, deadlines, and the process around it.
 
 #[path = "../support/mod.rs"]
 mod support;

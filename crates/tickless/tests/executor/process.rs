@@ -1,4 +1,4 @@
-//! What an executor shares with the rest of its process: bases that other threads were on, barriers, and signals.
+//! Tests of an executor beside the rest of its process: bases that other threads were on, barriers, and signals.
 
 use std::io::{self, Read};
 use std::os::fd::AsRawFd;
@@ -169,7 +169,7 @@ fn strangers_at_a_run_queue_execute_no_barrier_while_a_worker_is_isolated() {
     );
 }
 
-/// What the handler writes to, and that it was called.
+/// The descriptor that the handler writes to, and the note that it was called.
 static WRITES_TO: AtomicI32 = AtomicI32::new(-1);
 static WAS_CALLED: AtomicBool = AtomicBool::new(false);
 

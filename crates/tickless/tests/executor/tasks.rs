@@ -44,7 +44,7 @@ fn a_task_gives_its_result_to_who_waits_for_it() {
     assert_eq!(sum, 499_500);
 }
 
-/// It was alone until then, without a tick: nothing but the checkpoint can find the other one.
+/// The running task was alone until then, without a tick: only the checkpoint can find the other one.
 #[test]
 fn a_task_that_wakes_another_one_gives_way_at_a_checkpoint() {
     for workers in [1, 2] {
@@ -280,7 +280,7 @@ fn a_shutdown_waits_and_then_cancels() {
     );
 }
 
-/// Nothing but the request of the shutdown ends a task that computes alone: it has no tick.
+/// Only the request of the shutdown ends a task that computes alone, because it has no tick.
 #[test]
 #[cfg_attr(portable_host, ignore = "no signals on the portable host")]
 fn a_shutdown_ends_a_task_that_computes_alone() {
@@ -562,7 +562,8 @@ fn an_idle_worker_pulls_what_waits_behind_a_task_that_computes() {
     assert!(executor.stats().pulls > 0);
 }
 
-/// Without that two of them would share a worker for ever, and have half of what the third one has.
+/// Three computing tasks take turns on two workers. Otherwise two of them would share a worker for ever, and have half
+/// of the third one's share.
 #[test]
 fn three_tasks_that_compute_have_two_workers_by_turns() {
     let executor = executor(2);

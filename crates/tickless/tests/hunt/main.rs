@@ -27,9 +27,9 @@ use std::time::{Duration, Instant};
 
 use world::{COUNTS, Deed};
 
-/// How long the test looks where `TICKLESS_HUNT_SECONDS` says nothing else.
+/// The time that the test looks for hangs, unless `TICKLESS_HUNT_SECONDS` gives another one.
 const SECONDS: u64 = 3;
-/// How long a round may take. Most take a few milliseconds.
+/// The time that a round may take. Most take a few milliseconds.
 const PATIENCE: u64 = 60;
 
 /// The seed of the round that is under way.
@@ -88,7 +88,7 @@ fn report_panics() {
     }));
 }
 
-/// Whether a panic is one that the scripts ask for: their own, and the library's where a drawn thread is no worker.
+/// Returns true if the scripts cause the panic: their own, and the library's where a drawn thread is no worker.
 fn is_drawn(payload: &(dyn Any + Send)) -> bool {
     let text = payload.downcast_ref::<&str>().copied();
     let text = text.or_else(|| payload.downcast_ref::<String>().map(String::as_str));

@@ -1,4 +1,4 @@
-//! What a task does.
+//! The random script of a task.
 
 use std::cell::Cell;
 use std::future::{Future, poll_fn};
@@ -15,7 +15,7 @@ use tickless::{Executor, coop, time};
 use crate::round;
 use crate::world::{Deed, Random, Value, World, guarded, lock, panic};
 
-/// How deep tasks spawn tasks.
+/// The number of generations of tasks that tasks spawn.
 const DEEP: u32 = 3;
 
 fn spec(random: &mut Random) -> Spec {
@@ -132,7 +132,7 @@ async fn wait(world: &World, random: &mut Random) {
     }
 }
 
-/// What takes no waiting.
+/// Does a deed that takes no waiting.
 fn at_once(deed: u64, world: &Arc<World>, random: &mut Random, at: usize, depth: u32) {
     let next = at.saturating_add(1);
     let others = world.executors.len().saturating_sub(next);

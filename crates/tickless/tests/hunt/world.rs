@@ -1,4 +1,4 @@
-//! What all threads and tasks of a round share, and the values that are counted.
+//! The state that all threads and tasks of a round share, and the values that are counted.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -16,7 +16,7 @@ use crate::script;
 /// The text of panics that are drawn.
 pub(crate) const PANIC: &str = "drawn";
 
-/// What is counted for the last line.
+/// The deeds that are counted for the last line.
 #[derive(Clone, Copy)]
 pub(crate) enum Deed {
     Task,
@@ -101,7 +101,7 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// What the threads and tasks of a round share.
+/// The state that the threads and tasks of a round share.
 pub(crate) struct World {
     pub(crate) wakers: Mutex<Vec<Waker>>,
     pub(crate) handles: Mutex<Vec<JoinHandle<Value>>>,
@@ -187,7 +187,7 @@ impl World {
 static VALUES: Mutex<BTreeMap<u64, String>> = Mutex::new(BTreeMap::new());
 static NUMBERS: AtomicU64 = AtomicU64::new(0);
 
-/// What is left of a round that hangs.
+/// Describes the rest of a round that hangs.
 pub(crate) fn left() -> String {
     let values = lock(&VALUES);
     let mut text = format!("{} values live:", values.len());

@@ -34,7 +34,7 @@ pub(crate) fn fork(body: impl FnOnce()) -> Child {
     })
 }
 
-/// As [`fork`], for children that can start no thread: the parent's patience has to do for a hang.
+/// Forks as [`fork`] does, for children that can start no thread: the parent's patience has to do for a hang.
 pub(crate) fn fork_without_patience(body: impl FnOnce()) -> Child {
     if let Some(child) = fork_here() {
         return child;

@@ -1,4 +1,4 @@
-//! What the test programs share.
+//! Helpers that the test programs share.
 //!
 //! No test asserts how long something takes at most: the machine may be busy. What must happen is waited for, with
 //! [`Patience`] that turns a hang into a failure; what must not happen early is compared with the clock.
@@ -37,7 +37,7 @@ pub(crate) fn worker() -> Worker {
     worker
 }
 
-/// How long a test may take before it counts as hanging. Far more than any test needs; `TICKLESS_PATIENCE` gives
+/// The time that a test may take before it counts as hanging. Far more than any test needs; `TICKLESS_PATIENCE` gives
 /// another number of seconds.
 const PATIENCE: Duration = Duration::from_secs(30);
 
@@ -167,7 +167,7 @@ pub(crate) fn waiting<F: Future>(make: impl Fn() -> F, waker: &Waker) -> Pin<Box
     }
 }
 
-/// As [`waiting`], with a waker that does nothing.
+/// Makes a future and polls it once, as [`waiting`] does, with a waker that does nothing.
 pub(crate) fn waiting_idly<F: Future>(make: impl Fn() -> F) -> Pin<Box<F>> {
     waiting(make, Waker::noop())
 }
@@ -219,7 +219,7 @@ pub(crate) fn in_own_process(test: &str, body: impl FnOnce()) {
     assert_well_done(process.status().expect("it starts"));
 }
 
-/// What [`well_done`] ends a process with: a test program that finds no test to run ends with zero.
+/// The exit code of a process that [`well_done`] ends: a test program that finds no test to run ends with zero.
 const WELL_DONE: i32 = 42;
 
 /// The command that runs the calling test, named `test`, once more, in a process in which nothing else happens; `None`
@@ -265,7 +265,7 @@ pub(crate) fn as_mortal(test: &str, body: impl FnOnce()) {
     });
 }
 
-/// From here on the process starts no thread, nor forks, if it has so many threads.
+/// Refuses new threads and forks to the process from here on, if it has so many threads.
 pub(crate) fn limit_threads(to: u64) {
     let maximum = getrlimit(Resource::Nproc).maximum;
     let limit = Rlimit {
@@ -283,7 +283,7 @@ pub(crate) fn allow_threads() {
     limit_threads(500);
 }
 
-/// What a panic said, and where.
+/// The message of a panic, and its place.
 #[derive(Debug)]
 pub(crate) struct Panicked {
     pub(crate) message: String,
@@ -374,7 +374,7 @@ macro_rules! same_as_tokio {
     };
 }
 
-/// Between when and when the timers of this thread fire, in nanoseconds.
+/// Returns the window of each timer of this thread: its earliest and latest time, in nanoseconds.
 pub(crate) fn windows() -> Vec<(i64, i64)> {
     let id = gettid().as_raw_pid().unsigned_abs();
     let snapshot = snapshot();
@@ -390,7 +390,7 @@ pub(crate) fn windows() -> Vec<(i64, i64)> {
         .collect()
 }
 
-/// By how much the timers of this thread may be late: what they chose.
+/// Returns the lateness that each timer of this thread chose.
 pub(crate) fn chosen() -> Vec<Duration> {
     let width = |(soft, hard): (i64, i64)| Duration::from_nanos(hard.abs_diff(soft));
     windows().into_iter().map(width).collect()

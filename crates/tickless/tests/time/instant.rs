@@ -106,7 +106,7 @@ fn instants_are_a_number_that_is_shared() {
     assert_eq!(tickless::time::Instant::from_std(now).into_std(), now);
 }
 
-/// Both ways, between each two of the three.
+/// The conversions go both ways, between each two of the three types.
 #[cfg(feature = "tokio")]
 #[test]
 fn instants_convert_by_from_and_into() {

@@ -322,7 +322,7 @@ fn ticks_of_a_tenth_of_a_millisecond_keep_their_phase() {
     assert_passed(begin, period * 1_999);
 }
 
-/// What streams over intervals do: they poll now and then, and return without polling.
+/// The interval is polled as streams do it: now and then, and sometimes not at all.
 #[test]
 fn the_tick_of_a_task_that_gave_up_waiting_is_there_for_the_next() {
     struct Twice<'a>(&'a mut tickless::time::Interval, u32);

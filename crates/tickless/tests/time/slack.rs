@@ -1,4 +1,4 @@
-//! Slack: what it lets a timer do, and what it leaves as it is.
+//! Tests of slack: its effect on a timer, and the behaviour that it leaves as it is.
 
 use std::future::{Future, poll_fn, ready};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -28,7 +28,7 @@ fn in_an_hour() -> Instant {
     tickless_core::time::Instant::from_nanos(second + 100_000).into()
 }
 
-/// What is chosen with a slack of 1 ms for what is due then.
+/// The lateness chosen for a slack of 1 ms at a deadline that is due then.
 const TO_THE_MILLISECOND: Duration = Duration::from_micros(900);
 
 #[test]

@@ -15,7 +15,7 @@ use futures::stream::{FuturesUnordered, StreamExt};
 
 const HOUR: Duration = Duration::from_secs(3600);
 
-/// What the documentation of the module lists as different.
+/// The sleep is ready at once, which the documentation of the module lists as a difference.
 #[test]
 fn a_deadline_that_passed_is_ready_at_once_where_tokio_s_is_pending() {
     let runtime = tokio::runtime::Builder::new_current_thread()

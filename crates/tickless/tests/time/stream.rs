@@ -10,8 +10,7 @@ use futures::stream;
 
 use crate::support::{ms, poll_idly};
 
-/// What a source does: an item, or no more of them for ever. What is to be late comes from a channel, when the test
-/// sends it.
+/// A step of a source: an item, or no more of them for ever. A late item comes from a channel, when the test sends it.
 #[derive(Clone, Copy)]
 enum Step {
     Item(u32),

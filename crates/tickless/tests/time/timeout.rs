@@ -17,7 +17,7 @@ use futures::channel::oneshot;
 
 const HOUR: Duration = Duration::from_secs(3600);
 
-/// Something to await that is no future itself.
+/// A value to await that is no future itself.
 struct Answer(u32);
 
 impl IntoFuture for Answer {

@@ -1,4 +1,4 @@
-//! Who is woken without polling again, and who lets others run: the same code here and in tokio.
+//! Tests of wake-ups without another poll, and of yielding: the same code here and in tokio.
 #![deny(
     unused_must_use,
     reason = "what tokio lets callers ignore may be ignored here"
@@ -16,7 +16,7 @@ use std::time::Duration;
 use crate::support::{self, Wakes, ms, poll_idly, poll_with, us, waiting};
 
 const HOUR: Duration = Duration::from_secs(3600);
-/// What tokio takes for "never".
+/// The duration that tokio takes for "never".
 const THIRTY_YEARS: Duration = Duration::from_secs(86_400 * 365 * 30);
 
 /// Numbers of tasks, in the order in which they were woken.
@@ -408,7 +408,7 @@ fn what_is_over_is_ready_for_code_that_asks_once() {
     }
 }
 
-/// Without a runtime that has a budget of its own.
+/// The loop has no runtime with a budget of its own.
 #[test]
 fn a_loop_over_coarse_sleeps_that_are_over_lets_others_run() {
     let _patience = support::begin();

@@ -1,4 +1,4 @@
-//! `tickless::coarse`: what it shares with `tickless::time`, everywhere where timers are used.
+//! Tests of `tickless::coarse`: its common behaviour with `tickless::time`, everywhere where timers are used.
 
 use std::future::{Future, IntoFuture, pending, poll_fn, ready};
 use std::os::fd::AsFd as _;
@@ -104,7 +104,7 @@ fn nothing_is_early_on_any_thread() {
         });
 }
 
-/// What a runtime of many threads takes.
+/// Uses all futures that a runtime of many threads takes.
 async fn use_all_sent() {
     for millis in 0..12 {
         let start = Instant::now();
@@ -354,7 +354,7 @@ fn timers_of_a_thread_that_ends_fire() {
     check(&wakes, &mut on_thread(of_event_loop));
 }
 
-/// When the worker is gone its thread lives on; what was queued before it came becomes its own.
+/// The thread lives on when the worker is gone; the timers queued before it came become its own.
 #[test]
 #[cfg_attr(portable_host, ignore = "no event loops on the portable host")]
 fn coming_and_going_loses_no_timer() {

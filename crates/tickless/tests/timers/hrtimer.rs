@@ -1,4 +1,4 @@
-//! Raw timers: starting, cancelling, what callbacks are told and may answer, clocks, dropping.
+//! Tests of raw timers: starting, cancelling, the arguments and answers of callbacks, clocks, dropping.
 
 use std::pin::{Pin, pin};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -521,7 +521,7 @@ fn a_waker_given_back_is_woken_when_the_timer_can_be_freed() {
     }
 }
 
-/// What a waker frees may be the very timer that it came from.
+/// The waker may free the very timer that it came from.
 #[test]
 fn a_waker_given_back_may_free_the_timer() {
     struct Free(Mutex<Option<Pin<Box<dyn Send>>>>, Wakes);

@@ -1,4 +1,4 @@
-//! One thread and its clock.
+//! Tests of one thread and its virtual clock.
 
 use std::future::{Future, poll_fn};
 use std::panic::{AssertUnwindSafe, catch_unwind};

@@ -1,4 +1,4 @@
-//! What is negotiated on a link, and what is configured.
+//! The negotiated state of a link, and the settings of a port.
 
 use std::fmt;
 

@@ -1,4 +1,4 @@
-//! The races that the module's documentation tells, in every interleaving, with a timer made of threads.
+//! The races of the module's documentation, in every interleaving, with a timer made of threads.
 
 use loom::thread;
 use tickless_core::hrtimer::Setup;

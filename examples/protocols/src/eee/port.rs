@@ -69,7 +69,7 @@ impl Queue {
 
 /// The bit, and whether it may be set.
 struct Line {
-    /// While EEE is active.
+    /// The idle timer's state while EEE is active.
     active: Option<Active>,
     transmitter: Transmitter,
 }

@@ -1,4 +1,4 @@
-//! What the machines need of the host that they run on: a clock, and timers with callbacks.
+//! The interface that the machines need of their host: a clock, and timers with callbacks.
 
 use tickless_core::hrtimer::Setup;
 use tickless_core::time::{Instant, Span};

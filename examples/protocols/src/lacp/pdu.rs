@@ -1,4 +1,4 @@
-//! What LACP systems tell each other (clause 6.4.2).
+//! The messages of LACP systems (clause 6.4.2).
 
 use std::fmt;
 

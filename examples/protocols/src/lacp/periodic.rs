@@ -1,4 +1,4 @@
-//! The Periodic Transmission machine (clause 6.4.13, figure 6-19): how often the partner is told that we live.
+//! The Periodic Transmission machine (clause 6.4.13, figure 6-19), which sends the partner a sign of life.
 //!
 //! Each period counts from the deadline before it, not from the moment at which the host came: a timer with slack fires
 //! late, but the rate stays.

@@ -1,4 +1,4 @@
-//! One port: its variables (clause 6.4.7), and what can be asked of it.
+//! A port: its variables (clause 6.4.7), and the queries for them.
 
 use std::fmt;
 

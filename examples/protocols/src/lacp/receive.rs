@@ -1,4 +1,4 @@
-//! The Receive machine (clause 6.4.12, figure 6-18): what is believed of the partner, and for how long.
+//! The Receive machine (clause 6.4.12, figure 6-18): the partner's description that is in force, and for how long.
 
 use tickless_core::time::Instant;
 

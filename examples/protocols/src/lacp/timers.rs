@@ -59,7 +59,7 @@ pub(super) enum Change {
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Entry {
-    /// While it runs.
+    /// The deadline while the timer runs.
     deadline: Option<Instant>,
     /// The deadline that passed, until its machine looks.
     expired: Option<Instant>,

@@ -1,4 +1,4 @@
-//! What the processor asks of a kernel before it lets an interrupt in: segments, a task state, the interrupt table.
+//! The tables that the processor needs before it takes an interrupt: segments, a task state, the interrupt table.
 //!
 //! # Safety
 //!

@@ -1,4 +1,4 @@
-//! What a run needs, with every default worked out.
+//! The plan of a run, with every default worked out.
 
 use std::path::PathBuf;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! What a thread pays that is alone: clocks, loads, locks, and the operations on its own timers.
+//! The costs of a thread that is alone: clocks, loads, locks, and the operations on its own timers.
 
 use std::collections::BTreeMap;
 use std::hint::black_box;

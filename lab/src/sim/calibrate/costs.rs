@@ -1,4 +1,4 @@
-//! What was measured becomes the costs of a profile, each with its source.
+//! The conversion of measurements into the costs of a profile, each with its source.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

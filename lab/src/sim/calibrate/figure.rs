@@ -1,4 +1,4 @@
-//! Many short rounds, and what to believe of them.
+//! Many short rounds, and the figure that is taken from them.
 
 use std::time::Instant;
 

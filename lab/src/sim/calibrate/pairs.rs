@@ -1,4 +1,4 @@
-//! What two threads pay that are on different CPUs, or share one: lines, locks, wake-ups, switches.
+//! The costs of two threads on different CPUs, or on one: lines, locks, wake-ups, switches.
 
 use std::hint::spin_loop;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};

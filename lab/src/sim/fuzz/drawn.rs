@@ -1,4 +1,4 @@
-//! What was drawn, and how often.
+//! The number of draws of each class.
 
 use std::collections::BTreeMap;
 

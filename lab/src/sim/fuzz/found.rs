@@ -1,4 +1,4 @@
-//! All scenarios that failed: by what was broken and on which class of machine, and where they are kept.
+//! All scenarios that failed, by the broken promise and the class of machine, and the directory that keeps them.
 
 use std::collections::BTreeMap;
 use std::fs;

@@ -1,4 +1,4 @@
-//! `tickless sim headline`: what the sources claim, and what comes of it on simulated machines.
+//! `tickless sim headline`: the claims of the sources, and the verdict on simulated machines.
 
 mod html;
 mod table;

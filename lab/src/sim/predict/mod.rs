@@ -1,4 +1,4 @@
-//! `tickless sim predict`: what a profile foretells of this machine, beside what comes true.
+//! `tickless sim predict`: a profile's predictions for this machine, beside its measurements.
 
 mod real;
 mod report;

@@ -1,4 +1,4 @@
-//! What was foretold and what was measured, as a page.
+//! The page with predictions beside measurements.
 
 use maud::html;
 use tickless_sim::Profile;

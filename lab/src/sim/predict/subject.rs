@@ -1,4 +1,4 @@
-//! What a workload is executed on: a worker of this process, or one in virtual time.
+//! The subjects that execute a workload: a worker of this process, or one in virtual time.
 
 use tickless::hrtimer::{Instant, Span};
 use tickless::wheel::Tick;

@@ -1,4 +1,4 @@
-//! The workloads, each executed on both: what `bench/` measures, and workers that sleep.
+//! The workloads, each executed on both subjects: those of `bench/`, and workers that sleep.
 
 use tickless_sim::random::Random;
 

@@ -1,4 +1,4 @@
-//! The points as a page: what each parameter changes, and all of them.
+//! The points as a page: the effect of each parameter, and all points.
 
 use maud::{Markup, html};
 use serde_json::Value;

@@ -1,4 +1,4 @@
-//! What came of a point, flat: a line of a table for readers of many.
+//! The outcome of a point, flat: a line of a table for programs that read many.
 
 use serde::{Serialize, Serializer};
 use serde_json::{Map, Value, json};

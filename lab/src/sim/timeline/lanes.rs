@@ -1,4 +1,4 @@
-//! The lanes of a picture: what each CPU and each group did from when to when.
+//! The lanes of a picture: the states of each CPU and each group over time.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,4 +1,4 @@
-//! A part of a run, drawn: what each CPU did, and which looked after which.
+//! A drawing of a part of a run: the work of each CPU, and the CPUs that it served.
 
 mod draw;
 mod lanes;

@@ -1,4 +1,4 @@
-//! What every CPU and every group is doing, as a recording tells it.
+//! The state of every CPU and every group, as a recording gives it.
 
 use tickless_sim::record::{GroupState, Record, Recorded};
 

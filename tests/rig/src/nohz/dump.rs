@@ -1,4 +1,4 @@
-//! What ticking CPUs add to a dump.
+//! The lines that ticking CPUs add to a dump.
 
 use std::fmt::{Result, Write};
 

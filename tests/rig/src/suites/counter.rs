@@ -1,4 +1,4 @@
-//! Devices coupled to the counter that drives the time, and what happens when another one does (spec ).
+//! Tests of devices coupled to the counter that drives the time, and of a change of that counter (spec ).
 
 use tickless_core::hrtimer::Restart;
 use tickless_core::time::Span;

@@ -1,4 +1,4 @@
-//! Which event is next (spec ).
+//! Tests of the choice of the next event (spec ).
 
 use std::cell::RefCell;
 use std::rc::Rc;

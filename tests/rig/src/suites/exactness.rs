@@ -1,4 +1,4 @@
-//! What the promises of spec say about a rig on which nothing excuses a late device.
+//! Tests of the promises of spec on a rig on which nothing excuses a late device.
 //!
 //! The random test allows for lazy timers, jumps, hangs and masked CPUs, so it can ask only that no device fires too
 //! late. Here there is none of that: ordinary timers on the monotonic clock, started, restarted and cancelled from

@@ -1,4 +1,4 @@
-//! On which CPU a timer is (spec ).
+//! Tests of the CPU on which a timer is (spec ).
 
 use std::cell::Cell;
 use std::rc::Rc;

@@ -1,4 +1,5 @@
-//! The suites: what the core promises on every host, by subject. Each case is a function that is generic over the host.
+//! The suites: the promises of the core on every host, by subject. Each case is a function that is generic over the
+//! host.
 
 pub mod cancel;
 pub mod checked_start;

@@ -1,4 +1,4 @@
-//! What it costs to let the tick run again: one base lock, and one device write at most (spec X-7, row 12).
+//! Tests of the cost of restarting the tick: one base lock, and one device write at most (spec X-7, row 12).
 
 use tickless_core::coarse::Kind;
 use tickless_core::tick::{KeepReason, Role};

@@ -65,7 +65,7 @@ struct World<H: Host> {
     grammar: RefCell<Grammar>,
     /// Monotonic times between which some CPU could not react.
     blocked: RefCell<Vec<(i64, i64)>>,
-    /// Since when a CPU is masked.
+    /// The time from which on each CPU is masked.
     masked_since: RefCell<Vec<Option<i64>>>,
     online: RefCell<Vec<bool>>,
     /// The monotonic time at which due times last changed other than by a start.

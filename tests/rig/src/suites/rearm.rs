@@ -1,4 +1,4 @@
-//! When the device is written, and when not (spec ).
+//! Tests of the times at which the device is written (spec ).
 
 use std::cell::Cell;
 use std::rc::Rc;

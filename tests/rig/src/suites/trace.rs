@@ -1,4 +1,4 @@
-//! What the trace says (spec, ORACLE-6).
+//! Tests of the trace (spec, ORACLE-6).
 
 use tickless_core::event::Flush;
 use tickless_core::hrtimer::{Restart, Setup};

@@ -1,4 +1,4 @@
-//! The clock event devices of a virtual host, and what tests make them do wrong.
+//! The clock event devices of a virtual host, and the faults that tests give them.
 
 use std::cell::Cell;
 

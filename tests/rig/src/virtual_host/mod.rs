@@ -1,4 +1,4 @@
-//! The hosts of the rig itself: virtual CPUs, devices and counters, which do what a suite tells them.
+//! The hosts of the rig itself: virtual CPUs, devices and counters, driven by a suite.
 //!
 //! [`VirtualHost`] has every capability. What differs between two of them is a [`Config`].
 

@@ -96,7 +96,7 @@ fn combined() -> &'static Combined<Fake> {
     combined
 }
 
-/// While the sample after those to come is taken, `during` happens. The one given last comes first.
+/// Adds an action that runs while a sample is taken. The one added last runs first.
 fn during(combined: &Combined<Fake>, during: impl FnMut(&Combined<Fake>) + 'static) {
     let mut all = combined.counter.during.borrow_mut();
     all.push(Box::new(during));

@@ -1,4 +1,4 @@
-//! What is known of a reference clock: a straight line over the counter.
+//! The estimate of a reference clock: a straight line over the counter.
 
 use super::Sandwich;
 

@@ -1,4 +1,4 @@
-//! Time in whole intervals: how the base moves on, what is left below a nanosecond, and what is owed.
+//! Time in whole intervals: the base's step, the rest below a nanosecond, and the correction that is owed.
 //!
 //! An interval is a fixed number of cycles, about one tick. What it should last is known to `2^-32` ns, what it does
 //! last is a whole factor times its cycles, and the difference is the *error* (spec TIM-22). The factor is chosen so

@@ -1,4 +1,4 @@
-//! The writing side: what the owner of the time may do.
+//! The writing side: the operations of the time's owner.
 
 use tickless_link::latch::LatchWriter;
 use tickless_link::seqlock::Writer;
@@ -19,7 +19,7 @@ const TICKS: (Span, Span) = (Span::from_micros(10), Span::from_millis(100));
 /// An interval is at most this part of what a narrow counter counts, so that many fit into the half that is not taken
 /// for a step back.
 const INTERVALS_IN_WRAP: u64 = 16;
-/// While an offset is worked off, its share is computed anew each second.
+/// The longest idle time while an offset is worked off, because its share is computed anew each second.
 const SLEWING_IDLE_MAX: Span = Span::from_secs(1);
 
 /// The length of a suspend (spec TIM-38, TIM-39).

@@ -1,4 +1,4 @@
-//! What an interval should last: the tick, the frequency and the offset that is worked off.
+//! The duration that an interval should have: the tick, the frequency and the offset that is worked off.
 //!
 //! - *Tick*: a coarse knob, by 10 % at most; for counters that are not what they were taken for.
 //! - *Frequency*: the rate at which the oscillator is wrong, by 500 ppm at most (spec TIM-27).

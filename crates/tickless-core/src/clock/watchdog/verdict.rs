@@ -1,4 +1,4 @@
-//! What a check comes to, as data.
+//! The result of a watchdog's check, as data.
 
 use core::fmt;
 
@@ -64,7 +64,7 @@ pub enum Reason {
 pub enum Doubt {
     /// The read-out is the first, or the first after one that did not count: there is none to compare it with.
     First,
-    /// Both readings of the reference around that of the counter never were near enough to each other.
+    /// The two readings of the reference around that of the counter were never near enough to each other.
     SlowReadOut {
         /// Distance between both the last time.
         width: Span,

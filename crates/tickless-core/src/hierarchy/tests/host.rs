@@ -68,7 +68,7 @@ pub(super) struct Fired {
     pub(super) now: i64,
 }
 
-/// Something to do when a step comes that fits.
+/// An action for the first step that fits.
 #[cfg(not(any(loom, shuttle)))]
 type Script = (
     std::boxed::Box<dyn Fn(Step) -> bool>,

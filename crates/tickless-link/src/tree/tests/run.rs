@@ -1,4 +1,4 @@
-//! What a tree receives from a bucket array stands before it, as if each entry had been filed alone.
+//! Tests that a tree orders the entries of a bucket array as if each had been enqueued alone.
 
 use super::*;
 use std::vec;

@@ -133,9 +133,9 @@ struct Cpu {
     target: u32,
     next_tick: Picos,
     next_wake: Picos,
-    /// Since when it does not compute.
+    /// The time from which on it does not compute.
     since: Picos,
-    /// Since when it reads, or waits for a lock.
+    /// The time from which on it reads, or waits for a lock.
     began: Picos,
     /// The record, when the read began.
     record: u64,

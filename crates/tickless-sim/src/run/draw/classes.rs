@@ -1,4 +1,4 @@
-//! What was drawn, as the classes that it belongs to: to count them, and to tell failures of one kind from another.
+//! The classes of a drawn scenario's parts: to count them, and to group failures by kind.
 
 use super::Draft;
 

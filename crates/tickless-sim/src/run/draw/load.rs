@@ -1,4 +1,4 @@
-//! What a machine can do at most. Where more is asked of it timers are late whatever the library does, so that is not
+//! The largest load that a machine can carry. With more, timers are late whatever the library does, so no more is
 //! drawn.
 
 use crate::model::profile::Profile;

@@ -1,4 +1,4 @@
-//! A descriptor as the reactor knows it: who waits for it.
+//! A descriptor as the reactor knows it, with the tasks that wait for it.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::task::{Poll, Waker};

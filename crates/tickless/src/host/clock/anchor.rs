@@ -1,4 +1,4 @@
-//! What ties the instants of the standard library to numbers.
+//! The anchor that ties the instants of the standard library to numbers.
 
 use std::hash::{Hash, Hasher};
 use std::sync::atomic::{AtomicI64, Ordering};

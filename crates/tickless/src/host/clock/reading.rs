@@ -1,4 +1,4 @@
-//! What a thread has answered so far of what time it is.
+//! The last clock reading of a thread.
 
 use std::cell::Cell;
 

@@ -1,4 +1,4 @@
-//! The words of a thread's [device](super): what is due for it, and what the device is set for.
+//! The words of a thread's [device](super): its due time, and the time that the device is set for.
 //!
 //! # Ground rules
 //!

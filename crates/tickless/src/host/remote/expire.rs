@@ -1,4 +1,4 @@
-//! Turns for other threads: what the [trees](super::trees) ask of the host when a thread finds something due there.
+//! Turns for other threads: the calls of the [trees](super::trees) to the host when a thread finds due timers there.
 
 use std::num::NonZeroU32;
 

@@ -1,4 +1,4 @@
-//! The worker that gets what an isolated one starts: global coarse timers, and exact ones.
+//! The worker that receives the timers started on an isolated one: global coarse timers, and exact ones.
 
 use tickless_core::hierarchy::{CpuNode, HierarchyHost};
 use tickless_core::platform::{CpuId, Housekeeper, pick_target_by_table};

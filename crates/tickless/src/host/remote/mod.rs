@@ -1,4 +1,4 @@
-//! What threads do for each other's timers.
+//! The work of threads for the timers of other threads.
 //!
 //! | room | holds |
 //! |---|---|

@@ -1,4 +1,4 @@
-//! What a thread tells others of the first coarse timer on its wheels, so that one of them comes in time.
+//! The published due time of a thread's first coarse timer, by which another thread comes in time.
 //!
 //! A worker tells the expiry thread at the end of a turn, and when it starts something, if the expiry thread means to
 //! sleep for longer than a tick beyond that ([`stuck`](super::stuck) says why). What is told is only ever earlier, so

@@ -1,4 +1,4 @@
-//! What a thread does for the threads of a [reactor](super::reactors): a task of the runtime when the reactor rang, the
+//! The turn for the threads of a [reactor](super::reactors): a task of the runtime takes it when the reactor rang, the
 //! expiry thread when it did not.
 //!
 //! What a turn looks at it finds in the reactor's tree, as the expiry thread does in that of all other foreign threads.

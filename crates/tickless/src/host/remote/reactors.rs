@@ -69,7 +69,8 @@ pub(crate) struct Reactor {
     pub(super) was_active: AtomicBool,
     /// Time at which the expiry thread looks although nothing is pending, in nanoseconds; its own.
     pub(super) watched_until: AtomicI64,
-    /// Until when the expiry thread leaves a turn alone that another thread takes, in nanoseconds; its own.
+    /// The time until which the expiry thread leaves a turn alone that another thread takes, in nanoseconds. Only the
+    /// expiry thread uses it.
     pub(super) not_before: AtomicI64,
     /// Timers that fired because the reactor rang, and those that the expiry thread fired in its place.
     pub(super) fired: [AtomicU64; 2],
@@ -409,7 +410,7 @@ impl Attached {
 mod tests {
     use super::*;
 
-    /// While reactors come the expiry thread looks once in a grace, and a last time when they have nothing to do.
+    /// The expiry thread looks once in a grace while reactors come, and a last time when they have nothing to do.
     #[test]
     fn the_expiry_thread_sleeps_for_ever_when_nothing_is_pending() {
         // Nothing of it is in a table, so no thread looks at it.

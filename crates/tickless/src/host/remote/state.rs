@@ -15,14 +15,14 @@ use crate::host::doorbell::GRACE;
 pub(crate) struct RemoteState {
     /// The first tick of the global wheel for which the expiry thread was last told to come, 0 if none.
     published: AtomicU64,
-    /// Until when the expiry thread does not look whether the worker is stuck, in nanoseconds.
+    /// The time until which the expiry thread does not look whether the worker is stuck, in nanoseconds.
     helped_until: AtomicI64,
     /// Time by which the expiry thread comes later than the first exact timer of a thread that runs its own, in
     /// nanoseconds: the grace, or 0 while the thread is stuck.
     lateness: AtomicI64,
-    /// Until when the expiry thread leaves the exact timers of the thread alone, in nanoseconds.
+    /// The time until which the expiry thread leaves the exact timers of the thread alone, in nanoseconds.
     exact_not_before: AtomicI64,
-    /// Since when the thread is stuck, in nanoseconds. The expiry thread's own.
+    /// The time from which on the thread is stuck, in nanoseconds. Only the expiry thread uses it.
     stuck_since: AtomicI64,
     /// True while the thread takes a turn of its own.
     is_in_turn: AtomicBool,
@@ -81,7 +81,7 @@ impl RemoteState {
         self.published.store(due.0, Ordering::Relaxed);
     }
 
-    /// Until when the expiry thread does not look again.
+    /// Returns the time until which the expiry thread does not look again.
     pub(super) fn helped_until(&self) -> Instant {
         // Relaxed: the expiry thread's own.
         Instant::from_nanos(self.helped_until.load(Ordering::Relaxed))
@@ -159,7 +159,7 @@ impl RemoteState {
         self.is_in_turn.load(Ordering::Relaxed)
     }
 
-    /// Until when the expiry thread leaves the exact timers alone.
+    /// Returns the time until which the expiry thread leaves the exact timers alone.
     pub(super) fn exact_not_before(&self) -> Instant {
         // Relaxed: the expiry thread's own.
         Instant::from_nanos(self.exact_not_before.load(Ordering::Relaxed))

@@ -76,7 +76,8 @@ fn deadline_told_without_a_fence_is_seen_by_the_second_look() {
     tell_without_a_fence(Some(50));
 }
 
-/// Without the second look both miss each other: the thread reads that the expiry thread wakes up by itself, as it did.
+/// The thread and the expiry thread miss each other if the second look is left out: the thread reads that the expiry
+/// thread wakes up by itself, as it did.
 #[test]
 #[should_panic(expected = "the expiry thread sleeps until 100")]
 fn deadline_told_without_a_fence_is_missed_by_the_first_look() {

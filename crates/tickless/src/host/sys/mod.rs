@@ -39,7 +39,7 @@ pub(crate) const IS_PORTABLE: bool = cfg!(portable_host);
 pub(crate) enum Until {
     /// The wait has no end.
     Never,
-    /// Until the system's monotonic clock shows so many nanoseconds: one or more.
+    /// The wait ends when the system's monotonic clock shows so many nanoseconds: one or more.
     At(i64),
     /// The wait ends in so many nanoseconds: one or more.
     In(i64),

@@ -1,4 +1,4 @@
-//! What a sleep keeps that waits for a virtual clock.
+//! The ticket of a sleep that waits for a virtual clock.
 //!
 //! A sleep has no room for more than its timer of the host. While it waits for a virtual clock that timer is idle, and
 //! keeps a waker for its next start, as it always may. That waker is a [`Ticket`] in disguise: dropped with the sleep,

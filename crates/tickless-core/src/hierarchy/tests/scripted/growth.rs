@@ -1,4 +1,4 @@
-//! How the tree is built, and grows in use (spec C-5.2, C-8.3).
+//! Tests of building the tree, and of its growth in use (spec C-5.2, C-8.3).
 
 use std::rc::Rc;
 use std::vec::Vec;

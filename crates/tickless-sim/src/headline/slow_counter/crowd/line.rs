@@ -1,4 +1,4 @@
-//! Where the line of the shared word is, and when a CPU has it.
+//! The cache line of the shared word: its holder, and the time at which a CPU gets it.
 //!
 //! The CPUs of a socket get a line that one of them has one after the other; sockets are served side by side; the first
 //! CPU of a socket fetches it from where it was written. A write needs it alone, and writes follow one another.

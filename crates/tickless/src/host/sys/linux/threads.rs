@@ -1,4 +1,4 @@
-//! Threads: their end, their CPU, what the kernel counts of them.
+//! Threads: their end, their CPU, and the kernel's counts of them.
 
 use std::ffi::{c_long, c_void};
 use std::io;

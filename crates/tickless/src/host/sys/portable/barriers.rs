@@ -1,4 +1,4 @@
-//! No barriers on behalf of other threads: a lock that has to have one stays an ordinary lock.
+//! The missing barriers on behalf of other threads: a lock that has to have one stays an ordinary lock.
 
 /// Answers that there are none.
 pub(crate) fn register() -> bool {

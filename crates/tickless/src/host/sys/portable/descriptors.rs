@@ -1,5 +1,5 @@
-//! No descriptors: whatever would make one answers [`Unsupported`](io::ErrorKind::Unsupported), so nothing else of this
-//! module is ever executed for one.
+//! The missing descriptors: each function that would make one returns [`Unsupported`](io::ErrorKind::Unsupported), so
+//! no other function of this module is ever executed for one.
 //!
 //! The types are those of the standard library where it has them. Elsewhere they have no values, so that the functions
 //! of the library which take a descriptor exist and cannot be called.

@@ -1,4 +1,4 @@
-//! No timers that send a signal.
+//! The missing timers that send a signal.
 
 use std::ffi::{c_int, c_void};
 use std::io;
