@@ -1,4 +1,4 @@
-//! The one test command: `cargo xtask check` is what CI runs, and nothing besides.
+//! The one test command: CI runs `cargo xtask check`, and nothing besides.
 //!
 //! A check that a machine does and a person cannot repeat teaches nothing, so there is one list of steps, here. Each
 //! step shows the command lines it executes, and each of them can be typed by hand.

@@ -1,4 +1,5 @@
-//! The tests over and over, more of them at a time than there are processors: what fails once in a thousand runs.
+//! The tests over and over, more of them at a time than there are processors, to find a test that fails once in a
+//! thousand runs.
 //!
 //! What threads and clocks decide is decided otherwise on another machine. A test that fails there now and then is
 //! found here first: the programs are executed side by side, so that their threads lose the processor wherever they

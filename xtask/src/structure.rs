@@ -1,4 +1,4 @@
-//! How the files of a crate hang together: what imports what, what imports in a circle, and how many lines there are.
+//! The structure of a crate's files: their imports, circles of imports, and the number of lines.
 //!
 //! A crate is a wall that the compiler keeps; a module is a room without a door. What keeps the rooms apart is this
 //! task: it reads the imports of each crate under `crates` and `tests` and compares them with two rules.

@@ -209,6 +209,11 @@ const RULES: &[Rule] = &[
     },
     Rule {
         id: "W7",
+        about: "the documentation of a module begins with a verb or with the thing itself",
+        check: first_sentences::of_modules,
+    },
+    Rule {
+        id: "W7",
         about: "the title of a decision begins with what it is about",
         check: first_sentences::of_decisions,
     },

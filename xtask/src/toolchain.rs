@@ -1,4 +1,4 @@
-//! What rustup has to bring: targets, components, toolchains.
+//! The parts that rustup has to install: targets, components, toolchains.
 //!
 //! Each is asked for first and installed only when it is missing. Where that fails (no network, no rustup) the caller
 //! skips its step and shows the reason that comes back from here; a check that cannot run is neither passed nor failed.

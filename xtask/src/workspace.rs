@@ -1,4 +1,4 @@
-//! What `cargo metadata` says about the workspace, as far as the tasks need it.
+//! The workspace according to `cargo metadata`, as far as the tasks need it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};

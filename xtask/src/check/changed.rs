@@ -1,4 +1,4 @@
-//! What changed since the tests last passed, so that a hurried check runs the tests of that alone.
+//! The files that changed since the tests last passed, so that a hurried check runs only the tests of those.
 //!
 //! Digests of all files are kept in `target/xtask/tested.json`. A changed file belongs to the package in whose
 //! directory it lies, and to those that include it in their source, as the guide is included by the crate whose

@@ -1,4 +1,4 @@
-//! Room on the disk: asked for before the first step, so that none dies in its middle for want of it.
+//! Room on the disk: checked before the first step, so that no step dies in its middle for want of it.
 //!
 //! A whole check leaves [`WHOLE`] behind, about half of it what the compiler keeps for the next change of a crate
 //! (`incremental`). To keep that takes a fifth of a build, so a check that begins with none of it, as one of a clean

@@ -1,4 +1,4 @@
-//! What a step is given: a place to run command lines, and a way to say that something was skipped.
+//! The context of a step: a directory to run command lines in, and a way to report that something was skipped.
 
 use std::cell::OnceCell;
 use std::path::Path;

@@ -1,4 +1,5 @@
-//! The steps that run the tests, and what is read from their output on its way: skips, and where the time goes.
+//! The steps that run the tests, and the facts read from their output on its way: skips, and the time of each test
+//! program.
 
 use std::time::{Duration, Instant};
 

@@ -1,5 +1,5 @@
 //! The worlds: draws that are always the same, none of which may break a promise, and fresh ones, whose breaks are
-//! told.
+//! reported.
 //!
 //! A check that fails now and then by itself teaches to run it again. So a rare find in a fresh draw fails nothing: it
 //! stands at the end of the check, large, and is everybody's next task.

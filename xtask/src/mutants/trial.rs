@@ -1,4 +1,4 @@
-//! One test program against one mutant.
+//! The trial of one test program against one mutant.
 //!
 //! The program runs its tests one by one, which makes its output tell three things apart: a test that failed (its
 //! line says so), one that hung, and one that ended the process (in both cases the last line has a name and no result).

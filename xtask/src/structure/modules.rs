@@ -1,4 +1,4 @@
-//! The modules of a crate: which file each stands in, what it defines, imports and names.
+//! The modules of a crate: the file of each, and its definitions, imports and names.
 //!
 //! Read from the parsed files, not from the compiler: a file that does not compile elsewhere is still understood, and
 //! nothing has to be built. What only tests and models see (`cfg(test)`, `cfg(loom)`, `cfg(shuttle)`) is left out.

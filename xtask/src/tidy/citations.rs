@@ -1,4 +1,4 @@
-//! H5, V2: the specifications in `docs/spec`: what cites them leads somewhere, and what they ask for is tested.
+//! H5, V2: citations of the specifications in `docs/spec`: each leads somewhere, and each requirement has a test.
 //!
 //! A section is cited with the letter of its page (`X-4.5`, `C-2.4`, `P-1`, `C-D.6`), a requirement by its id (`INV-1`,
 //! `B12`, `Example 5`). A page lists what a test has to show in its section *Conformance checklist*, as ids and ranges:

@@ -1,4 +1,4 @@
-//! S7, T1: where time comes from, and what it is made of.
+//! S7, T1: the sources of time, and its types.
 
 use super::Report;
 use super::rust::typed;

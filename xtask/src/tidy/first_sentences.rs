@@ -1,7 +1,7 @@
 //! W7: the first sentence names its subject.
 //!
 //! A sentence that begins with "what" or "whether" makes its reader look for the thing that it is about, so the
-//! documentation of an item and the title of a decision begin with a verb or with the thing itself.
+//! documentation of a module or an item and the title of a decision begin with a verb or with the thing itself.
 
 use super::Report;
 use super::tree::{File, Tree};
@@ -38,25 +38,20 @@ const VAGUE: [&str; 29] = [
     "On",
     "From",
 ];
-/// The crates whose documentation is judged, private items and tests included where the path is the whole crate.
-const CRATES: [&str; 11] = [
-    "crates/tickless/src/",
-    "crates/tickless-capi/src/",
-    "crates/tickless-core/src/",
-    "crates/tickless-link/src/",
-    "crates/tickless-macros/src/",
-    "crates/tickless-preload/src/",
-    "crates/tickless-sched/src/",
-    "crates/tickless-sim/",
-    "examples/protocols/",
+/// The parts of the tree in which the documentation of each item is judged, private items and tests included.
+const PLACES: [&str; 6] = [
+    "adapters/",
+    "cortex-m/",
+    "crates/",
+    "examples/",
     "kernel/",
-    "tests/rig/",
+    "tests/",
 ];
 const DECISIONS: &str = "docs/decisions/";
 const HINT: &str = "begin with a verb (Returns, Arms, Sets) or with the thing itself";
 
 pub(super) fn of_items(tree: &Tree, report: &mut Report<'_>) {
-    let is_ours = |file: &&File| CRATES.iter().any(|prefix| file.path.starts_with(prefix));
+    let is_ours = |file: &&File| PLACES.iter().any(|prefix| file.path.starts_with(prefix));
     for file in tree.with_extension("rs").filter(is_ours) {
         let lines: Vec<&str> = file.text.lines().map(str::trim_start).collect();
         for (index, line) in lines.iter().enumerate() {
@@ -65,6 +60,17 @@ pub(super) fn of_items(tree: &Tree, report: &mut Report<'_>) {
                 continue;
             };
             judge(&file.path, index + 1, text, report);
+        }
+    }
+}
+
+/// Judges the first line of each module's documentation, in every Rust file of the tree.
+pub(super) fn of_modules(tree: &Tree, report: &mut Report<'_>) {
+    for file in tree.with_extension("rs") {
+        let mut lines = (1..).zip(file.text.lines());
+        let first = lines.find_map(|(line, text)| Some((line, text.strip_prefix("//!")?)));
+        if let Some((line, text)) = first {
+            judge(&file.path, line, text, report);
         }
     }
 }
@@ -95,7 +101,7 @@ fn judge(path: &str, line: usize, text: &str, report: &mut Report<'_>) {
 
 #[cfg(test)]
 mod tests {
-    use super::{of_decisions, of_items};
+    use super::{of_decisions, of_items, of_modules};
     use crate::tidy::samples::{CLEAN, lines};
 
     const PATH: &str = "crates/tickless/src/a.rs";
@@ -111,6 +117,15 @@ mod tests {
         let later = "/// Returns the turn.\n/// What it did is in it.\npub fn turn() {}\n";
         assert_eq!(lines(of_items, PATH, later), CLEAN);
         assert_eq!(lines(of_items, "lab/src/a.rs", vague), CLEAN);
+    }
+
+    #[test]
+    fn modules_name_their_subject() {
+        let vague = "#![deny(missing_docs)]\n\n//! What is measured.\n//!\n//! Whether.\n";
+        assert_eq!(lines(of_modules, "lab/src/a.rs", vague), [3]);
+        let plain =
+            "//! The measurements.\n//!\n//! What is measured.\n\nmod a {\n    //! What.\n}\n";
+        assert_eq!(lines(of_modules, "lab/src/a.rs", plain), CLEAN);
     }
 
     #[test]

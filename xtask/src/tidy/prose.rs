@@ -1,4 +1,4 @@
-//! What people read in a file: all of a page, and the comments and texts of a program.
+//! The prose of a file: all of a page, and the comments and texts of a program.
 
 use super::tree::{File, Tree};
 

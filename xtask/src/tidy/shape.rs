@@ -1,4 +1,4 @@
-//! S2, S3: how long files and functions are, and what modules are called.
+//! S2, S3: the length of files and functions, and the names of modules.
 
 use super::Report;
 use super::rust::{functions, words};

@@ -1,4 +1,4 @@
-//! H1: what every text file must do without.
+//! H1: the rules for every text file.
 
 use super::Report;
 use super::scan::is_word;
