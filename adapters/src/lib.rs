@@ -35,9 +35,9 @@
     doc = "| `tower` | tower, axum | [`tower`]: limits in time and rate, pauses of retries |"
 )]
 //!
-//! hyper and hyper-util take `tickless::hyper::Timer`. What the adapters wait for is never early; a duration that does
-//! not fit is a time that never comes. None of them panics: where a runtime is needed, it is asked for when the adapter
-//! is made, and its absence is `None`.
+//! hyper and hyper-util take `tickless::hyper::Timer`. The deadlines of the adapters are never early; a duration that
+//! does not fit is a time that never comes. None of them panics: where a runtime is needed, it is asked for when the
+//! adapter is made, and its absence is `None`.
 #![forbid(unsafe_code)]
 
 #[cfg(feature = "backon")]

@@ -11,7 +11,7 @@
 //!
 //! # Ground rules
 //!
-//! What is in [`Local`] belongs to its CPU, but for the notes `is_kicked`, `must_leave_idle` and `job`, which others
+//! The data in [`Local`] belongs to its CPU, but for the notes `is_kicked`, `must_leave_idle` and `job`, which others
 //! set before they interrupt it. Counters are written by their CPU alone and read by any.
 
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};

@@ -9,7 +9,7 @@ use tickless_core::time::Instant;
 use crate::arch;
 use crate::machine::{Machine, machine};
 
-/// Sleeps until `is_over`, which is asked with interrupts masked, before each sleep. What makes it true on another CPU
+/// Sleeps until `is_over`, which is asked with interrupts masked, before each sleep. A CPU that makes it true
 /// interrupts this one afterwards.
 pub(crate) fn until(mut is_over: impl FnMut() -> bool) {
     let machine = machine();

@@ -186,7 +186,7 @@ impl Machine {
     ///
     /// # Errors
     ///
-    /// What the machine said.
+    /// The output of the machine.
     pub(crate) fn start_cpu(&self, cpu: usize) -> Result<(), i64> {
         arch::start_cpu(cpu, heap::stack(STACK), |micros, is_over| {
             let end = machine().now().saturating_add(Span::from_micros(micros));

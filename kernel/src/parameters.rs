@@ -25,7 +25,7 @@ pub(crate) struct Parameters {
 }
 
 impl Parameters {
-    /// Reads what the emulator left. What is missing or makes no sense is as if it was not asked for.
+    /// Reads what the emulator left. A parameter that is missing or makes no sense has its default.
     pub(crate) fn read() -> Self {
         let page = ptr::addr_of!(__parameters).cast();
         // SAFETY: *page*.

@@ -32,7 +32,8 @@ pub struct TimeoutLayer {
 }
 
 impl TimeoutLayer {
-    /// Makes a layer that gives each request `duration`, from its call on. What it waits for readiness does not count.
+    /// Makes a layer that gives each request `duration`, from its call on. The time that it waits for readiness does
+    /// not count.
     #[must_use]
     pub const fn new(duration: Duration) -> Self {
         Self { duration }

@@ -1,7 +1,7 @@
 //! The exact queue of the core and nothing else, to see how large it is: `cargo xtask cortex-m --size`.
 //!
-//! The counter and the device are a word of memory each. What the program starts, cancels and fires is hidden from the
-//! compiler, so that nothing is computed ahead. It is linked and not run.
+//! The counter and the device are a word of memory each. The timers of the program are hidden from the compiler, so
+//! that it computes nothing ahead. It is linked and not run.
 #![no_std]
 #![no_main]
 

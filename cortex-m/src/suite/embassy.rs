@@ -71,7 +71,7 @@ pub(super) fn ticker() -> Verdict {
     Ok(())
 }
 
-/// A timeout ends what is too slow, and lets what is fast enough through.
+/// A timeout ends a slow future, and lets a fast one through.
 pub(super) fn timeouts() -> Verdict {
     let outcome = Cell::new((None, None));
     let tries = async {

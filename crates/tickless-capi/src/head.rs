@@ -3,7 +3,7 @@
 //! # Invariant
 //!
 //! **Magic**: a structure whose magic word is the constant of its kind mixed with its own address was initialised
-//! there, and was not destroyed since. What was copied, moved, or never initialised has another one.
+//! there, and was not destroyed since. A structure that was copied, moved, or never initialised has another word.
 
 use std::cell::Cell;
 use std::ffi::{c_int, c_void};

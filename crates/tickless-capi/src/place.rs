@@ -365,8 +365,8 @@ impl Place {
     }
 }
 
-/// A function of the caller's, for one of the structures and its argument. What it throws ends the call with an error
-/// or the process, and is no undefined behaviour.
+/// A function of the caller's, for one of the structures and its argument. An exception that it throws ends the call
+/// with an error or the process, and is no undefined behaviour.
 pub(crate) type RawCallback = unsafe extern "C-unwind" fn(*mut c_void, *mut c_void);
 
 #[cfg(all(test, not(loom)))]

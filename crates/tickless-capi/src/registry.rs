@@ -70,7 +70,7 @@ impl Registry {
 
 #[cfg(debug_assertions)]
 mod debug {
-    //! What a debug build does more.
+    //! The additional checks of a debug build.
     #![expect(
         clippy::print_stderr,
         reason = "a C program has no other way to learn which call was wrong"

@@ -1,6 +1,6 @@
 //! The interface as C and C++ see it: programs are compiled against the header and the static library, and executed.
 //!
-//! What a machine does not have is left out, and named.
+//! Programs that the machine lacks are left out, and named.
 
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};

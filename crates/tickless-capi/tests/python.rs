@@ -1,6 +1,6 @@
 //! The Python package, as its wheel has it, under its own tests and under those that asyncio has for its loops.
 //!
-//! What a machine does not have is left out, and named.
+//! Programs that the machine lacks are left out, and named.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

@@ -106,7 +106,8 @@ pub trait Platform: Sized {
 
     /// Callbacks after which an interrupt or a soft stage returns although more are due (spec Q-28).
     ///
-    /// What is left is due at once: the device is armed in the past. `u32::MAX` where callbacks are trusted.
+    /// The timers that are left are due at once: the device is armed in the past. `u32::MAX` where callbacks are
+    /// trusted.
     const EXPIRY_BUDGET: u32 = u32::MAX;
 
     /// True if soft is the context of timers that requested none, as in a real-time kernel (spec OBJ-4).
@@ -145,7 +146,8 @@ pub trait Platform: Sized {
 
     /// A monotonic time that is over, as recent as can be said without a call.
     ///
-    /// What is filed by how far away it is counts from here. The older the answer, the more often it is filed again.
+    /// The distance of a timer, by which its slot is chosen, counts from here. The older the answer, the more often it
+    /// is filed again.
     #[inline]
     fn recent_now(&self) -> Instant {
         self.now()

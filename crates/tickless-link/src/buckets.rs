@@ -242,7 +242,8 @@ impl<F: Family, const LEVELS: usize> BucketArray<F, LEVELS> {
     /// Makes this bucket array the owner of an entry that never had one and puts it on a list; `false`, and nothing was
     /// done, if it has one or had.
     ///
-    /// What [`bind`](Self::bind), [`open`](Self::open) and [`insert`](Bucketed::insert) do together, with one question.
+    /// Does the work of [`bind`](Self::bind), [`open`](Self::open) and [`insert`](Bucketed::insert) together, with one
+    /// check.
     ///
     /// # Panics
     ///

@@ -7,9 +7,9 @@
 //! # Mechanism
 //!
 //! A [`Dropping`] value is pinned, and the caller that has it may end it: [drop it](Dropping::drop_in_place), or have
-//! [a queue take it apart](crate::buckets::BucketArray::end). What comes of that is an [`Dropped`], the proof that the
-//! place holds nothing that is used or would have to be dropped. [`Made::end`](crate::lazy_init::Made::end) gives out
-//! the one, and demands that or the other back.
+//! [a queue take it apart](crate::buckets::BucketArray::end). The result is a [`Dropped`], the proof that the place
+//! holds nothing that is used or would have to be dropped. [`Made::end`](crate::lazy_init::Made::end) gives out the
+//! one, and demands that or the other back.
 //!
 //! # Invariant
 //!

@@ -1,7 +1,7 @@
 //! The pinned entry that a queue links, and its life cycle.
 //!
-//! An [`Entry`] lives wherever its user puts it. A queue never owns it, never allocates for it and never moves it. What
-//! makes that sound is its state, one atomic byte of two bits:
+//! An [`Entry`] lives wherever its user puts it. A queue never owns it, never allocates for it and never moves it. Its
+//! state makes that sound, one atomic byte of two bits:
 //!
 //! | queued | running | meaning |
 //! |---|---|---|
@@ -64,8 +64,8 @@ pub trait Family: Sized + 'static {
     type Head: fmt::Debug + Send;
     /// Data of each entry that any thread may reach at any time: atomics, or nothing.
     type Shared: fmt::Debug + Send + Sync;
-    /// The links of an entry besides those to its neighbours: [`Branches`] for what is queued in trees, `()` for what
-    /// only ever stands on bucket arrays.
+    /// The links of an entry besides those to its neighbours: [`Branches`] for entries that are queued in trees, `()`
+    /// for those that are only ever on bucket arrays.
     type Branches: Branching;
     /// Token that an expiry takes out of an entry that needs no call.
     type Token;
@@ -210,8 +210,8 @@ pub(crate) type Link<F> = Option<NonNull<Raw<F>>>;
 
 /// The part of an entry that a queue sees, without knowing the member.
 ///
-/// The order of the fields is that of their use: what a restart in place needs (owner, state, head) lies in 32 bytes
-/// together, what a descent needs (key, branches) in the next 32. Where allocations are multiples of 32 bytes that is
+/// The order of the fields is that of their use: the fields for a restart in place (owner, state, head) lie in 32 bytes
+/// together, those for a descent (key, branches) in the next 32. Where allocations are multiples of 32 bytes that is
 /// one cache line each. With a tag of one byte nothing is lost between the fields.
 #[repr(C)]
 pub struct Raw<F: Family> {
@@ -395,7 +395,7 @@ impl<F: Family, M: Member<F>> Entry<F, M> {
     /// Gives an idle entry that never had an owner to `queue` and marks it queued there; `false`, and nothing
     /// was done, if it is another one. It is to be linked at once.
     ///
-    /// What was just stored in the entry is not asked for again, and need not be stored.
+    /// The fields that were just stored in the entry are not read again, and need not be stored.
     #[inline(always)]
     pub(crate) fn enter(self: Pin<&mut Self>, queue: &impl Queue<F>) -> bool {
         // SAFETY: nothing is moved.

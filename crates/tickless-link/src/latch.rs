@@ -1,7 +1,7 @@
 //! A record in two copies, for readers that may stand on top of the writer.
 //!
-//! A reader of a [`SeqCell`](crate::seqlock::SeqCell) waits while the writer is inside. What interrupts the writer and
-//! reads there waits for ever (B38): an interrupt that no CPU can mask, a signal handler, a debugger. A [`LatchCell`]
+//! A reader of a [`SeqCell`](crate::seqlock::SeqCell) waits while the writer is inside. A reader that interrupts the
+//! writer waits for ever there (B38): an interrupt that no CPU can mask, a signal handler, a debugger. A [`LatchCell`]
 //! keeps the record twice. The writer changes the copy that no reader is sent to, flips the low bit of a sequence
 //! number, and changes the other one; readers take the copy that the bit says, and try again only if the number moved
 //! while they copied (spec TIM-18). On top of the writer it cannot move.

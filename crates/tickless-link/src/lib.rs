@@ -75,8 +75,8 @@
 //! Two invariants carry the whole crate. They are stated here once and cited by name at every `unsafe` block.
 //!
 //! **Owner Key Invariant.** Each queue has an identity that no other queue in the process has or will have, kept in a
-//! [`Key`](id::Key) that cannot be copied. Each entry names at most one queue in its *owner word*. What an entry keeps
-//! in cells (its links, its key, its head, its guarded data) is touched only through a mutable borrow of the queue that
+//! [`Key`](id::Key) that cannot be copied. Each entry names at most one queue in its *owner word*. The cells of an
+//! entry (its links, its key, its head, its guarded data) are touched only through a mutable borrow of the queue that
 //! the owner word names, or through an exclusive borrow of the whole entry. The owner word itself is changed only by
 //! the thread that holds that queue mutably (to send the entry away, or to give it to another queue that it holds
 //! mutably too, or to let it go), by the holder of the one transit token (to let it arrive), or by a compare-exchange
@@ -124,7 +124,8 @@ compile_error!("tickless is tried on targets with 32-bit and 64-bit pointers onl
 
 /// The proof that the calling thread is the only one left: the child of a fork.
 ///
-/// What other threads were in the middle of will never be finished by them; with this it can be given up.
+/// An operation that another thread was in the middle of will never be finished by that thread; with this it can be
+/// given up.
 #[derive(Debug)]
 pub struct LastThread(());
 

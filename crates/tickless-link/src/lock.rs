@@ -21,7 +21,7 @@ use crate::sync::{AtomicBool, Ordering, spin_loop};
 ///
 /// Between a return from [`acquire`](RawLock::acquire) and the matching [`release`](RawLock::release), no other
 /// `acquire` on the same lock may return, and no [`try_acquire`](RawLock::try_acquire) or what is like it succeed,
-/// whatever tokens are passed. What happened before a release happens before what follows the next acquire.
+/// whatever tokens are passed. All accesses before a release happen before all accesses after the next acquire.
 pub unsafe trait RawLock {
     /// Identity of the thread that acquires, for locks that treat their owner in a special way.
     type Token: Copy;
@@ -218,8 +218,8 @@ impl<R: RawLock, T: fmt::Debug> fmt::Debug for Guard<'_, R, T> {
 ///
 /// For bare metal and for tests. It does not mask interrupts.
 ///
-/// It has no model: loom 0.7 lets a plain store come between what an exchange reads and what it writes, so that a
-/// release gets lost which on no machine can.
+/// It has no model: loom 0.7 lets a plain store come between the read and the write of an exchange, so that a release
+/// gets lost which on no machine can.
 #[derive(Debug)]
 pub struct SpinLock {
     taken: AtomicBool,
@@ -278,7 +278,7 @@ pub struct SoloLock<W> {
     watcher: W,
 }
 
-/// An observer of a [`SoloLock`]. What it does by default is nothing.
+/// An observer of a [`SoloLock`]. It does nothing by default.
 pub trait Watcher {
     /// A thread comes for the lock, and may find it taken.
     fn comes(&self) {}

@@ -13,8 +13,9 @@
 //! By key; among equal keys, first in, first out: later insertion goes behind (spec Q-2), and
 //! [`Slot::move_in_place`] does not put an entry before an equal one that was queued earlier (spec Q-11 would).
 //!
-//! What comes from a [bucket array](crate::buckets) was queued there before, so it may be older than what was inserted
-//! here since. It is marked [`Turn::Old`], and among equal keys it comes behind those so marked and before all others.
+//! An entry from a [bucket array](crate::buckets) was queued there before, so it may be older than those that were
+//! inserted here since. It is marked [`Turn::Old`], and among equal keys it comes behind those so marked and before all
+//! others.
 //!
 //! # Cost
 //!

@@ -3,9 +3,9 @@
 //! The problem: a program that calls `timer_create` gets a timer of the kernel for each, counted against a limit.
 //!
 //! The mechanism: the functions here have the names of the C library's, so the dynamic linker finds them first. Timers
-//! are those of `tickless_capi::posix`. What that does not have, the clocks of processor time and of alarms, goes on to
-//! the C library; ids tell both apart. Sleeps go on to the C library, too, which wakes the thread from them in time
-//! once its timer slack is gone.
+//! are those of `tickless_capi::posix`. Calls for the clocks that it lacks, those of processor time and of alarms, go
+//! on to the C library; ids tell both apart. Sleeps go on to the C library, too, which wakes the thread from them in
+//! time once its timer slack is gone.
 //!
 //! Limits: what the C library calls inside of itself does not come here, such as `sleep`, and neither do `timerfd`,
 //! `setitimer` and `alarm`. A `timerfd` would still be a descriptor, and the thread that fires its timer would have to

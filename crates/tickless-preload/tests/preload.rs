@@ -1,6 +1,6 @@
 //! Programs that were not written for it, with the library in front of the C library.
 //!
-//! What a machine does not have is left out, and named.
+//! Programs that the machine lacks are left out, and named.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

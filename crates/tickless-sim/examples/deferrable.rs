@@ -15,7 +15,7 @@
 //!   reason.
 //!
 //! Each CPU is awake and idle by turns, and has four periodic deferrable timers and a global one. The random numbers do
-//! not depend on the policy. What is printed is a function of the seed; `docs/decisions/0017` says what follows.
+//! not depend on the policy. The output is a function of the seed; `docs/decisions/0017` says what follows.
 #![expect(
     clippy::print_stdout,
     clippy::print_stderr,

@@ -7,7 +7,7 @@
 //!
 //! Each CPU is awake and idle by turns, for random times. Awake it arms global timers now and then; at each tick it
 //! runs its own that are due, and those of idle CPUs that it has to look after. The random numbers do not depend on
-//! what the hierarchy answers, so all policies see the same activity. What is printed is a function of the seed.
+//! what the hierarchy answers, so all policies see the same activity. The output is a function of the seed.
 #![expect(
     clippy::print_stdout,
     clippy::print_stderr,

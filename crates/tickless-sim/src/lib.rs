@@ -1,9 +1,9 @@
 //! A deterministic simulator of the core: machines in virtual time, on which each operation on timers costs a modelled
 //! time.
 //!
-//! A [`Scenario`] says what machine it is, of 1 to 4,096 CPUs, what runs on it and what goes wrong; [`run()`] lets it
-//! happen; the [`Outcome`] says what came of it, and whether every [`Promise`] was kept. The same scenario and seed
-//! give the same outcome, to the byte.
+//! A [`Scenario`] describes the machine, of 1 to 4,096 CPUs, its workloads and its faults; [`run()`] lets it happen;
+//! the [`Outcome`] says what came of it, and whether every [`Promise`] was kept. The same scenario and seed give the
+//! same outcome, to the byte.
 //!
 //! ```
 //! use tickless_sim::{Scenario, run};

@@ -3,7 +3,7 @@
 //!
 //! [`run`](crate::run()) is a kernel on a machine: it has a tick, interrupts and tasks. A [`Process`] is a program that
 //! uses the library on it, and so what can be compared with a real run on the machine that a profile was measured on.
-//! The core is the same; what it asks its host for costs what the profile says.
+//! The core is the same; its calls to the host cost the times of the profile.
 //!
 //! # What the host's turn has, and this one
 //!

@@ -17,7 +17,7 @@ fn steered(ppm: i32, device: &str) -> Outcome {
 }
 
 /// CPL-2, CPL-4: whatever the rate, no timer is early, the device fires within a count and the nanosecond that the
-/// clock shows, and no clock is read to write it. What the reverse factor is rounded down by, 0.5 ppm, is early, and
+/// clock shows, and no clock is read to write it. The rounding of the reverse factor, 0.5 ppm, makes it early, and is
 /// over before the interrupt looks.
 #[test]
 fn a_coupled_device_follows_a_clock_that_is_steered() {

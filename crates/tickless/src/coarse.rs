@@ -1,9 +1,9 @@
 //! Timeouts that cost the same whatever else is pending, and may be a little late.
 //!
 //! The names of [`time`](crate::time), for what is nearly always cancelled or pushed out: the idle timeout of a
-//! connection, the limit of a request. What distinguishes them is the queue: a [wheel](crate::wheel) in place of a
-//! tree. Arming, moving and dropping are O(1) with a hundred thousand of them pending, and pushing a deadline out
-//! stores one number.
+//! connection, the limit of a request. The queue distinguishes them: a [wheel](crate::wheel) in place of a tree.
+//! Arming, moving and dropping are O(1) with a hundred thousand of them pending, and pushing a deadline out stores one
+//! number.
 //!
 //! ```
 //! use std::time::Duration;
@@ -17,14 +17,14 @@
 //!
 //! # How late
 //!
-//! Never early, not by a nanosecond. What is asked for less than 63 ms ahead is woken up to 1 ms late (a tick); what
-//! is asked for `d` ahead, from there on, up to 8/63 of `d + 1 ms` late: about an eighth, so 30 s end within 33.9 s.
-//! Then comes what the operating system needs to wake a thread. More than 12 days ahead the lateness stops growing.
+//! Never early, not by a nanosecond. A timer less than 63 ms ahead is woken up to 1 ms late (a tick); what is asked for
+//! `d` ahead, from there on, up to 8/63 of `d + 1 ms` late: about an eighth, so 30 s end within 33.9 s. Then comes what
+//! the operating system needs to wake a thread. More than 12 days ahead the lateness stops growing.
 //!
 //! A [`reset`](Sleep::reset) by less than the timer may be late keeps its place, and what it may be late by, too: that
-//! is an eighth of what was asked for when the timer came to its place, not of what is left of it. One that is pushed
-//! out by more waits there as well, and comes to another place when the time of the old one is over; but what is due
-//! first of its thread is moved at once, so that no thread wakes for nothing.
+//! is an eighth of the duration for which the timer came to its place, not of the rest of it. One that is pushed out by
+//! more waits there as well, and comes to another place when the time of the old one is over; but what is due first of
+//! its thread is moved at once, so that no thread wakes for nothing.
 //!
 //! Sleeps of one thread that were started for the same deadline at the same time wake their tasks in the order in which
 //! they were started. One that is started later, from nearer, may be less late and come first.

@@ -18,7 +18,7 @@
 //!
 //! # Limits
 //!
-//! Threads go on meanwhile: what is said of one is as of one moment, what is said of two is not. Timers are copied 32
+//! Threads go on meanwhile: the facts of one thread are of one moment, the facts of two are not. Timers are copied 32
 //! at a time with their thread's queue locked, so that one that moves meanwhile may be missing or there twice.
 
 use std::fmt;

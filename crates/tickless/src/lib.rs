@@ -27,7 +27,7 @@
 //! # });
 //! ```
 //!
-//! What else there is:
+//! The other modules:
 //!
 //! | for | there is |
 //! |---|---|

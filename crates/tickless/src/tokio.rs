@@ -36,10 +36,10 @@
 //! A timer with [slack](crate::time::Sleep::slack) has no wake-up of its own where tasks run anyway. A task that polls
 //! one, as a [`timeout`](crate::time::timeout) is polled whenever its future is, sees whether the first timer of its
 //! thread may fire, and then has the runtime take a turn behind it: no thread is woken, and no descriptor waited for.
-//! So a server that is busy fires its timers between two requests. What no task takes along fires at the end of its
-//! slack, and not at a round time as elsewhere: a runtime is woken less often if it waits as long as it may.
+//! So a server that is busy fires its timers between two requests. A timer that no task's wake-up includes fires at the
+//! end of its slack, and not at a round time as elsewhere: a runtime is woken less often if it waits as long as it may.
 //!
-//! What it costs: where no task runs, timers with slack are late by all of it, and those of two runtimes, or of another
+//! The price: where no task runs, timers with slack are late by all of it, and those of two runtimes, or of another
 //! process, do not meet. With [`roundest_within`](crate::time::Instant::roundest_within) for a deadline, and no slack,
 //! they do.
 //!
@@ -62,9 +62,9 @@
 //!
 //! Two system calls for each deadline that is the first of its runtime, as with an event loop of one's own: setting the
 //! descriptor, and the wait that ends. One for each turn that tasks have the runtime take along: the descriptor is set
-//! for what is next. While timers are pending the expiry thread looks once in 10 ms at most whether
-//! the runtime comes. [`Stats::reactor_expired`](crate::Stats::reactor_expired) counts what the runtimes fired, and
-//! [`fallback_expired`](crate::Stats::fallback_expired) what the expiry thread did in their place.
+//! for what is next. While timers are pending the expiry thread looks once in 10 ms at most whether the runtime comes.
+//! [`Stats::reactor_expired`](crate::Stats::reactor_expired) counts the timers that the runtimes fired, and
+//! [`fallback_expired`](crate::Stats::fallback_expired) those that the expiry thread fired in their place.
 
 use std::any::Any;
 use std::fmt;

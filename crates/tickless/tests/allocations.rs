@@ -1,7 +1,7 @@
 //! Tests that only the making of workers allocates: counted over all threads of the process.
 //!
-//! One test, so that nothing else runs beside what is counted. What is left out is the first use: a thread gets its
-//! base with its first timer, and the first timer of the process starts the expiry thread and measures the clock.
+//! One test, so that nothing else runs beside what is counted. The first use is left out: a thread gets its base with
+//! its first timer, and the first timer of the process starts the expiry thread and measures the clock.
 
 mod support;
 

@@ -1,7 +1,7 @@
 //! The promises of every host, with the standard library alone: no timer is early and none is lost, whatever the
 //! system.
 //!
-//! `cargo xtask wine` runs this for Windows. What a host cannot do is an error of the kind `Unsupported`.
+//! `cargo xtask wine` runs this for Windows. An operation that a host cannot do is an error of the kind `Unsupported`.
 
 use std::future::Future;
 use std::io::Write as _;

@@ -220,7 +220,7 @@ fn the_next_instant_is_computed_anew_at_each_set() {
     assert!(came <= SystemTime::now() - HOUR * 10 + ms(1));
 }
 
-/// TIM-38, DEMAND 29: what counts suspended time ends behind a resume, what does not goes on.
+/// TIM-38, DEMAND 29: a timer whose clock counts suspended time ends behind a resume, others go on.
 #[test]
 fn a_resume_ends_what_counts_suspended_time() {
     let _clocks = Clocks::begin();

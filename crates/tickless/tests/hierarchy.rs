@@ -234,8 +234,8 @@ fn a_migrator_that_computes_strands_no_timer() {
     });
 }
 
-/// Two timers for the same tick, of which the one that fires first waits for the other. What they are dropped with ends
-/// when both have fired.
+/// Two timers for the same tick, of which the one that fires first waits for the other. Their resources are freed when
+/// both have fired.
 struct WaitForEachOther(Vec<Pin<Box<dyn Any + Send>>>);
 
 impl WaitForEachOther {

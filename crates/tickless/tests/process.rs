@@ -584,7 +584,7 @@ fn as_first_thread(test: &str, body: impl FnOnce()) {
     in_own_process(test, || fork(body).join());
 }
 
-/// The clock of the child is elsewhere: what is queued and what it starts counts from where the clock was.
+/// The clock of the child is elsewhere: queued timers, and those that it starts, count from where the clock was.
 fn in_another_time(test: &str, ahead: i64) {
     as_first_thread(test, || {
         let before = Instant::now();

@@ -6,8 +6,8 @@
 //! ```
 //!
 //! The worker is CPU 0 of a virtual machine; all partners are on CPU 1, without slack. The links come up one by one
-//! within a period, so that the periodic timers are spread. What is counted are the timer interrupts of CPU 0: wake-ups
-//! by LACPDUs that come in are those of the network. Everything printed is a function of the arguments.
+//! within a period, so that the periodic timers are spread. It counts the timer interrupts of CPU 0: wake-ups by
+//! LACPDUs that come in are those of the network. Everything printed is a function of the arguments.
 #![expect(
     clippy::print_stdout,
     clippy::print_stderr,

@@ -4,7 +4,7 @@
 //! cargo run --release -p tickless-protocols --example lacp_pair
 //! ```
 //!
-//! Real time: it takes nine seconds. Printed is what changes at the first system, and what its ports counted.
+//! Real time: it takes nine seconds. The program prints the changes at the first system, and the counts of its ports.
 #![expect(clippy::print_stdout, reason = "it shows what happens")]
 
 use std::sync::mpsc::{Receiver, Sender, channel};

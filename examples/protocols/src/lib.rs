@@ -7,10 +7,10 @@
 //!
 //! # One source for two hosts
 //!
-//! Neither machine knows where it runs. What they need of a host is a clock and timers ([`host::Host`]), and there are
-//! two of them: [`host::UserSpace`] has the timers of the process, [`host::Simulated`] those of a machine of
-//! `tickless-sim` in virtual time. The tests run the machines in the simulator, where a minute costs milliseconds and a
-//! nanosecond can be asserted; the example programs run the same code on threads.
+//! Neither machine knows where it runs. Their host needs a clock and timers ([`host::Host`]), and there are two of
+//! them: [`host::UserSpace`] has the timers of the process, [`host::Simulated`] those of a machine of `tickless-sim` in
+//! virtual time. The tests run the machines in the simulator, where a minute costs milliseconds and a nanosecond can be
+//! asserted; the example programs run the same code on threads.
 //!
 //! The two show two ways of using timers with callbacks. The callback of [`eee`] does the work itself, in parallel to
 //! the threads that send, and that machine says how they exclude each other. The callbacks of [`lacp`] only note what

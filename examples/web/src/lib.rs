@@ -11,7 +11,7 @@ use wasm_bindgen::prelude::wasm_bindgen;
 ///
 /// # Errors
 ///
-/// What was early or did not end as it should.
+/// The sleeps that were early or did not end as they should.
 #[wasm_bindgen]
 pub async fn run() -> Result<String, String> {
     let mut report = String::new();

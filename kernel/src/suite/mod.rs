@@ -1,7 +1,7 @@
 //! The tests of the kernel, and the report that they write.
 //!
-//! Each test is a function that the first CPU runs. What it prints is the same in each run where [one instruction takes
-//! one nanosecond](Parameters::is_exact), and the command compares runs.
+//! Each test is a function that the first CPU runs. Its output is the same in each run where [one instruction takes one
+//! nanosecond](Parameters::is_exact), and the command compares runs.
 
 use alloc::boxed::Box;
 use alloc::string::String;
@@ -166,7 +166,7 @@ pub(crate) fn run(machine: &'static Machine, parameters: &Parameters) -> Code {
     code
 }
 
-/// Says what runs, and on what.
+/// Prints the test and the machine.
 fn introduce(machine: &Machine, parameters: &Parameters) {
     say!(
         "kernel: {}, {} CPUs, {} device, {}{}",

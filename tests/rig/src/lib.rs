@@ -4,9 +4,9 @@
 //! generic over it: implement [`Host`] for a test build of the port, write `tickless_rig::conformance!(MyHost);` in a
 //! test, and each case becomes a test.
 //!
-//! [`Rig`] drives a host like a debugger drives a computer: say what a CPU does, let time pass, look at what happened.
-//! Nothing costs anything. Nothing of the timer subsystem is imitated: the rig runs the real `tickless-core`. One
-//! thread executes everything, and the same calls give the same result, to the byte.
+//! [`Rig`] drives a host like a debugger drives a computer: it chooses the work of a CPU, lets time pass, and looks at
+//! the result. Nothing costs anything. Nothing of the timer subsystem is imitated: the rig runs the real
+//! `tickless-core`. One thread executes everything, and the same calls give the same result, to the byte.
 //!
 //! [`Deferred`], [`Immediate`] and [`Preemptible`] are hosts of the rig's own, of virtual CPUs, devices and counters.
 //!

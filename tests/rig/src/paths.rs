@@ -1,7 +1,7 @@
 //! The paths of interrupts on which a deferred rearm has to be flushed (spec ).
 //!
-//! What a kernel spreads over its entry code, its soft stage and its scheduler is here in one place, as a script. Each
-//! flush point has the number of the specification and a switch that removes it, to prove that the suite notices.
+//! A kernel's entry code, soft stage and scheduler are here in one place, as a script. Each flush point has the number
+//! of the specification and a switch that removes it, to prove that the suite notices.
 
 use tickless_core::event::Flush;
 use tickless_core::hrtimer::ExpiryReport;

@@ -1,11 +1,11 @@
 //! The base of a CPU: the one place where its queues, its device and its lock meet.
 //!
 //! A [`CpuBase`] has eight exact queues with a far wheel in front of them, three wheels, and an event device, under one
-//! lock. The queues know none of the others. What is done with timers on a locked base is in
+//! lock. The queues know none of the others. The operations on timers of a locked base are in
 //! [`hrtimer`](crate::hrtimer) and [`coarse`](crate::coarse); both go through a `BaseGuard`, which is the base while
 //! its lock is held.
 //!
-//! [`Timers`] is what a host calls. What a user does with a timer is a method of the timer.
+//! [`Timers`] is what a host calls. The operations of users are methods of the timer.
 //!
 //! # Ground rules
 //!

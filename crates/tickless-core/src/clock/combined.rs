@@ -49,8 +49,8 @@
 //! - Interrupts are masked from the attempt to lock to the publication, never while a reader waits. An interrupt that
 //!   reads the counter cannot meet its own CPU as the holder.
 //! - A context that interrupts masked code (a non-maskable interrupt, a machine check, the path of a crash) neither
-//!   locks nor waits: it says so in [`SlowCounter::is_non_maskable`] and reads directly. What it gets may be newer than
-//!   what an ordinary call returns afterwards, by one read (R46).
+//!   locks nor waits: it says so in [`SlowCounter::is_non_maskable`] and reads directly. Its reading may be newer than
+//!   one that an ordinary call returns afterwards, by one read (R46).
 //! - With one CPU there is nothing to combine ([`SlowCounter::is_alone`]). Without 64-bit atomics there is no such
 //!   word; `tickless-link` refuses those targets.
 //! - A signal handler that interrupts the holder on its own thread waits until its patience ends, and overtakes.

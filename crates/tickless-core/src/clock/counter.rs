@@ -61,7 +61,7 @@ impl Counter {
     ///
     /// # Errors
     ///
-    /// What is wrong with it.
+    /// The defect that makes the description unusable.
     pub const fn check(&self) -> Result<(), BadCounter> {
         if self.frequency.0 == 0 {
             return Err(BadCounter::StandsStill);

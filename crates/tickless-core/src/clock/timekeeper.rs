@@ -14,9 +14,9 @@
 //!
 //! # What the time does
 //!
-//! - It is *accumulated* in whole intervals of about a tick, and what an interval should have lasted is compared with
-//!   what it lasted (`accumulate`). The factor goes up and down by one so that the difference goes to zero (spec
-//!   TIM-24).
+//! - It is *accumulated* in whole intervals of about a tick, and the length that an interval should have had is
+//!   compared with its real length (`accumulate`). The factor goes up and down by one so that the difference goes to
+//!   zero (spec TIM-24).
 //! - It is *steered* by its tick, its frequency, and an offset that is worked off exponentially (`steering`).
 //! - It *stands still* while the machine is suspended.
 //!
@@ -31,8 +31,8 @@
 //!
 //! # Two publications
 //!
-//! A reader of the sequence lock waits while the writer is inside. What may interrupt the writer reads a second copy,
-//! in a latch (spec TIM-18): [`Timekeeper::now_on_top_of_writer`].
+//! A reader of the sequence lock waits while the writer is inside. An interrupt that may come while the writer is
+//! inside reads a second copy, in a latch (spec TIM-18): [`Timekeeper::now_on_top_of_writer`].
 //!
 //! # Ground rules
 //!

@@ -3,14 +3,14 @@
 //! A counter can be wrong in two ways that its readers do not notice: it runs at another rate than it says, or its copy
 //! on one CPU lags behind that on another. Each has its test, and neither test may condemn a good counter because the
 //! machine was busy: a preemption, a hypervisor or a debugger may stop the checker at any point and for any time. So a
-//! [`Verdict`] has three values. What could have another reason than a bad counter is *inconclusive*.
+//! [`Verdict`] has three values. A result that could have another reason than a bad counter is *inconclusive*.
 //!
 //! - [`FrequencyCheck`] compares a counter with an independent *reference*, on one CPU. It demands a narrow
 //!   [`ReadOut`] and computes with intervals, in which the true value lies for certain.
 //! - [`AgreementCheck`] lets two CPUs read the counter in turns, through an [`Exchange`], and demands only that each
 //!   reading is not behind the one before. Latency makes it less sensitive, not wrong.
 //! - [`Watchdog`] knows which counters there are, marks those that a verdict condemned, and says when the next check is
-//!   due, of which two CPUs, and which counter to switch to: the best rated of those that are not bad. What is coupled
+//!   due, of which two CPUs, and which counter to switch to: the best rated of those that are not bad. A device coupled
 //!   to the old one falls back by itself, because the published record names another counter (spec CPL-7).
 //!
 //! It is a state machine fed with readings and times: it reads no counter, takes no lock and starts no timer. The host
@@ -68,7 +68,7 @@ pub enum Next {
     NothingBetter,
 }
 
-/// A counter that was found bad: what, why, and what follows.
+/// A counter that was found bad: the counter, the reason, and the consequence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Condemned {
     /// The bad one.

@@ -13,7 +13,7 @@
 //! [`reduce`](crate::coarse::WheelTimer::reduce)) for an earlier one? The state is read before the expiry. So either
 //! the timer was active for that expiry when its state was read, or another thread armed it for that expiry since: in
 //! both cases there was a moment during the operation at which it had nothing to do, and that moment is when it counts
-//! as done. What "was active" says is true of that moment (R56).
+//! as done. The answer "was active" is true of that moment (R56).
 
 use core::fmt;
 use core::pin::Pin;

@@ -50,7 +50,7 @@ const REFILES_MAX: u32 = 16;
 impl<'a, P: Platform> Runner<'a, P> {
     /// Fires what is due on a wheel at `now`.
     ///
-    /// What a callback files from here on is due later, so this ends.
+    /// A timer that a callback enqueues from here on is due later, so this ends.
     fn run_wheel(
         &mut self,
         mut held: BaseGuard<'a, P>,
@@ -204,7 +204,7 @@ impl<'a, P: Platform> Runner<'a, P> {
 impl<P: Platform> Timers<P> {
     /// Returns true if a wheel of `cpu` may have something due at `now`: a pass is worth while.
     ///
-    /// Wrong now and then, both ways: see spec C-2.4. What it misses it sees a tick later.
+    /// Wrong now and then, both ways: see spec C-2.4. A timer that it misses is found a tick later.
     ///
     /// # Interrupt context
     ///

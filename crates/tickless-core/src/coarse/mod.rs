@@ -27,11 +27,11 @@
 //!   entry, remote expiry), this is one critical section; `docs/decisions/0010` says why.
 //! - The owner word of a timer names its wheel, and so its kind: a timer can change it. The tag says only how the timer
 //!   was made.
-//! - Several passes of a wheel may be under way, one for each CPU that executes it. What one has not begun the next one
-//!   takes over, each timer under the lock of the base; so a thread that is preempted, or held up in a callback, delays
-//!   one timer. A timer whose callback runs is fired by no other pass, should it be due again. Each pass has an expiry
-//!   lock of its own, so that a CPU that executes callbacks of a global wheel delays neither the local timers of its
-//!   owner nor the exact ones.
+//! - Several passes of a wheel may be under way, one for each CPU that executes it. The timers that one pass has not
+//!   begun are taken over by the next one, each under the lock of the base; so a thread that is preempted, or held up
+//!   in a callback, delays one timer. A timer whose callback runs is fired by no other pass, should it be due again.
+//!   Each pass has an expiry lock of its own, so that a CPU that executes callbacks of a global wheel delays neither
+//!   the local timers of its owner nor the exact ones.
 //! - A timer's expiry is written under the lock, and any thread reads it: that is what the paths without a lock of
 //!   [`modify`](crate::coarse::WheelTimer::modify) look at.
 //!

@@ -39,7 +39,7 @@ impl<F: FnMut(&mut Timeout) -> Restart> Member<Coarse> for Callback<F> {
 /// A timer that is dropped while it is queued or running ends the process:
 /// [shut it down](crate::coarse::WheelTimer::shutdown_sync) first.
 ///
-/// What was never initialised cannot be armed, and what was shut down says so (R55).
+/// A timer that was never initialised cannot be armed, and a timer that was shut down returns an error (R55).
 ///
 /// Cost: 48 bytes on 64-bit targets, and the closure.
 pub struct WheelTimer<F: FnMut(&mut Timeout) -> Restart> {

@@ -1,7 +1,7 @@
 //! Clock event devices, which make an interrupt happen at a given time.
 //!
-//! Each CPU has one. The core decides *when*; the [`EventDevice`] record knows how that has to be said to this device,
-//! what was said last, and what must not be said again; the host's [`EventDriver`] does the writing.
+//! Each CPU has one. The core decides *when*; the [`EventDevice`] record knows the form of a write for this device, the
+//! last write, and the writes that must not be repeated; the host's [`EventDriver`] does the writing.
 //!
 //! # Kinds of devices (spec)
 //!

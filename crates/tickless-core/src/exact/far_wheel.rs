@@ -26,17 +26,17 @@
 //!
 //! - A slot that is due goes to those of the next finer level, each timer in front of what is there; the last goes
 //!   first. No level is left out, because it may hold what was armed later. From the finest slots they go to the tree,
-//!   the first goes first, behind what came there from the far wheel and before what was armed there at once
-//!   ([`Turn::Old`]). So does at once a slot of which all is over: what is in finer ones for the same time comes
-//!   behind it.
+//!   the first goes first, behind the timers that came there from the far wheel and before those that were armed there
+//!   at once ([`Turn::Old`]). So does at once a slot of which all is over: what is in finer ones for the same time
+//!   comes behind it.
 //! - A slot that is taken out before it is due goes to the tree in the same way, all of it. Some of it would fit into
 //!   finer slots, but then it would have to be gone through from both ends.
 //! - Of two slots that are due at the same time the coarser is taken out first.
-//! - What is due itself when its slot is leaves the slot before all that, first in, first out. Behind the last slot it
-//!   is sorted in front of the tree ([`FarWheel::cascade`]), but behind what is in the tree from slots before.
+//! - A timer that is due itself when its slot is leaves the slot before all that, first in, first out. Behind the last
+//!   slot it is sorted in front of the tree ([`FarWheel::cascade`]), but behind what is in the tree from slots before.
 //!
 //! A timer that was pushed out while it waited is in a slot that is not that of its deadline. It counts as armed when
-//! it is filed again; pushed out within the slot it keeps its turn there. What is beyond the range of the far wheel
+//! it is filed again; pushed out within the slot it keeps its turn there. A timer beyond the range of the far wheel
 //! stands in such a slot too: timers that were armed for one deadline of those together stay together.
 //!
 //! # Limits
@@ -687,7 +687,7 @@ impl FarWheel {
 
     /// Takes out the slots that are due at `now`; `false` if more are due than an interrupt has time for.
     ///
-    /// What may fire at `now` is in the trees afterwards.
+    /// The timers that may fire at `now` are in the trees afterwards.
     #[inline]
     pub(crate) fn cascade(&mut self, queues: &mut ExactQueues, now: Instant) -> bool {
         self.buckets.is_empty()

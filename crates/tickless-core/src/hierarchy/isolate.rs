@@ -42,7 +42,7 @@ pub trait IsolationHost {
     ///
     /// # Errors
     ///
-    /// What the CPU was told when it tried.
+    /// The error that the CPU got when it tried.
     fn wait(&mut self, cpu: CpuId, change: Change) -> Result<(), Refused>;
 }
 

@@ -40,8 +40,8 @@
 //! - A parent is set once and never changes (TI3). Each step of a walk loads it once (R27).
 //! - A CPU that stores a live event in a group that is idle by then goes on upwards, also when another one took over
 //!   before (HAZARD-1).
-//! - A CPU that served another decides by what it fetched whether the event counts, not by what the flag was
-//!   (HAZARD-2).
+//! - A CPU that served another decides by the fetched state whether the event counts, not by an earlier value of the
+//!   flag (HAZARD-2).
 //! - The operations of one CPU are called by one thread at a time; `serve_remote` names the CPU that calls.
 //!
 //! # Cost

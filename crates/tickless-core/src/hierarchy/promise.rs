@@ -20,9 +20,9 @@
 //! the right one had it first, the left one finds the promise withdrawn. Loom:
 //! `a_promise_that_is_withdrawn_while_another_relies_on_it`.
 //!
-//! While the tree grows a walk may take the old root for the root. What it publishes there before the new parent adopts
-//! the old root is brought to the new one, and CPUs below that are members only afterwards: they know it when they
-//! promise. What it publishes after that no CPU above knows, so the CPU itself promises
+//! While the tree grows a walk may take the old root for the root. The event that it publishes there before the new
+//! parent adopts the old root is brought to the new one, and CPUs below that are members only afterwards: they know it
+//! when they promise. No CPU above knows an event that it publishes after that, so the CPU itself promises
 //! ([`RootExpiry::is_known_to_all`]; `what_only_a_former_root_knows_is_promised_by_its_own_cpu`, which a random
 //! schedule found).
 

@@ -118,7 +118,7 @@ impl<S: HierarchyHost<WIDTH>, const WIDTH: usize> Hierarchy<S, WIDTH> {
         pull
     }
 
-    /// Runs what is due of the global timers of one CPU and publishes what is left; `false` if there was no reason to.
+    /// Runs the due global timers of one CPU and publishes the next one; `false` if there was no reason to.
     fn serve(&self, cpu: CpuId, now: Instant, budget: &mut u32) -> bool {
         let before = *budget;
         let refused = self.host.node(cpu).map_or_else(

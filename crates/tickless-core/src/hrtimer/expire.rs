@@ -432,10 +432,10 @@ impl Due {
     }
 }
 
-/// Takes the first timer out of a queue, and out of use unless it has a callback. What is cached about the queue is to
+/// Takes the first timer out of a queue, and out of use unless it has a callback. The cached facts about the queue must
 /// be brought up to date before the lock is released.
 ///
-/// What is known of the timer where expiries are traced: else nothing has to be known of one that is out of use.
+/// Returns the facts of the timer that expiries trace. Without a trace none is needed of a timer that is out of use.
 #[inline]
 fn fire_first<P: Platform>(
     held: &mut BaseGuard<'_, P>,

@@ -1,10 +1,10 @@
 //! The fast paths of a start: timers of this CPU that are far, or stay where they are filed.
 //!
-//! What a program does with nearly all of its timers is to start one far ahead, to push it out, and to take it back
+//! Programs do three things with nearly all of their timers: they start one far ahead, push it out, and take it back
 //! ([`cancel`](super::cancel)). Each takes one lock section of the owner, writes one line of the timer and at most
-//! those of two neighbours, and leaves the device alone. So the questions that say whether it is as simple as that
-//! come one after the other, the cheapest first; at the first "no" nothing was done, and the one
-//! [slow path](Timers::start_resolved) begins anew.
+//! those of two neighbours, and leaves the device alone. So the questions that say whether it is as simple as that come
+//! one after the other, the cheapest first; at the first "no" nothing was done, and the one [slow
+//! path](Timers::start_resolved) begins anew.
 //!
 //! A host tries them in functions that make no call but at their end (decision 54).
 

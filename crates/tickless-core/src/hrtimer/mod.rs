@@ -11,7 +11,7 @@
 //! out and calls it, without any lock. The callback answers whether it goes on ([`Restart`]). [`HrTimer::cancel`] takes
 //! it back.
 //!
-//! A timer has a *soft expiry*, from which on it may fire, and a *deadline*, for which the device is armed. What lies
+//! A timer has a *soft expiry*, from which on it may fire, and a *deadline*, for which the device is armed. The time
 //! between them is its slack: when an interrupt comes for another reason, timers whose soft expiry has passed fire with
 //! it (spec ).
 //!

@@ -56,7 +56,7 @@ impl<P: Platform> Timers<P> {
 
     /// The next event of `cpu` as it would be without `timer` (spec ).
     ///
-    /// What idle code asks before it stops the tick: how long could this CPU sleep?
+    /// The question of idle code before it stops the tick: how long could this CPU sleep?
     pub fn next_event_without<F, C>(&self, cpu: CpuId, timer: Pin<&HrTimer<F, C>>) -> Instant
     where
         F: FnMut(&mut Expired<'_, '_, C>) -> Restart + Send + 'static,

@@ -179,7 +179,8 @@ impl<P: Platform> Timers<P> {
 
     /// Looks at the queues of `cpu` again and writes its device in any case (spec TIM-31).
     ///
-    /// What a [kick](Platform::kick) asks for; also for a CPU that resumes, whose device lost its programming.
+    /// The rearm that a [kick](Platform::kick) requests; also for a CPU that resumes, whose device lost its
+    /// programming.
     pub fn retrigger(&self, cpu: CpuId) {
         let Some(base) = self.platform.base(cpu) else {
             return;
@@ -200,9 +201,9 @@ impl<P: Platform> Timers<P> {
     /// Arms `cpu` for its first timer, if the armed value may be earlier: for a CPU that is about to sleep until then.
     /// The armed value, exact.
     ///
-    /// A [`Sleeper`](crate::hrtimer::Sleeper) that is pushed out or taken back leaves the device as it is, because that
-    /// is what becomes of nearly all of them, and so does a [lazy](crate::hrtimer::Setup::lazy) timer. Without this
-    /// call the device fires once for nothing (spec LAZY-7).
+    /// A [`Sleeper`](crate::hrtimer::Sleeper) that is pushed out or taken back leaves the device as it is, because
+    /// nearly all of them are, and so does a [lazy](crate::hrtimer::Setup::lazy) timer. Without this call the device
+    /// fires once for nothing (spec LAZY-7).
     ///
     /// While a rearm is owed nothing is armed, and the flush point finds the exact value instead.
     ///

@@ -150,8 +150,8 @@ impl<C: ClockId> Sleeper<C> {
 
     /// Starts a [new](Self::new) sleeper that does not exist yet, to fire from `earliest` on and at `latest`, if that
     /// leads straight into the far wheel of the executing CPU and takes no call: as
-    /// [`start`](crate::base::TaskTimer::start) would. `put` puts it where it stays once its place is known. What was
-    /// just stored in it is not asked for.
+    /// [`start`](crate::base::TaskTimer::start) would. `put` puts it where it stays once its place is known. The field
+    /// that was just stored is not read again.
     ///
     /// # Errors
     ///

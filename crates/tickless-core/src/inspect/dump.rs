@@ -1,10 +1,10 @@
 //! The live state as text, in the layout of `/proc/timer_list` (spec ).
 //!
-//! What that file has is here under its names, in its order, and line by line as there, so that scripts for it read
-//! this text: the CPUs with their queues, then the broadcast device, then the devices. What it has not is on lines of
-//! its own behind those: far timers and wheels behind the sorted queues of a CPU, the hierarchy at the end. A callback
-//! is shown by name. Addresses, which say where things lie in memory, are shown to a caller that asks for them, and are
-//! zero otherwise; where that file tells bases apart by a hash of their address, here is the number of the queue.
+//! The lines of that file are here under its names and in its order, so that scripts for it read this text: the CPUs
+//! with their queues, then the broadcast device, then the devices. The additional facts are on lines of their own
+//! behind those: far timers and wheels behind the sorted queues of a CPU, the hierarchy at the end. A callback is shown
+//! by name. Addresses, which say where things lie in memory, are shown to a caller that asks for them, and are zero
+//! otherwise; where that file tells bases apart by a hash of their address, here is the number of the queue.
 
 use core::fmt::{self, Write};
 
@@ -78,10 +78,10 @@ pub struct Plain;
 impl DumpHost for Plain {}
 
 impl<P: Platform> Timers<P> {
-    /// Writes the state of all CPUs in the layout of `/proc/timer_list`, with what this library has in addition, and
-    /// what `host` adds.
+    /// Writes the state of all CPUs in the layout of `/proc/timer_list`, with the library's additional lines, and those
+    /// of `host`.
     ///
-    /// What is said of records in [`inspect`](crate::inspect) is true of it.
+    /// The remarks on records in [`inspect`](crate::inspect) are true of it.
     ///
     /// # Errors
     ///

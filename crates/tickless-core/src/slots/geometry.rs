@@ -1,7 +1,7 @@
 //! The computation of the slot in which a timeout belongs (spec C-1.2, C-1.3).
 //!
-//! Level `l` has 64 slots of `8^l` ticks each. It takes what is less than `63 * 8^l` ticks ahead, and not less than
-//! what the level below takes: 63 and not 64, because rounding up needs a slot to spare. Then a slot is never shared by
+//! Level `l` has 64 slots of `8^l` ticks each. It takes timers that are less than `63 * 8^l` ticks ahead, and too far
+//! ahead for the level below: 63 and not 64, because rounding up needs a slot to spare. Then a slot is never shared by
 //! two rotations of its level.
 
 /// A point in time as wheels count it, and, where it says so, a number of ticks.
@@ -162,7 +162,8 @@ pub const fn place<const LEVELS: usize>(clock: Tick, expiry: Tick) -> Place {
 /// ahead.
 ///
 /// The opposite of [`place`]: that rounds up, so that nothing fires early; this rounds down, so that nothing is filed
-/// for too long. What comes out of such a slot is less than a slot of that level ahead, so it goes to a finer one.
+/// for too long. A timer that comes out of such a slot is less than a slot of that level ahead, so it goes to a finer
+/// one.
 ///
 /// # Cost
 ///
@@ -338,7 +339,8 @@ mod tests {
             }
         }
 
-        /// Spec C-1.8, 4: what stays in its slot without a look at the clock is in time as what was filed there is.
+        /// Spec C-1.8, 4: a timer that stays in its slot without a look at the clock is as much in time as a newly
+        /// enqueued one.
         #[test]
         fn a_slot_that_serves_two_ticks_alike_is_due_behind_both(
             clock in 0..u64::MAX / 2, ahead in ahead(), step in 0..20_000_u64,

@@ -1,6 +1,6 @@
 //! Queues of slots: which slot a time belongs in, and which slots hold something.
 //!
-//! What the [wheels](crate::wheel) of coarse timers and the wheel of far exact ones share.
+//! The common base of the [wheels](crate::wheel) of coarse timers and of the wheel of far exact ones.
 
 pub mod geometry;
 pub mod moment;

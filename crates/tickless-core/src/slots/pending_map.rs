@@ -169,8 +169,8 @@ impl<const LEVELS: usize> PendingMap<LEVELS> {
 
     /// The slot that is due first, and when; `None` if nothing is filed. Searches if need be.
     ///
-    /// Of slots that are due at the same tick it is the coarsest: what is in there for a time was filed before what is
-    /// in a finer one for the same time.
+    /// Of slots that are due at the same tick it is the coarsest: a timer in there was enqueued before any timer for
+    /// the same time in a finer one.
     pub fn first_slot(&mut self, now: Tick) -> Option<(Slot, Tick)> {
         self.settle(now);
         self.has_timers.then_some((self.first_slot, self.first_due))
@@ -184,7 +184,7 @@ impl<const LEVELS: usize> PendingMap<LEVELS> {
     }
 
     /// Returns true if what is in `slot` for `old` may stay there for `expiry`: that is later, so `slot` is due before
-    /// it or serves it, and what is taken out of it then is placed anew. What is in the first slot may not: a CPU may
+    /// it or serves it, and what is taken out of it then is placed anew. The timer in the first slot may not: a CPU may
     /// sleep until that is due, and would wake for nothing.
     #[inline]
     #[must_use]

@@ -10,7 +10,7 @@ use crate::time::{Instant, Span};
 /// Stand-in for the instant of entry while the CPU is awake. No clock shows it: a monotonic time is not negative.
 const AWAKE: u64 = u64::MAX;
 
-/// The time that one CPU has been idle. What any two readers are told, one after the other, does not decrease.
+/// The time that one CPU has been idle. The answers to any two readers, one after the other, do not decrease.
 ///
 /// The CPU reads the clock before it publishes, and a reader before it reads, so that a reader may see it asleep at an
 /// instant at which it was awake. Therefore the largest answer so far is kept.

@@ -102,8 +102,8 @@ impl CpuTick {
         }
     }
 
-    /// Stops the tick, or notes that it wakes up at another time: what its timer is to be started for, `None` if it is
-    /// what it was started for last.
+    /// Stops the tick, or notes that it wakes up at another time: the time for which its timer is to be started, `None`
+    /// if the timer was started for that last.
     pub(super) fn stop(&mut self, wake: Instant) -> Option<Instant> {
         let (resumes, before) = match self.mode {
             Mode::Ticking { due } => (due, None),

@@ -42,8 +42,8 @@ impl CpuTick {
 }
 
 impl<L: RawLock, const WORDS: usize> Broadcast<L, WORDS> {
-    /// Writes what the kernel prints of the broadcast device: what it is, what it is programmed for, and the masks of
-    /// those who sleep and of those whose interrupt is on its way.
+    /// Writes what the kernel prints of the broadcast device: its name, the time that it is programmed for, and the
+    /// masks of the CPUs that sleep and of those whose interrupt is on its way.
     ///
     /// # Errors
     ///

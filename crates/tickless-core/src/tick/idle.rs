@@ -92,7 +92,7 @@ impl<P: Platform, S: HierarchyHost<WIDTH>, L: RawLock, const WIDTH: usize>
     /// Stops the tick, or, if it is stopped, sees to it that the CPU wakes up when it has to by now (spec C-3.4).
     ///
     /// Called with a fresh `forecast`, each time before the CPU sleeps, also after interrupts that did not end idle.
-    /// What was forecast stays the latest time to wake up, because how deep the CPU sleeps may rest on it.
+    /// The forecast stays the latest time to wake up, because how deep the CPU sleeps may rest on it.
     ///
     /// # Errors
     ///

@@ -39,8 +39,8 @@
 //! # Ground rules
 //!
 //! - A [`CpuTick`] is touched by its CPU alone, with timer delivery masked, so it has no lock.
-//! - The CPU that counts holds the lock of the count; readers take none. What is counted is published before the
-//!   instant from which on there is something to count: a CPU that finds nothing to do has seen it.
+//! - The CPU that counts holds the lock of the count; readers take none. The count is published before the instant from
+//!   which on there is something to count: a CPU that finds nothing to do has seen it.
 //! - Which CPU has the duty is one word together with which had it last. It says only which should count: any may, and
 //!   all get the same.
 //! - Of those who do not have the duty one at a time tries to count (R41).

@@ -25,7 +25,7 @@ pub struct TickDependencies {
     pub soft_work: bool,
     /// True if the host wants a tick for another reason, which does not forbid the CPU to sleep until that tick.
     pub wants_tick: bool,
-    /// A pass of the wheels was asked for and has not run. What is due would be found due again and again, and each
+    /// A pass of the wheels was asked for and has not run. A due timer would be found due again and again, and each
     /// time cause an interrupt (R12).
     pub pass_pending: bool,
     /// A tickless task [depends](super::Dependencies) on the tick.

@@ -255,7 +255,7 @@ impl Reverse {
     }
 
     /// The longest span whose product fits into 64 bits, and whose cycles a less-or-equal comparison on a narrow
-    /// counter does not take for what is over (spec CPL-2, CPL-10).
+    /// counter does not take for a time in the past (spec CPL-2, CPL-10).
     fn range(self, mask: u64) -> Span {
         if crate::mutant!("coupled-range-zero") {
             return Span::ZERO;

@@ -285,8 +285,8 @@ impl CpuWheel {
         self.passes != [PassBy::Free; RUNNERS]
     }
 
-    /// Gives up the passes of threads that are gone, all but that of `own`, and tells `ended` their places. What they
-    /// had taken out is there for the next pass.
+    /// Gives up the passes of threads that are gone, all but that of `own`, and tells `ended` their places. The timers
+    /// that they had taken out are there for the next pass.
     pub(crate) fn abandon(
         &mut self,
         others_are_gone: &LastThread,

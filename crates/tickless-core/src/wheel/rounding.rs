@@ -17,8 +17,8 @@ const SKEW: u64 = 3;
 
 /// The whole second, in ticks, to which `expiry` is rounded for `cpu`.
 ///
-/// `per_second` is how many ticks there are in a second; 0 rounds nothing. What would not be in the future of `now` is
-/// left as it is.
+/// `per_second` is how many ticks there are in a second; 0 rounds nothing. A tick that would not be in the future of
+/// `now` is left as it is.
 #[must_use]
 pub const fn to_second(
     expiry: Tick,

@@ -9,7 +9,7 @@ use crate::entry::{Entry, Family, Member};
 impl<F: Family, const LEVELS: usize> BucketArray<F, LEVELS> {
     /// Takes a queued entry out for good: its guarded data, and what became of its place.
     ///
-    /// What taking it out and dropping it do together, with less to store and to ask.
+    /// Takes it out and drops it, with fewer stores and checks than both separately.
     ///
     /// # Errors
     ///

@@ -1,6 +1,6 @@
 //! Entries of bucket arrays of which more is known: that they are idle, or queued and nothing else.
 //!
-//! Nearly all are one or the other. What is done with one of them needs no look at its state any more: only the thread
+//! Nearly all are one or the other. An operation on one of them needs no look at its state any more: only the thread
 //! that holds the bucket array mutably changes that, by the [`Bucketed`] that was looked at.
 
 use core::fmt;

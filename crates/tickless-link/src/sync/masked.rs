@@ -39,7 +39,7 @@ macro_rules! atomics {
                 self.0.get_mut()
             }
 
-            /// Replaces the value by what `change` makes of it, and returns what it was.
+            /// Replaces the value by the result of `change`, and returns the old one.
             #[inline]
             fn change(&self, change: impl FnOnce($value) -> $value) -> $value {
                 with(|_| {
@@ -133,7 +133,7 @@ macro_rules! atomics {
                 self.compare_exchange(current, new, success, failure)
             }
 
-            /// Replaces the value by what `change` makes of it, unless that is `None`, and returns what it was.
+            /// Replaces the value by the result of `change`, unless that is `None`, and returns the old one.
             ///
             /// # Errors
             ///

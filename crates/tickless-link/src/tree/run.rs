@@ -1,7 +1,7 @@
 //! The run: entries that are due, sorted in one line in front of a tree.
 //!
-//! What is due is taken out from the front, one entry after the other. To put it into the tree for that would balance
-//! the tree twice for each of them, for nothing. So the entries that a [bucket array](crate::buckets)
+//! Due entries are taken out from the front, one after the other. To put it into the tree for that would balance the
+//! tree twice for each of them, for nothing. So the entries that a [bucket array](crate::buckets)
 //! [gathered](BucketArray::gather) are sorted among themselves and then stand *before* the tree: in the line of
 //! neighbours, and not in its shape. An entry of the run belongs to the queue as all others do: it can be opened, taken
 //! out and moved in place in O(1).
@@ -10,9 +10,9 @@
 //!
 //! - The run is the beginning of the line, up to the entry that the queue remembers as the end of its run. Its entries
 //!   are marked, and have no parent and no children. All others are in the tree.
-//! - What has to come before the end of the run ends it: the entries of the run are put into the tree first. That is
-//!   rare, because what is queued while they wait is due later.
-//! - There is one run at a time. What is gathered while one is left goes to the tree.
+//! - An entry that has to come before the end of the run ends it: the entries of the run are put into the tree first.
+//!   That is rare, because what is queued while they wait is due later.
+//! - There is one run at a time. The entries that are gathered while one is left go to the tree.
 //!
 //! # Cost
 //!
@@ -185,7 +185,7 @@ impl<F: Branched> Tree<F> {
 
     /// [Expires](crate::entry::Member::expire) entries of the run, from the first on, while `is_due` says so of their
     /// key and head, and puts what is taken out of those that need no call into `places`, one after the other, until
-    /// there are no more of them. What was in a place may be in an entry afterwards that is idle.
+    /// there are no more of them. A value that was in a place may be in an entry afterwards that is idle.
     ///
     /// How many there were, and behind them one that was expired too if its callback is to be executed: that ends it.
     #[inline]

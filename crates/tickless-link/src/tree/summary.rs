@@ -229,7 +229,8 @@ impl<F: Branched> Slot<'_, '_, F> {
     }
 
     /// Takes the entry, which must be queued, out of the queue, [expires](crate::entry::Member::expire) it and lets it
-    /// go: no queue owns it afterwards, and any may [adopt](Tree::adopt) it. What the expiry gives up comes back.
+    /// go: no queue owns it afterwards, and any may [adopt](Tree::adopt) it. The data that the expiry gives up is
+    /// returned.
     ///
     /// # Panics
     ///

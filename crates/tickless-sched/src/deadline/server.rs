@@ -128,8 +128,8 @@ impl Budget {
         }
     }
 
-    /// Adds the runtimes of the periods that have begun since it was spent, one at least; says how many those were.
-    /// What was used beyond the runtime is paid by them, and no more than one is left.
+    /// Adds the runtimes of the periods that have begun since it was spent, one at least; says how many those were. The
+    /// time used beyond the runtime is paid by them, and no more than one is left.
     fn pay(&mut self, now: RunTime) -> u64 {
         let runtime = self.runtime();
         let over = now.saturating_since(self.replenished_at()).as_nanos();

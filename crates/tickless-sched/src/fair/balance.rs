@@ -1,8 +1,8 @@
 //! The choice between two queues for a task, so that shares are those of one queue.
 //!
 //! Each queue is fair to its own tasks, and there are as many as CPUs. Five tasks in one and four in the other have 20
-//! and 25 % of a CPU each, where all nine are entitled to 22 %; and no number of moves makes both the same. What can be
-//! had is that each task is in either queue for its part of the time.
+//! and 25 % of a CPU each, where all nine are entitled to 22 %; and no number of moves makes both the same. The best
+//! solution is that each task is in either queue for its part of the time.
 //!
 //! The virtual time of a queue is the service that its tasks had on average, each by its weight. So the tasks of two
 //! queues are served alike when both virtual times go on alike, and that is all that has to be kept. A task that moves

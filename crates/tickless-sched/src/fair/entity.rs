@@ -166,7 +166,7 @@ impl Head {
         self.smallest.get() <= average
     }
 
-    /// Places the task, with what it took along, in a queue whose others are at `average`.
+    /// Places the task, with the lag that it brought, in a queue whose others are at `average`.
     #[inline]
     pub(super) fn unpack(&mut self, average: &Average) {
         self.unpack_at(average.place(self.share.weight, self.luggage.lag));

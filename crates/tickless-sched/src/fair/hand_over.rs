@@ -5,7 +5,7 @@
 //! out, and the pick would search for what is known. Here the one that is woken is never linked, and the one that
 //! sleeps is so only if it owes time, as the only one then.
 //!
-//! What comes of it is what the three steps would have come to, to the last nanosecond (`tests/hand_over.rs` compares):
+//! The result equals that of the three steps, to the last nanosecond (`tests/hand_over.rs` compares):
 //!
 //! - The one that is woken is the only one that waits, so it is picked. Of two tasks at least one is eligible, and the
 //!   one that sleeps in debt is not.

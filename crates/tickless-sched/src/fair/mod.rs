@@ -12,7 +12,8 @@
 //! 2. Of those that are eligible the one is served whose *deadline* comes first: its own virtual time at the begin of
 //!    its request plus the length of the request divided by its weight.
 //!
-//! What a task is owed is its *lag*: its weight times what it is behind the queue. The lags of all come to nothing.
+//! The service that a task is owed is its *lag*: its weight times what it is behind the queue. The lags of all come to
+//! nothing.
 //!
 //! # The bound
 //!
@@ -28,15 +29,15 @@
 //! - A task that sleeps and owes time stays in the queue without being run, until the others had what it had too much
 //!   (*delayed dequeue*): it cannot get rid of a debt by sleeping. It is taken out when it would be picked, or goes on
 //!   as it is when it wakes up before.
-//! - A task that moves to another queue takes along what it is owed or owes, and what was left of its request.
-//! - A task that finishes goes at once. The others bear what it had too much, or share what it was owed.
+//! - A task that moves to another queue keeps its lag, and the rest of its request.
+//! - A task that finishes goes at once. The others bear its debt, or share the service that it was owed.
 //! - A change of weight keeps what a task is owed or owes, and the part of its request that is left.
 //!
 //! # Several queues
 //!
 //! A queue is fair to its own tasks. Two queues that are compared now and then are fair to the tasks of both: each has
-//! a [standing](FairQueue::standing), what its tasks had on average, and [pulls](FairQueue::pull_for) from the other
-//! one what would else have less.
+//! a [standing](FairQueue::standing), the average service of its tasks, and [pulls](FairQueue::pull_for) a task from
+//! the other one that would else have less.
 //!
 //! ```
 //! use tickless_sched::{Entity, FairQueue, RunTime};
@@ -385,7 +386,7 @@ impl<T: Send + 'static> FairQueue<T> {
 
     /// Puts a task into the queue: one that is new, wakes up, comes from another queue, or ran and could go on.
     ///
-    /// What is to be handed out when it is picked comes with it.
+    /// Its lag, which is distributed when it is picked, comes with it.
     ///
     /// # Errors
     ///
@@ -476,8 +477,8 @@ impl<T: Send + 'static> FairQueue<T> {
     /// Takes a task out that waits, or sleeps and still owes time: to move it to another queue, to change it, to end
     /// it.
     ///
-    /// What it is owed or owes, and what is left of its request, it takes along. `None` when it does not wait here; one
-    /// that slept has nothing to hand out.
+    /// It keeps its lag, and the rest of its request. `None` when it does not wait here; one that slept has nothing to
+    /// hand out.
     ///
     /// # Cost
     ///
@@ -518,7 +519,7 @@ impl<T: Send + 'static> FairQueue<T> {
     /// Takes out the task that this queue would pick next, for another queue that has some, if that is better for both:
     /// `to` is where those stand, and goes on to be where they stand with that task.
     ///
-    /// It takes along what it is owed or owes, and what the tasks of this queue had less than those of the other one.
+    /// It keeps its lag, and the difference between the service of this queue's tasks and that of the other one's.
     /// Which stay: as for [`pull`](Self::pull).
     ///
     /// # Cost
@@ -539,7 +540,7 @@ impl<T: Send + 'static> FairQueue<T> {
     }
 
     /// Takes out the task that this queue would pick next, unless `takes_along`, which is told its lag, says that it
-    /// stays. What that says is its lag where it comes to.
+    /// stays. The result of that function is its lag in the queue that it comes to.
     fn pull_as(
         &mut self,
         now: RunTime,
@@ -831,8 +832,8 @@ impl<T: Send + 'static> FairQueue<T> {
     }
 }
 
-/// A task that sleeps has paid what it owed. What it is owed by now, because no decision was made earlier, stays with
-/// the others.
+/// A task that sleeps has paid what it owed. The service that it is owed by now, because no decision was made earlier,
+/// stays with the others.
 fn let_go<T: Send + 'static>(mut slot: Slot<'_, '_, Fair<T>>, average: &mut Average) {
     let head = slot.head();
     head.is_delayed = false;

@@ -240,7 +240,7 @@ impl Noting {
 }
 
 /// A task is noted by the CPU that runs what woke it, and another CPU pulls: each task runs on one CPU or waits, and
-/// what is counted behind that is what waits.
+/// the count published behind that is the number of waiting tasks.
 #[test]
 fn what_a_task_woke_is_filed_once_by_its_cpu_or_by_one_that_pulls() {
     for others in [false, true] {

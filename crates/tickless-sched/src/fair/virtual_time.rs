@@ -64,9 +64,9 @@ pub(crate) fn virtual_length(request: Request, weight: Weight) -> i64 {
 
 /// The average of the virtual times of all that compete, by their weights: the virtual time of the queue.
 ///
-/// What it is ahead of a task's own, times the weight of the task, is what the task is owed: its *lag*. The lags of all
-/// come to nothing, which is what makes the average the virtual time of Stoica and Abdel-Wahab (their section 2,
-/// equation 5, with the corrections of section 3 when a task joins or leaves).
+/// Its lead over a task's own virtual time, multiplied by the weight of the task, is the service that the task is owed:
+/// its *lag*. The lags of all come to nothing, which is what makes the average the virtual time of Stoica and
+/// Abdel-Wahab (their section 2, equation 5, with the corrections of section 3 when a task joins or leaves).
 ///
 /// It is kept as a sum relative to a base that follows, so that it neither overflows nor loses anything: the sum is
 /// exact, and the average is rounded down when it is asked for. All virtual times are whole, so a task is at or before

@@ -1,8 +1,8 @@
 //! The high-resolution tick: a timer that fires when the slice of the task that runs is over.
 //!
 //! Without it a task is reconsidered at the periodic tick, and a slice is a whole number of ticks. With it a slice is
-//! as long as it should be, at the price of a timer that is started at every switch. What makes that cheap is left to
-//! the timers (lazy, deferred, in place: spec X-4); what is left to the scheduler is here (spec X-5):
+//! as long as it should be, at the price of a timer that is started at every switch. The timers make that cheap (lazy,
+//! deferred, in place: spec X-4); what is left to the scheduler is here (spec X-5):
 //!
 //! | rule | where |
 //! |---|---|
@@ -88,8 +88,8 @@ pub const LEAST_DELAY: Span = Span::from_micros(10);
 /// A queued timer is not moved by so little: 5 µs (TICK-16).
 pub const TOLERANCE: Span = Span::from_nanos(5_000);
 
-/// A device that laziness left armed too early is written once what is left until it fires is less than this part of
-/// what it fires too early: a sixteenth.
+/// A device that laziness left armed too early is written once the rest of its time is less than this part of the time
+/// by which it fires too early: a sixteenth.
 ///
 /// The interrupt for nothing would write it, too. So this is the same number of writes without the interrupt, if a
 /// decision is made in that time, and at most a sixteenth more of them than there would be such interrupts.
@@ -455,8 +455,8 @@ impl HrTick {
     /// A task of the deadline class was picked, or goes on behind a tick of its own: until its runtime is spent
     /// (TICK-13).
     ///
-    /// What is left can only be had [up to date](crate::deadline::DeadlineQueue::account), so a task that is picked
-    /// again has its tick too.
+    /// The rest of its runtime is only known [up to date](crate::deadline::DeadlineQueue::account), so a task that is
+    /// picked again has its tick too.
     pub fn picked_deadline(&mut self, left: RuntimeLeft, timer: &impl SliceTimer) -> Reschedule {
         if !self.deadline_is_on() {
             return Reschedule::No;

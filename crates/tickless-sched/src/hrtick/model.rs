@@ -126,7 +126,7 @@ fn of_starts_from_afar_the_last_one_counts_however_many_kicks_are_dropped() {
     });
 }
 
-/// A CPU decides while another one starts its tick: what is queued in the end is what the last of them wants.
+/// A CPU decides while another one starts its tick: the queued deadline in the end is that of the last of them.
 #[test]
 fn a_start_from_afar_and_a_decision_leave_the_time_of_the_last_one() {
     loom::model(|| {

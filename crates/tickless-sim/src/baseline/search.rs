@@ -4,7 +4,7 @@
 //! isolated takes the timer: other threads of the core first, then the cores of the same last-level cache, of the
 //! socket, and the rest, each by their numbers. If all sleep the timer stays.
 //!
-//! What a look at a CPU costs: a step of the loop, three loads (its current task, how many wait, which one is about to
+//! The cost of a look at a CPU: a step of the loop, three loads (its current task, how many wait, which one is about to
 //! be woken there), and the way of the line if that CPU went idle or came back since this one looked last.
 
 use crate::model::cost_model::CostModel;

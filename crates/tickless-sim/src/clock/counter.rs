@@ -23,7 +23,7 @@ const SKEW_MAX: Picos = Picos::from_micros(100);
 /// The number that separates the random copies from other draws of the same seed.
 const SALT: u64 = 0xC0C0_0A1D_5EED_0C10;
 
-/// A counter as data: what it should do, and what it does.
+/// A counter as data: its nominal behaviour, and its real one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct CounterModel {
     /// The nominal frequency.

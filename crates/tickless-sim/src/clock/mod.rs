@@ -3,9 +3,9 @@
 //!
 //! # True time and clocks
 //!
-//! Events and cursors are in true time. What the core is told, and timers are due by, is what the monotonic clock
-//! shows, on the CPU that asks. So no timer fires before *its clock* shows its time; if the counter is fast, that is
-//! before the true time, and no CPU of the machine can know.
+//! Events and cursors are in true time. The core sees the monotonic clock of the CPU that asks, and timers are due by
+//! it. So no timer fires before *its clock* shows its time; if the counter is fast, that is before the true time, and
+//! no CPU of the machine can know.
 //!
 //! # Changes
 //!
@@ -15,8 +15,8 @@
 //! records.
 //!
 //! So it is with a record that is brought forward, for its rate may be another one from there on; no event ends that,
-//! and the old record follows when the next change comes. What would change while some CPUs are before the change
-//! before it waits.
+//! and the old record follows when the next change comes. A change waits while some CPUs are before the change that
+//! precedes it.
 
 mod counter;
 mod truth;

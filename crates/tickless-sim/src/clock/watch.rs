@@ -1,7 +1,7 @@
 //! The core's watchdog as the host of a machine drives it: an event each half a second, in which a CPU compares the
 //! counter with [`STAND_IN`] and its own copy with that of another CPU.
 //!
-//! What the checks cost is not charged to any CPU: some microseconds in half a second.
+//! The cost of the checks is not charged to any CPU: some microseconds in half a second.
 
 use tickless_core::clock::watchdog::{
     AgreementCheck, AgreementStep, Candidate, Condemned, Exchange, FrequencyCheck, LIMIT_PPM, Next,

@@ -199,8 +199,8 @@ pub(super) fn spurious(trial: &Trial<'_>) -> Measurement {
 
 /// The share of updates that a look at both neighbours leaves in their place, as the source counts it.
 ///
-/// The library looks at them only where it does not leave a timer filed under an older key, or in a far slot. What a
-/// look would have found of those is counted beside it, in a sorted queue that this run keeps for that.
+/// The library looks at them only where it does not leave a timer filed under an older key, or in a far slot. The
+/// results that a look would have had are counted beside it, in a sorted queue that this run keeps for that.
 pub(super) fn in_place(trial: &Trial<'_>) -> Measurement {
     let scenario = setting(trial);
     let off = of(&scenario, all_off(scenario.policy), trial.seed);

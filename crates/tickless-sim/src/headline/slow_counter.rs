@@ -1,8 +1,8 @@
 //! The slow counter that all CPUs share: read by each CPU for itself, and by one for all that wait.
 //!
-//! What a read takes comes from what is published about the device, and none of it from what is claimed here: a read
-//! alone, and all of that serial, because no source has a part that overlaps. How much hangs on that says the table
-//! in the notes.
+//! The duration of a read comes from published figures of the device, and none of it from the claims here: a read
+//! alone, and all of that serial, because no source has a part that overlaps. How much hangs on that says the table in
+//! the notes.
 
 mod crowd;
 

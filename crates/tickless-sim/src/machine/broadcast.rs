@@ -1,7 +1,7 @@
 //! Idle states in which a CPU's own device stops, and what wakes it there (spec C-7.6).
 //!
 //! A profile says of which [states](crate::IdleState::stops) that is true, and which [device](BroadcastDevice) wakes
-//! from them. What was programmed in a device that stops is lost. The core keeps which CPU sleeps until when.
+//! from them. The programmed event of a device that stops is lost. The core keeps which CPU sleeps until when.
 
 use std::cell::Cell;
 use std::rc::{Rc, Weak};

@@ -1,7 +1,7 @@
 //! The executor: it takes the next event, and lets CPUs execute the work that follows from it.
 //!
-//! What an event makes a CPU do is executed as a whole, when the event comes, and moves the CPU's cursor as far as it
-//! costs. What comes for that CPU meanwhile waits for the cursor.
+//! The work that an event causes on a CPU is executed as a whole, when the event comes, and moves the CPU's cursor by
+//! its cost. Later events for that CPU wait for the cursor.
 
 use tickless_core::event::Flush;
 use tickless_core::hrtimer::Start;
@@ -257,7 +257,7 @@ impl Executor {
         }
     }
 
-    /// Looks at what fired in what the CPU just did.
+    /// Handles the timers that fired in the CPU's last call.
     fn handle_fired(&mut self) {
         let mut all = std::mem::take(&mut self.fired);
         loop {

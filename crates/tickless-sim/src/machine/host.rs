@@ -170,7 +170,7 @@ impl Host {
         self.canary.is_some_and(|canary| canary.breaks(promise))
     }
 
-    /// Reads the clock: what it shows, and what that takes.
+    /// Reads the clock: the time, and the cost of the read.
     pub(crate) fn read(&self) -> Instant {
         let mut sampled = None;
         if current_cpu::cpu() != current_cpu::NO_CPU {

@@ -1,7 +1,8 @@
 //! CPUs that are taken off and brought back (spec C-5.2, C-5.3).
 //!
-//! What leaves in which order: its place in the hierarchy, its tick, its exact timers, its coarse ones. Inter-processor
-//! interrupts that are on their way to it are lost, as on real machines; its tasks stay in its run queue.
+//! The order in which the parts of a CPU leave: its place in the hierarchy, its tick, its exact timers, its coarse
+//! ones. Inter-processor interrupts that are on their way to it are lost, as on real machines; its tasks stay in its
+//! run queue.
 
 use tickless_core::hierarchy::Leaving;
 use tickless_core::platform::CpuId;

@@ -6,10 +6,10 @@
 //!
 //! # How time passes
 //!
-//! Events happen in the order of their times. What an event makes a CPU do is executed at once, as a whole, and moves
-//! the *cursor* of that CPU on by what it costs: locks by which CPU had them last and whether it has them at this
-//! moment, lines by how far away they were written, clocks and devices by their price. What comes for the CPU before
-//! its cursor waits for it. Programs that compute are interrupted.
+//! Events happen in the order of their times. The work that an event causes on a CPU is executed at once, as a whole,
+//! and moves the *cursor* of that CPU on by its cost: locks by which CPU had them last and whether it has them at this
+//! moment, lines by how far away they were written, clocks and devices by their price. Events for the CPU that come
+//! before its cursor wait for it. Programs that compute are interrupted.
 //!
 //! # What is above what
 //!
@@ -39,9 +39,9 @@
 //!
 //! # Limits
 //!
-//! What a CPU does at once is not interleaved with what others do: of two that come for a lock, the one whose event was
-//! earlier has it, and one that comes from before a lock was busy does not wait for it. Callbacks are not interrupted,
-//! by ticks neither. Reading the state of a group at a tick costs the same wherever it was changed.
+//! The work of a CPU at once is not interleaved with that of others: of two that come for a lock, the one whose event
+//! was earlier has it, and one that comes from before a lock was busy does not wait for it. Callbacks are not
+//! interrupted, by ticks neither. Reading the state of a group at a tick costs the same wherever it was changed.
 
 pub(crate) mod broadcast;
 pub(crate) mod checks;

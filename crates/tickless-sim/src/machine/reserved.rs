@@ -1,7 +1,7 @@
 //! Tasks of the deadline class: the promise to each, and the check that it is kept (spec ).
 //!
-//! The queue of `tickless-sched` throttles and replenishes. What is checked here goes by the clock of the run queue
-//! too, but not by the accounts of that queue: by what the machine saw the task have, and by when it could run.
+//! The queue of `tickless-sched` throttles and replenishes. The check here goes by the clock of the run queue too, but
+//! not by the accounts of that queue: by what the machine saw the task have, and by when it could run.
 
 use std::pin::Pin;
 
@@ -71,7 +71,8 @@ impl Reserved {
         }
     }
 
-    /// The task was put into its queue at `now`, which says whether it `is_throttled`. What is wrong with that.
+    /// The task was put into its queue at `now`, which says whether it `is_throttled`. Returns the violation, if there
+    /// is one.
     pub(super) fn queued(
         &mut self,
         now: RunTime,

@@ -98,7 +98,7 @@ impl<'m> TaskContext<'m> {
         Coarse::with(&self.machine.timers, kind, make(self.task, index))
     }
 
-    /// Makes a coarse timer with a callback of its own. What that takes it [charges](charge) itself.
+    /// Makes a coarse timer with a callback of its own. The cost of making it is [charged](charge) by the caller.
     #[must_use]
     pub(crate) fn coarse_with(
         &self,
@@ -113,7 +113,7 @@ impl<'m> TaskContext<'m> {
         Exact::new(&self.machine.timers, |_| Restart::No)
     }
 
-    /// Makes an exact timer with a callback of its own. What that takes it [charges](charge) itself.
+    /// Makes an exact timer with a callback of its own. The cost of making it is [charged](charge) by the caller.
     pub(crate) fn exact_with<C: ClockId>(
         &self,
         call: impl FnMut(&mut Expired<'_, '_, C>) -> Restart + Send + 'static,
@@ -293,7 +293,7 @@ impl<'m> TaskContext<'m> {
 
 /// The program of a task: what it does when it is its turn. It makes its timers through its [`TaskContext`].
 pub(crate) trait Program {
-    /// Takes a step. What it does here takes as long as it costs, and is not interrupted.
+    /// Takes a step. The operations here take their modelled time, and are not interrupted.
     fn step(&mut self, context: &mut TaskContext<'_>) -> Next;
 
     /// A [timer](TaskContext::coarse) of the task fired, on the CPU that executes.

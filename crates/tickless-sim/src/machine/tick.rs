@@ -1,8 +1,9 @@
 //! The ticks of a machine: the core's, each on the exact timer of its CPU, and one count for all.
 //!
-//! What an event makes a CPU do may go on past the moments of other events to come. So the count, which all CPUs reads,
-//! is ahead of a CPU now and then; such a CPU goes by the [tick](Host::tick_time) that it could know of, and one that
-//! is to count past the end of a tick does so in an [event](crate::machine::queue::EventKind::Continue) of its own.
+//! The work that an event causes on a CPU may go on past the moments of other events to come. So the count, which all
+//! CPUs reads, is ahead of a CPU now and then; such a CPU goes by the [tick](Host::tick_time) that it could know of,
+//! and one that is to count past the end of a tick does so in an [event](crate::machine::queue::EventKind::Continue) of
+//! its own.
 
 use std::cell::{RefCell, RefMut};
 use std::fmt;

@@ -7,8 +7,8 @@
 //!
 //! - The code that lets a CPU execute calls [`enter`] before and [`leave`] after, and keeps the cursor in between: the
 //!   executor of a machine for whole events, a process for whole calls. Nothing else calls them.
-//! - What costs time calls [`charge`], or a lock or line of the [cost model](super::cost_model). The cursor of a CPU
-//!   that executes never goes back.
+//! - Code that costs time calls [`charge`], or a lock or line of the [cost model](super::cost_model). The cursor of a
+//!   CPU that executes never goes back.
 //! - Where [`NO_CPU`] executes, nothing costs anything: [`looking`] is for checkers, which may call the core.
 
 use std::cell::Cell;

@@ -1,7 +1,6 @@
 //! The clock event device of a machine's CPUs: its description, the cost of writing it, and the time at which it fires.
 //!
-//! What a [class](DeviceClass) does with what is written is what it does where nothing costs. Here it
-//! takes time besides:
+//! A [class](DeviceClass) describes the effect of a write where no operation costs time. Here it takes time besides:
 //!
 //! | class | a write is |
 //! |---|---|
@@ -296,7 +295,7 @@ pub(crate) struct RawDevice {
     source: Option<String>,
 }
 
-/// Reads a device. What is not given is as `known` has it.
+/// Reads a device. Fields that are not given are those of `known`.
 pub(crate) fn read(
     source: &Source<'_>,
     raw: &Spanned<RawDevice>,

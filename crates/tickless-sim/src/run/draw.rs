@@ -396,8 +396,8 @@ fn sizes_of(profile: &str, sizes: impl Iterator<Item = u32>) -> Vec<u32> {
     sizes.filter(fits).collect()
 }
 
-/// The table of a counter that is not ideal, for one draft in three. What takes the place of one that stops is the slow
-/// one, which may not be drawn for each machine.
+/// The table of a counter that is not ideal, for one draft in three. The slow counter takes the place of one that
+/// stops, and it may not be drawn for each machine.
 fn counter(may_be_slow: bool, random: &mut Random) -> String {
     if !random.one_in(3) {
         return String::new();

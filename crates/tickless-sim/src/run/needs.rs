@@ -147,7 +147,7 @@ impl Scenario {
     ///
     /// # Errors
     ///
-    /// What needs too much, and how much.
+    /// The part that needs too much, and the amount.
     pub fn fits(&self, limits: &Limits) -> Result<(), TooMuch> {
         let parts = self.parts();
         let memory = |needs: &Needs| needs.memory;
@@ -275,8 +275,8 @@ impl Scenario {
         Needs { memory, events }
     }
 
-    /// A fault takes no time of the machine, so nothing but its own period limits how often it comes. What comes faster
-    /// than a CPU can see to it waits, and each waits for all that came before it.
+    /// A fault takes no time of the machine, so nothing but its own period limits how often it comes. Faults that come
+    /// faster than a CPU can handle them wait, and each waits for all that came before it.
     fn of_fault(&self, fault: &Fault) -> Needs {
         let When::Every(every) = fault.when else {
             return Needs::default();

@@ -110,9 +110,8 @@ pub enum Workload {
         timeout: Picos,
     },
     /// `dbench`: clients and their servers, a closed loop. A client asks, its server answers, and so on; each message
-    /// pushes out the timeout of the task that gets it. What passed from question to answer is noted as `round-trip`,
-    /// and a silence that was longer than the timeout as `no-answer`. The server of a client is on the next CPU of the
-    /// set.
+    /// pushes out the timeout of the task that gets it. The time from question to answer is noted as `round-trip`, and
+    /// a silence that was longer than the timeout as `no-answer`. The server of a client is on the next CPU of the set.
     Dbench {
         /// The number of pairs for each CPU.
         tasks: u32,
@@ -136,7 +135,7 @@ pub enum Workload {
         gap: Picos,
     },
     /// `alarms`: a calendar, on each CPU: periodic exact timers at whole multiples of their periods on a clock that may
-    /// be set. What the clock is ahead of such a multiple when the task runs is noted as `alarm`.
+    /// be set. The clock's lead over such a multiple when the task runs is noted as `alarm`.
     Alarms {
         /// The clock.
         clock: WallClock,

@@ -2,8 +2,8 @@
 //!
 //! Each receiver of a group has a pipe, and each sender writes so many messages into each pipe of its group, one pipe
 //! after the other. A pipe has room for so many bytes: a task that finds it full sleeps until there is room again, and
-//! one that finds it empty until there is something. Nothing sleeps by a timer: what timers there are belong to ticks
-//! and to slices, which is what this workload is for.
+//! one that finds it empty until there is something. Nothing sleeps by a timer: all its timers belong to ticks and to
+//! slices, which this workload is for.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;

@@ -60,7 +60,7 @@ const PER_SECOND: u64 = 1_000_000_000 / tick::TICK;
 
 impl Expiry {
     /// The whole second of the monotonic clock that it is rounded to, for what needs no precision: timers that were
-    /// started at different times fire together then. What would not be in the future is left as it is.
+    /// started at different times fire together then. A time that would not be in the future is left as it is.
     ///
     /// With [`Rounding::Up`] it is the next second, and never earlier than asked for. With [`Rounding::Nearest`] it is
     /// the one that began less than a quarter of a second before, or else the next one: for what may be early.
@@ -217,8 +217,8 @@ where
     /// store; it stays in its slot, and is filed again when that is due. Within its slot the same; it keeps what it may
     /// be late by, then. Else the lock of the thread's own base, and O(1).
     ///
-    /// No clock is read where it stays in its slot. What it may be late by counts from when a thread asked for the time
-    /// last, or from at most 50 µs before.
+    /// No clock is read where it stays in its slot. The allowed lateness counts from the thread's last clock reading,
+    /// or from at most 50 µs before.
     #[inline]
     pub fn start(self: Pin<&Self>, when: impl Into<Expiry>) -> StartOutcome {
         let Expiry(tick) = when.into();
@@ -383,7 +383,7 @@ where
     }
 }
 
-/// Has a thread come for what is due first, and returns what the start did.
+/// Makes sure that a thread comes in time for the first timer, and returns the result of the start.
 #[inline]
 fn told(own: core::Own) -> StartOutcome {
     // Else something that is due before was told already, and a thread comes for that.

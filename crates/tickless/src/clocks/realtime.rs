@@ -1,9 +1,8 @@
 //! Timers on the time of day, which can be set.
 //!
-//! [`time`] is for *how long*, this is for *when*: at 18:00, at the turn of the hour, when a certificate
-//! ends. The time of day jumps, forwards and backwards: a person or a daemon sets it, a leap second repeats a second, a
-//! suspend is added behind a resume. What a timer does then is a matter of what it is for, so each says it when it is
-//! made:
+//! [`time`] is for *how long*, this is for *when*: at 18:00, at the turn of the hour, when a certificate ends. The time
+//! of day jumps, forwards and backwards: a person or a daemon sets it, a leap second repeats a second, a suspend is
+//! added behind a resume. The right reaction of a timer depends on its purpose, so each names one when it is made:
 //!
 //! | [`OnSet`] | after a set | for |
 //! |---|---|---|
@@ -28,7 +27,7 @@
 //!
 //! # Calendars and daylight saving
 //!
-//! The time of day is UTC here. What "each day at 02:30" means is between a calendar and its user; this library has
+//! The time of day is UTC here. The meaning of "each day at 02:30" is between a calendar and its user; this library has
 //! none, and [`sleep_until_next`] is where yours comes in. Its function is given the time and returns the next instant,
 //! when the future is made and again after each set. Two conventions are common where a zone skips an hour in spring
 //! and repeats one in autumn:
@@ -170,7 +169,7 @@ impl Ended {
 
 /// Waits until the time of day is `deadline`; `on_set` says what a set of the clock means.
 ///
-/// The future is ready at once if `deadline` is over. What counts as since when the clock was set is this call.
+/// The future is ready at once if `deadline` is over. Clock sets count from this call on.
 ///
 /// ```compile_fail,E0308
 /// use tickless::realtime::{OnSet, sleep_until};
@@ -407,8 +406,8 @@ impl From<Elapsed> for io::Error {
 ///
 /// The ticks follow sets, as [`OnSet::Follow`]: they stay at whole periods from the first one, as the clock shows them.
 /// A set past ticks makes them missed ticks, of which [`MissedTickBehavior::Skip`](time::MissedTickBehavior::Skip)
-/// leaves out all but one; after a set back the next tick is as much further away. What has to go on regularly
-/// whatever the clock shows is a [`time::interval`](crate::time::interval()).
+/// leaves out all but one; after a set back the next tick is as much further away. A task that has to go on regularly
+/// whatever the clock shows uses a [`time::interval`](crate::time::interval()).
 ///
 /// ```
 /// use std::time::{Duration, SystemTime};

@@ -112,7 +112,7 @@ impl Future for Checkpoint {
 /// For short sections that other tasks wait for, such as one that holds a lock across an `await`: a task that is
 /// preempted in there keeps them waiting for as long as the slices of all others take. It is granted once for each turn
 /// of the task, and ended by a timer. A task that used it gives way at its next checkpoint behind the section. Timers
-/// that are due fire at the checkpoint all the same. What the task uses is charged to it.
+/// that are due fire at the checkpoint all the same. The time that the task uses is charged to it.
 ///
 /// A task that waits in the section, which ends its turn, has no wish when it goes on. Nor is there anything to be
 /// granted where slices are not ended by timers: [`hrtick`](crate::executor::Builder::hrtick).

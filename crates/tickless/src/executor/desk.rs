@@ -1,6 +1,6 @@
 //! The operations of a worker on the tasks that it polls and wakes.
 //!
-//! Nearly all that happens to tasks happens here: one wakes another, and waits. What is called on these ways is called
+//! Nearly all that happens to tasks happens here: one wakes another, and waits. A function on these ways is called
 //! last, as a rule, so that no register is saved for it.
 
 use std::pin::Pin;
@@ -141,7 +141,7 @@ impl<'a> Desk<'a> {
 
     /// The task, if it is not the parent's of this process, which a fork made in a poll of this worker.
     ///
-    /// What is done at hand does not ask: the child has a copy of the queue, and polls nothing of what is noted or
+    /// The fast paths do not check for it: the child has a copy of the queue, and polls nothing of what is noted or
     /// picked there; and a lock that is at hand was held by no other thread when the fork copied it.
     fn is_ours(&self, job: Job) -> Option<Job> {
         if self.shared.is_here() {

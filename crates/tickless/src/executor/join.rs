@@ -170,8 +170,8 @@ impl JoinError {
         matches!(self.0, Why::Panicked(_))
     }
 
-    /// The task was never polled, because no worker had room for its [`Deadline`](super::task::Deadline): what was
-    /// asked for, and what is left.
+    /// The task was never polled, because no worker had room for its [`Deadline`](super::task::Deadline): the requested
+    /// bandwidth, and the rest that was free.
     #[must_use]
     pub const fn rejected(&self) -> Option<Rejected> {
         match self.0 {

@@ -56,8 +56,8 @@
 //!
 //! # Reading and writing
 //!
-//! Workers that park wait for descriptors too: see [`io`]. What is tied to no runtime, like the crate `async-io`, works
-//! as well, with a thread of its own.
+//! Workers that park wait for descriptors too: see [`io`]. A future that is tied to no runtime, like those of the crate
+//! `async-io`, works as well, with a thread of its own.
 
 use std::fmt;
 use std::future::Future;
@@ -198,9 +198,8 @@ impl Executor {
     ///
     /// # Errors
     ///
-    /// When no worker has room: what was asked for, what is admitted where the most room is, and
-    /// [the limit](Builder::deadline_limit). The future is dropped. The same may be taken later, when another task is
-    /// over.
+    /// When no worker has room: the requested bandwidth, the admitted bandwidth where the most room is, and [the
+    /// limit](Builder::deadline_limit). The future is dropped. The same may be taken later, when another task is over.
     #[track_caller]
     pub fn try_spawn_with<F>(
         &self,

@@ -1,7 +1,7 @@
 //! The executor's part of the counters on the bases of workers.
 //!
 //! A base counts from its first use on, for all threads that ever were on it: one after the other, and the next one
-//! behind the executor's end. So a worker notes what it finds, and what it leaves.
+//! behind the executor's end. So a worker notes the counts at its begin and at its end.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 

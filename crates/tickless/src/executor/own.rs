@@ -5,8 +5,8 @@
 //!
 //! # Safety
 //!
-//! The *Worker Invariant*: what a thread keeps in `OWN` was borrowed for a call of [`work_as`] that goes on, and that
-//! puts back what was before when it ends, by a panic too.
+//! The *Worker Invariant*: the pointer in `OWN` was borrowed for a call of [`work_as`] that goes on, and that puts the
+//! previous one back when it ends, by a panic too.
 
 use std::cell::Cell;
 use std::mem;

@@ -12,8 +12,8 @@ use super::deadline::Deadline;
 /// The time that a task asks for at once. A task with a short slice is served sooner and preempted sooner, at the same
 /// share.
 ///
-/// A task that has to be served soon asks for what it computes each time it wakes up, not for how often it does: what
-/// it asks for is what others may be served before it. One that computes 20 µs each millisecond asks for 20 µs.
+/// A task that has to be served soon asks for what it computes each time it wakes up, not for how often it does: others
+/// may be served before it for as long as its request. One that computes 20 µs each millisecond asks for 20 µs.
 ///
 /// Values outside of [`MIN`](Self::MIN) to [`MAX`](Self::MAX) become the nearest of the two.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -7,7 +7,7 @@
 //! time now. So the clock of a run queue stands still then, as the clock of a kernel's run queue stands still during
 //! interrupts (spec X-5, [`RunClock`]).
 //!
-//! What passed while the worker's thread did not execute was stolen, unless the thread gave the CPU up. So each look
+//! Time in which the worker's thread did not execute was stolen, unless the thread gave the CPU up. So each look
 //! compares the monotonic clock with the thread's CPU time. If they went apart and the thread never gave the CPU up
 //! since (`getrusage` counts that), all of the difference was stolen. If it did, because the worker was idle or a task
 //! blocked it, which that task chose to, only that counts for which the thread waited for a CPU: the second number of
@@ -17,8 +17,8 @@
 //! a millisecond later. The clock never goes back: what a task was charged with too much by then, the next is not
 //! charged with.
 //!
-//! What a hypervisor takes away is known where it tells the kernel ("steal" in `/proc/stat`), which takes it off the
-//! CPU time of threads then; elsewhere it is charged. Where the kernel keeps no account of waiting everything is.
+//! Time that a hypervisor takes away is known where it tells the kernel ("steal" in `/proc/stat`), which takes it off
+//! the CPU time of threads then; elsewhere it is charged. Where the kernel keeps no account of waiting everything is.
 //!
 //! [`RunClock`]: tickless_sched::load::RunClock
 

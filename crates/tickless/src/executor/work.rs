@@ -263,7 +263,7 @@ impl Loop<'_> {
         }
     }
 
-    /// Compares what its tasks have with what those of another worker have, and evens it out.
+    /// Compares the service of its tasks with that of another worker's, and evens it out.
     #[cold]
     fn balance(&mut self, now: Instant) {
         self.balances = now.saturating_add(BALANCES);
@@ -392,7 +392,7 @@ impl Loop<'_> {
         self.looks.start(now_lower().saturating_add(PERIOD));
     }
 
-    /// The executor ends: what is queued here is dropped, and what sleeps is woken to be dropped.
+    /// The executor ends: tasks that are queued here are dropped, and tasks that sleep are woken to be dropped.
     fn close(&self) {
         self.current.take_next().into_iter().for_each(discard);
         let (jobs, timers) = self.place.with(|queue| queue.close());

@@ -88,8 +88,8 @@ fn execute_barrier() -> bool {
 
 /// Time that a remote thread waits if it cannot have a barrier executed.
 ///
-/// What a processor holds back of its stores it holds back for less than a microsecond. Each interrupt makes it let go,
-/// and the tick of the slowest kernel interrupts each busy processor once in this time besides.
+/// A processor holds stores back for less than a microsecond. Each interrupt makes it let go, and the tick of the
+/// slowest kernel interrupts each busy processor once in this time besides.
 const DRAINED_AFTER: Duration = Duration::from_millis(10);
 
 /// Waits, on a remote thread whose barrier the kernel refused, until every store that was executed before has arrived.

@@ -64,7 +64,7 @@ impl Call {
         self.is_pending.swap(false, Ordering::Relaxed)
     }
 
-    /// `task` wakes the task, which is polled for the first time and looks behind this. What is returned is to be
+    /// `task` wakes the task, which is polled for the first time and looks behind this. The returned waker is to be
     /// dropped without a lock.
     pub(crate) fn introduce(&self, task: Waker) -> Option<Waker> {
         self.task().replace(task)

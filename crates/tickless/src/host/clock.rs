@@ -2,7 +2,7 @@
 //!
 //! The kernel keeps the time, and asking it costs 20 to 30 ns through the vDSO. The library reads the time-stamp
 //! counter instead, and follows the kernel's monotonic clock with it ([`Follower`]): each 50 µs, if the clock is read
-//! at all, it is compared with the kernel's. What is computed stays within [`ERROR`] of that and never runs backwards,
+//! at all, it is compared with the kernel's. The computed time stays within [`ERROR`] of that and never runs backwards,
 //! on any thread or from one to another. One clock answers all questions, each at its price:
 //!
 //! | question | asks for | counter |

@@ -3,8 +3,8 @@
 //!
 //! The threads of a runtime publish into a tree of their own ([`trees`](super::remote::trees)). A thread that takes a
 //! turn for that tree ends it by *lowering* the doorbell to what is first there; a thread whose deadline is the first
-//! of the tree, while no thread takes one, lowers the doorbell itself. What rings is a timer file descriptor in the
-//! runtime's reactor: setting it wakes no thread.
+//! of the tree, while no thread takes one, lowers the doorbell itself. A timer file descriptor in the runtime's reactor
+//! rings: setting it wakes no thread.
 //!
 //! A runtime may be busy, or not driven at all. So the expiry thread comes a [`GRACE`] after the doorbell should have
 //! rung, and the reactor counts as *stalled*: from then on the expiry thread comes in time, without a grace, until the
@@ -12,9 +12,9 @@
 //!
 //! # Ground rules
 //!
-//! - What rings is set with the lock held that `until` is changed under, so that it rings for `until`, or earlier.
+//! - The descriptor is set with the lock held that `until` is changed under, so that it rings for `until`, or earlier.
 //! - A thread that takes a turn [takes](Doorbell::take) the doorbell *before* it looks at the tree, and lowers it
-//!   after. What a thread publishes in between is found by the look, or lowers the doorbell afterwards.
+//!   after. A deadline that a thread publishes in between is found by the look, or lowers the doorbell afterwards.
 //! - Only a doorbell that is overdue makes its reactor a stalled one; a turn by the reactor ends that, whichever was
 //!   first. A reactor that finds another thread taking a turn ends it too: that thread lowers the doorbell afterwards.
 //! - `until` and `grace` are read without the lock by the expiry thread before it sleeps, behind the fence of

@@ -1,11 +1,10 @@
 //! The kernel's monotonic clock on the timeline of the library, and times as the kernel takes them.
 //!
 //! The library counts on where the kernel's clock does not: the child of a fork may be in another *time namespace*,
-//! whose monotonic clock is ahead or behind by hours. All that is queued has deadlines of the timeline before, so the
-//! timeline goes on, and what it is away from the kernel's clock ([`shift`]) is added to what is read and taken off
-//! what is programmed.
+//! whose monotonic clock is ahead or behind by hours. All queued timers have deadlines of the timeline before, so the
+//! timeline goes on, and its distance from the kernel's clock ([`shift`]) is added to readings and taken off deadlines.
 //!
-//! What is read may be another clock altogether: libraries such as libfaketime stand in for the C library's
+//! The clock that is read may be another one altogether: libraries such as libfaketime stand in for the C library's
 //! `clock_gettime`, and the kernel knows nothing of it. Where the C library and the kernel disagree ([`Source`]) the
 //! library follows the C library's clock, as the program does, and tells the kernel how long to wait in place of until
 //! when. A wait that is over early by the clock that is read is repeated: waits poll the clock, and a turn that finds

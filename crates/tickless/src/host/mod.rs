@@ -32,8 +32,8 @@
 //! | [`remote::expire`](remote), [`remote::reactor_turn`], [`remote::expiry_thread`] | turns for other threads |
 //! | [`lifecycle`], [`platform`] | threads and processes come and go; what the core sees |
 //!
-//! What a lower room asks of a higher one it gets as a trait that the higher one implements: the core's `Platform`, the
-//! trees' `Sites`, [`wake::Body`](wake) and [`registry::FirstUse`](registry).
+//! A lower room calls a higher one through a trait that the higher one implements: the core's `Platform`, the trees'
+//! `Sites`, [`wake::Body`](wake) and [`registry::FirstUse`](registry).
 //!
 //! # Ground rules
 //!

@@ -4,8 +4,8 @@
 //! and takes it back when it schedules. It is a hint: what it stands for (a task that was queued, a timer that is due)
 //! is found where that is written: in the queues, or in a word such as "the workers end".
 //!
-//! No request is lost for which there is nothing to be found yet. The thread takes back what it has seen, by an
-//! exchange that is ordered behind what was written before the request, and then looks. A request that it did not see
+//! No request is lost for which there is nothing to be found yet. The thread takes back the request that it has seen,
+//! by an exchange that is ordered behind the writes before the request, and then looks. A request that it did not see
 //! stays, and costs one look for nothing if what it stands for was found. Loom runs this as it is (`model.rs`).
 
 use tickless_link::sync::{AtomicBool, Ordering};
@@ -29,7 +29,7 @@ impl Resched {
         }
     }
 
-    /// Asks. What it stands for is written before. Safe in a signal handler.
+    /// Asks. The state that the request announces is written before. Safe in a signal handler.
     #[inline]
     pub(crate) fn request(&self) {
         // Release: pairs with the Acquire in `clear`. An exchange, so that the thread that takes back the last of

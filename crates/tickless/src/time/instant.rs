@@ -16,7 +16,7 @@ use crate::host::thread;
 /// [`std::time::Instant`] shows; where it cannot be trusted it asks the kernel. It never runs backwards, on one thread
 /// or between threads that synchronise.
 ///
-/// It reaches 292 years from the start of the system in both directions. What would lie beyond is the last point there
+/// It reaches 292 years from the start of the system in both directions. A later instant becomes the last point there
 /// is, which never comes.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Instant {
@@ -154,7 +154,7 @@ impl From<Instant> for StdInstant {
     }
 }
 
-/// The same point, exactly: tokio's is one of the standard library's beneath. What tokio's clock shows while it is
+/// The same point, exactly: tokio's is one of the standard library's beneath. The time of tokio's clock while it is
 /// paused is a point of its own; it is taken as if it did not stand.
 #[cfg(feature = "tokio")]
 impl From<tokio::time::Instant> for Instant {

@@ -36,13 +36,13 @@
 //!
 //! And what follows from being another implementation:
 //!
-//! - [`Instant`] is a number of 8 bytes, read from the processor's counter, which follows the kernel's clock. What is
-//!   added to it and does not fit is a time that never comes, where tokio's panics.
+//! - [`Instant`] is a number of 8 bytes, read from the processor's counter, which follows the kernel's clock. A sum
+//!   that does not fit is a time that never comes, where tokio's panics.
 //! - Nothing is allocated, except a box by the first poll of an [`Interval`].
 //! - A deadline can be 292 years ahead; tokio's `sleep` stops at 30 years.
 //! - There is no budget of the runtime, but a loop that never waits gives way all the same: a task that was told 128
-//!   times in a row, on one thread, that a time is over, without any waiting, is told to wait once and woken at once.
-//!   What asks with [`Waker::noop`](std::task::Waker::noop) is always told the truth.
+//!   times in a row, on one thread, that a time is over, without any waiting, is told to wait once and woken at once. A
+//!   poll with [`Waker::noop`](std::task::Waker::noop) always gets the true answer.
 //! - A sleep whose deadline has passed is ready at its first poll, and so is `sleep(Duration::ZERO)`. tokio's is
 //!   pending then, unless its clock, which the runtime advances between two rounds of tasks, has passed the deadline:
 //!   code that gives way to other tasks by a sleep of zero has to call `yield_now` instead.

@@ -15,8 +15,8 @@ use crate::host::thread::{Way, with_thread};
 
 /// Names for two amounts of slack, accepted wherever slack is.
 ///
-/// Every other slack is a [`Duration`]. There are two because programs that did not choose have one of them: what the
-/// library does if nothing is said, and what tokio gives.
+/// Every other slack is a [`Duration`]. There are two because programs that did not choose have one of them: the
+/// library's default, and the precision of tokio.
 ///
 /// ```
 /// use std::time::Duration;

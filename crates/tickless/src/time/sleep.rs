@@ -124,8 +124,8 @@ impl Sleep {
     /// wakes the thread that expires it anyway, and at last at the *roundest* point of that time, where timers of other
     /// threads and processes meet it: a multiple of 1/64 ms or its longest possible doubling. With a slack of 1 ms that
     /// is a whole millisecond. On a worker of an [attached](crate::tokio#slack) runtime it waits for tasks to take it
-    /// along, and at last for the end of its slack. What the operating system needs to wake a thread comes on top, as
-    /// always.
+    /// along, and at last for the end of its slack. The time that the operating system needs to wake a thread comes on
+    /// top, as always.
     ///
     /// - Slack that is not said is that of the thread or of the scope in which the sleep is first queued:
     ///   [`set_thread_slack`](super::set_thread_slack), [`with_slack`](super::with_slack). `slack(Duration::ZERO)` says

@@ -276,8 +276,8 @@ impl std::error::Error for ListError {}
 /// Parses a list: numbers and ranges with commas between them, `0-3,8,10-11`.
 ///
 /// As the kernel does, takes strides (`0-15:2/4` is the first two of every four), any order and double mentions. White
-/// space around the list does not count, and an empty one is the empty set. What depends on a machine, `N` and `all`,
-/// is for [`parse_within`](CpuSet::parse_within).
+/// space around the list does not count, and an empty one is the empty set. The forms that depend on a machine, `N` and
+/// `all`, are for [`parse_within`](CpuSet::parse_within).
 impl FromStr for CpuSet {
     type Err = ListError;
 

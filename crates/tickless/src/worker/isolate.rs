@@ -44,12 +44,12 @@ impl<R> Workers<R> {
     /// Reads again which CPUs the kernel leaves alone, and [isolates](Self::isolate) the workers on these. Returns
     /// those.
     ///
-    /// What [`Builder::isolate_like_the_system`](super::Builder::isolate_like_the_system) does at the start, for what
-    /// changes at run time: isolated partitions of control groups ([`Topology::isolated`]). The library does not follow
-    /// them by itself. A program does by calling this when the kernel reports a change: it wakes a `poll` for
-    /// `POLLPRI`, and an inotify watch for modification, of the file `cpuset.cpus.partition` of the group that is the
-    /// partition. A change elsewhere (a group that this process cannot see) shows in `cpuset.cpus.isolated` of the root
-    /// alone; call this now and then for it.
+    /// Does again what [`Builder::isolate_like_the_system`](super::Builder::isolate_like_the_system) does at the start,
+    /// for settings that change at run time: isolated partitions of control groups ([`Topology::isolated`]). The
+    /// library does not follow them by itself. A program does by calling this when the kernel reports a change: it
+    /// wakes a `poll` for `POLLPRI`, and an inotify watch for modification, of the file `cpuset.cpus.partition` of the
+    /// group that is the partition. A change elsewhere (a group that this process cannot see) shows in
+    /// `cpuset.cpus.isolated` of the root alone; call this now and then for it.
     ///
     /// Not followed: partitions of which neither the root of the control groups nor the process's own group can be read
     /// here, as in many containers; load balancing that was switched off in version 1 of the control groups; CPUs that
@@ -57,7 +57,8 @@ impl<R> Workers<R> {
     ///
     /// # Errors
     ///
-    /// As [`isolate`](Self::isolate), and when a file of the kernel cannot be understood. What was isolated stays so.
+    /// As [`isolate`](Self::isolate), and when a file of the kernel cannot be understood. The workers that were
+    /// isolated stay so.
     pub fn isolate_like_the_system(&self) -> Result<CpuSet, IsolateError> {
         self.isolate_like(Path::new("/"))
     }

@@ -11,8 +11,8 @@
 //!             knows_of_signal, or ask again
 //! ```
 //!
-//! A signal behind `take_signalled` is answered by the next schedule, so what asks for that must not be taken back with
-//! what was asked for before it: the task that runs next would have the worker for good.
+//! A signal behind `take_signalled` is answered by the next schedule, so its request must not be taken back together
+//! with an earlier one: the task that runs next would have the worker for good.
 
 use std::io;
 

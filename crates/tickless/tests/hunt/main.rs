@@ -6,7 +6,7 @@
 //! dropped or called. A round is over when every value that was made is dropped and every handle says so; a watchdog
 //! ends the process if that takes too long, with the command that draws the same round again.
 //!
-//! Which thread comes first is the system's choice, so a seed repeats what is drawn and not what happens.
+//! The system chooses which thread comes first, so a seed repeats the draws and not the run.
 //!
 //! `cargo xtask hunt` runs it for as long as its user likes, `cargo test` for some seconds.
 #![expect(

@@ -1,7 +1,7 @@
 //! Helpers that the test programs share.
 //!
-//! No test asserts how long something takes at most: the machine may be busy. What must happen is waited for, with
-//! [`Patience`] that turns a hang into a failure; what must not happen early is compared with the clock.
+//! No test asserts how long something takes at most: the machine may be busy. An event that must happen is waited for,
+//! with [`Patience`] that turns a hang into a failure; what must not happen early is compared with the clock.
 #![allow(
     dead_code,
     clippy::allow_attributes,
@@ -350,7 +350,8 @@ macro_rules! assert_not_unpin {
 
 /// Makes one test of each body for `tokio::time` and one for `tickless::time`. In the bodies, `time` is the module.
 ///
-/// What tokio does is seen once, where tests are not optimised: to build its half once more would show nothing new.
+/// The behaviour of tokio is checked once, where tests are not optimised: to build its half once more would show
+/// nothing new.
 #[macro_export]
 macro_rules! same_as_tokio {
     ($($(#[$attribute:meta])* async fn $name:ident() $body:block)*) => {

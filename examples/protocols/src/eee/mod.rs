@@ -29,7 +29,7 @@
 //! - The head of a queue is advanced before the line is locked to look at the bit. Its tail is advanced, and the timer
 //!   started, with the line locked. The callback reads both with the line locked.
 //! - The timer is cancelled without the line, because the callback locks it.
-//! - What is configured is under a lock of its own (*control*), held until a cancel has waited. Lock order: control,
+//! - The configuration is under a lock of its own (*control*), held until a cancel has waited. Lock order: control,
 //!   line. The callback takes only the line.
 //! - Callbacks of the MAC ([`Mac::set_lpi`]) run with the line locked, and must not call the port.
 //!

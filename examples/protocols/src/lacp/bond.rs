@@ -9,7 +9,7 @@
 //!
 //! # One active aggregator
 //!
-//! What a port may do follows from two values, its own aggregator and the number of the active one: it is selected if
+//! The rights of a port follow from two values, its own aggregator and the number of the active one: it is selected if
 //! they are the same, on standby if not. No event has to remember to take a port back. `docs/decisions/0015` has the
 //! reasons.
 //!

@@ -185,7 +185,7 @@ impl Lacpdu {
     /// Bytes behind the Ethernet type, without the frame check sequence (figure 6-7).
     pub const LENGTH: usize = 110;
 
-    /// The bytes behind the Ethernet type. What is reserved is zero.
+    /// The bytes behind the Ethernet type. Reserved bytes are zero.
     #[must_use]
     pub fn encode(&self) -> [u8; Self::LENGTH] {
         let mut bytes = [0; Self::LENGTH];

@@ -227,7 +227,7 @@ pub(crate) fn set_watchdog(cycles: u64) {
 ///
 /// # Errors
 ///
-/// What PSCI answered.
+/// The answer of PSCI.
 pub(crate) fn start_cpu(cpu: usize, stack_top: usize, _wait: Wait) -> Result<(), i64> {
     unsafe extern "C" {
         fn _secondary();

@@ -1,8 +1,8 @@
 //! QEMU's `virt` machine with 64-bit RISC-V CPUs: Sstc, SBI, and the real-time clock as the watchdog.
 //!
 //! The device of a CPU is its `stimecmp`. It is coupled: the counter that drives the time is the one it compares with,
-//! a value in the past fires at once, and all ones never fires. What is pending follows the comparison, so a write that
-//! moves it ahead takes back an interrupt that was due under a mask.
+//! a value in the past fires at once, and all ones never fires. The pending state follows the comparison, so a write
+//! that moves it ahead takes back an interrupt that was due under a mask.
 //!
 //! # Safety
 //!
@@ -227,7 +227,7 @@ pub(crate) fn set_watchdog(cycles: u64) {
 ///
 /// # Errors
 ///
-/// What the firmware answered.
+/// The answer of the firmware.
 pub(crate) fn start_cpu(cpu: usize, stack_top: usize, _wait: Wait) -> Result<(), i64> {
     unsafe extern "C" {
         fn _secondary();

@@ -2,7 +2,7 @@
 //! that passes on the interrupts of devices.
 //!
 //! Both have the same registers: register `n` is 16 bytes behind the one before it in memory, or is number `0x800 + n`
-//! in the processor. What differs is the command by which CPUs interrupt each other, which is one write there and two
+//! in the processor. The two differ in the command by which CPUs interrupt each other, which is one write there and two
 //! here; between the two no interrupt may come that writes it, too.
 
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};

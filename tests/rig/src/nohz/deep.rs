@@ -1,6 +1,6 @@
 //! CPUs that sleep so deeply that their own device stops, and the device that wakes them.
 //!
-//! What was programmed in a device that stops is lost. There is one broadcast device; its interrupt goes to the CPU
+//! The programmed event of a device that stops is lost. There is one broadcast device; its interrupt goes to the CPU
 //! that programmed it last.
 
 use std::cell::Cell;

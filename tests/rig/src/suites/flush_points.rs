@@ -207,7 +207,8 @@ pub fn s9_going_offline_forgives<H: Host>() {
     assert_eq!(later.fired_at(), [9_000]);
 }
 
-/// FLUSH-9, TIM-41: what a CPU owes when the host falls asleep is forgiven, and it wakes up armed for what is first.
+/// FLUSH-9, TIM-41: a rearm that a CPU owes when the host falls asleep is forgiven, and it wakes up armed for the first
+/// timer.
 pub fn s9_a_suspend_forgives<H: Host>() {
     let Due { rig, later, _due } = due::<H>();
     let _turn = rig.enter_interrupt(0);

@@ -6,8 +6,8 @@
 //! the scheduler. Clocks are set and steered, the counter is exchanged, CPUs come and go, the host sleeps, callbacks
 //! take too long.
 //!
-//! The list knows exactly what is queued, for when, and what every answer must be. It knows how late a timer may be: as
-//! late as the devices are inexact, and as long as the CPUs could not react.
+//! The list knows exactly the queued timers, their times, and the right answer to each call. It knows how late a timer
+//! may be: as late as the devices are inexact, and as long as the CPUs could not react.
 
 use std::cell::{Cell, RefCell};
 use std::rc::{Rc, Weak};
@@ -776,7 +776,7 @@ fn still_reaches_everything<H: Host>(sum: &Seen) {
     }
 }
 
-/// ORACLE-1 to ORACLE-6, ORACLE-9: the host does what the list says, and what it cannot do right is not made rare.
+/// ORACLE-1 to ORACLE-6, ORACLE-9: the host does as the list, and its faults are not made rare.
 pub fn a_host_agrees_with_a_flat_list<H: Host>() {
     run_all::<H>();
 }

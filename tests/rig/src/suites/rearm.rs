@@ -270,8 +270,8 @@ pub fn a_flush_point_without_a_debt_is_free<H: Host>() {
 /// A change of the queues while a rearm is owed; the first and the second timer of CPU 0.
 type Change<'a, H> = &'a dyn Fn(&Rig<H>, &TestTimer<H>, &TestTimer<H>);
 
-/// REARM-7, REARM-8: what marks an owed rearm stale, and what does not because it can only make the cached event too
-/// early.
+/// REARM-7, REARM-8: the changes that mark an owed rearm stale, and those that do not because they can only make the
+/// cached event too early.
 pub fn an_owed_rearm_turns_stale_by_what_could_make_it_late<H: Host>() {
     if !Rig::<H>::DEFERRED_REARM {
         return;

@@ -2,9 +2,8 @@
 //!
 //! Coarse timers are armed, modified, reduced, deleted and shut down from everywhere, callbacks included, on CPUs that
 //! tick, sleep, and come and go; others run the global wheels of those that sleep, and passes have budgets. The list
-//! knows what is queued and what every answer must be: never early, never lost, late by a slot at most, and fired by
-//! the first pass that comes when the slot is due (WHEEL-3). After each step every wheel is walked (WI1 to WI3,
-//! WHEEL-2).
+//! knows the queued timers and the right answers: never early, never lost, late by a slot at most, and fired by the
+//! first pass that comes when the slot is due (WHEEL-3). After each step every wheel is walked (WI1 to WI3, WHEEL-2).
 
 use std::cell::{Cell, RefCell};
 use std::rc::{Rc, Weak};

@@ -21,7 +21,7 @@ pub(crate) fn config(class: DeviceClass) -> DeviceConfig {
 
 /// The duration of a write until the device can fire for it, in nanoseconds. Not zero: a coupled deadline is converted
 /// from the base of the time record, so its last digits can be early, and stay early when it is written again (spec
-/// CPL-9). What ends that on real machines is that writing takes time.
+/// CPL-9). On real machines this ends because writing takes time.
 const WRITE_TAKES: i64 = 20;
 
 /// One device.

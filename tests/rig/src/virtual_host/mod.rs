@@ -1,6 +1,6 @@
 //! The hosts of the rig itself: virtual CPUs, devices and counters, driven by a suite.
 //!
-//! [`VirtualHost`] has every capability. What differs between two of them is a [`Config`].
+//! [`VirtualHost`] has every capability. A [`Config`] makes the difference between two of them.
 
 use std::any::Any;
 use std::cell::{Cell, OnceCell, RefCell};

@@ -182,7 +182,7 @@ fn a_replaced_holder_leaves_the_lock_of_the_next_one_alone() {
     assert_eq!(combined.load(), next);
 }
 
-/// R46. What may have interrupted the holder neither locks nor waits.
+/// R46. An interrupt of the holder neither locks nor waits.
 #[test]
 fn a_context_that_cannot_be_masked_reads_directly() {
     let combined = combined();

@@ -49,7 +49,7 @@ use line::{Line, Place, Verdict};
 
 /// The clocks that a [`Follower`] reads.
 pub trait Reference {
-    /// The counter, ordered: not read before what the thread did before is over, nor behind what it does next. The
+    /// The counter, ordered: not read before the thread's earlier instructions are over, nor after its later ones. The
     /// counters of all CPUs MUST agree.
     fn cycles(&self) -> u64;
 
@@ -386,7 +386,7 @@ impl Follower {
     }
 
     /// Follows the reference from here on by a counter that takes `rate` nanoseconds for a cycle, times `2^32`, as
-    /// measured. What was answered by the reference itself is behind what is answered then.
+    /// measured. The reference's own answers, given until now, are not ahead of its answers from then on.
     ///
     /// Nothing happens if it is followed already, or the rate is zero.
     pub fn follow(&self, rate: u64, reference: &impl Reference) {

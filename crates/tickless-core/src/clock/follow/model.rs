@@ -141,7 +141,7 @@ fn a_line_that_was_written_over_is_not_taken_for_one() {
     });
 }
 
-/// FOLLOW-7: what the reference answered itself is not ahead of what is computed afterwards.
+/// FOLLOW-7: an answer of the reference itself is not ahead of a time computed afterwards.
 ///
 /// The thread that asks is the one that runs first, so that two preemptions are enough for an answer that comes when
 /// all is laid, on a line from before.
@@ -166,7 +166,7 @@ fn beginning_to_follow_turns_nothing_back() {
     });
 }
 
-/// Nor is what was computed ahead of what the reference answers afterwards.
+/// Nor is a computed time ahead of the reference's later answers.
 #[test]
 fn giving_up_turns_nothing_back() {
     check(2, || {

@@ -1,8 +1,8 @@
 //! Time in whole intervals: the base's step, the rest below a nanosecond, and the correction that is owed.
 //!
-//! An interval is a fixed number of cycles, about one tick. What it should last is known to `2^-32` ns, what it does
-//! last is a whole factor times its cycles, and the difference is the *error* (spec TIM-22). The factor is chosen so
-//! that the error goes back to zero: the largest one that is not too fast, and one more while the clock is behind (spec
+//! An interval is a fixed number of cycles, about one tick. Its intended length is known to `2^-32` ns, its real length
+//! is a whole factor times its cycles, and the difference is the *error* (spec TIM-22). The factor is chosen so that
+//! the error goes back to zero: the largest one that is not too fast, and one more while the clock is behind (spec
 //! TIM-24). So the clock is right on average, to much less than one step of the factor.
 //!
 //! All of it is arithmetic on what is passed in.

@@ -239,8 +239,8 @@ impl Keeper {
         self.change(timekeeper, now, |steering| steering.set_tick(tick));
     }
 
-    /// Lets the clock gain `offset` by and by: half a second at most, each second a sixteenth of what is left, and
-    /// 500 µs at most. What is left of an earlier slew is forgotten.
+    /// Lets the clock gain `offset` by and by: half a second at most, each second a sixteenth of what is left, and 500
+    /// µs at most. The rest of an earlier slew is forgotten.
     pub fn slew(&mut self, timekeeper: &Timekeeper, now: Cycles, offset: Offset) {
         self.change(timekeeper, now, |steering| steering.set_slew(offset));
     }

@@ -8,10 +8,10 @@
 //!
 //! # Counters that wrap
 //!
-//! What a counter of few bits counted is known up to whole wraps. As long as the interval is short, the shortest
+//! The count of a counter with few bits is known up to whole wraps. As long as the interval is short, the shortest
 //! explanation is the right one. A process that was stopped for ten minutes is no reason to condemn: if some number of
-//! wraps of either counter explains what both show, that is what happened, and it is *too long* for a check. Where both
-//! counters wrap, an explanation of up to [`STOPPED`] is looked for.
+//! wraps of either counter explains both readings, that is the explanation, and the interval is *too long* for a check.
+//! Where both counters wrap, an explanation of up to [`STOPPED`] is looked for.
 //!
 //! Not covered: a reference of few bits, and a checker that loses its CPU within a read-out for just as long as the
 //! reference takes to wrap, to 50 µs.

@@ -127,7 +127,7 @@ fn a_promise_that_is_withdrawn_while_another_relies_on_it() {
     );
 }
 
-/// CPUs 0 and 2 promised the same time, and serve when it comes. What comes next is promised by one of them, or by both
+/// CPUs 0 and 2 promised the same time, and serve when it comes. The next event is promised by one of them, or by both
 /// if neither sees that the other does.
 #[test]
 fn two_idle_cpus_serve_at_one_moment() {

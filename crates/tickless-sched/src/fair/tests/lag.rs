@@ -1,7 +1,8 @@
 //! The lag of every task, against a fluid that serves all at once.
 //!
-//! The oracle knows nothing of virtual time. It gives each task that competes its part of every nanosecond, takes from
-//! the one that ran what it had, and shares out what joins and leaves bring: in fixed point, 32 bits behind the point.
+//! The oracle knows nothing of virtual time. It gives each task that competes its part of every nanosecond, takes the
+//! time of the running one from it, and shares out the lags of tasks that join and leave: in fixed point, 32 bits
+//! behind the point.
 
 use core::pin::Pin;
 use std::boxed::Box;

@@ -53,7 +53,7 @@ mod source;
 /// A descriptor that tasks wait for.
 ///
 /// It need not be used on the executor that watches it, but that has to be there: after its end, waiting is an error.
-/// What owns the descriptor must not replace it by another one.
+/// The owner of the descriptor must not replace it by another one.
 ///
 /// # Dropping
 ///

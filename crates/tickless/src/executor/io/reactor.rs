@@ -2,8 +2,8 @@
 //!
 //! # Ground rules
 //!
-//! - Each wait of a future arms its descriptor once (`EPOLLONESHOT`), by its level: what is there already is reported
-//!   at once, and what no future waits for wakes no worker.
+//! - Each wait of a future arms its descriptor once (`EPOLLONESHOT`), by its level: bytes that are there already are
+//!   reported at once, and an event that no future waits for wakes no worker.
 //! - The list of sources and each source have a lock, taken in that order and never together with a run queue's. Wakers
 //!   are called without any.
 //! - An event names its source by place and number: one that was fetched while its source went is for none.

@@ -95,7 +95,7 @@ impl Source {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits on: `arm` is told what all ask for who wait, and answers why it cannot be had.
+    /// Waits on: `arm` gets the union of the waits, and returns the error if it cannot be had.
     pub(crate) fn poll<E>(
         &self,
         direction: Direction,

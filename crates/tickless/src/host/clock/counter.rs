@@ -1,9 +1,9 @@
 //! The time-stamp counter of the processor.
 //!
 //! [`read`] is not ordered with neighbouring instructions: the processor may read the counter before what stands before
-//! it is over. It serves bounds within one thread, which allow for that. [`read_ordered`] waits for what stands before
-//! it, and what stands behind it and leaves the thread does so later: it serves times that threads compare. It costs
-//! about two thirds more.
+//! it is over. It serves bounds within one thread, which allow for that. [`read_ordered`] waits for the instructions
+//! before it, and stores after it leave the thread later: it serves times that threads compare. It costs about two
+//! thirds more.
 //!
 //! Only on 64-bit x86; on others, and in Miri, there is none.
 

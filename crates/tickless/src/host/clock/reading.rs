@@ -9,8 +9,8 @@ use super::{CLOCK, counter};
 
 /// The latest answers to a thread.
 ///
-/// The bounds of the clock depend on how well its line is known: a better one may be earlier than the one before. What
-/// one thread is told never goes back.
+/// The bounds of the clock depend on how well its line is known: a better one may be earlier than the one before. The
+/// readings of one thread never go back.
 #[derive(Debug)]
 pub(crate) struct Reading {
     earliest: Cell<i64>,

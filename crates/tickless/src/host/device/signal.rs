@@ -1,7 +1,7 @@
 //! A POSIX timer that sends the thread a signal, whose handler sets a flag: the device of a worker that computes.
 //!
 //! A worker's device is its own sleep, which is of no use while it computes. With this timer it is a device in the full
-//! sense: setting it is a system call, and it interrupts. What the core saves of writes is saved here.
+//! sense: setting it is a system call, and it interrupts. The core's saving of writes takes effect here.
 //!
 //! # Ground rules
 //!

@@ -57,8 +57,8 @@ impl DeviceState {
         }
     }
 
-    /// Forgets what was due for a thread that is not there any more. What the device is set for stays: it says what
-    /// the descriptor and the trees know.
+    /// Forgets what was due for a thread that is not there any more. The time that the device is set for stays: it says
+    /// what the descriptor and the trees know.
     pub(crate) fn forget(&self) {
         // Relaxed, both: the base has no thread, or the process has no other.
         self.programmed.store(Self::NEVER, Ordering::Relaxed);
@@ -130,8 +130,8 @@ impl DeviceState {
         self.soft_raised.swap(false, Ordering::Relaxed)
     }
 
-    /// A turn at `now` spent its budget. What it left is due from now on, not from when it was due: others that are due
-    /// since before go first. Soft timers have no event at all to be armed for.
+    /// A turn at `now` spent its budget. The timers that it left are due from now on, not from their deadlines: others
+    /// that are due since before go first. Soft timers have no event at all to be armed for.
     pub(crate) fn leave_over(&self, now: Instant) {
         // Relaxed, both: what follows sets the device, with the base locked.
         self.left_over.store(now.as_nanos(), Ordering::Relaxed);

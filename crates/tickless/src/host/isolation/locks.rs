@@ -31,7 +31,7 @@ pub(crate) fn register(locks: Weak<dyn OwnedLocks>) {
 
 /// Takes all that are listed as a stranger, with the registry locked by the caller.
 ///
-/// What comes back is to be dropped without that lock: it may be the last that keeps a user's code.
+/// The returned waker is to be dropped without that lock: it may be the last that keeps a user's code.
 pub(super) fn take_each_as_stranger() -> Vec<Arc<dyn OwnedLocks>> {
     let all = LOCKS.lock().unwrap_or_else(PoisonError::into_inner);
     let all: Vec<_> = all.iter().filter_map(Weak::upgrade).collect();

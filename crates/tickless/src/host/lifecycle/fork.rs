@@ -27,8 +27,8 @@
 //!
 //! The thread that watches for jumps of the time of day is started again by the child's next timer on such a clock.
 //!
-//! What it does not use of its parents it keeps: the hierarchies of each generation before it, which take memory as
-//! there were threads in them.
+//! The child keeps the parts of its parents that it does not use: the hierarchies of each generation before it, which
+//! take memory as there were threads in them.
 //!
 //! The child may be in a time namespace of its own. Its clock goes on where that of its parent was, which is what the
 //! deadlines count from ([`kernel_time`]).

@@ -1,8 +1,8 @@
 //! The expiry thread: it expires for threads that do not do it themselves.
 //!
-//! It sleeps until the earliest deadline of all of them, and runs the callbacks. What is due, and what is first, the
-//! [tree](super::trees) of these threads tells it. What starts and wakes it is [`wake`]. For threads that have a
-//! [reactor](super::reactors) it comes if that does not.
+//! It sleeps until the earliest deadline of all of them, and runs the callbacks. The [tree](super::trees) of these
+//! threads has the first deadline and the due timers. The handle that starts and wakes it is [`wake`]. For threads that
+//! have a [reactor](super::reactors) it comes if that does not.
 //!
 //! A program that an event loop of JavaScript calls has one thread, which is no expiry thread: the event loop calls it
 //! when something is due, and what it does is the same.

@@ -1,10 +1,10 @@
 //! The published due time of a thread's first coarse timer, by which another thread comes in time.
 //!
 //! A worker tells the expiry thread at the end of a turn, and when it starts something, if the expiry thread means to
-//! sleep for longer than a tick beyond that ([`stuck`](super::stuck) says why). What is told is only ever earlier, so
-//! that a worker which takes its turns costs the expiry thread one wake-up for nothing in each period. A worker that
-//! leaves its sleep tells nothing, so the expiry thread means to come for those that sleep, too. Any other thread sets
-//! its [`device`].
+//! sleep for longer than a tick beyond that ([`stuck`](super::stuck) says why). The published time only ever becomes
+//! earlier, so that a worker which takes its turns costs the expiry thread one wake-up for nothing in each period. A
+//! worker that leaves its sleep tells nothing, so the expiry thread means to come for those that sleep, too. Any other
+//! thread sets its [`device`].
 
 use tickless_core::coarse::{Kind as Wheel, Tick};
 use tickless_core::time::{Instant, Span};

@@ -1,7 +1,7 @@
 //! The turn for the threads of a [reactor](super::reactors): a task of the runtime takes it when the reactor rang, the
 //! expiry thread when it did not.
 //!
-//! What a turn looks at it finds in the reactor's tree, as the expiry thread does in that of all other foreign threads.
+//! A turn finds its timers in the reactor's tree, as the expiry thread does in that of all other foreign threads.
 
 use std::num::NonZeroU32;
 use std::sync::atomic::Ordering;
@@ -24,8 +24,8 @@ use crate::host::{device, lifecycle};
 /// call and a way through the reactor.
 const IN_A_ROW: u32 = 4;
 
-/// The reactor rang: fires what is due for the runtime's threads, and has it ring for what is next. Called by a task of
-/// the runtime.
+/// The reactor rang: fires the due timers of the runtime's threads, and has it ring for the next ones. Called by a task
+/// of the runtime.
 pub(crate) fn take_turn(attached: &Attached) {
     let reactor = attached.reactor;
     if !attached.is_attached() {
@@ -50,8 +50,8 @@ pub(crate) fn take_turn(attached: &Attached) {
     reactor.tell_expiry_thread();
 }
 
-/// A task of the runtime called: fires what is due and what may fire, as when the reactor rang. That it rings is not
-/// known by this.
+/// A task of the runtime called: fires the due timers and those that may fire, as when the reactor rang. That it rings
+/// is not known by this.
 pub(crate) fn take_turn_along(attached: &Attached) {
     // In a turn of this thread, or while another thread takes one, the reactor rings in time.
     if attached.is_attached()

@@ -15,7 +15,7 @@
 //!   slow callback of one delays those. Its one member has the number of the expiry thread; the thread that holds the
 //!   *role* of the reactor acts for it.
 //!
-//! What the trees ask of the host when they find something due stands above, in `expire`: it takes turns.
+//! The calls of the trees to the host, when they find a due timer, stand above, in `expire`: it takes turns.
 //!
 //! # Fork
 //!

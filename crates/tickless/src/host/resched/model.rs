@@ -35,8 +35,8 @@ impl Asked {
     }
 }
 
-/// Two threads write what they want and ask for it, while the worker takes back an earlier request. What it does not
-/// find then the task that it polls next gives way for.
+/// Two threads write what they want and ask for it, while the worker takes back an earlier request. If it does not find
+/// a change then, the task that it polls next gives way for it.
 #[test]
 fn a_request_while_the_worker_schedules() {
     let mut builder = loom::model::Builder::new();

@@ -239,7 +239,7 @@ impl Clock {
         queue.into_values().for_each(Waker::wake);
     }
 
-    /// Fires what is due on a clock that runs, and has the host's timer fire for what comes next.
+    /// Fires the due sleeps of a clock that runs, and has the host's timer fire for the next one.
     fn follow(self: &Arc<Self>) {
         let waker = Waker::from(Arc::new(Runs(Arc::downgrade(self))));
         let context = Context::from_waker(&waker);

@@ -209,9 +209,9 @@ proptest! {
         prop_assert!(distance(at(base + near + further)) >= distance(programmed));
     }
 
-    /// And the other way round: the cycle programmed for what the clock shows is the one at which it showed it, to a
-    /// cycle, a nanosecond, and what the two factors are rounded by. Until the rate changes, both are those of the
-    /// installation, each rounded to the nearest by itself (spec CPL-1), so they err in either direction.
+    /// And the other way round: the cycle programmed for a time of the clock is the one at which the clock showed that
+    /// time, to a cycle, a nanosecond, and the rounding of the two factors. Until the rate changes, both are those of
+    /// the installation, each rounded to the nearest by itself (spec CPL-1), so they err in either direction.
     #[test]
     fn the_time_of_a_cycle_leads_back_to_it(
         counter in 0..COUNTERS.len(),
@@ -230,7 +230,7 @@ proptest! {
         prop_assert!(back + nanosecond + rounded >= ahead, "early: {back} for {ahead}");
     }
 
-    /// The clock gains what it was slewed by, and not a nanosecond more or less than what steps of the factor leave.
+    /// The clock gains exactly the slewed offset, to the nanosecond, but for steps of the factor.
     #[test]
     fn a_slew_arrives_where_it_was_sent(offset in -3_000_000_i64..=3_000_000) {
         let (timekeeper, mut keeper) = Timekeeper::try_new(TSC, Cycles(0), Span::from_millis(10)).expect("it counts");
