@@ -1,0 +1,96 @@
+"""Drives the devices of an emulated ARM board through the emulator's debugger port.
+
+The processor of the board executes a counted loop and nothing else: one instruction takes a nanosecond of the board's
+time (`-icount shift=0`). Time goes on a little between two commands as well, so that figures are compared with wide
+margins.
+"""
+
+import os
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+
+
+class Board:
+    """An emulated board that stands still except in `wait`."""
+
+    def __init__(self, machine, ram, thumb=True):
+        self.ram = ram
+        self.folder = tempfile.TemporaryDirectory()
+        path = os.path.join(self.folder.name, "debugger")
+        self.process = subprocess.Popen(
+            [os.environ["QEMU"], "-M", machine, "-accel", "tcg", "-icount", "shift=0", "-display", "none"]
+            + ["-monitor", "none", "-serial", "none", "-nodefaults", "-S"]
+            + ["-chardev", f"socket,path={path},server=on,wait=off,id=debugger", "-gdb", "chardev:debugger"],
+            stderr=subprocess.DEVNULL,
+        )
+        self.stream = self._connected(path)
+        self.received = b""
+        self.command("?")
+        self.command("qSupported:multiprocess-")
+        self.command("qXfer:features:read:target.xml:0,ffb")
+        # Subtract 1 from r0, again unless it is 0, then for ever the last instruction.
+        loop, self.end = ("0138fdd1fee7", ram + 4) if thumb else ("010050e2fdffff1afeffffea", ram + 8)
+        self._expect(f"M{ram:x},{len(loop) // 2:x}:{loop}")
+        self._expect("Qqemu.PhyMemMode:1")
+        self.thumb = thumb
+
+    @staticmethod
+    def _connected(path):
+        for _ in range(600):
+            stream = socket.socket(socket.AF_UNIX)
+            try:
+                stream.connect(path)
+                return stream
+            except OSError:
+                time.sleep(0.05)
+        sys.exit("the emulator does not answer")
+
+    def command(self, text):
+        data = text.encode()
+        self.stream.sendall(b"$" + data + b"#%02x" % (sum(data) & 255))
+        return self._answer()
+
+    def _answer(self):
+        while True:
+            start = self.received.find(b"$")
+            stop = self.received.find(b"#", start)
+            if 0 <= start < stop <= len(self.received) - 3:
+                answer = self.received[start + 1 : stop].decode()
+                self.received = self.received[stop + 3 :]
+                self.stream.sendall(b"+")
+                return answer
+            more = self.stream.recv(4096)
+            if not more:
+                sys.exit("the emulator has ended")
+            self.received += more
+
+    def _expect(self, text):
+        if self.command(text) != "OK":
+            sys.exit(f"the emulator refuses {text}")
+
+    def read(self, address):
+        return int.from_bytes(bytes.fromhex(self.command(f"m{address:x},4")), "little")
+
+    def write(self, address, value):
+        self._expect(f"M{address:x},4:" + value.to_bytes(4, "little").hex())
+
+    def wait(self, micros):
+        """Lets the board's time go on by at least so many microseconds."""
+        self._expect("P0=" + (micros * 500).to_bytes(4, "little").hex())
+        self._expect("Pf=" + self.ram.to_bytes(4, "little").hex())
+        if self.thumb:
+            self._expect("P19=" + (1 << 24).to_bytes(4, "little").hex())
+        self._expect(f"Z0,{self.end:x},2")
+        self.command("c")
+        self._expect(f"z0,{self.end:x},2")
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.process.kill()
+        self.process.wait()
+        self.folder.cleanup()
