@@ -250,10 +250,10 @@ impl Runs {
         )))
     }
 
-    /// Whether `counts` tell something about the library: the kernel has a say in those of a worker that sleeps, so
+    /// Says whether `counts` tell something about the library: the kernel has a say in those of timers that fire, so
     /// that they do when they are as foretold, or when they differ to the last.
     fn judge(&self, counts: &ProcessCounts) -> bool {
-        !self.foretold.workload.sleeps()
+        !self.foretold.workload.waits_for_time()
             || *counts == self.foretold.counts
             || self.disturbed + 1 == ATTEMPTS
     }
@@ -426,7 +426,7 @@ mod tests {
     }
 
     #[test]
-    fn sleeps_that_the_kernel_decided_are_tried_again_and_reported_at_last() {
+    fn counts_that_the_kernel_decided_are_tried_again_and_reported_at_last() {
         let other = ProcessCounts {
             wakes: 9,
             ..ProcessCounts::default()
@@ -436,9 +436,11 @@ mod tests {
         assert!(!sleeps.judge(&other));
         sleeps.disturbed = ATTEMPTS - 1;
         assert!(sleeps.judge(&other), "a difference that stays is told");
+        assert!(!runs("fire an exact timer").judge(&other));
+        assert!(!runs("fire a coarse timer").judge(&other));
         assert!(
             runs("start in place").judge(&other),
-            "a worker that does not sleep counts for itself"
+            "a worker whose timers do not fire counts for itself"
         );
     }
 }

@@ -117,9 +117,13 @@ impl Workload {
         self.timers > MANY
     }
 
-    /// Whether its worker sleeps, so that the kernel's scheduler decides on a part of its counts.
-    pub(super) const fn sleeps(self) -> bool {
-        matches!(self.kind, Kind::Sleeps | Kind::MixedSleeps)
+    /// Says whether its timers fire, so that the kernel's scheduler decides on a part of its counts: a thread that
+    /// loses its CPU meanwhile writes the device more often, or finds more of them due.
+    pub(super) const fn waits_for_time(self) -> bool {
+        matches!(
+            self.kind,
+            Kind::FireExact | Kind::FireCoarse | Kind::Sleeps | Kind::MixedSleeps
+        )
     }
 
     /// Whether it needs two CPUs.
