@@ -12,7 +12,7 @@ use tickless_core::coarse::{Kind, Tick, WheelTimer};
 use tickless_core::event::{DeviceConfig, DeviceWrite, InPast};
 use tickless_core::hrtimer::{HrTimer, Restart, Start};
 use tickless_core::link::lock::SpinLock;
-use tickless_core::platform::{CpuId, Platform, ThisCpu};
+use tickless_core::platform::{CpuId, Platform, Port, ThisCpu};
 use tickless_core::time::{Instant, Span};
 
 const CPU: CpuId = CpuId(0);
@@ -35,7 +35,7 @@ pub(crate) struct PlainThread {
     thread: OnceLock<thread::Thread>,
 }
 
-impl Platform for PlainThread {
+impl Port for PlainThread {
     // Nothing interrupts a thread, so the lock need not mask anything.
     type Lock = SpinLock;
     type ExpiryLock = SpinLock;
@@ -64,6 +64,8 @@ impl Platform for PlainThread {
         self.thread.get().map(thread::Thread::unpark);
     }
 }
+
+impl Platform for PlainThread {}
 
 fn tick(host: &PlainThread) -> Tick {
     Tick((host.now().as_nanos() / TICK).unsigned_abs())

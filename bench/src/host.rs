@@ -10,7 +10,7 @@ use tickless::internals::Linux;
 use tickless_core::base::{CpuBase, Timers};
 use tickless_core::coarse::{Kind, Restart, Timeout, WheelTimer};
 use tickless_core::event::{DeviceConfig, DeviceWrite, InPast};
-use tickless_core::platform::{CpuId, Platform, ThisCpu, Waiting};
+use tickless_core::platform::{CpuId, Platform, Port, ThisCpu, Waiting};
 use tickless_core::time::Instant;
 use tickless_link::bias::{BiasedLock, Owner, REBIAS_AFTER};
 
@@ -36,11 +36,10 @@ pub(crate) struct Host<C: Choice = ()> {
     choice: C,
 }
 
-impl<C: Choice> Platform for Host<C> {
+impl<C: Choice> Port for Host<C> {
     type Lock = BiasedLock<Linux>;
     type ExpiryLock = BiasedLock<Linux>;
     type Local = ();
-    const WAITING: Waiting = Waiting::Sleep;
 
     fn this_cpu(&self) -> Option<ThisCpu<'_, Self>> {
         let (base, token) = (self.bases[0].get()?, self.token.get().copied());
@@ -56,6 +55,10 @@ impl<C: Choice> Platform for Host<C> {
         Ok(())
     }
     fn kick(&self, _base: &CpuBase<Self>) {}
+}
+
+impl<C: Choice> Platform for Host<C> {
+    const WAITING: Waiting = Waiting::Sleep;
     fn pick_target(&self, _this: Option<CpuId>, _pinned: bool) -> CpuId {
         CpuId(0)
     }

@@ -19,7 +19,7 @@ use once_cell::sync::OnceCell;
 use tickless_core::base::{CpuBase, Timers};
 use tickless_core::event::{DeviceConfig, DeviceWrite, InPast};
 use tickless_core::link::lock::RawLock;
-use tickless_core::platform::{CpuId, Platform, ThisCpu};
+use tickless_core::platform::{CpuId, Platform, Port, ThisCpu};
 use tickless_core::time::{Instant, Span};
 
 use crate::board;
@@ -83,7 +83,7 @@ pub(crate) struct Host {
     base: OnceCell<CpuBase<Self>>,
 }
 
-impl Platform for Host {
+impl Port for Host {
     type Lock = Masked;
     type ExpiryLock = Masked;
     type Local = ();
@@ -101,10 +101,6 @@ impl Platform for Host {
 
     fn now(&self) -> Instant {
         now()
-    }
-
-    fn now_at_latest(&self) -> Instant {
-        now().saturating_add(Span::from_nanos(board::NANOS))
     }
 
     fn write_device(&self, _base: &CpuBase<Self>, write: DeviceWrite) -> Result<(), InPast> {
@@ -127,6 +123,12 @@ impl Platform for Host {
         // Relaxed: the interrupt that takes it is of the same processor.
         KICKED.store(true, Ordering::Relaxed);
         board::raise();
+    }
+}
+
+impl Platform for Host {
+    fn now_at_latest(&self) -> Instant {
+        now().saturating_add(Span::from_nanos(board::NANOS))
     }
 }
 

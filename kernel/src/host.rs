@@ -21,7 +21,7 @@ use tickless_core::clock::{Counter, CounterId, Keeper, Offsets, SetSequence, Tim
 use tickless_core::event::{DeviceConfig, DeviceState, DeviceWrite, InPast, Kind, MinimumPolicy};
 use tickless_core::link::lock::{Lock, SpinLock};
 use tickless_core::platform::{
-    CpuId, Housekeeper, Platform, ThisCpu, keep_local_by_table, pick_target_by_table,
+    CpuId, Housekeeper, Platform, Port, ThisCpu, keep_local_by_table, pick_target_by_table,
 };
 use tickless_core::time::convert::{Cycles, Ticks};
 use tickless_core::time::{Instant, Span};
@@ -268,12 +268,10 @@ pub(crate) fn device(is_relative: bool) -> DeviceConfig {
     }
 }
 
-impl Platform for Host {
+impl Port for Host {
     type Lock = MaskingLock;
     type ExpiryLock = SpinLock;
     type Local = Local;
-
-    const DEFERRED_REARM: bool = !cfg!(feature = "immediate");
 
     #[inline]
     fn this_cpu(&self) -> Option<ThisCpu<'_, Self>> {
@@ -289,20 +287,6 @@ impl Platform for Host {
     #[inline]
     fn now(&self) -> Instant {
         self.read()
-    }
-
-    fn now_at_latest(&self) -> Instant {
-        self.read().saturating_add(count())
-    }
-
-    fn now_and_offsets(&self, seen: SetSequence) -> (Instant, Option<(SetSequence, Offsets)>) {
-        self.timekeeper
-            .now_and_offsets(seen, || Cycles(arch::counter()))
-    }
-
-    #[inline]
-    fn cycles_at(&self, counter: CounterId, when: Instant) -> Option<Cycles> {
-        self.timekeeper.cycles_at(counter, when)
     }
 
     fn write_device(&self, base: &CpuBase<Self>, write: DeviceWrite) -> Result<(), InPast> {
@@ -323,6 +307,29 @@ impl Platform for Host {
         Ok(())
     }
 
+    fn kick(&self, base: &CpuBase<Self>) {
+        base.local().is_kicked.leave();
+        arch::interrupt_cpu(base.cpu().0 as usize);
+    }
+}
+
+impl Platform for Host {
+    const DEFERRED_REARM: bool = !cfg!(feature = "immediate");
+
+    fn now_at_latest(&self) -> Instant {
+        self.read().saturating_add(count())
+    }
+
+    fn now_and_offsets(&self, seen: SetSequence) -> (Instant, Option<(SetSequence, Offsets)>) {
+        self.timekeeper
+            .now_and_offsets(seen, || Cycles(arch::counter()))
+    }
+
+    #[inline]
+    fn cycles_at(&self, counter: CounterId, when: Instant) -> Option<Cycles> {
+        self.timekeeper.cycles_at(counter, when)
+    }
+
     fn set_device_state(&self, base: &CpuBase<Self>, state: DeviceState) {
         // One that is switched on again is written next, and needs no write of its own.
         if matches!(state, DeviceState::Shutdown | DeviceState::OneshotStopped) {
@@ -331,11 +338,6 @@ impl Platform for Host {
             local.device_writes.add(1);
             local.writes_in_interrupt.add(1);
         }
-    }
-
-    fn kick(&self, base: &CpuBase<Self>) {
-        base.local().is_kicked.leave();
-        arch::interrupt_cpu(base.cpu().0 as usize);
     }
 
     fn raise_soft(&self, base: &CpuBase<Self>) {

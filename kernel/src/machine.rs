@@ -14,7 +14,7 @@ use tickless_core::hierarchy::{
 };
 use tickless_core::hrtimer::{Expired, HrTimer, Restart};
 use tickless_core::link::lock::Lock;
-use tickless_core::platform::{CpuId, Platform};
+use tickless_core::platform::{CpuId, Port};
 use tickless_core::tick::{CpuTick, Nohz, Role, TickCount};
 use tickless_core::time::{Instant, Monotonic, Span};
 use tickless_core::wheel::idle::{TickTime, wake_times};

@@ -16,7 +16,7 @@ use tickless_core::base::{CpuBase, Timers};
 use tickless_core::event::{DeviceConfig, DeviceWrite, InPast};
 use tickless_core::hrtimer::{HrTimer, Restart, Start};
 use tickless_core::link::lock::SpinLock;
-use tickless_core::platform::{CpuId, Platform, ThisCpu};
+use tickless_core::platform::{CpuId, Platform, Port, ThisCpu};
 use tickless_core::time::{Instant, Span};
 
 const CPU: CpuId = CpuId(0);
@@ -30,7 +30,7 @@ struct Host {
     base: OnceCell<CpuBase<Self>>,
 }
 
-impl Platform for Host {
+impl Port for Host {
     type Lock = SpinLock;
     type ExpiryLock = SpinLock;
     type Local = ();
@@ -57,7 +57,9 @@ impl Platform for Host {
     }
 
     fn kick(&self, _: &CpuBase<Self>) {}
+}
 
+impl Platform for Host {
     #[inline(always)]
     fn updates_in_place(&self) -> bool {
         false

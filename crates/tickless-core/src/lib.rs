@@ -4,7 +4,7 @@
 //! their offsets ([`clock`]), the devices that make an interrupt happen ([`event`]), high-resolution timers
 //! ([`hrtimer`]), coarse ones for timeouts ([`coarse`]), the tree through which awake CPUs run the timers of idle ones
 //! ([`hierarchy`]), and the tick that drives the wheels and stops where nothing happens ([`tick`]). A host (worker
-//! threads in user space, a kernel, a simulator) implements one trait, [`Platform`], and calls the entry points of
+//! threads in user space, a kernel, a simulator) implements [`Port`] and [`Platform`], and calls the entry points of
 //! [`Timers`](base::Timers) when something happened: an interrupt, a clock that was set, a CPU that goes away.
 //!
 //! ```
@@ -14,7 +14,7 @@
 //! use tickless_core::event::{DeviceConfig, DeviceWrite, InPast};
 //! use tickless_core::hrtimer::{HrTimer, Restart, Start};
 //! use tickless_core::link::lock::SpinLock;
-//! use tickless_core::platform::{CpuId, Platform, ThisCpu};
+//! use tickless_core::platform::{CpuId, Platform, Port, ThisCpu};
 //! use tickless_core::time::{Instant, Span};
 //!
 //! /// One CPU, a clock that is set by hand, and a device that remembers when it is to fire.
@@ -25,7 +25,7 @@
 //!     base: OnceCell<CpuBase<Host>>,
 //! }
 //!
-//! impl Platform for Host {
+//! impl Port for Host {
 //!     type Lock = SpinLock;
 //!     type ExpiryLock = SpinLock;
 //!     type Local = ();
@@ -46,6 +46,8 @@
 //!     }
 //!     fn kick(&self, _: &CpuBase<Self>) {}
 //! }
+//!
+//! impl Platform for Host {}
 //!
 //! let timers = Timers::new(Host::default());
 //! let host = timers.platform();
@@ -71,7 +73,7 @@
 //!               |
 //!   event:   what to write to this kind of device          time::convert: the only conversions
 //!               |
-//!   host:    Platform: counter, device, kicks
+//!   host:    Port: counter, device, kicks
 //! ```
 //!
 //! # What it promises
@@ -108,6 +110,6 @@ pub mod time;
 pub mod trace;
 pub mod wheel;
 
-pub use platform::Platform;
+pub use platform::{Platform, Port};
 pub use tickless_link as link;
 pub(crate) use tickless_link::mutant;

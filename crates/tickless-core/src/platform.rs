@@ -1,7 +1,8 @@
 //! The interface that a host provides to the core.
 //!
-//! The core computes; the host says who executes, reads the clock, writes devices, and wakes other CPUs. All of it is
-//! one trait, [`Platform`], resolved at compile time. In user space a *CPU* is a worker thread.
+//! The core computes; the host says who executes, reads the clock, writes devices, and wakes other CPUs. Two traits say
+//! how, both resolved at compile time: [`Port`] is what every host writes, and [`Platform`] are its policies and its
+//! tuning, which all have defaults. In user space a *CPU* is a worker thread.
 //!
 //! The words MUST and MAY are meant as in RFC 2119.
 
@@ -22,23 +23,23 @@ use crate::trace::Event;
 
 pub use crate::cpu::CpuId;
 
-/// The CPU that executes, as [`Platform::this_cpu`] answers.
-pub struct ThisCpu<'a, P: Platform> {
+/// The CPU that executes, as [`Port::this_cpu`] answers.
+pub struct ThisCpu<'a, P: Port> {
     /// Its base.
     pub base: &'a CpuBase<P>,
     /// The token by which the lock of the base knows its owner.
     pub token: Option<<P::Lock as RawLock>::Token>,
 }
 
-impl<P: Platform> Clone for ThisCpu<'_, P> {
+impl<P: Port> Clone for ThisCpu<'_, P> {
     #[inline]
     fn clone(&self) -> Self {
         *self
     }
 }
-impl<P: Platform> Copy for ThisCpu<'_, P> {}
+impl<P: Port> Copy for ThisCpu<'_, P> {}
 
-impl<P: Platform> core::fmt::Debug for ThisCpu<'_, P> {
+impl<P: Port> core::fmt::Debug for ThisCpu<'_, P> {
     fn fmt(&self, formatter: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         formatter
             .debug_tuple("ThisCpu")
@@ -69,20 +70,17 @@ impl Waiting {
     }
 }
 
-/// A host.
+/// The part of a host that every port writes: who executes, a clock, a device, and a way to interrupt another CPU.
 ///
 /// # Contexts
 ///
-/// *Hard*: on the CPU, with timer delivery masked ([`Platform::Lock`] masks it where it can happen). *Soft*: after hard
-/// work, unmasked, one at a time on each CPU. *Task*: anything else. Unless said otherwise a method MUST be callable
-/// from all of them, MUST NOT call back into the core, and MUST NOT block.
+/// *Hard*: on the CPU, with timer delivery masked ([`Port::Lock`] masks it where it can happen). *Soft*: after hard
+/// work, unmasked, one at a time on each CPU. *Task*: anything else. Unless said otherwise a method of this trait and
+/// of
+/// [`Platform`] MUST be callable from all of them, MUST NOT call back into the core, and MUST NOT block.
 ///
-/// # The least host
-///
-/// The methods without a default are what no host can do without. The defaults are right for a host of one CPU, whose
-/// device is [told the instant](crate::event::DeviceConfig::software), whose only clock is the monotonic one, and whose
-/// callbacks do not panic. `examples/platform.rs` is such a host; the suites of `tickless-rig` say whether it is right.
-pub trait Platform: Sized {
+/// `examples/platform.rs` is such a host; the suites of `tickless-rig` say whether it is right.
+pub trait Port: Sized {
     /// The lock of a base. Where timer interrupts can arrive it MUST mask them while it is held.
     type Lock: RawLock + Default;
 
@@ -95,6 +93,40 @@ pub trait Platform: Sized {
     /// look-up.
     type Local;
 
+    /// Returns the executing CPU. `None` for a thread that has no base any more, at the end of its life.
+    ///
+    /// The answer MUST stay true until the caller gives up the CPU: the caller is pinned.
+    fn this_cpu(&self) -> Option<ThisCpu<'_, Self>>;
+
+    /// The base of a CPU, or `None` if there never was such a CPU. The same base for ever.
+    fn base(&self, cpu: CpuId) -> Option<&CpuBase<Self>>;
+
+    /// The monotonic time. MUST NOT be ahead of the true time, MUST NOT decrease on one CPU.
+    ///
+    /// A timer fires when this says that its time has come.
+    fn now(&self) -> Instant;
+
+    /// Writes the event device of the CPU of `base`, see [`EventDriver::write`](crate::event::EventDriver::write).
+    /// Called with `base` locked, by that CPU or by a thread that executes its entry points.
+    ///
+    /// # Errors
+    ///
+    /// See [`EventDriver::write`](crate::event::EventDriver::write).
+    fn write_device(&self, base: &CpuBase<Self>, write: DeviceWrite) -> Result<(), InPast>;
+
+    /// Makes the CPU of `base` call [`retrigger`](crate::base::Timers::retrigger) soon, wherever it is.
+    ///
+    /// Called at most once until that call has begun (spec LOC-17), so a lost kick is a lost timer. MUST be harmless
+    /// when the CPU is the caller's own.
+    fn kick(&self, base: &CpuBase<Self>);
+}
+
+/// A host: a [`Port`] with its policies and its tuning.
+///
+/// All of it has a default, so that `impl Platform for MyHost {}` makes a host of a port. The defaults are right for
+/// one CPU, whose device is [told the instant](crate::event::DeviceConfig::software), whose only clock is the monotonic
+/// one, and whose callbacks do not panic. The rules for methods are those of [`Port`].
+pub trait Platform: Port {
     /// True if the rearm of the device at the end of an interrupt is left to a flush point (spec ).
     ///
     /// With `true` the host MUST call [`flush_deferred`](crate::base::Timers::flush_deferred) at every point of spec
@@ -110,46 +142,21 @@ pub trait Platform: Sized {
     /// trusted.
     const EXPIRY_BUDGET: u32 = u32::MAX;
 
-    /// True if soft is the context of timers that requested none, as in a real-time kernel (spec OBJ-4).
-    const SOFT_BY_DEFAULT: bool = false;
-
     /// True if [`trace`](Platform::trace) does anything. With `false` the events are not even put together.
     const TRACE: bool = false;
 
-    /// Returns the executing CPU. `None` for a thread that has no base any more, at the end of its life.
-    ///
-    /// The answer MUST stay true until the caller gives up the CPU: the caller is pinned.
-    fn this_cpu(&self) -> Option<ThisCpu<'_, Self>>;
-
-    /// Returns [`this_cpu`](Platform::this_cpu), but MAY return `None` although there is one, if finding it out takes a
+    /// Returns [`this_cpu`](Port::this_cpu), but MAY return `None` although there is one, if finding it out takes a
     /// call.
     #[inline]
     fn this_cpu_if_known(&self) -> Option<ThisCpu<'_, Self>> {
         self.this_cpu()
     }
 
-    /// The base of a CPU, or `None` if there never was such a CPU. The same base for ever.
-    fn base(&self, cpu: CpuId) -> Option<&CpuBase<Self>>;
-
-    /// The monotonic time. MUST NOT be ahead of the true time, MUST NOT decrease on one CPU.
-    ///
-    /// A timer fires when this says that its time has come.
-    fn now(&self) -> Instant;
-
     /// A monotonic time that MUST NOT be behind the true time.
     ///
     /// The start of a relative timer counts from here. Hosts whose clock has a granularity, or a cheap reading that is
     /// not exact, add the uncertainty, so that no timer is early (STYLE T2).
     fn now_at_latest(&self) -> Instant {
-        self.now()
-    }
-
-    /// A monotonic time that is over, as recent as can be said without a call.
-    ///
-    /// The distance of a timer, by which its slot is chosen, counts from here. The older the answer, the more often it
-    /// is filed again.
-    #[inline]
-    fn recent_now(&self) -> Instant {
         self.now()
     }
 
@@ -165,12 +172,15 @@ pub trait Platform: Sized {
     /// A time that is over and belongs to the present [`moment`](Platform::moment), and which that is. A host that
     /// cannot say so at present answers with no moment: then it is asked each time.
     ///
-    /// By default [`recent_now`](Platform::recent_now).
+    /// The distance of a timer, by which its slot is chosen, counts from here: the older the answer, the more often it
+    /// is filed again. So the answer is as recent as can be said without a call.
+    ///
+    /// By default [`now`](Port::now).
     #[inline]
     fn recent(&self) -> Recent {
         Recent {
             moment: None,
-            now: self.recent_now(),
+            now: self.now(),
         }
     }
 
@@ -188,14 +198,6 @@ pub trait Platform: Sized {
         None
     }
 
-    /// Writes the event device of the CPU of `base`, see [`EventDriver::write`](crate::event::EventDriver::write).
-    /// Called with `base` locked, by that CPU or by a thread that executes its entry points.
-    ///
-    /// # Errors
-    ///
-    /// See [`EventDriver::write`](crate::event::EventDriver::write).
-    fn write_device(&self, base: &CpuBase<Self>, write: DeviceWrite) -> Result<(), InPast>;
-
     /// Puts the event device of the CPU of `base` into a state, see
     /// [`EventDriver::set_state`](crate::event::EventDriver::set_state).
     ///
@@ -205,21 +207,6 @@ pub trait Platform: Sized {
             // No instant to come is in the past.
             let _written = self.write_device(base, DeviceWrite::Absolute(Instant::FOREVER));
         }
-    }
-
-    /// Makes the CPU of `base` call [`retrigger`](crate::base::Timers::retrigger) soon, wherever it is.
-    ///
-    /// Called at most once until that call has begun (spec LOC-17), so a lost kick is a lost timer. MUST be harmless
-    /// when the CPU is the caller's own.
-    fn kick(&self, base: &CpuBase<Self>);
-
-    /// Makes the CPU of `base` call [`soft_interrupt`](crate::base::Timers::soft_interrupt) soon. Called by that
-    /// CPU, or by a thread that executes its entry points, with `base` locked.
-    ///
-    /// By default kicks the CPU, which then MUST call it whenever it was kicked and behind each interrupt: it does
-    /// nothing where nothing was raised.
-    fn raise_soft(&self, base: &CpuBase<Self>) {
-        self.kick(base);
     }
 
     /// Executes a callback: calls `callback` once.
@@ -233,6 +220,15 @@ pub trait Platform: Sized {
     /// Wakes a task. Called without any lock of the core. MUST NOT unwind, see [`call`](Platform::call).
     fn wake(&self, waker: Waker) {
         waker.wake();
+    }
+
+    /// Makes the CPU of `base` call [`soft_interrupt`](crate::base::Timers::soft_interrupt) soon. Called by that
+    /// CPU, or by a thread that executes its entry points, with `base` locked.
+    ///
+    /// By default kicks the CPU, which then MUST call it whenever it was kicked and behind each interrupt: it does
+    /// nothing where nothing was raised.
+    fn raise_soft(&self, base: &CpuBase<Self>) {
+        self.kick(base);
     }
 
     /// Returns true if a timer that the CPU of `this` starts unpinned stays there (spec, cases 8 to 11). The
@@ -262,6 +258,11 @@ pub trait Platform: Sized {
         None
     }
 
+    /// Returns true if timers move between CPUs at all (spec, cases 3 and 4).
+    fn migration_enabled(&self) -> bool {
+        true
+    }
+
     /// Returns true if the CPU of `this` keeps what it starts, exact and coarse, as
     /// [`keep_local`](Platform::keep_local) and [`housekeeper`](Platform::housekeeper) say it; `false` says nothing.
     ///
@@ -270,11 +271,6 @@ pub trait Platform: Sized {
     #[inline]
     fn try_keep_local_fast(&self, this: &CpuBase<Self>) -> bool {
         self.keep_local(this) && self.housekeeper(this).is_none()
-    }
-
-    /// Returns true if timers move between CPUs at all (spec, cases 3 and 4).
-    fn migration_enabled(&self) -> bool {
-        true
     }
 
     /// Returns true if a queued timer that is started again may stay where it is filed (spec ): in its place
@@ -302,10 +298,10 @@ pub trait Platform: Sized {
     }
 }
 
-impl<P: Platform> BaseTypes for P {
-    type Lock = <P as Platform>::Lock;
-    type ExpiryLock = <P as Platform>::ExpiryLock;
-    type Local = <P as Platform>::Local;
+impl<P: Port> BaseTypes for P {
+    type Lock = <P as Port>::Lock;
+    type ExpiryLock = <P as Port>::ExpiryLock;
+    type Local = <P as Port>::Local;
 }
 
 /// The reference answer to [`Platform::keep_local`]: the table of spec, cases 8 to 11.
@@ -357,12 +353,12 @@ pub fn pick_target_by_table(
 
 /// A host with no CPU, no device and a clock that stands still.
 ///
-/// It satisfies the contract of [`Platform`] to the letter and does nothing: for compile tests, and as a start for a
-/// port.
+/// It satisfies the contract of [`Port`] and [`Platform`] to the letter and does nothing: for compile tests, and as a
+/// start for a port.
 #[derive(Debug, Default)]
 pub struct NullPlatform;
 
-impl Platform for NullPlatform {
+impl Port for NullPlatform {
     type Lock = SpinLock;
     type ExpiryLock = SpinLock;
     type Local = ();
@@ -382,6 +378,8 @@ impl Platform for NullPlatform {
     fn kick(&self, _base: &CpuBase<Self>) {}
 }
 
+impl Platform for NullPlatform {}
+
 impl<P: Platform> Moments for P {
     #[inline(always)]
     fn moment(&self) -> Option<u64> {
@@ -390,10 +388,6 @@ impl<P: Platform> Moments for P {
     #[inline(always)]
     fn recent(&self) -> Recent {
         Platform::recent(self)
-    }
-    #[inline(always)]
-    fn recent_now(&self) -> Instant {
-        Platform::recent_now(self)
     }
 }
 

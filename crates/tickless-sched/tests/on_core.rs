@@ -9,7 +9,7 @@ use tickless_core::base::{CpuBase, Timers};
 use tickless_core::event::{DeviceConfig, DeviceWrite, Flush, InPast};
 use tickless_core::hrtimer::{HrTimer, Restart, Start};
 use tickless_core::link::lock::SpinLock;
-use tickless_core::platform::{CpuId, Platform, ThisCpu};
+use tickless_core::platform::{CpuId, Platform, Port, ThisCpu};
 use tickless_core::time::{Instant, Span};
 use tickless_sched::HrTick;
 use tickless_sched::Weight;
@@ -27,11 +27,10 @@ struct Host {
     base: OnceCell<CpuBase<Host>>,
 }
 
-impl Platform for Host {
+impl Port for Host {
     type Lock = SpinLock;
     type ExpiryLock = SpinLock;
     type Local = ();
-    const DEFERRED_REARM: bool = true;
     fn this_cpu(&self) -> Option<ThisCpu<'_, Self>> {
         self.base.get().map(|base| ThisCpu { base, token: None })
     }
@@ -48,6 +47,10 @@ impl Platform for Host {
         Ok(())
     }
     fn kick(&self, _: &CpuBase<Self>) {}
+}
+
+impl Platform for Host {
+    const DEFERRED_REARM: bool = true;
 }
 
 /// Masks what it is told to, and counts.

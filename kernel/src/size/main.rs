@@ -22,7 +22,7 @@ use tickless_core::base::{CpuBase, Timers};
 use tickless_core::event::{DeviceConfig, DeviceWrite, Flush, InPast};
 use tickless_core::hrtimer::{Expired, HrTimer, Restart, Start};
 use tickless_core::link::lock::SpinLock;
-use tickless_core::platform::{CpuId, Platform, ThisCpu};
+use tickless_core::platform::{CpuId, Platform, Port, ThisCpu};
 use tickless_core::time::{Instant, Monotonic};
 
 #[cfg(feature = "size-hierarchy")]
@@ -39,11 +39,10 @@ pub struct Small {
     base: AtomicPtr<CpuBase<Self>>,
 }
 
-impl Platform for Small {
+impl Port for Small {
     type Lock = SpinLock;
     type ExpiryLock = SpinLock;
     type Local = ();
-    const DEFERRED_REARM: bool = true;
 
     fn this_cpu(&self) -> Option<ThisCpu<'_, Self>> {
         let base = self.base(CpuId(0))?;
@@ -74,6 +73,10 @@ impl Platform for Small {
         // Release: what the kick is for was written before; nothing takes it here.
         self.is_kicked.store(true, Ordering::Release);
     }
+}
+
+impl Platform for Small {
+    const DEFERRED_REARM: bool = true;
 }
 
 type Core = &'static Timers<Small>;

@@ -2,9 +2,12 @@
 //!
 //! The suites drive a host by hand: one thread executes everything, CPU 0, then CPU 1, then CPU 0 again, and time
 //! passes when a suite says so. A host under test therefore has the [`Platform`] of the embedder with three things
-//! exchanged: the answer of [`Platform::this_cpu`], the counter behind [`Platform::now`], and the register of each
-//! event device. [`Host`] is the handle on these three. Everything else, locks, locality, kicks, soft stage,
-//! conversions, is the embedder's own and is what the suites try.
+//! exchanged: the answer of [`Port::this_cpu`], the counter behind [`Port::now`], and the register of each event
+//! device. [`Host`] is the handle on these three. Everything else, locks, locality, kicks, soft stage, conversions, is
+//! the embedder's own and is what the suites try.
+//!
+//! [`Port::this_cpu`]: tickless_core::Port::this_cpu
+//! [`Port::now`]: tickless_core::Port::now
 
 use std::any::Any;
 

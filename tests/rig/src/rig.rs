@@ -9,7 +9,7 @@ use tickless_core::base::{CpuBase, Stats, Timers};
 use tickless_core::clock::{ClockSet, Offsets};
 use tickless_core::coarse::{Kind, PassEnd, Tick};
 use tickless_core::inspect::{DumpHost, Plain};
-use tickless_core::platform::{CpuId, Platform, Waiting};
+use tickless_core::platform::{CpuId, Platform, Port, Waiting};
 use tickless_core::time::{Clock, Instant, Offset};
 use tickless_core::trace::Event;
 use tickless_sim::DeviceClass;

@@ -26,7 +26,7 @@ use crate::wheel::idle::NextDue;
 /// The timers of one CPU.
 ///
 /// The host keeps one for each CPU in its table, at a place that never moves, and hands it out by
-/// [`base`](crate::platform::Platform::base).
+/// [`base`](crate::platform::Port::base).
 ///
 /// On cache lines of its own: what a CPU does with its own timers writes no line that another CPU touches, wherever the
 /// host puts the bases.

@@ -8,7 +8,8 @@ use crate::platform::{Platform, ThisCpu};
 use crate::trace::Event;
 
 impl<P: Platform> Timers<P> {
-    /// Asks `cpu` to look at its queues, wherever it is: a [kick](Platform::kick), unless one is under way.
+    /// Asks `cpu` to look at its queues, wherever it is: a [kick](crate::platform::Port::kick), unless one is under
+    /// way.
     pub fn request_retrigger(&self, cpu: CpuId) {
         if let Some(base) = self.platform.base(cpu)
             && base.note_kick()

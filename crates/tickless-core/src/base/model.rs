@@ -30,7 +30,7 @@ use crate::clock::{Offsets, SetSequence};
 use crate::cpu::CpuId;
 use crate::event::{DeviceConfig, DeviceWrite, InPast};
 use crate::hrtimer::{Expired, HrTimer, Restart, Start};
-use crate::platform::{Platform, ThisCpu, Waiting};
+use crate::platform::{Platform, Port, Recent, ThisCpu, Waiting};
 use crate::time::{Instant, Monotonic, Offset};
 
 const CPUS: usize = 3;
@@ -63,15 +63,10 @@ impl<const SLEEPS: bool> Host<SLEEPS> {
     }
 }
 
-impl<const SLEEPS: bool> Platform for Host<SLEEPS> {
+impl<const SLEEPS: bool> Port for Host<SLEEPS> {
     type Lock = ModelLock;
     type ExpiryLock = ModelLock;
     type Local = ();
-    const WAITING: Waiting = if SLEEPS {
-        Waiting::Sleep
-    } else {
-        Waiting::Spin
-    };
 
     fn this_cpu(&self) -> Option<ThisCpu<'_, Self>> {
         let base = self.base(CpuId(CPU.with(core::cell::Cell::get)?))?;
@@ -83,8 +78,32 @@ impl<const SLEEPS: bool> Platform for Host<SLEEPS> {
     fn now(&self) -> Instant {
         Instant::from_nanos(self.now)
     }
-    fn recent_now(&self) -> Instant {
-        Instant::ZERO
+    fn write_device(&self, _base: &CpuBase<Self>, _write: DeviceWrite) -> Result<(), InPast> {
+        Ok(())
+    }
+    fn kick(&self, base: &CpuBase<Self>) {
+        assert_eq!(
+            base.cpu(),
+            CpuId(0),
+            "the only one that is kicked in these cases"
+        );
+        // Not a store: loom 0.7 would let it come between what a swap reads and what that writes, where nothing can.
+        self.kicked.swap(true, Ordering::AcqRel);
+    }
+}
+
+impl<const SLEEPS: bool> Platform for Host<SLEEPS> {
+    const WAITING: Waiting = if SLEEPS {
+        Waiting::Sleep
+    } else {
+        Waiting::Spin
+    };
+
+    fn recent(&self) -> Recent {
+        Recent {
+            moment: None,
+            now: Instant::ZERO,
+        }
     }
     fn now_and_offsets(&self, seen: SetSequence) -> (Instant, Option<(SetSequence, Offsets)>) {
         // Acquire: pairs with the Release of who sets the clock.
@@ -99,18 +118,6 @@ impl<const SLEEPS: bool> Platform for Host<SLEEPS> {
             ..Offsets::default()
         };
         (self.now(), (seen != current).then_some((current, offsets)))
-    }
-    fn write_device(&self, _base: &CpuBase<Self>, _write: DeviceWrite) -> Result<(), InPast> {
-        Ok(())
-    }
-    fn kick(&self, base: &CpuBase<Self>) {
-        assert_eq!(
-            base.cpu(),
-            CpuId(0),
-            "the only one that is kicked in these cases"
-        );
-        // Not a store: loom 0.7 would let it come between what a swap reads and what that writes, where nothing can.
-        self.kicked.swap(true, Ordering::AcqRel);
     }
 }
 

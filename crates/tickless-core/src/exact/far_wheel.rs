@@ -206,7 +206,7 @@ impl FarWheel {
         match platform.moment() {
             Some(moment) if self.pending_map.is_of_moment(moment) => {}
             Some(_) => return None,
-            None => self.forward(platform.recent_now()),
+            None => self.forward(platform.recent().now),
         }
         place_within::<LEVELS>(self.pending_map.clock(), filed_by(head))
     }

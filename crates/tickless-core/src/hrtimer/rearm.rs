@@ -179,8 +179,8 @@ impl<P: Platform> Timers<P> {
 
     /// Looks at the queues of `cpu` again and writes its device in any case (spec TIM-31).
     ///
-    /// The rearm that a [kick](Platform::kick) requests; also for a CPU that resumes, whose device lost its
-    /// programming.
+    /// The rearm that a [kick](crate::platform::Port::kick) requests; also for a CPU that resumes, whose device lost
+    /// its programming.
     pub fn retrigger(&self, cpu: CpuId) {
         let Some(base) = self.platform.base(cpu) else {
             return;

@@ -235,8 +235,8 @@ where
     const_unless_loom! {
         /// Makes an idle timer.
         ///
-        /// `soft_by_default` is [`Platform::SOFT_BY_DEFAULT`](crate::platform::Platform::SOFT_BY_DEFAULT) of the host
-        /// that the timer is meant for.
+        /// `soft_by_default` says the context of timers that requested none on the host that the timer is meant for:
+        /// true for soft, as in a real-time kernel (spec OBJ-4).
         pub const fn with_setup(setup: Setup, soft_by_default: bool, function: F) -> Self {
             Self {
                 entry: Entry::new(

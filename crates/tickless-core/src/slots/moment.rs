@@ -17,8 +17,6 @@ pub trait Moments {
     fn moment(&self) -> Option<u64>;
     /// A time that is over and belongs to the present moment.
     fn recent(&self) -> Recent;
-    /// A time that is over.
-    fn recent_now(&self) -> Instant;
 }
 
 /// Moments and times that are set by hand.
@@ -39,10 +37,7 @@ impl Moments for ByHand {
     fn recent(&self) -> Recent {
         Recent {
             moment: self.moment.get().filter(|_| self.is_numbered.get()),
-            now: self.recent_now(),
+            now: Instant::from_nanos(self.now.get()),
         }
-    }
-    fn recent_now(&self) -> Instant {
-        Instant::from_nanos(self.now.get())
     }
 }

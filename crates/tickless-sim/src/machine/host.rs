@@ -9,7 +9,7 @@ use tickless_core::coarse::Tick;
 use tickless_core::event::{DeviceState, DeviceWrite, InPast};
 use tickless_core::hrtimer::is_far;
 use tickless_core::platform::{
-    CpuId, Housekeeper, Platform, ThisCpu, keep_local_by_table, pick_target_by_table,
+    CpuId, Housekeeper, Platform, Port, ThisCpu, keep_local_by_table, pick_target_by_table,
 };
 use tickless_core::tick::TickCount;
 use tickless_core::time::convert::Cycles;
@@ -491,13 +491,11 @@ impl Host {
     }
 }
 
-impl Platform for Host {
+impl Port for Host {
     type Lock = CostedLock;
     /// No CPU waits for a callback of another: each executes what it does at once.
     type ExpiryLock = PlainLock;
     type Local = CpuLocal;
-    const DEFERRED_REARM: bool = true;
-    const TRACE: bool = true;
 
     #[inline]
     fn this_cpu(&self) -> Option<ThisCpu<'_, Self>> {
@@ -512,15 +510,6 @@ impl Platform for Host {
 
     fn now(&self) -> Instant {
         self.read()
-    }
-
-    fn now_and_offsets(&self, seen: SetSequence) -> (Instant, Option<(SetSequence, Offsets)>) {
-        let now = self.read();
-        (
-            now,
-            self.clocks
-                .news(current_cpu::cpu(), current_cpu::cursor(), seen),
-        )
     }
 
     fn write_device(&self, base: &CpuBase<Self>, write: DeviceWrite) -> Result<(), InPast> {
@@ -572,6 +561,25 @@ impl Platform for Host {
         Ok(())
     }
 
+    fn kick(&self, base: &CpuBase<Self>) {
+        base.local().fault.is_kicked.set(true);
+        self.send(base.cpu().0, EventKind::Kick);
+    }
+}
+
+impl Platform for Host {
+    const DEFERRED_REARM: bool = true;
+    const TRACE: bool = true;
+
+    fn now_and_offsets(&self, seen: SetSequence) -> (Instant, Option<(SetSequence, Offsets)>) {
+        let now = self.read();
+        (
+            now,
+            self.clocks
+                .news(current_cpu::cpu(), current_cpu::cursor(), seen),
+        )
+    }
+
     fn set_device_state(&self, base: &CpuBase<Self>, state: DeviceState) {
         if state == DeviceState::OneshotStopped {
             self.device.stop(&self.model.charges);
@@ -592,11 +600,6 @@ impl Platform for Host {
         }
         let at = current_cpu::cursor();
         self.clocks.cycles_at(counter, when, at)
-    }
-
-    fn kick(&self, base: &CpuBase<Self>) {
-        base.local().fault.is_kicked.set(true);
-        self.send(base.cpu().0, EventKind::Kick);
     }
 
     fn raise_soft(&self, base: &CpuBase<Self>) {

@@ -105,7 +105,7 @@ impl CpuTimers for GlobalTimers {
     }
 
     fn lock_bases(&self, cpu: CpuId) -> (Frozen<'_, Host>, Instant) {
-        use tickless_core::Platform;
+        use tickless_core::Port;
         let at = self.host().tick_time();
         let _settled = self.timers.wheel_next(cpu, at.tick);
         let base = self.host().base(cpu).expect("a CPU with a node has a base");

@@ -1,6 +1,6 @@
 //! Programs of tasks, and what they can do while they execute.
 
-use tickless_core::Platform;
+use tickless_core::Port;
 use tickless_core::coarse::{ArmError, Kind, Tick, Timeout};
 use tickless_core::hrtimer::{Expired, Restart};
 use tickless_core::platform::CpuId;

@@ -6,7 +6,7 @@ use std::rc::Rc;
 use tickless_core::base::{CpuBase, Timers};
 use tickless_core::event::{DeviceConfig, DeviceState, DeviceWrite, InPast};
 use tickless_core::hrtimer::is_far;
-use tickless_core::platform::{CpuId, Platform, ThisCpu, Waiting};
+use tickless_core::platform::{CpuId, Platform, Port, Recent, ThisCpu, Waiting};
 use tickless_core::time::Instant;
 use tickless_core::trace::Event;
 
@@ -84,14 +84,10 @@ impl ProcessHost {
     }
 }
 
-impl Platform for ProcessHost {
+impl Port for ProcessHost {
     type Lock = CostedLock;
     type ExpiryLock = PlainLock;
     type Local = WorkerLocal;
-    const DEFERRED_REARM: bool = true;
-    const WAITING: Waiting = Waiting::Sleep;
-    const EXPIRY_BUDGET: u32 = TURN_BUDGET;
-    const TRACE: bool = true;
 
     fn this_cpu(&self) -> Option<ThisCpu<'_, Self>> {
         let base = self.bases.get(current_cpu::cpu() as usize)?.get()?;
@@ -106,11 +102,6 @@ impl Platform for ProcessHost {
         self.glance()
     }
 
-    /// Returns the thread's last clock reading, without a cost.
-    fn recent_now(&self) -> Instant {
-        current_cpu::cursor().instant()
-    }
-
     fn write_device(&self, base: &CpuBase<Self>, write: DeviceWrite) -> Result<(), InPast> {
         current_cpu::charge(self.charges().device_write);
         if let DeviceWrite::Absolute(when) = write {
@@ -119,15 +110,30 @@ impl Platform for ProcessHost {
         Ok(())
     }
 
+    /// The worker looks when it wakes: no thread that operates on the timers of another brings one forward.
+    fn kick(&self, _base: &CpuBase<Self>) {
+        current_cpu::charge(self.charges().ipi_send);
+    }
+}
+
+impl Platform for ProcessHost {
+    const DEFERRED_REARM: bool = true;
+    const WAITING: Waiting = Waiting::Sleep;
+    const EXPIRY_BUDGET: u32 = TURN_BUDGET;
+    const TRACE: bool = true;
+
+    /// Returns the thread's last clock reading, without a cost.
+    fn recent(&self) -> Recent {
+        Recent {
+            moment: None,
+            now: current_cpu::cursor().instant(),
+        }
+    }
+
     fn set_device_state(&self, base: &CpuBase<Self>, state: DeviceState) {
         if state == DeviceState::Shutdown {
             base.local().fires.set(Instant::FOREVER);
         }
-    }
-
-    /// The worker looks when it wakes: no thread that operates on the timers of another brings one forward.
-    fn kick(&self, _base: &CpuBase<Self>) {
-        current_cpu::charge(self.charges().ipi_send);
     }
 
     fn trace(&self, event: Event) {

@@ -5,7 +5,7 @@ use std::task::Waker;
 use tickless_core::base::CpuBase;
 use tickless_core::clock::{Offsets, SetSequence};
 use tickless_core::event::{DeviceWrite, InPast};
-use tickless_core::platform::{CpuId, Platform, Recent, ThisCpu, Waiting};
+use tickless_core::platform::{CpuId, Platform, Port, Recent, ThisCpu, Waiting};
 use tickless_core::time::Instant;
 use tickless_link::bias::BiasedLock;
 
@@ -17,13 +17,10 @@ use super::remote::housekeeping;
 use super::thread::{Local, ThreadBase, now_lower, now_upper, with_thread};
 use super::{device, lifecycle, os};
 
-impl Platform for Host {
+impl Port for Host {
     type Lock = BiasedLock<System>;
     type ExpiryLock = BiasedLock<System>;
     type Local = Local;
-    const DEFERRED_REARM: bool = true;
-    const WAITING: Waiting = Waiting::Sleep;
-    const EXPIRY_BUDGET: u32 = TURN_BUDGET;
 
     #[inline]
     fn this_cpu(&self) -> Option<ThisCpu<'_, Self>> {
@@ -31,16 +28,6 @@ impl Platform for Host {
             let base = lifecycle::enter(thread)?;
             Some(ThisCpu {
                 base,
-                token: thread.token(),
-            })
-        })
-    }
-
-    #[inline]
-    fn this_cpu_if_known(&self) -> Option<ThisCpu<'_, Self>> {
-        with_thread(|thread| {
-            Some(ThisCpu {
-                base: thread.base()?,
                 token: thread.token(),
             })
         })
@@ -56,15 +43,36 @@ impl Platform for Host {
     }
 
     #[inline]
-    fn now_at_latest(&self) -> Instant {
-        now_upper()
+    fn write_device(&self, base: &ThreadBase, write: DeviceWrite) -> Result<(), InPast> {
+        if let DeviceWrite::Absolute(when) = write {
+            device::write(base, when);
+        }
+        Ok(())
     }
 
-    /// Returns the time of the last comparison of the clock with the kernel's: for the timer that is being started, or
-    /// a little before.
+    fn kick(&self, base: &ThreadBase) {
+        device::kick(base);
+    }
+}
+
+impl Platform for Host {
+    const DEFERRED_REARM: bool = true;
+    const WAITING: Waiting = Waiting::Sleep;
+    const EXPIRY_BUDGET: u32 = TURN_BUDGET;
+
     #[inline]
-    fn recent_now(&self) -> Instant {
-        with_thread(|thread| thread.reading.last())
+    fn this_cpu_if_known(&self) -> Option<ThisCpu<'_, Self>> {
+        with_thread(|thread| {
+            Some(ThisCpu {
+                base: thread.base()?,
+                token: thread.token(),
+            })
+        })
+    }
+
+    #[inline]
+    fn now_at_latest(&self) -> Instant {
+        now_upper()
     }
 
     /// The line of the clock, which is the same for thousands of timers.
@@ -84,25 +92,15 @@ impl Platform for Host {
             },
             None => Recent {
                 moment: None,
-                now: self.recent_now(),
+                // When the clock was compared with the kernel's last: for the timer that is being started, or a little
+                // before.
+                now: with_thread(|thread| thread.reading.last()),
             },
         }
     }
 
     fn now_and_offsets(&self, seen: SetSequence) -> (Instant, Option<(SetSequence, Offsets)>) {
         (now_lower(), self.wall.changed_since(seen))
-    }
-
-    #[inline]
-    fn write_device(&self, base: &ThreadBase, write: DeviceWrite) -> Result<(), InPast> {
-        if let DeviceWrite::Absolute(when) = write {
-            device::write(base, when);
-        }
-        Ok(())
-    }
-
-    fn kick(&self, base: &ThreadBase) {
-        device::kick(base);
     }
 
     fn raise_soft(&self, base: &ThreadBase) {

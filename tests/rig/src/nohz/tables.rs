@@ -7,7 +7,7 @@ use std::rc::Rc;
 use tickless_core::base::{Frozen, Timers};
 use tickless_core::coarse::Kind;
 use tickless_core::hierarchy::Layout;
-use tickless_core::platform::{CpuId, Platform};
+use tickless_core::platform::{CpuId, Port};
 use tickless_core::tick::TickCount;
 use tickless_core::time::Instant;
 use tickless_core::wheel::idle::wake_times;

@@ -13,7 +13,7 @@ use tickless_core::base::{CpuBase, Timers};
 use tickless_core::clock::{Counter, CounterId, Keeper, Offsets, SetSequence, Timekeeper};
 use tickless_core::coarse::Tick;
 use tickless_core::event::{DeviceState, DeviceWrite, InPast};
-use tickless_core::platform::{CpuId, Platform, ThisCpu, Waiting, keep_local_by_table};
+use tickless_core::platform::{CpuId, Platform, Port, ThisCpu, Waiting, keep_local_by_table};
 use tickless_core::time::Instant;
 use tickless_core::time::convert::{Cycles, Kilohertz};
 use tickless_core::trace::Event;
@@ -201,14 +201,10 @@ impl<C: Config> VirtualPlatform<C> {
     }
 }
 
-impl<C: Config> Platform for VirtualPlatform<C> {
+impl<C: Config> Port for VirtualPlatform<C> {
     type Lock = BaseLock;
     type ExpiryLock = ExpiryLock;
     type Local = ();
-    const DEFERRED_REARM: bool = C::DEFERRED_REARM;
-    const WAITING: Waiting = C::WAITING;
-    const EXPIRY_BUDGET: u32 = C::EXPIRY_BUDGET;
-    const TRACE: bool = true;
 
     fn this_cpu(&self) -> Option<ThisCpu<'_, Self>> {
         let base = self.base(CpuId(self.current.get()?))?;
@@ -221,14 +217,6 @@ impl<C: Config> Platform for VirtualPlatform<C> {
 
     fn now(&self) -> Instant {
         self.timekeeper.now(|| self.counter())
-    }
-
-    fn now_and_offsets(&self, seen: SetSequence) -> (Instant, Option<(SetSequence, Offsets)>) {
-        self.timekeeper.now_and_offsets(seen, || self.counter())
-    }
-
-    fn cycles_at(&self, counter: CounterId, when: Instant) -> Option<Cycles> {
-        self.timekeeper.cycles_at(counter, when)
     }
 
     fn write_device(&self, base: &CpuBase<Self>, write: DeviceWrite) -> Result<(), InPast> {
@@ -247,13 +235,28 @@ impl<C: Config> Platform for VirtualPlatform<C> {
         Ok(())
     }
 
-    fn set_device_state(&self, base: &CpuBase<Self>, state: DeviceState) {
-        self.cpu(base.cpu()).device.set_state(state);
-    }
-
     fn kick(&self, base: &CpuBase<Self>) {
         let is_lost = is_broken::<C>(Fault::LostKick);
         self.cpu(base.cpu()).kicked.set(!is_lost);
+    }
+}
+
+impl<C: Config> Platform for VirtualPlatform<C> {
+    const DEFERRED_REARM: bool = C::DEFERRED_REARM;
+    const WAITING: Waiting = C::WAITING;
+    const EXPIRY_BUDGET: u32 = C::EXPIRY_BUDGET;
+    const TRACE: bool = true;
+
+    fn now_and_offsets(&self, seen: SetSequence) -> (Instant, Option<(SetSequence, Offsets)>) {
+        self.timekeeper.now_and_offsets(seen, || self.counter())
+    }
+
+    fn cycles_at(&self, counter: CounterId, when: Instant) -> Option<Cycles> {
+        self.timekeeper.cycles_at(counter, when)
+    }
+
+    fn set_device_state(&self, base: &CpuBase<Self>, state: DeviceState) {
+        self.cpu(base.cpu()).device.set_state(state);
     }
 
     fn raise_soft(&self, base: &CpuBase<Self>) {

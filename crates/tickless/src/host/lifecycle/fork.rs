@@ -40,7 +40,7 @@ use std::mem::ManuallyDrop;
 use std::sync::MutexGuard;
 
 use tickless_core::base::Frozen;
-use tickless_core::platform::Platform;
+use tickless_core::platform::Port;
 use tickless_core::time::Clock as CoreClock;
 use tickless_link::LastThread;
 
@@ -55,7 +55,7 @@ use crate::host::thread::{
 };
 use crate::host::{blocked, device, isolation, kernel_time, tick, wake, wall};
 
-type ExpiryLock = <Host as Platform>::ExpiryLock;
+type ExpiryLock = <Host as Port>::ExpiryLock;
 
 /// Locks that the forking thread holds from just before the fork until just after it.
 struct Paused {
