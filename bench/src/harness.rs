@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-/// How much to measure.
+/// The amount of measuring.
 #[derive(Debug)]
 pub(crate) struct Options {
     pub(crate) rounds: u32,
@@ -48,7 +48,11 @@ pub(crate) struct Row {
     pub(crate) threads: u32,
     pub(crate) subject: String,
     pub(crate) ns: Spread,
+    /// The subject's figure divided by ours, as the name says; people read [`ratio`](Self::ratio).
     pub(crate) ratio_to_tickless: Spread,
+    /// Our figure divided by the subject's: below 1 is better.
+    #[serde(skip)]
+    pub(crate) ratio: Spread,
 }
 
 /// Something that can be measured: called once a round, answers nanoseconds for one operation.
@@ -75,7 +79,7 @@ pub(crate) struct Group {
     pub(crate) operation: String,
     pending: u64,
     threads: u32,
-    /// For each subject its name and what each round gave.
+    /// The name of each subject, with the figure of each round.
     measured: Vec<(&'static str, Vec<f64>)>,
     marks: Vec<Mark>,
 }
@@ -138,29 +142,20 @@ impl Group {
         self
     }
 
-    fn ratios(&self, values: &[f64]) -> Spread {
-        let ours = &self.measured[0].1;
-        Spread::of(
-            values
-                .iter()
-                .zip(ours)
-                .map(|(theirs, ours)| theirs / ours)
-                .collect(),
-        )
-    }
-
     pub(crate) fn rows(&self) -> impl Iterator<Item = Row> {
-        self.measured.iter().map(|(subject, values)| Row {
+        let ours = &self.measured[0].1;
+        self.measured.iter().map(move |(subject, values)| Row {
             op: self.operation.clone(),
             pending: self.pending,
             threads: self.threads,
             subject: (*subject).to_owned(),
             ns: Spread::of(values.clone()),
-            ratio_to_tickless: self.ratios(values),
+            ratio_to_tickless: ratios(values, ours),
+            ratio: ratios(ours, values),
         })
     }
 
-    /// What was promised and what came of it, in words.
+    /// Describes each mark and its result.
     pub(crate) fn marks(&self) -> impl Iterator<Item = String> {
         self.marks.iter().map(|mark| {
             let figure = match *mark {
@@ -189,16 +184,15 @@ impl Group {
         })
     }
 
-    /// What a subject took in each round, or its name if it was not measured.
+    /// Returns the figures of a subject's rounds, or the subject's name if it was not measured.
     fn of(&self, subject: &'static str) -> Result<&[f64], &'static str> {
         let measured = self.measured.iter().find(|(name, _)| *name == subject);
         measured.map(|(_, values)| &values[..]).ok_or(subject)
     }
 
-    /// How many times as much the one takes as the other, round by round.
+    /// Returns the ratio of one subject to another, round by round.
     fn ratio_of(&self, subject: &'static str, of: &'static str) -> Result<Spread, &'static str> {
-        let pairs = self.of(subject)?.iter().zip(self.of(of)?);
-        Ok(Spread::of(pairs.map(|(one, other)| one / other).collect()))
+        Ok(ratios(self.of(subject)?, self.of(of)?))
     }
 
     /// The operation and under which conditions it was measured.
@@ -212,6 +206,12 @@ impl Group {
         }
         title
     }
+}
+
+/// Divides round by round.
+fn ratios(ones: &[f64], others: &[f64]) -> Spread {
+    let pairs = ones.iter().zip(others);
+    Spread::of(pairs.map(|(one, other)| one / other).collect())
 }
 
 /// Nanoseconds for one of `operations`, which `body` executes.
@@ -262,6 +262,8 @@ mod tests {
         // A machine that gets slower and slower changes no ratio.
         assert!((rows[1].ratio_to_tickless.median - 6.0).abs() < 1e-9);
         assert!((rows[1].ratio_to_tickless.max - 6.0).abs() < 1e-9);
+        assert!((rows[1].ratio.median - 1.0 / 6.0).abs() < 1e-9);
+        assert!((rows[1].ratio.max - 1.0 / 6.0).abs() < 1e-9);
         let marks: Vec<_> = group.marks().collect();
         assert_eq!(
             marks,

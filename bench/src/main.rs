@@ -24,6 +24,8 @@ use clap::Parser;
 use harness::{Group, Options, Row};
 
 /// Measures what timers cost: nanoseconds for an operation, and ratios, median and spread over interleaved rounds.
+///
+/// A ratio is our figure divided by the subject's, so below 1 is better.
 #[derive(Debug, Parser)]
 #[command(
     version,
@@ -57,7 +59,7 @@ struct Arguments {
     /// Write the instructions into docs/performance.md.
     #[arg(long, requires = "instructions", conflicts_with = "check")]
     write: bool,
-    /// How far the library's clock and others are from the kernel's, over so many seconds, and nothing else.
+    /// Distance of the library's clock and others from the kernel's, over so many seconds, and nothing else.
     #[arg(long, value_name = "SECONDS", num_args = 0..=1, default_missing_value = "60",
           value_parser = clap::value_parser!(u64).range(1..=86_400))]
     agreement: Option<u64>,
@@ -70,7 +72,7 @@ struct Arguments {
     batch: u64,
 }
 
-/// What `--json` prints.
+/// The document that `--json` prints.
 #[derive(serde::Serialize)]
 struct Report<'a> {
     machine: machine::Machine,
@@ -151,7 +153,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Where the table of instructions stands.
+/// The page with the table of instructions.
 const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/performance.md");
 
 fn count(arguments: &Arguments) -> ExitCode {
@@ -185,24 +187,28 @@ fn refuse(message: &str) -> ExitCode {
     ExitCode::from(2)
 }
 
+/// Formats a ratio with two digits at least.
+fn digits(ratio: f64) -> String {
+    let places = if ratio < 0.095 { 3 } else { 2 };
+    format!("{ratio:.places$}")
+}
+
 fn print(name: &str, group: &Group) -> std::io::Result<()> {
     let mut out = std::io::stdout().lock();
     writeln!(out, "\n{name}: {}", group.title())?;
     writeln!(
         out,
         "  {:<44} {:>9} {:>19} {:>9} {:>15}",
-        "subject", "median", "min to max", "ratio", "min to max"
+        "subject", "median", "min to max", "ours / it", "min to max"
     )?;
     for row in group.rows() {
         let spread = format!("{:.1} to {:.1}", row.ns.min, row.ns.max);
-        let ratio = format!(
-            "{:.2} to {:.2}",
-            row.ratio_to_tickless.min, row.ratio_to_tickless.max
-        );
+        let [median, min, max] = [row.ratio.median, row.ratio.min, row.ratio.max].map(digits);
+        let ratio = format!("{min} to {max}");
         writeln!(
             out,
-            "  {:<44} {:>6.1} ns {spread:>19} {:>8.2}x {ratio:>15}",
-            row.subject, row.ns.median, row.ratio_to_tickless.median
+            "  {:<44} {:>6.1} ns {spread:>19} {median:>8}x {ratio:>15}",
+            row.subject, row.ns.median
         )?;
     }
     for mark in group.marks() {

@@ -8,7 +8,7 @@ use tickless_peers::{MOST_PENDING, Operation, Plan, available, needed};
 use crate::failure::Failure;
 use crate::{output, units};
 
-/// What timers cost, against other libraries and against the least that is possible.
+/// Cost of timers, against other libraries and against the least that is possible.
 ///
 /// Everything runs in this process, subject after subject, round after round, in an order that rotates, and all do the
 /// same by the same seed: random delays of 1 ms to 60 s, computed from a clock that is read once in 1,024 operations,
@@ -27,8 +27,8 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "OP", value_delimiter = ',', value_parser = operation)]
     only: Vec<Operation>,
 
-    /// How many other timers are pending, with commas between the numbers [default: 0,1000,100000,1000000,10000000, the
-    /// last where memory allows; with --quick 0,1000,100000]
+    /// Numbers of other pending timers, with commas between them [default: 0,1000,100000,1000000,10000000, the last
+    /// where memory allows; with --quick 0,1000,100000]
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = pending)]
     pending: Vec<u64>,
 
@@ -36,7 +36,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1001))]
     rounds: Option<u32>,
 
-    /// How often each operation is repeated in a turn [default: 200000, with --quick 20000]
+    /// Repetitions of each operation in a turn [default: 200000, with --quick 20000]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(100..=100_000_000))]
     repeats: Option<u64>,
 
@@ -99,7 +99,7 @@ fn pending(text: &str) -> Result<u64, String> {
 }
 
 impl Arguments {
-    /// What is to be measured, and sentences about what is left out.
+    /// Returns the measurements to make, and a sentence about each that is left out.
     pub(super) fn settle(&self) -> Result<(Plan, Vec<String>), Failure> {
         let memory = available().map(|bytes| bytes / SHARE.1 * SHARE.0);
         let is_too_much = |pending: u64| memory.is_some_and(|memory| needed(pending) > memory);

@@ -9,7 +9,7 @@ use super::Finished;
 use super::groups::{self, Group, unit};
 use crate::units;
 
-/// What there is to say, sentence by sentence.
+/// Returns the conclusions of the run, one sentence each.
 pub(super) fn sentences(finished: &Finished) -> Vec<String> {
     let groups = groups::all(finished);
     let compared: Vec<_> = { groups.iter() }

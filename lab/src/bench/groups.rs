@@ -5,7 +5,7 @@ use tickless_peers::{Family, Operation, Row, Spread, TOKIO};
 use super::Finished;
 use crate::units;
 
-/// What subjects took for the same.
+/// The figures of all subjects for one operation under the same conditions.
 #[derive(Clone, Debug)]
 pub(super) struct Group<'r> {
     pub(super) operation: Operation,
@@ -60,7 +60,7 @@ impl<'r> Group<'r> {
         format!("{}, {}", self.operation.name(), self.conditions())
     }
 
-    /// How many timers and threads there are.
+    /// Describes the numbers of timers and threads.
     pub(super) fn conditions(&self) -> String {
         let count = units::count(self.pending);
         let what = if self.operation == Operation::Expire {
@@ -82,7 +82,7 @@ pub(super) fn figure(row: &Row) -> String {
     format!("{}{star}", units::digits(figure.median))
 }
 
-/// From the least to the greatest.
+/// Formats the least and the greatest value of the rounds.
 pub(super) fn range(figure: Spread) -> String {
     format!(
         "{} to {}",
@@ -91,7 +91,11 @@ pub(super) fn range(figure: Spread) -> String {
     )
 }
 
-/// How many times as much as another one.
+/// The definition of a ratio, for the text and the page.
+pub(super) const RATIO_NOTE: &str = "A ratio is the figure of the row divided by tokio's or by the cheapest peer's: below 1 is better. The text has it \
+     for the most timers.";
+
+/// Formats the ratio of `row` to another row.
 pub(super) fn ratio(row: &Row, to: Option<&Row>) -> String {
     to.filter(|to| to.figure().median > 0.0).map_or_else(
         || "-".to_owned(),
@@ -104,7 +108,7 @@ pub(super) fn ratio(row: &Row, to: Option<&Row>) -> String {
     )
 }
 
-/// What it is measured in.
+/// Returns the unit of an operation's figures.
 pub(super) fn unit(operation: Operation) -> &'static str {
     if operation == Operation::Memory {
         "bytes"

@@ -86,7 +86,7 @@ const BOUNDS: [Bound; 14] = [
     bound(Operation::Expire, FUTURES, 1.0, &[TOKIO], &[]),
 ];
 
-/// What many pending timers may cost beyond what they cost the limit, and in which operations.
+/// The greatest factor by which many pending timers may cost more than few, beyond the growth of the limit itself.
 const FLAT: f64 = 1.3;
 const FLAT_OPERATIONS: [Operation; 3] =
     [Operation::ArmCancel, Operation::PushSmall, Operation::Churn];
@@ -128,8 +128,8 @@ impl Bound {
     }
 }
 
-/// How much more a subject takes with the most pending than with few, as a multiple of how much more the limit does:
-/// its misses of the cache are no fault of the subject's.
+/// Judges the growth of a subject's cost from few to the most pending timers, as a multiple of the limit's growth:
+/// cache misses that the limit has too are not the subject's.
 fn flat(groups: &[Group<'_>], operation: Operation, subject: &str) -> Option<Mark> {
     let with = |pending| {
         let mut of = groups.iter().filter(|group| group.operation == operation);

@@ -26,7 +26,7 @@ struct Finished {
     machine: Machine,
     results: Results,
     missing: Vec<Missing>,
-    /// What was left out, and what else a reader has to know.
+    /// Remarks for the reader, about measurements that were left out among others.
     notes: Vec<String>,
 }
 

@@ -3,7 +3,7 @@
 use maud::{Markup, html};
 use tickless_peers::{Family, Operation};
 
-use super::groups::{self, Group, figure, range, ratio, unit};
+use super::groups::{self, Group, RATIO_NOTE, figure, range, ratio, unit};
 use super::print::{column, names};
 use super::{Finished, closing, marks};
 use crate::failure::Failure;
@@ -59,7 +59,7 @@ pub(super) fn of(finished: &Finished) -> Result<String, Failure> {
         p.note {
             "Medians of " (finished.plan.rounds) " rounds with " (units::count(finished.plan.repeats))
             " operations each, seed " (finished.plan.seed) ". A star is at figures whose greatest is more than twice "
-            "the least. Limits do not fire: they are the least that is possible."
+            "the least. Limits do not fire: they are the least that is possible. " (RATIO_NOTE)
         }
     };
     Ok(page("What timers cost", &body))

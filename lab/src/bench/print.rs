@@ -2,7 +2,7 @@
 
 use tickless_peers::Operation;
 
-use super::groups::{self, Group, figure, ratio, unit};
+use super::groups::{self, Group, RATIO_NOTE, figure, ratio, unit};
 use super::{Finished, closing, marks};
 use crate::mark::Mark;
 use crate::table::{Align, table};
@@ -19,6 +19,9 @@ pub(super) fn report(finished: &Finished) -> String {
         if !groups.is_empty() {
             text.push_str(&of(operation, &groups));
         }
+    }
+    if !text.is_empty() {
+        text.push_str(&format!("\n{RATIO_NOTE}\n"));
     }
     let mut paragraph = |title: &str, lines: Vec<String>| {
         if !lines.is_empty() {
@@ -54,7 +57,7 @@ fn of(operation: Operation, groups: &[&Group<'_>]) -> String {
     let mut head = vec!["subject".to_owned()];
     head.extend(groups.iter().map(|group| column(group)));
     let last = groups[groups.len() - 1];
-    head.extend(["of tokio".to_owned(), "of best peer".to_owned()]);
+    head.extend(["/ tokio".to_owned(), "/ best peer".to_owned()]);
     let rows = names(groups).into_iter().map(|name| {
         let mut cells = vec![name.to_owned()];
         let cell = |group: &&Group<'_>| group.of(name).map_or_else(|| "-".to_owned(), figure);

@@ -22,10 +22,10 @@ struct Arguments {
     #[arg(long, value_delimiter = ',', default_value = "1000,100000,1000000",
         value_parser = clap::value_parser!(u64).range(1..=10_000_000))]
     pending: Vec<u64>,
-    /// How often each subject has its turn.
+    /// The number of turns of each subject.
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=99))]
     rounds: u32,
-    /// How often an operation is repeated in a turn.
+    /// The number of repetitions of an operation in a turn.
     #[arg(long, default_value_t = 200_000, value_parser = clap::value_parser!(u64).range(1..))]
     repeats: u64,
     /// Only subjects whose name contains this.
@@ -33,7 +33,7 @@ struct Arguments {
     only: Option<String>,
 }
 
-/// In the order of the tables.
+/// The operations of the tables, in their order.
 const OPERATIONS: [Operation; 4] = [
     Operation::ArmCancel,
     Operation::PushIdle,
@@ -44,10 +44,10 @@ const OPERATIONS: [Operation; 4] = [
 /// Subjects of this library that are called from C.
 const OURS: [&str; 3] = [EXACT_IN_C, LOOP_IN_C, COARSE_IN_C];
 
-/// As much longer than the Rust call one through C may take.
+/// The most that a call through C may take, as a multiple of the Rust call.
 const CROSSING: f64 = 1.15;
-/// As many times the best peer's push-out takes as long as ours, at the greatest number of pending timers.
-const AHEAD: f64 = 5.0;
+/// The most that a push-out may take at the greatest number of pending timers, as a multiple of the best peer's.
+const PUSH: f64 = 0.2;
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
@@ -171,7 +171,7 @@ fn best_peer(results: &Results, operation: Operation, pending: u64) -> Option<(&
 }
 
 fn print_marks(results: &Results, pending: &[u64]) {
-    println!("marks");
+    println!("marks: a ratio is ours divided by theirs, below 1 is better");
     for (ours, below) in [(EXACT_IN_C, EXACT), (COARSE_IN_C, COARSE)] {
         for &count in pending {
             let of = |name| figure(results, Operation::ArmCancel, count, name);
@@ -191,14 +191,14 @@ fn print_marks(results: &Results, pending: &[u64]) {
                 continue;
             };
             let is_push = matches!(operation, Operation::PushIdle | Operation::PushRandom);
-            let wanted = if is_push && count == most { AHEAD } else { 1.0 };
+            let wanted = if is_push && count == most { PUSH } else { 1.0 };
             for ours in OURS {
                 if let Some(ours_ns) = figure(results, operation, count, ours) {
-                    let ahead = peer_ns / ours_ns.median;
-                    let verdict = verdict(ahead >= wanted);
+                    let ratio = ours_ns.median / peer_ns;
+                    let verdict = verdict(ratio <= wanted);
                     let name = operation.name();
                     println!(
-                        "{verdict}: {ours} at {count}: {name} {ahead:.2}x ahead of {peer} (at least {wanted}x)"
+                        "{verdict}: {ours} at {count}: {name} {ratio:.2}x of {peer} (at most {wanted}x)"
                     );
                 }
             }
