@@ -56,7 +56,7 @@ mod shims {
         }
     }
 
-    /// Where its headers are, if pkg-config knows the library; links it.
+    /// Finds the directories of its headers and links it, if pkg-config knows the library.
     fn found(library: &str) -> Option<Vec<PathBuf>> {
         let library = pkg_config::Config::new()
             .cargo_metadata(false)

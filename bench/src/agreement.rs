@@ -10,7 +10,8 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// In nanoseconds.
+/// The width of an interval between two readings of the kernel's clock, in nanoseconds, above which a comparison is not
+/// counted.
 const WIDE: i64 = 200;
 /// Readings of each clock after each pause.
 const IN_A_ROW: u32 = 3;
@@ -73,7 +74,7 @@ impl<I: Copy + Sync> Clock for Tied<I> {
     }
 }
 
-/// What became of a clock.
+/// The comparisons of one clock.
 #[derive(Clone, Copy, Default)]
 struct Tally {
     readings: u64,

@@ -14,7 +14,7 @@ use tickless_core::platform::{CpuId, Platform, Port, ThisCpu, Waiting};
 use tickless_core::time::Instant;
 use tickless_link::bias::{BiasedLock, Owner, REBIAS_AFTER};
 
-/// What says which CPU a coarse timer goes to that any may run.
+/// Chooses the CPU for a coarse timer that may run on any.
 pub(crate) trait Choice: 'static {
     /// The CPU, if it is another than that which arms.
     fn choose(&self) -> Option<CpuId>;
@@ -31,7 +31,7 @@ impl Choice for () {
 pub(crate) struct Host<C: Choice = ()> {
     bases: Vec<OnceLock<CpuBase<Self>>>,
     token: OnceLock<Owner>,
-    /// What the clock shows.
+    /// The time that the clock shows.
     pub(crate) now: Cell<Instant>,
     choice: C,
 }

@@ -24,25 +24,25 @@ mod page;
 mod raw;
 mod tasks;
 
-/// What one operation takes.
+/// An operation whose instructions are counted.
 struct Operation {
     name: &'static str,
-    /// How often it is executed between two counts.
+    /// The number of executions between two counts.
     batch: u64,
     /// The same of tokio's, and how often that is executed between two counts.
     peer: Option<(&'static str, u64)>,
-    /// What was set as a goal.
+    /// The goal for the operation.
     aim: Aim,
 }
 
-/// What an operation is to take at most.
+/// The most that an operation may take.
 #[derive(Clone, Copy)]
 enum Aim {
     None,
     Instructions(u64),
-    /// So many percent of what the peer takes.
+    /// A percentage of the peer's instructions.
     OfPeer(u64),
-    /// So many percent of what another operation takes.
+    /// A percentage of another operation's instructions.
     Of(&'static str, u64),
 }
 
@@ -53,18 +53,18 @@ struct Line {
     peer_tenths: Option<u64>,
 }
 
-/// By how much an operation may take more than its table says, in percent.
+/// The excess of an operation over its table that passes, in percent.
 const TOLERANCE: u64 = 3;
 
 /// The same of the executor's: an ordinary lock in place of a biased one is 15 % of a switch, and whether one round in
 /// twenty has it biased depends on what else the machine does.
 const TOLERANCE_OF_TASKS: u64 = 25;
 
-/// How often an operation is counted that seems to take more, before that is believed: on a busy machine the library
-/// may give up following the kernel's clock, and then every operation of that process pays for asking the kernel.
+/// The number of counts that must exceed the table before the excess is reported: on a busy machine the library may
+/// give up following the kernel's clock, and then every operation of that process pays for asking the kernel.
 const ATTEMPTS: u32 = 3;
 
-/// What callgrind calls [`counted`].
+/// The name of [`counted`] in callgrind's output.
 const COUNTED: &str = concat!(module_path!(), "::counted");
 
 /// The loop alone.
@@ -81,9 +81,9 @@ fn operations() -> Vec<Operation> {
     faces.chain(tasks::operations()).chain(raw).collect()
 }
 
-/// What the loop around an operation takes, to be taken off.
+/// The instructions of the loop around an operation, which are subtracted.
 struct Meter {
-    /// For each length of a batch.
+    /// The empty loop's instructions, for each length of a batch.
     nothing: [(u64, u64); 2],
 }
 
@@ -95,7 +95,7 @@ impl Meter {
         })
     }
 
-    /// What one operation takes, in tenths of an instruction: the least of `attempts`.
+    /// Returns the instructions of one operation, in tenths: the least of `attempts`.
     fn tenths(&self, name: &str, batch: u64, attempts: u32) -> Result<u64, String> {
         let around = self
             .nothing
@@ -131,7 +131,7 @@ fn measure(
         .collect()
 }
 
-/// As [`measure`], without peers and two at a time: what is counted does not depend on what else the machine does.
+/// Measures like [`measure`], but without peers and two at a time: instruction counts do not depend on other load.
 fn measure_side_by_side(
     meter: &Meter,
     mut operations: Vec<Operation>,
@@ -204,7 +204,7 @@ pub(crate) fn check(path: &Path) -> Result<(), String> {
     ))
 }
 
-/// What a round of `operation` takes: the median of the rounds, or what a twentieth of those of tasks takes less than.
+/// Returns the instructions of one round of `operation`: the median of the rounds; for tasks, the 5th percentile.
 fn count(operation: &str, batch: u64) -> Result<u64, String> {
     static COUNTS: AtomicU32 = AtomicU32::new(0);
     let (process, number) = (std::process::id(), COUNTS.fetch_add(1, Ordering::Relaxed));
@@ -255,7 +255,7 @@ fn count_into(dumps: &Path, operation: &str, batch: u64) -> Result<u64, String> 
     })
 }
 
-/// What callgrind counts.
+/// Executes the part that callgrind counts.
 #[inline(never)]
 fn counted(body: &mut dyn FnMut()) {
     body();

@@ -23,7 +23,7 @@ use std::time::Instant;
 use tickless_core::clock::combined::{ATTEMPTS_MAX, Combined, Patience, SlowCounter};
 use tickless_core::time::convert::Cycles;
 
-/// How long the bus is busy with a read, in nanoseconds.
+/// The time that the bus is busy with a read, in nanoseconds.
 const ACCESS: u64 = 1_500;
 
 /// Something that is read.
@@ -128,7 +128,7 @@ impl SlowCounter for Shared<'_> {
     }
 }
 
-/// How often a waiter gives its time away before it replaces the holder.
+/// The number of times that a waiter yields before it replaces the holder.
 const YIELDS: u32 = 4;
 
 /// One read: from when to when, in nanoseconds, and what it returned.
@@ -156,7 +156,7 @@ struct Checker {
     overlapping: u64,
 }
 
-/// Whether `one` is behind `other`, of a counter that wraps.
+/// Returns true if `one` is behind `other`, of a counter that wraps.
 const fn is_less(one: u32, other: u32) -> bool {
     one.wrapping_sub(other).cast_signed() < 0
 }

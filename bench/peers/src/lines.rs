@@ -17,7 +17,7 @@ use crate::subjects;
 
 /// Stored to between two operations.
 static MARK: AtomicU64 = AtomicU64::new(0);
-/// What the address of `MARK` is announced by, on the channel of the trace.
+/// The text before the address of `MARK`, on the channel of the trace.
 const ANNOUNCED: &str = "tickless-mark ";
 /// A line is warm if one of so many operations before touched it.
 const RECENT: usize = 16;
@@ -147,7 +147,8 @@ fn read(mut trace: impl BufRead) -> std::io::Result<Option<Lines>> {
     }))
 }
 
-/// Whether a line of the trace writes, to which address, and how many bytes: ` S 1ffe,8`. `I` is an instruction.
+/// Parses a line of the trace: whether it writes, to which address, and how many bytes (` S 1ffe,8`). `I` is an
+/// instruction.
 fn access(line: &str) -> Option<(bool, u64, u64)> {
     let (kind, rest) = line.strip_prefix(' ')?.split_once(' ')?;
     let is_write = match kind {

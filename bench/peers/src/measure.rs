@@ -16,12 +16,12 @@ use crate::operation::Operation;
 use crate::random::{Delays, IDLE, delay_of};
 use crate::subject::{Across, Subject};
 
-/// What a turn is to do.
+/// The work of one turn.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Turn<'a> {
     pub(crate) operations: &'a [Operation],
     pub(crate) pending: usize,
-    /// How often each operation is repeated.
+    /// The number of repetitions of each operation.
     pub(crate) repeats: u64,
     pub(crate) seed: u64,
 }
@@ -220,8 +220,8 @@ pub(crate) fn lines<S: Subject>(operation: Operation, pending: usize) {
     });
 }
 
-/// How many of `count` timers with random delays wait at least, when the clock was read so long ago for none of them: a
-/// thread that lost its CPU finds some that are over already.
+/// Returns the least number of `count` timers with random delays that still wait when `passed` has gone by since the
+/// clock was read: a thread that lost its CPU finds some that are over already.
 #[expect(
     clippy::cast_precision_loss,
     clippy::cast_possible_truncation,
@@ -256,7 +256,8 @@ fn settle<S: Subject>(subject: &mut S, pending: usize, began: Instant) -> Result
     Ok(())
 }
 
-/// How long before its deadline a timer is armed that is to be fired with all others: some time, and what arming takes.
+/// The time between arming and the deadline of timers that all fire at once: a constant, and the time that arming
+/// takes.
 const LEAD: Duration = Duration::from_millis(200);
 const LEAD_FOR_EACH: Duration = Duration::from_micros(2);
 /// Longer than any library is late, on any machine.
@@ -351,7 +352,7 @@ pub(crate) fn threads<S: Subject>(
         .collect())
 }
 
-/// What one of those threads measures, operation by operation. It is at every barrier, whatever went wrong.
+/// Measures one of those threads, operation by operation. It is at every barrier, whatever went wrong.
 fn on_one_of<S: Subject>(
     turn: Turn<'_>,
     number: u32,

@@ -2,7 +2,8 @@
 
 use std::fs;
 
-/// What the largest subject takes for a timer, with what a heap keeps of timers that were taken back.
+/// The memory that the largest subject takes for a timer, with the memory that an allocator keeps of timers that were
+/// freed.
 const FOR_A_TIMER: u64 = 400;
 
 /// Bytes that may still be used: what the kernel calls available, or what is left to this control group.

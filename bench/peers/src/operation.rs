@@ -41,12 +41,12 @@ pub enum Operation {
     Memory,
 }
 
-/// What has to be there for an operation, and so what is measured together.
+/// The setting that an operation needs; operations with one setting are measured together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Setting {
     /// A thread with so many pending timers.
     Pending,
-    /// As many that are due at once.
+    /// A thread with so many timers that are due at once.
     Due,
     /// None pending.
     Alone,
@@ -151,18 +151,18 @@ impl Operation {
         }
     }
 
-    /// Whether it happens among pending timers of one thread, and is no figure of memory.
+    /// Returns true if the operation happens among pending timers of one thread, and is no figure of memory.
     pub(crate) const fn is_among_pending(self) -> bool {
         matches!(self.setting(), Setting::Pending) && !matches!(self, Self::Memory)
     }
 
-    /// Whether it is measured on one thread and on two that do the same.
+    /// Returns true if the operation is measured on one thread and on two that do the same.
     #[must_use]
     pub const fn is_on_threads(self) -> bool {
         matches!(self.setting(), Setting::Threads)
     }
 
-    /// What one thread of those does.
+    /// Returns the operation that each of those threads does.
     pub(crate) const fn of_one_thread(self) -> Self {
         match self {
             Self::TwoThreads => Self::ArmCancel,
@@ -172,7 +172,7 @@ impl Operation {
         }
     }
 
-    /// Whether the clock is read for each, and not once in many.
+    /// Returns true if the clock is read for each operation, and not once in many.
     pub(crate) const fn reads_the_clock_each_time(self) -> bool {
         matches!(
             self,
@@ -184,7 +184,7 @@ impl Operation {
         )
     }
 
-    /// Whether there must be a pending timer.
+    /// Returns true if the operation needs a pending timer.
     pub(crate) const fn needs_pending(self) -> bool {
         !matches!(self, Self::ArmCancel | Self::ArmCancelClock)
     }

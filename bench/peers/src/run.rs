@@ -10,26 +10,26 @@ use crate::measure::{FEW, Turn};
 use crate::operation::{Operation, Setting};
 use crate::subjects::{self, Entry, Family};
 
-/// What is to be measured.
+/// The settings of a run.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// In any order.
+    /// The operations to measure, in any order.
     pub operations: Vec<Operation>,
-    /// How many other timers are pending.
+    /// The numbers of other timers that are pending.
     pub pending: Vec<u64>,
-    /// How often each subject has its turn.
+    /// The number of turns of each subject.
     pub rounds: u32,
-    /// How often an operation is repeated in a turn.
+    /// The number of repetitions of an operation in a turn.
     pub repeats: u64,
-    /// Of the delays.
+    /// The seed of the delays.
     pub seed: u64,
     /// Names of the subjects that are measured; all of them without.
     pub subjects: Option<Vec<&'static str>>,
 }
 
-/// As many timers can be pending at once: slots are numbered by 32 bits, with room for more.
+/// The most timers that can be pending at once: slots are numbered by 32 bits, with room for more.
 pub const MOST_PENDING: u64 = 1_000_000_000;
-/// As many are fired at once, at most: more would tell nothing and take minutes.
+/// The most timers that are fired at once: more would tell nothing and take minutes.
 const MOST_DUE: u64 = 1_000_000;
 
 /// Median and spread over the rounds.
@@ -53,7 +53,7 @@ impl Spread {
         }
     }
 
-    /// Whether the rounds differ so much that the median says little: by more than twice.
+    /// Returns true if the rounds differ so much that the median says little: by more than twice.
     #[must_use]
     pub fn is_wide(&self) -> bool {
         self.max > 2.0 * self.min
@@ -69,7 +69,7 @@ pub struct Row {
     pub pending: u64,
     /// Threads that do the same.
     pub threads: u32,
-    /// Who.
+    /// The name of the subject.
     pub subject: &'static str,
     /// Nanoseconds for one operation.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -77,10 +77,10 @@ pub struct Row {
     /// Bytes for one timer, of the operation `memory`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bytes: Option<Spread>,
-    /// Which operation.
+    /// The operation that was measured.
     #[serde(skip)]
     pub operation: Operation,
-    /// Of what kind the subject is.
+    /// The family of the subject.
     #[serde(skip)]
     pub family: Family,
 }
@@ -97,31 +97,31 @@ impl Row {
     }
 }
 
-/// What came out.
+/// The figures of a run.
 #[derive(Clone, Debug, Default)]
 pub struct Results {
-    /// By operation, pending timers and threads, and subjects in the order of [`subjects()`].
+    /// The figures, sorted by operation, pending timers and threads, with the subjects in the order of [`subjects()`].
     pub rows: Vec<Row>,
     /// Subjects that did not do what was to be measured; their figures are left out.
     pub faults: Vec<Fault>,
-    /// Whether all rounds of all settings were run.
+    /// True if all rounds of all settings were run.
     pub is_complete: bool,
 }
 
 /// A subject that did not do what was to be measured.
 #[derive(Clone, Debug, Serialize)]
 pub struct Fault {
-    /// Which subject.
+    /// The name of the subject.
     pub subject: &'static str,
-    /// What was wrong.
+    /// A description of the fault.
     pub what: String,
 }
 
-/// What the run asks and tells meanwhile.
+/// The caller's part in a run: it may end the run, and hears of its progress.
 pub trait Watch {
-    /// Whether to end, with what there is.
+    /// Returns true if the run is to end with the figures that it has.
     fn is_over(&self) -> bool;
-    /// What is measured next.
+    /// Announces the next measurement.
     fn next(&mut self, what: &str);
 }
 
@@ -132,13 +132,13 @@ pub fn subjects() -> Vec<(&'static str, Family)> {
     all.iter().map(|entry| (entry.name, entry.family)).collect()
 }
 
-/// What belongs to a row, before the subject.
+/// The columns of a row before the subject.
 type Group = (Operation, u64, u32);
 
 struct Run<'a> {
     plan: &'a Plan,
     entries: Vec<Entry>,
-    /// For each group and subject what the rounds gave.
+    /// The figures of all rounds, for each group and subject.
     values: BTreeMap<(Group, usize), Vec<f64>>,
     faults: Vec<Fault>,
     watch: &'a mut dyn Watch,

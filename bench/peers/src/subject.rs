@@ -7,12 +7,12 @@
 pub(crate) trait Subject: Sized {
     /// A point of the subject's clock.
     type Time: Copy;
-    /// What has to be there while the subject is used: a runtime that was entered, a worker.
+    /// The place that the subject is used in: a runtime that was entered, a worker.
     type Place;
 
-    /// Whether a timer fires; a limit does not.
+    /// True if its timers fire; those of a limit do not.
     const FIRES: bool = true;
-    /// Whether a timer is a future, which can be dropped before it was polled.
+    /// True if a timer is a future, which can be dropped before it was polled.
     const IS_FUTURE: bool = false;
 
     /// Calls `body` where the subject can be used.
@@ -46,7 +46,7 @@ pub(crate) trait Subject: Sized {
         let _not_a_future = deadline;
     }
 
-    /// Whether the timer of a slot waits to fire.
+    /// Returns true if the timer of a slot waits to fire.
     fn is_armed(&mut self, slot: usize) -> bool;
 
     /// Fires what is due, or waits a little for those that do it on other threads; how many fired since the subject was
@@ -62,7 +62,7 @@ pub(crate) trait Subject: Sized {
     }
 }
 
-/// What it costs to hand timers to another thread, in nanoseconds for each.
+/// The cost of handing timers to another thread, in nanoseconds for each.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Across {
     pub(crate) arm: f64,

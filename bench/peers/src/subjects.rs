@@ -37,7 +37,7 @@ use crate::operation::{Operation, Setting};
 use crate::subject::{Across, Subject};
 use futures::Futures;
 
-/// What a subject is to the reader.
+/// The family of a subject, which names and colours follow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Family {
     /// A timer of this library.
@@ -95,7 +95,7 @@ const fn entry<S: Subject>(name: &'static str, family: Family) -> Entry {
     }
 }
 
-/// What it costs that a word goes from one thread to another; it is no queue.
+/// The cost of passing a word from one thread to another; it is no queue.
 const BOUNCE: Entry = Entry {
     name: "limit: a cache line, one way",
     family: Family::Limit,

@@ -12,7 +12,7 @@ const READINGS: u64 = 2_000_000;
 /// A counter of 2.6 GHz, times 2^32.
 const RATE: u64 = 1_651_910_498;
 
-/// What no clock of a counter can do without.
+/// Scales a counter's difference, the least work of any clock that reads a counter.
 #[inline]
 fn scaled(cycles: u64) -> u64 {
     (cycles.wrapping_sub(1_000_000) & 0xFFFF_FFFF).wrapping_mul(RATE) >> 32

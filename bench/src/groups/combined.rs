@@ -9,7 +9,7 @@ use super::Sink;
 use crate::harness::{Group, Options, Subject};
 use crate::slow_counter::{Direct, Joined, Read, SlowRegister};
 
-/// Of all threads together: a round takes some tens of milliseconds.
+/// The number of reads of all threads together: a round takes some tens of milliseconds.
 const READS: u64 = 30_000;
 const THREADS: [u32; 3] = [2, 4, 8];
 const DIRECT: &str = "each thread reads it itself";

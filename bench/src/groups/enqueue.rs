@@ -35,7 +35,7 @@ use super::Sink;
 use crate::harness::{Group, Options, Subject, time};
 use crate::host::{self, Choice, Host};
 
-/// What another CPU can see of one.
+/// The part of a CPU's state that other CPUs can see.
 #[derive(Debug, Default)]
 struct State {
     task: AtomicU32,
@@ -74,7 +74,7 @@ impl Choice for Search {
     }
 }
 
-/// How many of the other CPUs are busy.
+/// The share of the other CPUs that is busy.
 #[derive(Clone, Copy, Debug)]
 enum Busy {
     AQuarter,

@@ -94,7 +94,7 @@ pub(crate) async fn empty_tasks(spawn: impl Spawn, operations: u64) -> f64 {
     nanos_each(start, operations)
 }
 
-/// So many pairs at the same time, for one hit.
+/// Plays `pairs` rallies at the same time, and returns the time of one hit in nanoseconds.
 pub(crate) async fn rallies(spawn: impl Spawn, pairs: usize, operations: u64) -> f64 {
     let rounds = usize::try_from(operations).unwrap_or(usize::MAX);
     let start = Instant::now();

@@ -10,12 +10,12 @@ use std::time::{Duration, Instant};
 use super::{Sink, TOKIO, runtime, worker};
 use crate::harness::{Group, Options};
 
-/// How many are handed over at a time.
+/// The numbers of timers that are handed over at a time.
 const BATCHES: [u64; 3] = [16, 1_000, 16_000];
 
 const SLEEP: Duration = Duration::from_secs(500);
 
-/// Which of the two threads is timed.
+/// The thread that is timed.
 #[derive(Clone, Copy)]
 enum Side {
     Arms,

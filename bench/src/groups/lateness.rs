@@ -20,7 +20,7 @@ const SPINS: &str = "tickless, a worker that spins";
 const FROM_INSIDE_TOKIO: &str = "tickless, from inside tokio";
 const ATTACHED: &str = "tickless, from inside tokio, attached";
 
-/// How late a sleep that began at `start` ended, in nanoseconds.
+/// Returns the lateness of a sleep that began at `start`, in nanoseconds.
 fn late(start: Instant) -> f64 {
     let late = start.elapsed().checked_sub(PERIOD);
     #[expect(clippy::cast_precision_loss, reason = "for printing")]
@@ -29,7 +29,7 @@ fn late(start: Instant) -> f64 {
     }
 }
 
-/// How late each of `count` sleeps ended.
+/// Returns the lateness of each of `count` sleeps.
 fn each(count: u64, mut sleep: impl FnMut(Duration)) -> Vec<f64> {
     (0..count)
         .map(|_| {

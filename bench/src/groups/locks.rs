@@ -56,7 +56,7 @@ fn owner(options: &Options) -> Group {
     group
 }
 
-/// What a stranger pays for the first look at a biased lock, with the owner running on another CPU, and asleep.
+/// Measures the first look of a stranger at a biased lock, with the owner running on another CPU, and asleep.
 fn stranger(options: &Options) -> Group {
     let operations = options.operations(200);
     let cost = |busy: bool| {

@@ -65,12 +65,12 @@ pub(super) fn in_place(options: &Options, sink: Sink<'_>) {
     }
 }
 
-/// How a timer moves.
+/// The move of a timer.
 #[derive(Clone, Copy, Debug)]
 enum Move {
     /// Past a few neighbours, as when it is pushed out by a small step.
     Near,
-    /// Behind all others, as a timeout that is armed afresh.
+    /// The timer moves behind all others, like a timeout that is armed anew.
     ToTheEnd,
     /// Anywhere.
     Anywhere,
@@ -86,7 +86,7 @@ impl Move {
     }
 }
 
-/// Which timer moves next, and where to. Both sides of a comparison run the same sequence.
+/// The sequence of the timers that move and of their deadlines. Both sides of a comparison run the same sequence.
 struct Moves {
     random: Rng,
     kind: Move,
@@ -179,7 +179,7 @@ fn restart_with(options: &Options, kind: Move, pending: usize) -> Group {
     }
 }
 
-/// How often a timeout is pushed out, on the average, in the time after which it would come.
+/// The numbers of push-outs of a timeout, on average, within its own length.
 const PUSHES: [u32; 2] = [3, 30];
 
 /// Idle timeouts of connections, pushed out at random for ever, by a thread that also looks now and then whether one

@@ -23,7 +23,7 @@ macro_rules! poll_once {
 
 const COARSE: &str = "tickless::coarse";
 
-/// How long the timers last that are armed and cancelled.
+/// The durations of the timers that are armed and cancelled.
 #[derive(Clone, Copy)]
 enum Durations {
     /// All alike, as the timeouts of one kind of connection.
@@ -54,7 +54,7 @@ fn each_of(durations: Durations, operations: u64, mut operation: impl FnMut(Dura
     each(operations, || operation(durations.next(&mut random)))
 }
 
-/// So many futures that are pending.
+/// Returns `count` pending futures.
 fn pending_of<F: Future>(count: usize, mut make: impl FnMut() -> F) -> Vec<Pin<Box<F>>> {
     let mut context = Context::from_waker(Waker::noop());
     let futures = (0..count).map(|_| {
@@ -265,7 +265,7 @@ fn arm_and_cancel_in_tokio() -> Box<dyn FnMut()> {
     })
 }
 
-/// Whether two threads slow each other down.
+/// Measures whether two threads slow each other down.
 pub(super) fn two_threads(options: &Options, sink: Sink<'_>) {
     let operations = options.operations(500_000);
     let ours = Group::measure(

@@ -21,7 +21,7 @@ fn coarse_timers(count: usize) -> Vec<Pin<Box<Coarse>>> {
 const NOW: Tick = Tick(1);
 const LIST: &str = "limit: link and unlink a node, set and clear a bit";
 
-/// Where the `index`-th timer goes: from a hundred ticks to a million ahead.
+/// Returns the expiry of the `index`-th timer: from a hundred ticks to a million ahead.
 fn expiry(index: usize) -> Tick {
     let scattered = (index as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 44;
     Tick(100 + scattered)

@@ -20,14 +20,14 @@ use crate::groups::worker;
 
 const PENDING: u64 = 100;
 const ROUNDS: u64 = 201;
-/// Of those that take long.
+/// The number of rounds of operations that take long.
 const FEW_ROUNDS: u64 = 9;
 /// Sleeps that are due at once.
 const DUE: u64 = 1_000;
 
 const SLEEP: Duration = Duration::from_secs(500);
 const STEP: Duration = Duration::from_micros(10);
-/// What tokio gives.
+/// The slack of tokio's timers.
 const SLACK: Precision = Precision::Millisecond;
 
 /// An operation: its name, how often it is executed between two counts, and its aim; the name of tokio's, if it has
@@ -293,7 +293,7 @@ fn poll_once(mut future: Pin<&mut impl Future>) {
     black_box(future.as_mut().poll(&mut context).is_pending());
 }
 
-/// How far ahead the others are that are pending: from 100 to 1,100 s, but those of the row itself.
+/// Returns the distance of a pending timer's deadline, from 100 to 1,100 s; timers of the row itself have their own.
 fn after(number: u64) -> Duration {
     Duration::from_micros(100_000_000 + number.wrapping_mul(0x9E37_79B9_7F4A_7C15) % 1_000_000_000)
 }
@@ -308,7 +308,7 @@ fn pending<F: Future>(make: impl Fn(Duration) -> F) -> Vec<Pin<Box<F>>> {
         .collect()
 }
 
-/// On a thread for which the expiry thread expires.
+/// Executes `body` on a thread whose timers the expiry thread fires.
 fn foreign(body: impl FnOnce()) {
     // As long as a worker takes to know the rate of the counter.
     drop(worker());

@@ -68,7 +68,7 @@ pub(super) fn write(path: &Path, lines: &[Line]) -> Result<(), String> {
     fs::write(path, text).map_err(|error| format!("{}: {error}", path.display()))
 }
 
-/// What each operation takes by the page at `path`, in tenths of an instruction.
+/// Reads the instructions of each operation from the page at `path`, in tenths.
 pub(super) fn read(path: &Path) -> Result<Vec<(String, u64)>, String> {
     let page = text_of(path)?;
     let (_, table, _) = parts(&page, path)?;
@@ -86,7 +86,7 @@ fn text_of(path: &Path) -> Result<String, String> {
     fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))
 }
 
-/// What is before the table, the table, and what is behind it.
+/// Splits the page into the text before the table, the table, and the text behind it.
 fn parts<'a>(page: &'a str, path: &Path) -> Result<(&'a str, &'a str, &'a str), String> {
     page.split_once(BEGIN)
         .and_then(|(before, rest)| {

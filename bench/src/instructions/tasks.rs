@@ -14,7 +14,7 @@ use tickless::executor::Rounds;
 use super::{Aim, Operation, counted};
 use crate::groups::executor::{Ours, Spawn, Tokios, empty_tasks, rallies, tokios};
 
-/// What the names of these operations begin with, tokio's too.
+/// The prefix of the names of these operations, tokio's too.
 pub(super) const PREFIX: &str = "executor, ";
 
 const EMPTY: &str = "executor, an empty task: spawned, run, awaited";

@@ -67,7 +67,7 @@ fn direct_and_combined_reads_do_not_go_back() {
 struct Scripted {
     taken: AtomicU32,
     began: Sender<()>,
-    /// What each sample waits for.
+    /// The signals that the samples wait for, one for each.
     ends: [Mutex<Receiver<()>>; 3],
     impatient: AtomicBool,
     looks: AtomicU64,
@@ -117,7 +117,7 @@ impl Read for Combined<&Scripted> {
     }
 }
 
-/// As [`Combined`], but a holder publishes whatever the word has become: without the rule of generations.
+/// A [`Combined`] without the rule of generations: a holder publishes even after the word has changed.
 struct Lawless<'s> {
     counter: &'s Scripted,
     /// The lock in the lowest bit.

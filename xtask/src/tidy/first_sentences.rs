@@ -39,8 +39,9 @@ const VAGUE: [&str; 29] = [
     "From",
 ];
 /// The parts of the tree in which the documentation of each item is judged, private items and tests included.
-const PLACES: [&str; 6] = [
+const PLACES: [&str; 7] = [
     "adapters/",
+    "bench/",
     "cortex-m/",
     "crates/",
     "examples/",

@@ -39,7 +39,7 @@ impl Kind for AsyncIo {
         sleep.get_mut().set_at(deadline);
     }
 
-    /// It says only whether it was polled since.
+    /// Returns true if the timer fired and was polled since: a poll alone changes its state.
     fn is_over(sleep: &Timer) -> bool {
         !sleep.will_fire()
     }

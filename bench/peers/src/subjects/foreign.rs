@@ -43,7 +43,7 @@ pub(crate) trait Library {
 #[derive(Debug)]
 pub(crate) struct Foreign<L: Library> {
     queue: NonNull<c_void>,
-    /// How many there are, with the one that is armed and cancelled at once.
+    /// The number of slots, with the one that is armed and cancelled at once.
     slots: usize,
     library: PhantomData<L>,
 }
@@ -256,7 +256,7 @@ library!(#[cfg(has_asio)] Asio: peer_asio_new peer_asio_new_shared peer_asio_fre
 library!(#[cfg(has_dpdk)] Dpdk: peer_dpdk_new peer_dpdk_new_shared peer_dpdk_free peer_dpdk_now peer_dpdk_arm
     peer_dpdk_cancel peer_dpdk_push peer_dpdk_is_armed peer_dpdk_fire);
 
-/// Those that were built.
+/// Returns the subjects that were built.
 pub(super) fn all() -> Vec<Entry> {
     vec![
         #[cfg(has_tickless)]

@@ -24,7 +24,7 @@ pub(crate) trait Kind: Sized {
     fn later(time: Self::Time, nanos: u64) -> Self::Time;
     fn make(deadline: Self::Time) -> Self::Sleep;
     fn reset(sleep: Pin<&mut Self::Sleep>, deadline: Self::Time);
-    /// Whether its time is over; only asked of those that were polled.
+    /// Returns true if the time of a sleep is over; called for sleeps that were polled only.
     fn is_over(sleep: &Self::Sleep) -> bool;
 
     /// Lets time pass until something may have fired.
@@ -34,7 +34,8 @@ pub(crate) trait Kind: Sized {
     }
 }
 
-/// How long a thread sleeps between two looks whether others fired everything: seldom enough to cost nothing.
+/// The time that a thread sleeps between two checks whether other threads fired everything: long enough to cost
+/// nothing.
 const A_LITTLE: Duration = Duration::from_millis(1);
 
 /// Counts how often it was woken.

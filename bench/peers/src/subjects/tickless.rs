@@ -46,7 +46,7 @@ macro_rules! on_our_clock {
     };
 }
 
-/// What both kinds of futures have in common.
+/// Implements the part that both kinds of futures share.
 macro_rules! sleep_of {
     ($sleep:ty, $make:path) => {
         type Sleep = $sleep;
@@ -75,7 +75,7 @@ macro_rules! sleep_of {
     };
 }
 
-/// What all that is on a worker has in common.
+/// Implements the part that all subjects on a worker share.
 macro_rules! on_a_worker {
     () => {
         type Place = Worker;
@@ -125,7 +125,7 @@ impl Kind for Coarse {
     }
 }
 
-/// How many timers with callbacks fired in this process, in which one subject at a time is measured.
+/// The number of timers with callbacks that fired in this process, in which one subject at a time is measured.
 static FIRED: AtomicU64 = AtomicU64::new(0);
 
 fn fired() -> u64 {
@@ -138,7 +138,7 @@ fn count() {
     FIRED.fetch_add(1, Ordering::Relaxed);
 }
 
-/// What timers with callbacks have in common: `start` and `cancel` of a pinned timer.
+/// Implements the part that timers with callbacks share: `start` and `cancel` of a pinned timer.
 macro_rules! callbacks {
     ($name:ident, $make:expr) => {
         impl Subject for $name {
@@ -203,7 +203,7 @@ macro_rules! callbacks {
     };
 }
 
-/// What a [`WheelTimer`] calls.
+/// The callback of a [`WheelTimer`].
 type OnTimeout = fn(&mut Timeout) -> wheel::Restart;
 
 /// `tickless::wheel::WheelTimer`s, which stay on their worker.
@@ -224,7 +224,7 @@ callbacks!(
     )
 );
 
-/// What an [`HrTimer`] calls.
+/// The callback of an [`HrTimer`].
 type OnExpiry = fn(&mut Expired<'_, '_, hrtimer::Monotonic>) -> hrtimer::Restart;
 
 /// `tickless::hrtimer::HrTimer`s.

@@ -27,7 +27,7 @@ fn build(builder: &mut Builder) -> Runtime {
 #[derive(Debug)]
 pub(crate) struct Default;
 
-/// What both timers have in common.
+/// Implements the part that both timers share.
 macro_rules! sleep_of_tokio {
     () => {
         type Sleep = Sleep;
