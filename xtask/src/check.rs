@@ -94,7 +94,7 @@ enum Step {
     Mutants,
 }
 
-/// When a step runs without being asked for by name.
+/// The conditions under which a step runs without being named.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Share {
     /// Always.

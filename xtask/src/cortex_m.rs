@@ -15,7 +15,7 @@ use crate::toolchain;
 
 const MANIFEST: &str = "cortex-m/Cargo.toml";
 const EMULATOR: &str = "qemu-system-arm";
-/// What the program ends with when all of its tests passed.
+/// The exit status of a program whose tests all passed.
 const PASSED: i32 = 33;
 /// Seconds that a run may take; it takes two.
 const LIMIT: &str = "120";
@@ -33,13 +33,13 @@ pub(crate) struct Arguments {
     size: bool,
 }
 
-/// What a program can be built for.
+/// The processors that a program can be built for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Processor {
-    /// It exchanges words, and not 64 bits.
+    /// A processor with compare-and-swap on words, but not on 64 bits.
     #[value(name = "cortex-m3")]
     CortexM3,
-    /// It exchanges nothing.
+    /// A processor without compare-and-swap.
     #[value(name = "cortex-m0")]
     CortexM0,
 }

@@ -57,7 +57,7 @@ fn faults(root: &Path, header: &str, sources: &str) -> Result<Vec<String>, Strin
     Ok(compare(&header, &exports))
 }
 
-/// What a crate exports, in C.
+/// The items that a crate exports, in C.
 #[derive(Debug, Default)]
 struct Exports {
     prototypes: BTreeSet<String>,

@@ -16,7 +16,7 @@ use crate::invocation::Invocation;
 /// failed.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
-    /// How long, building not counted.
+    /// The length of the hunt in seconds, building not counted.
     #[arg(long, value_name = "N", default_value_t = 600, value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     seconds: u64,
     /// The seed of the first round.

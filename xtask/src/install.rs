@@ -84,7 +84,7 @@ fn link(target: &str, at: &Path) -> Result<(), String> {
     symlink(target, at).map_err(|error| format!("{}: {error}", at.display()))
 }
 
-/// What pkg-config reads.
+/// Returns the text of the file that pkg-config reads.
 fn settings_of(prefix: &Path, version: &str) -> String {
     format!(
         "prefix={}\nlibdir=${{prefix}}/lib\nincludedir=${{prefix}}/include\n\n\

@@ -24,7 +24,7 @@ pub(crate) struct Invocation {
     passes: i32,
 }
 
-/// What a captured invocation left behind.
+/// The output and the status of a captured invocation.
 #[derive(Debug)]
 pub(crate) struct Captured {
     pub(crate) success: bool,
@@ -141,8 +141,9 @@ impl Invocation {
         self.wait(child)
     }
 
-    /// As [`run_watched`](Self::run_watched), both outputs in one and in their order. What says nothing for `silence`
-    /// hangs: the programs that it started are killed, so that it goes on without them and reports that they failed.
+    /// Runs like [`run_watched`](Self::run_watched), with both outputs in one and in their order. What says nothing for
+    /// `silence` hangs: the programs that it started are killed, so that it goes on without them and reports that they
+    /// failed.
     pub(crate) fn run_watched_whole(
         &self,
         directory: &Path,
@@ -259,7 +260,7 @@ impl Captured {
     }
 }
 
-/// As it could be typed into a shell.
+/// Formats the invocation as a shell would take it.
 impl fmt::Display for Invocation {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (name, value) in &self.variables {
@@ -305,7 +306,7 @@ fn parent(stat: &str) -> Option<u32> {
         .ok()
 }
 
-/// Whether `program` answers `--version`.
+/// Returns true if `program` answers `--version`.
 pub(crate) fn is_installed(program: impl AsRef<OsStr>) -> bool {
     Command::new(program)
         .arg("--version")

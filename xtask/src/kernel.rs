@@ -14,7 +14,7 @@ use crate::invocation::{Invocation, is_installed};
 use crate::toolchain;
 
 const MANIFEST: &str = "kernel/Cargo.toml";
-/// What the kernel ends with when all of its tests passed.
+/// The exit status of the kernel when all of its tests passed.
 const PASSED: i32 = 33;
 /// Seconds of the user's time that a run may take. The kernel limits guest time itself; this is for one that says
 /// nothing any more.
@@ -42,16 +42,16 @@ pub(crate) struct Arguments {
     sizes: bool,
 }
 
-/// What a run is asked for.
+/// The options of a run.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct Settings {
     /// The machine.
     #[arg(long, value_enum, default_value_t = Arch::Aarch64)]
     pub(crate) arch: Arch,
-    /// What executes the instructions: QEMU's translator, or the processor through KVM.
+    /// The executor of the instructions: QEMU's translator, or the processor through KVM.
     #[arg(long, value_enum, default_value_t = Accel::Tcg)]
     pub(crate) accel: Accel,
-    /// How many CPUs the machine has.
+    /// The number of CPUs of the machine.
     #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=254))]
     pub(crate) cpus: u32,
     /// Counts instructions for time, one a nanosecond: times are exact, and each run is the same.
@@ -77,7 +77,7 @@ pub(crate) enum Arch {
     X86,
 }
 
-/// What executes the instructions.
+/// The executor of the instructions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Accel {
     Tcg,
@@ -110,7 +110,7 @@ impl Arch {
         }
     }
 
-    /// What the emulator is to be, and where the kernel finds its parameters.
+    /// Returns the emulator's options for the machine, and the address at which the kernel finds its parameters.
     const fn machine(self) -> (&'static [&'static str], &'static str) {
         match self {
             Self::Aarch64 => (
@@ -159,7 +159,7 @@ pub(crate) fn main(root: &Path, arguments: &Arguments) -> Result<(), String> {
     show(root, &arguments.settings)
 }
 
-/// What the core takes of text, data and stack.
+/// Prints the sizes of the core's text, data and stack.
 fn sizes(root: &Path, settings: &Settings) -> Result<(), String> {
     let target = settings.arch.target();
     if let Err(reason) = toolchain::ensure_target(root, target) {
@@ -260,7 +260,7 @@ fn many(root: &Path, settings: &Settings) -> Result<(), String> {
     Ok(())
 }
 
-/// What each mechanism saves.
+/// Prints the savings of each mechanism.
 fn measure(root: &Path, settings: &Settings) -> Result<(), String> {
     for (relative, immediate) in [(false, false), (false, true), (true, false), (true, true)] {
         let settings = Settings {
@@ -290,7 +290,7 @@ fn measure(root: &Path, settings: &Settings) -> Result<(), String> {
     Ok(())
 }
 
-/// What has to be done for `settings`; writes the parameters of the run.
+/// Returns the commands for `settings`, and writes the parameters of the run.
 pub(crate) fn plan(root: &Path, settings: &Settings) -> Result<Plan, String> {
     let arch = settings.arch;
     let what = format!("the kernel on {}", arch.name());
@@ -333,7 +333,7 @@ pub(crate) fn plan(root: &Path, settings: &Settings) -> Result<Plan, String> {
     Ok(Plan::Run(build, run))
 }
 
-/// What the kernel reads.
+/// Returns the parameters that the kernel reads.
 fn parameters(settings: &Settings) -> String {
     let mut words = vec![format!("cpus={}", settings.cpus)];
     if settings.icount {

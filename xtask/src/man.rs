@@ -15,9 +15,9 @@ use crate::invocation::{Invocation, is_installed};
 
 const HEADERS: [&str; 2] = ["tickless.h", "tickless-posix.h"];
 const INCLUDE: &str = "crates/tickless-capi/include";
-/// Where they are put for a look, below the root.
+/// The directory for a look at the pages, below the root.
 const PLACE: &str = "target/man";
-/// When the interface that the pages describe was changed last.
+/// The date of the last change of the interface that the pages describe.
 const DATE: &str = "2026-11-27";
 
 /// Each page, with the prefix of its functions, and the line in which it names itself.

@@ -24,11 +24,11 @@ mod suite;
 mod switches;
 mod trial;
 
-/// How the suite is told which switch to arm.
+/// The environment variable that names the switch to arm.
 const VARIABLE: &str = "TICKLESS_MUTANT";
 /// A name that arms nothing, and that a suite which arms switches must therefore refuse.
 const CANARY: &str = "no-such-switch";
-/// How long one test may take. The slowest test takes a fraction of it; one that takes more hangs.
+/// The time limit of one test. The slowest test takes a fraction of it; one that takes more hangs.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Breaks each rule of the library on purpose and demands that a test fails.
@@ -42,7 +42,7 @@ pub(crate) struct Arguments {
     /// Only these switches; all when none is given.
     #[arg(value_name = "NAME")]
     names: Vec<String>,
-    /// How many mutants are tried at once; as many as there are processors by default.
+    /// The number of mutants tried at once; as many as there are processors by default.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     jobs: Option<u16>,
     /// Shows the names of the switches, and breaks nothing.
@@ -50,7 +50,7 @@ pub(crate) struct Arguments {
     list: bool,
 }
 
-/// What came of one mutant.
+/// The result of one mutant.
 #[derive(Debug)]
 struct Row {
     name: String,

@@ -19,7 +19,7 @@ use serde_json::Value;
 
 use crate::invocation::{Invocation, first_cpu};
 
-/// Where the output of what failed is kept, below the root.
+/// The directory that keeps the output of failed programs, below the root.
 const KEPT: &str = "target/repeat";
 /// The tests of these are decided by threads and clocks. All others are functions of their seeds.
 const PACKAGES: [&str; 3] = ["tickless", "tickless-link", "tickless-core"];
@@ -33,17 +33,17 @@ const PACKAGES: [&str; 3] = ["tickless", "tickless-link", "tickless-core"];
 /// `--under load --rounds 20 -p tickless -p tickless-lab`, `--under one-cpu` with the same.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
-    /// How long, in minutes, building not counted.
+    /// The length of the run in minutes, building not counted.
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..=10_000))]
     minutes: u64,
-    /// So many rounds of all programs, in place of a time.
+    /// The number of rounds of all programs, in place of a time.
     #[arg(long, value_name = "N", conflicts_with = "minutes",
         value_parser = clap::value_parser!(u64).range(1..=10_000))]
     rounds: Option<u64>,
-    /// What else the programs have to bear.
+    /// The disturbance that the programs have to bear.
     #[arg(long, value_enum)]
     under: Option<Under>,
-    /// How many programs at a time [default: two for each processor]
+    /// The number of programs at a time [default: two for each processor]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     jobs: Option<u16>,
     /// The package whose tests are run; may be given several times [default: those that threads and clocks decide]
@@ -54,7 +54,7 @@ pub(crate) struct Arguments {
     filter: Option<String>,
 }
 
-/// What makes it hard for a program to be in time.
+/// A disturbance that makes programs late.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Under {
     /// The scheduler's idle class (`chrt -i 0`), beside three loops of the ordinary class: a few percent of a CPU.
@@ -64,7 +64,7 @@ enum Under {
 }
 
 impl Under {
-    /// What starts a program so.
+    /// Returns the command that starts a program under this disturbance, and its options.
     fn launcher(self) -> (&'static str, [String; 2]) {
         match self {
             Self::Load => ("chrt", ["-i".into(), "0".into()]),
@@ -72,7 +72,7 @@ impl Under {
         }
     }
 
-    /// How many loops run beside.
+    /// Returns the number of busy loops that run beside the programs.
     const fn loops(self) -> usize {
         match self {
             Self::Load => 3,
@@ -100,11 +100,11 @@ const PATIENCE: &str = "1200";
 struct Program {
     name: String,
     path: PathBuf,
-    /// Where cargo would run it.
+    /// The directory in which cargo would run it.
     directory: PathBuf,
 }
 
-/// What came of the runs so far.
+/// The results of the runs so far.
 #[derive(Debug, Default)]
 struct Tally {
     runs: usize,
@@ -223,7 +223,7 @@ fn program(line: &str) -> Option<Program> {
     })
 }
 
-/// Whether `program` has any tests with that in their names, or does not say so.
+/// Returns true if `program` has tests with `filter` in their names, or cannot list its tests.
 fn has_tests(program: &Program, filter: Option<&str>) -> bool {
     let listed = Command::new(&program.path)
         .arg("--list")

@@ -29,7 +29,7 @@ const MANY: u64 = 1 << 40;
 /// should be further away than there were schedules. Exits with 1 if a rule was broken.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
-    /// How many schedules, of all cases together; each case gets the same share, rounded up.
+    /// The number of schedules of all cases together; each case gets the same share, rounded up.
     #[arg(long, value_name = "N", default_value_t = 1_000_000,
         value_parser = clap::value_parser!(u64).range(1..=MANY))]
     schedules: u64,
@@ -52,14 +52,14 @@ pub(crate) struct Cases {
     names: Vec<String>,
 }
 
-/// How many schedules of each case, and which.
+/// The number and the seeds of the schedules of each case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Share {
     pub(crate) schedules: u64,
     pub(crate) seed: u64,
 }
 
-/// What came of the schedules so far.
+/// The results of the schedules so far.
 #[derive(Debug, Default)]
 pub(crate) struct Tally {
     pub(crate) schedules: u64,

@@ -106,10 +106,10 @@ pub(crate) struct Crate {
     lines: Lines,
 }
 
-/// How long the files of a crate are.
+/// The numbers of lines in a crate's files.
 #[derive(Clone, Copy, Debug, Default)]
 struct Lines {
-    /// What users build.
+    /// Lines that users build.
     product: usize,
     /// Unit tests, models, and the files under `tests`, `benches` and `examples`.
     tests: usize,
@@ -226,7 +226,7 @@ impl Crate {
         circles
     }
 
-    /// How large a circle of this crate may be; `None` if that is not checked.
+    /// Returns the largest circle that this crate may have; `None` if circles of this crate are not checked.
     fn limit(&self) -> Option<usize> {
         let limit = CRATES.iter().find(|limit| limit.of == self.directory)?;
         Some(limit.circle)

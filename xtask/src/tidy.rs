@@ -254,7 +254,7 @@ impl fmt::Display for Finding {
     }
 }
 
-/// Where a rule puts its findings.
+/// The receiver of a rule's findings.
 struct Report<'r> {
     rule: &'static str,
     findings: &'r mut Vec<Finding>,
@@ -341,13 +341,13 @@ fn structure(tree: &Tree, report: &mut Report<'_>) {
     }
 }
 
-/// How many lines of a Rust file at `path` are no tests.
+/// Returns the number of lines of a Rust file at `path` that are not tests.
 pub(crate) fn lines_of_users(path: &str, text: &str) -> usize {
     let from = tree::tests_of(path, text);
     text[..from].lines().count()
 }
 
-/// Everything that all rules find, sorted by place. Each thread takes the next rule until none is left.
+/// Returns the findings of all rules, sorted by place. Each thread takes the next rule until none is left.
 fn check(tree: &Tree) -> Vec<Finding> {
     let next = AtomicUsize::new(0);
     let take_rules = || {
@@ -380,7 +380,7 @@ mod samples {
 
     use super::{Report, Tree};
 
-    /// What [`lines`] answers when there is nothing to find.
+    /// The result of [`lines`] when there are no findings.
     pub(super) const CLEAN: [usize; 0] = [];
 
     /// The lines of `path` that `rule` finds fault with when it contains `text`.

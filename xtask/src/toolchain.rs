@@ -70,7 +70,7 @@ fn ensure(
     }
 }
 
-/// Whether a line of `rustup toolchain list` is the toolchain called `name`, on whatever host.
+/// Returns true if a line of `rustup toolchain list` is the toolchain called `name`, for any host.
 ///
 /// A dated or more precise one (`nightly-2026-01-01-HOST`) is another toolchain.
 fn names_toolchain(line: &str, name: &str) -> bool {
@@ -84,7 +84,7 @@ fn names_toolchain(line: &str, name: &str) -> bool {
     }
 }
 
-/// Whether a line of `rustup component list` is `component`, on whatever host.
+/// Returns true if a line of `rustup component list` is `component`, for any host.
 fn names_component(line: &str, component: &str) -> bool {
     line.strip_prefix(component)
         .is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))

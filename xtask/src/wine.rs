@@ -14,7 +14,7 @@ use crate::toolchain;
 
 const TARGET: &str = "x86_64-pc-windows-gnu";
 const COMPILER: &str = "x86_64-w64-mingw32-gcc";
-/// Where wine keeps its drive, and the library that it lacks stands.
+/// The directory of wine's drive and of the library that wine lacks.
 const PLACE: &str = "target/wine";
 
 /// The library that wine lacks. `SystemFunction036` is what Windows calls `RtlGenRandom`.

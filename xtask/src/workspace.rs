@@ -22,7 +22,7 @@ pub(crate) struct Package {
     pub(crate) id: String,
     pub(crate) name: String,
     pub(crate) version: String,
-    /// Where it came from; `None` for a path.
+    /// The registry or repository that the package came from; `None` for a path.
     pub(crate) source: Option<String>,
     pub(crate) license: Option<String>,
     pub(crate) rust_version: Option<String>,
@@ -71,8 +71,8 @@ struct EdgeKind {
     target: Option<String>,
 }
 
-/// What replaces the atomics in models, and the condition under which it does. What is needed under one of these only
-/// is in no build of a user.
+/// The crates that replace the atomics in models, and the condition under which each does. What is needed under one of
+/// these only is in no build of a user.
 pub(crate) const MODEL_CHECKERS: [(&str, &str); 2] =
     [("loom", "cfg(loom)"), ("shuttle", "cfg(shuttle)")];
 
@@ -111,7 +111,7 @@ impl Workspace {
         })
     }
 
-    /// Which member needs which other one in order to be built.
+    /// Returns the members that each member needs in order to be built.
     pub(crate) fn inner_dependencies(&self) -> BTreeSet<(String, String)> {
         self.members()
             .flat_map(|package| {
@@ -178,7 +178,7 @@ impl EdgeKind {
 }
 
 impl Package {
-    /// Whether it has a library target.
+    /// Returns true if the package has a library target.
     pub(crate) fn is_library(&self) -> bool {
         const LIBRARY_KINDS: [&str; 5] = ["lib", "rlib", "staticlib", "cdylib", "dylib"];
         self.targets

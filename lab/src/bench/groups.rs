@@ -92,8 +92,8 @@ pub(super) fn range(figure: Spread) -> String {
 }
 
 /// The definition of a ratio, for the text and the page.
-pub(super) const RATIO_NOTE: &str = "A ratio is the figure of the row divided by tokio's or by the cheapest peer's: below 1 is better. The text has it \
-     for the most timers.";
+pub(super) const RATIO_NOTE: &str =
+    "A ratio is the row's figure / that of tokio, or of the cheapest peer: below 1 is better.";
 
 /// Formats the ratio of `row` to another row.
 pub(super) fn ratio(row: &Row, to: Option<&Row>) -> String {

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 
 use crate::workspace::Workspace;
 
-/// Where the digests are kept, below the root.
+/// The file that holds the digests, below the root.
 const KEPT: &str = "target/xtask/tested.json";
 
 /// The manifests on which all packages depend.
@@ -22,7 +22,7 @@ const OF_ALL: [&str; 2] = ["Cargo.toml", "Cargo.lock"];
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Sources {
     digests: BTreeMap<String, u64>,
-    /// For each file that others include, their paths.
+    /// The paths of the files that others include, for each file.
     includes: BTreeMap<String, BTreeSet<String>>,
 }
 
@@ -70,7 +70,7 @@ impl Sources {
         }
     }
 
-    /// What was kept; nothing if that cannot be read.
+    /// Reads the kept digests; empty if the file cannot be read.
     pub(super) fn load(root: &Path) -> Self {
         let kept = fs::read_to_string(root.join(KEPT)).unwrap_or_default();
         Self {
@@ -186,7 +186,7 @@ mod tests {
         ("docs/guide.md", "text"),
     ];
 
-    /// What is wanted after the file at `path` has become `text`.
+    /// Returns the tests that a change of the file at `path` to `text` calls for.
     fn wanted_after(path: &str, text: &str) -> Vec<Wanted> {
         let sample = workspace(
             &[library("one", json!([])), library("two", json!([]))],

@@ -10,7 +10,7 @@ use super::run::Run;
 use super::walls;
 use crate::workspace::{Package, Workspace};
 
-/// What a user of the library may be made to accept.
+/// The licences that a user of the library may be made to accept.
 const FOR_USERS: &[&str] = &[
     "0BSD",
     "Apache-2.0",
@@ -25,7 +25,7 @@ const FOR_USERS: &[&str] = &[
     "Zlib",
 ];
 
-/// What tools and tests may need besides: it binds who changes that package, and reaches no user.
+/// The licences that tools and tests may need besides: they bind those who change such a package, and reach no user.
 const FOR_TOOLS: &[&str] = &["MPL-2.0", "MPL-2.0+"];
 
 /// The one registry that packages come from.

@@ -12,16 +12,17 @@ use super::Step;
 use crate::files::target;
 use crate::invocation::Invocation;
 
-/// What a whole check that begins with nothing leaves behind, in MiB: 5,291 at commit f3c41ae. The rest is for growth.
+/// The disk space that a whole check leaves behind after it began with an empty target directory, in MiB: 5,291 at
+/// commit f3c41ae. The rest is for growth.
 const WHOLE: u64 = 6_500;
 /// The most that a lean one takes at a time: 2,900 of these, and one later step at a time.
 const LEAN: u64 = 4_200;
 
-/// How the steps may use the disk.
+/// The use that the steps make of the disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Plan {
     Roomy,
-    /// As there is room for, and nothing is kept for the next change.
+    /// Enough room for one check, so that nothing is kept for the next change.
     Fresh,
     /// See the module documentation.
     Lean,
@@ -51,7 +52,7 @@ pub(super) fn plan(root: &Path) -> Result<Plan, String> {
     Ok(plan.kept_by(&target))
 }
 
-/// What the checkout at `root` uses and has left, for the end of a check.
+/// Returns the space that the checkout at `root` uses and has left, for the end of a check.
 pub(super) fn account(root: &Path) -> Result<String, String> {
     let (used, free) = (used(&target(root))?, free(root)?);
     Ok(format!("disk: target has {used} MiB, {free} MiB are free"))
@@ -99,7 +100,7 @@ fn choose(used: u64, free: u64) -> Result<(Plan, String), String> {
     }
 }
 
-/// How many MiB a directory takes; none if it is not there.
+/// Returns the size of a directory in MiB; 0 if it does not exist.
 fn used(directory: &Path) -> Result<u64, String> {
     if !directory.exists() {
         return Ok(0);
@@ -110,7 +111,7 @@ fn used(directory: &Path) -> Result<u64, String> {
     first_number(&captured.stdout).ok_or_else(|| format!("`{line}` says no size"))
 }
 
-/// How many MiB are left where `directory` is.
+/// Returns the free space of the file system that holds `directory`, in MiB.
 fn free(directory: &Path) -> Result<u64, String> {
     let line = Invocation::new("df").args(&["-Pk", &directory.display().to_string()]);
     let captured = line.capture(Path::new("."))?;

@@ -54,7 +54,7 @@ pub(super) fn step(run: &mut Run<'_>) -> Result<(), String> {
     lines.iter().try_for_each(|line| run.invoke(line))
 }
 
-/// Where the matrix and the workspace disagree.
+/// Returns the differences between the matrix and the workspace.
 fn faults(workspace: &Workspace, matrix: &[Row]) -> Vec<String> {
     let mut faults = Vec::new();
     for package in workspace.members() {
@@ -88,7 +88,7 @@ fn faults(workspace: &Workspace, matrix: &[Row]) -> Vec<String> {
     faults
 }
 
-/// What to build: each library and each package of the matrix without features, then set by set.
+/// Returns the builds: each library and each package of the matrix without features, then set by set.
 ///
 /// One package a command: features of packages built together add up, and one would hide what another lacks. The lints
 /// look on, because what only one feature uses is unused without it.

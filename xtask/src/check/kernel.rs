@@ -14,7 +14,7 @@ use crate::kernel::{Accel, Arch, Plan, Settings, explained, plan};
 
 /// CPUs of the run that takes all tests.
 const CPUS: u32 = 4;
-/// How often a run may go wrong before that is believed.
+/// The number of runs that must fail before a failure is reported.
 const ATTEMPTS: usize = 6;
 
 pub(super) fn step(run: &mut Run<'_>) -> Result<(), String> {

@@ -3,7 +3,7 @@
 //! The grammar of SPDX as far as packages use it: identifiers, `WITH` an exception, `AND` before `OR`, parentheses, and
 //! the old slash for `OR`.
 
-/// Whether some choice that `expression` leaves open consists of `allowed` licences only.
+/// Returns true if one of the choices that `expression` leaves open consists of `allowed` licences only.
 ///
 /// An exception is part of the name: `Apache-2.0 WITH LLVM-exception` is allowed when that is.
 pub(super) fn permits(expression: &str, allowed: &[&str]) -> Result<bool, String> {

@@ -19,13 +19,13 @@ const SILENCE: Duration = Duration::from_secs(2 * 60 * 60);
 #[derive(Debug, PartialEq, Eq)]
 struct Models {
     package: String,
-    /// How many tests its model files contain.
+    /// The number of tests in its model files.
     tests: usize,
-    /// Whether loom is used in model files only, so that everything else can be left to the other steps.
+    /// True if only its model files use loom, so that the other steps cover everything else.
     all_in_model_files: bool,
 }
 
-/// How much is explored.
+/// The extent of the exploration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Extent {
     /// Most cases with one preemption less than they name, a few with two: two minutes of exploring at most.
@@ -74,7 +74,7 @@ fn line(found: &[Models], extent: Extent) -> Invocation {
     }
 }
 
-/// How many tests each program ran.
+/// The number of tests that each program ran.
 #[derive(Debug, Default)]
 struct Ran {
     tests: BTreeMap<String, usize>,
@@ -139,7 +139,7 @@ fn find(
     Ok(found)
 }
 
-/// Whether the tests of the file at `path` have `model::` in their names.
+/// Returns true if the tests of the file at `path` have `model::` in their names.
 fn is_model(path: &str) -> bool {
     path.ends_with("/model.rs") || path.contains("/model/")
 }

@@ -9,8 +9,8 @@ const WANTED: &[&str] = &["tickless-link"];
 
 const TOOLCHAIN: &str = "nightly";
 
-/// What about half of the time goes to. Miri executes all threads of a program on one CPU, so two programs share the
-/// tests: those whose names have this in them, and those whose names have not.
+/// The filter of the tests that take about half of the time. Miri executes all threads of a program on one CPU, so two
+/// programs share the tests: those whose names have this in them, and those whose names have not.
 const HALF: &str = "tree::tests::r";
 
 pub(super) fn step(run: &mut Run<'_>) -> Result<(), String> {

@@ -18,9 +18,10 @@ use crate::workspace::Workspace;
 struct Suite {
     package: &'static str,
     version: &'static str,
-    /// What is replaced in its sources and tests, and by what.
+    /// The text that is replaced in its sources and tests, and the replacement.
     replaced: (&'static str, &'static str),
-    /// How many of its files have to change: a suite in which nothing is left to replace would prove nothing.
+    /// The least number of its files that have to change: a suite in which nothing is left to replace would prove
+    /// nothing.
     least: usize,
 }
 
@@ -59,7 +60,7 @@ pub(super) fn step(run: &mut Run<'_>) -> Result<(), String> {
     Ok(())
 }
 
-/// Where the moved sources stand.
+/// Returns the directory of the moved sources.
 fn place(root: &Path, suite: &Suite) -> PathBuf {
     root.join("target/moved")
         .join(format!("{}-{}", suite.package, suite.version))

@@ -38,7 +38,7 @@ const NARROW: &[&str] = &[
     "riscv32imac-unknown-none-elf",
 ];
 
-/// How often a run of the emulator may go wrong before that is believed.
+/// The number of emulator runs that must fail before a failure is reported.
 const ATTEMPTS: usize = 4;
 
 /// The system of a program that node runs.

@@ -43,7 +43,8 @@ impl<'r> Run<'r> {
         self.root
     }
 
-    /// What cargo knows about the workspace; asked for when a step wants it, so that the others need no manifest.
+    /// Returns cargo's description of the workspace; cargo runs at the first call, so steps that do not need it need no
+    /// manifest.
     pub(super) fn workspace(&self) -> Result<&Workspace, String> {
         if let Some(workspace) = self.workspace.get() {
             return Ok(workspace);
@@ -100,8 +101,8 @@ impl<'r> Run<'r> {
         self.invoke_tests_watched(line, SILENCE, |_, _| ())
     }
 
-    /// As [`invoke_tests`](Self::invoke_tests), and passes each line of both outputs to `watch`, with the name of the
-    /// program that runs. What says nothing for `silence` hangs.
+    /// Runs tests like [`invoke_tests`](Self::invoke_tests), and passes each line of both outputs to `watch`, with the
+    /// name of the program that runs. A program that prints nothing for `silence` counts as hung.
     pub(super) fn invoke_tests_watched(
         &mut self,
         line: &Invocation,

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 use std::time::Duration;
 
-/// What came of a step.
+/// The result of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
     Passed,
@@ -27,21 +27,21 @@ impl Verdict {
     }
 }
 
-/// What a step leaves behind.
+/// The output of a step for the summary.
 #[derive(Debug)]
 pub(super) struct Outcome {
     pub(super) verdict: Verdict,
     pub(super) skips: Vec<String>,
-    /// What was done, and how long that took.
+    /// The parts of the step, and the time that each took.
     pub(super) spent: Vec<(String, Duration)>,
-    /// What was found that fails nothing.
+    /// Observations that fail nothing.
     pub(super) finds: Vec<String>,
     /// Why it failed; empty if it did not.
     pub(super) failure: String,
 }
 
 impl Outcome {
-    /// That of a step that was not begun.
+    /// Returns the outcome of a step that did not begin.
     pub(super) const fn not_run() -> Self {
         Self {
             verdict: Verdict::NotRun,
@@ -61,11 +61,11 @@ pub(super) struct Row {
     pub(super) duration: Duration,
 }
 
-/// As wide as what is told between two of them.
+/// A line as wide as the text between two steps.
 const RULE: &str =
     "################################################################################";
 
-/// What was found that fails nothing, printed large; empty if nothing was.
+/// Formats the observations that fail nothing in a frame; empty if there are none.
 pub(super) fn finds(rows: &[Row]) -> String {
     let mut text = String::new();
     for row in rows {
@@ -80,13 +80,13 @@ pub(super) fn finds(rows: &[Row]) -> String {
     text
 }
 
-/// How many of the longest command lines and test programs are listed.
+/// The number of command lines and test programs in the list of the longest.
 const LONGEST: usize = 15;
 
-/// What takes less is not worth a line.
+/// The time below which a command has no line of its own.
 const SHORT: Duration = Duration::from_secs(5);
 
-/// Where the time went: what took longest, as text without a final line end; empty if nothing took long.
+/// Formats the commands and programs that took longest, without a final line end; empty if none took long.
 pub(super) fn longest(rows: &[Row]) -> String {
     let mut all: Vec<(&str, &str, Duration)> = rows
         .iter()

@@ -8,8 +8,8 @@ use super::run::Run;
 use crate::invocation::{Invocation, is_installed};
 use crate::{files, workspace::Workspace};
 
-/// What tests are built without: 40 crates for one of the runtimes that one command compares, and no test needs it.
-/// Whether it builds is seen where [each set of features](super::features) is.
+/// A feature that tests are built without: 40 crates for one of the runtimes that one command compares, and no test
+/// needs it. The step that builds [each set of features](super::features) builds it.
 const UNTESTED: [&str; 1] = ["tickless-lab/glommio"];
 
 /// Tests of the library in which threads wait for each other, or share what is measured in time. Where all of them have
@@ -136,14 +136,14 @@ fn on_one_processor(line: &Invocation) -> Invocation {
         })
 }
 
-/// What the output of `cargo test` tells, line by line.
+/// The programs and results in the output of `cargo test`, read line by line.
 #[derive(Debug)]
 pub(super) struct Programs {
     current: String,
     since: Instant,
     /// Building, and each test program, with what it took.
     pub(super) spent: Vec<(String, Duration)>,
-    /// What tests said that they skipped: `skipped: WHAT, because WHY`.
+    /// The lines in which tests report that they skipped: `skipped: WHAT, because WHY`.
     pub(super) skips: Vec<String>,
 }
 

@@ -6,7 +6,7 @@
 
 use crate::workspace::{Dependency, MODEL_CHECKERS, Package, Workspace};
 
-/// What stands inside and outside of one library crate.
+/// The unit tests and the public interface of one library crate.
 struct Wall {
     package: &'static str,
     /// The packages of the workspace that it may depend on.

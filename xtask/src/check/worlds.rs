@@ -13,9 +13,9 @@ use crate::invocation::Invocation;
 
 /// Seeds that must be clean.
 const FIXED: &str = "1000";
-/// For how long fresh ones are tried.
+/// The time for which fresh worlds are tried.
 const FRESH: &str = "20s";
-/// Where scenarios that break a promise are kept.
+/// The directory that keeps scenarios that break a promise.
 const KEPT: &str = "target/worlds";
 
 pub(super) fn step(run: &mut Run<'_>) -> Result<(), String> {
@@ -40,7 +40,7 @@ pub(super) fn step(run: &mut Run<'_>) -> Result<(), String> {
     }
 }
 
-/// What makes a command that tests build the command line alone, for its tests: as all tests left it, if they ran.
+/// The arguments that build the command line for its tests alone, with the features of the test step.
 ///
 /// `cargo run` would choose other features for what the command is built from, and build that once more, which takes
 /// longer than the worlds. They pass in the same time as optimised: what executes them is optimised in tests too.
@@ -52,7 +52,7 @@ fn fuzz(command: &Path, arguments: &[&str]) -> Invocation {
         .args(arguments)
 }
 
-/// What is told of the hunt at the end: the groups, how to see each again, and the count.
+/// The lines about the hunt for the end of the check: the groups, the commands that repeat each, and the count.
 #[derive(Debug, Default)]
 struct Found {
     lines: Vec<String>,

@@ -32,11 +32,11 @@ pub(super) struct Program {
     /// The name of its target, for the reader.
     pub(super) name: String,
     pub(super) executable: PathBuf,
-    /// Where cargo would start it.
+    /// The directory in which cargo would start it.
     pub(super) directory: PathBuf,
 }
 
-/// What cargo says about something that it built.
+/// A message of cargo about something that it built.
 #[derive(Deserialize)]
 struct Message {
     reason: String,

@@ -16,7 +16,7 @@ use super::suite::Program;
 /// Far more than any test of the host needs, and less than it waits by itself.
 const HOST_PATIENCE: &str = "15";
 
-/// What came of running tests.
+/// The result of a run of the tests.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Outcome {
     /// A test failed; which, and how.
@@ -24,22 +24,22 @@ pub(super) enum Outcome {
     Survived,
 }
 
-/// How to run a program.
+/// The options for running a test program.
 #[derive(Debug)]
 pub(super) struct Settings<'s> {
     /// The switch to arm.
     pub(super) mutant: Option<&'s str>,
-    /// How long one test may take.
+    /// The time limit of one test.
     pub(super) patience: Duration,
 }
 
-/// How watching a program ended.
+/// The end of a watched program.
 #[derive(Debug, PartialEq, Eq)]
 enum Watched {
     /// Its output ended.
     Ended,
     Failed,
-    /// Nothing came for too long.
+    /// Silence for longer than the limit.
     Hung,
 }
 

@@ -22,7 +22,7 @@ struct Module {
     file: usize,
     parent: Option<usize>,
     children: BTreeMap<String, usize>,
-    /// What it defines, with the file of the definition.
+    /// The items that it defines, with the file of each definition.
     items: BTreeMap<String, usize>,
     imports: Vec<Import>,
     /// The paths in its code, as their segments.
@@ -37,7 +37,7 @@ struct Import {
     is_public: bool,
 }
 
-/// What a path leads to.
+/// The target of a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Target {
     Module(usize),
@@ -166,7 +166,7 @@ impl Modules {
         Ok(index)
     }
 
-    /// What `path` means in the module `from`; `None` if it leads out of the crate.
+    /// Resolves `path` in the module `from`; `None` if it leads out of the crate.
     fn resolve(&self, from: usize, path: &[String], chain: usize) -> Option<Target> {
         let (first, rest) = path.split_first()?;
         let start = match first.as_str() {
@@ -190,7 +190,7 @@ impl Modules {
         Some(target)
     }
 
-    /// What `name` means in `module`, by definition or by import.
+    /// Resolves `name` in `module`, by definition or by import.
     fn lookup(&self, module: usize, name: &str, chain: usize) -> Option<Target> {
         let place = &self.modules[module];
         if let Some(&child) = place.children.get(name) {
@@ -271,7 +271,7 @@ impl<'ast> Visit<'ast> for Collector<'_> {
         visit::visit_path(self, path);
     }
 
-    /// What a macro is given is not parsed, but paths in it look like paths.
+    /// Looks for paths in a macro's arguments, which are not parsed.
     fn visit_macro(&mut self, call: &'ast syn::Macro) {
         self.visit_path(&call.path);
         self.paths.extend(paths_in(&call.tokens.to_string()));
@@ -374,7 +374,7 @@ fn has(item: &Item, name: &str) -> bool {
         .any(|attribute| attribute.path().is_ident(name))
 }
 
-/// Whether no user's build has what these attributes stand on.
+/// Returns true if an item with these attributes is in no user's build.
 fn is_for_tests(attributes: &[Attribute]) -> bool {
     attributes.iter().any(|attribute| {
         attribute.path().is_ident("cfg")
@@ -384,7 +384,7 @@ fn is_for_tests(attributes: &[Attribute]) -> bool {
     })
 }
 
-/// Whether a condition holds in a user's build; `None` if it depends.
+/// Returns true if a condition holds in a user's build; `None` if it depends.
 fn holds_for_users(condition: &Meta) -> Option<bool> {
     let parts = |list: &syn::MetaList| {
         list.parse_args_with(syn::punctuated::Punctuated::<Meta, Token![,]>::parse_terminated)

@@ -15,7 +15,7 @@ const INDEX: &str = "docs/spec/README.md";
 const STYLE: &str = "docs/style.md";
 const CHECKLIST: &str = "Conformance checklist";
 const UNTESTED: &str = "## Untested";
-/// Where the ids of regressions stand with the tests that hold them.
+/// The page that lists the ids of regressions with the tests that hold them.
 const REGRESSIONS: &str = "tests/regressions/README.md";
 const EXAMPLE: &str = "Example";
 /// Packages that are tests in all they do.
@@ -24,7 +24,7 @@ const INSTRUMENTS: [&str; 3] = ["tests/", "crates/tickless-sim/", "examples/prot
 /// A requirement: the letters before the number, with the hyphen if there is one, and the number.
 type Id = (String, u32);
 
-/// What the specifications define.
+/// The sections, requirements and rules that the specifications define.
 #[derive(Debug, Default)]
 struct Law {
     sections: BTreeSet<String>,
@@ -32,7 +32,7 @@ struct Law {
     ids: BTreeMap<Id, (String, usize)>,
     /// The rules of the house style.
     style: BTreeSet<String>,
-    /// What needs a test, with the place that says so.
+    /// The requirements that need a test, with the place that says so.
     testable: BTreeMap<Id, (String, usize)>,
 }
 
@@ -157,7 +157,7 @@ fn pages(tree: &Tree) -> impl Iterator<Item = &File> {
     })
 }
 
-/// What tells of other times, or of how citations look.
+/// Returns true if the file is about other times or about the form of citations.
 fn is_exempt(path: &str) -> bool {
     path == "CHANGELOG.md" || path.starts_with("xtask/")
 }
@@ -166,7 +166,7 @@ fn starts_with_digit(text: &str) -> bool {
     text.starts_with(|letter: char| letter.is_ascii_digit())
 }
 
-/// Whether this is how a section is cited.
+/// Returns true if `text` has the form of a section's citation.
 fn is_section(text: &str) -> bool {
     let Some((page, rest)) = text.split_once('-') else {
         return false;

@@ -7,10 +7,10 @@ use super::tree::Tree;
 
 /// The crates that take `now` as an argument.
 const WITHOUT_CLOCK: [&str; 2] = ["crates/tickless-core/src/", "crates/tickless-sim/src/"];
-/// How the clock of the machine is read or waited for.
+/// The calls that read the machine's clock or wait for it.
 const CLOCK_READS: [&str; 3] = ["Instant::now", "SystemTime::now", "thread::sleep"];
 
-/// Where time has types of its own, and the one module that makes them from numbers.
+/// The directory in which time has types of its own, and the one module that makes them from numbers.
 const TYPED: &str = "crates/tickless-core/src/";
 const TIME_MODULE: [&str; 2] = [
     "crates/tickless-core/src/time/",

@@ -39,7 +39,7 @@ const VAGUE: [&str; 29] = [
     "From",
 ];
 /// The parts of the tree in which the documentation of each item is judged, private items and tests included.
-const PLACES: [&str; 7] = [
+const PLACES: [&str; 8] = [
     "adapters/",
     "bench/",
     "cortex-m/",
@@ -47,6 +47,7 @@ const PLACES: [&str; 7] = [
     "examples/",
     "kernel/",
     "tests/",
+    "xtask/",
 ];
 const DECISIONS: &str = "docs/decisions/";
 const HINT: &str = "begin with a verb (Returns, Arms, Sets) or with the thing itself";

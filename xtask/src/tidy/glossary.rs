@@ -13,7 +13,7 @@ use super::tree::{File, Tree};
 const GLOSSARY: &str = "docs/spec/GLOSSARY.md";
 const RETIRED: &str = "Retired words";
 const NOT_CLEAN: &str = "Not clean yet";
-/// What quotes, or tells of other times.
+/// Files that quote retired words or are about other times.
 const EXEMPT: [&str; 3] = ["docs/spec/", "CHANGELOG.md", "xtask/src/tidy/glossary.rs"];
 
 /// A word or phrase that may not come back.
@@ -157,7 +157,7 @@ impl Retired<'_> {
         self.places.is_empty() || self.places.iter().any(|place| path.starts_with(place))
     }
 
-    /// Whether `prose` begins with it.
+    /// Returns true if `prose` begins with the retired word.
     fn begins(&self, prose: &[(usize, &str)]) -> bool {
         let is_same = |(wanted, (_, word)): (&&str, &(usize, &str))| {
             // The name of an item is written as it is; a word may begin a sentence.
@@ -232,7 +232,7 @@ fn find<'g>(file: &File, retired: &'g [Retired<'_>]) -> Vec<Found<'g>> {
     found
 }
 
-/// Whether a word can only be the name of an item: `CpuBase`, `arm_sleeper`.
+/// Returns true if a word can only be the name of an item: `CpuBase`, `arm_sleeper`.
 fn is_name(word: &str) -> bool {
     word.contains('_') || word.chars().skip(1).any(char::is_uppercase)
 }

@@ -11,10 +11,10 @@ use super::prose::{tokens, written};
 use super::rust::words;
 use super::tree::Tree;
 
-/// What quotes, tells of other times, or is about files in general.
+/// Files that quote, are about other times, or are about files in general.
 const EXEMPT: [&str; 3] = ["docs/spec/", "CHANGELOG.md", "xtask/"];
 const GLOSSARY: &str = "docs/spec/GLOSSARY.md";
-/// What stands below this heading is there no more.
+/// The heading of the section whose names no longer exist.
 const RETIRED: &str = "\n## Retired words";
 /// Endings of the paths that are looked for.
 const ENDINGS: [&str; 2] = [".rs", ".md"];
@@ -95,7 +95,7 @@ fn is_exempt(path: &str) -> bool {
     EXEMPT.iter().any(|place| path.starts_with(place))
 }
 
-/// Whether a path is a pattern, as `promise/NAME.rs` is.
+/// Returns true if a path is a pattern, such as `promise/NAME.rs`.
 fn is_made(path: &str) -> bool {
     let (_, name) = path.rsplit_once('/').unwrap_or(("", path));
     let stem = name.split('.').next().unwrap_or_default();

@@ -19,7 +19,7 @@ const ABOVE: &str = "The way of a timer";
 /// The headings of the ways, and how many files each may pass.
 const WAYS: [(&str, usize); 2] = [("An exact timer", 15), ("A coarse timer", 12)];
 const CRATES: &str = "Crates";
-/// How often a way may come by one file.
+/// The number of times that a way may pass one file.
 const VISITS: usize = 2;
 
 pub(super) fn crates(tree: &Tree, report: &mut Report<'_>) {

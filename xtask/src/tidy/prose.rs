@@ -7,7 +7,7 @@ use super::tree::{File, Tree};
 pub(super) struct Token<'t> {
     /// Counted from one.
     pub(super) line: usize,
-    /// Where it stands in the file.
+    /// The offset of the word in the file.
     pub(super) offset: usize,
     pub(super) text: &'t str,
 }

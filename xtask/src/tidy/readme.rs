@@ -8,9 +8,9 @@ use super::markdown::{Line, kinds};
 use super::tree::Tree;
 
 const README: &str = "README.md";
-/// What a command begins with.
+/// The beginnings of commands.
 const PROGRAMS: [&str; 2] = ["cargo ", "tickless "];
-/// What follows the digits of a measured figure, possibly after a space.
+/// The units that make digits a measured figure, with or without a space before them.
 const UNITS: [&str; 7] = ["ns", "µs", "μs", "us", "ms", "%", "×"];
 /// The unit that must follow the digits at once, or half the alphabet would be figures.
 const TIMES: &str = "x";
@@ -30,7 +30,7 @@ pub(super) fn figures(tree: &Tree, report: &mut Report<'_>) {
     }
 }
 
-/// What was seen since the last heading.
+/// The contents of the page since the last heading.
 #[derive(Default)]
 struct Section {
     figures: Vec<usize>,
@@ -70,7 +70,7 @@ fn has_inline_command(line: &str) -> bool {
     line.split('`').skip(1).step_by(2).any(is_command)
 }
 
-/// Whether `line` contains digits with a unit.
+/// Returns true if `line` contains digits with a unit.
 fn has_figure(line: &str) -> bool {
     line.char_indices().any(|(offset, letter)| {
         let begins = letter.is_ascii_digit()

@@ -8,9 +8,9 @@ use super::scan::is_word;
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Function<'c> {
     pub(super) name: &'c str,
-    /// Where the word `fn` stands.
+    /// The offset of the word `fn`.
     pub(super) start: usize,
-    /// What stands between the parentheses.
+    /// The text between the parentheses.
     pub(super) parameters: Range<usize>,
     /// The offset of the last brace, when there is a body.
     pub(super) end: Option<usize>,
@@ -93,7 +93,7 @@ fn skip_space(code: &str, from: usize) -> usize {
     code.len() - code[from..].trim_start().len()
 }
 
-/// Where the code goes on after generic parameters, if there are any.
+/// Returns the offset behind the generic parameters, if there are any.
 fn after_generics(code: &str, from: usize) -> Option<usize> {
     let start = skip_space(code, from);
     if !code[start..].starts_with('<') {
@@ -116,7 +116,7 @@ fn after_generics(code: &str, from: usize) -> Option<usize> {
     None
 }
 
-/// Where the body begins that follows a list of parameters or a name, if one does before the item ends.
+/// Returns the beginning of the body that follows a list of parameters or a name, if the item has one.
 fn body(code: &str, from: usize) -> Option<usize> {
     let mut at = from;
     loop {
@@ -182,7 +182,8 @@ pub(super) fn attributes(code: &str) -> impl Iterator<Item = Range<usize>> + '_ 
     })
 }
 
-/// Where the tests at the end of the file begin, if they stand in it: at a `mod` with a body under `cfg(test)`.
+/// Returns the beginning of the tests at the end of the file, if they are inline: a `mod` with a body under
+/// `cfg(test)`.
 pub(super) fn inline_tests(code: &str) -> Option<usize> {
     attributes(code)
         .filter(|range| {
@@ -193,7 +194,7 @@ pub(super) fn inline_tests(code: &str) -> Option<usize> {
         .map(|range| range.start - "#[".len())
 }
 
-/// Whether `mod name {` follows, after other attributes and a visibility.
+/// Returns true if `mod name {` follows, after other attributes and a visibility.
 fn opens_module(code: &str, from: usize) -> bool {
     let mut at = skip_space(code, from);
     while code[at..].starts_with("#[") {

@@ -13,12 +13,12 @@ pub(crate) struct Scan {
     pub(crate) comments: Vec<Comment>,
 }
 
-/// What a comment says on one line.
+/// The part of a comment on one line.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Comment {
     /// Counted from one.
     pub(crate) line: usize,
-    /// Whether it is documentation.
+    /// True if it is documentation.
     pub(crate) is_doc: bool,
     /// The text without the slashes.
     pub(crate) text: String,
@@ -76,7 +76,7 @@ impl Scanner<'_> {
         &self.source[self.at..]
     }
 
-    /// Whether the character before is part of a word, so that an `r` here begins nothing.
+    /// Returns true if the character before is part of a word, so that an `r` here begins no raw string.
     fn inside_word(&self) -> bool {
         self.source[..self.at].ends_with(is_word)
     }
@@ -168,7 +168,7 @@ impl Scanner<'_> {
     }
 }
 
-/// Whether `letter` can be part of a word of the language.
+/// Returns true if `letter` can be part of an identifier.
 pub(crate) fn is_word(letter: char) -> bool {
     letter.is_alphanumeric() || letter == '_'
 }
@@ -189,7 +189,7 @@ fn raw_string(rest: &str) -> Option<(usize, usize)> {
         .then_some((prefix.len(), hashes))
 }
 
-/// Whether the apostrophe here begins a character, and not a lifetime.
+/// Returns true if the apostrophe here begins a character, and not a lifetime.
 fn is_character(rest: &str) -> bool {
     let mut letters = rest.chars().skip(1);
     match letters.next() {

@@ -4,11 +4,11 @@ use super::Report;
 use super::rust::{functions, words};
 use super::tree::Tree;
 
-/// From here on a file, its tests not counted, probably holds more than one concept.
+/// The number of lines, tests not counted, above which a file probably holds more than one concept.
 const FILE_WARNING: usize = 500;
 /// No reader finds the way in more, whatever it is.
 const FILE_LIMIT: usize = 900;
-/// What fits a screen.
+/// The number of lines that fit a screen.
 const FUNCTION_LIMIT: usize = 70;
 
 /// Names that say nothing about what is inside, and one that hides a crate of the language.

@@ -6,7 +6,7 @@
 use super::Report;
 use super::tree::Tree;
 
-/// What tells rustdoc to look away.
+/// The attribute that makes rustdoc skip a snippet.
 const IGNORE: &str = "ignore";
 
 /// No piece of Rust is exempt from being compiled.
@@ -58,7 +58,7 @@ pub(super) fn included(tree: &Tree, report: &mut Report<'_>) {
     }
 }
 
-/// What the opening fence in `line` says of its code; nothing if it is none.
+/// Returns the words behind the opening fence in `line`; empty if the line is no fence.
 fn words(line: &str) -> impl Iterator<Item = &str> {
     let line = line.trim_start();
     let info = line.strip_prefix("```").or(line.strip_prefix("~~~"));

@@ -61,7 +61,8 @@ pub(super) fn columns(tree: &Tree, report: &mut Report<'_>) {
     }
 }
 
-/// Whether `line` is the row of a table or contains an address, in a page or in a comment that rustdoc makes one of.
+/// Returns true if `line` is the row of a table or contains an address, in a page or in a comment that rustdoc turns
+/// into one.
 fn cannot_be_broken(line: &str, is_markdown: bool) -> bool {
     let line = line.trim_start();
     let documentation = ["///", "//!"]
@@ -90,7 +91,7 @@ pub(super) fn machine_paths(tree: &Tree, report: &mut Report<'_>) {
     }
 }
 
-/// Everything but what cargo writes.
+/// Returns all files but those that cargo writes.
 fn files_by_hand(tree: &Tree) -> impl Iterator<Item = &File> {
     tree.files()
         .iter()

@@ -14,7 +14,7 @@ pub(super) struct Tree {
     files: Vec<File>,
     /// All paths, those of files that are not text included.
     paths: BTreeSet<String>,
-    /// Which package of the workspace needs which other one.
+    /// The dependencies between packages of the workspace: a package, and one that it needs.
     dependencies: BTreeSet<(String, String)>,
 }
 
@@ -23,7 +23,7 @@ pub(super) struct File {
     /// Relative to the root, with `/` between the parts.
     pub(super) path: String,
     pub(super) text: String,
-    /// What it is made of, if it is Rust.
+    /// The parts of the file's text, if it is Rust.
     scan: Option<Scan>,
 }
 
@@ -94,7 +94,7 @@ impl Tree {
             .filter_map(|file| Some((file, file.scan.as_ref()?)))
     }
 
-    /// Whether `end` is a path, or the last parts of one.
+    /// Returns true if `end` is a path, or the last parts of one.
     pub(super) fn has_end(&self, end: &str) -> bool {
         self.paths.iter().any(|path| {
             path.strip_suffix(end)
@@ -102,7 +102,7 @@ impl Tree {
         })
     }
 
-    /// Whether `path` is a file, or a directory with files in it.
+    /// Returns true if `path` is a file, or a directory with files in it.
     pub(super) fn contains(&self, path: &str) -> bool {
         let path = path.trim_end_matches('/');
         let inside = format!("{path}/");
@@ -147,7 +147,7 @@ impl File {
         inline.unwrap_or(self.text.len())
     }
 
-    /// What it is made of, if it is Rust.
+    /// Returns the parts of the file's text, if it is Rust.
     pub(super) const fn scan(&self) -> Option<&Scan> {
         self.scan.as_ref()
     }

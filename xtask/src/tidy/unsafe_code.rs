@@ -9,7 +9,7 @@ use super::tree::Tree;
 
 /// The crate that exists for it.
 const HOME: &str = "crates/tickless-link/";
-/// Where chapters and decision notes are.
+/// The directory of chapters and decision notes.
 const NOTES: &str = "docs/";
 
 /// A place outside the link crate where unsafe code may stand.
@@ -204,7 +204,7 @@ mod tests {
     use super::{EXCEPTIONS, Exception, Report, Tree, placed, placed_with};
     use crate::tidy::samples::{CLEAN, lines, of_tree};
 
-    /// What the note says in its first sentence is counted here, and each of its files has a paragraph in a note.
+    /// Checks the number in the note's first sentence, and that each of its files has a paragraph in a note.
     #[test]
     fn the_note_counts_and_names_the_files() {
         let notes = [

@@ -56,7 +56,7 @@ fn check_promises(path: &str, line: usize, text: &str, report: &mut Report<'_>) 
     }
 }
 
-/// Whether `rest` begins with something like `(#12)`.
+/// Returns true if `rest` begins with a citation such as `(#12)`.
 fn cites_issue(rest: &str) -> bool {
     rest.strip_prefix("(#")
         .and_then(|rest| rest.split_once(')'))
@@ -77,7 +77,7 @@ pub(super) fn commented_out_code(tree: &Tree, report: &mut Report<'_>) {
     }
 }
 
-/// Whether a line of a comment is a statement, or the beginning of a block.
+/// Returns true if a line of a comment is a statement, or the beginning of a block.
 ///
 /// It is one when the language's parser takes it for one. A single word or name with a semicolon is what the end of a
 /// sentence can look like too, and is let pass.
