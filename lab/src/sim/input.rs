@@ -28,10 +28,10 @@ impl From<std::ffi::OsString> for Input {
     }
 }
 
-/// What was read, and from where.
+/// A text, and the name of its source.
 #[derive(Clone, Debug)]
 pub(super) struct Text {
-    /// For messages.
+    /// The name of the source, for messages.
     pub(super) name: String,
     pub(super) text: String,
 }
@@ -99,7 +99,7 @@ fn read(path: &Path) -> std::io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// What is wrong with a file is bad input.
+/// Turns a fault of a file into the failure for bad input.
 pub(super) fn refused(error: InputError) -> Failure {
     Failure::Input(error.to_string())
 }

@@ -22,7 +22,7 @@ pub(super) struct Bounds {
     no_limits: bool,
 }
 
-/// From one to more than any machine has, and not so many that bytes could not be counted.
+/// Parses a number of gibibytes, from one to a limit that no machine reaches and whose bytes can be counted.
 fn gibibytes() -> RangedU64ValueParser {
     clap::value_parser!(u64).range(1..=1 << 20)
 }

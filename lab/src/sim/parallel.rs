@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc;
 use std::thread;
 
-/// What came of one piece of work: its result, or what it panicked with.
+/// The result of one piece of work, or the message of its panic.
 pub(super) type Done<T> = Result<T, String>;
 
 /// Does the work `0..count` on all CPUs that this process may use, and returns the results in the order of the numbers.
@@ -61,7 +61,7 @@ fn caught<T>(thread: thread::ScopedJoinHandle<'_, T>) -> Done<T> {
     thread.join().map_err(|panicked| text_of(&*panicked))
 }
 
-/// What a thread panicked with that ended without a result.
+/// Returns the panic message of a thread that ended without a result.
 pub(super) fn story(thread: thread::JoinHandle<()>) -> String {
     let ended = thread.join();
     ended.map_or_else(|panicked| text_of(&*panicked), |()| "it ended".to_owned())

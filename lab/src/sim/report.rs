@@ -72,7 +72,8 @@ fn promises(outcome: &Outcome, twice: bool) -> Markup {
     }
 }
 
-/// For each time, the share of all that was at least that: in steps, because there may be few different ones.
+/// Returns the share of the total that was at least as late, for each time: in steps, because there may be few
+/// different times.
 fn tail(times: &Distribution) -> Vec<(f64, f64)> {
     let total = times.count() as f64;
     let mut above = times.count();
@@ -138,7 +139,7 @@ fn share(part: Picos, all: u128) -> f64 {
     part.0 as f64 * 100.0 / all.max(1) as f64
 }
 
-/// As much of the name of a group as stands beside a bar.
+/// Shortens the name of a group to the space beside a bar.
 fn label(group: &Group) -> String {
     const LONGEST: usize = 13;
     let name = summary::ranges(&group.cpus);

@@ -102,7 +102,7 @@ Exit codes: 0 every promise was kept, 1 one was broken, 2 bad arguments or a bad
     )
 }
 
-/// What is written as JSON. Times are picoseconds.
+/// The document for JSON. Times are picoseconds.
 #[derive(Debug, Serialize)]
 struct Document<'r> {
     scenario: &'r Scenario,
@@ -168,23 +168,23 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Verdict, Failure> {
     Ok(Verdict::from_passed(outcome.holds()))
 }
 
-/// What came of a run.
+/// The result of a run.
 struct Done {
     outcome: Outcome,
     picture: Option<Picture>,
     size: Option<Size>,
 }
 
-/// What the thread of the run tells the thread that waits for it.
+/// The messages from the thread of the run to the thread that waits for it.
 enum Message {
     Over(Box<Result<Done, Failure>>),
     TooLarge,
 }
 
-/// How often the waiting thread looks whether it is to end, and says how large the trace is.
+/// The time between two checks of the waiting thread, which end the run or report the size of the trace.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// What a trace may become if no limit was given: larger ones are seldom meant.
+/// The limit of a trace's size in bytes if none was given: larger ones are seldom meant.
 const TRACE: u64 = 1 << 30;
 
 /// Runs it on a thread of its own, and says meanwhile how far it is.
@@ -241,7 +241,7 @@ fn doing(scenario: &Scenario, tally: &Tally) -> String {
     }
 }
 
-/// Nothing is left of the trace; how large it would be, and what can be done.
+/// Explains that no trace was kept, how large it would be, and the remedies.
 fn too_large(scenario: &Scenario, arguments: &Arguments, tally: &Tally) -> Failure {
     let (time, bytes) = tally.now();
     let time = Picos::from_nanos(time).min(scenario.duration);
@@ -275,7 +275,7 @@ fn traced(size: Size) -> String {
     )
 }
 
-/// What `--list` prints.
+/// Prints the scenarios for `--list`.
 fn list() -> Result<Verdict, Failure> {
     let rows = scenarios::SHIPPED
         .iter()

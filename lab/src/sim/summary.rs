@@ -46,7 +46,7 @@ pub(super) fn ranges(cpus: &[u32]) -> String {
     parts.join(",")
 }
 
-/// As [`ranges`], cut where it gets long.
+/// Formats CPUs like [`ranges`], and cuts a long list.
 pub(super) fn short_ranges(cpus: &[u32]) -> String {
     const LONGEST: usize = 24;
     let text = ranges(cpus);
@@ -63,7 +63,7 @@ pub(super) fn kind(workload: &Workload) -> String {
     value["kind"].as_str().unwrap_or("?").to_owned()
 }
 
-/// What a workload of this kind notes, by the names of the series.
+/// Returns the names of the series that a workload of this kind records.
 const fn series(workload: &Workload) -> &'static [&'static str] {
     match workload {
         Workload::Cyclictest { .. } => &["latency"],
@@ -104,7 +104,7 @@ pub(super) fn text(scenario: &Scenario, outcome: &Outcome) -> String {
     out
 }
 
-/// What the workloads noted.
+/// Tabulates the records of the workloads.
 pub(super) fn workloads(scenario: &Scenario, outcome: &Outcome) -> Grid {
     let mut rows = Vec::new();
     for (number, placed) in scenario.workloads.iter().enumerate() {
@@ -146,7 +146,7 @@ pub(super) fn workloads(scenario: &Scenario, outcome: &Outcome) -> Grid {
     }
 }
 
-/// Whether two workloads note under the same name.
+/// Returns true if two workloads record under the same name.
 fn shares_series(workloads: &[Placed]) -> bool {
     let mut names: Vec<_> = workloads
         .iter()
@@ -172,7 +172,7 @@ fn name(group: &Group) -> String {
     format!("{}{isolated}", short_ranges(&group.cpus))
 }
 
-/// What runs on a group.
+/// Names the workloads of a group.
 fn runs(scenario: &Scenario, group: &Group) -> String {
     let names = group.workloads.iter();
     let names = names.filter_map(|index| scenario.workloads.get(*index));
@@ -183,7 +183,7 @@ fn runs(scenario: &Scenario, group: &Group) -> String {
     names.join(", ")
 }
 
-/// What each group did.
+/// Tabulates the work of each group.
 pub(super) fn did(outcome: &Outcome) -> Grid {
     Grid {
         head: vec![
@@ -203,7 +203,7 @@ pub(super) fn did(outcome: &Outcome) -> Grid {
     }
 }
 
-/// How late the timers of each group were, and how it idled.
+/// Tabulates the lateness of each group's timers, and its idling.
 pub(super) fn late(scenario: &Scenario, outcome: &Outcome) -> Grid {
     let rows = outcome.groups.iter().map(|group| {
         let all = u128::from(outcome.duration.0) * group.cpus.len() as u128;
@@ -306,7 +306,7 @@ fn totals(outcome: &Outcome) -> String {
     out
 }
 
-/// What reading the clock took, and how many jobs were done meanwhile.
+/// Describes the cost of reading the clock, and the jobs done meanwhile.
 fn clock(outcome: &Outcome) -> String {
     let counts = &outcome.counts;
     let all = u128::from(outcome.duration.0) * u128::from(outcome.cpus);

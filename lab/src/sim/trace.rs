@@ -17,7 +17,7 @@ use crate::verify::{FORMAT, VERSION};
 struct First<'r> {
     format: &'static str,
     version: u64,
-    /// What times are counted in.
+    /// The unit of times.
     unit: &'static str,
     #[serde(flatten)]
     header: &'r Header,
@@ -28,14 +28,14 @@ struct First<'r> {
 struct Last {
     time: u64,
     event: &'static str,
-    /// How many lines there are, with the first and this.
+    /// The number of lines, with the first and this.
     lines: u64,
     queued: u64,
-    /// Of all lines before.
+    /// The digest of all lines before.
     digest: String,
 }
 
-/// How far a trace is, for the thread that waits for it.
+/// The size of a trace so far, for the thread that waits for it.
 #[derive(Debug, Default)]
 pub(crate) struct Tally {
     /// Virtual time, in nanoseconds.
@@ -52,7 +52,7 @@ impl Tally {
     }
 }
 
-/// What a whole trace has.
+/// The size of a whole trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Size {
     pub(crate) lines: u64,

@@ -17,7 +17,7 @@ use tickless_sim::random::Random;
 
 use super::figure::each;
 
-/// What one round took of each thing, by its name.
+/// The times of one round, by name.
 pub(super) type Round = BTreeMap<&'static str, f64>;
 
 type Exact = Pin<Box<HrTimer<fn(&mut Expired<'_, '_, Monotonic>) -> Restart>>>;
@@ -29,14 +29,14 @@ const SHORT: usize = 1_000;
 const TIMERS: usize = 256;
 /// Lines of the ring that loads walk through: within the nearest cache.
 const RING: usize = 64;
-/// So far away that nothing fires.
+/// A distance at which no timer fires.
 const FAR: i64 = 10_000_000_000_000;
 
 /// A line with the place of the next one.
 #[repr(align(64))]
 struct Linked(usize);
 
-/// Everything that the rounds work on.
+/// The objects that the rounds work on.
 pub(super) struct Bench<'w> {
     worker: &'w Worker,
     ring: Vec<Linked>,
@@ -44,7 +44,7 @@ pub(super) struct Bench<'w> {
     bits: Vec<u64>,
     lock: Lock<BiasedLock<Linux>, u64>,
     token: Owner,
-    /// Where the timers that stand by are: a microsecond apart.
+    /// The first deadline of the timers that stand by, a microsecond apart.
     origin: i64,
     waiting: Vec<Exact>,
     own: Vec<Exact>,
@@ -292,7 +292,7 @@ impl Drop for Bench<'_> {
     }
 }
 
-/// How late a sleeping worker comes for its timer, on a CPU that has nothing else to do.
+/// Returns the lateness of a sleeping worker for its timer, on a CPU that has nothing else to do.
 pub(super) fn lateness(worker: &Worker, sleep: Duration) -> f64 {
     let timer = exact();
     let before = tickless::hrtimer::now::<Monotonic>();
@@ -306,14 +306,14 @@ pub(super) fn lateness(worker: &Worker, sleep: Duration) -> f64 {
     }
 }
 
-/// What this thread spends on a sleep of the kernel's, in which the library has no part.
+/// Returns the processor time of this thread for a sleep of the kernel's, in which the library has no part.
 pub(super) fn sleep(time: Duration) -> f64 {
     let before = cpu_time();
     std::thread::sleep(time);
     cpu_time() - before
 }
 
-/// What this thread spent so far, in nanoseconds.
+/// Returns the processor time of this thread so far, in nanoseconds.
 pub(in crate::sim) fn cpu_time() -> f64 {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     #[expect(clippy::cast_precision_loss, reason = "for printing")]

@@ -10,22 +10,22 @@ use super::figure::Figure;
 use super::pairs::Wakes;
 use crate::machine::Machine;
 
-/// What was measured so far.
+/// The measurements so far.
 #[derive(Debug)]
 pub(super) struct Measured {
     costs: BTreeMap<&'static str, Cost>,
     /// A profile of a similar machine, for what cannot be measured.
     other: Profile,
-    /// How late a worker is that sleeps, and one that polls.
+    /// The lateness of a worker that sleeps.
     late: Option<Figure>,
     exit: Option<Figure>,
 }
 
-/// What a thread pays that is alone, round by round.
+/// The costs of a thread that is alone, round by round.
 #[derive(Debug, Default)]
 pub(super) struct Alone {
     pub(super) rounds: Vec<Round>,
-    /// What firing a timer took, in rounds of their own.
+    /// The times of firing a timer, from rounds of their own.
     pub(super) fires: Vec<f64>,
 }
 
@@ -36,7 +36,7 @@ const HANDS: [&str; 3] = ["hand_cache", "hand_socket", "hand_remote"];
 /// Makes a cost out of what a round took.
 type Formula = fn(&dyn Fn(&str) -> f64) -> f64;
 
-/// What is measured by a thread that is alone, and how.
+/// The costs that a thread measures alone, and their formulas.
 const ALONE: [(&str, Formula, &str); 14] = [
     (
         "counter",
@@ -149,7 +149,7 @@ impl Measured {
         }
     }
 
-    /// What a thread pays that is alone.
+    /// Records the costs of a thread that is alone.
     pub(super) fn alone(&mut self, Alone { rounds, fires }: Alone) {
         let take = |formula: Formula| {
             let value = |round: &Round| {
@@ -197,7 +197,7 @@ impl Measured {
         );
     }
 
-    /// How late a worker comes for its timer that sleeps, and one that polls.
+    /// Records the lateness of a worker for its timer: of one that sleeps, and of one that polls.
     pub(super) fn fires(&mut self, late: Option<Figure>, polls: Option<Figure>) {
         let how = "lateness of a worker that polls";
         self.put("device_fire", polls, Mark::A, how.to_owned());
@@ -205,7 +205,7 @@ impl Measured {
         self.late = late;
     }
 
-    /// What a sleep of the kernel's takes of the thread that sleeps.
+    /// Records the processor time of a thread that sleeps in the kernel.
     pub(super) fn parks(&mut self, spent: Option<Figure>, nap: Duration) {
         let how = format!(
             "CPU time of a thread that sleeps {nap:?} without the library, less the reading"
@@ -218,7 +218,7 @@ impl Measured {
         self.put("park", spent, Mark::A, how);
     }
 
-    /// What leaving idle takes.
+    /// Returns the cost of leaving idle.
     pub(super) fn idle_exit(&self) -> Picos {
         self.exit.map_or(Picos::ZERO, |exit| picos(exit.value))
     }
@@ -238,7 +238,7 @@ impl Measured {
         self.put("soft_thread", thread, Mark::B, how.to_owned());
     }
 
-    /// What goes from a CPU to another at `distance`.
+    /// Records the costs of passing a line or a lock from a CPU to another at `distance`.
     pub(super) fn lines(
         &mut self,
         distance: Distance,
@@ -256,7 +256,8 @@ impl Measured {
         self.put(HANDS[place.saturating_sub(1)], hand, Mark::A, how);
     }
 
-    /// What waking a worker on another CPU takes, that sleeps or polls. The nearest CPU counts, but for `ipi_remote`.
+    /// Records the costs of waking a worker on another CPU, one that sleeps and one that polls. The nearest CPU counts,
+    /// but for `ipi_remote`.
     pub(super) fn wakes(
         &mut self,
         distance: Distance,
@@ -319,7 +320,7 @@ impl Measured {
         }
     }
 
-    /// Those of `names` that were not measured take the value of the nearest that was.
+    /// Gives those of `names` that were not measured the value of the nearest that was.
     fn no_pair_is_so_far_away(&mut self, names: &[&'static str]) {
         let Some(known) = names.iter().find(|name| self.costs.contains_key(**name)) else {
             return;

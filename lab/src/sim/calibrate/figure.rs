@@ -14,7 +14,7 @@ pub(in crate::sim) struct Figure {
 }
 
 impl Figure {
-    /// What rounds of these nanoseconds say; nothing costs less than nothing.
+    /// Computes the figure of rounds in nanoseconds; it is never negative.
     ///
     /// Whatever disturbs a round makes it longer, so the faster half is believed, and the slower half says how much was
     /// disturbed. Without a round there is no figure.

@@ -53,10 +53,10 @@ pub(crate) struct Arguments {
     options: output::Options,
 }
 
-/// Where the profile of this machine is, unless the user names another file.
+/// The file of this machine's profile, unless the user names another.
 pub(super) const LOCAL: &str = "local.toml";
 
-/// Where to measure, and how much.
+/// The CPUs to measure on, and the amount of measuring.
 #[derive(Clone, Debug, Args)]
 pub(super) struct Effort {
     /// CPUs to measure on, such as 0,2-3: the first of them, and others for what goes from one to another [default:
@@ -81,7 +81,7 @@ Examples:
 
 Exit codes: 0 done, 2 bad arguments, 3 the machine lacks something that was asked for.";
 
-/// What is written as JSON. Times are picoseconds.
+/// The document for JSON. Times are picoseconds.
 #[derive(Debug, Serialize)]
 struct Document<'r> {
     machine: &'r Machine,
@@ -196,10 +196,10 @@ pub(super) fn measure(
     })
 }
 
-/// How long a thread sleeps whose lateness is measured.
+/// The sleep of a thread whose lateness is measured.
 const NAP: Duration = Duration::from_micros(300);
 
-/// How long a thread sleeps whose own work for that is measured: until others have taken its place in the caches.
+/// The sleep of a thread whose own work for it is measured: long enough for others to take its place in the caches.
 const LONG_NAP: Duration = Duration::from_millis(5);
 
 fn measured(

@@ -19,10 +19,10 @@ use crate::scheduling;
 /// Hand-overs of a round: some ten microseconds, so that most rounds are not disturbed.
 const TURNS: u32 = 100;
 
-/// How long a thread sleeps before it is woken: long enough for its CPU to idle.
+/// The sleep of a thread before it is woken: long enough for its CPU to idle.
 const NAP: Duration = Duration::from_micros(300);
 
-/// For how long something is measured.
+/// The time for a measurement.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Budget {
     pub(super) rounds: usize,
@@ -77,7 +77,7 @@ fn with_partner<R>(
     })
 }
 
-/// What a cache line takes from the CPU of this thread to `cpu`.
+/// Measures the time that a cache line takes from the CPU of this thread to `cpu`.
 pub(super) fn line(cpu: u32, budget: Budget) -> Result<Option<Figure>, Failure> {
     let word = Alone::default();
     let partner = |is_over: &AtomicBool| {
@@ -110,7 +110,7 @@ pub(super) fn line(cpu: u32, budget: Budget) -> Result<Option<Figure>, Failure> 
     Ok(figure.map(|figure| figure.times(0.5)))
 }
 
-/// What it takes until a lock that a thread on `cpu` wants too has gone there or come from there.
+/// Measures the time that a lock takes to or from `cpu`, where another thread waits for it.
 pub(super) fn hand(cpu: u32, budget: Budget) -> Result<Option<Figure>, Failure> {
     let lock: Lock<BiasedLock<Linux>, u32> = Lock::new(BiasedLock::new(), 0);
     /// Takes the lock until it was its turn.
@@ -139,9 +139,9 @@ pub(super) fn hand(cpu: u32, budget: Budget) -> Result<Option<Figure>, Failure> 
     Ok(figure.map(|figure| figure.times(0.5)))
 }
 
-/// What waking a thread takes.
+/// The costs of waking a thread.
 pub(super) struct Wakes {
-    /// Of the thread that wakes the other.
+    /// The cost for the thread that wakes the other.
     pub(super) send: Option<Figure>,
     /// Until the thread runs.
     pub(super) latency: Option<Figure>,
@@ -189,7 +189,7 @@ impl Woken {
         worker
     }
 
-    /// How to wake it, as soon as it is ready.
+    /// Returns the handle that wakes it, as soon as it is ready.
     fn unparker(&self) -> &Unparker {
         loop {
             match self.unparker.get() {
@@ -244,7 +244,7 @@ pub(super) fn wakes(cpu: u32, sleeps: bool, budget: Budget) -> Result<Wakes, Fai
     })
 }
 
-/// What waking a worker of the same CPU takes that sleeps.
+/// Measures the cost of waking a worker of the same CPU that sleeps.
 pub(super) fn wake(worker: &Worker, cpu: u32, budget: Budget) -> Result<Option<Figure>, Failure> {
     let woken = Woken::new();
     let back = worker.unparker();
@@ -273,7 +273,7 @@ pub(super) fn wake(worker: &Worker, cpu: u32, budget: Budget) -> Result<Option<F
     with_partner(cpu, partner, main, || woken.stop())
 }
 
-/// What a switch takes from this thread to another one of its CPU.
+/// Measures the cost of a switch from this thread to another one of its CPU.
 pub(super) fn switch(cpu: u32, budget: Budget) -> Result<Option<Figure>, Failure> {
     let turns = Alone::default();
     let partner = |is_over: &AtomicBool| {
@@ -299,7 +299,7 @@ pub(super) fn switch(cpu: u32, budget: Budget) -> Result<Option<Figure>, Failure
     with_partner(cpu, partner, main, || {})
 }
 
-/// How late a worker comes for its timer that polls.
+/// Measures the lateness of a polling worker for its timer.
 pub(super) fn polled_lateness(cpu: u32, budget: Budget) -> Result<Option<Figure>, Failure> {
     thread::scope(|scope| {
         let measuring = scope.spawn(|| {

@@ -86,7 +86,7 @@ impl Shape {
     }
 }
 
-/// How far it is from one CPU of the machine to another.
+/// Returns the distance between two CPUs of the machine.
 pub(super) fn distance(machine: &Machine, one: u32, other: u32) -> Distance {
     let package = |cpu| machine.cpu(cpu).and_then(|cpu| cpu.package);
     let cache = |cpu| machine.last_level_cache(cpu);

@@ -8,7 +8,7 @@ use tickless_sim::draw::{Class, Draft};
 use crate::table::{Align, table};
 use crate::units;
 
-/// How often a class was drawn, and how often it broke a promise.
+/// The number of times that a class was drawn, and that it broke a promise.
 #[derive(Clone, Copy, Debug, Default)]
 struct Count {
     drawn: u64,
@@ -69,7 +69,7 @@ impl Drawn {
         self.kinds.iter().flat_map(of_kind).map(row).collect()
     }
 
-    /// For people.
+    /// Formats the counts for people.
     pub(super) fn table(&self) -> String {
         let rows = self.rows().into_iter().map(|row| {
             let share = row.drawn as f64 * 100.0 / self.drafts.max(1) as f64;

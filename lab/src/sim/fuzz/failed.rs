@@ -8,7 +8,7 @@ use super::super::parallel::{self, Done};
 use super::super::summary;
 use super::{Arguments, Trial};
 
-/// What went wrong.
+/// The kinds of failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Wrong {
     /// The first promise that was broken.
@@ -35,7 +35,7 @@ impl Wrong {
         }
     }
 
-    /// Whether the same went wrong in another run, alone or among other things.
+    /// Returns true if another run failed in the same way, alone or among other failures.
     fn is_in(self, result: &Done<Outcome>) -> bool {
         match (self, result) {
             (Self::Broken(promise), Ok(outcome)) => outcome.broken.contains_key(&promise),
@@ -45,7 +45,7 @@ impl Wrong {
     }
 }
 
-/// What failures of one cause are likely to have in common.
+/// The properties that failures of one cause are likely to share.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Cause {
     /// The promise that was broken, or `panicked`.
@@ -60,29 +60,29 @@ pub(super) struct Failed {
     seed: u64,
     /// The promise that was broken, or `panicked`.
     wrong: &'static str,
-    /// What happened.
+    /// A description of the failure.
     story: String,
     /// The class of its machine.
     machine: String,
     /// The scenario as it was drawn.
     scenario: String,
-    /// As little of it as shows the same, if that was looked for: of the first with its cause.
+    /// The smallest scenario with the same failure, if one was looked for: of the first failure with its cause.
     #[serde(flatten)]
     least: Option<Least>,
 }
 
-/// As little of a scenario as shows the same failure.
+/// The smallest scenario with the same failure.
 #[derive(Clone, Debug, Serialize)]
 struct Least {
     smallest: String,
-    /// What happens in that.
+    /// A description of the failure of the smallest scenario.
     smallest_story: String,
     workloads: usize,
     cpus: u32,
 }
 
 impl Failed {
-    /// That `draft` failed with `result`.
+    /// Records that `draft` failed with `result`.
     pub(super) fn of(draft: &Draft, result: &Done<Outcome>) -> Self {
         Self {
             seed: draft.seed,
@@ -115,7 +115,7 @@ impl Failed {
         self.wrong
     }
 
-    /// What it is likely to have in common with failures of the same cause.
+    /// Returns the properties that it is likely to share with failures of the same cause.
     pub(super) fn cause(&self) -> Cause {
         Cause {
             wrong: self.wrong,
@@ -132,7 +132,7 @@ impl Failed {
         [("", &*self.scenario)].into_iter().chain(least)
     }
 
-    /// For people: with everything that there is to know, if it was made smaller, and else in a line.
+    /// Formats the failure for people: in full if it was made smaller, and else on one line.
     pub(super) fn text(&self, arguments: &Arguments) -> String {
         let Self {
             seed,

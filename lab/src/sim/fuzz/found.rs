@@ -35,7 +35,7 @@ impl Found {
         seeds.len() == 1
     }
 
-    /// How many there are.
+    /// Returns the number of failures.
     pub(super) fn len(&self) -> u64 {
         self.0.values().map(|seeds| seeds.len() as u64).sum()
     }
@@ -49,7 +49,7 @@ impl Found {
         self.0.iter().map(group).collect()
     }
 
-    /// For people.
+    /// Formats the failures for people.
     pub(super) fn table(&self) -> String {
         let rows = self.groups().into_iter().map(|group| {
             let shown: Vec<String> = group.seeds.iter().take(SHOWN).map(u64::to_string).collect();
@@ -72,7 +72,7 @@ impl Found {
     }
 }
 
-/// Where scenarios are kept.
+/// The directory that keeps scenarios.
 #[derive(Debug)]
 pub(super) struct Directory(PathBuf);
 

@@ -36,11 +36,11 @@ use found::{Directory, Found, Group};
 #[command(after_long_help = EXAMPLES)]
 #[group(id = "budget", required = true, multiple = true, args = ["seeds", "time"])]
 pub(crate) struct Arguments {
-    /// How many seeds
+    /// Number of seeds
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     seeds: Option<u64>,
 
-    /// For how long, such as 60s; with --seeds, whichever is over first
+    /// Length of the search, such as 60s; with --seeds, the one that is over first counts
     #[arg(long = "for", id = "time", value_name = "TIME", value_parser = units::duration)]
     time: Option<Duration>,
 
@@ -78,7 +78,7 @@ Exit codes: 0 every promise was kept, 1 one was broken, 2 bad arguments.";
 /// Seeds that are given out at a time; between two lots it can be interrupted, and the time can be over.
 const LOT: u64 = 64;
 
-/// Where the seeds begin.
+/// The first seed.
 #[derive(Clone, Copy, Debug)]
 enum From {
     Seed(u64),
@@ -114,12 +114,12 @@ fn canary(name: &str) -> Result<Canary, String> {
     })
 }
 
-/// What is written as JSON.
+/// The document for JSON.
 #[derive(Debug, Serialize)]
 struct Document<'f> {
     tickless_version: &'static str,
     from: u64,
-    /// How many were tried.
+    /// The number of seeds that were tried.
     seeds: u64,
     twice: bool,
     holds: bool,
@@ -128,7 +128,7 @@ struct Document<'f> {
     drawn: Vec<drawn::Row>,
 }
 
-/// How each draft is run.
+/// The options for running each draft.
 #[derive(Clone, Copy, Debug)]
 struct Trial {
     twice: bool,
@@ -150,11 +150,11 @@ impl Trial {
     }
 }
 
-/// Which seeds are tried.
+/// The seeds that are tried.
 #[derive(Clone, Copy, Debug)]
 struct Budget {
     from: u64,
-    /// Behind the last one.
+    /// The end of the seeds, behind the last one.
     end: u64,
     /// No lot begins later, but for the first one.
     until: Option<Instant>,
@@ -238,7 +238,7 @@ fn head(arguments: &Arguments, budget: Budget) -> String {
     )
 }
 
-/// What was tried so far, and what came of it.
+/// A search: the seeds tried so far, and the failures.
 struct Hunt<'a> {
     arguments: &'a Arguments,
     screen: &'a Screen,
@@ -307,7 +307,7 @@ impl Hunt<'_> {
         Ok(())
     }
 
-    /// What is said at the end.
+    /// Formats the end of the output.
     fn end(&self, budget: Budget, is_interrupted: bool) -> String {
         let broken = self.found.len();
         let what = match broken {

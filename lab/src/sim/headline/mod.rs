@@ -38,11 +38,11 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
 
-    /// As long as it takes to see the point, rather than as long as the sources measured
+    /// Runs just long enough to show the point, shorter than those of the sources
     #[arg(long)]
     quick: bool,
 
-    /// What becomes of each ratio when a cost is half or twice as much
+    /// Ratios with each cost halved and doubled
     #[arg(long)]
     sensitivity: bool,
 
@@ -67,7 +67,7 @@ The texts that the claims come from, and the place of each number: docs/sources.
 
 Exit codes: 0 all were tried, whatever came of them, 1 a promise was broken, 2 bad arguments.";
 
-/// What is written as JSON.
+/// The document for JSON.
 #[derive(Debug, Serialize)]
 struct Document<'h> {
     headlines: Vec<Entry<'h>>,
@@ -159,12 +159,12 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Verdict, Failure> {
     Ok(Verdict::from_passed(outcome.headlines.iter().all(is_kept)))
 }
 
-/// Everything that was tried.
+/// The results of all experiments.
 #[derive(Debug)]
 struct Outcome {
     seed: u64,
     headlines: Vec<Headline>,
-    /// For each claim, if asked for.
+    /// The sensitivities of each claim, if asked for.
     sensitivity: Vec<Vec<Sensitivity>>,
 }
 

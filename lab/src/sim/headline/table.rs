@@ -52,7 +52,7 @@ pub(super) fn grid(outcome: &Outcome) -> Grid {
     }
 }
 
-/// Whether a claim holds, in a word or two.
+/// Returns a word or two on whether a claim holds.
 pub(super) fn holds(headline: &Headline) -> &'static str {
     match headline.verdict {
         Verdict::Holds => "yes",
@@ -62,7 +62,7 @@ pub(super) fn holds(headline: &Headline) -> &'static str {
     }
 }
 
-/// How many claims came to what, in a sentence: the same in the table and on the page.
+/// Counts the claims by result in a sentence: the same in the table and on the page.
 pub(super) fn count(outcome: &Outcome) -> String {
     let tally = Tally::of(&outcome.headlines);
     format!(

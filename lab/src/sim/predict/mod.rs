@@ -73,12 +73,12 @@ machine lacks something, or disturbed every run of a workload.";
 /// Times are predicted to within so much.
 const WITHIN: f64 = 0.25;
 
-/// How often runs are repeated that the machine disturbed.
+/// The number of times that disturbed runs are repeated.
 const ATTEMPTS: u32 = 50;
 /// After so many of them sleeps are twice as long.
 const PATIENCE: u32 = 8;
 
-/// How much is executed.
+/// The size of a workload.
 #[derive(Clone, Copy, Debug)]
 struct Size {
     /// All workloads, one after the other, so often: what slows the machine down for a while slows all of them.
@@ -114,7 +114,7 @@ struct Row {
     /// Predicted by measured.
     ratio: f64,
     holds: bool,
-    /// What the prediction leaves out, as far as that is known.
+    /// The part of the time that the prediction is known to leave out.
     leaves_out: &'static str,
 }
 
@@ -189,7 +189,7 @@ fn compare(
     runs.into_iter().map(row).collect()
 }
 
-/// What a worker in virtual time does with a workload.
+/// The prediction: counts and times of a worker in virtual time.
 #[derive(Clone, Debug)]
 struct Foretold {
     workload: Workload,
@@ -210,7 +210,7 @@ impl Foretold {
     }
 }
 
-/// What came of the runs of a workload on this machine.
+/// The runs of a workload on this machine.
 #[derive(Clone, Debug)]
 struct Runs {
     foretold: Foretold,

@@ -32,7 +32,7 @@ pub(super) struct Real {
     strange_writes: u64,
     /// Voluntary switches before, as the kernel counts them.
     switches_before: u64,
-    /// It did not only wait for strangers.
+    /// True if the worker parked, other than to wait for strangers.
     has_parked: bool,
 }
 
@@ -59,7 +59,7 @@ impl Real {
     }
 }
 
-/// How often the kernel put this thread to sleep because it wanted that.
+/// Returns the number of times that the kernel put this thread to sleep at its own wish.
 fn voluntary_switches() -> u64 {
     let status = fs::read_to_string("/proc/thread-self/status").unwrap_or_default();
     let line = status

@@ -38,11 +38,11 @@ pub(super) trait Subject {
     fn spin_until(&mut self, at: i64);
 
     fn now(&self) -> i64;
-    /// What the clock of the timers showed when it was made.
+    /// Returns the time of the timers' clock when the subject was made.
     fn origin(&self) -> i64;
     /// The tick in progress.
     fn tick(&self) -> u64;
-    /// What `body` spends, in nanoseconds; sleep is not counted.
+    /// Returns the time that `body` spends, in nanoseconds, without sleep.
     fn spent(&mut self, body: impl FnOnce(&mut Self)) -> f64;
     fn counts(&self) -> ProcessCounts;
 }

@@ -4,7 +4,7 @@ use tickless_sim::random::Random;
 
 use super::subject::{Subject, TICK};
 
-/// What is done.
+/// The kinds of workload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     ArmAndCancelSleep,
@@ -59,7 +59,7 @@ pub(super) const ALL: [Workload; 18] = [
 const MANY: usize = 10_000;
 
 impl Workload {
-    /// What it is called.
+    /// Returns the name of the workload.
     pub(super) const fn name(self) -> &'static str {
         match self.kind {
             Kind::ArmAndCancelSleep => "arm and cancel a sleep",
@@ -93,7 +93,7 @@ impl Workload {
         }
     }
 
-    /// What is known to be missing in the prediction of its time.
+    /// Returns the part of its time that the prediction is known to leave out.
     pub(super) const fn leaves_out(self) -> &'static str {
         if self.is_large() {
             return "the caches of this machine, which hold only a part of so many timers";
@@ -126,7 +126,7 @@ impl Workload {
         )
     }
 
-    /// Whether it needs two CPUs.
+    /// Returns true if it needs two CPUs.
     pub(super) const fn needs_stranger(self) -> bool {
         matches!(self.kind, Kind::Stranger)
     }
@@ -162,12 +162,12 @@ pub(super) fn run<S: Subject>(
 
 /// Operations of a round.
 const SHORT: usize = 1_000;
-/// So far away that nothing fires.
+/// A distance at which no timer fires.
 const FAR: i64 = 10_000_000_000_000;
-/// From one deadline to the next in a queue.
+/// The distance between two deadlines in a queue.
 const APART: i64 = 1_000;
 const SECOND: i64 = 1_000_000_000;
-/// What the two finest levels of the far timers have slots of, in nanoseconds: eight units.
+/// The width of a slot of the two finest levels of far timers, in nanoseconds: eight units.
 const FAR_SLOT: i64 = 8 << 20;
 
 fn signed(number: usize) -> i64 {
@@ -296,7 +296,7 @@ fn bring_forward<S: Subject>(subject: &mut S, pending: usize, rounds: usize) -> 
     (0..rounds).map(round).collect()
 }
 
-/// From a hundred ticks to a million ahead.
+/// Returns an expiry from a hundred ticks to a million ahead.
 fn scattered(index: usize) -> u64 {
     100 + ((index as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 44)
 }
@@ -396,7 +396,7 @@ fn fire_coarse<S: Subject>(subject: &mut S, count: usize, rounds: usize) -> Vec<
     (0..rounds).map(round).collect()
 }
 
-/// From one deadline of a sleeping worker to the next, in nanoseconds: more than what most machines are late by.
+/// The distance between two deadlines of a sleeping worker, in nanoseconds: more than the lateness of most machines.
 pub(super) const GAP: i64 = 5 * TICK;
 
 /// Parks until everything fired that does at `deadlines`, which rise; what was spent on it. The machine may wake the

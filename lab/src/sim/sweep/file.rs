@@ -23,7 +23,7 @@ const SEED: &str = "seed";
 pub(super) struct Sweep {
     /// The name of the scenario.
     pub(super) name: String,
-    /// Of the parameters.
+    /// The names of the parameters.
     pub(super) names: Vec<String>,
     pub(super) points: Vec<Point>,
     /// The same for the same sweep only.
@@ -215,7 +215,7 @@ fn points(text: &Text, parameters: &[Parameter]) -> Result<Vec<Point>, Failure> 
     Ok((0..count).map(point).collect())
 }
 
-/// What is wrong with a point, in the words of the file that the user wrote.
+/// Explains a fault of a point in the words of the file that the user wrote.
 fn explained(
     text: &Text,
     file: &str,

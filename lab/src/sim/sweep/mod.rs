@@ -230,7 +230,7 @@ fn cells<'s>(
     (head, lines.collect())
 }
 
-/// How many points there are here, of how many.
+/// Formats the number of points on this page, and of all.
 fn share(sweep: &Sweep, points: &[&Point]) -> String {
     format!(
         "{} of {}",

@@ -8,7 +8,7 @@ use toml::{Table, Value};
 pub(super) struct Point {
     /// Its number, among all points of the sweep.
     pub(super) index: usize,
-    /// What each parameter is.
+    /// The value of each parameter.
     pub(super) values: Vec<(String, Value)>,
 }
 
@@ -22,7 +22,7 @@ impl Point {
             .collect()
     }
 
-    /// For messages: `point 3 (cpus = 8, seed = 2)`.
+    /// Formats the point for messages: `point 3 (cpus = 8, seed = 2)`.
     pub(super) fn title(&self) -> String {
         let values = self.values.iter();
         let values: Vec<String> = values

@@ -14,7 +14,7 @@ use crate::{table, units};
 
 /// A parameter with more values is in the table only.
 const VALUES_MAX: usize = 16;
-/// What bars show: a caption, the fields of a row of which the largest counts, and how it is written.
+/// A bar chart: a caption, the fields of a row of which the largest counts, and the format.
 type Shown = (&'static str, &'static [&'static str], fn(f64) -> String);
 const FIGURES: [Shown; 4] = [
     (

@@ -77,7 +77,7 @@ impl Row {
         }
     }
 
-    /// What a line has, by name.
+    /// Returns the fields of a line by name.
     pub(super) fn fields(&self) -> &Map<String, Value> {
         &self.fields
     }
@@ -102,7 +102,7 @@ fn wakes(outcome: &Outcome) -> u64 {
     outcome.groups.iter().map(|group| group.tally.wakes).sum()
 }
 
-/// Which point it is, and what is not a count and not a distribution.
+/// Returns the parameters of the point, and the figures that are neither counts nor distributions.
 fn facts(sweep: &Sweep, point: &Point, outcome: &Outcome) -> Map<String, Value> {
     let theft = outcome.per_cpu.iter().map(|cpu| cpu.longest_theft).max();
     let idle: u128 = outcome

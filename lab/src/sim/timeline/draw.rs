@@ -8,7 +8,7 @@ use super::window::Picture;
 use crate::{table, units};
 
 const WIDTH: f64 = 992.0;
-/// Where the names of the lanes end.
+/// The right end of the lanes' names.
 const LEFT: f64 = 84.0;
 /// Half of the last label stands beside the axis.
 const RIGHT: f64 = 24.0;
@@ -18,12 +18,12 @@ const STEP: f64 = 21.0;
 const TOP: f64 = 26.0;
 /// Narrower than this is not drawn by itself: what is shorter shares a piece with its neighbours.
 const PIECE: f64 = 0.5;
-/// What a letter takes.
+/// The width of a letter.
 const LETTER: f64 = 6.6;
 /// Colours for migrators.
 const COLOURS: u32 = 8;
 
-/// Where a time is.
+/// The mapping of times to the picture.
 struct Axis {
     from: u64,
     to: u64,
@@ -72,7 +72,7 @@ fn moment(at: u64, step: u64) -> String {
     format!("{millis:.decimals$} ms")
 }
 
-/// From when to when, for a reader who points at it.
+/// Formats the beginning and the end of a span, for a reader who points at it.
 fn range<T>(span: &Span<T>) -> String {
     format!(
         "{} to {}, {}",
@@ -99,7 +99,7 @@ fn kind(activity: &Activity, deep: &[String]) -> (&'static str, String, u8) {
 /// A piece of a lane: one span, or several that are too short to be seen apart.
 struct Piece<'l, T> {
     first: &'l Span<T>,
-    /// What gives the colour.
+    /// The span that gives the colour.
     shown: &'l Span<T>,
     to: u64,
     spans: usize,
@@ -129,7 +129,7 @@ fn pieces<'l, T>(spans: &'l [Span<T>], axis: &Axis, rank: impl Fn(&T) -> u8) -> 
     pieces
 }
 
-/// How the title of a piece ends that stands for several.
+/// Returns the end of a title for a piece that stands for several spans.
 fn others(spans: usize) -> String {
     match spans - 1 {
         0 => String::new(),
@@ -256,7 +256,7 @@ fn marked(
     }
 }
 
-/// What a child of a group is called.
+/// Returns the name of a group's child.
 fn child(state: &State, group: usize, mask: u16) -> String {
     let is_it = |place: Option<(usize, u16)>| place == Some((group, mask));
     if let Some(cpu) = state.cpus.iter().position(|cpu| is_it(cpu.leaf)) {
@@ -309,7 +309,7 @@ fn hierarchy(state: &State, lanes: &Lanes, axis: &Axis) -> Markup {
     )
 }
 
-/// What a group is like for a while.
+/// Draws the state of a group for a piece of time.
 fn duty(state: &State, group: usize, piece: &Piece<'_, Duty>, axis: &Axis, top: f64) -> Markup {
     let (migrator, active) = piece.shown.what;
     let (from, to) = (axis.x(piece.first.from), axis.x(piece.to));
@@ -327,7 +327,7 @@ fn duty(state: &State, group: usize, piece: &Piece<'_, Duty>, axis: &Axis, top: 
     rectangle(&class, (from, to), top, &title)
 }
 
-/// From where to where one child was migrator, whichever others were active meanwhile.
+/// Returns the terms of each migrator, no matter which children were active meanwhile.
 fn terms(pieces: &[Piece<'_, Duty>], axis: &Axis) -> Vec<(f64, f64, u16)> {
     let mut terms: Vec<(f64, f64, u16)> = Vec::new();
     let mut before = None;
@@ -422,7 +422,7 @@ pub(in crate::sim) fn section(picture: &Picture, deep: &[String]) -> Markup {
     }
 }
 
-/// What pointing at the lanes shows, for readers without a pointer.
+/// Lists the spans that pointing at the lanes shows, for readers without a pointer.
 fn spans(lanes: &Lanes, deep: &[String]) -> Markup {
     /// More than any reader goes through.
     const MOST: usize = 500;

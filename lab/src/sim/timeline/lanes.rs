@@ -18,17 +18,17 @@ pub(super) struct Span<T> {
     pub(super) what: T,
 }
 
-/// What a group is like: its migrator, and its active children.
+/// The state of a group: its migrator, and its active children.
 pub(super) type Duty = (Option<u16>, u16);
 
 /// A moment worth a mark.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Mark {
-    /// It fired a timer of its own.
+    /// The CPU fired a timer of its own.
     Own,
-    /// It fired one of this other CPU.
+    /// The CPU fired a timer of this other CPU.
     Remote(u32),
-    /// It sent this other CPU an interrupt.
+    /// The CPU sent this other CPU an interrupt.
     Sent(u32),
 }
 
@@ -39,11 +39,11 @@ pub(super) struct Promise {
     pub(super) wakeup: u64,
 }
 
-/// Everything that is drawn.
+/// The contents of the picture.
 #[derive(Debug, Default)]
 pub(super) struct Lanes {
     pub(super) cpus: BTreeMap<u32, Vec<Span<Activity>>>,
-    /// By level, the highest first, and by number.
+    /// The groups, by level from the highest, and by number.
     pub(super) groups: Vec<(usize, Vec<Span<Duty>>)>,
     pub(super) marks: Vec<(u64, u32, Mark)>,
     pub(super) promises: Vec<Span<Promise>>,
@@ -142,7 +142,7 @@ fn above(state: &State, cpus: &BTreeSet<u32>) -> Vec<usize> {
 }
 
 impl Lanes {
-    /// What is on the picture.
+    /// Collects the contents of the picture.
     pub(super) fn of(picture: &Picture) -> Self {
         let mut state = picture.state.clone();
         // The tree is told of at the beginning, which may be a part of the picture.

@@ -2,12 +2,12 @@
 
 use tickless_sim::record::{GroupState, Record, Recorded};
 
-/// What a CPU does.
+/// The activity of a CPU.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Activity {
-    /// In an interrupt, of this name.
+    /// The CPU is in an interrupt of this name.
     Interrupt(&'static str),
-    /// In the soft stage.
+    /// The CPU is in the soft stage.
     Soft,
     /// Runs the task with this number.
     Running(u32),
@@ -55,7 +55,7 @@ impl Cpu {
         }
     }
 
-    /// It did this, at `time`.
+    /// Applies an event to the state of the CPU.
     fn does(&mut self, what: &Recorded) {
         match what {
             Recorded::IrqHandlerEntry { name } => {

@@ -9,7 +9,7 @@ use super::state::State;
 /// More than this is not kept: a picture of more than that shows nothing.
 const RECORDS_MAX: usize = 1 << 19;
 
-/// What is to be drawn.
+/// The records to draw, and the state before them.
 #[derive(Clone, Debug)]
 pub(in crate::sim) struct Picture {
     pub(super) from: u64,
@@ -17,8 +17,8 @@ pub(in crate::sim) struct Picture {
     /// The machine at the beginning.
     pub(super) state: State,
     pub(super) records: Vec<Record>,
-    /// What it is about, if it was not asked for: which CPU fired the latest timer, of which CPU that was, and how
-    /// late.
+    /// The latest timer that the picture is about, if the user asked for no part: the CPU that fired it, the CPU that
+    /// it belonged to, and its lateness.
     pub(super) latest: Option<Latest>,
 }
 
@@ -31,10 +31,10 @@ pub(super) struct Latest {
     pub(super) late: u64,
 }
 
-/// Which part it is.
+/// The part of a run to draw.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::sim) struct Part {
-    /// From where on; `None` is around the latest timer.
+    /// The beginning of the part; `None` is around the latest timer.
     pub(in crate::sim) from: Option<u64>,
     pub(in crate::sim) length: u64,
 }
@@ -47,7 +47,7 @@ pub(in crate::sim) struct Window {
     /// The machine before the first record that is kept.
     before: State,
     kept: VecDeque<Record>,
-    /// When the part is over that is to be drawn.
+    /// The end of the part to draw.
     until: Option<u64>,
     latest: Option<Latest>,
     now: u64,
@@ -68,18 +68,18 @@ impl Window {
         }
     }
 
-    /// What there is to draw; nothing if the run was over before.
+    /// Returns the picture; none if the run was over before the part.
     pub(in crate::sim) fn picture(self) -> Option<Picture> {
         self.picture
     }
 
-    /// How many records are kept.
+    /// Returns the number of records that are kept.
     #[cfg(test)]
     pub(super) fn kept(&self) -> usize {
         self.kept.len()
     }
 
-    /// How late the timer is that fires, and whose it is.
+    /// Returns the lateness of the timer that the record fires, and the CPU that it belongs to.
     fn lateness(&self, record: &Record) -> Option<(u64, u32)> {
         match record.what {
             Recorded::TimerExpireEntry {
@@ -100,7 +100,7 @@ impl Window {
         }
     }
 
-    /// If this fires a timer later than any before, the picture is to be about that.
+    /// Centres the picture on the record's timer if it is later than any before.
     fn judge(&mut self, record: &Record) {
         let Some(((late, of_cpu), cpu)) = self.lateness(record).zip(record.cpu) else {
             return;

@@ -67,7 +67,7 @@ fn another_sweep_has_another_hash() {
     }
 }
 
-/// What is replaced, by what, and what is said then.
+/// Texts to replace, their replacements, and the resulting messages.
 const WRONG: &[(&str, &str, &str)] = &[
     (
         "[sweep]",
