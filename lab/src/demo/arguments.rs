@@ -33,7 +33,7 @@ use crate::units;
 #[derive(Clone, Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct Arguments {
-    /// How long the whole run takes: seconds, or a number with a unit
+    /// Length of the whole run: seconds, or a number with a unit
     #[arg(short = 'D', long, value_name = "TIME", default_value = "20s", value_parser = units::duration_or_seconds)]
     duration: Duration,
 
@@ -74,7 +74,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "TIME", default_value = "200us", value_parser = units::duration)]
     pace: Duration,
 
-    /// By how much the timers may be late that have a slack
+    /// Slack of the timers that have one
     ///
     /// With 1ms they fire at whole milliseconds. tokio rounds a deadline up to the next millisecond, and the time that
     /// it waits for that as well, so its timers are late by up to 2ms.
@@ -137,13 +137,13 @@ Examples:
 Exit codes: 0 all checks held, 1 one failed, 2 bad arguments, 3 the machine lacks something.
 Ctrl-C ends the run early, with a whole report.";
 
-/// Everything that a run needs, with every default worked out.
+/// The settings of a run, with every default worked out.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Settings {
     #[serde(rename = "duration_ns", serialize_with = "as_nanos")]
     pub(crate) duration: Duration,
     pub(crate) rounds: u32,
-    /// Whether one more round counts system calls.
+    /// True if one more round counts system calls.
     #[serde(skip)]
     pub(crate) counting: bool,
     /// One arm's part of a round.
@@ -164,7 +164,7 @@ pub(crate) struct Settings {
     pub(crate) header: Duration,
     #[serde(rename = "pace_ns", serialize_with = "as_nanos")]
     pub(crate) pace: Duration,
-    /// Of the arm that has one.
+    /// The slack of the arm that has one.
     #[serde(rename = "slack_ns", serialize_with = "as_nanos")]
     pub(crate) slack: Duration,
     pub(crate) threads: u32,
@@ -180,21 +180,21 @@ fn as_nanos<S: serde::Serializer>(time: &Duration, serializer: S) -> Result<S::O
 
 const ARMS: u32 = 5;
 const _: () = assert!(Arm::COUNT == ARMS as usize);
-/// What an arm's part of a round should take at least, for its timeouts to have time.
+/// The least length of an arm's part of a round, long enough for its timeouts to fire.
 const PART: Duration = Duration::from_millis(800);
 const ROUNDS_MAX: u32 = 5;
 /// The share of a part that is for making connections, and for the machine to settle afterwards.
 const RAMP: f64 = 0.2;
-/// Nothing needs longer to settle.
+/// The longest time for connections and settling; no run needs more.
 const RAMP_MAX: Duration = Duration::from_secs(1);
-/// What making a connection costs both ends together, generously.
+/// The time that both ends together take for a connection, generously.
 const CONNECT: Duration = Duration::from_micros(100);
 const IDLE: Duration = Duration::from_millis(300);
 /// The share of a short part that the idle timeout takes.
 const IDLE_SHARE: f64 = 0.3;
 /// The header timeouts of the shortest parts need so much more than they last.
 const SPARE: f64 = 1.1;
-/// How much longer the idle timeout is than the time between two requests, and the header timeout than the idle one.
+/// The ratio of the idle timeout to the time between two requests, and of the header timeout to the idle timeout.
 const PATIENCE: f64 = 1.5;
 /// Below that, a paced sender is a busy loop on any machine.
 const PACE_MIN: Duration = Duration::from_micros(1);
@@ -268,8 +268,8 @@ impl Arguments {
 }
 
 impl Arguments {
-    /// As many rounds as the run has time for, and whether there is one more that counts system calls. Each part has
-    /// to be long enough for its timeouts.
+    /// Returns the number of rounds that fit the run, and whether one more counts system calls. Each part has to be
+    /// long enough for its timeouts.
     fn rounds_that_fit(&self, spacing: Duration, counting: bool) -> (u32, bool) {
         let idle = self
             .idle_timeout
@@ -360,7 +360,7 @@ impl Settings {
         self.rounds + u32::from(self.counting)
     }
 
-    /// How clients reach a server that listens at `address`.
+    /// Returns the address at which clients reach a server that listens at `address`.
     pub(crate) fn reachable(address: SocketAddr) -> SocketAddr {
         let ip = match address.ip() {
             IpAddr::V4(ip) if ip.is_unspecified() => IpAddr::from([127, 0, 0, 1]),
@@ -373,7 +373,7 @@ impl Settings {
 
 #[cfg(test)]
 impl Settings {
-    /// Those of a run without any options, which counts system calls.
+    /// Returns the settings of a run without any options, which counts system calls.
     pub(crate) fn sample() -> Self {
         tests::settled("demo", true).expect("the defaults are right")
     }

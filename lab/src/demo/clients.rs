@@ -17,14 +17,14 @@ use super::tally::{Episodes, Tally};
 const REQUEST: &[u8] = b"GET /hello HTTP/1.1\r\nHost: demo\r\n\r\n";
 /// A header that goes on for as long as the server listens.
 const UNFINISHED: &[u8] = b"GET /hello HTTP/1.1\r\nHost: demo\r\nX-Slow: ";
-/// What a response may take up.
+/// The largest response, in bytes.
 const RESPONSE_MAX: usize = 1024;
 /// Longer than any timeout may be late: a connection that still stands is one that was never closed.
 const NEVER: Duration = Duration::from_secs(5);
 /// The connection, the requests and the closing of an episode, besides the timeout itself.
 pub(crate) const EPISODE: Duration = Duration::from_millis(40);
 
-/// What the clients of one round do.
+/// The work of the clients of one round.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Plan {
     pub(crate) server: SocketAddr,
@@ -36,7 +36,7 @@ pub(crate) struct Plan {
     pub(crate) limits: Limits,
     /// The first connection is made at this time.
     pub(crate) start: Instant,
-    /// By this time all are.
+    /// The time by which all connections are made.
     pub(crate) connected: Instant,
     pub(crate) end: Instant,
     pub(crate) seed: u64,
@@ -90,7 +90,7 @@ impl Plan {
 struct Client {
     plan: Plan,
     begins: Instant,
-    /// What keeps clients from doing everything at the same time: 0 to 1.
+    /// The client's offset within its period, 0 to 1, so that clients do not act at the same time.
     phase: f64,
     tally: Arc<Tally>,
 }
@@ -181,7 +181,7 @@ impl Client {
         }
     }
 
-    /// When to begin waiting for a timeout, so that timeouts fire at all times of the round.
+    /// Returns the time at which to begin waiting for a timeout, so that timeouts fire at all times of the round.
     fn first_episode(&self, timeout: Duration) -> Instant {
         let left = self.plan.end.saturating_duration_since(self.begins);
         let spread = left.saturating_sub(timeout + EPISODE).min(timeout);
@@ -238,7 +238,7 @@ impl Episodes {
     }
 }
 
-/// Whether a read says that the connection is over.
+/// Returns true if a read says that the connection is over.
 fn is_closed(read: &io::Result<usize>) -> bool {
     matches!(read, Ok(0) | Err(_))
 }

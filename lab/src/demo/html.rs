@@ -103,7 +103,7 @@ fn figures(groups: &[Group]) -> Markup {
     }
 }
 
-/// What each column is.
+/// Describes each column.
 fn columns() -> Markup {
     html! {
         table.facts { tbody { @for arm in Arm::ALL {
@@ -112,7 +112,7 @@ fn columns() -> Markup {
     }
 }
 
-/// Which line is whose.
+/// Names the arm of each line.
 fn legend() -> Markup {
     page::legend(Arm::ALL.map(|arm| (arm.ink(), arm.name())))
 }
@@ -167,7 +167,7 @@ fn tails(totals: &Totals, of: impl Fn(&Total) -> &Late) -> Vec<Curve> {
         .collect()
 }
 
-/// Nothing, if nothing was late because nothing happened.
+/// Draws the curves; empty if there are none.
 fn figure(curves: &[Curve], across: &Range<f64>, caption: &str) -> Result<Markup, Failure> {
     if curves.is_empty() {
         return Ok(html! {});
@@ -178,7 +178,7 @@ fn figure(curves: &[Curve], across: &Range<f64>, caption: &str) -> Result<Markup
     ))
 }
 
-/// How late paced ticks were as the run went on, and how much rounds differ.
+/// Draws the lateness of paced ticks over the run, and the difference between rounds.
 fn rounds(totals: &Totals) -> Result<Markup, Failure> {
     type Of = fn(&Round) -> Option<u64>;
     let kinds: [(&str, Of); 4] = [

@@ -16,7 +16,7 @@ use super::tally::Desk;
 /// [`TimedOut`](io::ErrorKind::TimedOut) when nothing does.
 pub(crate) struct IdleStream<T: Timers> {
     stream: TcpStream,
-    /// In a box, because hyper wants to move its connections.
+    /// The timer of the idle timeout, in a box because hyper wants to move its connections.
     idle: Pin<Box<T::Sleep>>,
     timeout: Duration,
     deadline: Instant,

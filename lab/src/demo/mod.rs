@@ -96,7 +96,7 @@ const OPTIMISED: &str = if cfg!(debug_assertions) {
     ""
 };
 
-/// What is printed at the end: 12 lines of 80 columns at most, besides checks that failed.
+/// Formats the end of the output: 12 lines of 80 columns at most, besides checks that failed.
 fn short(outcome: &Outcome) -> String {
     let mut text = extent(outcome);
     text.push('\n');
@@ -113,7 +113,7 @@ fn short(outcome: &Outcome) -> String {
     text
 }
 
-/// What a run did, and how long it took.
+/// Describes the size of a run and the time that it took.
 fn extent(outcome: &Outcome) -> String {
     let settings = &outcome.settings;
     format!(
@@ -133,7 +133,7 @@ fn extent(outcome: &Outcome) -> String {
 /// Ends the short table of an optimised build.
 const SHORT_NOTE: &str = "Behind a figure: its ratio to tokio's, below 1 is better.\n";
 
-/// What `--all` prints at the end.
+/// Formats the end of the output with `--all`.
 fn summary(outcome: &Outcome) -> String {
     let settings = &outcome.settings;
     let mut text = format!(

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use super::subject::Timers;
 use super::tally::Tally;
 
-/// When the sender sends, and which of it counts.
+/// The times at which the sender sends, and the part of them that counts.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Schedule {
     pub(crate) start: Instant,

@@ -15,7 +15,7 @@ const BATCH: u32 = 500;
 const PAUSE: Duration = Duration::from_millis(25);
 /// A timeout that never fires.
 const TIMEOUT: Duration = Duration::from_secs(30);
-/// By how much each push moves the deadline: a request every 50 µs.
+/// The distance by which each push moves the deadline: a request every 50 µs.
 const STEP: Duration = Duration::from_micros(50);
 
 /// Takes a batch of each now and then, from `start` to `end`.

@@ -12,18 +12,18 @@ use super::totals::{Closed, Late, Round, Total, Totals, median};
 use crate::machine::Machine;
 use crate::units;
 
-/// Everything about a run.
+/// The results of a run, as its JSON has them.
 #[derive(Debug, Serialize)]
 pub(crate) struct Outcome {
     pub(crate) tickless_version: &'static str,
-    /// What repeats it.
+    /// The command that repeats the run.
     pub(crate) command: String,
-    /// When it began.
+    /// The date and time of the beginning.
     pub(crate) date: String,
     pub(crate) machine: Machine,
     pub(crate) settings: Settings,
     pub(crate) took_s: f64,
-    /// Whether the user ended it early.
+    /// True if the user ended the run early.
     pub(crate) interrupted: bool,
     /// Why system calls were not counted, if they were not.
     pub(crate) no_syscalls: Option<String>,
@@ -41,7 +41,7 @@ pub(crate) struct Outcome {
 pub(crate) struct Check {
     pub(crate) name: &'static str,
     pub(crate) holds: bool,
-    /// What was counted.
+    /// The counts that the check judged.
     pub(crate) detail: String,
 }
 
@@ -50,7 +50,7 @@ pub(crate) struct Check {
 pub(crate) struct Figures {
     arm: Arm,
     name: &'static str,
-    /// By how much its timers may be late by choice.
+    /// The lateness that its timers choose, in nanoseconds.
     allowed_ns: u64,
     paced: Distribution,
     idle_timeouts: Distribution,
@@ -74,7 +74,7 @@ pub(crate) struct Figures {
     rounds: Vec<Round>,
 }
 
-/// How late things were.
+/// The distribution of a lateness.
 #[derive(Debug, Serialize)]
 struct Distribution {
     count: u64,
@@ -234,7 +234,7 @@ fn checks(totals: &Totals) -> Vec<Check> {
     ]
 }
 
-/// Where a check fails: `: 5 in the column tokio::time`. Nothing where it holds.
+/// Names the columns where a check fails: `: 5 in the column tokio::time`. Empty where it holds.
 fn columns(totals: &Totals, of: &dyn Fn(&Total) -> u64) -> String {
     let counts = Arm::ALL.map(|arm| (arm, of(&totals[arm.index()])));
     let named: Vec<String> = counts

@@ -27,12 +27,12 @@ use crate::units;
 const WORKER: &str = "tickless-worker";
 /// The thread that the library runs the timers of tokio's workers on.
 const EXPIRY: &str = "tickless-expiry";
-/// How often the run looks whether it is to end, and shows how far it is.
+/// The time between two updates of the progress, which also check whether the run is to end.
 const LOOK: Duration = Duration::from_millis(20);
 /// Between two arms: connections that are being closed are gone.
 const PAUSE: Duration = Duration::from_millis(5);
 
-/// How long the clients of the warm-up stay when all are connected.
+/// The time that the clients of the warm-up stay when all are connected.
 const WARM: Duration = Duration::from_millis(60);
 /// The share of the ramp in which connections are made. What they left behind in the kernel is done in the rest.
 const CONNECTING: f64 = 0.65;
@@ -43,7 +43,7 @@ pub(crate) struct Run<'r> {
     status: Arc<Status>,
     interrupt: &'r Interrupt,
     progress: &'r Progress,
-    /// In the order of [`Kind::ALL`].
+    /// The servers, in the order of [`Kind::ALL`].
     servers: Vec<Server>,
 }
 
@@ -93,7 +93,7 @@ impl<'r> Run<'r> {
         })
     }
 
-    /// Where visitors find two of the servers, if any are expected: tickless's, tokio's.
+    /// Returns the addresses of tickless's and tokio's servers, if visitors are expected.
     pub(crate) fn visitors(&self) -> Option<(SocketAddr, SocketAddr)> {
         self.settings.listen?;
         let address = |kind| self.server(kind).address;
@@ -261,7 +261,7 @@ impl<'r> Run<'r> {
     }
 }
 
-/// What the server and its threads had done when the load began to run in full.
+/// The counters of the server and its threads at the beginning of the full load.
 struct Watch {
     begun: Instant,
     requests: u64,
@@ -279,7 +279,7 @@ impl Watch {
         })
     }
 
-    /// What they did since.
+    /// Returns the differences since the beginning.
     fn end(&self, server: &Server, threads: &[u32]) -> Result<Window, Failure> {
         Ok(Window {
             length: self.begun.elapsed(),
@@ -290,7 +290,8 @@ impl Watch {
     }
 }
 
-/// What all of these threads did. Without one of them the figures would be too good to be true.
+/// Returns the sum of what the threads used, or fails if one of them is gone: without it the figures would be too good
+/// to be true.
 fn usage(threads: &[u32]) -> Result<Usage, Failure> {
     threads::usage(threads).map_err(|error| {
         Failure::Machine(format!(
@@ -311,7 +312,7 @@ fn socket(to: Option<&UdpSocket>) -> Result<UdpSocket, Failure> {
     made.map_err(|error| Failure::Machine(format!("cannot open a datagram socket: {error}")))
 }
 
-/// How often the datagrams of the paced sender are fetched: often enough for the kernel's buffer.
+/// The time between two fetches of the paced sender's datagrams: short enough for the kernel's buffer.
 const FETCH: Duration = Duration::from_millis(5);
 
 /// Starts the thread of the clients, which ends when all of them are done or were stopped. Its timers are tokio's in

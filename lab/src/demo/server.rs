@@ -24,21 +24,21 @@ use super::subject::{Kind, Timers};
 use super::tally::Desk;
 use crate::failure::Failure;
 
-/// What the load asks for.
+/// The body of each response.
 pub(crate) const BODY: &str = "hello\n";
 
-/// How connections are treated.
+/// The timeouts of connections.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limits {
     pub(crate) idle: Duration,
     pub(crate) header: Duration,
 }
 
-/// What the runtime of a server is given.
+/// The settings of a server's runtime.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Setup {
     pub(crate) threads: usize,
-    /// By how much its timers may be late, if its kind has slack.
+    /// The slack of its timers, if its kind has slack.
     pub(crate) slack: Duration,
 }
 
@@ -92,10 +92,10 @@ impl Server {
     }
 }
 
-/// How long the server waits after it could not accept a connection.
+/// The time that the server waits after it could not accept a connection.
 const PAUSE: Duration = Duration::from_millis(5);
 
-/// What each connection is served with.
+/// The parts of the server that each connection uses.
 #[derive(Clone, Debug)]
 struct House {
     kind: Kind,

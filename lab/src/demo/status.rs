@@ -25,7 +25,7 @@ struct Inside {
     totals: Totals,
 }
 
-/// How often the page for visitors loads itself again, in seconds.
+/// The time after which the page for visitors loads itself again, in seconds.
 const RELOAD: u32 = 2;
 
 impl Status {

@@ -13,11 +13,11 @@ use tokio::runtime::Builder;
 use super::arguments::Settings;
 use crate::plot::{self, Ink, TICKLESS};
 
-/// By how much tokio's timers are late by choice: its wheel counts whole milliseconds, to which deadlines are rounded
-/// up; and its driver, which knows how many of them passed, waits for so many whole ones as are missing.
+/// The lateness that tokio's timers choose: its wheel counts whole milliseconds, to which deadlines are rounded up; and
+/// its driver, which knows how many of them passed, waits for so many whole ones as are missing.
 const TOKIO: Duration = Duration::from_millis(2);
 
-/// What makes the timers of a part of the run: a column of the table.
+/// The timers of a part of the run: a column of the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Arm {
@@ -29,7 +29,7 @@ pub(crate) enum Arm {
     Reactor,
     /// The same, and no timer more exact than it was asked for.
     Slack,
-    /// As [`Reactor`](Self::Reactor), and the paced sender on a `tickless::Worker` thread of its own.
+    /// The timers of [`Reactor`](Self::Reactor), with the paced sender on a `tickless::Worker` thread of its own.
     Worker,
 }
 
@@ -64,7 +64,7 @@ impl Arm {
         }
     }
 
-    /// What its curves and bars are drawn with.
+    /// Returns the colour of its curves and bars.
     pub(crate) fn ink(self) -> Ink {
         match self {
             Self::Tokio => plot::TOKIO,
@@ -86,7 +86,7 @@ impl Arm {
         }
     }
 
-    /// What the column is, for those who did not read the documentation.
+    /// Explains the column to readers who did not read the documentation.
     pub(crate) fn what(self) -> &'static str {
         match self {
             Self::Tokio => {
@@ -103,7 +103,7 @@ impl Arm {
         }
     }
 
-    /// By how much timers may be late by choice, and not because of the machine.
+    /// Returns the lateness that timers choose, as opposed to the machine's.
     pub(crate) fn allowed(self, settings: &Settings) -> Duration {
         match self {
             Self::Tokio => TOKIO,
@@ -116,7 +116,7 @@ impl Arm {
         self as usize
     }
 
-    /// Whose server it talks to.
+    /// Returns the server that its clients talk to.
     pub(crate) fn server(self) -> Kind {
         match self {
             Self::Tokio => Kind::Tokio,
@@ -139,7 +139,7 @@ pub(crate) enum Kind {
 impl Kind {
     pub(crate) const ALL: [Self; 4] = [Self::Tokio, Self::Tickless, Self::Reactor, Self::Slack];
 
-    /// What the threads of the server are called.
+    /// Returns the name of the server's threads.
     pub(crate) fn threads(self) -> &'static str {
         match self {
             Self::Tokio => "serve-tokio",
@@ -149,7 +149,7 @@ impl Kind {
         }
     }
 
-    /// Whose timers it has.
+    /// Returns the module that its timers come from.
     pub(crate) fn module(self) -> &'static str {
         match self {
             Self::Tokio => "tokio::time",
@@ -178,7 +178,7 @@ impl Kind {
     }
 }
 
-/// What a program takes from a timer library: the same names on both sides.
+/// The part of a timer library that a program uses: the same names on both sides.
 pub(crate) trait Timers: Clone + Copy + Send + Sync + 'static {
     type Sleep: Future<Output = ()> + Send + 'static;
     type Interval: Send + 'static;
@@ -189,7 +189,7 @@ pub(crate) trait Timers: Clone + Copy + Send + Sync + 'static {
     fn interval_at(start: Instant, period: Duration) -> Self::Interval;
     /// Waits for the next tick, and says when it was due.
     fn tick(interval: &mut Self::Interval) -> impl Future<Output = Instant> + Send;
-    /// What is given to hyper.
+    /// Returns the timer for hyper.
     fn hyper() -> Self::Hyper;
 }
 

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::Duration;
 
-/// Where the tracer's files are.
+/// The directories in which the tracer's files may be.
 const PLACES: [&str; 2] = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"];
 const EVENT: &str = "events/raw_syscalls/sys_enter";
 /// Before the number of the process that a trace belongs to.
@@ -69,7 +69,7 @@ impl Counter {
     }
 }
 
-/// How many events a CPU noted: those in its buffer, and those that were in it before it wrapped around.
+/// Returns the number of events that a CPU recorded: those in its buffer, and those that later events overwrote.
 fn noted(stats: &str) -> u64 {
     let count = |name| {
         let value = stats.lines().find_map(|line| line.strip_prefix(name));

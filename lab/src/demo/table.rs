@@ -20,18 +20,18 @@ pub(crate) struct Group {
 pub(crate) struct Row {
     pub(crate) label: &'static str,
     pub(crate) cells: [Cell; Arm::COUNT],
-    /// How the figures of the others compare with tokio's, by the rounds.
+    /// The comparisons of the other figures with tokio's, by rounds.
     pub(crate) against: [Against; Arm::COUNT],
 }
 
-/// How a figure compares with tokio's.
+/// The comparison of a figure with tokio's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Against {
     /// Better in every round than tokio's in any.
     Better,
     /// Worse in every round than tokio's in any.
     Worse,
-    /// They differ by no more than their rounds do.
+    /// Rounds overlap: they differ by no more than the rounds of each do.
     Same,
     /// Too few rounds have the figure, or nothing is better.
     Open,
@@ -45,7 +45,7 @@ pub(crate) struct Cell {
     pub(crate) ratio: String,
 }
 
-/// Which way is better.
+/// The direction that is better.
 #[derive(Clone, Copy)]
 enum Better {
     Less,
@@ -120,7 +120,7 @@ fn against(tokio: &Spread, other: &Spread, better: Better) -> Against {
     }
 }
 
-/// What a ratio is, in all tables.
+/// The definition of a ratio, for all tables.
 pub(crate) const RATIO_NOTE: &str =
     "A ratio is ours / tokio's (of rates, tokio's / ours): below 1 is better.";
 
@@ -253,7 +253,7 @@ fn requests(totals: &Totals) -> Vec<Row> {
     ]
 }
 
-/// By how much timers may be late by choice: what is beyond that is the machine's.
+/// Returns the row of the lateness that timers choose: anything beyond it is the machine's.
 fn allowed(settings: &Settings) -> Row {
     let values = Values {
         figures: Arm::ALL.map(|arm| Some(arm.allowed(settings).as_nanos() as f64)),
@@ -422,7 +422,7 @@ pub(crate) fn short_checks(outcome: &Outcome) -> String {
     out
 }
 
-/// What the columns are.
+/// Explains the columns.
 pub(crate) fn legend() -> String {
     let mut out = String::new();
     for arm in Arm::ALL {
@@ -676,7 +676,7 @@ mod tests {
         assert_eq!(spreads(None), [""; Arm::COUNT], "of what is not compared");
     }
 
-    /// What is worse by more than the rounds differ is named, as well as what is better.
+    /// Checks that figures which are worse by more than their spread are named, as well as those that are better.
     #[test]
     fn each_figure_that_is_worse_or_better_is_named() {
         let mut totals = totals([1_000, 50, 40, 990, 20]);

@@ -8,7 +8,7 @@ use hdrhistogram::Histogram;
 
 use crate::histogram;
 
-/// How late things were, in nanoseconds.
+/// A distribution of lateness, in nanoseconds.
 #[derive(Debug)]
 pub(crate) struct Lateness {
     late: Mutex<Histogram<u64>>,
@@ -58,13 +58,13 @@ impl Count {
     }
 }
 
-/// Everything that is counted in one round.
+/// The counts of one round.
 #[derive(Debug)]
 pub(crate) struct Tally {
     pub(crate) paced: Lateness,
     pub(crate) idle: Lateness,
     pub(crate) header: Lateness,
-    /// From writing a request to the last byte of its response.
+    /// The time from writing a request to the last byte of its response.
     pub(crate) latency: Lateness,
     pub(crate) clients: ClientCounts,
     /// Nanoseconds for each push of a deadline, one figure a batch.
@@ -76,7 +76,8 @@ pub(crate) struct Tally {
     pub(crate) received: Count,
 }
 
-/// Where a server counts. Its connections may live longer than a round, so they look here for the tally of the day.
+/// The counters of a server. Its connections may live longer than a round, so they read the tally of the current round
+/// here.
 #[derive(Debug)]
 pub(crate) struct Desk {
     tally: Mutex<Arc<Tally>>,
@@ -103,7 +104,7 @@ impl Desk {
     }
 }
 
-/// What the clients of the load saw.
+/// The counts of the load's clients.
 #[derive(Debug, Default)]
 pub(crate) struct ClientCounts {
     pub(crate) silent: Episodes,
@@ -119,11 +120,11 @@ pub(crate) struct ClientCounts {
 /// Clients that have to be closed by a timeout.
 #[derive(Debug, Default)]
 pub(crate) struct Episodes {
-    /// Those that waited for it.
+    /// Clients that waited for their timeout.
     pub(crate) expected: Count,
-    /// Those that were closed.
+    /// Clients that were closed.
     pub(crate) closed: Count,
-    /// Those of them that were closed before their time.
+    /// Clients that were closed before their timeout.
     pub(crate) early: Count,
 }
 

@@ -52,7 +52,7 @@ pub(crate) fn named(names: &[&str]) -> Vec<u32> {
         .collect()
 }
 
-/// What these threads did since they began, together. An error if one of them is gone, and its figures with it.
+/// Returns the sum of what the threads used since they began. Fails if one of them is gone, and its figures with it.
 pub(crate) fn usage(threads: &[u32]) -> io::Result<Usage> {
     let mut sum = Usage::default();
     for thread in threads {

@@ -15,7 +15,7 @@ use crate::spread::Spread;
 /// All arms, in the order of [`Arm::ALL`].
 pub(crate) type Totals = [Total; Arm::COUNT];
 
-/// Those of a run that has not begun.
+/// Returns the totals of a run that has not begun.
 pub(crate) fn none() -> Totals {
     std::array::from_fn(|_| Total::new())
 }
@@ -44,7 +44,7 @@ pub(crate) struct Total {
     pub(crate) parts: Vec<Self>,
 }
 
-/// How late things were, and how many were early.
+/// A distribution of lateness, and the number of early events.
 #[derive(Clone, Debug)]
 pub(crate) struct Late {
     pub(crate) histogram: Histogram<u64>,
@@ -59,7 +59,7 @@ pub(crate) struct Closed {
     pub(crate) early: u64,
 }
 
-/// What happened while the load ran in full.
+/// The counters of the full load.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Window {
     pub(crate) length: Duration,
@@ -114,7 +114,8 @@ impl Closed {
         self.early += episodes.early.get();
     }
 
-    /// As [`absorb`](Self::absorb), after a run that was ended early: clients that still waited expect nothing.
+    /// Adds counts as [`absorb`](Self::absorb) does, for a run that was ended early: clients that still waited expect
+    /// nothing.
     fn absorb_cut(&mut self, episodes: &Episodes) {
         self.expected += episodes.closed.get();
         self.closed += episodes.closed.get();

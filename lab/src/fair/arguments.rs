@@ -11,7 +11,8 @@ use crate::failure::Failure;
 use crate::output;
 use crate::units;
 
-/// Who gets how much: tasks that compute, serve and tick beside each other, on this library's executor and on others.
+/// Shares of the processor: tasks that compute, serve and tick beside each other, on this library's executor and on
+/// others.
 ///
 /// Each runtime runs the same tasks, as its users would write them, one runtime after the other and round after round
 /// in changing order, so that whatever else the machine does hits all alike. Measured are the share that each task got
@@ -41,7 +42,7 @@ pub(crate) struct Arguments {
     )]
     weights: Option<Vec<u32>>,
 
-    /// What they compute between two checkpoints
+    /// Computing time of such a task between two checkpoints
     #[arg(long, value_name = "TIME", value_parser = chunk)]
     chunk: Option<Duration>,
 
@@ -57,7 +58,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     rate: Option<u32>,
 
-    /// What they compute for a request
+    /// Computing time of a request
     #[arg(long, value_name = "TIME", value_parser = units::duration)]
     serve: Option<Duration>,
 
@@ -73,7 +74,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "TIME", value_parser = period)]
     period: Option<Duration>,
 
-    /// What they compute at each tick
+    /// Computing time of each tick
     #[arg(long, value_name = "TIME", value_parser = units::duration)]
     cost: Option<Duration>,
 
@@ -89,7 +90,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     runtimes: Option<Vec<Subject>>,
 
-    /// How long each runtime is measured in each round: seconds, or a number with a unit [default: 2s]
+    /// Length of each runtime's part of a round: seconds, or a number with a unit [default: 2s]
     #[arg(short = 'D', long, value_name = "TIME", value_parser = units::duration_or_seconds)]
     duration: Option<Duration>,
 
@@ -131,14 +132,14 @@ Examples:
 Exit codes: 0 all checks held, 1 one failed, 2 bad arguments, 3 no runtime runs here.
 Ctrl-C ends the run, with a whole report.";
 
-/// Everything that a run needs, with every default worked out.
+/// The settings of a run, with every default worked out.
 #[derive(Clone, Debug)]
 pub(super) struct Plan {
     pub(super) preset: Preset,
     pub(super) mix: Mix,
     pub(super) subjects: Vec<Subject>,
     pub(super) duration: Duration,
-    /// What each runtime gets to come to rest, which does not count.
+    /// The time for each runtime to settle, which does not count.
     pub(super) settling: Duration,
     pub(super) rounds: u32,
     pub(super) seed: u64,
@@ -215,7 +216,7 @@ impl Arguments {
 }
 
 impl Plan {
-    /// Whether the tasks are those of the ready made mix, on however many workers.
+    /// Returns true if the tasks are those of the preset mix, on any number of workers.
     pub(super) fn has_preset_tasks(&self) -> bool {
         let preset = Mix {
             workers: self.mix.workers,

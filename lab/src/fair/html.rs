@@ -140,7 +140,7 @@ fn bar(name: String, got: f64, text: String) -> Bar {
     }
 }
 
-/// As many plots as it takes, with one of this library's runtimes in each.
+/// Draws one plot for each of this library's runtimes, each with the others in it.
 fn tails(finished: &Finished<'_>, of: Late, caption: &str) -> Result<Markup, Failure> {
     let inks = plot::inks(ran(finished).map(|row| family(row.subject)));
     let curves = ran(finished).zip(inks).map(|(row, ink)| {
@@ -171,7 +171,7 @@ fn tails(finished: &Finished<'_>, of: Late, caption: &str) -> Result<Markup, Fai
     })
 }
 
-/// As many curves can be told apart in a plot.
+/// The number of curves that can be told apart in a plot.
 const CURVES_MAX: usize = 5;
 
 /// Decides the colour of a runtime.

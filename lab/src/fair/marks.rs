@@ -17,7 +17,7 @@ const WORST: Of = Part::worst;
 const WORST_WEIGHT: Of = Part::worst_weight;
 const P99: Of = |part| quantile(&part.periodic, 0.99).map(|nanos| nanos as f64);
 const P999: Of = |part| quantile(&part.periodic, 0.999).map(|nanos| nanos as f64);
-/// What computes takes whatever processor time there is, so that it is looked at for the same work.
+/// Reads the processor time for the same work, because tasks that compute take all the time there is.
 const TIME: Of = |part| (part.work > 0.0).then(|| 1.0 / part.work);
 
 /// The marks of the mix that was asked for, for each runtime of this library with precise slices. Ratios are taken
@@ -42,7 +42,7 @@ pub(super) fn of(plan: &Plan, rows: &[Row]) -> Vec<Mark> {
     marks.flatten().collect()
 }
 
-/// What marks are judged by.
+/// The figures that marks are judged by.
 #[derive(Clone, Copy)]
 struct Measured<'m> {
     plan: &'m Plan,
@@ -153,7 +153,7 @@ impl Measured<'_> {
             .collect())
     }
 
-    /// How many times as much the figure of `one` is as that of `other`.
+    /// Returns the ratio of one subject's figure to another's.
     fn ratio(self, one: Subject, other: Subject, of: Of) -> Result<Spread, String> {
         let ratio = ratios(self.pairs(one, other, of)?);
         ratio.ok_or_else(|| {

@@ -108,7 +108,7 @@ impl Preset {
     }
 }
 
-/// Which tasks run beside each other.
+/// The tasks that run beside each other.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(super) struct Mix {
     pub(super) workers: usize,
@@ -116,7 +116,7 @@ pub(super) struct Mix {
     pub(super) hogs: usize,
     /// Dealt out among them in turn.
     pub(super) hog_weights: Vec<u32>,
-    /// What they compute between two checkpoints.
+    /// The computing time between two checkpoints.
     #[serde(rename = "chunk_ns", serialize_with = "super::as_nanos")]
     pub(super) chunk: Duration,
     /// The request size of all tasks; without one, what each runtime takes.
@@ -133,7 +133,7 @@ pub(super) struct Servers {
     pub(super) weight: u32,
     /// Requests a second to each.
     pub(super) rate: u32,
-    /// What a request takes.
+    /// The computing time of a request.
     #[serde(rename = "cost_ns", serialize_with = "super::as_nanos")]
     pub(super) cost: Duration,
 }
@@ -145,7 +145,7 @@ pub(super) struct Periodic {
     pub(super) weight: u32,
     #[serde(rename = "period_ns", serialize_with = "super::as_nanos")]
     pub(super) period: Duration,
-    /// What each period takes.
+    /// The computing time of each period.
     #[serde(rename = "cost_ns", serialize_with = "super::as_nanos")]
     pub(super) cost: Duration,
 }
@@ -176,8 +176,8 @@ impl Mix {
     }
 }
 
-/// What each task is entitled to, of what all of them got together: its weight's part, but never more than one worker.
-/// What those with more weight cannot take goes to the others, by weight.
+/// Returns the share of each task in the time that all of them got together: by its weight, but never more than one
+/// worker. The others get the part that heavier tasks cannot use, by weight.
 pub(super) fn entitlements(weights: &[u32], workers: usize) -> Vec<f64> {
     let busy = workers.min(weights.len()).max(1) as f64;
     let mut shares = vec![0.0; weights.len()];

@@ -33,10 +33,10 @@ use crate::machine::Machine;
 use crate::output::{self, Progress, Screen};
 use crate::{crew, page, units};
 
-/// How often the run looks whether it is to end.
+/// The time between two checks whether the run is to end.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// How long a runtime may take to end when all its tasks should be over. More than that is a wake-up that it lost.
+/// The time limit for a runtime to end when all its tasks should be over. A longer end means that it lost a wake-up.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// A run that is over.
@@ -189,7 +189,7 @@ fn processor_time(of: ClockId) -> Duration {
 }
 
 impl Finished<'_> {
-    /// Whether what was checked held.
+    /// Returns the verdict of the checks.
     fn verdict(&self) -> Result<Verdict, Failure> {
         if self.rows.iter().all(|row| row.missing.is_some()) {
             let reasons = self.rows.iter().filter_map(Row::complaint);

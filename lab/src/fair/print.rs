@@ -34,7 +34,7 @@ pub(super) fn report(finished: &Finished<'_>) -> String {
     text
 }
 
-/// What ran, on one line.
+/// Describes the run on one line.
 pub(super) fn title(finished: &Finished<'_>) -> String {
     let (plan, mix) = (finished.plan, &finished.plan.mix);
     let mut parts = Vec::new();
@@ -207,7 +207,7 @@ pub(super) fn percent(share: f64) -> String {
 
 /// A figure that runtimes are compared by.
 struct Metric {
-    /// What is less, or more, than with the other.
+    /// The figure that is less, or more, than with the other.
     what: &'static str,
     less_is_better: bool,
     of: fn(&Row) -> Option<Spread>,
@@ -246,7 +246,7 @@ fn is_shared(row: &Row) -> bool {
     row.parts.iter().any(|part| part.shares.len() > 1)
 }
 
-/// What comes of it: a sentence or two for each other runtime, by rule. Losses are named as gains are.
+/// Returns the conclusions: a sentence or two for each other runtime, by rule. Losses are named like gains.
 pub(super) fn conclusions(finished: &Finished<'_>) -> Vec<String> {
     let ran = |row: &&Row| !row.parts.is_empty();
     let Some(ours) = finished

@@ -12,7 +12,7 @@ use super::stage::{Notes, Stage};
 use crate::histogram;
 use crate::spread::Spread;
 
-/// What is known of a runtime.
+/// The results of a runtime.
 #[derive(Debug)]
 pub(super) struct Row {
     pub(super) subject: Subject,
@@ -25,7 +25,7 @@ pub(super) struct Row {
 /// One runtime's part of a round.
 #[derive(Debug)]
 pub(super) struct Part {
-    /// Of each task that computes.
+    /// The shares of the tasks that compute.
     pub(super) shares: Vec<Share>,
     pub(super) servers: Histogram<u64>,
     pub(super) periodic: Histogram<u64>,
@@ -33,32 +33,32 @@ pub(super) struct Part {
     pub(super) early: u64,
     /// Processor time, as a number of CPUs.
     pub(super) processors: f64,
-    /// What tasks computed, as a share of the processor time.
+    /// The computing time of tasks, as a share of the processor time.
     pub(super) work: f64,
-    /// What a chunk took at most; none if nothing computed.
+    /// The longest time of a chunk; none if no task computed.
     pub(super) longest: Option<Duration>,
 }
 
-/// What a task got.
+/// The share of a task.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Share {
     pub(super) weight: u32,
-    /// Of what all that compute got together: what it was entitled to, and what it got.
+    /// The part of the time of all computing tasks that the task was entitled to; `got` is the part that it got.
     pub(super) entitled: f64,
     pub(super) got: f64,
-    /// By how much it was ahead or behind at most, in nanoseconds.
+    /// The largest distance from its entitlement, in nanoseconds.
     pub(super) lag: f64,
 }
 
 impl Share {
-    /// How far it got from its entitlement, of that.
+    /// Returns the deviation from the entitlement, as a part of it.
     pub(super) fn error(&self) -> f64 {
         (self.got / self.entitled - 1.0).abs()
     }
 }
 
 impl Part {
-    /// What the tasks noted on `stage`, which took `passed` and `used` so much processor time.
+    /// Collects the notes of the tasks on `stage`, which took `passed` and so much processor time as `used`.
     pub(super) fn new(stage: &Stage, passed: Duration, used: Duration) -> Self {
         let mix = stage.mix();
         let notes = stage.notes();
@@ -146,7 +146,7 @@ impl Row {
         Some(format!("missing: {}, because {why}", self.subject.name()))
     }
 
-    /// Whether what was checked held.
+    /// Returns true if the checks hold.
     pub(super) fn holds(&self) -> bool {
         let is_fair = !self.subject.has_slices() || self.starved() == 0;
         !self.subject.is_ours() || (self.early() == 0 && is_fair)
@@ -186,13 +186,13 @@ impl Row {
         Spread::of(self.parts.iter().map(|part| part.work))
     }
 
-    /// For how long the machine was away from a task at once, at most, and the chunk that it computed.
+    /// Returns the longest time of a chunk: the chunk itself, and the time that the machine was away.
     pub(super) fn longest(&self) -> Option<Spread> {
         let longest = self.parts.iter().filter_map(|part| part.longest);
         Spread::of(longest.map(|longest| nanos(longest) as f64))
     }
 
-    /// Of all rounds together.
+    /// Returns the distribution of all rounds together.
     pub(super) fn merged(&self, of: Late) -> Histogram<u64> {
         let mut all = histogram::new();
         for part in &self.parts {

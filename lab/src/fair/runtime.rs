@@ -18,7 +18,7 @@ use ::tickless::executor::Preemption;
 
 use super::stage::{Job, Stage};
 
-/// What a task asks of its runtime.
+/// The functions of a runtime that tasks use.
 pub(super) trait Runtime: 'static {
     /// Lets other tasks run, if this runtime thinks that it is their turn.
     fn checkpoint() -> impl Future<Output = ()>;
@@ -75,7 +75,7 @@ impl Subject {
         }
     }
 
-    /// What its tasks call at checkpoints.
+    /// Returns the name of the function that its tasks call at checkpoints.
     pub(super) fn checkpoint(self) -> &'static str {
         match self {
             Self::Tickless | Self::TicklessSignal | Self::TicklessOff => {
@@ -116,7 +116,7 @@ impl Subject {
         }
     }
 
-    /// Whether it is this library's.
+    /// Returns true if the runtime is this library's.
     pub(super) fn is_ours(self) -> bool {
         matches!(
             self,
@@ -124,12 +124,12 @@ impl Subject {
         )
     }
 
-    /// Whether tasks that compute give way at the end of a slice.
+    /// Returns true if tasks that compute give way at the end of a slice.
     pub(super) fn has_slices(self) -> bool {
         self != Self::TicklessOff
     }
 
-    /// Whether it knows weights.
+    /// Returns true if the runtime knows weights.
     pub(super) fn has_weights(self) -> bool {
         match self {
             Self::Tokio | Self::TokioYield | Self::Smol => false,

@@ -21,9 +21,9 @@ use crate::histogram;
 pub(super) struct Stage {
     mix: Mix,
     work: Work,
-    /// What each task that computes is entitled to.
+    /// The entitlements of the tasks that compute.
     entitled: Vec<f64>,
-    /// What is noted lies between these two.
+    /// The beginning of the time that counts; `end` is its end.
     begin: Instant,
     end: Instant,
     /// Ended before its time.
@@ -33,30 +33,30 @@ pub(super) struct Stage {
     notes: Mutex<Notes>,
 }
 
-/// What the tasks noted.
+/// The notes of the tasks.
 #[derive(Clone, Debug)]
 pub(super) struct Notes {
-    /// Of each task that computes.
+    /// The notes of each task that computes.
     pub(super) hogs: Vec<Option<Hog>>,
-    /// How late requests were taken up.
+    /// The lateness at which requests were taken up.
     pub(super) servers: Histogram<u64>,
-    /// How late periodic tasks woke.
+    /// The lateness at which periodic tasks woke.
     pub(super) periodic: Histogram<u64>,
     /// Ticks that came before their time.
     pub(super) early: u64,
-    /// What those that wait computed together, as the machine does it undisturbed.
+    /// The computing time of all tasks that wait, at the speed of an undisturbed machine.
     pub(super) sleepers: Duration,
 }
 
-/// What a task that computes got.
+/// The processor time of a task that computes.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Hog {
     pub(super) time: Duration,
     /// Chunks that it computed.
     pub(super) chunks: u64,
-    /// How far it was behind or before its entitlement at most, in nanoseconds.
+    /// The largest distance from its entitlement, behind or ahead, in nanoseconds.
     pub(super) lag: f64,
-    /// What a chunk took at most.
+    /// The longest time of a chunk.
     pub(super) longest: Duration,
 }
 
@@ -75,7 +75,8 @@ enum Kind {
 }
 
 impl Job {
-    /// How long it may wait for its turn, for runtimes that want to know; `None` for those that compute.
+    /// Returns the time that the task may wait for its turn, for runtimes that want to know; `None` for those that
+    /// compute.
     #[cfg(feature = "glommio")]
     pub(super) fn patience(&self, mix: &Mix) -> Option<Duration> {
         match self.kind {
@@ -85,7 +86,8 @@ impl Job {
         }
     }
 
-    /// What it computes each time it wakes, for runtimes whose tasks ask for as much; `None` for those that compute.
+    /// Returns the computing time of each wake-up, for runtimes whose tasks ask for as much; `None` for those that
+    /// compute.
     pub(super) fn burst(&self, mix: &Mix) -> Option<Duration> {
         match self.kind {
             Kind::Hog { .. } => None,
@@ -138,7 +140,7 @@ impl Stage {
         self.end
     }
 
-    /// How long it takes unless it is ended early.
+    /// Returns the length of the run unless it is ended early.
     pub(super) fn duration(&self) -> Duration {
         self.end - self.begin
     }
@@ -154,7 +156,7 @@ impl Stage {
         now >= self.end || self.is_over.load(Ordering::Relaxed)
     }
 
-    /// What the tasks noted so far: everything, when all of them have ended.
+    /// Returns the notes so far, which are complete when all tasks have ended.
     pub(super) fn notes(&self) -> Notes {
         self.open().clone()
     }
@@ -335,14 +337,14 @@ fn ready() -> Histogram<u64> {
     histogram
 }
 
-/// How much there is to compute in a time.
+/// The speed of the machine, by which a time becomes an amount of computing.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Work {
     steps_per_micro: f64,
 }
 
 impl Work {
-    /// How fast the machine is when nothing disturbs it: the best of some trials.
+    /// Measures the speed of the undisturbed machine: the best of some trials.
     pub(super) fn calibrate() -> Self {
         const STEPS: u64 = 10_000;
         const TRIALS: u32 = 1_000;

@@ -12,7 +12,8 @@ use crate::failure::Failure;
 use crate::output;
 use crate::units;
 
-/// What hackbench measures, on tasks of this library's executor: groups of tasks that send each other messages.
+/// Cost of messages as hackbench measures it, on tasks of this library's executor: groups of tasks that send each other
+/// messages.
 ///
 /// In each group every sender sends so many messages to every receiver. It runs with precise slices (hrtick) off and
 /// on, and with and without each of what saves writes of the clock event device: lazy and deferred rearm, updates in
@@ -69,7 +70,7 @@ pub(crate) struct Arguments {
     #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=256))]
     workers: Option<u32>,
 
-    /// How the end of a slice reaches a task
+    /// Means by which the end of a slice reaches a task
     #[arg(long, value_name = "DEVICE", default_value = "signal")]
     device: Device,
 
@@ -116,7 +117,7 @@ Examples:
 Exit codes: 0 every message arrived, 1 some did not, 2 bad arguments, 3 the machine lacks something.
 Ctrl-C ends the run, with a whole report of what ran.";
 
-/// How the end of a slice reaches a task.
+/// The means by which the end of a slice reaches a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum Device {
@@ -126,7 +127,7 @@ pub(super) enum Device {
     Counter,
 }
 
-/// Which of two.
+/// One of two choices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum When {
     Off,
@@ -134,21 +135,21 @@ enum When {
     Both,
 }
 
-/// Which configurations.
+/// The configurations that run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Matrix {
     All,
     Ends,
 }
 
-/// How hackbench itself runs.
+/// The tasks of hackbench itself: processes or threads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Tasks {
     Processes,
     Threads,
 }
 
-/// Everything that a run needs, with every default worked out.
+/// The settings of a run, with every default worked out.
 #[derive(Clone, Debug)]
 pub(super) struct Plan {
     pub(super) traffic: Traffic,
@@ -165,7 +166,7 @@ const LOOPS: (u32, u32) = (100, 5);
 const ROUNDS: (u32, u32) = (3, 1);
 /// More tasks than that are a mistake.
 const TASKS_MAX: usize = 1_000_000;
-/// What a pipe holds, beyond which a message would not fit a channel either.
+/// The capacity of a pipe in bytes; a message beyond it would not fit a channel either.
 const SIZE_MAX: u64 = 64 << 10;
 
 impl Arguments {

@@ -54,7 +54,7 @@ fn on_tokio<T: Transport>(plan: &Plan, shared: &Arc<Shared>) -> io::Result<Durat
     })
 }
 
-/// Where hackbench is, if it is installed.
+/// Finds hackbench, if it is installed.
 pub(super) fn find_hackbench() -> Result<PathBuf, String> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let candidates = std::env::split_paths(&path).map(|directory| directory.join("hackbench"));
@@ -63,9 +63,9 @@ pub(super) fn find_hackbench() -> Result<PathBuf, String> {
         .ok_or_else(|| "it is not installed; it comes with rt-tests".to_owned())
 }
 
-/// How often a run looks whether it is to end.
+/// The time between two checks whether a run is to end.
 const LOOK: Duration = Duration::from_millis(5);
-/// What hackbench gets to end its children before it is ended itself.
+/// The time for hackbench to end its children before it is ended itself.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// Runs hackbench itself with the same options: the time that it tells.

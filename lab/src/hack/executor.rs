@@ -83,7 +83,7 @@ fn on_executor<T: Transport>(
     })
 }
 
-/// What was counted between the two.
+/// Returns the differences between two readings of the counters.
 fn counts(before: &ExecutorStats, after: &ExecutorStats) -> Counts {
     let between = |of: fn(&ExecutorStats) -> u64| of(after).saturating_sub(of(before));
     Counts {

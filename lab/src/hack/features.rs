@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-/// Which of it is on.
+/// The features that are on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub(super) struct Features {
     /// Slices end by a timer, to the microsecond.
@@ -19,7 +19,7 @@ pub(super) struct Features {
     pub(super) filter: bool,
 }
 
-/// Where the switch of a feature is.
+/// A function that returns the switch of a feature.
 type Switch = fn(&mut Features) -> &mut bool;
 
 /// Each that saves something, with its name.

@@ -116,8 +116,8 @@ mod tests {
     use crate::mark::Verdict::{self, Holds, Missed, NotMeasured};
     use std::time::Duration;
 
-    /// What a run took in milliseconds, its writes, and of 100 interrupts and updates those that were spurious and in
-    /// place; what a start took.
+    /// The figures of a run: milliseconds, writes, spurious interrupts and in-place updates of 100 each, and cycles of
+    /// a start.
     type Figures = (u64, u64, u64, u64, f64);
 
     const GOOD: Figures = (400, 40, 25, 35, 100.0);

@@ -33,7 +33,7 @@ use crate::machine::Machine;
 use crate::output::{self, Progress, Screen};
 use crate::{crew, page, units};
 
-/// How often the run looks whether it is to end.
+/// The time between two checks whether the run is to end.
 const LOOK: Duration = Duration::from_millis(20);
 
 /// A run that is over.
@@ -118,7 +118,7 @@ fn others(plan: &Plan) -> Vec<Other> {
     ]
 }
 
-/// What runs in a round.
+/// The place of a run in the results.
 #[derive(Clone, Copy, Debug)]
 enum Place {
     Row(usize),

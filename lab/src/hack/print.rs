@@ -10,7 +10,7 @@ use crate::spread::{Outcome, ROUNDS_MIN, Spread};
 use crate::table::{Align, table};
 use crate::units;
 
-/// What writes of the device are counted over.
+/// The scope over which writes of the device are counted.
 pub(super) const SCOPE: &str = "all workers of the process together";
 
 /// The whole report.
@@ -35,7 +35,7 @@ pub(super) fn report(finished: &Finished<'_>) -> String {
     text
 }
 
-/// What ran, on one line.
+/// Describes the run on one line.
 pub(super) fn title(finished: &Finished<'_>) -> String {
     let (plan, traffic) = (finished.plan, &finished.plan.traffic);
     let through = if plan.pipe { "pipes" } else { "channels" };
@@ -131,7 +131,7 @@ pub(super) fn on(features: Features) -> &'static str {
     if features.hrtick { "on" } else { "off" }
 }
 
-/// What comes of it, by rule. Losses are named as gains are.
+/// Returns the conclusions, by rule. Losses are named like gains.
 pub(super) fn conclusions(finished: &Finished<'_>) -> Vec<String> {
     let mut sentences = Vec::new();
     if finished.lost > 0 {
@@ -181,7 +181,7 @@ pub(super) fn conclusions(finished: &Finished<'_>) -> Vec<String> {
     sentences
 }
 
-/// What the run times with everything on, in seconds, are beside those of `name`.
+/// Compares the run times with everything on, in seconds, with those of `name`.
 fn compared(name: &str, mine: Spread, theirs: Spread) -> String {
     const ON: &str = "with hrtick and everything on";
     let figures = [mine, theirs].map(|run| run.show(|seconds| units::nanos(seconds * 1e9)));

@@ -7,7 +7,7 @@ use serde::Serialize;
 use super::features::Features;
 use crate::spread::Spread;
 
-/// What the executor counted in one run.
+/// The executor's counters in one run.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Counts {
     /// Polls of another task than before.
@@ -33,7 +33,7 @@ pub(super) struct Counts {
 pub(super) struct Ran {
     pub(super) took: Duration,
     pub(super) counts: Counts,
-    /// What a start of the tick took, in cycles of the time-stamp counter; of one in sixteen.
+    /// The cycles of the time-stamp counter for a start of the tick; one start in sixteen is measured.
     pub(super) start_cycles: Option<f64>,
 }
 
@@ -62,7 +62,7 @@ impl Row {
         Spread::of(self.runs.iter().map(figure))
     }
 
-    /// Of a part that is nothing there is no share.
+    /// Returns one count as a share of another, from the runs in which the other is not zero.
     fn share(&self, part: fn(&Counts) -> u64, of: fn(&Counts) -> u64) -> Option<Spread> {
         let runs = self.runs.iter().map(|run| &run.counts);
         let runs = runs.filter(|counts| of(counts) > 0);
@@ -127,7 +127,7 @@ pub(super) struct Ratio {
 }
 
 impl Ratio {
-    /// Of the configurations with precise slices; `None` unless both ran and something was written.
+    /// Returns the ratio of the configurations with precise slices; `None` unless both ran and the device was written.
     pub(super) fn of(rows: &[Row]) -> Option<Self> {
         let writes = |on: bool| {
             let wanted = Features::all(on, true);
@@ -143,7 +143,7 @@ impl Ratio {
     }
 }
 
-/// What took part besides, and what it took.
+/// A program that took part besides, and its run times.
 #[derive(Clone, Debug)]
 pub(super) struct Other {
     pub(super) name: &'static str,

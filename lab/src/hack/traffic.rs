@@ -10,7 +10,7 @@ use smol::Async;
 use tokio::io::AsyncReadExt;
 use tokio::net::unix::pipe;
 
-/// How much is sent.
+/// The amount of traffic.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub(super) struct Traffic {
     pub(super) groups: usize,
@@ -42,7 +42,7 @@ impl Traffic {
     }
 }
 
-/// What messages go through.
+/// A means of passing messages.
 pub(super) trait Transport: 'static {
     type Sender: Send + Sync + 'static;
     type Receiver: Send + 'static;
@@ -153,7 +153,7 @@ impl Transport for TokioPipes {
     }
 }
 
-/// What the tasks of a run tell the run.
+/// The state that the tasks of a run share with the run.
 #[derive(Debug, Default)]
 pub(super) struct Shared {
     received: AtomicU64,
@@ -180,7 +180,7 @@ impl Shared {
     }
 }
 
-/// What tasks wait for before they begin: a channel that is closed when all are there.
+/// A channel that is closed when all tasks are there; tasks wait for it before they begin.
 pub(super) type Gate = async_channel::Receiver<()>;
 
 /// Opens all pipes, and hands each task to `spawn`.
@@ -230,7 +230,7 @@ pub(super) struct Task<T: Transport> {
 }
 
 enum End<T: Transport> {
-    /// Of a task that sends to all receivers of its group.
+    /// The senders of a task that sends to all receivers of its group.
     Senders(Arc<Vec<T::Sender>>),
     Receiver(T::Receiver),
 }
@@ -244,7 +244,7 @@ impl<T: Transport> std::fmt::Debug for End<T> {
     }
 }
 
-/// Where a task lets others run, which the kernel's hackbench does anywhere.
+/// A runtime's checkpoint, at which a task lets others run; the kernel preempts its hackbench anywhere.
 pub(super) trait Rest: 'static {
     fn checkpoint() -> impl Future<Output = ()> + Send;
 }

@@ -38,7 +38,8 @@ impl Runtime for Yield {
     }
 }
 
-/// What tokio's threads can take over from each other. Generic code cannot tell, the two of this file can.
+/// A runtime whose tasks tokio's threads can steal. Generic code cannot promise that its futures are `Send`; the two
+/// implementations in this file can.
 pub(super) trait Movable: Runtime {
     fn movable(job: Job, stage: Arc<Stage>) -> impl Future<Output = ()> + Send;
 }
