@@ -8,7 +8,7 @@ use tickless::topology::{CpuSet, Topology};
 use crate::failure::Failure;
 use crate::{output, units};
 
-/// What reading the time costs here, and which source of it can be trusted.
+/// Cost of reading the time on this machine, and sources of it that can be trusted.
 ///
 /// Every source of time that this machine has is read: the time-stamp counter with and without order, the clocks of
 /// this library and of the standard library, those of the kernel through the vDSO and by a system call, and hardware
@@ -57,7 +57,7 @@ another CPU handed over. Everything else that looks wrong is inconclusive.
 Exit codes: 0 done and no source is bad, 1 one is, 2 bad arguments, 3 the machine lacks something.
 Ctrl-C ends the run, with a report of what was measured.";
 
-/// What a run needs.
+/// The settings of a run.
 #[derive(Clone, Debug)]
 pub(super) struct Plan {
     pub(super) cpus: CpuSet,

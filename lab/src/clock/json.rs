@@ -76,7 +76,7 @@ fn watch(followed: &Follower) -> Value {
     json!({"source": followed.source, "samples": samples.collect::<Vec<_>>()})
 }
 
-/// To a thousandth.
+/// Rounds to a thousandth.
 fn rounded(value: f64) -> f64 {
     (value * 1e3).round() / 1e3
 }

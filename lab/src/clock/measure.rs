@@ -18,11 +18,11 @@ use crate::{crew, scheduling};
 
 /// Reads between two looks at the time: so many that the look costs nothing.
 const BATCH: u32 = 200;
-/// For how long a source is read to know its cost.
+/// The time for which a source is read to know its cost.
 const COST: Duration = Duration::from_millis(20);
 /// Batches that are enough.
 const BATCHES: usize = 2_000;
-/// For how long a source may stand still before its resolution is not known.
+/// The time for which a source may stand still before its resolution counts as unknown.
 const STILL: Duration = Duration::from_millis(50);
 /// Steps that are looked at for the resolution.
 const STEPS: usize = 2_000;
@@ -31,7 +31,7 @@ const ROUNDS: u32 = 2_000;
 /// CPUs that are compared with the first one at most: the others of a large machine are drawn by their places.
 const PARTNERS: usize = 64;
 
-/// What counts nanoseconds.
+/// A counter of nanoseconds.
 const NANOS: Counter = Counter {
     id: CounterId(0),
     frequency: Kilohertz(1_000_000),
@@ -39,7 +39,7 @@ const NANOS: Counter = Counter {
     can_inline: false,
 };
 
-/// What a read costs, in nanoseconds: the median of many batches.
+/// Measures the cost of a read, in nanoseconds: the median of many batches.
 #[derive(Clone, Copy, Debug)]
 struct Cost;
 
@@ -71,12 +71,12 @@ fn median(figures: &mut [f64]) -> f64 {
         .unwrap_or(f64::NAN)
 }
 
-/// What a read costs by itself.
+/// Returns the cost of a read on one thread.
 pub(super) fn cost_alone(source: &Source) -> f64 {
     source.with(Cost)
 }
 
-/// What a read costs while all `cpus` read at once: the median over the CPUs.
+/// Returns the cost of a read while all `cpus` read at once: the median over the CPUs.
 pub(super) fn cost_contended(source: &Source, cpus: &CpuSet) -> Result<f64, Failure> {
     let start = Barrier::new(cpus.len());
     let costs: Result<Vec<f64>, Failure> = thread::scope(|scope| {
@@ -109,7 +109,7 @@ pub(super) fn cost_contended(source: &Source, cpus: &CpuSet) -> Result<f64, Fail
 
 /// The smallest step of a source, in its unit; `None` if it did not move.
 struct Resolution {
-    /// What a read costs, in the unit of the source.
+    /// The cost of a read, in the unit of the source.
     cost: f64,
 }
 
@@ -169,7 +169,7 @@ fn nanos_per_unit(unit: Unit, hertz: Option<u64>) -> Option<f64> {
     }
 }
 
-/// By how many parts in a million a source is faster than the kernel's monotonic clock, and how far off that may be.
+/// The lead of a source on the kernel's monotonic clock, in parts per million, and the uncertainty of that.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Drift {
     pub(super) ppm: f64,
@@ -177,7 +177,7 @@ pub(super) struct Drift {
     pub(super) over: Duration,
 }
 
-/// How a source keeps up with the kernel's monotonic clock.
+/// A comparison of a source with the kernel's monotonic clock that still runs.
 #[derive(Debug)]
 pub(super) struct Pursuit {
     source: Source,
@@ -190,9 +190,9 @@ pub(super) struct Pursuit {
     verdict: Option<Verdict>,
 }
 
-/// What a drift may be, in parts in a million.
+/// The largest drift that passes, in parts per million.
 const LIMIT: f64 = LIMIT_PPM as f64;
-/// How often a read-out is taken to get a narrow one.
+/// The number of read-outs of which the narrowest is taken.
 const TRIES: u32 = 20;
 
 impl Pursuit {
@@ -323,13 +323,13 @@ impl Pursuit {
     }
 }
 
-/// How far apart the readings of two CPUs are.
+/// The distance between the readings of two CPUs.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Skew {
     pub(super) cpus: (u32, u32),
-    /// By how many nanoseconds the second is ahead.
+    /// The lead of the second CPU, in nanoseconds.
     pub(super) ahead: f64,
-    /// How far off that may be.
+    /// The uncertainty of the lead, in nanoseconds.
     pub(super) within: f64,
     pub(super) verdict: Verdict,
 }

@@ -26,13 +26,13 @@ use crate::interrupt::Interrupt;
 use crate::machine::Machine;
 use crate::output::{self, Progress, Screen};
 
-/// How often the rates are checked, and the run looks whether it is to end.
+/// The time between two checks of the rates, and of the signal that ends the run.
 const CHECK: Duration = Duration::from_millis(500);
 const LOOK: Duration = Duration::from_millis(50);
-/// How long the library may take to learn the counter's rate. It takes 20 ms unless it is kept from the CPU.
+/// The time limit for the library to learn the counter's rate. It takes 20 ms unless it is kept from the CPU.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// What was found of one source. `None` is what was not measured, or does not apply.
+/// The results for one source. `None` stands for a figure that was not measured, or does not apply.
 #[derive(Debug)]
 struct Row {
     source: Source,
@@ -43,7 +43,7 @@ struct Row {
     skews: Vec<Skew>,
 }
 
-/// Whether a source can be trusted, as a word and a reason.
+/// The verdict on a source, as a word and a reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Judgement {
     word: &'static str,
@@ -56,7 +56,7 @@ struct Finished<'r> {
     plan: &'r Plan,
     machine: Machine,
     kernel: KernelSources,
-    /// Of the time-stamp counter, in hertz.
+    /// The rate of the time-stamp counter, in hertz.
     rate: Result<u64, Refusal>,
     rows: Vec<Row>,
     wall_clocks: Vec<WallClock>,
@@ -226,7 +226,7 @@ impl Row {
         }
     }
 
-    /// What is unsure of a source that is good.
+    /// Returns the reservation about a source that is good.
     fn unsure(&self) -> Option<String> {
         if !self.source.is_ordered {
             return Some("within one thread: it is not ordered".to_owned());

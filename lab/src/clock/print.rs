@@ -65,7 +65,7 @@ pub(super) fn report(finished: &Finished<'_>) -> String {
     text
 }
 
-/// What a read costs, from the cheapest to the dearest.
+/// Draws the cost of a read for each source, from the cheapest to the dearest.
 fn bars(finished: &Finished<'_>) -> String {
     let costs = finished
         .rows

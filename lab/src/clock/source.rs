@@ -7,7 +7,7 @@ use std::time::Instant as StdInstant;
 use rustix::time::DynamicClockId;
 use tickless::internals::sources::{HasProcessor, KernelClock, Ordered};
 
-/// How a source is read.
+/// The method of reading a source.
 #[derive(Clone, Debug)]
 pub(super) enum Way {
     Unordered,
@@ -21,10 +21,10 @@ pub(super) enum Way {
     Device(Arc<File>),
 }
 
-/// What a source counts in.
+/// The unit of a source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Unit {
-    /// Of the time-stamp counter.
+    /// Cycles of the time-stamp counter.
     Cycles,
     Nanos,
     /// Nanoseconds that a thread or process computed: no time that passes.
@@ -45,7 +45,7 @@ pub(super) struct Source {
     pub(super) way: Way,
 }
 
-/// What is done with the reading of a source, whichever it is, without a call through a pointer.
+/// An operation on the reading function of any source, without a call through a pointer.
 pub(super) trait Visit {
     type Output;
     fn visit(self, read: impl Fn() -> u64 + Sync) -> Self::Output;
@@ -103,7 +103,7 @@ fn nanos(nanos: u128) -> u64 {
     u64::try_from(nanos).unwrap_or(u64::MAX)
 }
 
-/// What the library's clock shows, counted as `CLOCK_MONOTONIC`.
+/// Returns the time of the library's clock, counted like `CLOCK_MONOTONIC`.
 #[inline]
 pub(super) fn tickless_nanos() -> u64 {
     let now = tickless_core::time::Instant::from(tickless::time::Instant::now());
@@ -236,7 +236,7 @@ pub(super) fn wall_clocks() -> Vec<WallClock> {
     clocks
 }
 
-/// What the kernel can keep its time by, and does.
+/// The clock sources that the kernel can use, and the one that it uses.
 #[derive(Clone, Debug, serde::Serialize)]
 pub(super) struct KernelSources {
     pub(super) current: Option<String>,

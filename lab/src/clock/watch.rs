@@ -21,13 +21,13 @@ const READINGS: u32 = 50;
 /// Samples that are kept for JSON: a day of them.
 pub(super) const KEPT: usize = 86_400;
 
-/// What was seen in one second.
+/// The observations of one second.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Sample {
     /// Since the beginning.
     pub(super) at: Duration,
     pub(super) drift: Option<Drift>,
-    /// Of the library's clock from the kernel's, in nanoseconds, and how far off that may be.
+    /// The offset of the library's clock from the kernel's, and its uncertainty, in nanoseconds.
     pub(super) offset: (f64, f64),
     pub(super) verdict: Verdict,
 }
@@ -120,8 +120,8 @@ fn line(sample: &Sample) -> String {
     )
 }
 
-/// By how many nanoseconds the library's clock is ahead of the kernel's, and how far off that may be: the narrowest of
-/// a few readings.
+/// Returns the lead of the library's clock on the kernel's and its uncertainty, in nanoseconds: the narrowest of a few
+/// readings.
 fn offset() -> (f64, f64) {
     let read = || {
         let before = KernelClock::Monotonic.read();

@@ -15,7 +15,7 @@ use crate::units;
 use elsewhere::Elsewhere;
 pub(super) use plan::{Align, Placement, Plan, Spikes};
 
-/// How late timers fire: what cyclictest measures, with its options and its output.
+/// Lateness of timers as cyclictest measures it, with its options and its output.
 ///
 /// Each thread is a tickless::Worker that waits for the next multiple of its interval and looks how late it is. With
 /// --against, other ways to wait take turns with it on the same thread, in the same run.
@@ -50,7 +50,7 @@ pub(crate) struct Arguments {
     #[arg(long, alias = "laptop")]
     default_system: bool,
 
-    /// How much longer the interval of each thread is than the one before [default: 500, or 0 with -h]
+    /// Difference between the intervals of one thread and the next [default: 500, or 0 with -h]
     #[arg(short, long, value_name = "USEC", value_parser = clap::value_parser!(u64).range(0..=1_000_000_000))]
     distance: Option<u64>,
 
@@ -90,7 +90,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "PATH")]
     json: Option<Place>,
 
-    /// How fast CPUs have to leave their idle states, in microseconds (/dev/cpu_dma_latency)
+    /// Time within which CPUs have to leave their idle states, in microseconds (/dev/cpu_dma_latency)
     #[arg(long, value_name = "USEC", default_value_t = 0)]
     latency: u32,
 
@@ -120,7 +120,7 @@ pub(crate) struct Arguments {
     #[arg(short = 'N', long)]
     nsecs: bool,
 
-    /// Of the values of -v, print the largest of each RED
+    /// Print only the largest of each RED values of -v
     #[arg(short, long, value_name = "RED", value_parser = clap::value_parser!(u64).range(1..))]
     oscope: Option<u64>,
 
@@ -170,7 +170,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "USEC", value_parser = clap::value_parser!(u64).range(1..))]
     spike: Option<u64>,
 
-    /// How many of them are listed
+    /// Number of them in the list
     #[arg(long, value_name = "N", default_value_t = 1024, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     spike_nodes: u32,
 
@@ -189,7 +189,7 @@ pub(crate) struct Arguments {
     #[arg(long, requires = "breaktrace")]
     tracemark: bool,
 
-    /// Where the kernel's tracing is
+    /// Directory of the kernel's tracing
     #[arg(long, value_name = "DIR", default_value = "/sys/kernel/tracing")]
     tracefs: PathBuf,
 
@@ -201,11 +201,11 @@ pub(crate) struct Arguments {
     #[arg(short, long)]
     verbose: bool,
 
-    /// What the threads wait with
+    /// Timer that the threads wait with
     #[arg(long, value_name = "SUBJECT", default_value = "sleep")]
     timer: Subject,
 
-    /// What takes turns with it: one subject, or several with commas between them
+    /// Subject that takes turns with it, or several with commas between them
     #[arg(long, value_name = "SUBJECT", value_delimiter = ',')]
     against: Vec<Subject>,
 

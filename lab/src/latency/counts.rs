@@ -15,14 +15,14 @@ pub(super) struct Counts {
     last: AtomicU64,
     max: AtomicU64,
     sum: AtomicU64,
-    /// Of a microsecond each.
+    /// The buckets, of a microsecond each.
     buckets: Box<[AtomicU64]>,
     beyond: AtomicU64,
     /// The first cycles that no bucket was wide enough for.
     beyond_at: Box<[AtomicU64]>,
 }
 
-/// What was counted, at one moment.
+/// The counts at one moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Snapshot {
     pub(super) cycles: u64,
@@ -108,7 +108,7 @@ impl Counts {
         self.buckets[micros].load(Ordering::Relaxed)
     }
 
-    /// How many cycles were beyond the last bucket, and the first of them.
+    /// Returns the number of cycles beyond the last bucket, and the first of them.
     pub(super) fn beyond(&self) -> (u64, Vec<u64>) {
         let count = self.beyond.load(Ordering::Relaxed);
         let known = usize::try_from(count).unwrap_or(usize::MAX);
@@ -118,7 +118,7 @@ impl Counts {
 }
 
 impl Snapshot {
-    /// In nanoseconds.
+    /// Returns the average in nanoseconds.
     pub(super) fn average(&self) -> Option<f64> {
         (self.cycles > 0).then(|| self.sum as f64 / self.cycles as f64)
     }

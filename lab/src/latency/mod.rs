@@ -33,7 +33,7 @@ use crate::page;
 use crate::scheduling;
 use crate::tracing::Tracing;
 
-/// How often the run looks whether it is to end, and how often the figures on a terminal change.
+/// The time between two checks whether the run is to end, which also update the figures on a terminal.
 const LOOK: Duration = Duration::from_millis(50);
 
 /// A run that is over.
@@ -119,7 +119,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Verdict, Failure> {
     Ok(Verdict::from_passed(finished.early() == 0))
 }
 
-/// What cyclictest says on standard error before it begins.
+/// Prints cyclictest's remarks on standard error before the run begins.
 fn remarks(arguments: &Arguments) {
     let mut text = String::new();
     if let Some(remark) = arguments.remark() {
@@ -172,7 +172,7 @@ fn watch(
 }
 
 impl Finished<'_> {
-    /// How often a timer of this library fired before its time.
+    /// Returns the number of times that a timer of this library fired early.
     fn early(&self) -> u64 {
         let counts = self.threads.iter().flat_map(|thread| &thread.figures);
         let ours = counts.filter(|figures| figures.subject.is_ours());

@@ -54,7 +54,7 @@ impl Live {
         }
     }
 
-    /// What shows the figures as they are now; nothing if the user has not asked for them yet.
+    /// Returns the text that updates the figures; empty if the user has not asked for them yet.
     pub(super) fn frame(
         &mut self,
         plan: &Plan,
@@ -89,7 +89,7 @@ impl Live {
         text
     }
 
-    /// What clears the screen for the summary.
+    /// Returns the control sequence that clears the screen for the summary.
     pub(super) fn erase(self) -> String {
         format!("{}\x1b[J", self.back())
     }
@@ -102,18 +102,18 @@ impl Live {
     }
 }
 
-/// What `-v` prints: `thread:cycle:latency`, in the columns of cyclictest.
+/// The output of `-v`: `thread:cycle:latency`, in the columns of cyclictest.
 #[derive(Debug)]
 pub(super) struct Values {
     in_nanos: bool,
     /// The largest of so many.
     each: u64,
-    /// Of each thread, how many were seen since the last line, and the largest of them.
+    /// The number of samples since the last line and the largest of them, for each thread.
     waiting: Vec<(u64, Option<Sample>)>,
     head: String,
 }
 
-/// What `-v` begins with.
+/// Returns the first line of `-v`.
 pub(super) fn cpus() -> String {
     let online = std::thread::available_parallelism().map_or(1, usize::from);
     format!("Max CPUs = {online}\nOnline CPUs = {online}\n")
@@ -189,7 +189,7 @@ fn lines_of(finished: &Finished<'_>, place: usize, prefix: &str) -> String {
     text
 }
 
-/// What cyclictest does not have, all of it behind a `#`.
+/// Returns the lines that cyclictest does not have, all of them behind a `#`.
 pub(super) fn comments(finished: &Finished<'_>) -> String {
     let subjects = &finished.plan.subjects;
     let mut text = percentiles(finished);

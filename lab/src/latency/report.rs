@@ -52,7 +52,7 @@ pub(super) fn of(finished: &Finished<'_>) -> Result<String, Failure> {
     Ok(page("Latency", &body))
 }
 
-/// As many curves can be told apart in a plot.
+/// The number of curves that can be told apart in a plot.
 const CURVES_MAX: usize = 7;
 
 const HEAD: [&str; 9] = [

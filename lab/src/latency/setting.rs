@@ -18,7 +18,7 @@ pub(super) fn apply(policy: Policy, placement: &Placement) -> Result<(), Failure
     scheduling::set_priority(policy, placement.priority, "-p")
 }
 
-/// How finely the clock can be read, in the words of cyclictest.
+/// Describes the resolution of the clock, in the words of cyclictest.
 pub(super) fn resolution() -> String {
     /// More than any clock repeats itself.
     const READINGS: u32 = 10_000_000;
@@ -59,7 +59,7 @@ impl PowerManagement {
         }
     }
 
-    /// What became of it, for people. Not being allowed to is nothing to stop for.
+    /// Describes the result of the demand. A refusal does not stop the run.
     pub(super) fn line(&self) -> String {
         match &self.demand {
             Ok(_) => format!("# {DEMANDS} set to {}us\n", self.latency),

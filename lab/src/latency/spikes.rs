@@ -10,11 +10,11 @@ use super::arguments::Spikes as Asked;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Spike {
     pub(super) late: Duration,
-    /// When, in microseconds of CLOCK_MONOTONIC.
+    /// The time of the spike, in microseconds of CLOCK_MONOTONIC.
     pub(super) at: u64,
 }
 
-/// What a thread keeps of them.
+/// The spikes that a thread keeps.
 #[derive(Clone, Debug)]
 pub(super) struct Spikes {
     asked: Asked,
@@ -46,7 +46,7 @@ impl Spikes {
         }
     }
 
-    /// How many there were.
+    /// Returns the number of spikes.
     pub(super) fn count(&self) -> u64 {
         self.count
     }

@@ -15,7 +15,7 @@ use tickless::{Parking, Worker};
 use crate::failure::Failure;
 use crate::plot::Family;
 
-/// What a thread waits with.
+/// A timer that a thread waits with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Subject {
     Sleep,
@@ -81,7 +81,7 @@ impl Subject {
         }
     }
 
-    /// Whether it is this library, which promises never to be early.
+    /// Returns true if the subject is this library, which promises never to be early.
     pub(super) fn is_ours(self) -> bool {
         match self {
             Self::Sleep | Self::Callback | Self::Spin | Self::Foreign => true,
@@ -181,7 +181,7 @@ fn with_timerfd(turns: &mut Turns<'_>) -> io::Result<()> {
     failed.map_or(Ok(()), |error| Err(error.into()))
 }
 
-/// What relates the standard library's times to the kernel's numbers.
+/// A pair of readings that relates the standard library's times to the kernel's numbers.
 #[derive(Clone, Copy, Debug)]
 struct Clock {
     instant: Instant,

@@ -18,7 +18,7 @@ use crate::failure::Failure;
 use crate::histogram;
 use crate::tracing::Tracing;
 
-/// How long one subject has a thread before the next one's turn.
+/// The time that one subject has a thread before the next one's turn.
 const SLICE: Duration = Duration::from_millis(100);
 
 /// One thread's figures of one subject.
@@ -27,7 +27,7 @@ pub(super) struct Figures {
     pub(super) subject: Subject,
     pub(super) counts: Arc<Counts>,
     pub(super) histogram: Histogram<u64>,
-    /// Those that are listed one by one, if any are.
+    /// The latencies that are listed one by one, if any are.
     pub(super) spikes: Option<Spikes>,
 }
 
@@ -39,7 +39,7 @@ pub(super) struct Sample {
     pub(super) late: Duration,
 }
 
-/// What a thread measured.
+/// The measurements of a thread.
 #[derive(Debug)]
 pub(super) struct Measured {
     pub(super) placement: Placement,
@@ -49,7 +49,7 @@ pub(super) struct Measured {
     pub(super) figures: Vec<Figures>,
 }
 
-/// When all threads began is told.
+/// The signals of the threads, which are told the instant at which all of them began.
 type Signals = crew::Signals<Instant, Break>;
 
 /// All measuring threads.
@@ -60,7 +60,7 @@ pub(super) struct Crew {
     samples: mpsc::Receiver<Sample>,
 }
 
-/// How many samples may wait to be printed; those beyond it are left out.
+/// The number of samples that may wait to be printed; those beyond it are left out.
 const SAMPLES: usize = 1 << 16;
 
 impl Crew {
@@ -127,7 +127,7 @@ impl Crew {
         &self.counts
     }
 
-    /// What was measured since the last call, for `-v`.
+    /// Returns the samples since the last call, for `-v`.
     pub(super) fn samples(&self) -> impl Iterator<Item = Sample> {
         self.samples.try_iter()
     }
@@ -265,7 +265,7 @@ impl Measuring {
     }
 }
 
-/// When the threads begin: now, or at the next full second of the clock.
+/// Returns the beginning of the threads: now, or the next full second of the clock.
 fn first_instant(align: Option<Align>) -> Instant {
     // The clock first: a preemption in between makes the threads late by as much, and nothing wrong.
     let clock = clock_gettime(ClockId::Monotonic);

@@ -10,7 +10,7 @@ use crate::failure::Failure;
 use crate::output::{Options, Place};
 use crate::units;
 
-/// What keeps a polling worker from its work: what oslat measures, with its options and its output.
+/// Disturbance of a polling worker as oslat measures it, with its options and its output.
 ///
 /// On each CPU a thread spins: it asks its tickless::Worker whether anything is due, reads the time-stamp counter, and
 /// counts how long that took. What takes longer than usual was stolen from it: by interrupts, other threads, the
@@ -78,11 +78,11 @@ pub(crate) struct Arguments {
     #[arg(short = 'T', long, value_name = "USEC", value_parser = clap::value_parser!(u64).range(1..))]
     trace_threshold: Option<u64>,
 
-    /// Where the kernel's tracing is
+    /// Directory of the kernel's tracing
     #[arg(long, value_name = "DIR", default_value = "/sys/kernel/tracing")]
     tracefs: PathBuf,
 
-    /// What a thread does in each turn besides
+    /// Work of a thread in each turn besides polling
     #[arg(short, long, value_name = "WORKLOAD", default_value = "no")]
     workload: Workload,
 
@@ -94,7 +94,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "TIME", value_parser = period)]
     tick: Option<Duration>,
 
-    /// What takes turns with the worker on the same threads
+    /// Loop that takes turns with the worker on the same threads
     #[arg(long, value_name = "SUBJECT")]
     against: Option<Against>,
 
@@ -117,16 +117,16 @@ Examples:
 Exit codes: 0 done, 1 a turn took longer than -T, 2 bad arguments, 3 the machine lacks something.
 Ctrl-C ends the run, with a whole summary.";
 
-/// What a thread does in each turn besides polling.
+/// The work of a thread in each turn besides polling.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(super) enum Workload {
-    /// Nothing
+    /// No work
     No,
     /// Copies memory
     Memmove,
 }
 
-/// What can take turns with the worker.
+/// The loops that can take turns with the worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(super) enum Against {
     /// The same loop without the worker: what oslat measures itself
@@ -159,12 +159,12 @@ impl Reason {
     }
 }
 
-/// Everything that a run needs, with every default worked out.
+/// The settings of a run, with every default worked out.
 #[derive(Clone, Debug)]
 pub(super) struct Plan {
     pub(super) cpus: CpuSet,
     pub(super) reason: Reason,
-    /// Those of them that the system isolates.
+    /// The CPUs among them that the system isolates.
     pub(super) isolated: CpuSet,
     pub(super) main_cpu: u32,
     pub(super) duration: Duration,
@@ -175,9 +175,9 @@ pub(super) struct Plan {
     pub(super) zero_omit: bool,
     pub(super) priority: Option<u8>,
     pub(super) workload: Workload,
-    /// Of each of the two buffers of each thread.
+    /// The size of each of the two buffers of each thread, in bytes.
     pub(super) memory: usize,
-    /// In microseconds.
+    /// The limit of a gap in microseconds.
     pub(super) threshold: Option<u64>,
     pub(super) tracefs: PathBuf,
     pub(super) tick: Option<Duration>,
@@ -197,7 +197,7 @@ impl Plan {
     }
 }
 
-/// What `-m` is without being given.
+/// The default of `-m`, in bytes.
 const MEMORY: usize = 4 << 10;
 const MEMORY_MAX: usize = 1 << 30;
 
@@ -303,7 +303,7 @@ fn usable(machine: &Topology) -> CpuSet {
     allowed.intersection(machine.online())
 }
 
-/// As oslat takes them: seconds, or with a unit, whose letters may be capitals.
+/// Parses a duration as oslat does: seconds, or with a unit, whose letters may be capitals.
 fn duration(text: &str) -> Result<Duration, String> {
     match text.trim().strip_suffix(['S', 'M', 'H', 'D']) {
         Some(_) => units::duration_or_seconds(&text.to_ascii_lowercase()),

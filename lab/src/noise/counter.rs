@@ -8,14 +8,14 @@ use tickless::{Parking, Worker};
 use super::gaps::Rate;
 use crate::failure::Failure;
 
-/// How long the library may take to learn the counter's rate. It takes 20 ms unless it is kept from the CPU.
+/// The time limit for the library to learn the counter's rate. It takes 20 ms unless it is kept from the CPU.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// What is spun on.
+/// The counter that the loop reads.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Counter {
     TimeStamps(Rate),
-    /// In nanoseconds. The reason why it is not the other one.
+    /// The kernel's clock, in nanoseconds, and the reason why it is not the time-stamp counter.
     KernelClock(Refusal),
 }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-/// What the counter that is spun on counts.
+/// The rate of the counter that the loop reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Rate {
     /// Counts in a millisecond: a megahertz is 1,000 of them.
@@ -53,7 +53,7 @@ pub(super) struct Gaps {
     rate: Rate,
     /// Gaps up to it are at most a microsecond long.
     short_counts: u64,
-    /// Of up to a microsecond: nearly all, and all that the fast path counts.
+    /// The number of gaps of up to a microsecond: nearly all, and the only ones that the fast path counts.
     short: u64,
     /// The number of the first bucket, less one.
     bias: u64,
@@ -132,17 +132,17 @@ impl Gaps {
         self.short + self.buckets.iter().sum::<u64>()
     }
 
-    /// In counts; `None` before the first gap.
+    /// Returns the shortest gap in counts; `None` before the first gap.
     pub(super) fn min(&self) -> Option<u64> {
         (self.min != u64::MAX).then_some(self.min)
     }
 
-    /// In counts.
+    /// Returns the longest gap in counts.
     pub(super) fn max(&self) -> u64 {
         self.max
     }
 
-    /// Everything that was measured, in counts: gaps follow each other without gaps.
+    /// Returns the sum of all gaps in counts, which is the time measured, as gaps follow each other without a break.
     pub(super) fn total(&self) -> u64 {
         self.total
     }

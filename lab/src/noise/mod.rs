@@ -32,7 +32,7 @@ use crate::page;
 use crate::tracing::Tracing;
 use crate::{scheduling, units};
 
-/// How often the run looks whether it is to end.
+/// The time between two checks whether the run is to end.
 const LOOK: Duration = Duration::from_millis(50);
 
 /// A run that is over.
@@ -40,12 +40,12 @@ struct Finished<'r> {
     plan: &'r Plan,
     counter: &'r Counter,
     began: SystemTime,
-    /// In microseconds.
+    /// The bias in microseconds.
     bias: u64,
     threads: Vec<Measured>,
     /// The thread that found a gap above the limit of `-T`.
     broken: Option<Break>,
-    /// What the library counted before and behind it.
+    /// The library's counters before and behind the run.
     stats: (Stats, Stats),
 }
 
@@ -150,7 +150,7 @@ fn check_memory(plan: &Plan) -> Result<(), Failure> {
     )))
 }
 
-/// In bytes, if the kernel tells.
+/// Returns the memory that is free in bytes, if the kernel tells.
 fn available_memory() -> Option<u64> {
     let told = fs::read_to_string("/proc/meminfo").ok()?;
     let line = told

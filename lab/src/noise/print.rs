@@ -20,7 +20,7 @@ fn seconds(time: Duration) -> String {
     format!("{} seconds", time.as_secs_f64())
 }
 
-/// What oslat says, where it says it, when a turn took longer than `-T`.
+/// Formats oslat's message about a turn longer than `-T`.
 pub(super) fn threshold(plan: &Plan, broken: &Break) -> String {
     format!(
         "tickless noise: Trace threshold ({} us) triggered on cpu {} with {} us!\nStopping the test.\n",
@@ -30,7 +30,7 @@ pub(super) fn threshold(plan: &Plan, broken: &Break) -> String {
     )
 }
 
-/// What is going to be done.
+/// Formats the settings before the run.
 pub(super) fn head(plan: &Plan) -> String {
     let priority = match plan.priority {
         None => "default".to_owned(),
@@ -95,7 +95,7 @@ pub(super) fn bias(micros: u64) -> String {
     format!("Global bias set to {micros} (us)\n")
 }
 
-/// Where the run stands.
+/// Formats the progress of the run.
 pub(super) fn progress(plan: &Plan, passed: Duration, longest: u64) -> String {
     format!(
         "{}, longest gap {} µs",

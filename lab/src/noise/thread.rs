@@ -18,30 +18,30 @@ use crate::failure::Failure;
 use crate::scheduling::{self, Policy};
 use crate::tracing::Tracing;
 
-/// How long the worker has a thread before the bare loop's turn.
+/// The time that the worker has a thread before the bare loop's turn.
 const SLICE: Duration = Duration::from_millis(100);
 
 /// The shortest turn of a thread that took none.
 const NO_TURN: u64 = u64::MAX;
 
-/// What a worker did meanwhile.
+/// The work of a worker in the measured time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Work {
     /// Turns that it took because something was due.
     pub(super) turns: u64,
     /// Timers that fired in them.
     pub(super) fired: u64,
-    /// How often another thread unparked it.
+    /// The number of times that another thread unparked it.
     pub(super) unparks: u64,
 }
 
-/// What a thread measured.
+/// The measurements of a thread.
 #[derive(Debug)]
 pub(super) struct Measured {
     pub(super) cpu: u32,
     pub(super) gaps: Gaps,
     pub(super) work: Work,
-    /// Of the same loop without the worker.
+    /// The gaps of the same loop without the worker.
     pub(super) bare: Option<Gaps>,
 }
 
@@ -50,7 +50,7 @@ pub(super) struct Measured {
 pub(super) struct Break {
     pub(super) cpu: u32,
     pub(super) micros: u64,
-    /// Whether the kernel's tracing was stopped.
+    /// True if the kernel's tracing was stopped.
     pub(super) trace_stopped: bool,
 }
 
@@ -63,7 +63,7 @@ pub(super) struct Crew {
     /// The longest gap so far, in microseconds.
     longest: Arc<AtomicU64>,
     threads: Vec<JoinHandle<Option<Measured>>>,
-    /// Where threads say that they are ready, and later what the shortest turn was that they saw, in counts.
+    /// The channel on which threads report that they are ready, and later their shortest turn in counts.
     said: mpsc::Receiver<Result<u64, Failure>>,
     barrier: Arc<Barrier>,
     /// The shortest turn of each thread that has preheated.
@@ -121,7 +121,7 @@ impl Crew {
         placed.map(|_| crew)
     }
 
-    /// Whether all have preheated.
+    /// Returns true if all threads have preheated.
     pub(super) fn is_preheated(&mut self) -> bool {
         self.shortest.extend(self.said.try_iter().flatten());
         self.shortest.len() == self.threads.len()

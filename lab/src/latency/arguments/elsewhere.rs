@@ -4,7 +4,7 @@ use clap::{ArgAction, Args};
 
 use crate::failure::Failure;
 
-/// They are hidden in the help, where one sentence names them.
+/// Options of cyclictest without a meaning here, hidden in the help, where one sentence names them.
 #[derive(Clone, Debug, Args)]
 pub(super) struct Elsewhere {
     #[arg(short = 'F', long, value_name = "PATH", hide = true)]

@@ -11,7 +11,7 @@ use crate::latency::subject::Subject;
 use crate::output::{Options, Place};
 use crate::scheduling::Policy;
 
-/// Everything that a run needs, with every default worked out.
+/// The settings of a run, with every default worked out.
 #[derive(Clone, Debug)]
 pub(in crate::latency) struct Plan {
     pub(in crate::latency) threads: Vec<Placement>,
@@ -21,7 +21,7 @@ pub(in crate::latency) struct Plan {
     pub(in crate::latency) loops: Option<u64>,
     pub(in crate::latency) relative: bool,
     pub(in crate::latency) limit: Option<Duration>,
-    /// Of a microsecond each; 0 for no histogram.
+    /// The number of buckets, of a microsecond each; 0 for no histogram.
     pub(in crate::latency) buckets: usize,
     pub(in crate::latency) histogram_of_all: bool,
     pub(in crate::latency) histogram_file: Option<Place>,
@@ -34,29 +34,29 @@ pub(in crate::latency) struct Plan {
     /// Every latency is printed, or the largest of so many.
     pub(in crate::latency) verbose: Option<u64>,
     pub(in crate::latency) spikes: Option<Spikes>,
-    /// Where the tracing is that a latency above the limit marks and stops.
+    /// The directory of the tracing that a latency above the limit marks and stops.
     pub(in crate::latency) tracefs: Option<PathBuf>,
 }
 
-/// By what the deadlines of the threads are kept together.
+/// The alignment of the threads' deadlines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::latency) struct Align {
     pub(in crate::latency) to_second: bool,
-    /// How much later each thread is due than the one before.
+    /// The distance of each thread's deadline from the one before.
     pub(in crate::latency) offset: Duration,
 }
 
-/// Which latencies are listed one by one.
+/// The latencies that are listed one by one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::latency) struct Spikes {
     pub(in crate::latency) above: Duration,
     pub(in crate::latency) most: usize,
 }
 
-/// What a real-time policy has if no priority was given, as in cyclictest.
+/// The default priority of a real-time policy, as in cyclictest.
 const PRIORITY: u8 = 2;
 
-/// Where and how one thread runs.
+/// The CPU and the scheduling of one thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::latency) struct Placement {
     pub(in crate::latency) cpu: Option<u32>,
@@ -157,7 +157,7 @@ impl Arguments {
         })
     }
 
-    /// What cyclictest says about a priority that it chose itself.
+    /// Returns cyclictest's remark about a priority that it chose itself.
     pub(in crate::latency) fn remark(&self) -> Option<String> {
         let (policy, priority) = self.scheduling().ok()?;
         let is_own = policy.is_real_time() && self.priority.unwrap_or(0) == 0;
