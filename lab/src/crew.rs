@@ -6,7 +6,7 @@ use std::thread::JoinHandle;
 
 use crate::failure::Failure;
 
-/// What the run told its threads at the start, that it is over, and what ended it before its time.
+/// The signals between a run and its threads: the value told at the start, the end, and the cause of an early end.
 #[derive(Debug)]
 pub(crate) struct Signals<T, B> {
     pub(crate) told: OnceLock<T>,
@@ -42,7 +42,7 @@ impl<T, B: Copy> Signals<T, B> {
         first.get_or_insert_with(broken);
     }
 
-    /// What ended the run before its time.
+    /// Returns the cause of an early end.
     pub(crate) fn broken(&self) -> Option<B> {
         *self.broken.lock().unwrap_or_else(PoisonError::into_inner)
     }

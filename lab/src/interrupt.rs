@@ -10,11 +10,11 @@ use signal_hook::flag;
 
 use crate::failure::Failure;
 
-/// Whether the run was asked to end.
+/// The flag that the run was asked to end.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Interrupt {
     flag: Arc<AtomicBool>,
-    /// Whether the next signal ends the process.
+    /// True if the next signal ends the process.
     impatient: Arc<AtomicBool>,
     noticed: Arc<OnceLock<()>>,
 }
@@ -22,11 +22,11 @@ pub(crate) struct Interrupt {
 /// Signals that come so soon after the first one mean the same: `timeout` sends each twice.
 const SAME: Duration = Duration::from_millis(500);
 
-/// What a shell shows for a process that SIGINT ended.
+/// The exit status that a shell shows for a process that SIGINT ended.
 const KILLED: i32 = 128 + SIGINT;
 
 impl Interrupt {
-    /// From here on, a signal only sets the flag.
+    /// Installs a handler that only sets the flag.
     pub(crate) fn catch() -> Result<Self, Failure> {
         let interrupt = Self::default();
         for signal in [SIGINT, SIGTERM] {

@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use crate::units;
 
-/// What a reader has to know to compare figures with his own.
+/// The properties of a machine that a reader needs to compare figures with his own.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Machine {
     pub(crate) cpu: String,
@@ -14,10 +14,10 @@ pub(crate) struct Machine {
     pub(crate) cpus: usize,
     pub(crate) kernel: String,
     pub(crate) architecture: String,
-    /// Whether this is a virtual machine, whose timers fire through its host.
+    /// True if this is a virtual machine, whose timers fire through its host.
     pub(crate) is_virtual: bool,
     pub(crate) clock_source: Option<String>,
-    /// Of the first CPU. Without one, the machine or its host decides alone.
+    /// The frequency governor of the first CPU. Without one, the machine or its host decides alone.
     pub(crate) governor: Option<String>,
 }
 

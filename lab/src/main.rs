@@ -139,7 +139,7 @@ impl Command {
     }
 }
 
-/// How this process was called, for reports.
+/// Returns the command line of this process, for reports.
 fn command_line() -> String {
     let arguments = std::env::args_os().skip(1).map(|argument| {
         let argument = argument.to_string_lossy().into_owned();

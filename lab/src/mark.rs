@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use crate::spread::Spread;
 
-/// What came of a mark.
+/// The verdict on a mark.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Verdict {
@@ -16,7 +16,7 @@ pub(crate) enum Verdict {
 /// A figure that was promised, with what was measured.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(crate) struct Mark {
-    /// What was promised.
+    /// The mark in words.
     pub(crate) mark: String,
     pub(crate) verdict: Verdict,
     pub(crate) figure: Option<Spread>,
@@ -89,7 +89,7 @@ impl Mark {
     }
 }
 
-/// How many times as much the first of each pair is as the second one.
+/// Returns the ratio of the first to the second of each pair.
 pub(crate) fn ratios(pairs: impl IntoIterator<Item = (f64, f64)>) -> Option<Spread> {
     let ratio = |(one, other): (f64, f64)| one / other.max(f64::MIN_POSITIVE);
     Spread::of(pairs.into_iter().map(ratio))

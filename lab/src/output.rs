@@ -28,7 +28,7 @@ pub(crate) struct Options {
     pub(crate) quiet: bool,
 }
 
-/// Where something is written to.
+/// A target of output.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Place {
     StandardOutput,
@@ -45,8 +45,7 @@ impl From<OsString> for Place {
     }
 }
 
-/// Where the people's part of the output goes: standard output, unless that is kept for JSON or the user is quiet about
-/// it.
+/// The output for people: standard output, unless that is kept for JSON or the user asked for silence.
 #[derive(Debug)]
 pub(crate) struct Screen {
     silent: bool,
@@ -60,7 +59,7 @@ impl Screen {
         }
     }
 
-    /// Whether anything printed is seen.
+    /// Returns true if printed text is seen.
     pub(crate) fn is_shown(&self) -> bool {
         !self.silent
     }
@@ -126,7 +125,7 @@ impl Drop for Progress {
 #[derive(Debug)]
 pub(crate) enum OutFile {
     StandardOutput,
-    /// On the file system of its target until it is whole.
+    /// A file on the file system of its target, until it is whole.
     Temporary {
         file: Unfinished,
         target: PathBuf,
@@ -141,13 +140,13 @@ pub(crate) enum OutFile {
 /// A file that nothing is left of, unless it is put in its place.
 #[derive(Debug)]
 pub(crate) enum Unfinished {
-    /// It has no name, so that nothing is left of it however the process ends.
+    /// A file without a name, of which nothing is left when the process ends.
     Nameless { file: File, directory: PathBuf },
-    /// Where the file system knows only files with names; a process that is killed leaves it behind.
+    /// A file with a name, where the file system knows no other; a process that is killed leaves it behind.
     Named(NamedTempFile),
 }
 
-/// What files are called that are not in their place yet.
+/// The prefix of files that are not in their place yet.
 const PREFIX: &str = ".tickless-";
 
 impl Unfinished {

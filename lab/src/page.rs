@@ -35,7 +35,7 @@ pub(crate) fn numbers(numbers: &[Number]) -> Markup {
     }
 }
 
-/// Everything behind the picture that a page begins with.
+/// Wraps the part of a page behind the picture that it begins with.
 pub(crate) fn all_figures(body: &Markup) -> Markup {
     html! { details.all { summary { "All figures" } (body) } }
 }

@@ -13,8 +13,8 @@ use maud::{Markup, html};
 use crate::failure::Failure;
 use crate::{table, units};
 
-/// What a series is drawn with: a plain colour that the style sheet replaces by its own, in a dark and a light set, and
-/// the class of its entry in a legend.
+/// The colour of a series: a plain colour that the style sheet replaces by its own, in a dark and a light set, and the
+/// class of its entry in a legend.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Ink {
     pub(crate) colour: RGBColor,
@@ -42,7 +42,7 @@ pub(crate) const TICKLESS: [Ink; 4] = [
     ink("tickless-4", 0, 0, 0x66),
 ];
 
-/// Those of everything else.
+/// The colours of all other series.
 pub(crate) const OTHERS: [Ink; 4] = [
     ink("third", 0, 0xcc, 0),
     ink("fourth", 0xcc, 0, 0xcc),
@@ -67,7 +67,7 @@ pub(crate) fn inks(families: impl IntoIterator<Item = Family>) -> Vec<Ink> {
     families.into_iter().map_while(next).collect()
 }
 
-/// Whose timers or tasks a series shows.
+/// The library whose timers or tasks a series shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Family {
     Tickless,
@@ -80,7 +80,7 @@ const GRID: RGBColor = RGBColor(0xdd, 0xdd, 0xdd);
 /// One line of a plot.
 #[derive(Clone, Debug)]
 pub(crate) struct Curve {
-    /// What it is, for the table.
+    /// The name of the series, for the table.
     pub(crate) name: String,
     pub(crate) ink: Ink,
     /// With rising abscissas.
@@ -96,7 +96,7 @@ pub(crate) struct Drawn {
     pub(crate) data: Markup,
 }
 
-/// How large a plot is drawn, so that its letters are as large as those around it.
+/// The size of a plot, chosen so that its letters are as large as those around it.
 #[derive(Clone, Copy, Debug)]
 struct Shape {
     size: (u32, u32),
@@ -140,7 +140,8 @@ pub(crate) fn times(curves: &[Curve]) -> Range<f64> {
 
 const MICROSECOND: f64 = 1e3;
 
-/// How much of the total was at least so late, on logarithmic axes: time in nanoseconds across, share upwards.
+/// Draws the share of the total that was at least so late, on logarithmic axes: time in nanoseconds across, share
+/// upwards.
 pub(crate) fn tails(curves: &[Curve], across: &Range<f64>) -> Result<Drawn, Failure> {
     Ok(Drawn {
         wide: tails_of(curves, across, WIDE)?,
@@ -149,7 +150,7 @@ pub(crate) fn tails(curves: &[Curve], across: &Range<f64>) -> Result<Drawn, Fail
     })
 }
 
-/// What can be read off the curves.
+/// Tabulates percentiles of the curves.
 fn figures(curves: &[Curve]) -> Markup {
     const SHARES: [(&str, f64); 4] = [("p50", 0.5), ("p90", 0.1), ("p99", 0.01), ("p99.9", 0.001)];
     let at = |curve: &Curve, share: f64| {
@@ -220,7 +221,7 @@ fn tails_of(curves: &[Curve], across: &Range<f64>, shape: Shape) -> Result<Strin
     Ok(svg)
 }
 
-/// Whether this decade has a label, where each of `each` has one.
+/// Returns true if this decade has a label, where one decade of each `each` has one.
 fn is_labelled(at: f64, across: &Range<f64>, each: i32) -> bool {
     #[expect(
         clippy::cast_possible_truncation,

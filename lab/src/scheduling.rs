@@ -12,7 +12,7 @@ use tickless::topology::CpuSet;
 
 use crate::failure::Failure;
 
-/// How the kernel chooses among threads that want to run.
+/// The kernel's rule for choosing among threads that want to run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Policy {
     /// Fairly: the default of all threads
@@ -20,11 +20,11 @@ pub(crate) enum Policy {
     Other,
     /// Fairly, as one that needs its time in long pieces
     Batch,
-    /// When nothing else wants to run
+    /// Only when no other thread wants to run
     Idle,
-    /// By priority, until it waits
+    /// Highest priority first, until it waits
     Fifo,
-    /// By priority, with time slices among equals
+    /// Highest priority first, with time slices among equals
     Rr,
 }
 

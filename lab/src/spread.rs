@@ -8,7 +8,7 @@ pub(crate) struct Spread {
     pub(crate) median: f64,
     pub(crate) min: f64,
     pub(crate) max: f64,
-    /// How many rounds gave a value.
+    /// The number of rounds that gave a value.
     #[serde(skip)]
     pub(crate) rounds: usize,
 }
@@ -19,7 +19,7 @@ pub(crate) const ROUNDS_MIN: usize = 3;
 /// Figures whose medians differ by less than that read the same.
 const RATIO_MIN: f64 = 1.005;
 
-/// What comparing two figures says.
+/// The result of comparing two figures.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Outcome {
     /// The first one is less, by this factor of medians, and each of its values than each of the other.
@@ -56,7 +56,7 @@ impl Spread {
         (self.rounds >= ROUNDS_MIN && share.is_finite()).then_some(share)
     }
 
-    /// Whether it is less than `other`, whatever value is taken of either.
+    /// Compares the values of two figures: one is less only if each of its values is less than each of the other's.
     pub(crate) fn compare(&self, other: &Self) -> Outcome {
         let ratio = |more: f64, less: f64| more / less.max(f64::MIN_POSITIVE);
         let (less, more) = (

@@ -9,14 +9,14 @@ use flate2::write::GzEncoder;
 use crate::failure::Failure;
 use crate::output::{OutFile, Place};
 
-/// How names of compressed files end.
+/// The extension of compressed files.
 const COMPRESSED: &str = "gz";
 
-/// What goes to the file: as it is, or compressed.
+/// The bytes for the file: plain or compressed.
 #[derive(Debug)]
 enum Pieces {
     Plain(Vec<u8>),
-    /// What was not compressed yet, and what was.
+    /// The bytes before compression, and the encoder.
     Compressed(Vec<u8>, GzEncoder<Vec<u8>>),
 }
 
@@ -31,10 +31,10 @@ pub(crate) struct Stream {
 }
 
 impl Stream {
-    /// How much is written at once.
+    /// The number of bytes written at once.
     const PIECE: usize = 1 << 20;
 
-    /// What goes to `file`, which is that of `place`.
+    /// Writes to `file`, which is that of `place`.
     pub(crate) fn new(file: OutFile, place: &Place) -> Self {
         let buffer = Vec::with_capacity(Self::PIECE);
         let pieces = if is_compressed(place) {
@@ -52,7 +52,7 @@ impl Stream {
         }
     }
 
-    /// Where to put what comes next.
+    /// Returns the buffer for the next bytes.
     pub(crate) fn buffer(&mut self) -> &mut Vec<u8> {
         let (Pieces::Plain(buffer) | Pieces::Compressed(buffer, _)) = &self.pieces;
         if buffer.len() >= Self::PIECE {
@@ -62,12 +62,12 @@ impl Stream {
         buffer
     }
 
-    /// Whether what is still to come goes nowhere.
+    /// Returns true if the file failed, and further bytes are dropped.
     pub(crate) fn has_failed(&self) -> bool {
         self.failed.is_some()
     }
 
-    /// How many bytes went to the file so far.
+    /// Returns the number of bytes that went to the file so far.
     pub(crate) const fn written(&self) -> u64 {
         self.written
     }
@@ -129,7 +129,7 @@ fn put(
     buffer.clear();
 }
 
-/// Whether the name says so.
+/// Returns true if the name has the extension of compressed files.
 fn is_compressed(place: &Place) -> bool {
     match place {
         Place::StandardOutput => false,

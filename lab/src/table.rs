@@ -8,7 +8,7 @@ use crate::shown;
 #[derive(Clone, Debug)]
 pub(crate) struct Grid {
     pub(crate) head: Vec<&'static str>,
-    /// How many columns are names.
+    /// The number of columns that hold names.
     pub(crate) left: usize,
     pub(crate) rows: Vec<Vec<String>>,
     /// A sentence below it; or nothing.
@@ -16,7 +16,7 @@ pub(crate) struct Grid {
 }
 
 impl Grid {
-    /// Nothing, if it has no rows.
+    /// Formats the table; empty if it has no rows.
     pub(crate) fn text(&self) -> String {
         if self.rows.is_empty() {
             return String::new();
@@ -39,7 +39,7 @@ impl Grid {
     }
 }
 
-/// Which side of its column a cell keeps to.
+/// The alignment of a cell in its column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Align {
     Left,

@@ -63,12 +63,12 @@ Examples:
   tickless timers --json - | jq '.threads[] | {name, role, pending: (.timers | length)}'
   tickless timers --json - | jq '.reactors[] | {number, served_by, rings_at_ns}'";
 
-/// What is left of as many timers.
+/// The number of timers of which one is kept.
 const KEPT_OF: u32 = 10;
 /// Deadlines lie between a second and a minute ahead, so that none fires before it is shown.
 const NEAREST: Duration = Duration::from_secs(1);
 const FARTHEST: Duration = Duration::from_secs(60);
-/// How long each worker lets a timer fire again and again.
+/// The time for which each worker lets a timer fire again and again.
 const BUSY: Duration = Duration::from_millis(5);
 const PERIOD: Duration = Duration::from_millis(1);
 

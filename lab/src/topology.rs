@@ -16,7 +16,7 @@ use crate::{page, units};
 
 mod hierarchy;
 
-/// As many as Linux can be built for: more would be nonsense, and take long.
+/// The most CPUs that Linux can be built for: more would be nonsense, and take long.
 const INVENTED_CPUS_MAX: u32 = 8_192;
 const _: () = assert!(INVENTED_CPUS_MAX <= CPUS_MAX);
 
@@ -270,7 +270,7 @@ fn table(heads: &[&str], rows: impl Iterator<Item = Vec<String>>) -> String {
     table::table(heads, &vec![Align::Left; heads.len()], rows.collect())
 }
 
-/// Everything, with sets of CPUs as the kernel writes them.
+/// Returns the topology as JSON, with sets of CPUs as the kernel writes them.
 fn document(machine: &Topology) -> Value {
     let cpus = machine.cpus().iter().map(|cpu| {
         json!({

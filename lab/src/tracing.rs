@@ -43,7 +43,7 @@ impl Tracing {
         marked.and(stopped).is_ok()
     }
 
-    /// What is missing, for people.
+    /// Describes the missing kernel trace, for people; `None` if it is there.
     pub(crate) fn complaint(&self) -> Option<String> {
         let error = self.files.as_ref().err()?;
         Some(format!(

@@ -22,12 +22,12 @@ pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     parse(text, None)
 }
 
-/// As [`duration`], but a number without a unit is seconds, as in cyclictest's `-D`.
+/// Parses like [`duration`], but a number without a unit is seconds, as in cyclictest's `-D`.
 pub(crate) fn duration_or_seconds(text: &str) -> Result<Duration, String> {
     parse(text, Some(1_000_000_000))
 }
 
-/// As [`duration_or_seconds`], with 0 for a run without an end.
+/// Parses like [`duration_or_seconds`], with 0 for a run without an end.
 pub(crate) fn seconds_or_endless(text: &str) -> Result<Duration, String> {
     if text.trim() == "0" {
         return Ok(Duration::ZERO);
@@ -95,7 +95,7 @@ pub(crate) fn size(text: &str) -> Result<u64, String> {
     Ok(bytes.saturating_mul(scale))
 }
 
-/// As [`size`], or `none` for all there are.
+/// Parses like [`size`], with `none` for no limit.
 pub(crate) fn size_or_none(text: &str) -> Result<u64, String> {
     match text {
         "none" => Ok(u64::MAX),
@@ -113,7 +113,7 @@ pub(crate) fn bytes(bytes: u64) -> String {
     }
 }
 
-/// How far a run is, which is never further than its end.
+/// Formats the progress of a run, which never exceeds its end.
 pub(crate) fn progress(passed: Duration, whole: Duration) -> String {
     let seconds = |time: Duration| {
         // Whole seconds, unless there are only a few of them.

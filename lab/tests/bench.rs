@@ -8,10 +8,10 @@ use std::fs;
 use serde_json::Value;
 use support::{Place, assert_has, end, interrupt, json, json_file};
 
-/// As little as there can be measured.
+/// Options for the smallest measurement.
 const LITTLE: &str = "--pending 0,20 --rounds 2 --repeats 100 --seed 3";
 
-/// Those that no program leaves out.
+/// The subjects that no program leaves out.
 const ALWAYS: [&str; 10] = [
     "Sleep on a Worker",
     "Sleep on a plain thread",

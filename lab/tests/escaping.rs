@@ -44,7 +44,7 @@ fn assert_shown(shown: &str) {
     assert!(!shown.lines().any(forged), "{shown}");
 }
 
-/// What is shown is as it should be, on both outputs, and has the name.
+/// Checks that both outputs escape the name, and contain it.
 #[track_caller]
 fn assert_escaped(output: &Output) {
     let (out, (_, error)) = (text(&output.stdout), end(output));

@@ -33,7 +33,7 @@ fn fields(page: &str, command: &str) -> Vec<Field> {
     fields.collect()
 }
 
-/// Whether `path` is what `pattern` says, in which each `*` is any text.
+/// Returns true if `path` matches `pattern`, in which each `*` is any text.
 fn matches(pattern: &str, path: &str) -> bool {
     let mut parts = pattern.split('*');
     let Some(mut rest) = path.strip_prefix(parts.next().unwrap_or_default()) else {

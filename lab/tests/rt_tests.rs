@@ -14,7 +14,7 @@ use serde_json::Value;
 use skip::skip;
 use support::{Place, end, json_file, text};
 
-/// What the program prints; `None`, and a word about it, where it is not installed.
+/// Returns the output of the program; `None`, and a message about it, where it is not installed.
 fn printed(place: &Place, program: &str, options: &str) -> Option<String> {
     let mut command = Command::new(program);
     command.current_dir(place.path("."));

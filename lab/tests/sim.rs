@@ -342,7 +342,7 @@ fn the_table_of_claims_says_why() {
     );
 }
 
-/// What stands below `title`, without the indent.
+/// Returns the text below `title`, without the indent.
 fn indented_below(out: &str, title: &str) -> String {
     let (_, rest) = out
         .split_once(title)

@@ -9,13 +9,13 @@ use super::{Curve, Drawn, GRID, Ink, OTHERS, TICKLESS, TOKIO, axis, decades, fai
 use crate::failure::Failure;
 use crate::units;
 
-/// How a curve stands out.
+/// The prominence of a curve.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Style {
     Tickless,
     Tokio,
     Limit,
-    /// In the background.
+    /// A curve in the background.
     Other,
 }
 
@@ -49,7 +49,7 @@ const NARROW: Shape = Shape {
     names: 178,
 };
 
-/// Where a number stands on the logarithmic axis: nothing a decade before the least of the others.
+/// Returns the position of a number on the logarithmic axis: zero is a decade before the least of the others.
 pub(crate) fn place(number: u64, all: &[u64]) -> f64 {
     let least = all.iter().filter(|number| **number > 0).min();
     if number == 0 {
@@ -138,7 +138,7 @@ fn label(size: u64) -> String {
     }
 }
 
-/// How far right of the end of its curve a name begins.
+/// The distance of a name from the right end of its curve.
 const LEAD: i32 = 22;
 
 /// Names no nearer than `step` to each other, above `bottom`, in the order of their curves.

@@ -14,14 +14,14 @@ use tickless_sim::hierarchy::Cpus;
 use crate::failure::Failure;
 use crate::units;
 
-/// What a hierarchy is made of.
+/// The CPUs that a hierarchy is made for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Machine {
     /// The CPUs that get a place, and the node of each, if it is known.
     cpus: BTreeMap<u32, Option<u32>>,
-    /// How many CPUs there may ever be.
+    /// The number of CPUs that may ever come online.
     possible: u32,
-    /// Those of `cpus` that are not to be disturbed.
+    /// The CPUs among `cpus` that are not to be disturbed.
     isolated: CpuSet,
 }
 
@@ -48,7 +48,7 @@ impl Machine {
         }
     }
 
-    /// As high as it takes once all CPUs that there may be have come, the fullest node deciding.
+    /// Returns the layout for all CPUs that may ever come online; the fullest node decides its height.
     fn layout(&self) -> Layout {
         let mut of_node = BTreeMap::<Option<u32>, u32>::new();
         for node in self.cpus.values() {
@@ -121,7 +121,7 @@ impl Drawing {
         })
     }
 
-    /// As a tree of lines.
+    /// Formats the hierarchy as a tree of lines.
     pub(super) fn text(&self) -> String {
         let mut out = String::new();
         // Writing to a string cannot fail.

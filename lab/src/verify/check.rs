@@ -38,9 +38,9 @@ pub(super) struct Checker {
     timers: Timers,
     tree: Tree,
     isolated: Vec<bool>,
-    /// When each CPU did something last.
+    /// The time of the last event of each CPU.
     last: Vec<i64>,
-    /// What each saw last on the clock.
+    /// The last clock reading of each CPU.
     read: Vec<i64>,
     /// CPUs that were asked to look after others, and are about to.
     heirs: BTreeSet<u32>,
@@ -158,7 +158,7 @@ impl Checker {
         Ok(())
     }
 
-    /// What is known of the hierarchy, or not known at all.
+    /// Applies an event of the hierarchy, or counts an unknown event.
     fn hierarchy(&mut self, event: &str, line: &Line, cpu: Option<u32>) -> Result<(), Failure> {
         match event {
             "tmigr_group_set" => self.tree.make(line)?,

@@ -34,7 +34,7 @@ pub(super) struct Findings {
     pub(super) violations: Vec<Violation>,
     /// Events that this version does not know, and how many.
     pub(super) unknown: BTreeMap<String, u64>,
-    /// Where the reader is.
+    /// The reader's line number.
     pub(super) line: u64,
     pub(super) time: i64,
     pub(super) cpu: Option<u32>,
@@ -61,7 +61,7 @@ impl Findings {
         self.kept[promise].checks += 1;
     }
 
-    /// It was not kept.
+    /// Records that the promise was broken.
     pub(super) fn broken(&mut self, promise: usize, what: String) {
         self.kept[promise].broken += 1;
         if self.violations.len() < STORIES_MAX {

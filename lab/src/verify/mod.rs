@@ -25,7 +25,7 @@ use crate::units;
 use findings::{Findings, Kept, Violation};
 use read::Reader;
 
-/// What the first line of a trace calls it.
+/// The name of the format in the first line of a trace.
 pub(crate) const FORMAT: &str = "tickless-trace";
 /// The version that is written and read.
 pub(crate) const VERSION: u64 = 1;
@@ -62,7 +62,7 @@ pub(crate) struct Arguments {
     #[arg(value_name = "TRACE.jsonl")]
     trace: PathBuf,
 
-    /// How late a timer may be, instead of what the trace says
+    /// Lateness that a timer may have, instead of the trace's limit
     #[arg(long, value_name = "TIME", value_parser = units::duration)]
     late_max: Option<Duration>,
 
@@ -79,7 +79,7 @@ Examples:
 
 Exit codes: 0 every promise was kept, 1 one was broken, 2 bad arguments, or the file is no whole trace.";
 
-/// What is written as JSON.
+/// The document for JSON.
 #[derive(Debug, Serialize)]
 struct Document<'r> {
     holds: bool,

@@ -17,7 +17,7 @@ const LONGEST: u64 = 1 << 20;
 /// A trace that is being read.
 pub(super) struct Reader {
     input: Box<dyn BufRead>,
-    /// For messages.
+    /// The name of the input, for messages.
     name: String,
     line: u64,
     hash: Hash,
@@ -32,7 +32,7 @@ pub(super) struct Line {
     keys: Map<String, Value>,
 }
 
-/// What the first line says.
+/// The contents of the first line.
 #[derive(Clone, Debug)]
 pub(super) struct Header {
     pub(super) cpus: u32,
@@ -66,7 +66,7 @@ impl Reader {
         }
     }
 
-    /// How many lines were read.
+    /// Returns the number of lines that were read.
     pub(super) const fn lines(&self) -> u64 {
         self.line
     }
@@ -182,7 +182,7 @@ impl Reader {
     }
 }
 
-/// What a compressed trace is when it is not; told by its first bytes, as standard input has no name.
+/// Uncompresses a compressed trace; its first bytes decide, as standard input has no name.
 fn uncompressed(name: &str, mut input: Box<dyn BufRead>) -> Result<Box<dyn BufRead>, Failure> {
     let wrong =
         |error: &dyn std::fmt::Display| Failure::Input(format!("cannot read {name}: {error}"));
@@ -198,12 +198,12 @@ fn uncompressed(name: &str, mut input: Box<dyn BufRead>) -> Result<Box<dyn BufRe
     Ok(input)
 }
 
-/// What files of these formats begin with.
+/// The first bytes of files of these formats.
 const GZIP: [u8; 2] = [0x1F, 0x8B];
 const ZSTD: [u8; 4] = [0x28, 0xB5, 0x2F, 0xFD];
 
 impl Line {
-    /// What is wrong with a key, and what would be right.
+    /// Returns the failure for a wrong key, with the right form.
     pub(super) fn wrong(&self, key: &str, what: &str, right: &str) -> Failure {
         Failure::Input(format!(
             "{}:{}: {key}: {what}; {right}",
@@ -274,7 +274,7 @@ impl Line {
         })
     }
 
-    /// As [`number`](Self::number), or null.
+    /// Parses like [`number`](Self::number), or null.
     pub(super) fn number_or_null(
         &self,
         key: &str,

@@ -399,7 +399,7 @@ fn a_trace_of_another_program_needs_only_what_is_checked() {
     );
 }
 
-/// What a line is changed to, and what is said of it.
+/// Changes of a line, and the resulting messages.
 const WRONG: &[(&str, &str, &str)] = &[
     (
         SMALL,

@@ -7,15 +7,15 @@ use super::read::{Header, Line};
 use super::{CANCEL, EARLY, LATE, LOST};
 use crate::failure::Failure;
 
-/// What a timer was started for.
+/// The deadline and the kind of a started timer.
 #[derive(Clone, Copy, Debug)]
 struct Armed {
     of_cpu: u32,
-    /// It may fire from here on.
+    /// The time before which it must not fire.
     earliest: i64,
-    /// It is late from here on.
+    /// The time from which it counts as late.
     due: i64,
-    /// It wakes no CPU, so it may be as late as it likes.
+    /// True if it wakes no CPU, so that any lateness is allowed.
     is_deferrable: bool,
     /// Another CPU may run it; it is due in this tick.
     bucket: Option<u64>,
@@ -36,7 +36,7 @@ pub(super) struct Timers {
     tick: u64,
     late_max: i64,
     live: HashMap<u64, Timer>,
-    /// Of each CPU the timers that others may run, the first one first.
+    /// The timers of each CPU that others may run, the first one first.
     movable: Vec<BTreeSet<(u64, u64)>>,
 }
 
@@ -59,13 +59,13 @@ impl Timers {
         nanos(tick.saturating_mul(self.tick))
     }
 
-    /// When the first timer of `cpu` is due that others may run.
+    /// Returns the due time of the first timer of `cpu` that others may run.
     pub(super) fn first_movable(&self, cpu: u32) -> Option<i64> {
         let (bucket, _) = self.movable[cpu as usize].first()?;
         Some(self.began(*bucket))
     }
 
-    /// How many timers are queued.
+    /// Returns the number of queued timers.
     pub(super) fn queued(&self) -> u64 {
         self.live
             .values()
@@ -190,7 +190,7 @@ impl Timers {
         Some(armed)
     }
 
-    /// Nothing is kept of a timer that neither waits nor runs.
+    /// Removes a timer that neither waits nor runs.
     fn forget(&mut self, id: u64) {
         let is_over = |timer: &Timer| timer.armed.is_none() && timer.running_on.is_none();
         if self.live.get(&id).is_some_and(is_over) {

@@ -82,7 +82,7 @@ impl Place {
         assert!(self.files().is_empty());
     }
 
-    /// What lies in the directory, temporary files that were left behind included.
+    /// Returns the names of the files in the directory, temporary files that were left behind included.
     pub(crate) fn files(&self) -> Vec<String> {
         let entries = self.directory.path().read_dir().expect("it is a directory");
         let name = |entry: std::io::Result<std::fs::DirEntry>| {
@@ -157,12 +157,12 @@ pub(crate) fn until_signals_are_caught(child: &Child) {
     }
 }
 
-/// What `kill` does.
+/// Sends SIGTERM, like `kill`.
 pub(crate) fn terminate(child: &Child) {
     kill_process(Pid::from_child(child), Signal::TERM).expect("it runs");
 }
 
-/// What Ctrl-C does.
+/// Sends SIGINT, like Ctrl-C.
 pub(crate) fn interrupt(child: &Child) {
     kill_process(Pid::from_child(child), Signal::INT).expect("it runs");
 }
