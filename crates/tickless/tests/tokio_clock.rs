@@ -1,5 +1,6 @@
 //! Programs that mix this library and tokio have one clock: tokio's, where that is paused.
 
+use tickless::realtime::OnSet;
 use tickless::time::{self, Duration, Instant, interval, sleep, timeout};
 
 const HOUR: Duration = Duration::from_secs(3_600);
@@ -25,6 +26,12 @@ async fn the_time_is_tokios_where_that_stands_still() {
     assert!(late.is_err());
     tickless::coarse::sleep(HOUR).await;
     assert_eq!(start.elapsed(), 5 * HOUR);
+    tickless::boottime::sleep(HOUR).await;
+    assert_eq!(start.elapsed(), 6 * HOUR);
+    let alarm = tickless::realtime::now() + HOUR;
+    tickless::realtime::sleep_until(alarm, OnSet::Follow).await;
+    let rounded = tickless::realtime::now().duration_since(alarm);
+    assert!(rounded.is_ok_and(|rounded| rounded <= Duration::from_millis(1)));
 }
 
 #[tokio::test]

@@ -52,6 +52,11 @@ pin_project! {
     /// # Ok::<(), mpsc::RecvError>(())
     /// ```
     ///
+    /// # Paused clocks
+    ///
+    /// The timer goes by the process's clock. A start on a thread whose clock is [paused](crate::time::pause), or was,
+    /// panics and says so; a timer that was started before goes on.
+    ///
     /// # Panics in the closure
     ///
     /// Are caught, counted in [`Stats::panics`](crate::Stats::panics), and stop the timer, nothing else.
@@ -168,7 +173,7 @@ where
     /// [`StartOutcome::Unchanged`].
     pub fn start_if_earlier(self: Pin<&Self>, when: impl Into<Start<C>>) -> StartOutcome {
         Self::watch_clock();
-        wake::ensure_expiry_thread();
+        wake::ensure_expiry_thread_for_callback();
         self.timer()
             .timer_ref()
             .start_if_earlier(timers(), when.into())
@@ -190,7 +195,7 @@ where
         when: impl Into<Start<C>>,
     ) -> Result<StartOutcome, StartError> {
         Self::watch_clock();
-        wake::ensure_expiry_thread();
+        wake::ensure_expiry_thread_for_callback();
         self.timer().start_checked(timers(), when.into())
     }
 
@@ -266,7 +271,7 @@ where
 /// Starts the timer of any closure: one piece of code for all, and not part of the caller's.
 #[inline(never)]
 fn start_on_this_thread<C: ClockId>(timer: core::TimerRef<'_, C>, start: Start<C>) -> StartOutcome {
-    wake::ensure_expiry_thread();
+    wake::ensure_expiry_thread_for_callback();
     timer.start(timers(), start)
 }
 
@@ -292,7 +297,7 @@ fn start_idle<C: ClockId, const PINNED: bool>(
     instant: Instant<C>,
 ) -> StartOutcome {
     if let Some(timers) = registry::try_timers_fast()
-        && wake::has_expirer()
+        && wake::may_start_callback()
         && timer.start_far(timers, instant, PINNED)
     {
         return StartOutcome::Started;
@@ -307,7 +312,7 @@ fn start_again<C: ClockId, const PINNED: bool>(
     instant: Instant<C>,
 ) -> StartOutcome {
     if let Some(timers) = registry::try_timers_fast()
-        && wake::has_expirer()
+        && wake::may_start_callback()
         && timer.push_out(timers, instant, PINNED)
     {
         return StartOutcome::Restarted;
@@ -320,7 +325,7 @@ fn start_slow<C: ClockId, const PINNED: bool>(
     timer: core::TimerRef<'_, C>,
     instant: Instant<C>,
 ) -> StartOutcome {
-    wake::ensure_expiry_thread();
+    wake::ensure_expiry_thread_for_callback();
     timer.start_at(timers(), instant, PINNED)
 }
 

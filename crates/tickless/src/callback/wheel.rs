@@ -143,6 +143,10 @@ pin_project! {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
+    /// # Paused clocks
+    ///
+    /// As for an [`HrTimer`](crate::hrtimer::HrTimer#paused-clocks).
+    ///
     /// # Panics in the closure
     ///
     /// Are caught, counted in [`Stats::panics`](crate::Stats::panics), and stop the timer, nothing else.
@@ -248,7 +252,7 @@ where
     #[inline(never)]
     fn start_idle(self: Pin<&Self>, tick: Tick) -> StartOutcome {
         if let Some(timers) = registry::try_timers_fast()
-            && wake::has_expirer()
+            && wake::may_start_callback()
             && let Some(own) = self.timer().arm_own(timers, tick::asked_last(), tick)
         {
             return told(own);
@@ -259,7 +263,7 @@ where
     /// Starts the timer, wherever it is.
     #[inline(never)]
     fn start_slow(self: Pin<&Self>, tick: Tick) -> StartOutcome {
-        wake::ensure_expiry_thread();
+        wake::ensure_expiry_thread_for_callback();
         let now = tick::now();
         let outcome = self.timer().modify(timers(), now, tick);
         self.publish(now);
@@ -295,7 +299,7 @@ where
         start: impl FnOnce(Pin<&core::WheelTimer<F>>, Tick, Tick) -> StartOutcome,
     ) -> StartOutcome {
         let Expiry(tick) = when.into();
-        wake::ensure_expiry_thread();
+        wake::ensure_expiry_thread_for_callback();
         let now = tick::now();
         let outcome = start(self.timer(), now, tick);
         if outcome.has_armed() {

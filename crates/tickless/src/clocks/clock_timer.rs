@@ -10,19 +10,27 @@
 //! A set between the last look at the count and the queueing of the timer would be told to none. So the count is read
 //! once more when the timer is queued: see *Ground rules* of [`wall`](crate::host::wall). The core has the loom case,
 //! `a_clock_is_set_against_a_start_that_wants_to_know`.
+//!
+//! # On a virtual clock
+//!
+//! Where the thread's runtime has a virtual clock the other clocks are that one, plus their offset. The timer of the
+//! host is idle then, and keeps a ticket, as that of a sleep does.
 
 use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, Waker};
 
 use pin_project_lite::pin_project;
 use tickless_core::base::TaskTimer;
 use tickless_core::hrtimer::{Sleeper, Start};
 use tickless_core::time::{ClockId, Instant};
 
-use crate::host::registry::{recheck_clock, timers, watch_clocks};
+use crate::host::registry::{recheck_clock, shown, timers, watch_clocks};
+use crate::host::thread::shown_now_lower;
 use crate::host::{blocked, wake};
 use crate::time::budget;
 use crate::time::sleep_timer::wakes;
+use crate::time::virtual_time::ticket::{self, Waits as TicketWaits};
+use crate::time::virtual_time::{self, FAR};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum TimerState {
@@ -30,6 +38,8 @@ enum TimerState {
     Idle,
     /// Queued, unless it fired meanwhile.
     Armed,
+    /// Armed on a virtual clock, unless it fired there meanwhile. The timer is idle, and keeps its ticket.
+    Virtual,
     /// Its task was told.
     Over,
 }
@@ -122,15 +132,20 @@ impl<C: ClockId> ClockTimer<C> {
 
     /// Waits for another deadline.
     pub(crate) fn reset(self: Pin<&mut Self>, deadline: Instant<C>) {
-        let this = self.project();
-        if *this.state == TimerState::Armed {
-            cancel(this.sleeper.as_ref());
+        let mut this = self.project();
+        match *this.state {
+            TimerState::Armed => cancel(this.sleeper.as_ref()),
+            TimerState::Virtual => drop(kept(this.sleeper.as_mut())),
+            TimerState::Idle | TimerState::Over => {}
         }
         *this.deadline = settable(deadline);
         *this.state = TimerState::Idle;
     }
 
-    pub(crate) fn poll(self: Pin<&mut Self>, context: &Context<'_>) -> Poll<Found> {
+    pub(crate) fn poll(mut self: Pin<&mut Self>, context: &Context<'_>) -> Poll<Found> {
+        if let Some(polled) = self.as_mut().poll_virtual(context.waker()) {
+            return polled;
+        }
         let mut this = self.project();
         let wall = &timers().platform().wall;
         let is_set = || *this.waits == Waits::ForSets && wall.sets() != *this.sets;
@@ -180,6 +195,64 @@ impl<C: ClockId> ClockTimer<C> {
             }
         }
     }
+
+    /// Polls on a thread with a virtual clock; `None` on any other, where the timer waits for nothing then.
+    fn poll_virtual(self: Pin<&mut Self>, waker: &Waker) -> Option<Poll<Found>> {
+        let mut this = self.project();
+        let is_virtual = wake::is_virtual();
+        match *this.state {
+            TimerState::Virtual => {}
+            TimerState::Armed if is_virtual => {
+                // Armed before the clock was paused.
+                cancel(this.sleeper.as_ref());
+                *this.state = TimerState::Idle;
+            }
+            _ if !is_virtual => return None,
+            _ => {}
+        }
+        let is_set = *this.waits == Waits::ForSets && timers().platform().wall.sets() != *this.sets;
+        let now = shown::<C>();
+        let is_over = is_set || now >= *this.deadline;
+        if *this.state == TimerState::Virtual {
+            let slot = this.sleeper.as_mut().idle_waker();
+            let ticket = slot.and_then(|slot| ticket::find(slot.as_ref()?));
+            match ticket.map_or(TicketWaits::Nowhere, |ticket| ticket.poll(is_over, waker)) {
+                TicketWaits::On => return Some(Poll::Pending),
+                TicketWaits::Over | TicketWaits::Nowhere => {
+                    drop(kept(this.sleeper.as_mut()));
+                    *this.state = TimerState::Idle;
+                }
+            }
+        } else if is_over && budget::is_spent(waker) {
+            return Some(Poll::Pending);
+        }
+        if !is_virtual {
+            return None;
+        }
+        if !is_over {
+            if *this.deadline >= Instant::LATEST {
+                // A clock that nothing holds up comes to whatever is told it: see the sleeps.
+                *this.deadline = now.saturating_add(FAR);
+            }
+            let left = this.deadline.saturating_since(now);
+            let deadline = shown_now_lower().saturating_add(left);
+            if let Some(ticket) = virtual_time::arm(deadline, waker) {
+                let slot = this.sleeper.as_mut().idle_waker();
+                let old = slot.and_then(|slot| slot.replace(ticket));
+                *this.state = TimerState::Virtual;
+                drop(old);
+                return Some(Poll::Pending);
+            }
+        }
+        *this.state = TimerState::Over;
+        let found = if is_set { Found::Set } else { Found::Due };
+        Some(Poll::Ready(found))
+    }
+}
+
+/// Takes the waker that an idle timer keeps.
+fn kept<C: ClockId>(sleeper: Pin<&mut Sleeper<C>>) -> Option<Waker> {
+    sleeper.idle_waker().and_then(Option::take)
 }
 
 /// A deadline that a queue can tell: the end of time, which is none of its deadlines, would never come.

@@ -7,7 +7,7 @@ use std::time::Duration;
 use tickless_core::hrtimer::Start;
 use tickless_core::time::{ClockId, Instant, Span};
 
-use crate::host::registry::timers;
+use crate::host::registry::shown;
 
 /// A point on the clock `C`, in whole nanoseconds: [`boottime::Instant`](crate::boottime::Instant) and
 /// [`tai::Instant`](crate::tai::Instant).
@@ -30,7 +30,7 @@ pub struct Point<C> {
 }
 
 impl<C: ClockId> Point<C> {
-    /// Reads the clock from the kernel.
+    /// Reads the clock from the kernel; on a thread whose clock is [paused](crate::time::pause), from that.
     ///
     /// # Cost
     ///
@@ -38,9 +38,7 @@ impl<C: ClockId> Point<C> {
     /// usual platforms; else a system call.
     #[must_use]
     pub fn now() -> Self {
-        Self {
-            point: timers().platform().wall.show(),
-        }
+        Self { point: shown() }
     }
 
     /// The point `nanos` nanoseconds behind the origin of the clock, or before it if negative.

@@ -116,8 +116,8 @@ use tickless_core::time::{Instant, Monotonic, Realtime};
 
 use super::clock_timer::{ClockTimer, Found, Waits};
 use super::interval::{ClockInterval, TickSleep};
-use crate::host::registry::{timers, watch_clocks};
-use crate::host::thread::now_lower;
+use crate::host::registry::{shown, timers, watch_clocks};
+use crate::host::thread::shown_now_lower;
 use crate::time;
 
 /// The reaction of a timer on the time of day to a set of that clock. [The module](self) compares them.
@@ -557,20 +557,35 @@ pub fn at(deadline: SystemTime) -> Start<Realtime> {
 /// over it is a point that is over, by this clock and by the kernel's.
 #[must_use]
 pub fn kept(deadline: SystemTime) -> time::Instant {
-    let wall = &timers().platform().wall;
-    let shows = wall.show::<Realtime>();
+    let shows = shown::<Realtime>();
     // Counted from a reading behind that of the other clock: not early.
-    let behind = wall.show::<Monotonic>();
+    let behind = shown::<Monotonic>();
     let left = to_instant(deadline).saturating_since(shows);
     if left.is_zero() {
-        return time::Instant::from_core(now_lower());
+        return time::Instant::from_core(shown_now_lower());
     }
     time::Instant::from_core(behind.saturating_add(left))
 }
 
-/// Returns the time of day, for the timers of this module.
-fn now() -> SystemTime {
-    to_system_time(timers().platform().wall.show())
+/// Returns the time of day that the timers of this module go by: [`SystemTime::now`], or, on a thread whose clock is
+/// [paused](crate::time::pause), the time of day when it was paused plus what has passed on that clock.
+///
+/// ```
+/// use std::time::Duration;
+/// use tickless::realtime::{self, OnSet, sleep_until};
+/// use tickless::{Worker, time};
+///
+/// Worker::new()?.block_on(async {
+///     time::pause();
+///     let tomorrow = realtime::now() + Duration::from_secs(86_400);
+///     sleep_until(tomorrow, OnSet::Follow).await;
+///     assert_eq!(realtime::now(), tomorrow);
+/// });
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[must_use]
+pub fn now() -> SystemTime {
+    to_system_time(shown())
 }
 
 /// A time of day plus a duration, or the end of the range of timers.

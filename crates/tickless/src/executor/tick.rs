@@ -13,6 +13,7 @@ use super::settings::Savings;
 use crate::callback::hrtimer::{HrTimer, Setup};
 use crate::host::registry::timers;
 use crate::host::thread::{ThreadBase, with_thread};
+use crate::time::virtual_time::clock::outside;
 
 /// The shortest slice that a signal ends because another task asks for less at a time. Each costs system calls and the
 /// signal, some microseconds of a virtual machine's each, which is charged to tasks that have short requests, too: with
@@ -135,7 +136,8 @@ impl SliceTimer for TickTimer {
         self.deadline.set(at);
         // Where the worker's other timers may go to another one, this one stays (TICK-1).
         let start = || {
-            let _ = self.timer.as_ref().start_pinned(at);
+            // Slices go by the process's clock.
+            let _ = outside(|| self.timer.as_ref().start_pinned(at));
         };
         #[cfg(feature = "internals")]
         self.stopwatch.time(start);

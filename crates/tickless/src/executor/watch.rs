@@ -15,6 +15,7 @@ use super::report::Stuck;
 use super::shared::{Handle, Shared};
 use crate::callback::wheel::{self, Kind, Restart, Timeout, WheelTimer};
 use crate::host::thread::now_lower;
+use crate::time::virtual_time::clock::outside;
 
 type Callback = Box<dyn FnMut(&mut Timeout) -> Restart + Send>;
 
@@ -45,7 +46,7 @@ impl Watch {
     /// The queue needs a watch: none goes, or its last look is over but for the return of its callback.
     #[cold]
     pub(crate) fn begin(&self) {
-        let _ = self.timer.as_ref().start(self.period);
+        let _ = outside(|| self.timer.as_ref().start(self.period));
     }
 }
 

@@ -16,11 +16,11 @@ use tickless_core::base::Timers;
 use tickless_core::clock::ClockSet;
 use tickless_core::event::DeviceConfig;
 use tickless_core::platform::CpuId;
-use tickless_core::time::Clock;
+use tickless_core::time::{Clock, ClockId, Instant};
 
 use super::numa;
 use super::process::Host;
-use super::thread::{Kind, Local, ThreadBase, with_thread};
+use super::thread::{Kind, Local, Thread, ThreadBase, shown_now_lower, with_thread};
 
 /// Threads that can have a base at the same time. One more uses the expiry thread's.
 pub(crate) const THREADS_MAX: usize = 1 << 16;
@@ -89,6 +89,19 @@ pub(crate) fn watch_clocks() {
 /// Looks whether `clock` was set and no thread noticed; then the timers are told.
 pub(crate) fn recheck_clock(clock: Clock) {
     timers().platform().wall.recheck(clock, tell_timers);
+}
+
+/// Returns the time of `C` that users of this thread see: by the kernel, or by the thread's virtual clock, from which
+/// it differs as it differs from the kernel's monotonic clock.
+pub(crate) fn shown<C: ClockId>() -> Instant<C> {
+    let wall = &timers().platform().wall;
+    if !with_thread(Thread::is_virtual) {
+        return wall.show();
+    }
+    // The offset changes by what the watcher finds alone: two readings of a clock that stands still agree.
+    watch_clocks();
+    let offset = wall.offset_of(C::CLOCK).as_nanos();
+    Instant::from_nanos(shown_now_lower().as_nanos().saturating_add(offset))
 }
 
 /// Tells the timers that the clocks were set. Which of them is not asked: a set of the time of day moves two, a resume

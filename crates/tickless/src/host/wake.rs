@@ -208,6 +208,35 @@ pub(crate) fn has_expirer() -> bool {
     !with_thread(Thread::is_unattended)
 }
 
+/// Returns whether a timer with a callback may be started on this thread, with nothing to be demanded.
+#[inline]
+pub(crate) fn may_start_callback() -> bool {
+    !with_thread(Thread::is_unattended_or_virtual)
+}
+
+/// Works as [`ensure_expiry_thread`], for a timer with a callback.
+///
+/// # Panics
+///
+/// On a thread with a virtual clock too: the callback would come by another one.
+#[inline]
+pub(crate) fn ensure_expiry_thread_for_callback() {
+    if !may_start_callback() {
+        ensure_for_callback_slow();
+    }
+}
+
+#[cold]
+fn ensure_for_callback_slow() {
+    // While the thread panics another panic would end the process.
+    assert!(
+        !is_virtual() || std::thread::panicking(),
+        "a timer with a callback goes by the process's clock, and the clock of this runtime is paused or was: start it \
+         on another thread, or await a sleep of `tickless::time` in its place"
+    );
+    ensure_expiry_thread();
+}
+
 /// Returns whether a sleep that is polled on this thread for the first time may be started at once: it will be expired,
 /// no turn of this thread is waited for, and a sleep without a slack of its own has none.
 #[inline]

@@ -7,8 +7,11 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Wake, Waker};
 
+use tickless::hrtimer::{self, Boottime, HrTimer};
+use tickless::realtime::{self, Ended, OnSet};
 use tickless::time::{self, DelayQueue, Duration, Instant, interval, sleep, sleep_until, timeout};
-use tickless::{Worker, coarse};
+use tickless::wheel::{self, WheelTimer};
+use tickless::{Worker, boottime, coarse, tai};
 
 const DAY: Duration = Duration::from_secs(86_400);
 
@@ -337,4 +340,160 @@ fn the_panics_are_tokios() {
         panics(|| run(time::advance(nanos(1)))),
         "time is not frozen"
     );
+}
+
+/// Waits for `future`, which takes `length` on the clock.
+async fn takes<F: Future>(length: Duration, future: F) -> F::Output {
+    let start = Instant::now();
+    let output = future.await;
+    assert_eq!(start.elapsed(), length);
+    output
+}
+
+#[test]
+fn the_other_clocks_pass_with_the_one_that_is_stopped() {
+    paused(async {
+        let (since, at) = (boottime::Instant::now(), tai::Instant::now());
+        takes(nanos(1), boottime::sleep(nanos(1))).await;
+        takes(DAY, boottime::sleep(DAY)).await;
+        takes(DAY, boottime::sleep_until(boottime::Instant::now() + DAY)).await;
+        takes(DAY, tai::sleep(DAY)).await;
+        assert_eq!(since.elapsed(), 3 * DAY + nanos(1));
+        assert_eq!(at.elapsed(), 3 * DAY + nanos(1));
+        let late = takes(DAY, boottime::timeout(DAY, std::future::pending::<()>())).await;
+        assert!(late.is_err());
+        let in_time = boottime::timeout(2 * DAY, boottime::sleep(DAY));
+        assert_eq!(takes(DAY, in_time).await, Ok(()));
+        let mut ticks = boottime::interval(DAY);
+        takes(Duration::ZERO, ticks.tick()).await;
+        takes(DAY, ticks.tick()).await;
+        takes(DAY, ticks.tick()).await;
+    });
+}
+
+#[test]
+fn alarms_come_by_the_clock_that_is_stopped() {
+    paused(async {
+        for on_set in [OnSet::Follow, OnSet::FireNow, OnSet::Keep] {
+            let alarm = realtime::sleep_until(realtime::now() + DAY, on_set);
+            assert_eq!(takes(DAY, alarm).await, Ended::Due, "{on_set:?}");
+        }
+        let start = realtime::now();
+        let noons = realtime::sleep_until_next(|now| now + DAY);
+        assert_eq!(takes(DAY, noons).await, start + DAY);
+        let late = realtime::timeout(DAY, OnSet::Follow, std::future::pending::<()>());
+        assert_eq!(
+            takes(DAY, late).await.expect_err("it is late").ended(),
+            Ended::Due
+        );
+        let mut ticks = realtime::interval_at(realtime::now() + DAY, DAY);
+        takes(DAY, ticks.tick()).await;
+        takes(DAY, ticks.tick()).await;
+        let kept = realtime::kept(realtime::now() + DAY);
+        takes(DAY, sleep_until(kept)).await;
+
+        // By an advance, in the order of all timers.
+        let mut alarm = pin!(realtime::sleep_until(
+            realtime::now() + nanos(7),
+            OnSet::Follow
+        ));
+        assert!(poll(alarm.as_mut()).is_pending());
+        time::advance(nanos(6)).await;
+        assert!(poll(alarm.as_mut()).is_pending());
+        alarm.as_mut().reset(realtime::now() + nanos(2));
+        assert!(poll(alarm.as_mut()).is_pending());
+        time::advance(nanos(2)).await;
+        assert!(poll(alarm.as_mut()).is_ready());
+    });
+}
+
+#[test]
+fn an_alarm_wakes_its_task_wherever_the_clock_is_and_ends_with_it() {
+    let count = Arc::new(Count::default());
+    let waker = Waker::from(Arc::clone(&count));
+    let mut left = Box::pin(boottime::sleep(DAY));
+    paused(async {
+        let mut alarm = Box::pin(boottime::sleep(nanos(10)));
+        let is_ready = alarm.as_mut().poll(&mut Context::from_waker(&waker));
+        assert!(is_ready.is_pending());
+        {
+            let mut dropped = pin!(boottime::sleep(nanos(5)));
+            let is_ready = dropped.as_mut().poll(&mut Context::from_waker(&waker));
+            assert!(is_ready.is_pending());
+        }
+        time::advance(nanos(9)).await;
+        assert_eq!(count.0.load(Ordering::Relaxed), 0);
+        time::advance(nanos(1)).await;
+        assert_eq!(count.0.load(Ordering::Relaxed), 1);
+        left.set(boottime::sleep(Duration::from_millis(1)));
+    });
+    // Polled under no virtual clock: by the process's.
+    assert_eq!(run(left.as_mut()), ());
+    assert!(boottime::Instant::now() >= left.deadline());
+}
+
+#[test]
+fn a_callback_says_that_it_does_not_follow() {
+    let told = "a timer with a callback goes by the process's clock";
+    paused(async {
+        let exact = pin!(HrTimer::new(|_| hrtimer::Restart::No));
+        let exact = exact.as_ref();
+        let of_boottime = hrtimer::Setup::new();
+        let other = pin!(HrTimer::<_, Boottime>::with_setup(of_boottime, |_| {
+            hrtimer::Restart::No
+        }));
+        let other = other.as_ref();
+        let coarse = pin!(WheelTimer::new(|_| wheel::Restart::No));
+        let coarse = coarse.as_ref();
+        let starts: [&dyn Fn(); 8] = [
+            &|| {
+                let _ = exact.start(DAY);
+            },
+            &|| {
+                let _ = exact.start(Instant::now() + DAY);
+            },
+            &|| {
+                let _ = exact.start_pinned(hrtimer::now());
+            },
+            &|| {
+                let _ = exact.start_if_earlier(DAY);
+            },
+            &|| {
+                let _ = exact.start_checked(DAY);
+            },
+            &|| {
+                let _ = other.start(DAY);
+            },
+            &|| {
+                let _ = coarse.start(DAY);
+            },
+            &|| {
+                let _ = coarse.start_if_earlier(DAY);
+            },
+        ];
+        for start in starts {
+            assert!(panics(start).starts_with(told));
+        }
+        assert!(
+            panics(|| {
+                let _ = coarse.start_if_idle(DAY);
+            })
+            .starts_with(told)
+        );
+        assert!(!exact.is_active() && !other.is_active() && !coarse.is_queued());
+        // Nor once the clock runs on: it is ahead of the process's.
+        time::advance(DAY).await;
+        time::resume();
+        assert!(
+            panics(|| {
+                let _ = exact.start(DAY);
+            })
+            .starts_with(told)
+        );
+    });
+    // Behind the runtime it works.
+    let exact = pin!(HrTimer::new(|_| hrtimer::Restart::No));
+    let exact = exact.as_ref();
+    assert_eq!(exact.start(DAY), hrtimer::StartOutcome::Started);
+    assert!(exact.cancel());
 }

@@ -56,9 +56,12 @@ pub(crate) const FAR: Span = Span::from_secs(86_400 * 365 * 30);
 ///
 /// # What does not follow it
 ///
-/// Timers with callbacks, alarms of the other clocks, `Parking` and the slices of an executor go on by the process's
-/// clock, and so does all that threads outside of the runtime do. A sleep that was polled before the pause follows when
-/// it is polled again.
+/// `Parking`, [`blocking`](crate::time::blocking) and the slices of an executor go on by the process's clock, and so
+/// does all that threads outside of the runtime do. [Timers with callbacks](crate::hrtimer) do too: to start one on a
+/// thread with a stopped clock panics. A sleep that was polled before the pause follows when it is polled again.
+///
+/// [`boottime`](crate::boottime), [`tai`](crate::tai) and [`realtime`](crate::realtime) follow; the time of day is
+/// [`realtime::now`](crate::realtime::now) then.
 ///
 /// # Panics
 ///
