@@ -16,7 +16,7 @@ use tower::{Service, ServiceBuilder, ServiceExt, service_fn};
 const PERIOD: Duration = Duration::from_millis(2);
 const BURST: NonZeroU32 = NonZeroU32::MIN.saturating_add(3);
 
-/// Has `requests` pass each limiter, and returns how long that took.
+/// Lets `requests` requests pass each limiter, and returns the time that each took.
 pub(crate) fn run(requests: u32) -> (Duration, Duration) {
     let quota = Quota::with_period(PERIOD).map(|quota| quota.allow_burst(BURST));
     let limiter = RateLimiter::direct_with_clock(quota.unwrap_or(Quota::per_second(BURST)), Clock);

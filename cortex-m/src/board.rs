@@ -34,7 +34,7 @@ const INTERRUPT: u32 = 1 << 3;
 /// The periods of the counter that are over, and whose interrupt was taken.
 static HIGH: AtomicU32 = AtomicU32::new(0);
 
-/// One of the timers, by its address.
+/// A timer of the board, by its address.
 #[derive(Clone, Copy)]
 struct Timer(usize);
 
@@ -122,8 +122,8 @@ pub(crate) fn counter_interrupt() {
     });
 }
 
-/// Has the event device fire when [`counts`] arrives at `target`, or before that if it is very far; false if it has
-/// arrived. Called masked.
+/// Programs the event device for the time at which [`counts`] arrives at `target`, or before that if it is very far;
+/// false if it has arrived. Called masked.
 pub(crate) fn fire_when(target: u64) -> bool {
     DEVICE.write(Register::Control, 0);
     DEVICE.write(Register::Interrupt, 1);

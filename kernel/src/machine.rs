@@ -257,7 +257,7 @@ impl Machine {
         }
     }
 
-    /// Has `cpu`, which is another one, call `job`, and waits until it did. Called by CPU 0.
+    /// Calls `job` on `cpu`, which is another one, and waits until it is done. Called by CPU 0.
     pub(crate) fn call_on(&self, cpu: usize, job: fn()) {
         let local = self.host().local(cpu);
         let before = local.jobs.get();
@@ -265,7 +265,7 @@ impl Machine {
         idle::until(|| local.jobs.get() != before);
     }
 
-    /// Has `cpu` call `job`, when it idles.
+    /// Requests `cpu` to call `job`, when it idles.
     pub(crate) fn run_on(&self, cpu: usize, job: fn()) {
         let local = self.host().local(cpu);
         // Release: pairs with the exchange in `take_job`.

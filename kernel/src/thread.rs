@@ -67,7 +67,7 @@ impl Thread {
         STACK - 8 * places.take_while(is_unused).count()
     }
 
-    /// Has a thread that does not run, and never will where it stands, begin with `body(argument)`.
+    /// Starts a thread, which does not run and never will where it stands, with `body(argument)`.
     ///
     /// # Panics
     ///

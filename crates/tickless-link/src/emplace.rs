@@ -89,7 +89,7 @@ pub fn array<T, const N: usize>(
     unsafe { Emplaced::filled(slot) }
 }
 
-/// Has `make` fill a place that is part of a larger one.
+/// Lets `make` fill a place that is part of a larger one.
 ///
 /// # Panics
 ///

@@ -60,7 +60,7 @@ impl<'v, T> Dropping<'v, T> {
         Dropped::at(unsafe { self.0.get_unchecked_mut() })
     }
 
-    /// Has `end` end a part of the value, and with that the whole.
+    /// Lets `end` end a part of the value, and with that the whole.
     ///
     /// # Safety
     ///
@@ -92,7 +92,7 @@ impl<'v, T> Dropped<'v, T> {
     }
 }
 
-/// Has `end` end `value`, which must not be used afterwards if it did; `None` if it did not.
+/// Lets `end` end `value`, which must not be used afterwards if it did; `None` if it did not.
 #[inline(always)]
 pub(crate) fn within<T, R>(
     value: Pin<&mut T>,

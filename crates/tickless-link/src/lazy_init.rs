@@ -174,8 +174,8 @@ pub struct Vacant<'l, N, S: Stage, T> {
 }
 
 impl<'l, N, S: Stage, T> Vacant<'l, N, S, T> {
-    /// Has `make` make the value in its place, by going on to `stage`; the note, and the value, of which the compiler
-    /// knows what is in it.
+    /// Lets `make` make the value in its place, and goes on to `stage`. Returns the note, and the value, whose contents
+    /// the compiler knows.
     ///
     /// # Panics
     ///
@@ -213,7 +213,7 @@ impl<N, S: Stage, T> Made<'_, N, S, T> {
         self.late.stage
     }
 
-    /// Has `end` end the value, and goes on to `stage`; what was taken out of it.
+    /// Lets `end` end the value, and goes on to `stage`. Returns the data that was taken out of it.
     ///
     /// # Errors
     ///

@@ -71,7 +71,7 @@ macro_rules! project_entry {
                 unsafe { self.map_unchecked_mut(|wrapper| &mut wrapper.$field) }
             }
 
-            /// Has `end` end the entry, and with that the wrapper.
+            /// Lets `end` end the entry, and with that the wrapper.
             #[inline(always)]
             #[allow(dead_code, reason = "not every wrapper needs it")]
             fn end_entry<'v, R>(

@@ -131,7 +131,7 @@ pub mod cell {
             Self(core::cell::UnsafeCell::new(value))
         }
 
-        /// Has `make` fill the place of the value.
+        /// Lets `make` fill the place of the value.
         #[inline]
         pub fn emplace(
             slot: &mut MaybeUninit<Self>,

@@ -40,7 +40,7 @@ const TICKS: i64 = 600_000;
 const SEED: u64 = 1;
 /// Deferrable timers of a CPU.
 const DEFERRABLE: u64 = 4;
-/// Their periods, in ticks.
+/// The periods of the deferrable timers, in ticks.
 const PERIODS: (i64, i64) = (500, 5_000);
 /// The period of each CPU's global timer, in ticks.
 const GLOBAL_PERIOD: i64 = 10_000;
@@ -175,7 +175,7 @@ fn tree(cpus: u32) -> Tree {
     tree
 }
 
-/// One machine in use.
+/// A machine in use.
 struct Bench {
     policy: Policy,
     /// The tree with the global timers, and with the deferrable ones if they count as global.

@@ -96,7 +96,7 @@ struct Outcome {
     fired: u64,
 }
 
-/// One machine in use.
+/// A machine in use.
 struct Bench {
     tree: Hierarchy<Cpus>,
     outcome: Outcome,

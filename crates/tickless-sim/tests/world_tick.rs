@@ -173,7 +173,7 @@ fn a_task_that_is_alone_runs_without_a_tick() {
     assert!((1..=2).contains(&interrupts(&outcome, &[6])));
 }
 
-/// The same, with a tick that is never stopped while a task runs.
+/// Makes the scenario with a tick that is never stopped while a task runs.
 fn sleepless(more: &str) -> Scenario {
     let text = with(POLLERS, "tickless = \"1-6\"", "");
     read(&format!("{text}{more}"))

@@ -150,8 +150,8 @@ pub mod internals {
             .set_updates_in_place(enabled);
     }
 
-    /// Has the clock follow the counter of the processor below an emulator, which slows everything else down too much
-    /// for that. To be called before the clock is first read.
+    /// Makes the clock follow the counter of the processor below an emulator, which is too slow otherwise. To be called
+    /// before the clock is first read.
     pub fn emulate_clock() {
         crate::host::clock::emulation::begin();
     }

@@ -270,7 +270,7 @@ impl AsRawFd for Descriptor<&Driver> {
     }
 }
 
-/// Has the reactor of this thread's runtime watch `fd`.
+/// Registers `fd` with the reactor of this thread's runtime.
 fn register<T>(fd: Descriptor<T>) -> Result<AsyncFd<Descriptor<T>>, AttachError>
 where
     Descriptor<T>: AsRawFd,
@@ -418,7 +418,7 @@ impl Builder {
         &mut self.tokio
     }
 
-    /// Has `f` executed before a worker parks, in place of `tokio().on_thread_park(f)`.
+    /// Executes `f` before a worker parks, in place of `tokio().on_thread_park(f)`.
     pub fn on_thread_park(&mut self, f: impl Fn() + Send + Sync + 'static) -> &mut Self {
         self.on_thread_park = OnPark(Some(Arc::new(f)));
         self

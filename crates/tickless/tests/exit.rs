@@ -20,7 +20,7 @@ use tickless::{Executor, coarse};
 
 const HOUR: Duration = Duration::from_secs(3600);
 
-/// Has the process end by `exit` in a call of foreign code that `start` begins, while an exit handler sleeps.
+/// Ends the process by `exit` in a call of foreign code that `start` begins, while an exit handler sleeps.
 fn exits_in(test: &str, start: impl FnOnce()) {
     extern "C" fn sleep_at_exit() {
         let start = Instant::now();

@@ -569,7 +569,7 @@ fn a_generation_of_forks_costs_little_memory() {
     });
 }
 
-/// Has the next children be in a time namespace whose monotonic clock is `ahead` by so many seconds, or behind; `false`
+/// Puts the next children into a time namespace whose monotonic clock is `ahead` by so many seconds, or behind; `false`
 /// where the process may not, or the clock would be before its beginning. To be called by the first thread of a
 /// process.
 fn change_time_of_children(ahead: i64) -> bool {

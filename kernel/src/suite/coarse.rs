@@ -197,7 +197,7 @@ fn wait_awake(is_over: impl Fn() -> bool) {
     arch::restore(before);
 }
 
-/// Has the first `cpus` CPUs but this one arm their global timers; how many those are. This one stays awake.
+/// Arms global timers on the first `cpus` CPUs but this one, and returns the number of those. This one stays awake.
 fn arm_on(machine: &'static Machine, cpus: usize) -> u64 {
     for count in [&BY_FIRST, &BY_OTHERS, &EARLY] {
         count.set(0);

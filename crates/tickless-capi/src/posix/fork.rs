@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 static IS_WATCHING: AtomicBool = AtomicBool::new(false);
 
-/// Has the system call `in_child` in the children of this process, and in theirs; the first of all calls does.
+/// Registers `in_child` with the system for the children of this process, and theirs. Only the first call registers.
 pub(super) fn watch(in_child: unsafe extern "C" fn()) {
     // Relaxed: only the first of all calls has something to do.
     if !IS_WATCHING.swap(true, Ordering::Relaxed) {

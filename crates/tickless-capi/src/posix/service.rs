@@ -71,7 +71,7 @@ pub(super) fn service() -> Result<&'static Service, Errno> {
     }
 }
 
-/// This process is the child of a fork.
+/// Forgets the parent's service in the child of a fork.
 ///
 /// # Safety
 ///
@@ -121,7 +121,7 @@ fn start() -> Result<&'static Service, Errno> {
 const MANY_RETIRED: u32 = 1024;
 
 impl Service {
-    /// Has the thread look at a slot whose timer is armed now; wakes it if the timer is due before it wakes up.
+    /// Notifies the thread of a slot whose timer is armed now; wakes it if the timer is due before it wakes up.
     pub(super) fn armed(&self, index: u32, slot: &Slot, arm: &Arm) {
         self.push(index, slot);
         // How a time of another clock compares changes.
@@ -139,7 +139,7 @@ impl Service {
         }
     }
 
-    /// Has the thread give a slot back, some time.
+    /// Requests the thread to give a slot back, some time.
     pub(super) fn retire(&self, index: u32, slot: &Slot) {
         // Release: pairs with the exchange of `drain`.
         slot.retired.store(true, Ordering::Release);
@@ -220,7 +220,7 @@ struct Thread {
 
 /// Least time after which the thread looks again at a notification that it found pending.
 const AGAIN: u64 = 100_000;
-/// The same for timers that expire once.
+/// The least time after which it looks again at the pending notification of a timer that expires once.
 const AGAIN_ONCE: u64 = 5_000_000;
 
 /// Result of a notification.

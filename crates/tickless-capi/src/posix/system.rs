@@ -78,7 +78,7 @@ pub(super) fn send(signal: &Signal, overrun: c_int) -> Result<(), c_int> {
 /// The number of this process, once it was asked for; zero before.
 static PROCESS: AtomicI32 = AtomicI32::new(0);
 
-/// This process is the child of a fork.
+/// Forgets the process id, in the child of a fork.
 pub(super) fn forget_process() {
     // Relaxed: there is one thread.
     PROCESS.store(0, Ordering::Relaxed);

@@ -34,13 +34,13 @@ pub(super) struct Slot {
     pub(super) listed: AtomicBool,
     /// The next one there.
     pub(super) link: AtomicU32,
-    /// Its timer was deleted; the service gives the slot back.
+    /// True if its timer was deleted; the service gives the slot back.
     pub(super) retired: AtomicBool,
     /// A signal was sent since the last `settime`, and may be pending still.
     pub(super) sent: AtomicBool,
     /// Expirations behind the one of the last notification; tagged with the version.
     pub(super) overrun: AtomicU64,
-    /// The same of the notification before.
+    /// Expirations behind the one of the notification before the last; tagged with the version.
     pub(super) overrun_before: AtomicU64,
     /// Expirations while a notification was pending; tagged with the version.
     pub(super) folded: AtomicU64,

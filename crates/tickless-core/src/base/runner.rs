@@ -68,7 +68,7 @@ impl Batch {
         self.len == BATCH
     }
 
-    /// Has `fill` put wakers to the others, into the places that are free: it says how many.
+    /// Calls `fill` to put wakers into the free places behind the others. It returns their number.
     #[inline]
     pub(crate) fn fill(&mut self, fill: impl FnOnce(&mut [Option<Waker>]) -> usize) {
         self.len += fill(&mut self.wakers[self.len..]);

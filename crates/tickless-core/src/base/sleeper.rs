@@ -98,7 +98,7 @@ pub trait TaskTimer: Hooks {
         kept.is_some_and(|kept| kept.will_wake(waker))
     }
 
-    /// Has `waker` woken instead of the one before, which is returned.
+    /// Replaces the waker by `waker`, and returns the one before.
     ///
     /// # Errors
     ///

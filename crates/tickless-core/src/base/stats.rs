@@ -77,8 +77,8 @@ impl Stats {
         self.in_place + self.filed_early + self.far_in_slot
     }
 
-    /// These counts as they are told. While a base counts, `starts` and `coarse_arms` are those of timers that moved
-    /// alone: a timer that is pushed out where it is, the shortest path there is, is counted once.
+    /// Returns these counts as users see them. While a base counts, `starts` and `coarse_arms` are those of timers that
+    /// moved alone: a timer that is pushed out where it is, the shortest path there is, is counted once.
     pub(crate) const fn told(mut self) -> Self {
         self.starts += self.kept();
         self.coarse_arms += self.coarse_in_slot;

@@ -86,7 +86,7 @@ impl ClockSet {
         Self(1 << clock as u8)
     }
 
-    /// This set and one clock more.
+    /// Returns this set of clocks with one clock more.
     #[must_use]
     pub const fn with(self, clock: Clock) -> Self {
         Self(self.0 | 1 << clock as u8)

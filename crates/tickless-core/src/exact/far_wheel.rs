@@ -398,8 +398,8 @@ struct Opening {
     due: Tick,
     /// The clock of the wheel.
     clock: Tick,
-    /// All of it goes to the tree: the slot is of the finest level, it is taken out before it is due, or its time is
-    /// over. In finer slots what is over would stay for a moment only, because those are due too.
+    /// True if all of it goes to the tree: the slot is of the finest level, it is taken out before it is due, or its
+    /// time is over. In finer slots a timer that is over would stay for a moment only, because those are due too.
     is_last: bool,
 }
 

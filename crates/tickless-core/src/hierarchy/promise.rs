@@ -35,8 +35,8 @@ use crate::mutant;
 use crate::time::Instant;
 
 impl<S: HierarchyHost<WIDTH>, const WIDTH: usize> Hierarchy<S, WIDTH> {
-    /// Has `node`, which is locked and has published, promise to wake up for what came of it, unless there is nothing
-    /// or another one does so anyway. Returns what it promised.
+    /// Stores the promise of `node`, which is locked and has published, to wake up for its next event, unless there is
+    /// none or another CPU wakes for it anyway. Returns the promised time.
     pub(super) fn promise(&self, node: &CpuNode<S::Lock>, cover: RootExpiry) -> Instant {
         let cpu = node.cpu();
         let time = cover.time;

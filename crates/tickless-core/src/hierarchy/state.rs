@@ -236,7 +236,7 @@ impl State {
         self.next(left, migrator)
     }
 
-    /// The same, one update later: makes older conclusions fail.
+    /// Returns the same state, one update later: makes older conclusions fail.
     #[inline]
     #[must_use]
     pub const fn touched(self) -> Self {

@@ -177,7 +177,7 @@ impl Setup {
         }
     }
 
-    /// Has the timer fire when its clock is set too, forwards or backwards, whatever its deadline (spec TIM-34).
+    /// Makes the timer fire also when its clock is set, forwards or backwards, whatever its deadline (spec TIM-34).
     ///
     /// [`Expired::clock_was_set`] tells the callback. It may start the timer again: for the same deadline, or for one
     /// that it computes anew from what the clock shows now. The timer is told of each set that it is queued or executes

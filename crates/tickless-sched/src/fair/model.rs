@@ -49,7 +49,7 @@ impl Shared {
         })
     }
 
-    /// Another CPU [does so](Self::pulls).
+    /// Starts a CPU that [pulls](Self::pulls).
     fn pulling(shared: &Arc<Self>) -> JoinHandle<bool> {
         let shared = Arc::clone(shared);
         thread::spawn(move || shared.pulls())

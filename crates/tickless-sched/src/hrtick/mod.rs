@@ -170,7 +170,7 @@ impl Switches {
         deadline: true,
         filter: true,
     };
-    /// Neither.
+    /// The tick is on for neither class.
     pub const OFF: Self = Self {
         fair: false,
         deadline: false,
@@ -610,7 +610,7 @@ impl HrTick {
         }
     }
 
-    /// Has the device armed exactly if it would fire soon, and long before the tick that was started (LAZY-8).
+    /// Arms the device exactly if it would fire soon, and long before the tick that was started (LAZY-8).
     fn settle(&mut self, now: Instant, timer: &impl SliceTimer) {
         let Some(fires) = timer.fires() else {
             return;

@@ -81,7 +81,7 @@ impl Shared {
         queue.queued = seen.queued.get();
     }
 
-    /// Another CPU starts the tick, so many milliseconds ahead.
+    /// Starts the tick from another CPU, so many milliseconds ahead.
     fn starting_from_afar(shared: &Arc<Self>, millis: u64) -> JoinHandle<()> {
         let shared = Arc::clone(shared);
         thread::spawn(move || {

@@ -102,7 +102,7 @@ pub enum Tree {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Reads {
-    /// One CPU for all that wait, as [`combined`](tickless_core::clock::combined) has it. The library's way.
+    /// A CPU reads for all that wait, as [`combined`](tickless_core::clock::combined) has it. The library's way.
     #[default]
     Combined,
     /// Each CPU for itself, see [`direct_reads`].
@@ -126,7 +126,7 @@ pub enum Scheduler {
 pub enum Hrtick {
     /// The slice ends at its deadline: [`HrTick`](tickless_sched::HrTick) has a timer for it.
     On,
-    /// The same, and the timer is moved however little that changes.
+    /// The slice ends at its deadline, and the timer is moved however little that changes.
     Unfiltered,
     /// The slice ends at the next tick.
     Off,
@@ -202,7 +202,7 @@ pub enum Governor {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Migration {
-    /// No: they are where they are started.
+    /// Timers stay where they are started.
     #[default]
     Off,
     /// A timer stays or goes by [the table](tickless_core::platform::keep_local_by_table) of the core: one that is

@@ -290,7 +290,7 @@ impl Clocks {
         self.version(at).shows(cpu, at)
     }
 
-    /// The same, as finely as it is known.
+    /// Returns the monotonic clock of `cpu` at `at`, as finely as it is known.
     #[inline]
     pub(crate) fn shows_picos(&self, cpu: u32, at: Picos) -> Picos {
         if self.is_true {

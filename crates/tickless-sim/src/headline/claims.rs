@@ -72,7 +72,7 @@ impl Claim {
         })
     }
 
-    /// The same with the mechanism off.
+    /// Measures the claim with the mechanism off.
     pub(super) fn control(&self, seed: u64, effort: Effort) -> Option<Measurement> {
         self.try_with(seed, effort, Mechanism::Off)
     }

@@ -93,7 +93,7 @@ pub struct Headline {
     pub measured: Option<Figures>,
     /// Better by worse of the source, so that more is better; the ratio that the claim is held to.
     pub source_ratio: Option<f64>,
-    /// The same of what was measured.
+    /// The measured ratio.
     pub measured_ratio: Option<f64>,
     /// The ratio of the control, which was measured if the claim seemed to hold.
     pub control_ratio: Option<f64>,

@@ -20,7 +20,7 @@ pub(super) fn isolation_noise(trial: &Trial<'_>) -> Measurement {
     of(trial, &scenario)
 }
 
-/// The same of a scenario that may be another.
+/// Measures the longest theft in a scenario, which may be another one.
 pub(super) fn of(trial: &Trial<'_>, scenario: &Scenario) -> Measurement {
     let take_part = Policy {
         isolation: Isolation::TakePart,

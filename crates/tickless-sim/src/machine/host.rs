@@ -136,7 +136,7 @@ impl Host {
         self.clocks.shows(current_cpu::cpu(), current_cpu::cursor())
     }
 
-    /// The same, as finely as it is known.
+    /// Returns the clock of the CPU that executes, as finely as it is known.
     #[inline]
     pub(crate) fn shows_picos(&self) -> Picos {
         self.clocks
@@ -344,7 +344,7 @@ impl Host {
         }
     }
 
-    /// The same of `cpu`, at another time than where it executes.
+    /// Records an event of `cpu`, at another time than where it executes.
     #[inline]
     pub(crate) fn record_at(&self, cpu: u32, at: Picos, what: impl FnOnce() -> Recorded) {
         if let Some(recorder) = &self.recorder {

@@ -63,7 +63,7 @@ pub(crate) struct Machine {
     request: Request,
     /// The longest request of a task.
     longest_request: Picos,
-    /// The same of those that slept: what they are owed they take along, and bring it back.
+    /// The longest request of tasks that slept: they keep their lag, and bring it back.
     pub(super) longest_carried: Picos,
     /// The longest time for which tasks took steps without a decision in between.
     longest_piece: Picos,

@@ -29,7 +29,7 @@ pub(crate) struct Ticks {
 }
 
 impl Ticks {
-    /// No CPU ticks yet.
+    /// Makes the ticks of CPUs, none of which ticks yet.
     pub(crate) fn new(timers: &Rc<Timers<Host>>, tree: &Rc<Tree>, tickless: &[bool]) -> Rc<Self> {
         let tick = |(cpu, is_tickless): (u32, &bool)| {
             let role = if *is_tickless {

@@ -141,7 +141,7 @@ costs! {
     ipi_send,
     /// The time from sending one to its handler, on the same socket, when the target is awake.
     ipi,
-    /// The same to another socket.
+    /// The time from sending one to its handler, on another socket.
     ipi_remote,
     /// The time from sending one to its handler, when the target sleeps; its exit latency comes on top.
     ipi_idle,

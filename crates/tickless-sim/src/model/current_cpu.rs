@@ -62,7 +62,7 @@ pub(crate) fn enter(cpu: u32, cursor: Picos) {
     });
 }
 
-/// No CPU executes from here on; how far the last one got.
+/// Ends the execution of the current CPU, and returns the time up to which it got.
 #[inline]
 pub(crate) fn leave() -> Picos {
     with(|current| {

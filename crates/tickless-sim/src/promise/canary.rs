@@ -47,7 +47,7 @@ impl Canary {
     }
 }
 
-/// Another number each time: what a run must not depend on.
+/// Returns another number each time, for a run that must not depend on it.
 pub(crate) fn whim() -> u64 {
     use std::sync::atomic::{AtomicU64, Ordering};
     static WHIMS: AtomicU64 = AtomicU64::new(0);

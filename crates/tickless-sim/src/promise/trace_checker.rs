@@ -29,7 +29,7 @@ pub(crate) struct TraceChecker {
     pub(crate) broken: BTreeMap<Promise, u64>,
     /// The lateness of coarse timers that their own CPU fired, after the start of the tick at which they were due.
     pub(crate) late_own: Distribution,
-    /// The same for those that another CPU fired.
+    /// The lateness of coarse timers that another CPU fired.
     pub(crate) late_remote: Distribution,
     /// The lateness of exact timers.
     pub(crate) late_exact: Distribution,

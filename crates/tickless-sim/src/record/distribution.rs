@@ -54,7 +54,7 @@ fn top(bucket: usize) -> Picos {
 }
 
 impl Distribution {
-    /// One more.
+    /// Adds a time.
     pub fn note(&mut self, value: Picos) {
         self.count += 1;
         self.sum += u128::from(value.0);

@@ -35,7 +35,7 @@ pub struct End {
     pub queued: u64,
 }
 
-/// One thing that happened.
+/// An event of the recording.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Record {
     /// The time of the event, in order for each CPU. The work that a CPU does at once is recorded as a whole, so

@@ -76,7 +76,7 @@ pub struct Draft {
     /// Bits of CPUs that are isolated, the same in each 64.
     isolated: u64,
     parts: Vec<Part>,
-    /// The same for CPUs whose tasks run without a tick.
+    /// Bits of CPUs whose tasks run without a tick, the same in each 64.
     tickless: u64,
     /// The idle state from which on the device of a CPU stops, and what stands in.
     stops: Option<(String, BroadcastDevice)>,

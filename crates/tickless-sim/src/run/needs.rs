@@ -242,7 +242,7 @@ impl Scenario {
         Needs { memory, events }
     }
 
-    /// The same for those whose timers are coarse, and fire once in a tick at most.
+    /// Returns the needs of a workload whose timers are coarse, and fire once in a tick at most.
     fn of_coarse_timers(&self, workload: &Workload) -> Needs {
         let each = |time: Picos| per(self.duration, time);
         let each_tick = |time: Picos| each(time.max(self.tick));

@@ -225,7 +225,7 @@ impl Program for RemoteArms {
     fn expired(&mut self, _index: u32, _turn: &mut TaskContext<'_>) {}
 }
 
-/// Has something queued.
+/// A workload that only has a far timer queued.
 #[derive(Debug)]
 pub(super) struct Far {
     timeout: Picos,

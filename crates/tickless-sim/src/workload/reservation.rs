@@ -23,7 +23,7 @@ pub struct Reserves {
 }
 
 impl Reserves {
-    /// The same in whole nanoseconds, as a run queue has it.
+    /// Returns the reservation in whole nanoseconds, as a run queue has it.
     pub(super) fn reservation(self) -> Option<Reservation> {
         let span = |time: Picos| Span::from_nanos(time.as_nanos());
         Reservation::new(span(self.runtime), span(self.deadline), span(self.period)).ok()

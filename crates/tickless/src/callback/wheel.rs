@@ -291,7 +291,7 @@ where
         })
     }
 
-    /// Has `start` start the timer, and sees to it that a thread comes in time if it did.
+    /// Starts the timer by `start`, and makes sure that a thread comes in time if that did.
     #[inline]
     fn start_by(
         self: Pin<&Self>,

@@ -40,7 +40,7 @@ enum TimerState {
     Armed,
     /// Armed on a virtual clock, unless it fired there meanwhile. The timer is idle, and keeps its ticket.
     Virtual,
-    /// Its task was told.
+    /// The timer is over, and its task has seen that.
     Over,
 }
 

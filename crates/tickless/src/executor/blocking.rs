@@ -36,7 +36,7 @@ struct State {
 }
 
 impl Pool {
-    /// No thread yet, and `most` at a time.
+    /// Makes a pool without threads, of at most `most` threads at a time.
     pub(crate) fn new(most: usize, runtime: Arc<Runtime>) -> Self {
         Self(Arc::new(Inner {
             runtime,
@@ -136,7 +136,7 @@ impl Pool {
         state.threads -= 1;
     }
 
-    /// No job is begun any more; what runs goes on to its end.
+    /// Closes the pool: no further job begins; running ones go on to their end.
     pub(crate) fn close(&self) {
         let mut state = self.lock();
         state.closed = true;

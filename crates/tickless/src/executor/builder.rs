@@ -153,7 +153,8 @@ impl Builder {
         self
     }
 
-    /// Has `around` execute the rounds of the workers, each of which schedules and polls once: to count what is in one.
+    /// Wraps the rounds of the workers, each of which schedules and polls once, in calls of `around`: to count
+    /// instructions in a round.
     #[cfg(feature = "internals")]
     pub fn rounds(mut self, around: super::Rounds) -> Self {
         self.settings.rounds = Some(around);

@@ -58,7 +58,7 @@ thread_local! {
     };
 }
 
-/// Has `body` begin with the words of this thread: for a worker, which then reaches them without looking them up.
+/// Calls `body` with the words of this thread: for a worker, which then reaches them without looking them up.
 pub(crate) fn with<R>(body: impl FnOnce(&Current) -> R) -> R {
     CURRENT.with(body)
 }
@@ -111,7 +111,7 @@ impl Current {
         }
     }
 
-    /// No task is being polled any more.
+    /// Notes that no task is being polled any more.
     #[inline]
     pub(crate) fn end(&self) {
         self.running.set(0);
@@ -142,7 +142,7 @@ impl Current {
     }
 }
 
-/// This thread is a worker of the executor from here on, and owns the lock of its queue; 0 for none.
+/// Makes this thread a worker of the executor from here on, which owns the lock of its queue; 0 for none.
 pub(crate) fn set_worker(executor: u64, worker: usize, reads_counter: bool, owner: Option<Owner>) {
     CURRENT.with(|current| {
         current.owner.set(owner);

@@ -39,7 +39,7 @@ pub(crate) struct Deadlines {
 }
 
 impl Deadlines {
-    /// None, and room for `limit`.
+    /// Makes an empty set, with room for `limit`.
     pub(crate) fn new(limit: Bandwidth) -> Self {
         Self {
             queue: DeadlineQueue::new(limit),

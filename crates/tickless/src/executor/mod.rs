@@ -219,7 +219,7 @@ impl Executor {
         spawned.rejected().map_or(Ok(spawned), Err)
     }
 
-    /// Has a thread of the executor's pool call `function`, which may block.
+    /// Runs `function`, which may block, on a thread of the executor's pool.
     ///
     /// Jobs wait for each other when [`Builder::blocking_threads`] are busy.
     #[track_caller]

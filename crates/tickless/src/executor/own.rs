@@ -45,7 +45,7 @@ impl Drop for Leaves {
     }
 }
 
-/// This thread is `worker` of the executor while it executes `body`.
+/// Executes `body` with this thread as `worker` of the executor.
 pub(crate) fn work_as<R>(executor: u64, worker: &dyn OwnWorker, body: impl FnOnce() -> R) -> R {
     let worker = NonNull::from(worker);
     // SAFETY: the two types differ by the lifetime of what is pointed to alone, of which `with` takes care.
@@ -55,7 +55,7 @@ pub(crate) fn work_as<R>(executor: u64, worker: &dyn OwnWorker, body: impl FnOnc
     body()
 }
 
-/// Has the worker of the executor that this thread is, if it is one, do something with `item`.
+/// Calls `body` with this thread's worker and `item`, if this thread is a worker of the executor.
 ///
 /// # Errors
 ///
@@ -72,7 +72,7 @@ pub(crate) fn with<T, R>(
     }
 }
 
-/// Has the worker that this thread is, if it is one, do something for the task that it polls.
+/// Calls `body` with this thread's worker, for the task that it polls, if this thread is a worker.
 #[inline(always)]
 pub(crate) fn polls(body: impl FnOnce(&dyn OwnWorker)) {
     if let Some(own) = OWN.get() {

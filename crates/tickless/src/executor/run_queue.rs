@@ -453,8 +453,8 @@ impl RunQueue {
         self.deadlines.is_empty() && self.held.is_none() && self.is_watched
     }
 
-    /// Has the task that arrived run next, if it is the only one that waits: the one that runs, if `from` says which
-    /// that is, sleeps.
+    /// Makes the arrived task the next one, if it is the only one that waits. The running task, which `from` names,
+    /// sleeps.
     #[inline(always)]
     fn hand_over(&mut self, from: Option<Pin<&Entity>>, now: Instant) -> Option<Job> {
         let LifoSlot { job, at } = self.arrival.take()?;

@@ -250,7 +250,7 @@ pub(crate) struct Shared {
     pub(crate) near: OnceLock<StealOrder>,
     /// Tasks that are not over.
     live: AtomicUsize,
-    /// No task is taken any more.
+    /// True if no task is taken any more.
     closing: AtomicBool,
     /// Workers end.
     stopping: AtomicBool,
@@ -296,7 +296,7 @@ impl Shared {
         not(feature = "macros"),
         expect(dead_code, reason = "the attributes alone draw")
     )]
-    /// Has `seed` draw the order of ready tasks and of timers that have one deadline. For one worker.
+    /// Lets `seed` draw the order of ready tasks and of timers that have one deadline. For one worker.
     pub(crate) fn draw_by(&mut self, seed: u64) {
         self.drawn = Some(DrawnQueue::new(Draw::new(seed, 0)));
         self.runtime.clock().set_draw(Draw::new(seed, 1));
@@ -384,7 +384,7 @@ impl Shared {
         }
     }
 
-    /// Has an idle worker come and pull, if there is one.
+    /// Notifies an idle worker, if there is one, which then pulls.
     #[inline(never)]
     pub(crate) fn notify_idle(&self, index: usize) {
         if self.places.len() > 1
@@ -395,7 +395,7 @@ impl Shared {
         }
     }
 
-    /// Has a worker look at the descriptors, of which there is one more, if none waits for them.
+    /// Notifies a worker about a new descriptor, if none waits for descriptors.
     pub(crate) fn attend(&self) {
         if !self.reactor.is_unattended() {
             return;
@@ -546,7 +546,7 @@ impl Shared {
         self.live.load(Ordering::SeqCst)
     }
 
-    /// No task is taken any more.
+    /// Closes the executor: no task is taken any more.
     pub(crate) fn close(&self) {
         // SeqCst: see `admit`.
         self.closing.store(true, Ordering::SeqCst);

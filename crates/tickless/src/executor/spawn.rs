@@ -75,7 +75,7 @@ where
     JoinHandle::new(task)
 }
 
-/// Has a thread of the pool call `function`.
+/// Runs `function` on a thread of the pool.
 pub(crate) fn spawn_blocking<F, R>(
     executor: Handle,
     location: &'static Location<'static>,
@@ -113,7 +113,7 @@ fn push(job: Job) {
     with_keeper(job, |keeper, job| keeper.push(job));
 }
 
-/// Has `queue` take the task, which may be over then, and its handle gone, while the executor is still used.
+/// Passes the task to `queue` while the executor is kept alive. The task may be over then, and its handle gone.
 #[inline(never)]
 fn with_keeper(job: Job, queue: fn(&dyn Keeper, Job)) {
     let keeper = Arc::clone(job.metadata().keeper());

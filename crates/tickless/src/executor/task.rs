@@ -89,7 +89,7 @@ where
     spawning::spawn_local(executor, worker, spec.into(), Location::caller(), future)
 }
 
-/// Has a thread of the pool call `function`: see [`Executor::spawn_blocking`](crate::Executor::spawn_blocking).
+/// Runs `function` on a thread of the pool: see [`Executor::spawn_blocking`](crate::Executor::spawn_blocking).
 ///
 /// # Panics
 ///

@@ -46,7 +46,7 @@ pub(super) fn one_less_isolated() {
     ISOLATED.fetch_sub(1, Ordering::Relaxed);
 }
 
-/// No worker is isolated any more.
+/// Notes that no worker is isolated any more.
 pub(super) fn none_isolated() {
     // Relaxed: there is no other thread.
     ISOLATED.store(0, Ordering::Relaxed);
@@ -78,7 +78,7 @@ fn register_barrier() -> bool {
     works
 }
 
-/// Has the kernel execute the barrier; `false` if it refused.
+/// Executes the barrier by the kernel; `false` if it refused.
 fn execute_barrier() -> bool {
     let done = system::execute();
     // Relaxed: a count.

@@ -144,7 +144,7 @@ fn polled_in_a_turn(waker: &Waker) {
     }
 }
 
-/// Has the watcher look at a suspect.
+/// Adds a suspect to the list that the watcher looks at.
 fn list(suspect: Arc<Suspect>) {
     let mut watch = lock(&WATCH);
     watch.new.push(suspect);
@@ -252,7 +252,7 @@ fn watch_for_ever() {
     }
 }
 
-/// Has the next poll in `turn` panic, and the task polled.
+/// Makes the next poll in `turn` panic, and wakes the polled task.
 fn expose(suspect: &Suspect, turn: u64) {
     // Release: pairs with the Acquire of `polled`.
     suspect.blocked_in.store(turn, Ordering::Release);

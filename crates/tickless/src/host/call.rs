@@ -42,7 +42,7 @@ impl Call {
         self.task.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Has the task come, unless it is about to. Nothing happens if there is none.
+    /// Wakes the task, unless it is about to come. Nothing happens if there is none.
     pub(crate) fn make(&self) {
         // Relaxed, here and in `take`: what the call is about the task finds under locks of its own. One that finds
         // another call pending comes before the `take` that ends it, for which the task was woken. One that comes

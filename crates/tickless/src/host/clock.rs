@@ -170,7 +170,7 @@ impl Clock {
         self.anchor.get_or_init(Anchor::take)
     }
 
-    /// Has the clock go on in children of forks, whatever theirs shows.
+    /// Lets the clock go on in children of forks, whatever their kernel clock shows.
     pub(crate) fn survive_forks() {
         extern "C" fn child() {
             let by = kernel_time::after_fork();

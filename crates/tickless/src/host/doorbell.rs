@@ -41,7 +41,7 @@ pub(crate) const GRACE: i64 = 10_000_000;
 
 /// Bell that a reactor watches.
 pub(crate) trait Bell {
-    /// Has it ring when the clock reads `when` nanoseconds, and not for what it was set for before.
+    /// Sets the bell to ring when the clock reads `when` nanoseconds, in place of an earlier setting.
     fn set(&self, when: i64);
 }
 

@@ -38,7 +38,7 @@ impl ParkState {
         }
     }
 
-    /// No thread sleeps here any more.
+    /// Resets the state: no thread sleeps here any more.
     pub(crate) fn reset(&self) {
         // Relaxed: called when there is no other thread.
         self.state.store(EMPTY, Ordering::Relaxed);

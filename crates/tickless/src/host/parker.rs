@@ -29,7 +29,7 @@ impl Parker {
         }
     }
 
-    /// No thread sleeps here any more.
+    /// Resets the parker: no thread sleeps here any more.
     pub(crate) fn reset(&self) {
         self.state.reset();
     }

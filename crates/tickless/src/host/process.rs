@@ -18,7 +18,7 @@ pub(crate) fn forks() -> u32 {
     FORKS.load(Ordering::Relaxed)
 }
 
-/// This process is the child of a fork.
+/// Counts a fork, in the child.
 pub(super) fn count_fork() {
     // Relaxed: there is one thread.
     FORKS.fetch_add(1, Ordering::Relaxed);

@@ -360,7 +360,7 @@ fn shown_anew() -> Instant {
     })
 }
 
-/// Has users of this thread follow the clock of the tokio runtime that polls here, if that is paused; or no longer.
+/// Makes users of this thread follow the clock of the tokio runtime that polls here, if that is paused; or no longer.
 ///
 /// Where the counter's line is kept, which is for 50 µs, no reading comes by here by itself.
 #[cfg(feature = "tokio-test-util")]

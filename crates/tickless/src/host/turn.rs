@@ -82,7 +82,7 @@ fn own(base: &'static ThreadBase, now: Instant, rearm: Rearm) -> Done {
     })
 }
 
-/// Has callbacks know whose turn it is.
+/// Executes `turn` as a turn of `base`, which callbacks can find out.
 pub(super) fn as_turn_of<R>(base: &ThreadBase, turn: impl FnOnce() -> R) -> R {
     /// Also when the turn panics.
     struct Restore(Option<CpuId>);

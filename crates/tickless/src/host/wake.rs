@@ -317,7 +317,7 @@ pub(super) fn is_slack_in_use() -> bool {
     SLACK_IN_USE.load(Ordering::Relaxed)
 }
 
-/// Has the expiry thread take a turn for each base with a kick that it looks after.
+/// Makes the expiry thread take a turn for each base with a kick that it serves.
 pub(super) fn wake_for_kicks() {
     // Release: pairs with the exchange in `take_kicks`: the expiry thread that sees it sees which base is meant.
     KICKED.store(true, Ordering::Release);

@@ -420,7 +420,7 @@ fn restart<T: SleepQueue>(timer: Pin<&T>, deadline: Instant, slack: Slack) -> bo
     is_queued
 }
 
-/// Has a timer that is not queued keep a waker of the task of `waker`; `old` is the one it had, if it was queued
+/// Stores a waker of the task of `waker` in a timer that is not queued; `old` is the one it had, if it was queued
 /// still.
 #[inline]
 fn keep<T: SleepQueue>(timer: Pin<&mut Timer<T>>, old: Option<Waker>, waker: &Waker) {

@@ -61,7 +61,7 @@ impl EpollEvents {
         })
     }
 
-    /// Has `wait` fill the room; it answers how many events there are.
+    /// Lets `wait` fill the room; it returns the number of events.
     pub(crate) fn fill<E>(
         &mut self,
         wait: impl FnOnce(&mut [Event]) -> Result<usize, E>,

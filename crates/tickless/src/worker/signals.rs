@@ -21,7 +21,7 @@ use crate::host::device;
 use crate::host::thread::now_lower;
 
 impl Worker {
-    /// Has a POSIX timer interrupt the worker while it computes, until [`end_signals`](Self::end_signals).
+    /// Starts a POSIX timer that interrupts the worker while it computes, until [`end_signals`](Self::end_signals).
     pub(crate) fn begin_signals(&self, is_relative: bool) -> io::Result<()> {
         let signal = &self.base().local().device.signal;
         signal.begin(is_relative, device::on_signal)?;

@@ -10,7 +10,7 @@ const fn step(code: u32, jump_if_not: u8, operand: u32) -> libc::sock_filter {
     }
 }
 
-/// Has the kernel refuse `call` (`EPERM`) to all threads of this process from here on; `false` where it takes no
+/// Makes the kernel refuse `call` (`EPERM`) to all threads of this process from here on; `false` where it takes no
 /// filters.
 pub(crate) fn refuse(call: libc::c_long) -> bool {
     let call = u32::try_from(call).expect("it is small");

@@ -39,7 +39,7 @@ impl PortState {
     pub const DISTRIBUTING: Self = Self(0x20);
     /// Knows its partner by configuration only.
     pub const DEFAULTED: Self = Self(0x40);
-    /// Has not heard of its partner in time.
+    /// The port has not heard of its partner in time.
     pub const EXPIRED: Self = Self(0x80);
 
     const NAMES: [(Self, &str); 8] = [

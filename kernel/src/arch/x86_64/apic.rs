@@ -108,7 +108,7 @@ pub(super) fn left() -> u32 {
     read(CURRENT)
 }
 
-/// Has the timer fire when the TSC is at `deadline`; 0 ends it.
+/// Sets the timer to fire when the TSC is at `deadline`; 0 ends it.
 pub(super) fn set_deadline(deadline: u64) {
     write_msr(DEADLINE_REGISTER, deadline);
 }

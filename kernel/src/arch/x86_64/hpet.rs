@@ -60,7 +60,7 @@ pub(crate) fn counter() -> u64 {
     }
 }
 
-/// Has a comparator interrupt when the counter is at `when`.
+/// Sets a comparator to interrupt when the counter is at `when`.
 pub(super) fn compare(comparator: usize, when: u64) {
     let place = 0x100 + 0x20 * comparator;
     store(register(place), 0);

@@ -121,7 +121,7 @@ fn gate(entry: usize, stack: u64) -> [u64; 2] {
     [low, entry >> 32]
 }
 
-/// Has the executing CPU find its own.
+/// Points the executing CPU to its own data.
 pub(super) fn find_own(own: *const Own) {
     super::write_msr(0xc000_0101, own.addr() as u64);
 }

@@ -152,7 +152,7 @@ impl Slot {
 
 /// Why a line was not laid.
 enum NotLaid {
-    /// Another thread laid one.
+    /// Another thread laid a line.
     Outdated,
     /// Threads that lay lines have all places.
     Full,
@@ -219,7 +219,7 @@ impl Follower {
         }
     }
 
-    /// Has `line` follow the one that `seen` names, unless another one did.
+    /// Publishes `line` as the successor of the one that `seen` names, unless another thread published one.
     fn lay(&self, seen: u64, line: &Line) -> Result<(), NotLaid> {
         for (number, slot) in (0_u64..).zip(&self.slots) {
             // Acquire: pairs with the Release below, so that writers of one slot follow each other.

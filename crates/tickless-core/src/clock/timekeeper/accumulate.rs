@@ -136,8 +136,8 @@ impl Accumulated {
         self.origin
     }
 
-    /// Another counter takes over, or the same one elsewhere, `ahead` cycles behind the origin: the time there, and
-    /// what is owed, stay.
+    /// Moves to another counter, or to another place of the same one, `ahead` cycles behind the origin: the time there,
+    /// and the owed correction, stay.
     pub(super) fn moved_to(&self, ahead: u64, nominal: Scale, interval: u64, now: Cycles) -> Self {
         let (base, residue) = self.at(ahead);
         let (old, new) = (self.scale.shift(), nominal.shift());
@@ -149,7 +149,7 @@ impl Accumulated {
         }
     }
 
-    /// The same counter reads `now` at the time `base` with `residue`.
+    /// Goes on at `now` of the same counter, with the time `base` and its `residue`.
     pub(super) fn goes_on_at(&mut self, (base, residue): (Instant, u64), now: Cycles) {
         self.origin = now;
         self.base = base.as_nanos();

@@ -29,7 +29,7 @@ pub enum Slept {
     ByCounter,
     /// The sleep lasted so long.
     Lasted(Span),
-    /// Not known yet: [`Keeper::inject_sleep`] tells later.
+    /// The length is not known yet: [`Keeper::inject_sleep`] adds it later.
     Unknown,
 }
 

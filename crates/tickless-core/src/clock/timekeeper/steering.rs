@@ -32,7 +32,7 @@ pub(super) struct Steering {
     parts_per_billion: i32,
     /// Length of an interval by the counter's nominal frequency, in `2^-32` ns.
     nominal: i64,
-    /// The same by tick and frequency.
+    /// The length of an interval by the steered tick and the frequency, in `2^-32` ns.
     steered: i64,
     /// Rest of the offset, and the part of it that each interval gains now, in `2^-32` ns.
     left: i64,
@@ -65,13 +65,13 @@ impl Steering {
         self.compute_share();
     }
 
-    /// Another frequency, in parts in a billion; clamped.
+    /// Sets the frequency, in parts in a billion; clamped.
     pub(super) fn set_frequency(&mut self, parts_per_billion: i32) {
         self.parts_per_billion = parts_per_billion.clamp(-FREQUENCY_MAX, FREQUENCY_MAX);
         self.compute();
     }
 
-    /// Another length of the tick; clamped.
+    /// Sets the length of the tick; clamped.
     pub(super) fn set_tick(&mut self, tick: Span) {
         let tenth = self.tick.as_nanos() * TICK_PERCENT / 100;
         let [shortest, longest] = [self.tick.as_nanos() - tenth, self.tick.as_nanos() + tenth];
@@ -79,7 +79,7 @@ impl Steering {
         self.compute();
     }
 
-    /// Another offset to work off, in place of what is left of the one before; clamped.
+    /// Sets the offset to work off, in place of the rest of the one before; clamped.
     pub(super) fn set_slew(&mut self, offset: Offset) {
         self.left = offset.as_nanos().clamp(-SLEW_MAX, SLEW_MAX) << FINE;
         self.compute_share();

@@ -89,7 +89,7 @@ fn an_answer_against_the_end_of_the_wait() {
     });
 }
 
-/// Both sides to the end: each hears what it is to hear.
+/// The exchange goes on to its end: each side gets its result.
 #[test]
 fn a_whole_exchange() {
     explore(2, [()], || {

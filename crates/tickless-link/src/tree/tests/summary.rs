@@ -85,7 +85,7 @@ fn first_of(tree: &Tree<Weighed>, most: u8) -> Option<u16> {
     .map(|entry| entry.tag())
 }
 
-/// The same, by looking at all.
+/// Finds the first entry by looking at all.
 fn first_of_all(tree: &Tree<Weighed>, most: u8) -> Option<u16> {
     let mut found = None;
     tree.for_each(0, |entry, _, scale| {
@@ -104,7 +104,7 @@ fn first_odd_of(tree: &mut Tree<Weighed>, most: u8) -> Option<u8> {
     slot.map(|mut slot| slot.head().weight)
 }
 
-/// The same, by looking at all.
+/// Finds the first odd entry by looking at all.
 fn first_odd_of_all(tree: &Tree<Weighed>, most: u8) -> Option<u8> {
     let mut found = None;
     tree.for_each(0, |_, _, scale| {

@@ -65,7 +65,7 @@ pub struct Async<T: AsFd> {
 }
 
 impl<T: AsFd> Async<T> {
-    /// Has the executor that runs this code watch the descriptor, and makes it non-blocking.
+    /// Registers the descriptor with the executor that runs this code, and makes it non-blocking.
     ///
     /// # Errors
     ///

@@ -141,7 +141,8 @@ fn set(base: &ThreadBase) {
     }
 }
 
-/// Has the expiry thread come if the thread on `base`, which runs its own timers, does not. Called with `base` locked.
+/// Asks the expiry thread to come if the thread on `base`, which runs its own timers, does not. Called with `base`
+/// locked.
 ///
 /// Without a fence: the expiry thread looks a second time after it went to sleep
 /// ([`stuck`](super::remote)), and sees what was written while it did.

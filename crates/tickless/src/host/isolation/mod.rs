@@ -100,7 +100,7 @@ fn reserve(base: &ThreadBase, reserved: bool) {
     }
 }
 
-/// No worker is isolated in the child of a fork, which has one thread.
+/// Forgets the isolated workers in the child of a fork, which has one thread.
 pub(super) fn forget(own: Option<&ThreadBase>) {
     for other in bases().filter(|other| own.is_none_or(|own| !std::ptr::eq(own, *other))) {
         other.local().isolation.replace(false);
@@ -170,8 +170,8 @@ fn obey_own() {
     }
 }
 
-/// Has those workers isolated that `wanted` says, by base, and those no longer that it says are not to be. Workers that
-/// it does not name stay as they are.
+/// Isolates the workers that `wanted` sets to true, by base, and ends the isolation of those that it sets to false.
+/// Workers that it does not name stay as they are.
 ///
 /// # Errors
 ///

@@ -74,7 +74,7 @@ thread_local! {
         const { RefCell::new(ManuallyDrop::new(None)) };
 }
 
-/// Has the handlers below called around every fork.
+/// Registers the handlers below for every fork.
 pub(super) fn install() {
     // Before those: what they do reads the clock.
     Clock::survive_forks();
@@ -109,7 +109,7 @@ extern "C" fn parent() {
     drop(paused());
 }
 
-/// This process is another one than its parent.
+/// Begins anew in the child of a fork.
 fn begin_anew() {
     process::count_fork();
     CLOCK.forget_others();
@@ -183,7 +183,7 @@ extern "C" fn child() {
     recheck_clocks();
 }
 
-/// Has timers on other clocks told where the child's clocks are elsewhere. The watcher of the parent is gone, and
+/// Rechecks the timers on other clocks where the child's clocks are elsewhere. The watcher of the parent is gone, and
 /// another one would hear of no set.
 fn recheck_clocks() {
     if kernel_time::is_new_shift() {
@@ -191,7 +191,7 @@ fn recheck_clocks() {
     }
 }
 
-/// Has the expiry thread look after a base from here on.
+/// Gives a base to the expiry thread from here on.
 fn adopt(base: &ThreadBase) {
     trees::join_foreign(base);
     device::renew(base);

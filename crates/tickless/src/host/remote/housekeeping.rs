@@ -24,7 +24,7 @@ pub(crate) fn has_none(base: &ThreadBase) -> bool {
     base.local().remote.housekeeping_cpu().is_none()
 }
 
-/// Has another worker get what the one on `base` starts while it is isolated, or ends that.
+/// Sends the timers that are started on `base` while it is isolated to another worker, or ends that.
 pub(crate) fn set_housekeeping_cpu(base: &ThreadBase, wanted: bool) {
     // No worker in particular: it is replaced when it is used.
     base.local()
@@ -32,7 +32,7 @@ pub(crate) fn set_housekeeping_cpu(base: &ThreadBase, wanted: bool) {
         .set_housekeeping_cpu(wanted.then(|| base.cpu()));
 }
 
-/// Has what the thread on `base` starts go to this one, if that looks after others and is awake.
+/// Sends the timers that the thread on `base` starts to this one, if that serves others and is awake.
 #[cfg(test)]
 pub(crate) fn send_to(base: &ThreadBase, housekeeper: Option<CpuId>) {
     base.local().remote.set_housekeeping_cpu(housekeeper);

@@ -124,7 +124,7 @@ fn take_role(reactor: &Reactor) -> Option<MutexGuard<'_, ()>> {
     }
 }
 
-/// This thread is one of the runtime's workers: the reactor rings for it from here on, if no thread but the expiry
+/// Makes this thread one of the runtime's workers: the reactor rings for it from here on, if no thread but the expiry
 /// thread would come. Nothing happens to a thread without timers.
 ///
 /// One load and a comparison if it does already.
@@ -177,12 +177,12 @@ pub(crate) fn take_along_soon(now: Instant) {
 /// Function that knows the runtime that this thread is a worker of.
 static RUNTIME_OF_THIS_THREAD: OnceLock<fn() -> Option<Attached>> = OnceLock::new();
 
-/// Has threads ask `whose` when they start their first timer. The same at each call.
+/// Registers `whose`, which threads call when they start their first timer. The same function at each call.
 pub(crate) fn ask(whose: fn() -> Option<Attached>) {
     let _known = RUNTIME_OF_THIS_THREAD.set(whose);
 }
 
-/// This thread is about to start its first timer.
+/// Joins the runtime of this thread, if it has one, before the thread starts its first timer.
 pub(super) fn settle() {
     let Some(whose) = RUNTIME_OF_THIS_THREAD.get() else {
         return;

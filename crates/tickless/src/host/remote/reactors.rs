@@ -3,7 +3,7 @@
 //! The expiry thread is woken to expire, and then the thread that waits. The worker of an async runtime waits in its
 //! reactor anyway: with a timer file descriptor there it is woken once, expires, and finds the task that it woke on its
 //! own queue. So each attached runtime has a [tree](super::trees) of its own with the threads that are its workers, and
-//! an [doorbell](crate::host::doorbell), which says when its reactor rings and when the expiry thread comes instead.
+//! a [doorbell](crate::host::doorbell), which says when its reactor rings and when the expiry thread comes instead.
 //! [`reactor_turn`](super::reactor_turn) is what either does then.
 //!
 //! # Ground rules
@@ -75,7 +75,7 @@ pub(crate) struct Reactor {
     /// Timers that fired because the reactor rang, and those that the expiry thread fired in its place.
     pub(super) fired: [AtomicU64; 2],
     key: Mutex<Option<Key>>,
-    /// Has the task of the runtime come that takes turns along with others.
+    /// The call of the runtime's task that takes turns along with others.
     call: Call,
 }
 
@@ -233,7 +233,7 @@ impl Reactor {
         self.key.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Has the runtime take a turn before its reactor rings, for timers that may fire though they need not yet. One of
+    /// Calls the runtime for a turn before its reactor rings, for timers that may fire though they need not yet. One of
     /// its tasks asks for that, which is the point: the task that takes the turn is queued behind it on the same
     /// worker, and no thread is woken.
     ///
@@ -323,7 +323,7 @@ impl Reactor {
         self.tell_expiry_thread();
     }
 
-    /// Has the expiry thread look, if it means to sleep for longer than until it has to come here.
+    /// Asks the expiry thread to look, if it means to sleep for longer than until it has to come here.
     pub(super) fn tell_expiry_thread(&self) {
         if wake::SLEEPS_UNTIL.is_after(self.expiry_thread_comes_at()) {
             wake::wake();

@@ -98,7 +98,7 @@ impl Clock {
         self.lock().now()
     }
 
-    /// Has `draw` choose the order of timers that have one deadline and are armed from here on.
+    /// Lets `draw` choose the order of timers that have one deadline and are armed from here on.
     pub(crate) fn set_draw(&self, draw: Draw) {
         self.lock().draw = Some(draw);
     }

@@ -35,7 +35,7 @@ pub(crate) trait Others: Send + Sync {
     /// Returns whether all workers wait, and no task waits for them.
     fn are_idle(&self) -> bool;
 
-    /// Has one of them look again.
+    /// Wakes one of them, which looks again.
     fn kick(&self);
 }
 

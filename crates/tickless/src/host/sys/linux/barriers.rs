@@ -9,7 +9,7 @@ pub(crate) fn register() -> bool {
         && membarrier(MembarrierCommand::RegisterPrivateExpedited).is_ok()
 }
 
-/// Has every thread of the process that runs execute a full barrier, between call and return; `false` if the kernel
+/// Executes a full barrier on every running thread of the process, between call and return; `false` if the kernel
 /// refused.
 pub(crate) fn execute() -> bool {
     membarrier(MembarrierCommand::PrivateExpedited).is_ok()

@@ -92,7 +92,7 @@ pub(crate) fn make_timer() -> Result<OwnedFd> {
     Ok(made)
 }
 
-/// Has a timer file descriptor ring at a time, and not at the one that it was set for before.
+/// Sets a timer file descriptor, in place of an earlier setting.
 pub(crate) fn set_timer(fd: BorrowedFd<'_>, until: Until) {
     // The kernel took a time when the descriptor was made.
     let _cannot_fail = set(fd, until);

@@ -88,7 +88,7 @@ pub(crate) fn delete(timer: Timer) {
     let _cannot_fail = unsafe { libc::timer_delete(timer) };
 }
 
-/// Has the timer send its signal at a time, and not at the one that it was set for before. Called by its thread.
+/// Sets the time at which the timer sends its signal, in place of an earlier setting. Called by its thread.
 pub(crate) fn set(timer: Timer, until: Until) {
     // The kernel took a time when the timer was made.
     let _cannot_fail = match until {

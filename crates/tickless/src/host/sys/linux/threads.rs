@@ -22,8 +22,8 @@ pub(crate) fn end_child() -> ! {
     unsafe { libc::_exit(0) }
 }
 
-/// Has `destructor` called when this thread ends, after the destructors of its thread-locals; `false` if the system has
-/// no room for that. To be asked again by the destructor, which is called up to [`ENDS`] times then.
+/// Registers `destructor` for the end of this thread, after the destructors of its thread-locals; `false` if the system
+/// has no room for that. The destructor has to register itself again, and is called up to [`ENDS`] times then.
 ///
 /// The destructor of a thread-local would be called among those of others, which may hold what it takes away.
 ///
@@ -71,8 +71,8 @@ pub(crate) fn nap(time: Duration) {
     }
 }
 
-/// Has `prepare` called before each fork in the thread that forks, `parent` behind it there, and `child` in the child:
-/// the latter two before those of callers that ask later. None of them unwinds.
+/// Registers `prepare` for each fork, in the thread that forks before it, `parent` in that thread behind it, and
+/// `child` in the child: the latter two before those of callers that register later. None of them unwinds.
 pub(crate) fn around_forks(
     prepare: extern "C" fn(),
     parent: Option<unsafe extern "C" fn()>,

@@ -32,7 +32,7 @@ impl Drop for End {
     }
 }
 
-/// Has `destructor` called when this thread ends; `false` if it ends already. The destructors of thread-locals that
+/// Registers `destructor` for the end of this thread; `false` if it ends already. The destructors of thread-locals that
 /// were made later come before it, the others behind it.
 ///
 /// `destructor` is the same at each call, takes any pointer, and must not unwind.
