@@ -42,7 +42,7 @@ use crate::entry::{
 };
 use crate::id::{Key, QueueId};
 use crate::prefetch::prefetch;
-use crate::tree::{self, Branched, Tree, Turn};
+use crate::tree::{self, Branched, TieOrder, Tree};
 
 mod ending;
 mod gather;
@@ -766,7 +766,7 @@ impl<F: Branched, const LEVELS: usize> Bucketed<'_, '_, F, LEVELS> {
     ///
     /// When the entry is not queued, or its callback runs.
     #[inline]
-    pub fn file_in(self, tree: &mut Tree<F>, key: F::Key, turn: Turn) -> (BucketState, bool) {
+    pub fn file_in(self, tree: &mut Tree<F>, key: F::Key, turn: TieOrder) -> (BucketState, bool) {
         assert!(
             self.state().is_only_queued(),
             "only a queued entry has a position"
@@ -774,8 +774,8 @@ impl<F: Branched, const LEVELS: usize> Bucketed<'_, '_, F, LEVELS> {
         let left = self.buckets.unlink(self.entry);
         self.entry.hand_over(tree.id());
         let is_first = match turn {
-            Turn::New => tree.link(self.entry, key),
-            Turn::Old => tree.link_before_new(self.entry, key),
+            TieOrder::New => tree.link(self.entry, key),
+            TieOrder::Old => tree.link_before_new(self.entry, key),
         };
         (left, is_first)
     }

@@ -72,7 +72,7 @@ pub trait Family: Sized + 'static {
     /// Argument of a callback.
     type Context<'a>;
     /// The answer of a callback.
-    type Verdict;
+    type Answer;
 
     /// True if the entries of a tree summarise their subtrees: then [`summarise`](Family::summarise) is called for each
     /// whose subtree changed, and [`Tree::first_where`](crate::tree::Tree::first_where) searches by the summaries.
@@ -182,7 +182,7 @@ pub trait Member<F: Family>: Sized {
     ///
     /// Never runs twice at the same time for one entry. Called only after [`expire`](Member::expire) answered
     /// [`Expiry::Call`].
-    fn call(&mut self, context: &mut F::Context<'_>) -> F::Verdict;
+    fn call(&mut self, context: &mut F::Context<'_>) -> F::Answer;
 }
 
 /// The answer of [`Member::expire`].
@@ -236,7 +236,7 @@ struct Actions<F: Family> {
     /// [`expire`] of the member's type.
     expire: unsafe fn(NonNull<Raw<F>>) -> Expiry<F::Token>,
     /// [`call`] of the member's type.
-    call: for<'a> unsafe fn(NonNull<Raw<F>>, &mut F::Context<'a>) -> F::Verdict,
+    call: for<'a> unsafe fn(NonNull<Raw<F>>, &mut F::Context<'a>) -> F::Answer,
     /// [`Member::name`].
     name: fn() -> &'static str,
 }
@@ -487,7 +487,7 @@ unsafe fn expire<F: Family, M: Member<F>>(raw: NonNull<Raw<F>>) -> Expiry<F::Tok
 unsafe fn call<F: Family, M: Member<F>>(
     raw: NonNull<Raw<F>>,
     context: &mut F::Context<'_>,
-) -> F::Verdict {
+) -> F::Answer {
     // SAFETY: by contract the pointer covers the whole entry, which is alive (Live Link Invariant).
     let entry = unsafe { raw.cast::<Entry<F, M>>().as_ref() };
     // SAFETY: by contract the caller holds the one running token (Live Link Invariant).

@@ -22,7 +22,7 @@
 //!     type Branches = Branches<Self>;
 //!     type Token = ();
 //!     type Context<'a> = ();
-//!     type Verdict = bool;
+//!     type Answer = bool;
 //! }
 //!
 //! /// What an entry carries: nothing, so its expiry calls nothing.

@@ -8,7 +8,7 @@
 /// # enum Plain {}
 /// # impl Family for Plain {
 /// #     type Key = u64; type Tag = (); type Head = (); type Shared = (); type Branches = ();
-/// #     type Token = (); type Context<'a> = (); type Verdict = ();
+/// #     type Token = (); type Context<'a> = (); type Answer = ();
 /// # }
 /// # struct Silent<T>(T);
 /// # impl<T: Send> Member<Plain> for Silent<T> {
@@ -33,7 +33,7 @@
 /// # enum Plain {}
 /// # impl Family for Plain {
 /// #     type Key = u64; type Tag = (); type Head = (); type Shared = (); type Branches = ();
-/// #     type Token = (); type Context<'a> = (); type Verdict = ();
+/// #     type Token = (); type Context<'a> = (); type Answer = ();
 /// # }
 /// # struct Silent<T>(T);
 /// # impl<T: Send> Member<Plain> for Silent<T> {

@@ -14,8 +14,8 @@
 //! [`Slot::move_in_place`] does not put an entry before an equal one that was queued earlier (spec Q-11 would).
 //!
 //! An entry from a [bucket array](crate::buckets) was queued there before, so it may be older than those that were
-//! inserted here since. It is marked [`Turn::Old`], and among equal keys it comes behind those so marked and before all
-//! others.
+//! inserted here since. It is marked [`TieOrder::Old`], and among equal keys it comes behind those so marked and before
+//! all others.
 //!
 //! # Cost
 //!
@@ -75,7 +75,7 @@ impl Side {
 
 /// The turn of an entry among those with an equal key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Turn {
+pub enum TieOrder {
     /// Enqueued after all old entries and before all others: it was queued before those came.
     Old,
     /// Enqueued after all others.
@@ -89,7 +89,7 @@ impl<F: Family<Branches = Branches<F>>> Branched for F {}
 
 /// The bit of the colour in the place of an entry that is in a tree.
 const RED: u16 = 1;
-/// The bit of [`Turn::Old`] in it.
+/// The bit of [`TieOrder::Old`] in it.
 const OLD: u16 = 2;
 
 impl<F: Branched> Raw<F> {
@@ -334,7 +334,7 @@ impl<F: Branched> Tree<F> {
     }
 
     /// Links an entry as [`link`](Self::link) does, before the entries of equal keys that are not marked
-    /// [old](Turn::Old).
+    /// [old](TieOrder::Old).
     pub(crate) fn link_before_new(&mut self, entry: EntryRef<'_, F>, key: F::Key) -> bool {
         entry.place.set(OLD);
         let is_before = |other: EntryRef<'_, F>| {
@@ -449,7 +449,7 @@ impl<F: Branched> Tree<F> {
     fn place_near_finger(
         &self,
         is_before: &impl Fn(EntryRef<'_, F>) -> bool,
-    ) -> Option<Place<'_, F>> {
+    ) -> Option<AttachPoint<'_, F>> {
         let finger = self.follow(self.finger)?;
         let (before, behind) = if is_before(finger) {
             (finger, self.follow(finger.next.get())?)
@@ -470,7 +470,7 @@ impl<F: Branched> Tree<F> {
     fn place_by_descent(
         &self,
         is_before: &impl Fn(EntryRef<'_, F>) -> bool,
-    ) -> Option<Place<'_, F>> {
+    ) -> Option<AttachPoint<'_, F>> {
         let mut at = self.follow(self.root.get())?;
         loop {
             let side = if is_before(at) {
@@ -559,7 +559,7 @@ impl<F: Branched> Running<F> {
 }
 
 /// An entry, and the side of it on which another is to be attached.
-type Place<'t, F> = (EntryRef<'t, F>, Side);
+type AttachPoint<'t, F> = (EntryRef<'t, F>, Side);
 
 impl<F: Branched> Drop for Tree<F> {
     fn drop(&mut self) {

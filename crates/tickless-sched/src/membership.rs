@@ -54,7 +54,7 @@ impl<T> Carrier<T> {
 impl<T, F> Member<F> for Carrier<T>
 where
     T: Send + 'static,
-    F: Family<Token = Option<T>, Verdict = ()>,
+    F: Family<Token = Option<T>, Answer = ()>,
     for<'a> F: Family<Context<'a> = ()>,
 {
     type Guarded = Option<T>;

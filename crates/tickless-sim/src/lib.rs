@@ -63,8 +63,8 @@ pub use baseline::Policy;
 pub use clock::{CounterModel, STAND_IN};
 pub use fault::{Fault, FaultKind, When};
 pub use model::{
-    BroadcastDevice, CPUS_MAX, Cost, Costs, Device, DeviceClass, Distance, EMBEDDED, IdleState,
-    InputError, Mark, Numbering, Picos, Place, Profile, Topology,
+    BroadcastDevice, CPUS_MAX, Cost, Costs, CpuPlace, Device, DeviceClass, Distance, EMBEDDED,
+    IdleState, InputError, Mark, Numbering, Picos, Profile, Topology,
 };
 pub use process::{Process, ProcessCounts};
 pub use promise::{Canary, Promise, Violation};

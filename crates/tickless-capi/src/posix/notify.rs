@@ -12,7 +12,7 @@ use crate::posix::table::{How, Settings};
 /// A `struct sigevent` with all fields that the manual page names.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
-struct Event {
+struct SigEvent {
     value: usize,
     signal: c_int,
     notify: c_int,
@@ -21,7 +21,7 @@ struct Event {
     attributes: *const libc::pthread_attr_t,
 }
 
-const _: () = assert!(size_of::<Event>() <= size_of::<libc::sigevent>());
+const _: () = assert!(size_of::<SigEvent>() <= size_of::<libc::sigevent>());
 
 /// Returns what `event` says: `EINVAL` for signals, threads and ways that are none.
 ///
@@ -32,7 +32,7 @@ pub(super) unsafe fn settings(
     clock: Clock,
     event: *const libc::sigevent,
 ) -> Result<Settings, Errno> {
-    let event = event.cast::<Event>();
+    let event = event.cast::<SigEvent>();
     if event.is_null() {
         return Ok(Settings::new(clock, How::Signal));
     }

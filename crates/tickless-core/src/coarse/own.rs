@@ -18,7 +18,7 @@ use crate::base::guard::BaseGuard;
 use crate::base::timers::Timers;
 use crate::coarse::modify::Modify;
 use crate::platform::{Platform, ThisCpu};
-use crate::slots::geometry::{Place, Slot, Tick};
+use crate::slots::geometry::{DueSlot, Slot, Tick};
 use crate::start_outcome::StartOutcome;
 use crate::trace::{Event, TimerId};
 use crate::wheel::cpu_wheel::Now;
@@ -216,7 +216,7 @@ impl<P: Platform> Timers<P> {
         kind: Kind,
         me: ThisCpu<'a, P>,
         (now, expiry): (impl Now, Tick),
-    ) -> Option<(BaseGuard<'a, P>, Tick, Place)> {
+    ) -> Option<(BaseGuard<'a, P>, Tick, DueSlot)> {
         if !self.keeps(me.base, kind) {
             return None;
         }
@@ -236,7 +236,7 @@ impl<P: Platform> Timers<P> {
         held: &mut BaseGuard<'_, P>,
         entry: EntryRef<'_, Coarse>,
         kind: Kind,
-        (now, expiry, place): (Tick, Tick, Place),
+        (now, expiry, place): (Tick, Tick, DueSlot),
         was_queued: bool,
     ) -> bool {
         let filed = held.state.wheels[kind as usize].note_filed(place);

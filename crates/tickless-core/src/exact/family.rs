@@ -21,7 +21,7 @@ impl Family for Hr {
     type Branches = Branches<Self>;
     type Token = Option<Waker>;
     type Context<'a> = Firing<'a>;
-    type Verdict = Restart;
+    type Answer = Restart;
 
     #[inline]
     fn rank(deadline: Deadline) -> i64 {

@@ -27,7 +27,7 @@
 //! - A slot that is due goes to those of the next finer level, each timer in front of what is there; the last goes
 //!   first. No level is left out, because it may hold what was armed later. From the finest slots they go to the tree,
 //!   the first goes first, behind the timers that came there from the far wheel and before those that were armed there
-//!   at once ([`Turn::Old`]). So does at once a slot of which all is over: what is in finer ones for the same time
+//!   at once ([`TieOrder::Old`]). So does at once a slot of which all is over: what is in finer ones for the same time
 //!   comes behind it.
 //! - A slot that is taken out before it is due goes to the tree in the same way, all of it. Some of it would fit into
 //!   finer slots, but then it would have to be gone through from both ends.
@@ -53,12 +53,14 @@ use tickless_link::emplace::Emplaced;
 use tickless_link::end::{Dropping, End};
 use tickless_link::entry::{Entry, EntryRef, Member, Running, Transit};
 use tickless_link::id::Key;
-use tickless_link::tree::{self, Tree, Turn};
+use tickless_link::tree::{self, TieOrder, Tree};
 
 use crate::exact::family::{ExpiryRange, Hr, NEAR, Placement, Times};
 use crate::exact::queues::{ExactQueues, REFILES_MAX};
 use crate::mutant;
-use crate::slots::geometry::{Place, Slot, Tick, granularity, place_before, place_within};
+use crate::slots::geometry::{
+    DueSlot, Slot, Tick as FarTick, granularity, place_before, place_within,
+};
 use crate::slots::moment::{Moments, Recent};
 use crate::slots::pending_map::PendingMap;
 use crate::time::{Deadline, Instant};
@@ -81,19 +83,19 @@ pub(crate) struct FarWheel {
     buckets: BucketArray<Hr, LEVELS>,
     pending_map: PendingMap<LEVELS>,
     /// The time at which the slot is due that turned out to hold too many to be taken out before.
-    overfull: Option<Tick>,
+    overfull: Option<FarTick>,
 }
 
 /// The unit in which `when` lies; what is before the beginning of time counts as its beginning.
 #[inline]
-const fn unit_of(when: i64) -> Tick {
+const fn unit_of(when: i64) -> FarTick {
     let when = if when < 0 { 0 } else { when };
-    Tick(when.cast_unsigned() >> UNIT)
+    FarTick(when.cast_unsigned() >> UNIT)
 }
 
 /// The unit that decides where a timer with the times in `head` stands: that in which it may fire first.
 #[inline]
-fn filed_by(head: ExpiryRange) -> Tick {
+fn filed_by(head: ExpiryRange) -> FarTick {
     let earliest = if mutant!("far-filed-by-hard-expiry-obj-9") {
         head.deadline()
     } else {
@@ -104,7 +106,7 @@ fn filed_by(head: ExpiryRange) -> Tick {
 
 /// Returns the time at which a slot is due.
 #[inline]
-pub(crate) fn instant_of(due: Tick) -> Instant {
+pub(crate) fn instant_of(due: FarTick) -> Instant {
     let nanos = due.0.saturating_mul(1 << UNIT);
     Instant::from_nanos(i64::try_from(nanos).unwrap_or(i64::MAX))
 }
@@ -120,7 +122,7 @@ impl FarWheel {
     /// Makes an empty wheel where it stays.
     pub(crate) fn emplace(slot: &mut MaybeUninit<Self>, key: Key) -> Emplaced<'_, Self> {
         emplace!(slot => Self {
-            pending_map: PendingMap::new(Tick(0)),
+            pending_map: PendingMap::new(FarTick(0)),
             overfull: None;
             buckets <- |slot| BucketArray::emplace(slot, key),
         })
@@ -174,7 +176,7 @@ impl FarWheel {
     }
 
     #[inline(never)]
-    fn forward_to(&mut self, now: Tick) {
+    fn forward_to(&mut self, now: FarTick) {
         if now >= self.pending_map.first_due() {
             // It may stand for a slot that is empty by now.
             self.pending_map.settle(now);
@@ -183,14 +185,14 @@ impl FarWheel {
     }
 
     /// Returns the time at which a slot that holds something is due.
-    pub(crate) fn due_of(&self, slot: Slot) -> Tick {
+    pub(crate) fn due_of(&self, slot: Slot) -> FarTick {
         self.pending_map.due_of(slot)
     }
 
     /// Returns the place of a timer with the times in `head`; `None` if it belongs into the tree.
     // As `file_idle`.
     #[inline(always)]
-    pub(crate) fn place(&self, head: ExpiryRange) -> Option<Place> {
+    pub(crate) fn place(&self, head: ExpiryRange) -> Option<DueSlot> {
         place_before::<LEVELS>(self.pending_map.clock(), filed_by(head))
     }
 
@@ -202,7 +204,7 @@ impl FarWheel {
         &mut self,
         head: ExpiryRange,
         platform: &P,
-    ) -> Option<Place> {
+    ) -> Option<DueSlot> {
         match platform.moment() {
             Some(moment) if self.pending_map.is_of_moment(moment) => {}
             Some(_) => return None,
@@ -218,7 +220,7 @@ impl FarWheel {
         &mut self,
         head: ExpiryRange,
         platform: &P,
-    ) -> Option<Place> {
+    ) -> Option<DueSlot> {
         // What is near by an old clock is nearer by the present one.
         if filed_by(head).0.saturating_sub(self.pending_map.clock().0) < 2 {
             return None;
@@ -230,7 +232,7 @@ impl FarWheel {
     /// Returns the place of `entry` with the times in `head`; `None` if it belongs into its tree, as does an entry
     /// whose callback executes: the tree has to be there for its end.
     #[inline]
-    pub(crate) fn place_of(&self, entry: EntryRef<'_, Hr>, head: ExpiryRange) -> Option<Place> {
+    pub(crate) fn place_of(&self, entry: EntryRef<'_, Hr>, head: ExpiryRange) -> Option<DueSlot> {
         if may_stand(entry) {
             self.place(head)
         } else {
@@ -240,7 +242,7 @@ impl FarWheel {
 
     /// Notes that a timer was put at `place`.
     #[inline]
-    fn note(&mut self, place: Place) {
+    fn note(&mut self, place: DueSlot) {
         self.pending_map.file(place);
     }
 
@@ -255,7 +257,7 @@ impl FarWheel {
 
     /// Files a timer that never had an owner; `false`, and nothing was done, if it has one or had.
     #[inline]
-    pub(crate) fn file_unbound<M>(&mut self, entry: Pin<&mut Entry<Hr, M>>, place: Place) -> bool
+    pub(crate) fn file_unbound<M>(&mut self, entry: Pin<&mut Entry<Hr, M>>, place: DueSlot) -> bool
     where
         M: Member<Hr> + Send + 'static,
     {
@@ -275,7 +277,7 @@ impl FarWheel {
         queues: &mut ExactQueues,
         entry: EntryRef<'_, Hr>,
         head: ExpiryRange,
-        place: Place,
+        place: DueSlot,
     ) -> bool {
         let Some(mut slot) = queues[NEAR].tree.open(entry) else {
             return false;
@@ -301,7 +303,7 @@ impl FarWheel {
 
     /// Takes a timer over from its tree; says whether it was the first there.
     #[inline]
-    pub(crate) fn take_over(&mut self, slot: tree::Slot<'_, '_, Hr>, place: Place) -> bool {
+    pub(crate) fn take_over(&mut self, slot: tree::Slot<'_, '_, Hr>, place: DueSlot) -> bool {
         let was_first = slot.put_in_bucket(&mut self.buckets, place.slot.number());
         self.note(place);
         was_first
@@ -341,7 +343,7 @@ impl FarWheel {
     }
 
     /// Receives a timer that comes from another base.
-    pub(crate) fn admit(&mut self, transit: Transit<'_, Hr>, place: Place, head: ExpiryRange) {
+    pub(crate) fn admit(&mut self, transit: Transit<'_, Hr>, place: DueSlot, head: ExpiryRange) {
         let list = place.slot.number();
         self.buckets.admit(transit, list, |old| *old = head);
         self.note(place);
@@ -376,18 +378,18 @@ const OWNED: &str = "the base that owns the timer is locked";
 #[derive(Clone, Copy, Debug)]
 enum Way {
     /// Another place in the far wheel, behind the others there.
-    Behind(Place),
+    Behind(DueSlot),
     /// Another place in the far wheel, before the others there.
-    Before(Place),
+    Before(DueSlot),
     /// Into the tree.
-    Tree(Turn),
+    Tree(TieOrder),
 }
 
 impl Way {
     /// The way of a timer that is armed for what is at `place`.
     #[inline]
-    fn armed(place: Option<Place>) -> Self {
-        place.map_or(Self::Tree(Turn::New), Self::Behind)
+    fn armed(place: Option<DueSlot>) -> Self {
+        place.map_or(Self::Tree(TieOrder::New), Self::Behind)
     }
 }
 
@@ -395,9 +397,9 @@ impl Way {
 #[derive(Clone, Copy, Debug)]
 struct Opening {
     slot: Slot,
-    due: Tick,
+    due: FarTick,
     /// The clock of the wheel.
-    clock: Tick,
+    clock: FarTick,
     /// True if all of it goes to the tree: the slot is of the finest level, it is taken out before it is due, or its
     /// time is over. In finer slots a timer that is over would stay for a moment only, because those are due too.
     is_last: bool,
@@ -405,7 +407,7 @@ struct Opening {
 
 /// Returns the destination of a timer whose time is `at`.
 #[inline]
-fn way_out(opening: Opening, at: Tick) -> Way {
+fn way_out(opening: Opening, at: FarTick) -> Way {
     let Opening {
         slot, due, clock, ..
     } = opening;
@@ -413,7 +415,7 @@ fn way_out(opening: Opening, at: Tick) -> Way {
     if at.0.saturating_sub(due.0) >= granularity(slot.level()) {
         // Pushed out, or beyond the range.
         return match place_before::<LEVELS>(clock, at) {
-            Some(place) if place.slot == slot => Way::Tree(Turn::Old),
+            Some(place) if place.slot == slot => Way::Tree(TieOrder::Old),
             // The last goes first, and what is beyond the range is to keep its order.
             Some(place) if !is_early && slot.level() > 0 && slot.level() + 1 == LEVELS => {
                 Way::Before(place)
@@ -423,12 +425,12 @@ fn way_out(opening: Opening, at: Tick) -> Way {
     }
     if opening.is_last {
         return Way::Tree(if mutant!("far-cascaded-to-next-behind-newer-q-2") {
-            Turn::New
+            TieOrder::New
         } else {
-            Turn::Old
+            TieOrder::Old
         });
     }
-    let place = Place::before(slot.level() - 1, at);
+    let place = DueSlot::before(slot.level() - 1, at);
     if mutant!("far-cascaded-behind-newer-q-2") {
         return Way::Behind(place);
     }
@@ -648,8 +650,8 @@ impl FarWheel {
     fn empty(
         &mut self,
         queues: &mut ExactQueues,
-        (slot, due): (Slot, Tick),
-        now: Tick,
+        (slot, due): (Slot, FarTick),
+        now: FarTick,
         budget: &mut u32,
     ) -> Emptied {
         let list = slot.number();

@@ -80,7 +80,7 @@ impl SharedInstant {
 
 /// An entry of a group's queue: when to serve which CPU, and which child says so.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Event {
+pub(super) struct GroupEvent {
     pub(super) time: Instant,
     pub(super) cpu: CpuId,
     /// The child group; `None` for a leaf, whose children are the CPUs themselves.
@@ -91,30 +91,30 @@ pub(super) struct Event {
 /// than any tree.
 #[derive(Debug)]
 pub(super) struct Queue<const WIDTH: usize> {
-    events: [Option<Event>; WIDTH],
+    events: [Option<GroupEvent>; WIDTH],
 }
 
 impl<const WIDTH: usize> Queue<WIDTH> {
     #[cfg(test)]
-    pub(super) fn get(&self, slot: Slot) -> Option<&Event> {
+    pub(super) fn get(&self, slot: Slot) -> Option<&GroupEvent> {
         self.events[slot.index()].as_ref()
     }
 
-    pub(super) fn get_mut(&mut self, slot: Slot) -> Option<&mut Event> {
+    pub(super) fn get_mut(&mut self, slot: Slot) -> Option<&mut GroupEvent> {
         self.events[slot.index()].as_mut()
     }
 
-    pub(super) fn insert(&mut self, slot: Slot, event: Event) {
+    pub(super) fn insert(&mut self, slot: Slot, event: GroupEvent) {
         self.events[slot.index()] = Some(event);
     }
 
-    pub(super) fn remove(&mut self, slot: Slot) -> Option<Event> {
+    pub(super) fn remove(&mut self, slot: Slot) -> Option<GroupEvent> {
         self.events[slot.index()].take()
     }
 
     /// The earliest event; of several with one time that of the lowest slot.
-    pub(super) fn head(&self) -> Option<(Slot, Event)> {
-        let mut first: Option<(u8, &Event)> = None;
+    pub(super) fn head(&self) -> Option<(Slot, GroupEvent)> {
+        let mut first: Option<(u8, &GroupEvent)> = None;
         for (event, slot) in self.events.iter().zip(0_u8..) {
             if let Some(event) = event
                 && first.is_none_or(|(_, first)| event.time < first.time)

@@ -2,7 +2,7 @@
 
 use tickless_link::lock::Guard;
 
-use super::group::{Event, NodeGuard, Queue};
+use super::group::{GroupEvent, NodeGuard, Queue};
 use super::{CpuNode, Group, GroupId, Hierarchy, HierarchyHost, Slot, State, Step};
 use crate::mutant;
 use crate::time::Instant;
@@ -288,10 +288,12 @@ impl<S: HierarchyHost<WIDTH>, const WIDTH: usize> Hierarchy<S, WIDTH> {
             // It looks after itself, and publishes when it no longer does.
             return Published::STOP;
         }
-        let event = self.drop_ignored(child, &mut below).map(|(_, head)| Event {
-            child: Some(child.id()),
-            ..head
-        });
+        let event = self
+            .drop_ignored(child, &mut below)
+            .map(|(_, head)| GroupEvent {
+                child: Some(child.id()),
+                ..head
+            });
         child.set_ignored(event.is_none());
         self.file(station, queue, event, reason, early)
     }
@@ -314,7 +316,7 @@ impl<S: HierarchyHost<WIDTH>, const WIDTH: usize> Hierarchy<S, WIDTH> {
         {
             return Published::STOP;
         }
-        let event = (!node.is_ignored()).then_some(Event {
+        let event = (!node.is_ignored()).then_some(GroupEvent {
             time,
             cpu: node.cpu(),
             child: None,
@@ -340,7 +342,7 @@ impl<S: HierarchyHost<WIDTH>, const WIDTH: usize> Hierarchy<S, WIDTH> {
         &self,
         station: &WalkStep<'_, Group<S::Lock, WIDTH>>,
         mut queue: Guard<'_, S::Lock, Queue<WIDTH>>,
-        event: Option<Event>,
+        event: Option<GroupEvent>,
         reason: Reason,
         early: Option<State>,
     ) -> Published {
@@ -402,7 +404,7 @@ impl<S: HierarchyHost<WIDTH>, const WIDTH: usize> Hierarchy<S, WIDTH> {
         &self,
         group: &Group<S::Lock, WIDTH>,
         queue: &mut Queue<WIDTH>,
-    ) -> Option<(Slot, Event)> {
+    ) -> Option<(Slot, GroupEvent)> {
         let mut head = queue.head();
         // At most once for each child.
         while let Some((slot, event)) = head {

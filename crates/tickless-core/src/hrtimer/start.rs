@@ -33,7 +33,7 @@ use crate::hrtimer::timer::{Expired, HrTimer, Request, Start, TimerRef, When};
 use crate::mutant;
 use crate::platform::{Platform, ThisCpu};
 use crate::restart::Restart;
-use crate::slots::geometry::Place;
+use crate::slots::geometry::DueSlot;
 use crate::start_outcome::{StartError, StartOutcome};
 use crate::time::{Clock, ClockId, Deadline, Instant, Offset, Span};
 use crate::trace::{Event, StartMode, TimerId};
@@ -388,7 +388,7 @@ impl<P: Platform> Timers<P> {
         head: ExpiryRange,
         mode: StartMode,
         me: ThisCpu<'a, P>,
-    ) -> Option<Place> {
+    ) -> Option<DueSlot> {
         if !self.stays_no_rearm(held, head.deadline(), mode, me) {
             return None;
         }

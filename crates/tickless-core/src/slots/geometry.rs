@@ -106,7 +106,7 @@ impl Slot {
 
 /// The slot of a timeout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct DueSlot {
     /// The slot.
     pub slot: Slot,
     /// The tick at which the slot is due. If the timeout is beyond the range of the wheel, that is before its expiry,
@@ -114,7 +114,7 @@ pub struct Place {
     pub due: Tick,
 }
 
-impl Place {
+impl DueSlot {
     /// The slot of `level` that is due at `at`, or as shortly before as can be.
     #[inline]
     #[must_use]
@@ -139,10 +139,10 @@ impl Place {
 // Always: as a call, what it answers would go through memory.
 #[inline(always)]
 #[must_use]
-pub const fn place<const LEVELS: usize>(clock: Tick, expiry: Tick) -> Place {
+pub const fn place<const LEVELS: usize>(clock: Tick, expiry: Tick) -> DueSlot {
     const { assert!(LEVELS >= 1 && LEVELS <= LEVELS_MAX) };
     let Some(ahead) = expiry.0.checked_sub(clock.0) else {
-        return Place::before(0, clock);
+        return DueSlot::before(0, clock);
     };
     let (level, expiry) = if ahead >= limit(LEVELS - 1) {
         (LEVELS - 1, clock.0.saturating_add(range(LEVELS)))
@@ -151,7 +151,7 @@ pub const fn place<const LEVELS: usize>(clock: Tick, expiry: Tick) -> Place {
     };
     // The slot's last tick, and one more. At the end of time there is no tick left to be late by.
     let due = (expiry | (granularity(level) - 1)).saturating_add(1);
-    Place {
+    DueSlot {
         slot: Slot::at(level, due >> (SHIFT as usize * level)),
         due: Tick(due),
     }
@@ -171,13 +171,13 @@ pub const fn place<const LEVELS: usize>(clock: Tick, expiry: Tick) -> Place {
 // Always: as a call, what it answers would go through memory.
 #[inline(always)]
 #[must_use]
-pub const fn place_before<const LEVELS: usize>(clock: Tick, at: Tick) -> Option<Place> {
+pub const fn place_before<const LEVELS: usize>(clock: Tick, at: Tick) -> Option<DueSlot> {
     let ahead = at.0.saturating_sub(clock.0);
     if ahead < limit(LEVELS - 1) {
         return place_within::<LEVELS>(clock, at);
     }
     let at = Tick(clock.0.saturating_add(range(LEVELS)));
-    Some(Place::before(LEVELS - 1, at))
+    Some(DueSlot::before(LEVELS - 1, at))
 }
 
 /// Returns the place as [`place_before`] does, for a time within the range of the wheel; `None` beyond it, too.
@@ -187,13 +187,13 @@ pub const fn place_before<const LEVELS: usize>(clock: Tick, at: Tick) -> Option<
 // Always: as `place_before`.
 #[inline(always)]
 #[must_use]
-pub const fn place_within<const LEVELS: usize>(clock: Tick, at: Tick) -> Option<Place> {
+pub const fn place_within<const LEVELS: usize>(clock: Tick, at: Tick) -> Option<DueSlot> {
     const { assert!(LEVELS >= 1 && LEVELS <= LEVELS_MAX) };
     let ahead = at.0.wrapping_sub(clock.0);
     if ahead.wrapping_sub(2) >= limit(LEVELS - 1) - 2 {
         return None;
     }
-    Some(Place::before(level_for::<LEVELS>(ahead), at))
+    Some(DueSlot::before(level_for::<LEVELS>(ahead), at))
 }
 
 /// Factor for a distance, so that the number of its highest bit tells the level: `64/63`, as a fraction of `2^29`.

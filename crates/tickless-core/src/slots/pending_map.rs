@@ -14,7 +14,7 @@
 
 use crate::mutant;
 use crate::slots::geometry::{
-    LEVELS_MAX, Place, SHIFT, SLOTS, Slot, Tick, granularity, limit, place,
+    DueSlot, LEVELS_MAX, SHIFT, SLOTS, Slot, Tick, granularity, limit, place,
 };
 
 /// The distance, in ticks, at which an empty wheel claims to be due: the idle time of a CPU must have some end to
@@ -132,7 +132,7 @@ impl<const LEVELS: usize> PendingMap<LEVELS> {
     /// Returns the slot of a timeout that must not fire before `expiry` has passed; enqueues nothing.
     #[inline]
     #[must_use]
-    pub const fn place(&self, expiry: Tick) -> Place {
+    pub const fn place(&self, expiry: Tick) -> DueSlot {
         place::<LEVELS>(self.clock, expiry)
     }
 
@@ -140,7 +140,7 @@ impl<const LEVELS: usize> PendingMap<LEVELS> {
     /// is due before everything else: then a CPU that sleeps until the first has to be kicked.
     // What is placed would go through memory.
     #[inline(always)]
-    pub fn file(&mut self, place: Place) -> bool {
+    pub fn file(&mut self, place: DueSlot) -> bool {
         self.occupied[place.slot.level()] |= 1 << place.slot.index();
         // Nearly always, so it is asked first. What an empty wheel claims is beyond all slots.
         debug_assert!(self.has_timers || place.due <= self.first_due);
@@ -316,7 +316,7 @@ mod tests {
     /// A wheel of numbers: a pending_map, and beside it the obvious list.
     struct Wheel<const LEVELS: usize> {
         pending_map: PendingMap<LEVELS>,
-        filed: Vec<(Place, Tick)>,
+        filed: Vec<(DueSlot, Tick)>,
     }
 
     impl<const LEVELS: usize> Wheel<LEVELS> {

@@ -72,12 +72,12 @@ impl Duty {
 
 /// Memory of a CPU about the counts that it saw at its own ticks.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Watch {
+pub(super) struct SeenCounts {
     seen: Tick,
     equal: u32,
 }
 
-impl Watch {
+impl SeenCounts {
     /// Notes the count that is seen at a tick; whether it has been the same for too long.
     const fn sees(&mut self, tick: Tick) -> bool {
         if tick.0 == self.seen.0 {
@@ -223,7 +223,13 @@ impl<L: RawLock> TickCount<L> {
 
     /// Counts for one tick of `cpu`: if it has the duty, after taking it if no CPU has it and this one `may_take` it,
     /// and as a help if no CPU counts. Returns how many ticks it counted.
-    pub(super) fn tick(&self, cpu: CpuId, now: Instant, may_take: bool, watch: &mut Watch) -> u64 {
+    pub(super) fn tick(
+        &self,
+        cpu: CpuId,
+        now: Instant,
+        may_take: bool,
+        watch: &mut SeenCounts,
+    ) -> u64 {
         let has_duty = match self.duty() {
             Duty::Taken { by } => by == cpu,
             free @ Duty::Free { .. } => may_take && self.change_duty(free, Duty::Taken { by: cpu }),

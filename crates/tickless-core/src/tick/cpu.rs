@@ -1,6 +1,6 @@
 //! The tick of one CPU: whether it runs, and where it goes on (spec C-7.3 to C-7.5).
 
-use super::count::Watch;
+use super::count::SeenCounts;
 use crate::cpu::CpuId;
 use crate::mutant;
 use crate::time::forward::forward;
@@ -50,7 +50,7 @@ pub struct CpuTick {
     role: Role,
     pub(super) context: Context,
     pub(super) mode: Mode,
-    pub(super) watch: Watch,
+    pub(super) watch: SeenCounts,
 }
 
 impl CpuTick {
@@ -64,7 +64,7 @@ impl CpuTick {
             mode: Mode::Ticking {
                 due: Instant::FOREVER,
             },
-            watch: Watch::default(),
+            watch: SeenCounts::default(),
         }
     }
 

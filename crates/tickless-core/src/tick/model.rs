@@ -14,7 +14,7 @@ use loom::thread;
 use tickless_link::lock::ModelLock;
 use tickless_link::sync::{AtomicBool, Ordering};
 
-use super::count::{Duty, Watch};
+use super::count::{Duty, SeenCounts};
 use super::{Dependencies, Dependency, IdleTime, TickCount};
 use crate::base::model::explore;
 use crate::cpu::CpuId;
@@ -118,7 +118,7 @@ fn two_cpus_take_the_duty() {
         let count = count();
         let ticks = |cpu| {
             let count = Arc::clone(&count);
-            move || count.tick(CpuId(cpu), at(10), true, &mut Watch::default())
+            move || count.tick(CpuId(cpu), at(10), true, &mut SeenCounts::default())
         };
         let other = thread::spawn(ticks(1));
         let own = ticks(0)();
@@ -135,14 +135,14 @@ fn two_cpus_take_the_duty() {
 fn the_duty_is_given_up_against_a_tick() {
     explore(PREEMPTIONS, [false, true], || {
         let count = count();
-        count.tick(CpuId(0), at(10), true, &mut Watch::default());
+        count.tick(CpuId(0), at(10), true, &mut SeenCounts::default());
         let other = {
             let count = Arc::clone(&count);
-            thread::spawn(move || count.tick(CpuId(1), at(20), true, &mut Watch::default()))
+            thread::spawn(move || count.tick(CpuId(1), at(20), true, &mut SeenCounts::default()))
         };
         assert!(count.give_up(CpuId(0)));
         let took = other.join().unwrap() == 1;
-        count.tick(CpuId(1), at(30), true, &mut Watch::default());
+        count.tick(CpuId(1), at(30), true, &mut SeenCounts::default());
         assert_eq!(tick(&count), 3);
         assert_eq!(count.duty(), Duty::Taken { by: CpuId(1) });
         took

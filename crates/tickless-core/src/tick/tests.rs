@@ -9,7 +9,7 @@ use std::vec::Vec;
 use proptest::prelude::*;
 use tickless_link::lock::{SoloLock, SpinLock, Watcher};
 
-use super::count::Watch;
+use super::count::SeenCounts;
 use super::cpu::{Context, CpuTick, Mode, Role, skew};
 use super::{
     Broadcast, BroadcastExit, Busy, Carrier, CpuMask, Dependencies, Dependency, Duty, Entered,
@@ -78,7 +78,7 @@ fn a_period_of_nothing_is_refused() {
 #[test]
 fn the_first_cpu_that_ticks_counts_and_others_do_not() {
     let count = new_count();
-    let mut watches = [Watch::default(); 2];
+    let mut watches = [SeenCounts::default(); 2];
     assert_eq!(count.duty(), Duty::Free { last: None });
     // All may go idle before the first tick, and one has to look at the clock (TIM-21).
     assert!(count.duty().concerns(CpuId(0)) && count.duty().concerns(CpuId(7)));
@@ -98,7 +98,7 @@ fn the_first_cpu_that_ticks_counts_and_others_do_not() {
 fn a_cpu_that_leaves_hands_on_that_one_wakes_up_for_the_clock() {
     let count = new_count();
     assert!(!count.bequeath(CpuId(0), CpuId(1)));
-    count.tick(CpuId(0), at(MS), true, &mut Watch::default());
+    count.tick(CpuId(0), at(MS), true, &mut SeenCounts::default());
     assert!(count.bequeath(CpuId(0), CpuId(1)));
     assert_eq!(
         count.duty(),
@@ -114,7 +114,7 @@ fn a_cpu_that_leaves_hands_on_that_one_wakes_up_for_the_clock() {
 #[test]
 fn r34_a_stalled_count_is_rescued_at_the_fifth_sight_and_from_then_on() {
     let count = new_count();
-    let (mut holder, mut watch) = (Watch::default(), Watch::default());
+    let (mut holder, mut watch) = (SeenCounts::default(), SeenCounts::default());
     count.tick(CpuId(0), at(MS), true, &mut holder);
     let counted: Vec<u64> = (1..=8)
         .map(|tick| count.tick(CpuId(1), at((1 + tick) * MS), true, &mut watch))
@@ -158,8 +158,8 @@ fn r41_of_all_that_notice_a_stall_one_comes_for_the_lock() {
     arm_mutant();
     const CPUS: u32 = 100;
     let count = Rc::new(TickCount::<SoloLock<Arrivals>>::new(PERIOD, at(0)));
-    count.tick(CpuId(CPUS), at(MS), true, &mut Watch::default());
-    let mut watches: Vec<Watch> = (0..CPUS).map(|_| Watch::default()).collect();
+    count.tick(CpuId(CPUS), at(MS), true, &mut SeenCounts::default());
+    let mut watches: Vec<SeenCounts> = (0..CPUS).map(|_| SeenCounts::default()).collect();
     for tick in 1..i64::from(STALL_TICKS) {
         for (cpu, watch) in (0..).zip(&mut watches) {
             assert_eq!(count.tick(CpuId(cpu), at((tick + 1) * MS), true, watch), 0);

@@ -9,7 +9,7 @@ use tickless_link::id::Key;
 use tickless_link::{LastThread, emplace};
 
 use crate::cpu::CpuId;
-use crate::slots::geometry::{LEVELS_MAX, Place, Slot, Tick};
+use crate::slots::geometry::{DueSlot, LEVELS_MAX, Slot, Tick};
 use crate::slots::pending_map::{FAR, PendingMap};
 use crate::wheel::family::Coarse;
 
@@ -207,7 +207,7 @@ impl CpuWheel {
 
     /// Files a timer of this wheel, queued or not, where `place` says, which the pending map chose just now.
     #[inline]
-    pub(crate) fn file(&mut self, entry: EntryRef<'_, Coarse>, place: Place) -> Filed {
+    pub(crate) fn file(&mut self, entry: EntryRef<'_, Coarse>, place: DueSlot) -> Filed {
         let number = place.slot.number();
         let mut bucketed = self.opened(entry);
         if bucketed.state().is_queued() {
@@ -221,7 +221,7 @@ impl CpuWheel {
 
     /// Notes that a timer came to `place`.
     #[inline]
-    pub(crate) fn note_filed(&mut self, place: Place) -> Filed {
+    pub(crate) fn note_filed(&mut self, place: DueSlot) -> Filed {
         Filed {
             due: place.due,
             is_first: self.pending_map.file(place),

@@ -53,7 +53,7 @@ impl Family for Coarse {
     type Branches = ();
     type Token = Option<Waker>;
     type Context<'a> = Timeout;
-    type Verdict = Restart;
+    type Answer = Restart;
 }
 
 /// The tick that must be over before the timer fires.

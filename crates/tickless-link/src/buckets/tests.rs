@@ -30,7 +30,7 @@ impl Family for Numbered {
     type Branches = Branches<Self>;
     type Token = u8;
     type Context<'a> = &'a Cell<u32>;
-    type Verdict = bool;
+    type Answer = bool;
 }
 
 /// Expires by giving its number away.
@@ -257,7 +257,7 @@ fn entries_go_to_a_tree_and_back() {
     for (entry, key) in entries.iter().zip([30, 10]) {
         let bucketed = buckets.open(entry.as_ref().erase()).unwrap();
         assert_eq!(
-            bucketed.file_in(&mut tree, key, Turn::New),
+            bucketed.file_in(&mut tree, key, TieOrder::New),
             (BucketState::Others, true)
         );
     }
@@ -462,7 +462,7 @@ impl Family for Owning {
     type Branches = ();
     type Token = ();
     type Context<'a> = ();
-    type Verdict = ();
+    type Answer = ();
 }
 
 impl Member<Owning> for Owning {

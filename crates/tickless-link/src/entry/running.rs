@@ -69,7 +69,7 @@ impl<F: Family> Running<F> {
     /// MUST be called without the lock of any queue. When the callback unwinds the claim survives in the caller's
     /// frame, so the caller catches the panic and then finishes the entry.
     #[inline]
-    pub fn call(&mut self, context: &mut F::Context<'_>) -> F::Verdict {
+    pub fn call(&mut self, context: &mut F::Context<'_>) -> F::Answer {
         let entry = self.entry();
         // SAFETY: the pointer stems from `Entry::erase`, and the one running token is borrowed mutably.
         unsafe { (entry.actions.call)(self.raw, context) }

@@ -20,7 +20,7 @@ impl Family for Plain {
     type Branches = Branches<Self>;
     type Token = u32;
     type Context<'a> = ();
-    type Verdict = ();
+    type Answer = ();
 }
 
 struct Silent;

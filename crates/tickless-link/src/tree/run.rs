@@ -20,7 +20,7 @@
 //! Entries of the tree that come between them are taken over into the run, at most as many as
 //! were gathered; behind so many the rest of what was gathered goes to the tree.
 
-use super::{Branched, OLD, Place, Side, Tree};
+use super::{AttachPoint, Branched, OLD, Side, Tree};
 #[cfg(doc)]
 use crate::buckets::BucketArray;
 use crate::buckets::Gathering;
@@ -49,8 +49,8 @@ impl<F: Branched> Raw<F> {
 }
 
 impl<F: Branched> Tree<F> {
-    /// Queues all that was [gathered](BucketArray::gather), with the [turn](super::Turn::Old) of what was queued there
-    /// before. It stays queued for every observer.
+    /// Queues all that was [gathered](BucketArray::gather), with the [turn](super::TieOrder::Old) of what was queued
+    /// there before. It stays queued for every observer.
     pub fn receive(&mut self, gathering: Gathering<F>) {
         const { assert!(!F::SUMMARISED, "what stands in a run is in no subtree") };
         let mut chain = gathering.arrive(self.id());
@@ -172,7 +172,7 @@ impl<F: Branched> Tree<F> {
 
     /// Returns the place behind the entry in `before`, or before all, in a tree that is not empty.
     fn place_behind(&self, before: Link<F>) -> Option<(Link<F>, Side)> {
-        let (parent, side): Place<'_, F> = match self.follow(before) {
+        let (parent, side): AttachPoint<'_, F> = match self.follow(before) {
             None => (self.first()?, Side::Left),
             Some(before) => match self.child(before, Side::Right) {
                 None => (before, Side::Right),

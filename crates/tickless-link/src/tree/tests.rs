@@ -27,7 +27,7 @@ impl Family for Numbered {
     type Branches = Branches<Self>;
     type Token = u64;
     type Context<'a> = &'a Cell<u32>;
-    type Verdict = bool;
+    type Answer = bool;
 
     fn rank(key: i64) -> i64 {
         key
@@ -414,7 +414,7 @@ mod aborts {
 
 #[derive(Clone, Debug)]
 enum Operation {
-    Insert(usize, i64, Turn),
+    Insert(usize, i64, TieOrder),
     Remove(usize),
     Move(usize, i64),
     Reposition(usize, i64),
@@ -425,8 +425,8 @@ fn operation(entries: usize) -> impl Strategy<Value = Operation> {
     // Few distinct keys, so that equal ones are frequent.
     let key = prop_oneof![-5_i64..5, -1000_i64..1000];
     prop_oneof![
-        4 => (0..entries, key.clone()).prop_map(|(entry, key)| Operation::Insert(entry, key, Turn::New)),
-        2 => (0..entries, key.clone()).prop_map(|(entry, key)| Operation::Insert(entry, key, Turn::Old)),
+        4 => (0..entries, key.clone()).prop_map(|(entry, key)| Operation::Insert(entry, key, TieOrder::New)),
+        2 => (0..entries, key.clone()).prop_map(|(entry, key)| Operation::Insert(entry, key, TieOrder::Old)),
         2 => (0..entries).prop_map(Operation::Remove),
         2 => (0..entries, key.clone()).prop_map(|(entry, key)| Operation::Move(entry, key)),
         2 => (0..entries, key).prop_map(|(entry, key)| Operation::Reposition(entry, key)),
@@ -447,11 +447,11 @@ const AHEAD: i64 = 1 << 40;
 
 impl Oracle {
     fn insert(&mut self, entry: usize, key: i64) {
-        self.insert_as(entry, key, Turn::New);
+        self.insert_as(entry, key, TieOrder::New);
     }
-    fn insert_as(&mut self, entry: usize, key: i64, turn: Turn) {
+    fn insert_as(&mut self, entry: usize, key: i64, turn: TieOrder) {
         self.sequence += 1;
-        let ahead = if turn == Turn::Old { AHEAD } else { 0 };
+        let ahead = if turn == TieOrder::Old { AHEAD } else { 0 };
         let place = (key, self.sequence - ahead);
         self.queued.insert(place, entry);
         self.place.insert(entry, place);
@@ -511,8 +511,8 @@ proptest! {
                     if !entry.state().is_queued() {
                         oracle.insert_as(index, key, turn);
                         let first = match turn {
-                            Turn::Old => tree.link_before_new(entry, key),
-                            Turn::New => tree.open(entry).expect("bound").insert(key),
+                            TieOrder::Old => tree.link_before_new(entry, key),
+                            TieOrder::New => tree.open(entry).expect("bound").insert(key),
                         };
                         prop_assert_eq!(first, usize::from(oracle.order()[0]) == index);
                     }

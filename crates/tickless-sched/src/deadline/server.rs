@@ -24,7 +24,7 @@ impl<T: Send + 'static> Family for Served<T> {
     type Branches = Branches<Self>;
     type Token = Option<T>;
     type Context<'a> = ();
-    type Verdict = ();
+    type Answer = ();
 }
 
 /// Data that a queue keeps for a server.

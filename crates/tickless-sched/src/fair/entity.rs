@@ -22,7 +22,7 @@ impl<T: Send + 'static> Family for Fair<T> {
     type Branches = Branches<Self>;
     type Token = Option<T>;
     type Context<'a> = ();
-    type Verdict = ();
+    type Answer = ();
 
     const SUMMARISED: bool = true;
 

@@ -158,14 +158,14 @@ pub struct Enqueued {
 /// The account of the running task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
-pub enum Verdict {
+pub enum Decision {
     /// The task goes on, or no task runs.
     GoOn,
     /// Another task should run: a decision is due.
     Switch,
 }
 
-impl Verdict {
+impl Decision {
     /// Returns true if a decision is due.
     #[must_use]
     pub const fn is_due(self) -> bool {
@@ -307,25 +307,25 @@ impl<T: Send + 'static> FairQueue<T> {
     /// # Cost
     ///
     /// O(1) within a protected slice, else O(log n).
-    pub fn account(&mut self, now: RunTime) -> Verdict {
+    pub fn account(&mut self, now: RunTime) -> Decision {
         self.charge(now);
         let Some(current) = &self.current else {
-            return Verdict::GoOn;
+            return Decision::GoOn;
         };
         let share = current.share;
         if self.rules.protect_slices
             && share.vruntime < current.protected_until
             && !mutant!("sched-slice-not-protected")
         {
-            return Verdict::GoOn;
+            return Decision::GoOn;
         }
         let eligible = share.vruntime <= self.average.settle();
         match self.best() {
-            Some((_, deadline)) if !eligible || deadline < share.deadline => Verdict::Switch,
+            Some((_, deadline)) if !eligible || deadline < share.deadline => Decision::Switch,
             _ => {
                 // It was the best once more: that is a pick.
                 self.protect();
-                Verdict::GoOn
+                Decision::GoOn
             }
         }
     }

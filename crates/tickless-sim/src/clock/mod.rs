@@ -32,7 +32,7 @@ use counter::Running;
 pub use counter::{CounterModel, STAND_IN};
 pub(crate) use counter::{PPM_MAX, RawCounter, ppm, ppm_off, read};
 use truth::Truth;
-use watch::Watch;
+use watch::WatchdogHost;
 
 use crate::model::current_cpu;
 use crate::model::time::Picos;
@@ -218,7 +218,7 @@ pub(crate) struct Clocks {
     /// The parts per million by which rates changed beyond the limit of steering.
     off_ppm: Cell<u32>,
     /// The watchdog of the counter, if the host has one.
-    watch: RefCell<Option<Watch>>,
+    watch: RefCell<Option<WatchdogHost>>,
 }
 
 impl Clocks {
@@ -249,7 +249,7 @@ impl Clocks {
             skew: model.skew,
             is_loose: Cell::new(false),
             off_ppm: Cell::new(0),
-            watch: RefCell::new(model.is_watched.then(|| Watch::new(model))),
+            watch: RefCell::new(model.is_watched.then(|| WatchdogHost::new(model))),
             leaps: RefCell::new(leaps),
         };
         for leap in clocks.leaps.borrow().iter().rev() {

@@ -23,14 +23,14 @@ const ROUNDS: u32 = 4;
 
 /// The watchdog, and what it compares with.
 #[derive(Debug)]
-pub(super) struct Watch {
+pub(super) struct WatchdogHost {
     watchdog: Watchdog<2>,
     rate: FrequencyCheck,
     reference: Running,
     condemned: Option<Condemned>,
 }
 
-impl Watch {
+impl WatchdogHost {
     pub(super) fn new(model: CounterModel) -> Self {
         let (counter, spare) = (model.nominal(COUNTER), STAND_IN.nominal(SPARE));
         let candidate = |counter, name, rating| Candidate {

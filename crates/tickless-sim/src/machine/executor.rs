@@ -12,7 +12,7 @@ use tickless_sched::deadline::Reservation;
 
 use crate::machine::fired::{self, Fired};
 use crate::machine::machine::Machine;
-use crate::machine::queue::{Event, EventKind};
+use crate::machine::queue::{EventKind, SimEvent};
 use crate::machine::scheduler::{Life, Next, TaskId};
 use crate::machine::settings::Settings;
 use crate::machine::task_context::{Program, TaskContext};
@@ -28,16 +28,16 @@ const SAMPLES: Picos = Picos::from_millis(10);
 #[derive(Debug)]
 pub(crate) struct Executor {
     // First, because programs have timers of the machine.
-    programs: Vec<Slot>,
+    programs: Vec<ProgramSlot>,
     machine: Machine,
     /// Kept for its memory.
     fired: Vec<Fired>,
 }
 
 /// The place of a program, which is taken out while it executes.
-struct Slot(Option<Box<dyn Program>>);
+struct ProgramSlot(Option<Box<dyn Program>>);
 
-impl std::fmt::Debug for Slot {
+impl std::fmt::Debug for ProgramSlot {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let name = if self.0.is_some() {
             "waits"
@@ -76,7 +76,7 @@ impl Executor {
         priority: u8,
         (weight, request, reservation): (Weight, Option<Picos>, Option<Reservation>),
     ) -> TaskId {
-        self.programs.push(Slot(Some(program)));
+        self.programs.push(ProgramSlot(Some(program)));
         self.machine
             .add_task(cpu, priority, weight, request, reservation)
     }
@@ -115,8 +115,8 @@ impl Executor {
         current_cpu::enter(current_cpu::NO_CPU, end);
     }
 
-    fn happen(&mut self, event: Event) {
-        let Event {
+    fn happen(&mut self, event: SimEvent) {
+        let SimEvent {
             at,
             kind,
             cpu,

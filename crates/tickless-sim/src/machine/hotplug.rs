@@ -11,7 +11,7 @@ use crate::baseline::Target;
 use crate::fault::FaultKind;
 use crate::machine::cpu::Cpu;
 use crate::machine::machine::Machine;
-use crate::machine::queue::{Event, EventKind};
+use crate::machine::queue::{EventKind, SimEvent};
 use crate::machine::{clocks, idle};
 use crate::model::current_cpu;
 use crate::model::time::Picos;
@@ -85,8 +85,8 @@ fn end_tick(machine: &Machine, cpu: u32) {
 }
 
 /// Handles an event for a CPU that is off, other than the end of that.
-pub(super) fn comes_while_off(machine: &mut Machine, event: Event) {
-    let Event {
+pub(super) fn comes_while_off(machine: &mut Machine, event: SimEvent) {
+    let SimEvent {
         at,
         kind,
         cpu,

@@ -75,7 +75,7 @@ impl EventKind {
 
 /// One event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Event {
+pub(crate) struct SimEvent {
     pub(crate) at: Picos,
     pub(crate) cpu: u32,
     /// The argument of the event: the generation of a [`Segment`](EventKind::Segment), the extension of a
@@ -94,20 +94,20 @@ const BUCKETS_MAX: usize = 4_096;
 const WORD: usize = 64;
 
 /// An event beyond the buckets. Among equal times the number says which was asked for first.
-type Far = Reverse<(Picos, u64, Event)>;
+type Far = Reverse<(Picos, u64, SimEvent)>;
 
 /// The events to come.
 #[derive(Debug)]
 pub(crate) struct EventQueue {
     /// The events of the bucket whose turn it is and of everything before, sorted; those before `taken` are over.
-    near: Vec<Event>,
+    near: Vec<SimEvent>,
     taken: usize,
     /// The number of the current bucket: buckets are numbered through all of time.
     turn: u64,
     /// The time that a bucket covers, as a power of two of picoseconds.
     width: u32,
     /// The buckets behind that, by the last digits of their numbers.
-    buckets: Vec<Vec<Event>>,
+    buckets: Vec<Vec<SimEvent>>,
     /// One bit for each that is not empty.
     occupied: Vec<u64>,
     far: BinaryHeap<Far>,
@@ -133,7 +133,7 @@ impl EventQueue {
 
     #[inline]
     pub(crate) fn push(&mut self, at: Picos, kind: EventKind, cpu: u32, argument: u32) {
-        let event = Event {
+        let event = SimEvent {
             at,
             cpu,
             argument,
@@ -156,7 +156,7 @@ impl EventQueue {
     }
 
     #[inline]
-    pub(crate) fn pop(&mut self) -> Option<Event> {
+    pub(crate) fn pop(&mut self) -> Option<SimEvent> {
         if self.taken == self.near.len() && !self.advance() {
             return None;
         }

@@ -8,13 +8,13 @@ use tickless_link::lock::{SoloLock, Watcher};
 use super::costs::{Charges, Costs};
 use super::current_cpu::{self, CurrentCpu, NO_CPU};
 use super::time::Picos;
-use super::topology::{Distance, Place, Topology};
+use super::topology::{CpuPlace, Distance, Topology};
 
 /// The constants of a machine while it runs: prices, and the places of its CPUs.
 #[derive(Debug, Default)]
 pub(crate) struct CostModel {
     pub(crate) charges: Charges,
-    places: Vec<Place>,
+    places: Vec<CpuPlace>,
 }
 
 impl CostModel {

@@ -24,4 +24,4 @@ pub use input::InputError;
 pub use mark::Mark;
 pub use profile::{EMBEDDED, IdleState, Profile};
 pub use time::Picos;
-pub use topology::{CPUS_MAX, Distance, Numbering, Place, Topology};
+pub use topology::{CPUS_MAX, CpuPlace, Distance, Numbering, Topology};

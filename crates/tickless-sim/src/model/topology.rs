@@ -34,7 +34,7 @@ pub struct Topology {
 
 /// The place of a CPU. Each number counts through the whole machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct CpuPlace {
     /// Its package.
     pub socket: u32,
     /// Its last-level cache.
@@ -117,14 +117,14 @@ impl Topology {
 
     /// Returns the place of `cpu`.
     #[must_use]
-    pub const fn place(&self, cpu: u32) -> Place {
+    pub const fn place(&self, cpu: u32) -> CpuPlace {
         let all_cores = self.sockets * self.caches * self.cores;
         let core = match self.numbering {
             Numbering::Neighbours => cpu / self.threads,
             Numbering::ThreadsLast => cpu % all_cores,
         };
         let cache = core / self.cores;
-        Place {
+        CpuPlace {
             socket: cache / self.caches,
             cache,
             core,
@@ -133,7 +133,7 @@ impl Topology {
     }
 }
 
-impl Place {
+impl CpuPlace {
     /// Returns the distance between a CPU here and another one there.
     #[must_use]
     pub const fn distance(&self, other: &Self) -> Distance {

@@ -24,7 +24,7 @@ use super::current;
 use super::drawn::DrawnQueue;
 use super::header::{Header, Job, Keeper};
 use super::idle::Idle;
-use super::io::Reactor;
+use super::io::IoReactor;
 use super::job::{discard, ends_here};
 use super::on_base::OnBase;
 use super::run_queue::{Queued, RunQueue};
@@ -245,7 +245,7 @@ pub(crate) struct Shared {
     pub(crate) id: u64,
     pub(crate) places: Box<[CachePadded<Remote>]>,
     pub(crate) idle: Idle,
-    pub(crate) reactor: Arc<Reactor>,
+    pub(crate) reactor: Arc<IoReactor>,
     /// Distances between workers, if they are pinned; set before the executor is handed out.
     pub(crate) near: OnceLock<StealOrder>,
     /// Tasks that are not over.
@@ -278,7 +278,7 @@ impl Shared {
                 .map(|_| CachePadded(Remote::new(switches, settings.deadline_limit)))
                 .collect(),
             idle: Idle::new(workers),
-            reactor: Arc::new(Reactor::new()),
+            reactor: Arc::new(IoReactor::new()),
             near: OnceLock::new(),
             live: AtomicUsize::new(0),
             closing: AtomicBool::new(false),

@@ -48,14 +48,14 @@ pub(crate) struct StealClock<A = Kernel> {
     /// Time of the next reading; never if there is none.
     next: Instant,
     /// The reading up to which the stolen time is known.
-    before: Reading,
+    before: ThreadTimes,
     total: Span,
 }
 
 /// Facts about a thread at a moment. Times are in nanoseconds.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Reading {
-    /// Reading of a clock that always goes on.
+pub(crate) struct ThreadTimes {
+    /// ThreadTimes of a clock that always goes on.
     passed: u64,
     /// Time that the thread executed.
     executed: u64,
@@ -65,7 +65,7 @@ pub(crate) struct Reading {
     gave_up: c_long,
 }
 
-impl Reading {
+impl ThreadTimes {
     /// Returns the time that was stolen from `before` to this reading, so that both differ by more than noise.
     fn stolen_since(self, before: Self) -> u64 {
         if self.gave_up == before.gave_up {
@@ -85,7 +85,7 @@ impl Reading {
 /// Source of readings.
 pub(crate) trait Account {
     /// A reading, or `before` if no more than noise passed since without the thread; `None` if there is none.
-    fn read(&self, before: Option<Reading>) -> Option<Reading>;
+    fn read(&self, before: Option<ThreadTimes>) -> Option<ThreadTimes>;
 }
 
 impl StealClock {
@@ -101,7 +101,7 @@ impl<A: Account> StealClock<A> {
         Self {
             account: None,
             next: Instant::FOREVER,
-            before: Reading {
+            before: ThreadTimes {
                 passed: 0,
                 executed: 0,
                 waited: 0,
@@ -197,12 +197,12 @@ impl Kernel {
 }
 
 impl Account for Kernel {
-    fn read(&self, before: Option<Reading>) -> Option<Reading> {
+    fn read(&self, before: Option<ThreadTimes>) -> Option<ThreadTimes> {
         // The CPU time behind the clock: what is stolen between the two comes up at the next look, once.
-        let mut reading = Reading {
+        let mut reading = ThreadTimes {
             passed: nanos(show(Clock::Monotonic))?,
             executed: nanos(thread_executed())?,
-            ..Reading::default()
+            ..ThreadTimes::default()
         };
         if let Some(before) = before
             && reading.missed_since(before) < NOTICED
@@ -236,16 +236,16 @@ mod tests {
 
     /// An account that says what the test told it.
     #[derive(Debug, Default)]
-    struct Told(Cell<Reading>);
+    struct Told(Cell<ThreadTimes>);
 
     impl Account for Told {
-        fn read(&self, _before: Option<Reading>) -> Option<Reading> {
+        fn read(&self, _before: Option<ThreadTimes>) -> Option<ThreadTimes> {
             Some(self.0.get())
         }
     }
 
     /// The clock of a thread whose account says `then` after it began.
-    fn told(then: Reading) -> StealClock<Told> {
+    fn told(then: ThreadTimes) -> StealClock<Told> {
         let stolen = StealClock::of(Some(Told::default()), at(0));
         stolen.account.as_ref().expect("one was given").0.set(then);
         stolen
@@ -259,10 +259,10 @@ mod tests {
 
     #[test]
     fn what_was_stolen_is_taken_off_when_the_worker_asks_itself() {
-        let mut stolen = told(Reading {
+        let mut stolen = told(ThreadTimes {
             passed: 10_000_000,
             executed: 8_500_000,
-            ..Reading::default()
+            ..ThreadTimes::default()
         });
         let shown =
             |stolen: &mut StealClock<Told>, now, own| stolen.run_time(now, || own).as_nanos();
@@ -278,25 +278,25 @@ mod tests {
     /// A hypervisor's part is in no account of waiting.
     #[test]
     fn all_of_it_is_stolen_from_a_thread_that_never_gave_its_cpu_up() {
-        let before = Reading {
+        let before = ThreadTimes {
             passed: 1_000,
             executed: 1_000,
             waited: 7,
             gave_up: 3,
         };
-        let later = Reading {
+        let later = ThreadTimes {
             passed: 5_001_000,
             executed: 1_001_000,
             waited: 500_007,
             ..before
         };
         assert_eq!(later.stolen_since(before), 4_000_000);
-        let asleep = Reading {
+        let asleep = ThreadTimes {
             gave_up: 4,
             ..later
         };
         assert_eq!(asleep.stolen_since(before), 500_000, "it chose to");
-        let coarse = Reading {
+        let coarse = ThreadTimes {
             executed: 9_000_000,
             ..later
         };

@@ -20,12 +20,12 @@ use crate::time::virtual_time::clock::outside;
 type Callback = Box<dyn FnMut(&mut Timeout) -> Restart + Send>;
 
 /// The timer of one worker.
-pub(crate) struct Watch {
+pub(crate) struct BlockedTimer {
     timer: Pin<Box<WheelTimer<Callback>>>,
     period: Duration,
 }
 
-impl Watch {
+impl BlockedTimer {
     pub(crate) fn new(shared: &Handle, worker: usize) -> Self {
         let period = (shared.settings.stuck_after / 2).max(wheel::TICK);
         let shared = Arc::downgrade(shared);
@@ -87,10 +87,10 @@ fn look(shared: &Weak<Shared>, worker: usize) -> bool {
     is_busy
 }
 
-impl fmt::Debug for Watch {
+impl fmt::Debug for BlockedTimer {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter
-            .debug_struct("Watch")
+            .debug_struct("BlockedTimer")
             .field("period", &self.period)
             .finish_non_exhaustive()
     }

@@ -18,14 +18,14 @@ use super::desk::Desk;
 use super::drawn::DrawnQueue;
 use super::drawn_desk::DrawnDesk;
 use super::header::Job;
-use super::io::{EVENTS, PERIOD, Reactor};
+use super::io::{EVENTS, IoReactor, PERIOD};
 use super::job::{discard, run};
 use super::own::{self, OwnWorker};
 use super::run_queue::RunQueue;
 use super::settings::Preemption;
 use super::shared::{Handle, Remote};
 use super::tick::TickTimer;
-use super::watch::Watch;
+use super::watch::BlockedTimer;
 use crate::host::thread::{now_lower, with_thread};
 use crate::time::virtual_time::runtime::{self, Passed};
 use crate::worker::{EpollEvents, Worker};
@@ -35,7 +35,7 @@ const BALANCES: Span = Span::from_millis(10);
 
 /// State that a worker keeps between two rounds.
 struct Loop<'a> {
-    watch: Watch,
+    watch: BlockedTimer,
     worker: &'a Worker,
     shared: &'a Handle,
     /// The worker's own.
@@ -51,8 +51,8 @@ struct Loop<'a> {
     /// comparisons.
     balances: Instant,
     balanced: usize,
-    /// Reactor of `shared`, read in each round.
-    reactor: &'a Reactor,
+    /// The reactor of `shared`, read in each round.
+    reactor: &'a IoReactor,
     events: EpollEvents,
     /// The time from which on the worker of a virtual clock has nothing to do but to wait for descriptors.
     quiet_since: Option<Instant>,
@@ -96,7 +96,7 @@ pub(crate) fn work(worker: &Worker, shared: &Handle, index: usize) {
     current::with(|current| {
         with_thread(|thread| {
             let mut work = Loop {
-                watch: Watch::new(shared, index),
+                watch: BlockedTimer::new(shared, index),
                 worker,
                 shared,
                 place: &shared.places[index],

@@ -75,13 +75,13 @@ thread_local! {
 
 /// Suspects that the watcher looks at.
 #[derive(Debug)]
-struct Watch {
+struct Suspects {
     /// Suspects that came since the watcher looked last.
     new: Vec<Arc<Suspect>>,
     is_watched: bool,
 }
 
-static WATCH: Mutex<Watch> = Mutex::new(Watch {
+static WATCH: Mutex<Suspects> = Mutex::new(Suspects {
     new: Vec::new(),
     is_watched: false,
 });
@@ -179,7 +179,7 @@ fn clear() {
 
 /// State that the watcher shares, held by this thread.
 pub(super) struct Paused {
-    _watch: MutexGuard<'static, Watch>,
+    _watch: MutexGuard<'static, Suspects>,
 }
 
 /// Keeps others from the list of suspects until the result is dropped.

@@ -8,8 +8,8 @@
 //! | question | asks for | counter |
 //! |---|---|---|
 //! | "what time is it?", [`Instant::now`](crate::time::Instant::now) | [`now`](Clock::now): comparable between threads | ordered |
-//! | "deadline = now + 50 µs" | [`now_upper`](Reading::now_upper): a bound, not behind the kernel's clock | not ordered |
-//! | "is anything due?", "does this timer fire?" | [`now_lower`](Reading::now_lower): a bound, not ahead of it, nor of `now` | not ordered |
+//! | "deadline = now + 50 µs" | [`now_upper`](LastReading::now_upper): a bound, not behind the kernel's clock | not ordered |
+//! | "is anything due?", "does this timer fire?" | [`now_lower`](LastReading::now_lower): a bound, not ahead of it, nor of `now` | not ordered |
 //!
 //! So a timer is early by neither clock, that of the library and that of [`std::time::Instant`], by whichever a user
 //! judges. It is late by the sum of both bounds, 100 ns or so as a rule; when the kernel had to be asked, which is when
@@ -48,7 +48,7 @@ pub use follow::{ERROR, WINDOW};
 pub(crate) use judge::Paused;
 #[cfg(feature = "internals")]
 pub(crate) use kernel::emulation;
-pub(crate) use reading::Reading;
+pub(crate) use reading::LastReading;
 pub use refusal::Refusal;
 
 /// Time by which a counter that is read without order may be read too early, in nanoseconds.

@@ -20,7 +20,7 @@ use tickless_core::time::Instant;
 use tickless_link::bias::Owner;
 use tickless_link::sync::CachePadded;
 
-use super::clock::{Reading, counter};
+use super::clock::{LastReading, counter};
 use super::device::state::DeviceState;
 use super::isolation::state::IsolationState;
 use super::parker::Parker;
@@ -173,7 +173,7 @@ pub(crate) struct Thread {
     ways: Cell<u8>,
     /// The base whose turn this thread takes.
     turn_of: Cell<Option<CpuId>>,
-    pub(crate) reading: Reading,
+    pub(crate) reading: LastReading,
     /// The virtual clock that users see is that of a tokio runtime.
     #[cfg(feature = "tokio")]
     follows_tokio: Cell<bool>,
@@ -204,7 +204,7 @@ thread_local! {
             is_gone: Cell::new(false),
             ways: Cell::new(Way::Unattended as u8),
             turn_of: Cell::new(None),
-            reading: Reading::new(),
+            reading: LastReading::new(),
             #[cfg(feature = "tokio")]
             follows_tokio: Cell::new(false),
         }

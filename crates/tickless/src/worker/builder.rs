@@ -79,7 +79,7 @@ enum Isolated {
 
 /// Place of a worker, and its role.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Place {
+struct WorkerPlace {
     cpu: Option<u32>,
     isolated: bool,
 }
@@ -218,7 +218,12 @@ impl Builder {
         })
     }
 
-    fn start<F, R>(&self, number: usize, place: Place, body: F) -> Result<Start<R>, BuildError>
+    fn start<F, R>(
+        &self,
+        number: usize,
+        place: WorkerPlace,
+        body: F,
+    ) -> Result<Start<R>, BuildError>
     where
         F: Fn(&Worker, usize) -> R + Send + 'static,
         R: Send + 'static,
@@ -283,7 +288,7 @@ impl Builder {
     }
 
     /// Returns the places of the workers on this machine.
-    fn places(&self) -> Result<Vec<Place>, BuildError> {
+    fn places(&self) -> Result<Vec<WorkerPlace>, BuildError> {
         if self.workers == Some(0) {
             return Err(BuildError::NoWorkers);
         }
@@ -305,13 +310,13 @@ impl Builder {
             let workers = self.workers.unwrap_or_else(|| {
                 thread::available_parallelism().map_or(1, std::num::NonZero::get)
             });
-            return Ok(vec![Place::default(); workers]);
+            return Ok(vec![WorkerPlace::default(); workers]);
         }
         self.places_on(&Topology::read().map_err(BuildError::Topology)?)
     }
 
     /// Returns the places of the workers on `machine`.
-    fn places_on(&self, machine: &Topology) -> Result<Vec<Place>, BuildError> {
+    fn places_on(&self, machine: &Topology) -> Result<Vec<WorkerPlace>, BuildError> {
         let Some(pinned) = &self.pinned else {
             return Err(BuildError::IsolatedNotPinned);
         };
@@ -349,7 +354,7 @@ impl Builder {
         if isolated.len() == used.len() {
             return Err(BuildError::AllIsolated { cpus: isolated });
         }
-        let place = |cpu| Place {
+        let place = |cpu| WorkerPlace {
             cpu: Some(cpu),
             isolated: isolated.contains(cpu),
         };

@@ -59,7 +59,7 @@ pub(super) struct Line {
 
 /// Position of a counter value relative to a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Place {
+pub(super) enum LinePosition {
     /// The value is on the line.
     On(i64),
     /// A little before: another CPU's counter is behind, or the value was read early.
@@ -68,9 +68,9 @@ pub(super) enum Place {
     Off,
 }
 
-/// Verdict of a new reading of the reference on the line so far.
+/// Result of checking a new reading of the reference against the line so far.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Verdict {
+pub(super) enum LineCheck {
     /// The reference is where the line can be.
     Fits,
     /// The reading is off the line, and no steering explains that.
@@ -242,16 +242,16 @@ impl Line {
         self.measured
     }
 
-    pub(super) fn place(&self, cycles: u64) -> Place {
+    pub(super) fn place(&self, cycles: u64) -> LinePosition {
         if let Some(nanos) = Self::shows(self.fast(), cycles) {
-            return Place::On(nanos);
+            return LinePosition::On(nanos);
         }
         let before = self.start.wrapping_sub(cycles);
         let is_little = scaled(before, self.rate) >> 32 <= i128::from(BEHIND);
         if before != 0 && is_little && self.error != UNKNOWN && self.span != 0 {
-            return Place::Before(self.base);
+            return LinePosition::Before(self.base);
         }
-        Place::Off
+        LinePosition::Off
     }
 
     /// The most that was answered by the line.
@@ -272,7 +272,7 @@ impl Line {
     /// At `taken.before` the reference was between `nanos - width` and `nanos`. Where this line goes on into that, the
     /// new one is its continuation: a reading that says nothing new moves nothing. Else it begins at the nearer end, or
     /// at what was shown already if that is later, and goes slower until the reference has caught up.
-    pub(super) fn next(&self, taken: &Sandwich) -> (Self, Verdict) {
+    pub(super) fn next(&self, taken: &Sandwich) -> (Self, LineCheck) {
         let width = self.nanos_of(taken.behind.wrapping_sub(taken.before));
         let latest = taken.nanos;
         let earliest = latest.saturating_sub_unsigned(width);
@@ -337,16 +337,16 @@ impl Line {
         (lowest, highest): (i128, i128),
         elapsed: u64,
         is_known: bool,
-    ) -> Verdict {
+    ) -> LineCheck {
         if !is_known || self.span == 0 || elapsed > JUDGED_FOR {
-            return Verdict::Unjudged;
+            return LineCheck::Unjudged;
         }
         let off = (lowest - predicted).max(predicted - highest).max(0) >> 32;
         let allowed = self.error.saturating_add(drifted(WINDOW + elapsed));
         if off > i128::from(allowed) {
-            Verdict::Misfit
+            LineCheck::Misfit
         } else {
-            Verdict::Fits
+            LineCheck::Fits
         }
     }
 
@@ -442,7 +442,7 @@ mod tests {
         let expected = goes_on.place(world.cycles);
         let at = world.cycles;
         let (second, verdict) = first.next(&sandwich(&mut world, 35, 5));
-        assert_eq!(verdict, Verdict::Fits);
+        assert_eq!(verdict, LineCheck::Fits);
         assert_eq!(second.place(at), expected);
         assert_eq!(second.rate, first.rate);
     }
@@ -456,7 +456,7 @@ mod tests {
         world.pass(51_000, 0);
         let (second, _) = first.next(&sandwich(&mut world, 20, 34_000));
         assert!(second.error <= first.error + DRIFT + 1, "{second:?}");
-        let Place::On(shown) = second.place(world.cycles) else {
+        let LinePosition::On(shown) = second.place(world.cycles) else {
             panic!("{second:?}");
         };
         assert!(shown.abs_diff(world.reference) <= second.error + DRIFT);
@@ -479,9 +479,9 @@ mod tests {
         let first = start(&mut world);
         world.pass(51_000, 0);
         world.cycles = 5;
-        assert_eq!(first.place(world.cycles), Place::Off);
+        assert_eq!(first.place(world.cycles), LinePosition::Off);
         let (second, verdict) = first.next(&sandwich(&mut world, 20, 20));
-        assert_eq!(verdict, Verdict::Unjudged, "no fault of the counter");
+        assert_eq!(verdict, LineCheck::Unjudged, "no fault of the counter");
         assert!(second.base >= first.end());
         assert!(second.span > 0);
     }
@@ -490,10 +490,10 @@ mod tests {
     #[test]
     fn a_counter_that_runs_off_is_told_from_steering() {
         for (ppm, expected) in [
-            (900, Verdict::Fits),
-            (-900, Verdict::Fits),
-            (9_000, Verdict::Misfit),
-            (-9_000, Verdict::Misfit),
+            (900, LineCheck::Fits),
+            (-900, LineCheck::Fits),
+            (9_000, LineCheck::Misfit),
+            (-9_000, LineCheck::Misfit),
         ] {
             let mut world = World::new(77);
             let line = start(&mut world);
@@ -515,7 +515,7 @@ mod tests {
         let (ahead, _) = line.next(&sandwich(&mut world, 5, 5));
         assert!(ahead.base > world.reference + 20, "{ahead:?}");
         world.pass(49_980, 0);
-        let Place::On(shown) = ahead.place(world.cycles) else {
+        let LinePosition::On(shown) = ahead.place(world.cycles) else {
             panic!("{ahead:?}");
         };
         assert!(
@@ -533,7 +533,7 @@ mod tests {
             let when = line.base + ahead;
             let cycles = line.cycles_at(when);
             let earliest = |cycles| match line.place(cycles) {
-                Place::On(nanos) => Some(nanos - line.error_for(nanos)),
+                LinePosition::On(nanos) => Some(nanos - line.error_for(nanos)),
                 _ => None,
             };
             assert!(
@@ -563,7 +563,7 @@ mod tests {
                 // A reading somewhere in the pause, one at its end.
                 for share in [part, 100 - part] {
                     world.pass(pause * share / 100, ppm);
-                    if let Place::On(now) = line.place(world.cycles) {
+                    if let LinePosition::On(now) = line.place(world.cycles) {
                         prop_assert!(now >= shown, "{} after {}", now, shown);
                         shown = now;
                         let off = now.abs_diff(world.reference);
@@ -573,10 +573,10 @@ mod tests {
                 }
                 let second = if preempted == 0 { second * 1_000 } else { second };
                 let first = if preempted == 1 { first * 1_000 } else { first };
-                if line.place(world.cycles) == Place::Off {
+                if line.place(world.cycles) == LinePosition::Off {
                     let taken = sandwich(&mut world, first, second);
                     let (next, verdict) = line.next(&taken);
-                    prop_assert!(verdict != Verdict::Misfit, "{:?} {:?} {:?}", line, taken, next);
+                    prop_assert!(verdict != LineCheck::Misfit, "{:?} {:?} {:?}", line, taken, next);
                     prop_assert!(next.base >= line.end() && next.base >= shown, "{:?} behind {:?}", next, line);
                     line = next;
                     if line.span == 0 {

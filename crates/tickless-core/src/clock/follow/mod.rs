@@ -45,7 +45,7 @@ mod model;
 
 pub use kept::Kept;
 pub use line::{ERROR, WIDTH, WINDOW};
-use line::{Line, Place, Verdict};
+use line::{Line, LineCheck, LinePosition};
 
 /// The clocks that a [`Follower`] reads.
 pub trait Reference {
@@ -122,13 +122,13 @@ const SLOT_BITS: u32 = 8;
 /// A place for a line.
 #[derive(Debug)]
 #[repr(align(128))]
-struct Slot {
+struct LineSlot {
     words: [AtomicU64; Line::WORDS],
     /// A thread writes here, or decides whether what it wrote counts.
     is_taken: AtomicBool,
 }
 
-impl Slot {
+impl LineSlot {
     const_unless_loom! {
         const fn new(line: Line) -> Self {
             let [a, b, c, d, e, f, g, h, i] = line.words();
@@ -161,9 +161,9 @@ enum NotLaid {
 /// A clock that follows another one.
 #[derive(Debug)]
 pub struct Follower {
-    /// Slot that holds the line, below [`SLOT_BITS`], and the number of lines before it.
+    /// The slot that holds the line, below [`SLOT_BITS`], and the number of lines before it.
     current: CachePadded<AtomicU64>,
-    slots: [Slot; SLOTS],
+    slots: [LineSlot; SLOTS],
 }
 
 impl Default for Follower {
@@ -179,7 +179,7 @@ impl Follower {
     pub const fn new() -> Self {
         Self {
             current: CachePadded(AtomicU64::new(0)),
-            slots: [const { Slot::new(Line::ask(i64::MIN)) }; SLOTS],
+            slots: [const { LineSlot::new(Line::ask(i64::MIN)) }; SLOTS],
         }
     }
 
@@ -189,12 +189,12 @@ impl Follower {
     pub fn new() -> Self {
         Self {
             current: CachePadded(AtomicU64::new(0)),
-            slots: core::array::from_fn(|_| Slot::new(Line::ask(i64::MIN))),
+            slots: core::array::from_fn(|_| LineSlot::new(Line::ask(i64::MIN))),
         }
     }
 
     #[inline]
-    fn slot(&self, current: u64) -> &Slot {
+    fn slot(&self, current: u64) -> &LineSlot {
         let mask = (SLOTS - 1) as u64;
         #[expect(clippy::cast_possible_truncation, reason = "below the number of slots")]
         &self.slots[(current & mask) as usize]
@@ -358,10 +358,10 @@ impl Follower {
                 continue;
             }
             match line.place(reference.cycles()) {
-                Place::On(nanos) | Place::Before(nanos) => {
+                LinePosition::On(nanos) | LinePosition::Before(nanos) => {
                     return within(nanos, line.error_for(nanos));
                 }
-                Place::Off => {}
+                LinePosition::Off => {}
             }
             let (taken, is_wide) = narrowest(&line, reference);
             let (next, verdict) = line.next(&taken);
@@ -372,11 +372,11 @@ impl Follower {
                 }
                 Err(NotLaid::Outdated) => spin_loop(),
                 Ok(()) => {
-                    let is_misfit = verdict == Verdict::Misfit;
+                    let is_misfit = verdict == LineCheck::Misfit;
                     if next.span == 0 {
                         return exactly(taken, next.base, is_misfit, is_wide);
                     }
-                    let Place::On(nanos) = next.place(taken.behind) else {
+                    let LinePosition::On(nanos) = next.place(taken.behind) else {
                         continue;
                     };
                     return exactly(taken, nanos, is_misfit, is_wide);

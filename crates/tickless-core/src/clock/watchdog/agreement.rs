@@ -51,7 +51,7 @@ const WRAP_MIN: Span = Span::from_secs(2 * 3_600);
 
 /// Side whose turn it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Turn {
+enum WhoseTurn {
     Over,
     First,
     Second,
@@ -60,7 +60,7 @@ enum Turn {
 /// A word, taken apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Word {
-    turn: Turn,
+    turn: WhoseTurn,
     attempt: u64,
     value: u64,
 }
@@ -73,9 +73,9 @@ impl Word {
     const fn unpack(word: u64) -> Self {
         Self {
             turn: match word >> TURN_SHIFT {
-                1 => Turn::First,
-                2 => Turn::Second,
-                _ => Turn::Over,
+                1 => WhoseTurn::First,
+                2 => WhoseTurn::Second,
+                _ => WhoseTurn::Over,
             },
             attempt: word >> TRY_SHIFT & (TRY_MAX - 1),
             value: word & VALUE,
@@ -214,7 +214,7 @@ impl<'a> Side<'a> {
 
     /// The first CPU hands its first reading over.
     pub fn open(&mut self, read: impl FnOnce() -> Cycles) {
-        let word = self.word(Turn::Second, read());
+        let word = self.word(WhoseTurn::Second, read());
         // Release: pairs with the acquire load of the second's look, so that what that CPU reads then is behind.
         self.exchange.word.store(word.pack(), Ordering::Release);
     }
@@ -225,10 +225,10 @@ impl<'a> Side<'a> {
         let packed = self.exchange.word.load(Ordering::Acquire);
         let word = Word::unpack(packed);
         let mine = match self.role {
-            Role::First => Turn::First,
-            Role::Second => Turn::Second,
+            Role::First => WhoseTurn::First,
+            Role::Second => WhoseTurn::Second,
         };
-        if word.turn == Turn::Over || word.attempt != self.attempt {
+        if word.turn == WhoseTurn::Over || word.attempt != self.attempt {
             return Look::Over;
         }
         if word.turn != mine {
@@ -238,14 +238,18 @@ impl<'a> Side<'a> {
         self.heard.hear(self.distance(word.value, now));
         if self.role == Role::First {
             let is_done = self.heard.readings >= self.rounds;
-            let turn = if is_done { Turn::Over } else { Turn::Second };
+            let turn = if is_done {
+                WhoseTurn::Over
+            } else {
+                WhoseTurn::Second
+            };
             // Release: as in `open`. A store: in the turn of the first no other CPU writes.
             self.exchange
                 .word
                 .store(self.word(turn, now).pack(), Ordering::Release);
             return if is_done { Look::Over } else { Look::Answered };
         }
-        let answer = self.word(Turn::First, now).pack();
+        let answer = self.word(WhoseTurn::First, now).pack();
         // Release: as in `open`. Relaxed if the first closed: nothing is read behind that.
         let exchanged = self.exchange.word.compare_exchange(
             packed,
@@ -261,11 +265,11 @@ impl<'a> Side<'a> {
         // Relaxed: what is compared below decides.
         let packed = self.exchange.word.load(Ordering::Relaxed);
         let word = Word::unpack(packed);
-        if word.turn != Turn::Second {
+        if word.turn != WhoseTurn::Second {
             return false;
         }
         let closed = Word {
-            turn: Turn::Over,
+            turn: WhoseTurn::Over,
             ..word
         };
         // Relaxed: it hands nothing over.
@@ -284,7 +288,7 @@ impl<'a> Side<'a> {
         self.heard
     }
 
-    fn word(&self, turn: Turn, now: Cycles) -> Word {
+    fn word(&self, turn: WhoseTurn, now: Cycles) -> Word {
         Word {
             turn,
             attempt: self.attempt,

@@ -29,7 +29,7 @@ impl Family for Weighed {
     type Branches = Branches<Self>;
     type Token = u16;
     type Context<'a> = ();
-    type Verdict = ();
+    type Answer = ();
 
     const SUMMARISED: bool = true;
 

@@ -40,7 +40,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use reactor::Registration;
-pub(super) use reactor::{EVENTS, PERIOD, Reactor};
+pub(super) use reactor::{EVENTS, IoReactor, PERIOD};
 use source::{Direction, Waiting};
 
 use super::{context, coop};
@@ -73,7 +73,7 @@ impl<T: AsFd> Async<T> {
     /// descriptor that cannot be watched, as a file on a disk (`EPERM`), or is watched already (`EEXIST`).
     pub fn new(io: T) -> io::Result<Self> {
         let executor = context::current().ok_or(io::ErrorKind::NotConnected)?;
-        let registration = Reactor::register(&executor.reactor, io.as_fd())?;
+        let registration = IoReactor::register(&executor.reactor, io.as_fd())?;
         if let Err(error) = set_non_blocking(io.as_fd()) {
             registration.end(io.as_fd());
             return Err(error);

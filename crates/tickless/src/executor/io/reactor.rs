@@ -41,7 +41,7 @@ struct Sources {
 
 /// The reactor of an executor.
 #[derive(Debug)]
-pub(crate) struct Reactor {
+pub(crate) struct IoReactor {
     /// Made with the first source.
     epoll: OnceLock<OwnedFd>,
     sources: Mutex<Sources>,
@@ -50,7 +50,7 @@ pub(crate) struct Reactor {
     forks: u32,
 }
 
-impl Reactor {
+impl IoReactor {
     pub(crate) fn new() -> Self {
         Self {
             epoll: OnceLock::new(),
@@ -175,7 +175,7 @@ impl Reactor {
 /// A descriptor that is watched, for as long as [`end`](Self::end) was not called.
 #[derive(Debug)]
 pub(super) struct Registration {
-    reactor: Arc<Reactor>,
+    reactor: Arc<IoReactor>,
     source: Arc<Source>,
     place: usize,
     /// Key by which events name the source.

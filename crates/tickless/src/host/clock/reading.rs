@@ -12,7 +12,7 @@ use super::{CLOCK, counter};
 /// The bounds of the clock depend on how well its line is known: a better one may be earlier than the one before. The
 /// readings of one thread never go back.
 #[derive(Debug)]
-pub(crate) struct Reading {
+pub(crate) struct LastReading {
     earliest: Cell<i64>,
     latest: Cell<i64>,
     /// The line of the clock when the thread looked last; [`NONE`] if none was followed.
@@ -32,7 +32,7 @@ fn not_before(cell: &Cell<i64>, now: Instant) -> Instant {
     Instant::from_nanos(cell.get())
 }
 
-impl Reading {
+impl LastReading {
     pub(crate) const fn new() -> Self {
         Self {
             earliest: Cell::new(0),
@@ -178,7 +178,7 @@ mod tests {
     /// Reads until the counter is in use; `false` where it is refused.
     fn calibrated() -> bool {
         loop {
-            Reading::new().now_lower();
+            LastReading::new().now_lower();
             match time_stamp_counter() {
                 Ok(_) => return true,
                 Err(Refusal::Calibrating) => std::thread::sleep(Duration::from_millis(1)),
@@ -190,7 +190,7 @@ mod tests {
     #[test]
     fn the_bounds_hold_around_the_exact_time() {
         let is_used = calibrated();
-        let reading = Reading::new();
+        let reading = LastReading::new();
         for round in 0..100_000_u32 {
             if round % 1_000 == 0 {
                 std::thread::sleep(Duration::from_micros(70));
@@ -217,7 +217,7 @@ mod tests {
 
     #[test]
     fn what_a_thread_is_told_never_goes_back() {
-        let reading = Reading::new();
+        let reading = LastReading::new();
         let start = StdInstant::now();
         let (mut earliest, mut latest, mut now) =
             (reading.now_lower(), reading.now_upper(), CLOCK.now());

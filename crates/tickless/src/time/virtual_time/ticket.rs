@@ -22,14 +22,14 @@ use super::runtime;
 /// A place in the queue of a clock.
 #[derive(Debug)]
 pub(crate) struct Ticket {
-    place: Place,
+    place: TicketUse,
     /// Address of its waker, set once.
     address: OnceLock<usize>,
 }
 
 /// Purpose of a ticket.
 #[derive(Debug)]
-enum Place {
+enum TicketUse {
     /// A timer of a virtual clock.
     Own { clock: Arc<Clock>, key: Mutex<Key> },
     /// A sleep of tokio's, under a clock of a tokio runtime.
@@ -45,7 +45,7 @@ fn tickets() -> MutexGuard<'static, BTreeMap<usize, Weak<Ticket>>> {
 
 /// Arms a timer on `clock`; what is returned takes it back when it is dropped.
 pub(crate) fn issue(clock: &Arc<Clock>, deadline: Instant, waker: Waker) -> Waker {
-    issue_for(Place::Own {
+    issue_for(TicketUse::Own {
         key: Mutex::new(clock.arm(deadline, waker)),
         clock: Arc::clone(clock),
     })
@@ -58,7 +58,7 @@ pub(crate) fn issue_in_tokio(deadline: Instant, waker: &Waker) -> Option<Waker> 
     let waits = sleep.as_mut().poll(&mut Context::from_waker(waker));
     waits
         .is_pending()
-        .then(|| issue_for(Place::Tokio(Mutex::new(sleep))))
+        .then(|| issue_for(TicketUse::Tokio(Mutex::new(sleep))))
 }
 
 #[cfg(feature = "tokio")]
@@ -66,7 +66,7 @@ fn of_tokio(deadline: Instant) -> tokio::time::Instant {
     tokio::time::Instant::from_std(crate::time::Instant::from_core(deadline).into_std())
 }
 
-fn issue_for(place: Place) -> Waker {
+fn issue_for(place: TicketUse) -> Waker {
     let ticket = Arc::new(Ticket {
         place,
         address: OnceLock::new(),
@@ -100,7 +100,7 @@ impl Ticket {
     /// Polls the sleep of this ticket, whose deadline is over if `is_over`, for the task of `waker`.
     pub(crate) fn poll(&self, is_over: bool, waker: &Waker) -> Waits {
         match &self.place {
-            Place::Own { clock, key } => {
+            TicketUse::Own { clock, key } => {
                 let runtime = runtime::current();
                 let is_here = runtime.is_some_and(|runtime| {
                     runtime.is_virtual() && Arc::ptr_eq(runtime.clock(), clock)
@@ -118,7 +118,7 @@ impl Ticket {
                 }
             }
             #[cfg(feature = "tokio")]
-            Place::Tokio(sleep) => {
+            TicketUse::Tokio(sleep) => {
                 let polled = lock(sleep).as_mut().poll(&mut Context::from_waker(waker));
                 match polled {
                     Poll::Pending if !is_over => Waits::On,
@@ -131,7 +131,7 @@ impl Ticket {
     /// Moves the timer to another deadline, behind all that are armed for that; false if it fired.
     pub(crate) fn reset(&self, deadline: Instant) -> bool {
         match &self.place {
-            Place::Own { clock, key } => {
+            TicketUse::Own { clock, key } => {
                 let mut key = lock(key);
                 let Some(waker) = clock.cancel(*key) else {
                     return false;
@@ -140,7 +140,7 @@ impl Ticket {
                 true
             }
             #[cfg(feature = "tokio")]
-            Place::Tokio(sleep) => {
+            TicketUse::Tokio(sleep) => {
                 let mut sleep = lock(sleep);
                 let waits = !sleep.is_elapsed();
                 if waits {
@@ -166,13 +166,13 @@ impl Drop for Ticket {
             tickets().remove(address);
         }
         match &self.place {
-            Place::Own { clock, key } => {
+            TicketUse::Own { clock, key } => {
                 let key = *lock(key);
                 // Dropped here, with no lock held: it may run foreign code.
                 drop(clock.cancel(key));
             }
             #[cfg(feature = "tokio")]
-            Place::Tokio(_) => {}
+            TicketUse::Tokio(_) => {}
         }
     }
 }

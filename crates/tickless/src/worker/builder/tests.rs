@@ -1,4 +1,4 @@
-use super::{BuildError, Builder, Place, Workers};
+use super::{BuildError, Builder, WorkerPlace, Workers};
 use crate::topology::CpuSet;
 use crate::topology::tests::{fixture, set};
 
@@ -7,7 +7,7 @@ fn places(builder: &Builder) -> (CpuSet, CpuSet) {
     let places = builder
         .places_on(&fixture("two-sockets"))
         .unwrap_or_else(|error| panic!("{error}"));
-    let cpus = |wanted: fn(&Place) -> bool| {
+    let cpus = |wanted: fn(&WorkerPlace) -> bool| {
         let chosen = places.iter().filter(|place| wanted(place));
         chosen.filter_map(|place| place.cpu).collect()
     };

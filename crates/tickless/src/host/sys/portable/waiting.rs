@@ -22,19 +22,19 @@ const PLACES: usize = 256;
 const IS_ALONE: bool = cfg!(all(target_family = "wasm", not(target_feature = "atomics")));
 
 /// A place where threads wait for words.
-struct Place {
+struct WaitPlace {
     mutex: Mutex<()>,
     changed: Condvar,
 }
 
-static ALL: [Place; PLACES] = [const {
-    Place {
+static ALL: [WaitPlace; PLACES] = [const {
+    WaitPlace {
         mutex: Mutex::new(()),
         changed: Condvar::new(),
     }
 }; PLACES];
 
-impl Place {
+impl WaitPlace {
     fn of(word: &AtomicU32) -> &'static Self {
         // Parkers are some cache lines apart: the bits above those of a line decide, spread by a multiplication.
         let spread = (std::ptr::from_ref(word).addr() as u64 >> 6).wrapping_mul(SPREAD);
@@ -51,7 +51,7 @@ const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// Waits while `word` is `expected`, until another thread [wakes](wake_one) this one or the time is over.
 pub(crate) fn wait(word: &AtomicU32, expected: u32, until: Until) -> Waited {
-    let place = Place::of(word);
+    let place = WaitPlace::of(word);
     let locked = place.lock();
     // Relaxed: ordered by the mutex, see above.
     if word.load(Ordering::Relaxed) != expected {
@@ -88,7 +88,7 @@ pub(crate) fn wait(word: &AtomicU32, expected: u32, until: Until) -> Waited {
 
 /// Wakes the threads that wait for `word`.
 pub(crate) fn wake_one(word: &AtomicU32) {
-    let place = Place::of(word);
+    let place = WaitPlace::of(word);
     drop(place.lock());
     // All: one of them may wait for another word.
     place.changed.notify_all();
@@ -116,10 +116,12 @@ mod tests {
     #[test]
     fn no_change_of_a_word_is_missed() {
         let words: Arc<[AtomicU32; 2 * PLACES]> = Arc::new([const { AtomicU32::new(0) }; _]);
-        let first = Place::of(&words[0]);
+        let first = WaitPlace::of(&words[0]);
         let shared = words
             .iter()
-            .position(|word| !std::ptr::eq(word, &words[0]) && std::ptr::eq(Place::of(word), first))
+            .position(|word| {
+                !std::ptr::eq(word, &words[0]) && std::ptr::eq(WaitPlace::of(word), first)
+            })
             .expect("more words than places");
         let waiters: Vec<_> = [0, shared]
             .into_iter()
