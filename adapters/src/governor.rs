@@ -34,8 +34,8 @@ impl ReasonablyRealtime for Clock {}
 
 /// Waits until `limiter` lets one pass, and takes it.
 ///
-/// It is what [`RateLimiter::until_ready`] does by futures-timer. Those who wait pass in the order in which they ask
-/// again. Dropped, the future takes nothing.
+/// It is what [`RateLimiter::until_ready`] does by futures-timer. The waiting callers pass in the order in which they
+/// ask again. Dropped, the future takes nothing.
 pub async fn until_ready<S, C, M>(limiter: &RateLimiter<NotKeyed, S, C, M>) -> M::PositiveOutcome
 where
     S: DirectStateStore,

@@ -1,8 +1,8 @@
 //! Builds the shims of C and C++ libraries, behind the feature `c-peers`.
 //!
 //! A library that is not there is left out, and the program names it as missing. Nothing is built where the variable
-//! `TICKLESS_C_PEERS` is `none`, as in `cargo xtask check`, which builds with all features: what that checks must not
-//! depend on what a system has.
+//! `TICKLESS_C_PEERS` is `none`, as in `cargo xtask check`, which builds with all features: the results of that check
+//! must not depend on the libraries of a system.
 
 /// The configurations that say which libraries there are.
 const LIBRARIES: [&str; 7] = [

@@ -1,9 +1,9 @@
 //! `--agreement`: how far the clocks of user space are from the kernel's, over a minute.
 //!
 //! Two threads read each clock between two readings of the kernel's, directly after they slept and while they are busy.
-//! What is told is by how much a reading lay outside of the two around it, which is an error for certain, and by how
-//! much it can be wrong at most. A reading whose two neighbours lie more than [`WIDE`] apart was interrupted and says
-//! little: it is counted, and checked for the first alone.
+//! The report has the distance of a reading from the two around it, which is an error for certain, and the largest
+//! possible error. A reading whose two neighbours lie more than [`WIDE`] apart was interrupted and says little: it is
+//! counted, and checked for the first alone.
 
 use std::io::{self, Write};
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -166,7 +166,7 @@ fn subjects() -> [Subject; 5] {
     ]
 }
 
-/// Compares for so many seconds, and prints what came of it.
+/// Compares for so many seconds, and prints the result.
 pub(crate) fn print(seconds: u64) -> io::Result<()> {
     let subjects = subjects();
     // The counter is in use before anything is compared.

@@ -1,5 +1,5 @@
 //! CPUs without a device, which drive the core as a host does: the lock is the one of user space, and the first CPU
-//! owns its own. What a host adds (which thread is this, which tick is it) is not in what is measured on them.
+//! owns its own. The cost of a host's own work (which thread is this, which tick is it) is not in the figures.
 
 use std::cell::Cell;
 use std::hint::black_box;

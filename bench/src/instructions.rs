@@ -1,15 +1,14 @@
 //! `--instructions`: how many instructions an operation executes, which a busy machine changes as little as a slow one.
 //!
 //! Valgrind's `callgrind` executes this command again for each operation and counts within [`counted`] alone, so that
-//! neither the timers that an operation needs nor what becomes of them afterwards is in its figure. What it counts is
-//! dumped after each round, and the median of the rounds is the figure: under valgrind, where time passes fifty times
-//! faster, every tenth operation asks the kernel what time it is, and outside every thousandth. Of tasks it is the
-//! round that a twentieth of them takes less than: each reads the clock so often that on a busy machine most rounds ask
-//! the kernel, and the least of all may have taken another way. The loop around an operation is counted by itself and
-//! taken off.
+//! neither the timers that an operation needs nor their end is in its figure. Its count is dumped after each round, and
+//! the median of the rounds is the figure: under valgrind, where time passes fifty times faster, every tenth operation
+//! asks the kernel what time it is, and outside every thousandth. Of tasks it is the round that a twentieth of them
+//! takes less than: each reads the clock so often that on a busy machine most rounds ask the kernel, and the least of
+//! all may have taken another way. The loop around an operation is counted by itself and taken off.
 //!
-//! What is counted are the instructions of one build on one kind of processor: figures are to be compared with those
-//! that the same machine gives for another commit. `--instructions --write` puts them into the page (`page`), and
+//! The figures are instructions of one build on one kind of processor: figures are to be compared with those that the
+//! same machine gives for another commit. `--instructions --write` puts them into the page (`page`), and
 //! `--instructions --check` compares with what stands there.
 
 use std::fs;

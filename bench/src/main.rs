@@ -80,7 +80,7 @@ struct Report<'a> {
     marks: &'a [Promise],
 }
 
-/// A figure that was promised, and what came of it.
+/// A promised figure, and its result.
 #[derive(serde::Serialize)]
 struct Promise {
     op: String,

@@ -42,7 +42,7 @@ const TESTS: &[(&str, Function)] = &[
     ("crowd", embassy::crowd),
 ];
 
-/// Runs the tests and says what came of them.
+/// Runs the tests and prints their results.
 pub(crate) fn run() -> Code {
     let mut failed = 0;
     for (name, test) in TESTS {

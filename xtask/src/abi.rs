@@ -22,7 +22,7 @@ const HEADERS: [&str; 2] = ["tickless.h", "tickless-posix.h"];
 
 /// Compares the C interface with the committed one, by libabigail.
 ///
-/// What the machine lacks is named as skipped, and is no failure.
+/// Programs that the machine lacks are named as skipped, and are no failure.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     /// Takes the interface as it is for the one to compare with.
@@ -30,7 +30,7 @@ pub(crate) struct Arguments {
     write: bool,
 }
 
-/// The task.
+/// Performs the task.
 pub(crate) fn main(root: &Path, arguments: &Arguments) -> Result<(), String> {
     for program in ["gcc", "abidw", "abidiff", "nm"] {
         if !is_installed(program) {

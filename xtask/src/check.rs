@@ -179,7 +179,7 @@ impl Step {
     }
 }
 
-/// The task.
+/// Performs the task.
 pub(crate) fn main(root: &Path, arguments: &Arguments) -> Result<(), String> {
     if arguments.list {
         print!("{}", listing());
@@ -254,7 +254,7 @@ fn selected(only: &[Step], quick: bool) -> Vec<Step> {
         .collect()
 }
 
-/// Performs all `steps`, or those up to the first failure when `fail_fast`, and returns what came of each.
+/// Performs all `steps`, or those up to the first failure when `fail_fast`, and returns the outcome of each.
 fn perform_all(
     steps: &[Step],
     fail_fast: bool,

@@ -62,7 +62,7 @@ struct Size {
     core: u64,
 }
 
-/// The task.
+/// Performs the task.
 pub(crate) fn main(root: &Path, arguments: &Arguments) -> Result<(), String> {
     let processor = arguments.processor;
     if let Err(reason) = toolchain::ensure_target(root, processor.target()) {

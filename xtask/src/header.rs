@@ -27,7 +27,7 @@ const HEADERS: [(&str, &str); 2] = [
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {}
 
-/// The task.
+/// Performs the task.
 pub(crate) fn main(root: &Path, _arguments: &Arguments) -> Result<(), String> {
     for (header, sources) in HEADERS {
         let faults = faults(root, header, sources)?;

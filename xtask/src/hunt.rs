@@ -27,7 +27,7 @@ pub(crate) struct Arguments {
     rounds: Option<u64>,
 }
 
-/// The task.
+/// Performs the task.
 pub(crate) fn main(root: &Path, arguments: &Arguments) -> Result<(), String> {
     let line = line(arguments);
     println!("   $ {line}");

@@ -25,7 +25,7 @@ pub(crate) struct Arguments {
     prefix: PathBuf,
 }
 
-/// The task.
+/// Performs the task.
 pub(crate) fn main(root: &Path, arguments: &Arguments) -> Result<(), String> {
     let workspace = Workspace::load(root)?;
     let package = workspace.member(PACKAGE).ok_or("there is no C interface")?;

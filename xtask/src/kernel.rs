@@ -145,7 +145,7 @@ impl Arch {
     }
 }
 
-/// The task.
+/// Performs the task.
 pub(crate) fn main(root: &Path, arguments: &Arguments) -> Result<(), String> {
     if arguments.measure {
         return measure(root, &arguments.settings);

@@ -55,7 +55,7 @@ impl Subject {
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {}
 
-/// The task.
+/// Performs the task.
 pub(crate) fn main(root: &Path, _arguments: &Arguments) -> Result<(), String> {
     let place = root.join(PLACE);
     let count = install(root, &place, env!("CARGO_PKG_VERSION"))?;

@@ -58,7 +58,7 @@ struct Row {
     duration: Duration,
 }
 
-/// The task.
+/// Performs the task.
 pub(crate) fn main(root: &Path, arguments: &Arguments) -> Result<(), String> {
     let known = switches::names(root)?;
     if arguments.list {

@@ -112,7 +112,7 @@ struct Tally {
     failures: BTreeMap<String, usize>,
 }
 
-/// The task.
+/// Performs the task.
 pub(crate) fn main(root: &Path, arguments: &Arguments) -> Result<(), String> {
     let filter = arguments.filter.as_deref();
     let mut programs = build(root, &arguments.packages)?;

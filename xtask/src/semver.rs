@@ -27,7 +27,7 @@ pub(crate) struct Arguments {
     baseline: Option<String>,
 }
 
-/// The task.
+/// Performs the task.
 pub(crate) fn main(root: &Path, arguments: &Arguments) -> Result<(), String> {
     let tags = Invocation::new("git")
         .args(&["tag", "--list", "v*"])

@@ -67,7 +67,7 @@ pub(crate) struct Tally {
     violations: Vec<String>,
 }
 
-/// The task.
+/// Performs the task.
 pub(crate) fn main(root: &Path, arguments: &Arguments) -> Result<(), String> {
     let all = find(root, &Workspace::load(root)?)?;
     if arguments.list {

@@ -123,7 +123,7 @@ pub(crate) struct Breach {
     pub(crate) message: String,
 }
 
-/// The task.
+/// Performs the task.
 pub(crate) fn main(root: &Path, arguments: &Arguments) -> Result<(), String> {
     let mut texts = BTreeMap::new();
     for path in files::list(root)? {

@@ -281,7 +281,7 @@ impl Report<'_> {
     }
 }
 
-/// The task.
+/// Performs the task.
 pub(crate) fn main(root: &Path, arguments: &Arguments) -> Result<(), String> {
     if arguments.list {
         for rule in RULES {

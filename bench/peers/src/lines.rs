@@ -2,10 +2,10 @@
 //! caches.
 //!
 //! Valgrind's `lackey` prints each access of a program that fills a queue and then repeats one operation. A store to
-//! `MARK` stands between two operations, and the reader of the trace counts the distinct lines of 64 bytes between
-//! two marks. A line that one of the `RECENT` operations before touched too is *warm*: the lock, the clock, the
-//! bitmap, the stack. The others are *cold*: the timer and its neighbours. What is counted does not depend on the
-//! machine, but for accesses of threads that a subject has beside.
+//! `MARK` stands between two operations, and the reader of the trace counts the distinct lines of 64 bytes between two
+//! marks. A line that one of the `RECENT` operations before touched too is *warm*: the lock, the clock, the bitmap, the
+//! stack. The others are *cold*: the timer and its neighbours. The counts do not depend on the machine, but for
+//! accesses of threads that a subject has beside.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::io::{BufRead, Write as _};

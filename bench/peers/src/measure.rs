@@ -1,8 +1,9 @@
 //! One subject's turn: its measurements, while no timer of the others is pending.
 //!
 //! Each turn runs on a thread of its own, so that a worker, an entered runtime and what they left to the thread are
-//! gone with it. What does not sleep is measured in processor time of its thread: on a machine with other work the
-//! time in which the thread did not run says nothing. Where threads wait for each other it is the time that passed.
+//! gone with it. A subject that does not sleep is measured in processor time of its thread: on a machine with other
+//! work the time in which the thread did not run says nothing. Where threads wait for each other it is the time that
+//! passed.
 
 use std::hint::black_box;
 use std::sync::Barrier;
@@ -160,7 +161,7 @@ fn operate<S: Subject>(
 ///
 /// # Errors
 ///
-/// What was not as it must be: fewer timers were armed, or pending, than should be.
+/// The faults in a turn: fewer timers were armed, or pending, than should be.
 pub(crate) fn pending<S: Subject>(turn: Turn<'_>) -> Result<Vec<(Operation, f64)>, String> {
     let began = Instant::now();
     S::within(|place| {

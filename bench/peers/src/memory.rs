@@ -6,7 +6,7 @@ use std::fs;
 /// freed.
 const FOR_A_TIMER: u64 = 400;
 
-/// Bytes that may still be used: what the kernel calls available, or what is left to this control group.
+/// Bytes that may still be used: the bytes that the kernel calls available, or the rest of this control group.
 ///
 /// `None` where the system does not say.
 #[must_use]

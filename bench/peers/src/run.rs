@@ -102,13 +102,13 @@ impl Row {
 pub struct Results {
     /// The figures, sorted by operation, pending timers and threads, with the subjects in the order of [`subjects()`].
     pub rows: Vec<Row>,
-    /// Subjects that did not do what was to be measured; their figures are left out.
+    /// Subjects that did not do the measured operation; their figures are left out.
     pub faults: Vec<Fault>,
     /// True if all rounds of all settings were run.
     pub is_complete: bool,
 }
 
-/// A subject that did not do what was to be measured.
+/// A subject that did not do the measured operation.
 #[derive(Clone, Debug, Serialize)]
 pub struct Fault {
     /// The name of the subject.
@@ -167,7 +167,7 @@ pub fn run(plan: &Plan, watch: &mut dyn Watch) -> Results {
 }
 
 impl Run<'_> {
-    /// Leaves out who does not fire what it must, and nothing else. Whether there was time for all.
+    /// Leaves out subjects that do not fire their timers, and no others. Whether there was time for all.
     fn prove(&mut self) -> bool {
         for index in 0..self.entries.len() {
             let entry = &self.entries[index];

@@ -1,7 +1,7 @@
 //! Timers that lie side by side and never move, as a program that has many keeps them.
 //!
 //! A box for each would cost a pointer and what the allocator adds, for timers of all libraries alike, and a cache line
-//! more for each operation: at a million pending that is what would be measured.
+//! more for each operation: at a million pending timers those would be measured.
 //!
 //! # Invariant
 //!

@@ -1,7 +1,7 @@
 //! Tasks on one worker of the executor, and tokio's on its current-thread runtime: a task that begins and ends, and
 //! switches.
 //!
-//! What is counted here is a round of the worker: the way to the task that is next, its poll, and all that the task
+//! The count here is that of a round of the worker: the way to the task that is next, its poll, and all that the task
 //! does. Tokio's rounds cannot be had one by one, so there it is many operations within one call, in a runtime without
 //! a clock; what the call itself takes is lost among them.
 
@@ -75,8 +75,8 @@ pub(super) fn execute(name: &str, many: u64) {
 }
 
 /// Executes an operation of so many rounds three times and counts the last, when the worker is warm. While callgrind
-/// wrote down what it counted so much time passed that the first asks the kernel for it; the second looks at what came
-/// of that, and leaves behind what the next one begins with.
+/// wrote down what it counted so much time passed that the first asks the kernel for it; the second checks the result,
+/// and prepares the state that the next one begins with.
 fn thrice(round: &mut dyn FnMut(), rounds: u64) {
     static EXECUTED: AtomicU64 = AtomicU64::new(0);
     let mut operation = || (0..rounds).for_each(|_| round());

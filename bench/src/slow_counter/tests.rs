@@ -153,7 +153,7 @@ impl Read for Lawless<'_> {
 }
 
 /// Thread A holds the word and is away. B replaces it, and returns. C locks the word, and D waits for C. A comes back:
-/// what D returns is checked against what B returned before D began.
+/// the value that D returns is checked against the one that B returned before D began.
 fn late_holder<'s, R: Read + 's>(make: impl FnOnce(&'s Scripted) -> R) -> Result<(), Backwards> {
     let (began, samples) = channel();
     let (tells, ends): (Vec<_>, Vec<_>) = (0..3).map(|_| channel()).unzip();

@@ -64,7 +64,7 @@ impl From<StartError> for Errno {
     }
 }
 
-/// Calls `call`, and turns what comes of it into an answer, a panic too.
+/// Calls `call`, and turns its result into an answer, a panic too.
 pub(crate) fn answer(call: impl FnOnce() -> Result<c_int, Errno>) -> c_int {
     // What a panic leaves half done are cells of one thread; the guards in `place` put them right.
     match catch_unwind(AssertUnwindSafe(call)) {

@@ -16,8 +16,8 @@
 //!
 //! # Cost
 //!
-//! Everything is O(1) and touches at most two entries besides the one that is asked for, but dropping a bucket array,
-//! which takes out what is on it. 8 bytes for each list. Nothing allocates.
+//! Everything is O(1) and touches at most two entries besides its own, but dropping a bucket array, which takes out all
+//! entries on it. 8 bytes for each list. Nothing allocates.
 //!
 //! # Safety
 //!
@@ -431,8 +431,8 @@ impl<F: Family, const LEVELS: usize> BucketArray<F, LEVELS> {
 
     /// Unlinks an entry as [`unlink`](Self::unlink) does, inlined into its callers.
     ///
-    /// Of the neighbours it reads nothing: where there are many, their memory is not at hand, and what is only written
-    /// is not waited for.
+    /// Of the neighbours it reads nothing: Of the neighbours it reads nothing: where there are many, their memory is
+    /// not in the cache, and a write is not waited for.
     #[inline(always)]
     fn unlink_here(&mut self, entry: EntryRef<'_, F>) -> BucketState {
         self.unlink_with(entry, Cell::take)
@@ -701,7 +701,7 @@ impl<'s, 'e, F: Family, const LEVELS: usize> Bucketed<'s, 'e, F, LEVELS> {
         left
     }
 
-    /// Takes the entry out of the array, towards another queue; what became of its place, if it was queued.
+    /// Takes the entry out of the array, towards another queue; returns the new state of its place, if it was queued.
     ///
     /// A queued entry stays marked queued while it travels.
     ///
@@ -759,8 +759,8 @@ impl<'s, 'e, F: Family, const LEVELS: usize> Bucketed<'s, 'e, F, LEVELS> {
 }
 
 impl<F: Branched, const LEVELS: usize> Bucketed<'_, '_, F, LEVELS> {
-    /// Gives a queued entry to `tree`, which queues it under `key` with that `turn` among its equals; answers what
-    /// became of its place here, and whether it is the first of the tree. It stays queued for every observer.
+    /// Gives a queued entry to `tree`, which queues it under `key` with that `turn` among its equals; returns the new
+    /// state of its place here, and whether it is the first of the tree. It stays queued for every observer.
     ///
     /// # Panics
     ///

@@ -29,7 +29,7 @@
 //! rest of the module is safe code on cells. The structural rules that the tests and [`Tree::assert_valid`] check:
 //!
 //! - (a) the in-order walk of the tree is the walk along `next` from the first entry;
-//! - (b) keys never decrease along `next`, and among equal ones what is marked old comes first;
+//! - (b) keys never decrease along `next`, and among equal ones those marked old come first;
 //! - (c) `x.next.previous` is `x`;
 //! - (d) there is no first entry exactly when the queue is empty, and no last one exactly when the tree is;
 //! - (e) an entry that was removed has no links;

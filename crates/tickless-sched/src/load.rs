@@ -1,7 +1,7 @@
 //! The time that interrupts take: the clock of a run queue, which stands meanwhile, and how much of the CPU it is.
 //!
-//! A task is charged for what it had, so interrupts are taken out of the clock that [the queues](crate::fair) are told.
-//! A slice timer fires by the clock on the wall, so the time that interrupts will probably take is added to it
+//! A task is charged for its service, so interrupts are taken out of the clock of [the queues](crate::fair). A slice
+//! timer fires by the clock on the wall, so the time that interrupts will probably take is added to it
 //! ([`fair_length`](crate::hrtick::fair_length)), by their load of late.
 
 use tickless_core::time::{Instant, Span};

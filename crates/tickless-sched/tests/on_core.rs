@@ -19,7 +19,7 @@ use tickless_sched::hrtick::{
 };
 use tickless_sched::load::Load;
 
-/// One CPU, a clock that is set by hand, and a device that remembers what it was told.
+/// A CPU, a clock that is set by hand, and a device that remembers its writes.
 #[derive(Default)]
 struct Host {
     now: Cell<i64>,
@@ -53,7 +53,7 @@ impl Platform for Host {
     const DEFERRED_REARM: bool = true;
 }
 
-/// Masks what it is told to, and counts.
+/// Masks on request, and counts.
 #[derive(Default)]
 struct Masks {
     masked: Cell<u32>,

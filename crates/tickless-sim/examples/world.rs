@@ -1,5 +1,4 @@
-//! Runs a scenario file and prints what came of it:
-//! `cargo run --release -p tickless-sim --example world -- FILE [SEED]`.
+//! Runs a scenario file and prints the outcome: `cargo run --release -p tickless-sim --example world -- FILE [SEED]`.
 #![expect(
     clippy::print_stdout,
     clippy::print_stderr,

@@ -2,8 +2,8 @@
 //! time.
 //!
 //! A [`Scenario`] describes the machine, of 1 to 4,096 CPUs, its workloads and its faults; [`run()`] lets it happen;
-//! the [`Outcome`] says what came of it, and whether every [`Promise`] was kept. The same scenario and seed give the
-//! same outcome, to the byte.
+//! the [`Outcome`] has its results, and whether every [`Promise`] was kept. The same scenario and seed give the same
+//! outcome, to the byte.
 //!
 //! ```
 //! use tickless_sim::{Scenario, run};

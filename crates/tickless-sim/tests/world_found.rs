@@ -46,8 +46,8 @@ fn deep_minimum_a_device_that_stopped_is_programmed_again() {
     assert_eq!(holds("deep-minimum"), 3);
 }
 
-/// A coupled device fires at the first of its ticks behind what it was asked for, and the clock shows that at the first
-/// of its steps behind that. The checker allowed for the tick, and not for the step.
+/// A coupled device fires at the first of its ticks behind its deadline, and the clock shows that at the first of its
+/// steps behind that. The checker allowed for the tick, and not for the step.
 #[test]
 fn coupled_step_a_device_is_late_by_a_tick_and_a_step_of_the_clock() {
     assert_eq!(holds("coupled-step"), 16);

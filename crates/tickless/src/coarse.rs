@@ -17,9 +17,9 @@
 //!
 //! # How late
 //!
-//! Never early, not by a nanosecond. A timer less than 63 ms ahead is woken up to 1 ms late (a tick); what is asked for
-//! `d` ahead, from there on, up to 8/63 of `d + 1 ms` late: about an eighth, so 30 s end within 33.9 s. Then comes what
-//! the operating system needs to wake a thread. More than 12 days ahead the lateness stops growing.
+//! Never early, not by a nanosecond. A timer less than 63 ms ahead is woken up to 1 ms late (a tick); a timer `d`
+//! ahead, from there on, up to 8/63 of `d + 1 ms` late: about an eighth, so 30 s end within 33.9 s. Then comes what the
+//! operating system needs to wake a thread. More than 12 days ahead the lateness stops growing.
 //!
 //! A [`reset`](Sleep::reset) by less than the timer may be late keeps its place, and what it may be late by, too: that
 //! is an eighth of the duration for which the timer came to its place, not of the rest of it. One that is pushed out by

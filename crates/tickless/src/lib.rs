@@ -164,8 +164,8 @@ pub mod internals {
         };
     }
 
-    /// Clocks as tests set them, for they may not set those of the machine: all that the library asks the kernel for
-    /// besides the monotonic clock differs by what is said here.
+    /// Clocks as tests set them, for they may not set those of the machine: all kernel clocks but the monotonic one
+    /// differ by these shifts.
     pub mod clocks {
         use tickless_core::clock::Offsets;
         use tickless_core::time::Offset;

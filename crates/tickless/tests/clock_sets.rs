@@ -425,8 +425,8 @@ const YEARS: [Shifts; 7] = [
     },
 ];
 
-/// B50, B52: clocks set by years, and offsets near the limit of what can be told: nothing is early, nothing wraps,
-/// nothing storms; and one line says what happened.
+/// B50, B52: clocks set by years, and offsets near the limit of the range: nothing is early, nothing wraps, nothing
+/// storms; and one line says what happened.
 #[test]
 fn clocks_set_by_years_make_no_storm() {
     let _clocks = Clocks::begin();

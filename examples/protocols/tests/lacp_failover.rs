@@ -211,7 +211,7 @@ fn a_switch_puts_the_receive_machines_of_the_former_ones_through_port_disabled()
     assert_eq!(one.port(1).receive(), ReceiveState::Current);
 }
 
-/// LACP-3: what restarts the machine is that sync is lost, not that the port is current again.
+/// LACP-3: the loss of sync restarts the machine, not that the port is current again.
 #[test]
 fn regression_c_a_port_that_returns_to_current_restarts_churn_detection_by_its_transitions() {
     let mut one = by_hand();

@@ -106,7 +106,7 @@ macro_rules! ensure {
 }
 pub(crate) use ensure;
 
-/// Brings all CPUs up, runs the tests and says what came of them.
+/// Brings all CPUs up, runs the tests and prints their results.
 pub(crate) fn run(machine: &'static Machine, parameters: &Parameters) -> Code {
     limit(parameters, 1);
     introduce(machine, parameters);

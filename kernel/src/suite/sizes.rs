@@ -64,7 +64,7 @@ fn body(task: usize) {
     tasks::leave(Leaves::Finished);
 }
 
-/// Prints what the parts of a CPU take, and how deep the stack of a thread is that calls and is interrupted.
+/// Prints the sizes of the parts of a CPU, and the depth of the stack of a thread that calls and is interrupted.
 pub(super) fn sizes(_machine: &'static Machine, _parameters: &Parameters) -> Verdict {
     say!(
         "  of each CPU: base {} bytes ({} the kernel's own), tick {TICKING}, node {}; a group of {WIDTH_DEFAULT} {}",

@@ -104,7 +104,8 @@ pub(crate) fn text(bytes: &[u8]) -> String {
 pub(crate) fn end(output: &Output) -> (Option<i32>, String) {
     let error = text(&output.stderr);
     let lines = error.split_inclusive('\n');
-    let said = lines.filter(|line| !line.starts_with("tickless: a thread that runs its own timers"));
+    let said =
+        lines.filter(|line| !line.starts_with("tickless: a thread that runs its own timers"));
     (output.status.code(), said.collect())
 }
 

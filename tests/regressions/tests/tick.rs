@@ -31,7 +31,7 @@ fn wake(stopped: Result<StoppedTick, KeepReason>) -> Instant {
     stopped.expect("the tick stops").wake
 }
 
-/// R12: what is due has been found, its pass has not run, and the CPU, whose tick is stopped, looks again.
+/// R12: a due timer has been found, its pass has not run, and the CPU, whose tick is stopped, looks again.
 fn r12_a_pending_pass_is_not_programmed_for_again_and_again<H: Host>() {
     let rig = Rig::<H>::ticking(2);
     let timer = CoarseTimer::once(&rig, Kind::Local);

@@ -298,7 +298,7 @@ fn r14_a_shutdown_of_a_timer_that_rearms_itself_leaves_nothing_queued<H: Host>()
     rig.check();
 }
 
-/// R32: armed on a CPU once, then again without one: where it is follows what was asked for.
+/// R32: armed on a CPU once, then again without one: its wheel follows the last call.
 fn r32_a_timer_is_pinned_exactly_if_that_was_asked_for<H: Host>() {
     let rig = Rig::<H>::new(3);
     let timer = CoarseTimer::once(&rig, Kind::Global);

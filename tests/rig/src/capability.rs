@@ -40,7 +40,7 @@ impl Capabilities {
     pub const PLACEMENT: Self = Self(1 << 6);
     /// Base locks are counted, and code of a suite can come in front of one.
     pub const LOCKS: Self = Self(1 << 7);
-    /// [`Platform::trace`](tickless_core::platform::Platform::trace) keeps what it is told.
+    /// [`Platform::trace`](tickless_core::platform::Platform::trace) keeps its events.
     pub const TRACE: Self = Self(1 << 8);
     /// All of them.
     pub const ALL: Self = Self((1 << 9) - 1);

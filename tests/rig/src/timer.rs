@@ -103,7 +103,7 @@ impl<H: Host, T: ClockId> TestTimer<H, T> {
         let _ = self.try_start(start);
     }
 
-    /// Starts it, and returns what came of that.
+    /// Starts it, and returns the outcome.
     pub fn try_start(&self, start: Start<T>) -> StartOutcome {
         self.timer.as_ref().start(self.rig.timers(), start)
     }
@@ -205,8 +205,8 @@ impl<H: Host, T: ClockId> Drop for TestTimer<H, T> {
 
 type CoarseScript = Box<dyn FnMut(&mut Timeout) -> Restart>;
 
-/// A coarse timer that belongs to a rig, shuts itself down when it is dropped, and remembers what it was told when
-/// it fired. Its operations take the tick of the rig for now.
+/// A coarse timer that belongs to a rig, shuts itself down when it is dropped, and remembers the arguments of its
+/// callback. Its operations take the tick of the rig for now.
 pub struct CoarseTimer<H: Host> {
     rig: Rig<H>,
     timer: Pin<Box<WheelTimer<CoarseCall>>>,

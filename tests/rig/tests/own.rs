@@ -95,7 +95,7 @@ fn the_refusal_explains_itself() {
     );
 }
 
-/// A driver that counts what it is told.
+/// A driver that counts its writes.
 #[derive(Default)]
 struct Counts {
     now: Cell<i64>,

@@ -1,6 +1,6 @@
 //! The check of the library's dependencies: licences, sources, and the walls between its crates.
 //!
-//! What `cargo metadata` tells is enough for the part of a dependency checker that works without a network.
+//! The output of `cargo metadata` is enough for the part of a dependency checker that works without a network.
 //! Advisories are the other part, and are not looked at here.
 
 use std::collections::BTreeSet;

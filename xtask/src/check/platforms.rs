@@ -1,7 +1,7 @@
 //! Other systems: the library is built for each of them, and the host that they have is tried here.
 //!
-//! What is built for another system is not run. What runs is its host, which stands on the standard library alone and
-//! which the feature `portable` chooses on Linux too: a fast part of the suite here, the whole of it by
+//! A program for another system is not run. What runs is its host, which stands on the standard library alone and which
+//! the feature `portable` chooses on Linux too: a fast part of the suite here, the whole of it by
 //!
 //! ```text
 //! cargo test -p tickless --features portable --tests

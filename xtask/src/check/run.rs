@@ -96,7 +96,8 @@ impl<'r> Run<'r> {
         self.timed(line, |root| line.run_watched(root, watch))
     }
 
-    /// Shows and runs a command line of `cargo test`; what its tests skip is recorded, and what each program took.
+    /// Shows and runs a command line of `cargo test`; the skips of its tests are recorded, and the time of each
+    /// program.
     pub(super) fn invoke_tests(&mut self, line: &Invocation) -> Result<(), String> {
         self.invoke_tests_watched(line, SILENCE, |_, _| ())
     }

@@ -186,7 +186,7 @@ impl Programs {
     }
 }
 
-/// The test program that cargo starts, if that is what `line` says.
+/// The test program that cargo starts, if `line` names one.
 fn program(line: &str) -> Option<String> {
     let line = line.trim_start();
     if let Some(package) = line.strip_prefix("Doc-tests ") {

@@ -67,8 +67,8 @@ impl Subject for Nothing {
     }
 }
 
-/// A line that two threads write in turn: nanoseconds for one way. That is what a timer costs at least that is handed
-/// over alone, and what both sides pay now and then.
+/// A line that two threads write in turn: nanoseconds for one way. A timer that is handed over alone costs at least
+/// that, and both sides pay it now and then.
 pub(crate) fn bounce(turn: Turn<'_>) -> Option<Across> {
     let rounds = turn.repeats;
     let line = Line(AtomicU64::new(0));

@@ -174,7 +174,7 @@ impl<C: Counters> GuardedClock<C> {
             .now_by(|counter| self.counters.read(counter))
     }
 
-    /// The published record, for what else is asked of it, and for the [`Keeper`].
+    /// The published record, for the other queries of it, and for the [`Keeper`].
     #[must_use]
     pub const fn timekeeper(&self) -> &Timekeeper {
         &self.timekeeper

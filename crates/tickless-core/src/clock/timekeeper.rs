@@ -210,8 +210,8 @@ impl Timekeeper {
     /// The value of `counter` at which the clock reaches `when`, if that counter drives the clock (spec CPL-4). Reads
     /// no counter.
     ///
-    /// Whether it does is asked before the record is read as a whole, and again of what was read: what was said in
-    /// between lets a device go on without coupling for one programming.
+    /// That is checked before the record is read as a whole, and again on the copy: a difference in between lets a
+    /// device go on without coupling for one programming.
     #[inline]
     pub fn cycles_at(&self, counter: CounterId, when: Instant) -> Option<Cycles> {
         if self.cell.peek::<{ Record::COUNTER }>() != u64::from(counter.0) {

@@ -32,8 +32,8 @@
 //!   in a callback, delays one timer. A timer whose callback runs is fired by no other pass, should it be due again.
 //!   Each pass has an expiry lock of its own, so that a CPU that executes callbacks of a global wheel delays neither
 //!   the local timers of its owner nor the exact ones.
-//! - A timer's expiry is written under the lock, and any thread reads it: that is what the paths without a lock of
-//!   [`modify`](crate::coarse::WheelTimer::modify) look at.
+//! - A timer's expiry is written under the lock, and any thread reads it: the paths without a lock of
+//!   [`modify`](crate::coarse::WheelTimer::modify) look at that.
 //!
 //! # Cost
 //!

@@ -1,9 +1,9 @@
 //! The usual case: a timer on a wheel of the executing CPU, whose callback does not run.
 //!
-//! Everything here does all of what it is asked for in one section of the CPU's own lock, or nothing of it: what is
-//! rare (a timer that is elsewhere, runs, was never queued or was shut down, a lock that is contended, a CPU that is
-//! isolated or offline) is left to the general way, which asks again from the beginning. No CPU is kicked: the one that
-//! might sleep until the first of its timers is awake.
+//! Each operation here is done as a whole in one section of the CPU's own lock, or not at all: what is rare (a timer
+//! that is elsewhere, runs, was never queued or was shut down, a lock that is contended, a CPU that is isolated or
+//! offline) is left to the general way, which asks again from the beginning. No CPU is kicked: the one that might sleep
+//! until the first of its timers is awake.
 
 use core::pin::Pin;
 use core::task::Waker;
@@ -273,7 +273,7 @@ impl<P: Platform> Timers<P> {
         Some(true)
     }
 
-    /// Notes that a timer was taken off a wheel of the locked base, and what became of its place.
+    /// Notes that a timer was taken off a wheel of the locked base, with the new state of its place.
     #[inline(always)]
     fn note_cancelled_coarse(
         &self,

@@ -6,7 +6,7 @@ use super::*;
 use crate::clock::{Counter, Keeper, Timekeeper};
 use crate::time::convert::Kilohertz;
 
-/// A driver that notes what it is told, and refuses the next `refuse` writes.
+/// A driver that notes each write, and refuses the next `refuse` of them.
 #[derive(Default)]
 struct Notes {
     now: Cell<i64>,

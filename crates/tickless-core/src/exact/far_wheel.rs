@@ -1,10 +1,10 @@
 //! Far-exact timers: exact, and O(1) while they are far away.
 //!
 //! Nearly all timeouts are cancelled or pushed out long before their time. A tree sorts each of them for nothing, and
-//! with many of them that is what a timer costs. So a timer whose deadline is far away stands in the *far wheel*,
-//! unsorted, in a slot that is due *before* the deadline ([`place_before`]). Few are left when the slot is due; they go
-//! to a finer slot, and at last into the tree, when two units or less (2.1 ms) are left. There they are sorted, and
-//! fire exactly.
+//! with many of them the sorting is the cost of a timer. So a timer whose deadline is far away stands in the *far
+//! wheel*, unsorted, in a slot that is due *before* the deadline ([`place_before`]). Few are left when the slot is due;
+//! they go to a finer slot, and at last into the tree, when two units or less (2.1 ms) are left. There they are sorted,
+//! and fire exactly.
 //!
 //! A timer with slack is filed by its soft expiry: whatever may fire is in the tree, which knows what may fire together
 //! (spec OBJ-9). It is sorted there by its hard expiry, as if it had been there from the beginning.
@@ -246,7 +246,7 @@ impl FarWheel {
         self.pending_map.file(place);
     }
 
-    /// Notes what became of the place that a timer left.
+    /// Notes the new state of the place that a timer left.
     #[inline(always)]
     pub(crate) fn note_left(&mut self, left: BucketState) {
         if let BucketState::Vacated(list) = left {
@@ -437,7 +437,7 @@ fn way_out(opening: Opening, at: FarTick) -> Way {
     Way::Before(place)
 }
 
-/// Takes a timer out of its slot; what became of the slot, and whether the timer is the first of the tree.
+/// Takes a timer out of its slot; returns the new state of the slot, and whether the timer is the first of the tree.
 #[inline]
 fn leave(
     mut bucketed: Bucketed<'_, '_, Hr, LEVELS>,

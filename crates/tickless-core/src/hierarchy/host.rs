@@ -121,7 +121,7 @@ pub enum Step {
         /// True if the walk must go on although another child took over, because that went idle since (HAZARD-1).
         is_stranded: bool,
     },
-    /// An idle CPU has published, and comes to promise what came of it, or not to.
+    /// An idle CPU has published, and is about to promise its next event, or not to.
     Promising {
         /// The CPU, whose node is locked.
         cpu: CpuId,

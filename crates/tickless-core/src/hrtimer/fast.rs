@@ -19,7 +19,7 @@ use crate::trace::StartMode;
 
 impl<P: Platform> Timers<P> {
     /// Pushes out a far timer of this CPU that can stay in its slot, if the device stays as it is and the lock is to be
-    /// had without a call: what becomes of most timers.
+    /// had without a call: most timers end so.
     ///
     /// `false`, and nothing was done, if it is not as simple as that.
     // Always: a caller that does the rest by a call at its end saves no register for this.

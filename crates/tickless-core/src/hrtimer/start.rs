@@ -9,8 +9,8 @@
 //! restarts.
 //!
 //! - A timer is never filed later than its deadline, so nothing is found too late.
-//! - The first timer of a queue is filed under its deadline, because that is what the device is armed for. An operation
-//!   that makes another timer the first files it, and the one behind it, and so on, up to
+//! - The first timer of a queue is enqueued under its deadline, because the device is armed for that. An operation that
+//!   makes another timer the first files it, and the one behind it, and so on, up to
 //!   [`REFILES_MAX`](crate::exact::queues::REFILES_MAX) at a time; if there are more, the device fires early and goes
 //!   on with them.
 //! - A timer that is started for earlier than it is filed moves.

@@ -164,7 +164,7 @@ impl Setup {
     }
 
     /// Leaves the device alone when the timer is pushed out or cancelled, as a [`Sleeper`](crate::hrtimer::Sleeper)
-    /// does (spec LAZY-7): for a host whose CPUs [settle](crate::base::Timers::settle_armed) what is armed before they
+    /// does (spec LAZY-7): for a host whose CPUs [settle](crate::base::Timers::settle_armed) the armed time before they
     /// sleep. One that does not fires once for nothing.
     ///
     /// It has an effect on hard monotonic timers only. Other than for [`lazy`](Self::lazy) ones the armed value is not

@@ -82,7 +82,7 @@ impl Slot {
     }
 
     /// Returns true if what [`place`] filed in this slot for one of two ticks belongs here for the other one too: it is
-    /// due at the same tick. No clock is asked, so what is here keeps the granularity that it was filed with.
+    /// due at the same tick. No clock is read, so a timer here keeps the granularity that it was enqueued with.
     #[inline]
     #[must_use]
     pub const fn serves_alike(self, one: Tick, other: Tick) -> bool {

@@ -12,8 +12,8 @@ use crate::cpu::CpuId;
 use crate::inspect::At;
 
 impl CpuTick {
-    /// Writes what the kernel prints of the tick of a CPU, and whose turn it is to count. Called by its CPU, or while
-    /// that stands still.
+    /// Writes the kernel's lines about the tick of a CPU, and the CPU whose turn it is to count. Called by its CPU, or
+    /// while that stands still.
     ///
     /// # Errors
     ///

@@ -2,7 +2,7 @@
 //!
 //! Wheels are driven by a *tick*, a periodic event of each CPU that runs work. It would wake a CPU that sleeps a
 //! thousand times a second, for nothing. So it is stopped when a CPU goes idle, and the one timer that stands for it is
-//! started for what the CPU has to wake up for: the first of its own coarse timers, a promise to the
+//! started for the CPU's next wake-up: the first of its own coarse timers, a promise to the
 //! [hierarchy](crate::hierarchy), or the clock, before its counter wraps. When the CPU runs work again the tick goes on
 //! in the phase that it had.
 //!

@@ -57,7 +57,7 @@ fn a_reader_against_who_counts() {
     });
 }
 
-/// Two count at one moment: one of them does, and the one who finds nothing to do sees what was counted.
+/// Two count at one moment: one of them does, and the other, which finds nothing to do, sees that count.
 #[test]
 fn two_who_count_at_once() {
     explore(PREEMPTIONS, [(0, 2), (2, 0)], || {

@@ -6,8 +6,8 @@
 //! # Rounding
 //!
 //! A reading of a clock rounds down: time that has not passed yet is not reported. A span that a caller has to wait
-//! rounds up, in the factor and in the result: **a wait is never shorter than what was asked for** ([`Scale::wait`],
-//! and its property test). Of the timer libraries that round down somewhere on this path, all can fire early.
+//! rounds up, in the factor and in the result: **a wait is never shorter than requested** ([`Scale::wait`], and its
+//! property test). Of the timer libraries that round down somewhere on this path, all can fire early.
 
 use super::{Instant, Span};
 

@@ -197,7 +197,7 @@ impl CpuWheel {
             .expect("the wheel that owns the timer is locked")
     }
 
-    /// Notes what became of a slot that a timer left.
+    /// Notes the new state of a slot that a timer left.
     #[inline(always)]
     pub(crate) fn note_left(&mut self, left: BucketState) {
         if let BucketState::Vacated(number) = left {

@@ -26,7 +26,7 @@ fn wake_all() {
     SLEEPERS.1.notify_all();
 }
 
-/// A host whose barrier is what `membarrier` amounts to.
+/// A host whose barrier has the effect of `membarrier`.
 struct Modelled;
 
 // SAFETY: in a model the light barrier is a `SeqCst` fence too, and two such fences give the guarantee that the pair of

@@ -7,7 +7,7 @@ use crate::end::{Dropping, End};
 use crate::entry::{Entry, Family, Member};
 
 impl<F: Family, const LEVELS: usize> BucketArray<F, LEVELS> {
-    /// Takes a queued entry out for good: its guarded data, and what became of its place.
+    /// Takes a queued entry out for good: returns its guarded data, and the new state of its place.
     ///
     /// Takes it out and drops it, with fewer stores and checks than both separately.
     ///

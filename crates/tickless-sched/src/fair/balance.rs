@@ -6,7 +6,7 @@
 //!
 //! The virtual time of a queue is the service that its tasks had on average, each by its weight. So the tasks of two
 //! queues are served alike when both virtual times go on alike, and that is all that has to be kept. A task that moves
-//! takes along what the tasks of its queue are behind those of the other one, and has it there.
+//! keeps the distance of its queue's tasks behind those of the other one, and has it there.
 //!
 //! Where it is not so the queue that is behind gives a task away, or does so before it is behind: what counts is how
 //! far apart both will be a [horizon](HORIZON) later. Looking ahead evens the weights out before a task has less than

@@ -506,7 +506,7 @@ impl<T: Send + 'static> FairQueue<T> {
 
     /// Takes out the task that this queue would pick next, for another queue that has none.
     ///
-    /// It takes along what it is owed or owes. The task that runs stays, and so do those that sleep and those that are
+    /// It keeps its lag. The task that runs stays, and so do those that sleep and those that are
     /// [pinned](Entity::pinned_if).
     ///
     /// # Cost
@@ -728,7 +728,7 @@ impl<T: Send + 'static> FairQueue<T> {
         Sleep::Left
     }
 
-    /// Changes the account of a task, wherever it is; `change` is given the account, what the task takes along while no
+    /// Changes the account of a task, wherever it is; `change` gets the account, the lag that the task keeps while no
     /// queue has it, and the average, and leaves the lag as it is.
     fn change(
         &mut self,

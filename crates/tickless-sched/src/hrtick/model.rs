@@ -111,7 +111,7 @@ impl Shared {
     }
 }
 
-/// Two CPUs start the tick of a third, which takes one kick or two: it is queued for what was asked for last.
+/// Two CPUs start the tick of a third, which takes one kick or two: it is queued for the last start.
 #[test]
 fn of_starts_from_afar_the_last_one_counts_however_many_kicks_are_dropped() {
     loom::model(|| {

@@ -361,7 +361,7 @@ fn tick_19_small_differences_do_not_add_up() {
     assert_eq!(timer.told(), [Told::Start(at(1_006_000))]);
 }
 
-/// TICK-20, TICK-22, TICK-23, TICK-24: what is asked for inside of `schedule()` is done at its end, from then on.
+/// TICK-20, TICK-22, TICK-23, TICK-24: a start inside of `schedule()` is done at its end, from then on.
 #[test]
 fn tick_23_of_all_starts_in_a_batch_the_last_one_counts() {
     let timer = Hand::queued_at(700_000);

@@ -68,7 +68,7 @@ pub(crate) enum Spoilt {
     Lost(Picos),
 }
 
-/// The plan, and what came of it.
+/// The plan, and its results so far.
 #[derive(Debug)]
 pub(crate) struct Injector {
     pub(crate) plan: Rc<[Fault]>,

@@ -65,7 +65,7 @@ pub struct Tally {
 }
 
 impl Tally {
-    /// Counts what came of `headlines`.
+    /// Counts the verdicts of `headlines`.
     #[must_use]
     pub fn of(headlines: &[Headline]) -> Self {
         let count = |verdict| {
@@ -81,7 +81,7 @@ impl Tally {
     }
 }
 
-/// A claim, and what came of it.
+/// A claim, and its result.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct Headline {

@@ -49,7 +49,7 @@ impl std::fmt::Debug for ProgramSlot {
 }
 
 impl Executor {
-    /// Makes a machine without tasks. The recorder, if there is one, is told what happens.
+    /// Makes a machine without tasks. The recorder, if there is one, receives every event.
     pub(crate) fn new(settings: &Settings, recorder: Option<Recorder>) -> Self {
         Self {
             programs: Vec::new(),
@@ -364,7 +364,7 @@ impl Executor {
         machine.cpus[cpu as usize].cursor = current_cpu::leave();
     }
 
-    /// `cpu` goes on at `at` with what was put off, unless something came in between that did it.
+    /// `cpu` goes on at `at` with the rest that was put off, unless an event in between did it.
     fn continues(&mut self, cpu: u32, at: Picos) {
         let is_tickless = self.machine.ticks.is_tickless(cpu);
         let state = &mut self.machine.cpus[cpu as usize];

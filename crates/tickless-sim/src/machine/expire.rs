@@ -67,8 +67,8 @@ fn wakes_in_time(machine: &Machine, cpu: u32, at: Picos, is_wrong: bool) {
     host.check(Promise::IdleStaysIdle, cpu, wrong);
 }
 
-/// Counts by how much the interrupt of `cpu` at `at` misses what its device was asked for, if the clock did not change
-/// in between.
+/// Counts the distance of the interrupt of `cpu` at `at` from its device's deadline, if the clock did not change in
+/// between.
 fn misses(host: &Host, cpu: u32, at: Picos) {
     let local = host.local(cpu);
     if host.clocks.changed_since(local.written.at.get()) {

@@ -203,7 +203,7 @@ impl SliceTimer for Timer<'_> {
     }
 }
 
-/// The precise tick of a CPU, and what its run queue goes by.
+/// The precise tick of a CPU, and the state of its run queue.
 pub(crate) struct Precise {
     tick: HrTick,
     timer: Exact,

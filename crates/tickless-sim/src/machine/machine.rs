@@ -85,8 +85,8 @@ impl std::fmt::Debug for Machine {
 }
 
 impl Machine {
-    /// Makes a machine whose CPUs are all awake and do nothing yet. The recorder, if there is one, is told what
-    /// happens.
+    /// Makes a machine whose CPUs are all awake and do nothing yet. The recorder, if there is one, receives every
+    /// event.
     pub(crate) fn new(settings: &Settings, recorder: Option<Recorder>) -> Self {
         crate::call::arm_mutant();
         let topology = &settings.topology;

@@ -95,7 +95,7 @@ pub(crate) trait RunQueue {
         None
     }
 
-    /// A task that slept goes to another CPU: what it owes here it takes along.
+    /// A task that slept goes to another CPU: it keeps its debt here.
     fn forgets(&mut self, _task: &Task, _now: RunTime) {}
 
     /// Returns the number of tasks that may move to another CPU.

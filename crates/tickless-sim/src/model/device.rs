@@ -161,8 +161,8 @@ impl Device {
         }
     }
 
-    /// The CPU that executes writes it, by a clock that goes on each `step` and shows what it is asked `when`. Delays
-    /// up to `shortest` are what the device makes of anything that is over.
+    /// The CPU that executes writes it, by a clock that goes on each `step` and shows the time `when`. Delays up to
+    /// `shortest` are what the device makes of anything that is over.
     pub(crate) fn write(
         &self,
         charges: &Charges,

@@ -1,7 +1,7 @@
 //! `lag_bounded`: no task of a fair queue is owed more than one request, or owes more (EEVDF, theorem 1).
 //!
-//! While tasks leave with what they are owed, at most one request, and come back with it, that is added: what one takes
-//! along the others have less or more. So is the longest step of a task, which no interrupt ends.
+//! While tasks leave with what they are owed, at most one request, and come back with it, that is added: the others
+//! have less or more by the lag of one that leaves. So is the longest step of a task, which no interrupt ends.
 //!
 //! Looked at at each accounting of the task that runs, and every 10 ms of all that wait.
 

@@ -1,8 +1,7 @@
 //! The promises of the library, by name, and the form of a violation.
 //!
-//! Each has a file that says when it is looked at, and whose functions say what is wrong, if anything is. They see
-//! plain values and know no machine: the trace checker and the machine put these
-//! together, and the checker keeps the stories.
+//! Each has a file that says when it is checked, and whose functions describe its violations. They see plain values and
+//! know no machine: the trace checker and the machine put these together, and the checker keeps the stories.
 
 pub(crate) mod armed_not_later_than_first;
 mod bounded_late;

@@ -56,8 +56,7 @@ pub struct Counts {
     pub device_refused: u64,
     /// Reads of the clock for a write to an event device: for the distance to the event.
     pub device_clock_reads: u64,
-    /// Interrupts that came before what their device was asked for, by the clock of their CPU, if no clock changed in
-    /// between.
+    /// Interrupts that came before their device's deadline, by the clock of their CPU, if no clock changed in between.
     pub device_early: u64,
     /// The largest lead of such an interrupt.
     pub device_early_by: Picos,

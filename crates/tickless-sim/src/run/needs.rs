@@ -1,9 +1,9 @@
 //! The memory and time that a scenario needs of the simulating computer: an estimate, before anything is built.
 //!
-//! A file of ten lines can ask for more memory than there is, or for more events than a user waits for. Each part is
-//! asked what it will have queued and how often something happens for it; a part whose events take CPU time of the
-//! machine cannot have more of them than its CPUs have time for. The estimate is coarse, by a factor of a few, and so
-//! are the limits: they are there for what is out by orders of magnitude.
+//! A file of ten lines can ask for more memory than there is, or for more events than a user waits for. Each part
+//! estimates its queued timers and the rate of its events; a part whose events take CPU time of the machine cannot have
+//! more of them than its CPUs have time for. The estimate is coarse, by a factor of a few, and so are the limits: they
+//! are there for what is out by orders of magnitude.
 
 use std::fmt;
 

@@ -26,7 +26,7 @@ pub(crate) fn with(text: &str, from: &str, to: &str) -> String {
     text.replacen(from, to, 1)
 }
 
-/// Each `(from, to, said)` replaced in `text` makes it no scenario, of which is said what `said` begins.
+/// Each `(from, to, said)` replaced in `text` makes it no scenario, and the error begins with `said`.
 pub(crate) fn are_refused(text: &str, wrong: &[(&str, &str, &str)]) {
     for (from, to, said) in wrong {
         let error = refusal(&with(text, from, to));

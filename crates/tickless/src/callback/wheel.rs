@@ -1,7 +1,7 @@
 //! Coarse timers with callbacks: the base of [`coarse`](crate::coarse), without futures.
 //!
 //! A timer of the wheel is started for a time, and fires at the end of the slot that it falls into: never early, and
-//! [about an eighth of what was asked late](crate::coarse#how-late), at most. All operations are O(1) whatever else is
+//! [late by about an eighth of the duration](crate::coarse#how-late), at most. All operations are O(1) whatever else is
 //! pending. The verbs are those of the exact ones in [`hrtimer`](crate::hrtimer): [`start`](WheelTimer::start),
 //! [`start_if_earlier`](WheelTimer::start_if_earlier), [`cancel`](WheelTimer::cancel),
 //! [`try_cancel`](WheelTimer::try_cancel) and [`shutdown`](WheelTimer::shutdown).

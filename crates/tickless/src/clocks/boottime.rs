@@ -20,11 +20,11 @@
 //!
 //! # What wakes the process after a resume
 //!
-//! The kernel ends the read of a descriptor that waits for the time of day to be set
-//! (`TFD_TIMER_CANCEL_ON_SET`), also when the machine wakes from a suspend. A thread of this library waits in that
-//! read, started with the first timer on a clock that can be set. It asks by how much the clocks moved, and has those
-//! timers fire that are over by now. Until it does, microseconds behind the resume, no timer knows of the suspend.
-//! Nothing here wakes a *suspended machine*: that is what the kernel's alarm timers are for, which need a privilege.
+//! The kernel ends the read of a descriptor that waits for the time of day to be set (`TFD_TIMER_CANCEL_ON_SET`), also
+//! when the machine wakes from a suspend. A thread of this library waits in that read, started with the first timer on
+//! a clock that can be set. It asks by how much the clocks moved, and has those timers fire that are over by now. Until
+//! it does, microseconds behind the resume, no timer knows of the suspend. Nothing here wakes a *suspended machine*:
+//! the kernel's alarm timers do that, which need a privilege.
 //!
 //! Where the kernel does not tell (some emulations of Linux do not), a timer that is awaited is compared with the clock
 //! whenever it is polled, and when another one on such a clock is started or polled. Without such an occasion it is

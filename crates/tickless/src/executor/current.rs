@@ -186,7 +186,7 @@ pub(crate) fn polls() -> bool {
     CURRENT.with(|current| current.running.get() != 0)
 }
 
-/// Notes what the waker of the task is that is being polled.
+/// Notes the waker of the task that is being polled.
 #[inline]
 pub(crate) fn note_waker(waker: &Waker) {
     CURRENT.with(|current| current.waker.set(waker.data().addr()));

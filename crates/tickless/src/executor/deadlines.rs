@@ -2,9 +2,9 @@
 //! for the next replenishment.
 //!
 //! The queue's clock is that of the worker, which stands while the system runs others. The timer's is the monotonic
-//! one, so what a replenishment waits for is that much later: [`expiry`] adds what the monotonic clock is ahead (spec
-//! X-5, [`RunClock::expiry`]). Where more is stolen meanwhile the timer comes early, nothing is replenished, and the
-//! next pick starts it again.
+//! one, so a replenishment is that much later: [`expiry`] adds what the monotonic clock is ahead (spec X-5,
+//! [`RunClock::expiry`]). Where more is stolen meanwhile the timer comes early, nothing is replenished, and the next
+//! pick starts it again.
 //!
 //! [`RunClock::expiry`]: tickless_sched::load::RunClock::expiry
 
@@ -135,8 +135,8 @@ impl Deadlines {
         true
     }
 
-    /// The one that is polled next, and its runtime; that is none for one that was aborted. Those have runtime again
-    /// whose next period has begun.
+    /// The one that is polled next, and its runtime; that is none for one that was aborted. The tasks whose next period
+    /// has begun have runtime again.
     #[inline]
     pub(crate) fn pick(&mut self, now: RunTime) -> Option<(Job, Option<RuntimeLeft>)> {
         if self.tasks == 0 {

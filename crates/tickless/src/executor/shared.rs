@@ -331,8 +331,8 @@ impl Shared {
         workers.find(|&worker| self.places[worker].takes_tasks())
     }
 
-    /// Returns true if this thread is a worker that executes the exit handlers of the process. Others are told of that,
-    /// so that they steal what waits here.
+    /// Returns true if this thread is a worker that executes the exit handlers of the process. Other workers see that,
+    /// so that they steal the tasks that wait here.
     pub(crate) fn exits_here(&self) -> bool {
         let Some(worker) = current::worker_of(self.id) else {
             return false;

@@ -13,9 +13,8 @@
 //! blocked it, which that task chose to, only that counts for which the thread waited for a CPU: the second number of
 //! `/proc/thread-self/schedstat`.
 //!
-//! The kernel is asked at most once a millisecond, by the worker alone, so what is taken away and is shorter is noticed
-//! a millisecond later. The clock never goes back: what a task was charged with too much by then, the next is not
-//! charged with.
+//! The kernel is asked at most once a millisecond, by the worker alone, so a shorter theft is noticed a millisecond
+//! later. The clock never goes back: what a task was charged with too much by then, the next is not charged with.
 //!
 //! Time that a hypervisor takes away is known where it tells the kernel ("steal" in `/proc/stat`), which takes it off
 //! the CPU time of threads then; elsewhere it is charged. Where the kernel keeps no account of waiting everything is.

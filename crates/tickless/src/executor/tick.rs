@@ -96,7 +96,7 @@ impl TickTimer {
         self.stopwatch.sum()
     }
 
-    /// The timer, for a queue that was told last what happens at `now`.
+    /// The timer, for a queue that was last updated at `now`.
     #[inline]
     pub(crate) fn at(&self, now: Instant) -> &Self {
         self.now.set(now);

@@ -1,12 +1,12 @@
 //! A request to a thread that its running task gives way: one flag.
 //!
 //! Any thread sets it, and so does the handler of a signal; the thread that it belongs to reads it at its checkpoints
-//! and takes it back when it schedules. It is a hint: what it stands for (a task that was queued, a timer that is due)
-//! is found where that is written: in the queues, or in a word such as "the workers end".
+//! and takes it back when it schedules. It is a hint: the change behind it (a task that was queued, a timer that is
+//! due) is found where that is written: in the queues, or in a word such as "the workers end".
 //!
 //! No request is lost for which there is nothing to be found yet. The thread takes back the request that it has seen,
 //! by an exchange that is ordered behind the writes before the request, and then looks. A request that it did not see
-//! stays, and costs one look for nothing if what it stands for was found. Loom runs this as it is (`model.rs`).
+//! stays, and costs one look for nothing if the change behind it was found. Loom runs this as it is (`model.rs`).
 
 use tickless_link::sync::{AtomicBool, Ordering};
 
@@ -59,7 +59,7 @@ impl Resched {
         self.requested.load(Ordering::Relaxed)
     }
 
-    /// Takes the request back, if there is one. The thread looks afterwards what it was asked for.
+    /// Takes the request back, if there is one. The thread looks afterwards for the change behind the request.
     #[inline]
     pub(crate) fn clear(&self) -> bool {
         // Acquire: see `request`. A request that is not seen is not overwritten.

@@ -68,9 +68,9 @@ impl SleepDeadline {
         true
     }
 
-    /// Parks the expiry thread, which [may sleep](Self::sleep) until `until`: by way of `again`, if that is said, where
-    /// it looks once more for what a thread told [without a fence](Self::wakes_by). `park` parks until a time and
-    /// returns true if the thread was woken.
+    /// Parks the expiry thread, which [may sleep](Self::sleep) until `until`: by way of `again`, if that is given,
+    /// where it looks once more for a deadline that a thread stored [without a fence](Self::wakes_by). `park` parks
+    /// until a time and returns true if the thread was woken.
     pub(crate) fn park(
         &self,
         until: i64,

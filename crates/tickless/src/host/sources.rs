@@ -1,8 +1,8 @@
 //! The sources of time that a machine has, read one by one: for the checks that compare them, and for the command that
 //! shows them. Timers do not read them here.
 //!
-//! Every function is safe, and none is faster than the instruction or the call that it names: what is measured of it is
-//! that.
+//! Every function is safe, and none is faster than the instruction or the call that it names: its measured cost is that
+//! of the instruction or call.
 
 use std::io;
 use std::sync::Barrier;
@@ -224,7 +224,7 @@ impl HasProcessor {
     }
 }
 
-/// A read-out of what `read` reads against a clock of the kernel, for a
+/// A read-out of the clock `read` against a clock of the kernel, for a
 /// [`FrequencyCheck`](tickless_core::clock::watchdog::FrequencyCheck) whose reference counts nanoseconds in 64 bits.
 #[inline]
 pub fn read_out(reference: KernelClock, read: impl FnOnce() -> u64) -> ReadOut {

@@ -14,9 +14,9 @@
 //! # Where the kernel does not tell
 //!
 //! Some kernels and emulations do not know the flag. A timer that a task awaits has its clock compared with the offset
-//! each time it is started or polled then ([`Wall::recheck`]), so that what one task finds is told to all. Between two
-//! such looks a set passes unseen: timers on these clocks are late by what the clock was set forward, or by the time
-//! that was slept through. They are not early, for the task that is woken looks at its clock.
+//! each time it is started or polled then ([`Wall::recheck`]), so that all timers learn of a change that one task
+//! finds. Between two such looks a set passes unseen: timers on these clocks are late by what the clock was set
+//! forward, or by the time that was slept through. They are not early, for the task that is woken looks at its clock.
 //!
 //! # Ground rules
 //!

@@ -276,7 +276,7 @@ impl Interval {
         self.missed_ticks.total()
     }
 
-    /// The time between two ticks: what was asked for, but thirty years at most, as in tokio.
+    /// The time between two ticks: the requested one, but thirty years at most, as in tokio.
     pub fn period(&self) -> Duration {
         self.period
     }

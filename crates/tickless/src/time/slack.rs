@@ -88,9 +88,9 @@ impl Slack {
 
     /// Returns the latest time for a timer that may fire from `deadline` on, and that this thread starts.
     ///
-    /// At the roundest point there is, where timers of other threads meet it. Where tasks have it fired along with what
-    /// they do it waits for them as long as it may: a round point is half of a slack too early for half of the timers,
-    /// and would have a wake-up for each.
+    /// At the roundest point there is, where timers of other threads meet it. Where tasks have it fired along with
+    /// their work it waits for them as long as it may: a round point is half of a slack too early for half of the
+    /// timers, and would have a wake-up for each.
     #[inline]
     pub(crate) fn latest(self, deadline: Instant) -> Instant {
         let slack = Span::from_nanos(self.nanos());

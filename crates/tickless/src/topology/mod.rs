@@ -248,7 +248,7 @@ impl Topology {
         &self.kinds
     }
 
-    /// The packages: the CPUs of each that are online. Those whose package is unknown count as one.
+    /// The packages: the CPUs of each that are online. The CPUs whose package is unknown count as one.
     #[must_use]
     pub fn packages(&self) -> BTreeMap<Option<u32>, CpuSet> {
         let mut packages = BTreeMap::<_, CpuSet>::new();

@@ -371,7 +371,7 @@ struct Start<R> {
 }
 
 impl<R> Start<R> {
-    /// Waits until the thread has done what it was told.
+    /// Waits until the thread has done its work.
     fn ready(&self) -> Result<Unparker, BuildError> {
         self.reports.recv().unwrap_or(Err(BuildError::Died))
     }

@@ -232,7 +232,7 @@ impl Worker {
         self.timers.set_isolated(isolated)
     }
 
-    /// Says what becomes of timers that this worker starts while it is isolated. Those that are queued already stay
+    /// Selects where the timers go that this worker starts while it is isolated. Those that are queued already stay
     /// where they are until they are started again; local coarse ones always stay.
     pub fn set_isolated_timers(&self, policy: IsolatedTimers) {
         self.timers.set_isolated_timers(policy);

@@ -22,8 +22,8 @@ pub const IDLE_TIME_DEFAULT: Span = Span::from_millis(250);
 
 /// A port that sleeps when nothing is sent.
 ///
-/// All methods take `&self` and may be called by any thread, [`send`](Self::send) by one thread for each queue. Those
-/// that end EEE must not be called by the port's own timer callback, that is, by the MAC.
+/// All methods take `&self` and may be called by any thread, [`send`](Self::send) by one thread for each queue. The
+/// methods that end EEE must not be called by the port's own timer callback, that is, by the MAC.
 pub struct Port<H: Host, M: Mac> {
     host: H,
     control: Mutex<Control>,

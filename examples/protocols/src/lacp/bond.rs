@@ -14,7 +14,7 @@
 //! reasons.
 //!
 //! When another aggregator becomes active the Receive machines of the former one's ports are put into PORT_DISABLED.
-//! From there they go through EXPIRED: what they believe of their partner is asked for anew, and not kept alive by a
+//! From there they go through EXPIRED: their description of the partner is asked for anew, and not kept alive by a
 //! partner that goes on sending.
 
 use tickless_core::time::Instant;

@@ -123,7 +123,7 @@ impl Port {
         self.timers.start(TimerKind::CurrentWhile, deadline);
     }
 
-    /// `update_NTT`: the partner is told if it does not know what it should.
+    /// `update_NTT`: the partner gets an LACPDU if its description of this end is out of date.
     fn update_need_to_transmit(&mut self, pdu: &Lacpdu) {
         let told = pdu.partner.state.only(TOLD_AT_ONCE);
         self.need_to_transmit |= !pdu.partner.names_same_port(&self.actor)

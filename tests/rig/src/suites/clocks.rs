@@ -521,8 +521,8 @@ pub fn the_next_event_without_a_timer_is_one_to_be_told<H: Host>() {
     assert!(second.next_event_without(1) <= 0);
 }
 
-/// B50, B52, TIM-3: a clock that is set by years, back and forth and to both ends of what can be told, fires nothing
-/// before its time, wraps nothing, and costs some interrupts for each set.
+/// B50, B52, TIM-3: a clock that is set by years, back and forth and to both ends of the range, fires nothing before
+/// its time, wraps nothing, and costs some interrupts for each set.
 pub fn a_clock_set_by_years_makes_no_storm<H: Host>() {
     const YEAR: i64 = 365 * 24 * HOUR;
     let rig = Rig::<H>::new(2);

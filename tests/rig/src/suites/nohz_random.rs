@@ -20,7 +20,7 @@ use crate::{CoarseTimer, Host, Rig, TestTimer};
 const STEPS: usize = 120;
 const SEEDS: u64 = 24;
 
-/// A coarse timer that fires once, and what was asked of it.
+/// A coarse timer that fires once, and its last start.
 struct Coarse<H: Host> {
     timer: CoarseTimer<H>,
     expiry: u64,

@@ -24,7 +24,7 @@ pub fn a_lone_timer_uses_its_slack<H: Host>() {
     assert_eq!(timer.fired_at(), [1_500]);
 }
 
-/// OBJ-9, OBJ-10: an interrupt for another timer takes along what may fire already.
+/// OBJ-9, OBJ-10: an interrupt for another timer also fires the timers that may fire already.
 pub fn an_interrupt_takes_along_what_may_fire<H: Host>() {
     let rig = Rig::<H>::new(1);
     let (patient, exact) = (TestTimer::once(&rig), TestTimer::once(&rig));

@@ -138,7 +138,7 @@ fn interrupts_are_masked_around_the_sample_alone() {
     assert!(!combined.counter.masked.get());
 }
 
-/// Spec C-6.5. A holder whose place was taken returns what stands there, and stores nothing smaller.
+/// Spec C-6.5. A holder whose place was taken returns the published value, and stores nothing smaller.
 #[test]
 fn a_holder_that_was_replaced_drops_its_sample() {
     let combined = combined();
@@ -316,7 +316,7 @@ fn patience_ends_by_default_and_not_at_once() {
     assert!(!combined.load().is_locked(), "nor is it waited for again");
 }
 
-/// A clock that shows what it is told to.
+/// A clock that shows the time that it is set to.
 struct Told(Cell<i64>);
 
 impl SlowCounter for Told {

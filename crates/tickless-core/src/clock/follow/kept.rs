@@ -115,8 +115,8 @@ impl Follower {
         Some(Instant::from_nanos(base.wrapping_add(nanos.cast_signed())))
     }
 
-    /// Returns the time at which the line that is `kept` began, if it is followed still; what any thread was told so
-    /// far is a [window](super::WINDOW) later at most.
+    /// Returns the time at which the line that is `kept` began, if it is followed still; any reading so far is a
+    /// [window](super::WINDOW) later at most.
     #[inline(always)]
     pub fn kept_since(&self, kept: &Kept) -> Option<Instant> {
         // Relaxed: as in `gone`.

@@ -96,7 +96,7 @@ impl Line {
     /// Words that a reading needs.
     pub(super) const FAST: usize = 6;
 
-    /// The reference itself is asked, and what was shown so far is not more than `floor`.
+    /// Reads the reference itself. No reading so far is more than `floor`.
     pub(super) const fn ask(floor: i64) -> Self {
         Self {
             start: 0,

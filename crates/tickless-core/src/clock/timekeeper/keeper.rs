@@ -16,8 +16,8 @@ use crate::time::{Instant, Offset, Realtime, Span};
 pub(super) const TICK: Span = Span::from_millis(1);
 /// Ticks that a [`Keeper`] can have: what an interval lasts is counted in `2^-32` ns.
 const TICKS: (Span, Span) = (Span::from_micros(10), Span::from_millis(100));
-/// An interval is at most this part of what a narrow counter counts, so that many fit into the half that is not taken
-/// for a step back.
+/// An interval is at most this part of a narrow counter's range, so that many fit into the half that is not taken for a
+/// step back.
 const INTERVALS_IN_WRAP: u64 = 16;
 /// The longest idle time while an offset is worked off, because its share is computed anew each second.
 const SLEWING_IDLE_MAX: Span = Span::from_secs(1);
@@ -63,12 +63,13 @@ pub struct KeeperCounts {
 /// Every call publishes at once. The host serialises the calls and masks what could read on top of them, but for
 /// [`Timekeeper::now_on_top_of_writer`].
 ///
-/// Where a call takes `now`, that is what the counter reads. One that is behind what an earlier call was told counts as
-/// that one (spec TIM-15). It SHOULD be read right before the call: a CPU that reads the time between that and the
-/// publication goes by the record before, and may see the time step back by what passed in between times the change of
-/// the rate, or by all of that where the clock is suspended. Where the copies of CPUs differ it should be that which is
-/// behind no other: a CPU that is ahead of it may see the time step back, by that lag times the change of the rate, and
-/// by the lag where the clock is suspended or another counter takes over.
+/// The argument `now` of a call is the counter's reading. A reading behind that of an earlier call counts as that one
+/// (spec TIM-15). It SHOULD be read right before the call: It SHOULD be read right before the call: a CPU that reads
+/// the time between that and the publication goes by the record before. It may see the time step back by the time that
+/// passed in between, multiplied by the change of the rate, or by all of that time where the clock is suspended. Where
+/// the copies of CPUs differ it should be that which is behind no other: a CPU that is ahead of it may see the time
+/// step back, by that lag times the change of the rate, and by the lag where the clock is suspended or another counter
+/// takes over.
 #[derive(Debug)]
 pub struct Keeper {
     counter: Counter,
@@ -286,7 +287,7 @@ impl Keeper {
     }
 
     /// Replaces the counter that drives the time: `old` and `new` are what both read at the same moment (spec TIM-43).
-    /// Time does not jump, and what is asked of the clock stays: tick, frequency and what is left of a slew.
+    /// Time does not jump, and the settings of the clock stay: tick, frequency and what is left of a slew.
     ///
     /// # Errors
     ///

@@ -87,8 +87,8 @@ pub(super) enum Irregular {
     Ahead,
 }
 
-/// Nanoseconds since the base of the record, for a counter that reads `now` (spec TIM-15). `notice` is told what is
-/// unusual.
+/// Nanoseconds since the base of the record, for a counter that reads `now` (spec TIM-15). `notice` receives unusual
+/// facts.
 #[inline(always)]
 pub(super) fn elapsed(
     [mask, base_cycles, scale, residue, _, max_cycles]: [u64; Record::FAST],

@@ -23,7 +23,7 @@ pub(super) use tickless_link::lock::ModelLock as TestLock;
 #[cfg(not(any(loom, shuttle)))]
 pub(super) type TestLock = tickless_link::lock::SoloLock<Unwatched>;
 
-/// The locks are not watched; what counts is that they refuse to be taken twice.
+/// The locks are not watched; they only have to refuse to be taken twice.
 #[cfg(not(any(loom, shuttle)))]
 #[derive(Debug, Default)]
 pub(super) struct Unwatched;

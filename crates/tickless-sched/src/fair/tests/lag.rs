@@ -256,7 +256,7 @@ impl World {
         self.round(2);
     }
 
-    /// A task that waits leaves, as for another queue, and comes back with what it took along.
+    /// A task that waits leaves, as for another queue, and comes back with its lag.
     fn travel(&mut self, task: usize) {
         let waited = self.queue.dequeue(self.tasks[task].as_ref(), at(self.now));
         if let Some(item) = waited {
@@ -267,7 +267,7 @@ impl World {
         }
     }
 
-    /// Another worker takes a task, and gives it back with what it took along.
+    /// Another worker takes a task, and gives it back with its lag.
     fn pull(&mut self) {
         let Some(task) = self.queue.pull(at(self.now)) else {
             self.notice_departures();
@@ -445,7 +445,7 @@ proptest! {
         }
     }
 
-    /// Tasks sleep, wake up, finish, and change their weight: what those that left did not take along is with the
+    /// Tasks sleep, wake up, finish, and change their weight: the lags of tasks that left without them are with the
     /// others. No theorem, but what was found: one request is exceeded by a seventh in one history of 1,200, two in
     /// none of 3,000.
     #[test]

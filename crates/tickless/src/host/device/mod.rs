@@ -16,7 +16,7 @@
 //!
 //! # Ground rules
 //!
-//! - [`due`] alone says what a device stands for, and no other module sets one.
+//! - [`due`] alone decides the time that a device stands for, and no other module sets one.
 //! - A change of what [`due`] looks at, and of the kind of a thread, is followed by [`changed`] or [`set`], with the
 //!   base of the thread locked. So of two changes the later one sees the earlier one, and the device is set for both.
 //! - A thread that becomes another kind says so first, and [sets](renew) its new device then. A change before that is

@@ -57,7 +57,7 @@ impl DeviceState {
         }
     }
 
-    /// Forgets what was due for a thread that is not there any more. The time that the device is set for stays: it says
+    /// Forgets the due time of a thread that is not there any more. The time that the device is set for stays: it says
     /// what the descriptor and the trees know.
     pub(crate) fn forget(&self) {
         // Relaxed, both: the base has no thread, or the process has no other.

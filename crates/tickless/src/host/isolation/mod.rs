@@ -21,7 +21,7 @@
 //! - The isolated flag of a base changes with the registry locked, and so does the count of isolated workers. Base
 //!   locks are taken behind it, as a fork does.
 //! - One thread at a time changes the set, and only that thread leaves requests. While it waits for its turn, and for
-//!   answers, it answers what it is asked itself: two workers may each change the set.
+//!   answers, it answers requests itself: two workers may each change the set.
 
 pub(crate) mod locks;
 pub(crate) mod state;
@@ -163,7 +163,7 @@ pub(super) fn obey(base: &'static ThreadBase) {
     own.put(answer);
 }
 
-/// Does what this thread was asked for.
+/// Answers the requests to this thread.
 fn obey_own() {
     if let Some(own) = with_thread(Thread::base) {
         obey(own);

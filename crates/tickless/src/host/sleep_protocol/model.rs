@@ -69,7 +69,7 @@ fn first_deadline_starts_the_expiry_thread() {
 }
 
 /// A thread that runs its own timers tells of a deadline while the expiry thread wakes up and goes to sleep again. By a
-/// second look the expiry thread sees it at the latest: what was written a grace before is seen, which `grace` stands
+/// second look the expiry thread sees it at the latest: a deadline written a grace before is seen, which `grace` stands
 /// for.
 #[test]
 fn deadline_told_without_a_fence_is_seen_by_the_second_look() {

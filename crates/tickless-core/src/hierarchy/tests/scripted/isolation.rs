@@ -16,7 +16,7 @@ enum Call {
     Wait(u32, Change),
 }
 
-/// A host whose CPUs do what they were asked for only when they are waited for.
+/// A host whose CPUs answer a request only when another one waits for it.
 struct Crew<'t> {
     tree: &'t Tree<4>,
     isolated: &'t [u32],

@@ -71,7 +71,7 @@ fn a_spent_budget_leaves_the_rest_due() {
     tree.check_all();
 }
 
-/// Two who wake at the same time, one of them for nothing, do not both promise what comes next.
+/// Two CPUs that wake at the same time, one of them for nothing, do not both promise the next event.
 #[test]
 fn a_promise_is_given_once() {
     let tree = pairs();
