@@ -30,6 +30,11 @@ const IN_PLACE: f64 = 35.0;
 const WRITES: f64 = 25.0;
 /// CPUs for a quick look.
 const QUICK_CPUS: u32 = 8;
+/// Messages of the eleven loads, in hundredths of the scenario's number: nothing in a run is drawn, and another number
+/// of messages makes it another run.
+const LOADS: [u32; 11] = [90, 92, 94, 96, 98, 100, 102, 104, 106, 108, 110];
+/// Those of a quick look.
+const QUICK_LOADS: [u32; 3] = [90, 100, 110];
 /// Bytes of a message: up to 256, as in the source.
 const SIZES: [u32; 6] = [8, 16, 32, 64, 128, 256];
 
@@ -86,6 +91,72 @@ fn finish(outcome: &Outcome) -> Picos {
     finish.map_or(outcome.duration, |groups| groups.max())
 }
 
+/// One load of a claim that is tried with several.
+struct Load {
+    before: f64,
+    after: f64,
+    /// Better by worse, as the claim counts it.
+    ratio: f64,
+    outcomes: Vec<Outcome>,
+}
+
+/// A claim tried with several loads: the medians, and the spread of the ratios.
+struct Loads(Vec<Load>);
+
+impl Loads {
+    /// Calls `measure` with the scenario of each load.
+    fn of(trial: &Trial<'_>, measure: impl Fn(&Scenario) -> Load) -> Self {
+        let hundredths: &[u32] = match trial.effort {
+            Effort::Full => &LOADS,
+            Effort::Quick => &QUICK_LOADS,
+        };
+        let load = |hundredths: &u32| {
+            let mut scenario = setting(trial);
+            change(&mut scenario, |_, messages, _| {
+                *messages = *messages * hundredths / 100;
+            });
+            measure(&scenario)
+        };
+        Self(hundredths.iter().map(load).collect())
+    }
+
+    /// The least, the median and the greatest of one figure.
+    fn spread(&self, figure: impl Fn(&Load) -> f64) -> [f64; 3] {
+        let mut figures: Vec<f64> = self.0.iter().map(figure).collect();
+        figures.sort_unstable_by(f64::total_cmp);
+        [0, figures.len() / 2, figures.len() - 1].map(|place| figures[place])
+    }
+
+    /// The median of one figure, and its spread, as text.
+    fn median(&self, figure: impl Fn(&Load) -> f64) -> String {
+        let [least, median, greatest] = self.spread(figure);
+        format!("{median:.1} ({least:.1} to {greatest:.1})")
+    }
+
+    /// The load in the middle of the list, which is the scenario's own.
+    fn middle(&self) -> &Load {
+        &self.0[self.0.len() / 2]
+    }
+
+    /// The measurement, which fits the source only if each load alone reaches the ratio `needed`.
+    fn measurement(self, needed: f64, notes: String) -> Measurement {
+        let [least, ratio, greatest] = self.spread(|load| load.ratio);
+        let short = self.0.iter().filter(|load| load.ratio < needed).count();
+        let figures = [
+            self.spread(|load| load.before)[1],
+            self.spread(|load| load.after)[1],
+        ];
+        let misfit =
+            (short > 0).then(|| format!("{short} of {} message counts fall short.", self.0.len()));
+        let outcomes: Vec<Outcome> = self.0.into_iter().flat_map(|load| load.outcomes).collect();
+        Measurement {
+            spread: Some((least, greatest)),
+            misfit,
+            ..measurement((figures[0], figures[1]), ratio, &outcomes, notes)
+        }
+    }
+}
+
 /// The two runs of most claims: all off, and the library or, in the control, all off again.
 fn off_and_on(trial: &Trial<'_>) -> [Outcome; 2] {
     let scenario = setting(trial);
@@ -125,114 +196,169 @@ fn rate(writes: u64, outcome: &Outcome) -> f64 {
     writes as f64 / time / f64::from(outcome.cpus)
 }
 
-/// The device writes that precise ticks cause: with all off, and with the library.
+/// What precise ticks cost in writes of devices, with two policies.
 struct Writes {
-    /// The run with all off, the same without precise ticks, the library, and that without.
+    /// With all off, the same without precise ticks, with the other policy, and that without.
     outcomes: [Outcome; 4],
     /// Writes that the precise ticks cause: more than without.
     caused: [u64; 2],
 }
 
 impl Writes {
-    fn of(trial: &Trial<'_>) -> Self {
-        let scenario = setting(trial);
+    fn of(scenario: &Scenario, with: Policy, seed: u64) -> Self {
         let off = all_off(scenario.policy);
-        let with = trial.mechanism.choose(scenario.policy, off);
         let without = |policy| Policy {
             hrtick: Hrtick::Off,
             ..policy
         };
         let policies = [off, without(off), with, without(with)];
-        let outcomes = policies.map(|policy| of(&scenario, policy, trial.seed));
+        let outcomes = policies.map(|policy| of(scenario, policy, seed));
         let writes = outcomes.each_ref().map(|one| one.counts.device_writes);
         let caused = [(0, 1), (2, 3)].map(|(on, off)| writes[on].saturating_sub(writes[off]));
         Self { outcomes, caused }
     }
 
+    /// How many times fewer writes precise ticks cause.
     fn saved(&self) -> f64 {
         self.caused[0] as f64 / self.caused[1].max(1) as f64
     }
 }
 
+/// How many times fewer writes there are in all.
+fn all_writes(load: &Load) -> f64 {
+    let writes = |place: usize| load.outcomes[place].counts.device_writes;
+    writes(0) as f64 / writes(2).max(1) as f64
+}
+
+/// Everything that makes precise ticks cheap but laziness.
+fn not_lazy(policy: Policy) -> Policy {
+    Policy {
+        rearm: Rearm::Eager,
+        ..policy
+    }
+}
+
+/// Laziness, and deferral, which it needs, alone.
+fn lazy_alone(policy: Policy) -> Policy {
+    Policy {
+        rearm: Rearm::Deferred,
+        ..all_off(policy)
+    }
+}
+
+/// The writes that precise ticks cause, by eleven loads. Without laziness alone, which is the control, the rest has to
+/// fall short: else the claim says nothing of laziness.
 pub(super) fn rearm_rate(trial: &Trial<'_>) -> Measurement {
-    let writes = Writes::of(trial);
-    let [off, off_without, on, on_without] = &writes.outcomes;
-    let rates = (rate(writes.caused[0], off), rate(writes.caused[1], on));
-    let count = |outcome: &Outcome| outcome.counts.device_writes;
-    let notes = format!(
-        "Per CPU, by what devices are written more often than without precise ticks. On the whole machine that is {} \
-         with all off ({} of which {} without ticks) and {} with the library ({} of which {}); of all writes, those of \
-         periodic ticks and of idle CPUs among them, it is {:.1} times fewer. There were {} and {} switches.",
-        writes.caused[0],
-        count(off),
-        count(off_without),
-        writes.caused[1],
-        count(on),
-        count(on_without),
-        count(off) as f64 / count(on).max(1) as f64,
-        off.counts.switches,
-        on.counts.switches,
-    );
-    // By count, not by rate: the runs are not of one length.
-    measurement(rates, writes.saved(), &writes.outcomes, notes)
-}
-
-pub(super) fn spurious(trial: &Trial<'_>) -> Measurement {
-    let writes = Writes::of(trial);
-    let [off, _, on, _] = &writes.outcomes;
-    let of = |outcome: &Outcome| share(outcome.counts.spurious, outcome.counts.interrupts);
-    let (before, after) = (of(off), of(on));
-    let notes = format!(
-        "{} of {} timer interrupts found nothing, {} of {} with all off. A device that laziness left too early, and \
-         that would soon fire for nothing, is written at the switch before, which costs what the interrupt would have \
-         written.",
-        on.counts.spurious, on.counts.interrupts, off.counts.spurious, off.counts.interrupts,
-    );
-    // It is the price of writing the device less often: without that it is no achievement.
-    let saved = writes.saved();
-    let ratio = SPURIOUS / after.max(LEAST_SPURIOUS) * (saved / WRITES).min(1.0);
-    let mut measured = measurement((before, after), ratio, &writes.outcomes, notes);
-    measured.misfit = (saved < WRITES)
-        .then(|| format!("ticks write devices {saved:.1} times less often, not {WRITES} times."));
-    measured
-}
-
-/// The share of updates that a look at both neighbours leaves in their place, as the source counts it.
-///
-/// The library looks at them only where it does not leave a timer filed under an older key, or in a far slot. The
-/// results that a look would have had are counted beside it, in a sorted queue that this run keeps for that.
-pub(super) fn in_place(trial: &Trial<'_>) -> Measurement {
+    let loads = Loads::of(trial, |scenario| {
+        let policy = scenario.policy;
+        let with = trial.mechanism.choose(policy, not_lazy(policy));
+        let writes = Writes::of(scenario, with, trial.seed);
+        let [off, _, on, _] = &writes.outcomes;
+        Load {
+            before: rate(writes.caused[0], off),
+            after: rate(writes.caused[1], on),
+            // By count, not by rate: the runs are not of one length.
+            ratio: writes.saved(),
+            outcomes: writes.outcomes.into(),
+        }
+    });
     let scenario = setting(trial);
-    let off = of(&scenario, all_off(scenario.policy), trial.seed);
-    let on = match trial.mechanism {
-        Mechanism::On => run_counting_places(&scenario, trial.seed),
-        Mechanism::Off => (off.clone(), off.counts.exact_in_place),
-    };
-    let (on, kept) = on;
-    let counts = on.counts;
-    let of_all = |part: u64| share(part, counts.exact_restarts);
-    let (before, after) = (
-        share(off.counts.exact_in_place, off.counts.exact_restarts),
-        of_all(kept),
-    );
+    let [eager, alone] = [not_lazy, lazy_alone]
+        .map(|policy| Writes::of(&scenario, policy(scenario.policy), trial.seed).saved());
+    let [off, off_without, on, on_without] = [0, 1, 2, 3].map(|place| {
+        let outcome = &loads.middle().outcomes[place];
+        outcome.counts.device_writes
+    });
     let notes = format!(
-        "Of {} starts of queued timers {} kept their place between their neighbours in the order of deadlines. The \
-         library itself looked at the neighbours of {}, and {} of those stayed ({:.1} % of all starts, {:.1} % of \
-         those looked at). It left {} filed under an older key and {} in a far slot without a look, which the source \
-         does not do, and which costs less.",
+        "Medians by CPU over {} message counts, of what devices are written more often than without precise ticks: {} \
+         times fewer. Of all writes, those of periodic ticks and of idle CPUs among them, it is {} times fewer. With \
+         the messages of the scenario the machine writes {off} times with all off ({off_without} of which without \
+         ticks) and {on} with the library ({on_without} of which). There the library without laziness alone saves \
+         {eager:.1} times, and laziness with deferral alone {alone:.1} times.",
+        loads.0.len(),
+        loads.median(|load| load.ratio),
+        loads.median(all_writes),
+    );
+    loads.measurement(WRITES, notes)
+}
+
+/// Interrupts that find nothing, by eleven loads.
+pub(super) fn spurious(trial: &Trial<'_>) -> Measurement {
+    let of = |outcome: &Outcome| share(outcome.counts.spurious, outcome.counts.interrupts);
+    let loads = Loads::of(trial, |scenario| {
+        let policy = scenario.policy;
+        let with = trial.mechanism.choose(policy, all_off(policy));
+        let writes = Writes::of(scenario, with, trial.seed);
+        let [off, _, on, _] = &writes.outcomes;
+        let (before, after) = (of(off), of(on));
+        // It is the price of writing the device less often: without that it is no achievement.
+        let earned = (writes.saved() / WRITES).min(1.0);
+        Load {
+            before,
+            after,
+            ratio: SPURIOUS / after.max(LEAST_SPURIOUS) * earned,
+            outcomes: writes.outcomes.into(),
+        }
+    });
+    let [off, _, on, _] = &loads.middle().outcomes[..] else {
+        unreachable!("each load has four runs");
+    };
+    let notes = format!(
+        "Over {} message counts {} % of the timer interrupts found nothing. With those of the scenario it was {} of \
+         {}, and {} of {} with all off. A device that laziness left too early, and that would soon fire for nothing, \
+         is written at the switch before, which costs what the interrupt would have written.",
+        loads.0.len(),
+        loads.median(|load| load.after),
+        on.counts.spurious,
+        on.counts.interrupts,
+        off.counts.spurious,
+        off.counts.interrupts,
+    );
+    loads.measurement(1.0, notes)
+}
+
+/// The share of updates that the library itself leaves in their place after a look at both neighbours, by eleven loads.
+///
+/// The library looks at them only where it does not leave a timer filed under an older key, or in a far slot. What a
+/// look would have found of those is in the notes: it is counted in a sorted queue that one run keeps for that, and is
+/// no count of the library's.
+pub(super) fn in_place(trial: &Trial<'_>) -> Measurement {
+    let of_all = |outcome: &Outcome| {
+        let counts = outcome.counts;
+        share(counts.exact_in_place, counts.exact_restarts)
+    };
+    let loads = Loads::of(trial, |scenario| {
+        let off = of(scenario, all_off(scenario.policy), trial.seed);
+        let on = match trial.mechanism {
+            Mechanism::On => of(scenario, scenario.policy, trial.seed),
+            Mechanism::Off => off.clone(),
+        };
+        let after = of_all(&on);
+        Load {
+            before: of_all(&off),
+            after,
+            ratio: after / IN_PLACE,
+            outcomes: vec![off, on],
+        }
+    });
+    let (_, kept) = run_counting_places(&setting(trial), trial.seed);
+    let counts = loads.middle().outcomes[1].counts;
+    let looked_at = counts.exact_restarts - counts.exact_filed_early - counts.exact_far_in_slot;
+    let notes = format!(
+        "By the library's own count, over {} message counts {} % of the starts of queued timers. With those of the \
+         scenario it looked at the neighbours in {looked_at} of {} starts, and {} of those stayed. It left {} filed \
+         under an older key and {} in a far slot without a look, which the source does not do, and which costs less. \
+         A queue that sorts every timer, which this run keeps beside the library's, would have kept {kept} in place \
+         ({:.1} %).",
+        loads.0.len(),
+        loads.median(|load| load.after),
         counts.exact_restarts,
-        kept,
-        counts.exact_restarts - counts.exact_filed_early - counts.exact_far_in_slot,
         counts.exact_in_place,
-        of_all(counts.exact_in_place),
-        share(
-            counts.exact_in_place,
-            counts.exact_restarts - counts.exact_filed_early - counts.exact_far_in_slot,
-        ),
         counts.exact_filed_early,
         counts.exact_far_in_slot,
+        share(kept, counts.exact_restarts),
     );
-    measurement((before, after), after / IN_PLACE, &[off, on], notes)
+    loads.measurement(1.0, notes)
 }
 
 /// The mean over all starts of a hackbench run.

@@ -5,23 +5,42 @@ use crate::baseline::{Isolation, Policy};
 use crate::model::time::Picos;
 use crate::run::outcome::Outcome;
 use crate::run::scenario::Scenario;
+use crate::workload::Workload;
 
 /// The CPUs that suffer in the source, where those of the drivers are 0 and 64.
 const SUFFER: [u32; 2] = [1, 65];
 /// The limit that only the CPUs in `SUFFER` exceed in the source.
 const FLOOR: Picos = Picos::from_micros(10);
 
+/// CPUs that are not isolated.
+const HOUSEKEEPING: [u32; 4] = [0, 32, 64, 96];
+
 /// The longest theft from pollers on isolated CPUs: part of the hierarchy or not.
 pub(super) fn isolation_noise(trial: &Trial<'_>) -> Measurement {
-    let mut scenario = scenario("isolation-noise", trial.profile);
-    if trial.effort == Effort::Quick {
-        scenario.duration = Picos::from_millis(1_000);
+    of(trial, &setting(trial))
+}
+
+/// The same with the timers of drivers on all housekeeping CPUs.
+pub(super) fn isolation_noise_all(trial: &Trial<'_>) -> Measurement {
+    let mut scenario = setting(trial);
+    for placed in &mut scenario.workloads {
+        if matches!(placed.workload, Workload::Polls { .. }) {
+            placed.cpus = HOUSEKEEPING.to_vec();
+        }
     }
     of(trial, &scenario)
 }
 
+fn setting(trial: &Trial<'_>) -> Scenario {
+    let mut scenario = scenario("isolation-noise", trial.profile);
+    if trial.effort == Effort::Quick {
+        scenario.duration = Picos::from_millis(1_000);
+    }
+    scenario
+}
+
 /// Measures the longest theft in a scenario, which may be another one.
-pub(super) fn of(trial: &Trial<'_>, scenario: &Scenario) -> Measurement {
+fn of(trial: &Trial<'_>, scenario: &Scenario) -> Measurement {
     let take_part = Policy {
         isolation: Isolation::TakePart,
         ..scenario.policy
