@@ -2,7 +2,7 @@
 //!
 //! | the core asks for | the kernel has |
 //! |---|---|
-//! | a counter | the machine's, behind the core's [`Timekeeper`] |
+//! | a clock | two counters, behind the core's guard ([`clock`](crate::clock)) |
 //! | a place for bases | a table by CPU number, filled before the CPU starts |
 //! | an event device | the comparator or countdown of each CPU ([`arch`]) |
 //! | a way to interrupt another CPU | an interrupt between CPUs, and a note which kind it is |
@@ -17,29 +17,22 @@
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use tickless_core::base::CpuBase;
-use tickless_core::clock::{Counter, CounterId, Keeper, Offsets, SetSequence, Timekeeper};
+use tickless_core::clock::{CounterId, Offsets, SetSequence};
 use tickless_core::event::{DeviceConfig, DeviceState, DeviceWrite, InPast, Kind, MinimumPolicy};
-use tickless_core::link::lock::{Lock, SpinLock};
+use tickless_core::link::lock::SpinLock;
 use tickless_core::platform::{
     CpuId, Housekeeper, Platform, Port, ThisCpu, keep_local_by_table, pick_target_by_table,
 };
+use tickless_core::time::Instant;
 use tickless_core::time::convert::{Cycles, Ticks};
-use tickless_core::time::{Instant, Span};
 
 use crate::arch;
+use crate::clock::{Clock, OWN};
 use crate::late::Late;
 use crate::lock::MaskingLock;
 
 /// The most CPUs that the kernel starts.
 pub(crate) const CPUS_MAX: usize = 256;
-
-/// The counter of the machine.
-const COUNTER: CounterId = CounterId(0);
-
-/// Returns the duration of one count, rounded up: so much time may have passed since the counter was read.
-fn count() -> Span {
-    Span::from_nanos(1_000_000_u64.div_ceil(u64::from(arch::kilohertz().0)))
-}
 
 /// A count that one CPU writes and all read.
 #[derive(Debug, Default)]
@@ -161,30 +154,27 @@ pub(crate) struct Host {
     bases: [Late<CpuBase<Self>>; CPUS_MAX],
     /// The counter's value when the clock was at zero.
     origin: u64,
-    timekeeper: Timekeeper,
-    keeper: Lock<MaskingLock, Keeper>,
+    clock: Clock,
     /// Queued timers are started anew where they stand, if they can be. For measurements.
     in_place: AtomicBool,
 }
 
 impl Host {
-    /// Starts the clock at zero.
-    pub(crate) fn new() -> Self {
-        let origin = arch::counter();
-        let counter = Counter {
-            id: COUNTER,
-            frequency: arch::kilohertz(),
-            bits: 64,
-            can_inline: true,
-        };
-        let (timekeeper, keeper) = Timekeeper::new(counter, Cycles(origin));
+    /// Starts the clock of a machine of so many CPUs at zero.
+    pub(crate) fn new(cpus: u32) -> Self {
+        let clock = Clock::new(cpus);
+        let origin = clock.cycles_at(OWN, Instant::ZERO);
         Self {
             bases: [const { Late::new() }; CPUS_MAX],
-            origin,
-            timekeeper,
-            keeper: Lock::new(MaskingLock::new(), keeper),
+            origin: origin.expect("the counter of the CPU drives the time").0,
+            clock,
             in_place: AtomicBool::new(true),
         }
+    }
+
+    /// The clock.
+    pub(crate) fn clock(&self) -> &Clock {
+        &self.clock
     }
 
     /// Says whether queued timers are started anew where they stand.
@@ -220,32 +210,10 @@ impl Host {
         bases.map(CpuBase::local).enumerate()
     }
 
-    /// Moves the base of the time record to now, as the CPU does that counts ticks.
-    pub(crate) fn advance(&self) {
-        let mut keeper = self.keeper.lock(None);
-        keeper.advance(&self.timekeeper, Cycles(arch::counter()));
-    }
-
-    /// The time, read on top of a writer of the clock that is interrupted.
-    #[cfg(target_arch = "x86_64")]
-    pub(crate) fn now_on_top_of_writer(&self) -> Instant {
-        self.timekeeper
-            .now_on_top_of_writer(|| Cycles(arch::counter()))
-    }
-
     /// The time at which the counter shows `cycles`, computed without the library's conversions. Rounds down.
     pub(crate) fn time_of(&self, cycles: u64) -> Instant {
         let passed = u128::from(cycles - self.origin) * 1_000_000 / u128::from(arch::kilohertz().0);
         Instant::from_nanos(i64::try_from(passed).unwrap_or(i64::MAX))
-    }
-
-    /// Returns the longest time that may pass before a CPU has to read the clock.
-    pub(crate) fn max_idle(&self) -> Span {
-        self.keeper.lock(None).max_idle()
-    }
-
-    fn read(&self) -> Instant {
-        self.timekeeper.now(|| Cycles(arch::counter()))
     }
 }
 
@@ -256,7 +224,7 @@ pub(crate) fn device(is_relative: bool) -> DeviceConfig {
     DeviceConfig {
         name: "cpu",
         kind: if is_coupled {
-            Kind::Coupled(COUNTER)
+            Kind::Coupled(OWN)
         } else {
             Kind::Relative
         },
@@ -286,7 +254,7 @@ impl Port for Host {
 
     #[inline]
     fn now(&self) -> Instant {
-        self.read()
+        self.clock.now()
     }
 
     fn write_device(&self, base: &CpuBase<Self>, write: DeviceWrite) -> Result<(), InPast> {
@@ -317,17 +285,16 @@ impl Platform for Host {
     const DEFERRED_REARM: bool = !cfg!(feature = "immediate");
 
     fn now_at_latest(&self) -> Instant {
-        self.read().saturating_add(count())
+        self.clock.now_at_latest()
     }
 
     fn now_and_offsets(&self, seen: SetSequence) -> (Instant, Option<(SetSequence, Offsets)>) {
-        self.timekeeper
-            .now_and_offsets(seen, || Cycles(arch::counter()))
+        self.clock.now_and_offsets(seen)
     }
 
     #[inline]
     fn cycles_at(&self, counter: CounterId, when: Instant) -> Option<Cycles> {
-        self.timekeeper.cycles_at(counter, when)
+        self.clock.cycles_at(counter, when)
     }
 
     fn set_device_state(&self, base: &CpuBase<Self>, state: DeviceState) {

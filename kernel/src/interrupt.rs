@@ -49,6 +49,7 @@ pub(crate) fn timer(entered: u64) {
 pub(crate) fn ipi(entered: u64) {
     let (machine, local, cpu) = enter(entered);
     local.calls.add(1);
+    crate::clock::answer();
     if local.is_kicked.take() {
         machine.timers.retrigger(cpu);
     }
@@ -59,10 +60,25 @@ pub(crate) fn ipi(entered: u64) {
 pub(crate) fn masked() {
     let host = machine().host();
     let local = host.here();
+    crate::clock::on_top(|| {
+        let now = host.clock().now_on_top_of_writer();
+        local.unmaskable_time.set(now.as_nanos().unsigned_abs());
+    });
     local.unmaskable.add(1);
-    local
-        .unmaskable_time
-        .set(host.now_on_top_of_writer().as_nanos().unsigned_abs());
+}
+
+/// Has an interrupt come that no mask holds back, and returns when it did. On a machine without such interrupts
+/// nothing comes.
+pub(crate) fn masked_now() {
+    #[cfg(target_arch = "x86_64")]
+    {
+        let local = machine().host().here();
+        let before = local.unmaskable.get();
+        arch::interrupt_masked(arch::cpu());
+        while local.unmaskable.get() == before {
+            arch::relax();
+        }
+    }
 }
 
 /// An interrupt came that nothing asked for.

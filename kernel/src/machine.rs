@@ -7,6 +7,8 @@ use core::pin::Pin;
 use core::sync::atomic::Ordering;
 
 use tickless_core::base::{CpuBase, Frozen, Timers};
+use tickless_core::clock::CounterId;
+use tickless_core::clock::Switched;
 use tickless_core::coarse::Kind;
 use tickless_core::hierarchy::{
     CpuNode, Group, GroupId, Hierarchy, HierarchyHost, Layout, MigratorPolicy, NumaNode, Presence,
@@ -67,7 +69,8 @@ pub(crate) fn machine() -> &'static Machine {
 
 /// Makes the machine and takes its first CPU, which executes this, online.
 pub(crate) fn start(parameters: &Parameters) -> &'static Machine {
-    let timers: &'static Timers<Host> = Box::leak(Box::new(Timers::new(Host::new())));
+    let timers: &'static Timers<Host> =
+        Box::leak(Box::new(Timers::new(Host::new(parameters.cpus))));
     for _ in 0..parameters.cpus {
         let mut slot = Box::new_uninit();
         let config = device(parameters.is_relative);
@@ -126,7 +129,7 @@ fn tick(expired: &mut Expired<'_, '_, Monotonic>) -> Restart {
     let now = expired.now();
     let outcome = machine.with_tick(|nohz, tick, _| nohz.tick(tick, now));
     if outcome.counted > 0 {
-        machine.host().advance();
+        machine.host().clock().advance();
     }
     if outcome.wheel_is_due || outcome.remote_is_due {
         local.is_pass_due.leave();
@@ -180,6 +183,20 @@ impl Machine {
         self.timers.wheel_online(cpu, self.tick_time().tick);
         self.timers.cpu_online(cpu);
         arch::restore(before);
+    }
+
+    /// Lets another counter drive the time, while all CPUs go on. Each of them writes its device anew.
+    pub(crate) fn drive_time_by(&self, counter: CounterId) -> Switched {
+        let here = arch::cpu();
+        let others = (0..self.cpus()).filter(move |&cpu| cpu != here);
+        let tell = || {
+            for cpu in others.clone() {
+                self.host().local(cpu).is_kicked.leave();
+                arch::interrupt_cpu(cpu);
+            }
+            self.timers.retrigger(self.here());
+        };
+        self.host().clock().switch(counter, others.clone(), tell)
     }
 
     /// Starts `cpu`, which may be online later.
@@ -241,7 +258,7 @@ impl Machine {
             timers: self.timers,
             tree: &self.tree,
             count: &self.count,
-            max_deferment: self.host().max_idle(),
+            max_deferment: self.host().clock().max_idle(),
         };
         // SAFETY: the vector is never changed, and lies in a value that is never moved or dropped.
         let timer = unsafe { Pin::new_unchecked(&ticking.timer) };

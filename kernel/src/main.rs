@@ -12,6 +12,7 @@
 extern crate alloc;
 
 mod arch;
+mod clock;
 mod console;
 mod exit;
 mod heap;

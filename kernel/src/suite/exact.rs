@@ -298,7 +298,7 @@ pub(super) fn unmaskable(machine: &'static Machine, _parameters: &Parameters) ->
     let mut last = 0;
     for time in 1..=TIMES {
         arch::interrupt_masked(0);
-        host.advance();
+        host.clock().advance();
         while local.unmaskable.get() != arrived + time {
             arch::relax();
         }

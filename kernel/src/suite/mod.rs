@@ -20,6 +20,7 @@ use crate::idle;
 use crate::machine::Machine;
 use crate::parameters::Parameters;
 
+mod clocks;
 mod coarse;
 mod exact;
 mod hotplug;
@@ -88,8 +89,11 @@ const TESTS: &[Test] = &[
     test("threads", 1, 2, threads::threads),
     test("switches", 1, 5, switches::switches),
     test("isolated", 4, 62, coarse::isolated),
+    test("combined", 2, 5, clocks::combined),
+    test("switch", 1, 10, clocks::switch),
     extra("measure", 1, 30, switches::measure),
     extra("sizes", 1, 1, sizes::sizes),
+    extra("shared", 2, 60, clocks::measure),
 ];
 
 /// The factor by which a test may exceed its limit where guest time follows the host's clock, because the host may

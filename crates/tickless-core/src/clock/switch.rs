@@ -34,6 +34,7 @@ use tickless_link::sync::{AtomicU8, Ordering};
 
 use super::counter::{BadCounter, Counter, CounterId};
 use super::timekeeper::{Keeper, Timekeeper};
+use super::{Offsets, SetSequence};
 use crate::time::Instant;
 use crate::time::convert::Cycles;
 
@@ -111,8 +112,9 @@ pub trait Counters {
 pub trait SwitchHost {
     /// Waits until each reading of the clock is over that began before the call, on every CPU.
     ///
-    /// In a kernel that interrupts each CPU and waits for the answers. In user space it takes a barrier on behalf of
-    /// all threads and an end of the readings under way, such as that of a critical section.
+    /// In a kernel that interrupts each CPU and waits for the answers, which an interrupt on top of a reading MUST NOT
+    /// give: the reading goes on behind it. In user space it takes a barrier on behalf of all threads and an end of the
+    /// readings under way, such as that of a critical section.
     fn wait_for_readers(&mut self);
 
     /// Calls `install` once while no other CPU reads the clock.
@@ -166,6 +168,21 @@ impl<C: Counters> GuardedClock<C> {
         } else {
             self.now_called()
         }
+    }
+
+    /// The monotonic time and, if the clocks were set since `seen`, the new offsets: see
+    /// [`Timekeeper::now_and_offsets`].
+    #[inline]
+    pub fn now_and_offsets(&self, seen: SetSequence) -> (Instant, Option<(SetSequence, Offsets)>) {
+        self.timekeeper
+            .now_and_offsets(seen, |counter| self.counters.read(counter))
+    }
+
+    /// Reads the clock for what may interrupt a switch: see [`Timekeeper::now_on_top_of_writer`].
+    #[inline]
+    pub fn now_on_top_of_writer(&self) -> Instant {
+        self.timekeeper
+            .now_on_top_of_writer(|counter| self.counters.read(counter))
     }
 
     #[inline]

@@ -62,7 +62,7 @@ use record::{Irregular, Record, after, cycles_at, elapsed};
 pub struct Timekeeper {
     cell: SeqCell<{ Record::WORDS }>,
     /// Record for readings of the clock, for readers on top of the writer.
-    latch: LatchCell<{ Record::FAST }>,
+    latch: LatchCell<{ Record::WITH_COUNTER }>,
     /// Readings whose counter was behind the base.
     behind: AtomicU64,
     /// Readings whose counter was further ahead than the fast path can multiply.
@@ -95,7 +95,7 @@ impl Timekeeper {
         let mut keeper = Keeper::begin(counter, now, tick)?;
         let record = keeper.record();
         let (cell, writer) = SeqCell::new(record.words());
-        let (latch, latch_writer) = LatchCell::new(record.fast());
+        let (latch, latch_writer) = LatchCell::new(record.with_counter());
         keeper.may_write((writer, latch_writer));
         let timekeeper = Self {
             cell,
@@ -120,25 +120,24 @@ impl Timekeeper {
     /// The monotonic time, given how to read whichever counter drives it; zero cycles count while none does.
     #[inline]
     pub fn now_by(&self, mut read: impl FnMut(CounterId) -> Cycles) -> Instant {
-        let sample = |words: &[u64; Record::WITH_COUNTER]| {
-            let id = u32::try_from(words[Record::COUNTER]);
-            id.map_or(Cycles(words[Record::BASE_CYCLES]), |id| read(CounterId(id)))
-        };
+        let sample = |words: &[u64; Record::WITH_COUNTER]| Record::sample(words, &mut read);
         let ([fast @ .., _], now) = self.cell.read_first_and(sample);
         self.from(fast, now)
     }
 
-    /// Reads the clock as [`now`](Self::now) does, for what may interrupt the writer: interrupts that no CPU masks,
-    /// signal handlers, debuggers (spec TIM-18, B38).
+    /// Reads the clock as [`now_by`](Self::now_by) does, for what may interrupt the writer: interrupts that no CPU
+    /// masks, signal handlers, debuggers (spec TIM-18, B38).
     ///
     /// While the keeper publishes, such a reader may go by the record before, and another one by the record behind it.
     /// The two agree at the published base, so what is read may run backwards by a few nanoseconds: by what the rates
     /// differ over the time that a publication takes, which is 1 ns for 1000 ppm and a microsecond; and, for a CPU
     /// whose copy of the counter lags, by that lag. Away from publications it shows what `now` shows.
     #[inline]
-    pub fn now_on_top_of_writer(&self, mut read: impl FnMut() -> Cycles) -> Instant {
-        let (words, now) = self.latch.read_and(|_| read());
-        self.from(words, now)
+    pub fn now_on_top_of_writer(&self, mut read: impl FnMut(CounterId) -> Cycles) -> Instant {
+        let ([fast @ .., _], now) = self
+            .latch
+            .read_and(|words| Record::sample(words, &mut read));
+        self.from(fast, now)
     }
 
     #[inline(always)]
@@ -173,16 +172,21 @@ impl Timekeeper {
         self.ahead.load(Ordering::Relaxed)
     }
 
-    /// The monotonic time and, if the clocks were set since `seen`, the new offsets (spec TIM-20).
+    /// The monotonic time and, if the clocks were set since `seen`, the new offsets (spec TIM-20). `read` is called as
+    /// in [`now_by`](Self::now_by).
     ///
     /// At and after a leap second that the record does not know yet, the offset of the time of day is already the one
     /// behind it, so that no timer fires a second early.
     pub fn now_and_offsets(
         &self,
         seen: SetSequence,
-        mut read: impl FnMut() -> Cycles,
+        mut read: impl FnMut(CounterId) -> Cycles,
     ) -> (Instant, Option<(SetSequence, Offsets)>) {
-        let (words, now) = self.cell.read_first_and::<{ Record::WORDS }, _>(|_| read());
+        let sample = |words: &[u64; Record::WORDS]| {
+            let first = words.first_chunk().expect("a record names its counter");
+            Record::sample(first, &mut read)
+        };
+        let (words, now) = self.cell.read_first_and(sample);
         let [mask, base_cycles, scale, residue, base, max_cycles, ..] = words;
         let now = self.from([mask, base_cycles, scale, residue, base, max_cycles], now);
         let [.., sequence, realtime, boottime, tai, next_leap] = words;
@@ -223,7 +227,7 @@ impl Timekeeper {
 
     fn publish(&self, (writer, latch_writer): &mut (Writer, LatchWriter), record: &Record) {
         self.cell.publish(writer, record.words());
-        self.latch.publish(latch_writer, record.fast());
+        self.latch.publish(latch_writer, record.with_counter());
     }
 }
 

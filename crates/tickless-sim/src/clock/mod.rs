@@ -307,7 +307,7 @@ impl Clocks {
         seen: SetSequence,
     ) -> Option<(SetSequence, Offsets)> {
         let version = self.version(at);
-        let read = || version.counter.borrow().read(cpu, at);
+        let read = |_| version.counter.borrow().read(cpu, at);
         version.timekeeper.now_and_offsets(seen, read).1
     }
 

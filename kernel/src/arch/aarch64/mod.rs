@@ -27,6 +27,9 @@ pub(crate) const ENTRY_LATENESS: RangeInclusive<u64> = 16..=16;
 /// Frequency of the counter, and of the device.
 pub(super) const KILOHERTZ: Kilohertz = Kilohertz(62_500);
 
+/// The counts by which the shared counter is ahead, so that a value of one counter is never taken for one of the other.
+const SHARED_AHEAD: u64 = 0x4000_0000;
+
 /// The words that a switched-out thread has on its stack.
 pub(crate) const FRAME: Frame = Frame {
     words: 12,
@@ -101,6 +104,17 @@ pub(crate) fn counter() -> u64 {
     read_register!("cntvct_el0")
 }
 
+/// Returns the counter that stands for a shared, slow one: the lower half of the physical counter, moved ahead.
+pub(crate) fn shared_counter() -> u64 {
+    barrier();
+    read_register!("cntpct_el0").wrapping_add(SHARED_AHEAD) & u64::from(u32::MAX)
+}
+
+/// Returns its frequency.
+pub(crate) const fn shared_kilohertz() -> Kilohertz {
+    KILOHERTZ
+}
+
 /// Masks interrupts; what [`restore`] undoes it with.
 #[inline]
 pub(crate) fn mask() -> u64 {
@@ -142,6 +156,14 @@ pub(crate) fn wait() {
             options(nostack)
         )
     };
+}
+
+/// True if [`relax`] lets an emulator that executes CPUs by turns run another one.
+pub(crate) const PAUSE_YIELDS: bool = true;
+
+/// Passes the time of a CPU that is masked.
+pub(crate) fn sleep_masked() {
+    relax();
 }
 
 /// Passes the time of a CPU that polls. `yield` lets the emulator run other CPUs; `isb` would not.

@@ -127,6 +127,16 @@ pub(crate) fn counter() -> u64 {
     read_register!("time")
 }
 
+/// Returns the counter that all CPUs share: the lower half of the real-time clock.
+pub(crate) fn shared_counter() -> u64 {
+    u64::from(load(CLOCK))
+}
+
+/// Returns its frequency: it counts nanoseconds.
+pub(crate) const fn shared_kilohertz() -> Kilohertz {
+    Kilohertz(1_000_000)
+}
+
 /// Masks interrupts; what [`restore`] undoes it with.
 #[inline]
 pub(crate) fn mask() -> u64 {
@@ -167,6 +177,15 @@ pub(crate) fn wait() {
             options(nostack)
         )
     };
+}
+
+/// True if [`relax`] lets an emulator that executes CPUs by turns run another one.
+pub(crate) const PAUSE_YIELDS: bool = false;
+
+/// Sleeps until an interrupt is pending, and does not take it.
+pub(crate) fn sleep_masked() {
+    // SAFETY: *instructions*.
+    unsafe { asm!("wfi", options(nostack)) };
 }
 
 /// Passes the time of a CPU that polls.

@@ -60,6 +60,11 @@ pub(crate) fn counter() -> u64 {
     }
 }
 
+/// Returns the lower half of the counter.
+pub(super) fn lower() -> u32 {
+    load(register(COUNTER))
+}
+
 /// Sets a comparator to interrupt when the counter is at `when`.
 pub(super) fn compare(comparator: usize, when: u64) {
     let place = 0x100 + 0x20 * comparator;

@@ -186,6 +186,18 @@ pub(crate) fn device(is_told_when: bool) -> Device {
     Device { hertz, min: 1, max }
 }
 
+/// Returns the counter that all CPUs share: the lower half of the HPET's, which is one read.
+pub(crate) fn shared_counter() -> u64 {
+    u64::from(hpet::lower())
+}
+
+/// Returns its frequency. Rounds down.
+pub(crate) fn shared_kilohertz() -> Kilohertz {
+    // Relaxed: written before any other CPU runs.
+    let hertz = SHARED_HERTZ.load(Ordering::Relaxed);
+    Kilohertz(u32::try_from(hertz / 1_000).unwrap_or(u32::MAX))
+}
+
 /// Masks interrupts; what [`restore`] undoes it with.
 #[inline]
 pub(crate) fn mask() -> u64 {
@@ -223,6 +235,14 @@ pub(crate) fn unmask() {
 pub(crate) fn wait() {
     // SAFETY: *instructions*.
     unsafe { asm!("sti", "hlt", "cli", options(nostack)) };
+}
+
+/// True if [`relax`] lets an emulator that executes CPUs by turns run another one.
+pub(crate) const PAUSE_YIELDS: bool = true;
+
+/// Passes the time of a CPU that is masked.
+pub(crate) fn sleep_masked() {
+    relax();
 }
 
 /// Passes the time of a CPU that polls.

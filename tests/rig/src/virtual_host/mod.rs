@@ -248,7 +248,7 @@ impl<C: Config> Platform for VirtualPlatform<C> {
     const TRACE: bool = true;
 
     fn now_and_offsets(&self, seen: SetSequence) -> (Instant, Option<(SetSequence, Offsets)>) {
-        self.timekeeper.now_and_offsets(seen, || self.counter())
+        self.timekeeper.now_and_offsets(seen, |_| self.counter())
     }
 
     fn cycles_at(&self, counter: CounterId, when: Instant) -> Option<Cycles> {

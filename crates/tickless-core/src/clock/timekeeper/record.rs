@@ -58,9 +58,28 @@ impl Record {
     }
 
     /// Returns the words that a reading of the clock needs.
-    pub(super) fn fast(&self) -> [u64; Self::FAST] {
-        let [mask, base_cycles, scale, residue, base, max_cycles, ..] = self.words();
-        [mask, base_cycles, scale, residue, base, max_cycles]
+    pub(super) fn with_counter(&self) -> [u64; Self::WITH_COUNTER] {
+        let [
+            mask,
+            base_cycles,
+            scale,
+            residue,
+            base,
+            max_cycles,
+            counter,
+            ..,
+        ] = self.words();
+        [mask, base_cycles, scale, residue, base, max_cycles, counter]
+    }
+
+    /// Samples the counter that a record names. While the machine is suspended that is none: no cycles have passed.
+    #[inline]
+    pub(super) fn sample(
+        words: &[u64; Self::WITH_COUNTER],
+        read: impl FnOnce(CounterId) -> Cycles,
+    ) -> Cycles {
+        let id = u32::try_from(words[Self::COUNTER]);
+        id.map_or(Cycles(words[Self::BASE_CYCLES]), |id| read(CounterId(id)))
     }
 }
 

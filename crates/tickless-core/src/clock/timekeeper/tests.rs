@@ -82,17 +82,17 @@ fn steering_changes_the_rate_but_not_the_time() {
 #[test]
 fn offsets_are_copied_only_when_they_changed() {
     let (timekeeper, mut keeper) = Timekeeper::new(TSC, Cycles(0));
-    let (_, none) = timekeeper.now_and_offsets(SetSequence::START, || Cycles(0));
+    let (_, none) = timekeeper.now_and_offsets(SetSequence::START, |_| Cycles(0));
     assert_eq!(none, None);
     let offsets = Offsets {
         realtime: Offset::from_nanos(5),
         ..Offsets::default()
     };
     keeper.set_offsets(&timekeeper, offsets);
-    let (_, some) = timekeeper.now_and_offsets(SetSequence::START, || Cycles(0));
+    let (_, some) = timekeeper.now_and_offsets(SetSequence::START, |_| Cycles(0));
     let (sequence, copied) = some.expect("they changed");
     assert_eq!(copied, offsets);
-    assert_eq!(timekeeper.now_and_offsets(sequence, || Cycles(0)).1, None);
+    assert_eq!(timekeeper.now_and_offsets(sequence, |_| Cycles(0)).1, None);
 }
 
 #[test]
@@ -105,8 +105,8 @@ fn b43_a_leap_second_is_seen_before_the_record_knows_it() {
     keeper.set_offsets(&timekeeper, wall);
     keeper.set_next_leap(&timekeeper, Some(Instant::from_nanos(1_000)));
     let seen = SetSequence::START.next();
-    assert_eq!(timekeeper.now_and_offsets(seen, || Cycles(1_998)).1, None);
-    let (_, leaping) = timekeeper.now_and_offsets(seen, || Cycles(2_000));
+    assert_eq!(timekeeper.now_and_offsets(seen, |_| Cycles(1_998)).1, None);
+    let (_, leaping) = timekeeper.now_and_offsets(seen, |_| Cycles(2_000));
     assert_eq!(
         leaping.expect("the leap").1.realtime.as_nanos(),
         99 * NANOS_PER_SEC
@@ -414,7 +414,7 @@ fn a_reader_on_top_of_the_writer_gets_the_time() {
         keeper.steer(&timekeeper, Cycles(cycles), (step % 3 - 1) * 400_000);
         for at in [cycles - 100, cycles, cycles + 1_000_000] {
             let usual = timekeeper.now(|| Cycles(at));
-            assert_eq!(timekeeper.now_on_top_of_writer(|| Cycles(at)), usual);
+            assert_eq!(timekeeper.now_on_top_of_writer(|_| Cycles(at)), usual);
         }
     }
 }
@@ -472,7 +472,7 @@ fn b50_offsets_near_the_limits_saturate() {
         };
         keeper.set_offsets(&timekeeper, offsets);
         keeper.set_next_leap(&timekeeper, Some(Instant::ZERO));
-        let (now, news) = timekeeper.now_and_offsets(SetSequence::START, || Cycles(2_000));
+        let (now, news) = timekeeper.now_and_offsets(SetSequence::START, |_| Cycles(2_000));
         assert_eq!(now.as_nanos(), 1_000);
         let read = news.expect("they were set").1;
         assert_eq!(
@@ -563,4 +563,24 @@ fn the_identity_is_tested_again_in_the_copy() {
     let when = Instant::from_nanos(1_000);
     assert_eq!(cycles_at(copy, TSC.id, when), Some(Cycles(2_000)));
     assert_eq!(cycles_at(copy, NARROW.id, when), None);
+}
+
+/// What reads the clock on top of a switch, or asks for the offsets too, reads the counter of the record that it goes
+/// by.
+#[test]
+fn tim43_each_reading_asks_for_the_counter_that_drives_the_time() {
+    let (timekeeper, mut keeper) = Timekeeper::new(TSC, Cycles(0));
+    let other = Counter {
+        id: CounterId(TSC.id.0 + 1),
+        ..TSC
+    };
+    let switched = keeper.switch_counter(&timekeeper, Cycles(1_000), other, Cycles(5));
+    switched.expect("it counts");
+    let read = |counter| {
+        assert_eq!(counter, other.id);
+        Cycles(5)
+    };
+    let now = timekeeper.now_by(read);
+    assert_eq!(timekeeper.now_on_top_of_writer(read), now);
+    assert_eq!(timekeeper.now_and_offsets(SetSequence::UNSEEN, read).0, now);
 }

@@ -11,10 +11,10 @@ const READS: [(&str, Read); 4] = [
     ("now", |timekeeper, read| timekeeper.now(read)),
     ("now_by", |timekeeper, read| timekeeper.now_by(|_| read())),
     ("now_and_offsets", |timekeeper, read| {
-        timekeeper.now_and_offsets(SetSequence::START, read).0
+        timekeeper.now_and_offsets(SetSequence::START, |_| read()).0
     }),
     ("now_on_top_of_writer", |timekeeper, read| {
-        timekeeper.now_on_top_of_writer(read)
+        timekeeper.now_on_top_of_writer(|_| read())
     }),
 ];
 

@@ -71,7 +71,7 @@ impl Machine {
             let now = self.timekeeper.now(|| at);
             let back = self.shown[cpu].saturating_since(now).as_nanos();
             prop_assert!(back <= by, "{now:?} after {:?}", self.shown[cpu]);
-            prop_assert_eq!(now, self.timekeeper.now_on_top_of_writer(|| at));
+            prop_assert_eq!(now, self.timekeeper.now_on_top_of_writer(|_| at));
             self.shown[cpu] = now;
         }
         Ok(())

@@ -11,7 +11,7 @@ fn a_suspended_clock_stands_still() {
         assert_eq!(timekeeper.now(|| Cycles(cycles)).as_nanos(), 1_500);
         assert_eq!(
             timekeeper
-                .now_on_top_of_writer(|| Cycles(cycles))
+                .now_on_top_of_writer(|_| Cycles(cycles))
                 .as_nanos(),
             1_500
         );
@@ -46,7 +46,7 @@ fn a_sleep_moves_the_other_clocks_and_not_the_monotonic_one() {
         hour
     );
     let seen = SetSequence::START.next();
-    let (now, news) = timekeeper.now_and_offsets(seen, || Cycles(10));
+    let (now, news) = timekeeper.now_and_offsets(seen, |_| Cycles(10));
     assert_eq!(now.as_nanos(), 1_000);
     let read = news.expect("the clocks were set").1;
     let slept = 3600 * NANOS_PER_SEC;
@@ -105,12 +105,12 @@ fn a_sleep_that_is_known_late_is_injected() {
     keeper.suspend(&timekeeper, Cycles(0));
     keeper.resume(&timekeeper, Cycles(0), Slept::Unknown);
     let seen = timekeeper
-        .now_and_offsets(SetSequence::UNSEEN, || Cycles(0))
+        .now_and_offsets(SetSequence::UNSEEN, |_| Cycles(0))
         .1
         .expect("unseen")
         .0;
     keeper.inject_sleep(&timekeeper, Span::from_secs(3));
-    let (now, news) = timekeeper.now_and_offsets(seen, || Cycles(2_000));
+    let (now, news) = timekeeper.now_and_offsets(seen, |_| Cycles(2_000));
     assert_eq!(now.as_nanos(), 1_000);
     assert_eq!(
         news.expect("the clocks were set").1.boottime.as_nanos(),
