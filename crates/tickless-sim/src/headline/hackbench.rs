@@ -33,7 +33,7 @@ const QUICK_CPUS: u32 = 8;
 /// Messages of the eleven loads, in hundredths of the scenario's number: nothing in a run is drawn, and another number
 /// of messages makes it another run.
 const LOADS: [u32; 11] = [90, 92, 94, 96, 98, 100, 102, 104, 106, 108, 110];
-/// Those of a quick look.
+/// The loads of a quick look.
 const QUICK_LOADS: [u32; 3] = [90, 100, 110];
 /// Bytes of a message: up to 256, as in the source.
 const SIZES: [u32; 6] = [8, 16, 32, 64, 128, 256];
@@ -196,7 +196,7 @@ fn rate(writes: u64, outcome: &Outcome) -> f64 {
     writes as f64 / time / f64::from(outcome.cpus)
 }
 
-/// What precise ticks cost in writes of devices, with two policies.
+/// The device writes that precise ticks cause, with two policies.
 struct Writes {
     /// With all off, the same without precise ticks, with the other policy, and that without.
     outcomes: [Outcome; 4],
@@ -218,19 +218,19 @@ impl Writes {
         Self { outcomes, caused }
     }
 
-    /// How many times fewer writes precise ticks cause.
+    /// Returns the factor by which precise ticks cause fewer writes.
     fn saved(&self) -> f64 {
         self.caused[0] as f64 / self.caused[1].max(1) as f64
     }
 }
 
-/// How many times fewer writes there are in all.
+/// Returns the factor by which there are fewer writes in all.
 fn all_writes(load: &Load) -> f64 {
     let writes = |place: usize| load.outcomes[place].counts.device_writes;
     writes(0) as f64 / writes(2).max(1) as f64
 }
 
-/// Everything that makes precise ticks cheap but laziness.
+/// The policy that has all that makes precise ticks cheap but laziness.
 fn not_lazy(policy: Policy) -> Policy {
     Policy {
         rearm: Rearm::Eager,
@@ -238,7 +238,7 @@ fn not_lazy(policy: Policy) -> Policy {
     }
 }
 
-/// Laziness, and deferral, which it needs, alone.
+/// The policy that has laziness, and deferral, which it needs, alone.
 fn lazy_alone(policy: Policy) -> Policy {
     Policy {
         rearm: Rearm::Deferred,

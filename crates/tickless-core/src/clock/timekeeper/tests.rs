@@ -565,8 +565,7 @@ fn the_identity_is_tested_again_in_the_copy() {
     assert_eq!(cycles_at(copy, NARROW.id, when), None);
 }
 
-/// What reads the clock on top of a switch, or asks for the offsets too, reads the counter of the record that it goes
-/// by.
+/// A reading on top of a switch, or with the offsets, reads the counter of the record that it goes by.
 #[test]
 fn tim43_each_reading_asks_for_the_counter_that_drives_the_time() {
     let (timekeeper, mut keeper) = Timekeeper::new(TSC, Cycles(0));
