@@ -16,7 +16,7 @@ use chrono::{DateTime, Utc};
 use croner::Cron;
 use tickless::realtime::sleep_until_next;
 
-/// Why there is no next alarm.
+/// The reasons why there is no next alarm.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum NoAlarm {
     /// The rule says that there is none, or cannot say.

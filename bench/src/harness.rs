@@ -55,7 +55,7 @@ pub(crate) struct Row {
     pub(crate) ratio: Spread,
 }
 
-/// Something that can be measured: called once a round, answers nanoseconds for one operation.
+/// A measured subject: called once a round, answers nanoseconds for one operation.
 pub(crate) type Subject<'a> = (&'static str, Box<dyn FnMut() -> f64 + 'a>);
 
 /// A figure that was promised.

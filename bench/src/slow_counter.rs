@@ -26,7 +26,7 @@ use tickless_core::time::convert::Cycles;
 /// The time that the bus is busy with a read, in nanoseconds.
 const ACCESS: u64 = 1_500;
 
-/// Something that is read.
+/// A counter that is read.
 pub(crate) trait Read: Sync {
     /// A value of 32 bits.
     fn read(&self) -> u32;
@@ -36,7 +36,7 @@ pub(crate) trait Read: Sync {
 #[derive(Debug)]
 pub(crate) struct SlowRegister {
     start: Instant,
-    /// Until when the bus is booked, in nanoseconds.
+    /// The time until which the bus is booked, in nanoseconds.
     booked: AtomicU64,
 }
 

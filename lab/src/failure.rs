@@ -25,7 +25,7 @@ impl Verdict {
     }
 }
 
-/// Why a command could not do what it was asked to: what is wrong, where, and what would be right.
+/// The reasons why a command could not do what it was asked to: what is wrong, where, and what would be right.
 #[derive(Debug)]
 pub(crate) enum Failure {
     /// Bad arguments or bad input.

@@ -20,7 +20,7 @@ pub(crate) struct Mark {
     pub(crate) mark: String,
     pub(crate) verdict: Verdict,
     pub(crate) figure: Option<Spread>,
-    /// Why there is no figure.
+    /// The reason why there is no figure.
     pub(crate) why: Option<String>,
     /// The figure as people read it.
     #[serde(skip)]

@@ -83,7 +83,7 @@ pub(crate) struct Curve {
     /// The name of the series, for the table.
     pub(crate) name: String,
     pub(crate) ink: Ink,
-    /// With rising abscissas.
+    /// The points, with rising abscissas.
     pub(crate) points: Vec<(f64, f64)>,
 }
 

@@ -87,7 +87,7 @@ pub(crate) enum Accel {
 /// A run, or why there is none.
 #[derive(Debug)]
 pub(crate) enum Plan {
-    /// Both lines in turn: the build, and the emulator.
+    /// The two lines in turn: the build, and the emulator.
     Run(Invocation, Invocation),
     /// The machine, and what it lacks.
     Skip(String, String),

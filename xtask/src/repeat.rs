@@ -80,7 +80,7 @@ impl Under {
         }
     }
 
-    /// Why the system does not let programs be started so, if it does not.
+    /// Returns the reason why the system does not let programs be started so, if it does not.
     fn obstacle(self) -> Option<String> {
         let (program, arguments) = self.launcher();
         let tried = Command::new(program).args(arguments).arg("true").output();

@@ -115,7 +115,7 @@ struct Lines {
     tests: usize,
 }
 
-/// Something that breaks a rule.
+/// A breach of a rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Breach {
     /// The file to change.

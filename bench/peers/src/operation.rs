@@ -1,6 +1,6 @@
 //! The operations that are measured.
 
-/// Something that programs do with timers.
+/// An operation that programs do with timers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Operation {
     /// Arm a timer and cancel it.

@@ -158,7 +158,7 @@ const ALTERNATIVE: &str = "tokio, alternative timer";
 pub struct Missing {
     /// Its name.
     pub subject: &'static str,
-    /// Why, and how it can be had where it can.
+    /// The reason, and how it can be had where it can.
     pub why: String,
 }
 

@@ -20,7 +20,7 @@ fn far(index: usize) -> Duration {
     Duration::from_secs(3600) + Duration::from_nanos(scattered)
 }
 
-/// Up to one second.
+/// Returns a duration of one second at most.
 fn near(index: usize) -> Duration {
     let scattered = (index as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 34;
     Duration::from_nanos(scattered)

@@ -68,7 +68,7 @@ where
     }
 }
 
-/// Why a task was refused.
+/// The reasons why a task was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Refusal {
@@ -84,7 +84,7 @@ pub enum Refusal {
 pub struct Refused<T> {
     /// The item that came with the task.
     pub item: T,
-    /// Why.
+    /// The reason.
     pub why: Refusal,
 }
 

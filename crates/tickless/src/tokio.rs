@@ -89,7 +89,8 @@ use crate::host::sys::descriptors::AsyncFd;
 use crate::host::sys::descriptors::{AsFd, AsRawFd, OwnedFd, RawFd};
 use crate::host::wake;
 
-/// Why a runtime is not attached. Its timers are fired by the expiry thread, as if it had not been asked for.
+/// The reasons why a runtime is not attached. Its timers are fired by the expiry thread, as if it had not been asked
+/// for.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum AttachError {

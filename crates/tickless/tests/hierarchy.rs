@@ -117,7 +117,7 @@ impl Sleeper {
     }
 }
 
-/// While one is awake, no other is woken for coarse timers.
+/// No sleeping worker is woken for coarse timers while one is awake.
 #[test]
 fn sixty_three_sleep_through_ten_thousand_timers_while_one_is_awake() {
     in_own_process(

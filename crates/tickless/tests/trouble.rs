@@ -26,7 +26,7 @@ use tickless_sim::random::Random;
 
 const HOUR: Duration = Duration::from_secs(3600);
 
-/// Without optimisation the same takes ten times as long.
+/// The number of timers. The same number without optimisation takes ten times as long.
 const CROWD: usize = if cfg!(debug_assertions) {
     100_000
 } else {

@@ -63,7 +63,7 @@ impl Tables {
     }
 }
 
-/// Why the tables cannot be used.
+/// The reasons why the tables cannot be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Broken {

@@ -26,18 +26,18 @@ const FUTURES: &[&str] = &[ON_WORKER, ON_THREAD, COARSE];
 const OURS: &[&str] = &[ON_WORKER, ON_THREAD, COARSE, WHEEL, EXACT];
 const HEAPS: &[&str] = &[LAZY_DELETION, LAZY_EXTENSION];
 
-/// With few pending, and with many.
+/// The two numbers of pending timers: few, and many.
 const FEW: u64 = 1_000;
 const MANY: u64 = 1_000_000;
 const MOST: u64 = 10_000_000;
 
-/// At most so many times what the cheapest of some takes for the same.
+/// A bound as a multiple of the cheapest of some subjects.
 struct Bound {
     operation: Operation,
     subjects: &'static [&'static str],
     most: f64,
     of: &'static [&'static str],
-    /// With so many pending; with any number if there is none.
+    /// The numbers of pending timers; any number if there is none.
     pending: &'static [u64],
 }
 

@@ -133,7 +133,7 @@ fn of_skew(skew: &Skew) -> String {
     format!("{} ± {} ns", signed(skew.ahead), units::digits(skew.within))
 }
 
-/// With its sign, but for what would be shown as nothing.
+/// Writes a number with its sign, but for one that would be shown as zero.
 pub(super) fn signed(value: f64) -> String {
     let digits = units::digits(value);
     match digits.as_str() {

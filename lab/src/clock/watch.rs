@@ -24,7 +24,7 @@ pub(super) const KEPT: usize = 86_400;
 /// The observations of one second.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Sample {
-    /// Since the beginning.
+    /// The time since the beginning.
     pub(super) at: Duration,
     pub(super) drift: Option<Drift>,
     /// The offset of the library's clock from the kernel's, and its uncertainty, in nanoseconds.

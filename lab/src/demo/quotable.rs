@@ -25,7 +25,7 @@ fn p50(late: &Late) -> Option<f64> {
     late.quantile(0.5).map(|nanos| nanos as f64)
 }
 
-/// Why the run is not to be quoted; `None` if it may be.
+/// Returns the reason why the run is not to be quoted; `None` if it may be.
 pub(crate) fn why_not(totals: &Totals) -> Option<String> {
     let mut noisy = Vec::new();
     for arm in Arm::ALL {

@@ -25,18 +25,18 @@ pub(crate) struct Outcome {
     pub(crate) took_s: f64,
     /// True if the user ended the run early.
     pub(crate) interrupted: bool,
-    /// Why system calls were not counted, if they were not.
+    /// The reason why system calls were not counted, if they were not.
     pub(crate) no_syscalls: Option<String>,
     pub(crate) holds: bool,
     pub(crate) checks: Vec<Check>,
-    /// Why the figures are not to be quoted, if the run was too short or too noisy.
+    /// The reason why the figures are not to be quoted, if the run was too short or too noisy.
     pub(crate) not_quotable: Option<String>,
     pub(crate) arms: Vec<Figures>,
     #[serde(skip)]
     pub(crate) totals: Totals,
 }
 
-/// Something that has to be true.
+/// A fact that has to be true.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Check {
     pub(crate) name: &'static str,

@@ -29,7 +29,7 @@ const WORKER: &str = "tickless-worker";
 const EXPIRY: &str = "tickless-expiry";
 /// The time between two updates of the progress, which also check whether the run is to end.
 const LOOK: Duration = Duration::from_millis(20);
-/// Between two arms: connections that are being closed are gone.
+/// The pause between two arms: connections that are being closed are gone after it.
 const PAUSE: Duration = Duration::from_millis(5);
 
 /// The time that the clients of the warm-up stay when all are connected.

@@ -16,7 +16,7 @@ use std::time::Duration;
 /// The directories in which the tracer's files may be.
 const PLACES: [&str; 2] = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"];
 const EVENT: &str = "events/raw_syscalls/sys_enter";
-/// Before the number of the process that a trace belongs to.
+/// The text before the number of the process that a trace belongs to.
 const PREFIX: &str = "tickless-";
 const NO_TRACER: &str = "system calls were not counted: that takes root and a mounted tracefs \
                          (mount -t tracefs nodev /sys/kernel/tracing)";

@@ -16,7 +16,7 @@ use crate::spread::Spread;
 #[derive(Debug)]
 pub(super) struct Row {
     pub(super) subject: Subject,
-    /// Why it does not run here.
+    /// The reason why it does not run here.
     pub(super) missing: Option<Missing>,
     /// One a round.
     pub(super) parts: Vec<Part>,

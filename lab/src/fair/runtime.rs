@@ -25,7 +25,7 @@ pub(super) trait Runtime: 'static {
     fn sleep_until(deadline: Instant) -> impl Future<Output = ()>;
 }
 
-/// Why a runtime does not run here.
+/// The reason why a runtime does not run here.
 pub(super) type Missing = String;
 
 /// A runtime, as its users would use it.

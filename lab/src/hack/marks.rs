@@ -7,7 +7,7 @@ use crate::mark::{Mark, ratios};
 use crate::spread::{Outcome, ROUNDS_MIN, Spread};
 use crate::units;
 
-/// With precise slices.
+/// The features of a run with precise slices.
 const ALL_ON: Features = Features::all(true, true);
 const ALL_OFF: Features = Features::all(false, true);
 

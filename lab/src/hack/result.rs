@@ -149,7 +149,7 @@ pub(super) struct Other {
     pub(super) name: &'static str,
     pub(super) what: String,
     pub(super) seconds: Vec<f64>,
-    /// Why it did not run.
+    /// The reason why it did not run.
     pub(super) missing: Option<String>,
 }
 

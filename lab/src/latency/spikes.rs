@@ -23,7 +23,7 @@ pub(super) struct Spikes {
 }
 
 impl Spikes {
-    /// With room for all of them, so that none takes time for memory.
+    /// Makes a list with room for all of them, so that none takes time for memory.
     pub(super) fn new(asked: Asked) -> Self {
         Self {
             asked,

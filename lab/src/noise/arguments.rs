@@ -133,7 +133,7 @@ pub(super) enum Against {
     Bare,
 }
 
-/// Why these CPUs are measured.
+/// The reasons why these CPUs are measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Reason {
     Named,

@@ -57,7 +57,7 @@ pub(super) struct Gaps {
     short: u64,
     /// The number of the first bucket, less one.
     bias: u64,
-    /// Without those in `short`.
+    /// The counts of longer gaps, without those in `short`.
     buckets: Box<[u64]>,
     min: u64,
     max: u64,

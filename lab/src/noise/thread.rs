@@ -345,7 +345,7 @@ struct Copy {
 }
 
 impl Copy {
-    /// With buffers that are in memory already.
+    /// Makes a load whose buffers are in memory already.
     fn new(bytes: usize) -> Result<Self, Failure> {
         let buffer = || {
             let mut buffer = Vec::new();

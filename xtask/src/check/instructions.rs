@@ -23,7 +23,7 @@ pub(super) fn step(run: &mut Run<'_>) -> Result<(), String> {
     )
 }
 
-/// Why there is nothing to compare.
+/// Returns the reason why there is nothing to compare.
 fn missing(run: &Run<'_>) -> Result<Option<String>, String> {
     let root = run.root();
     let valgrind = Invocation::new("valgrind").arg("--version").capture(root);

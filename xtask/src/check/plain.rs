@@ -13,8 +13,8 @@ pub(super) fn clippy(run: &mut Run<'_>) -> Result<(), String> {
     lines.iter().try_for_each(|line| run.invoke(line))
 }
 
-/// With all features, and the tests of libraries that have features without any. Targets that are no test are compiled
-/// with each set of features by [that step](super::features).
+/// Returns the command lines of clippy: with all features, and the tests of libraries that have features without any.
+/// Targets that are no test are compiled with each set of features by [that step](super::features).
 fn clippy_lines(workspace: &Workspace) -> Vec<Invocation> {
     let all = ["clippy", "--workspace", "--all-targets", "--all-features"];
     let mut lines = vec![Invocation::cargo(&all)];

@@ -36,7 +36,7 @@ pub(super) struct Outcome {
     pub(super) spent: Vec<(String, Duration)>,
     /// Observations that fail nothing.
     pub(super) finds: Vec<String>,
-    /// Why it failed; empty if it did not.
+    /// The reason why it failed; empty if it did not.
     pub(super) failure: String,
 }
 

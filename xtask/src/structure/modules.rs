@@ -41,7 +41,7 @@ struct Import {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Target {
     Module(usize),
-    /// Something that is defined in this file.
+    /// An item that is defined in this file.
     Item(usize),
 }
 

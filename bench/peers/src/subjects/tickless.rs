@@ -33,7 +33,7 @@ fn turn(worker: &Worker) {
     std::thread::sleep(worker.next_deadline().map_or(A_LITTLE, until_due));
 }
 
-/// Between two looks whether another thread has fired the rest: longer than the kernel is late.
+/// The time between two looks whether another thread has fired the rest: longer than the kernel is late.
 const A_LITTLE: Duration = Duration::from_micros(500);
 
 /// The part that is the same wherever a timer of this library waits.

@@ -73,7 +73,7 @@ pub enum Next {
 pub struct Condemned {
     /// The bad one.
     pub counter: Candidate,
-    /// Why.
+    /// The reason.
     pub reason: Reason,
     /// The counter that it was compared with, if the watchdog knows that counter.
     pub reference: Option<Candidate>,
@@ -141,7 +141,7 @@ impl<const N: usize> Watchdog<N> {
         self.best(self.current).map(|place| &self.candidates[place])
     }
 
-    /// Why this counter is bad, if it is.
+    /// Returns the reason why this counter is bad, if it is.
     #[must_use]
     pub fn reason(&self, counter: CounterId) -> Option<Reason> {
         self.bad[self.place(counter)?]

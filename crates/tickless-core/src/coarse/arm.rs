@@ -37,7 +37,7 @@ use crate::trace::{Event, TimerId};
 use crate::wheel::cpu_wheel::{Filed, Now};
 use crate::wheel::family::{Coarse, Kind, Timeout};
 
-/// Why a timer was not armed. It is as it was before.
+/// The reasons why a timer was not armed. It is as it was before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ArmError {

@@ -165,7 +165,7 @@ pub enum Programmed {
     ForcedMinimum(Instant),
 }
 
-/// Why [`Programmed`] changes.
+/// The reasons why [`Programmed`] changes.
 #[derive(Clone, Copy, Debug)]
 enum Transition {
     Interrupt,

@@ -371,7 +371,7 @@ fn may_stand(entry: EntryRef<'_, Hr>) -> bool {
         && (!entry.state().is_running() || mutant!("far-while-running-obj-15"))
 }
 
-/// Why a timer can be opened.
+/// The message of the panic if the base of a timer is not locked.
 const OWNED: &str = "the base that owns the timer is locked";
 
 /// Destination of a timer that leaves its slot.

@@ -18,7 +18,7 @@ pub enum Presence {
     Foreign,
 }
 
-/// Why a CPU stops taking part.
+/// The reasons why a CPU stops taking part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Leaving {
     /// The CPU goes offline, and its timers are moved elsewhere.
@@ -27,7 +27,7 @@ pub enum Leaving {
     Isolation,
 }
 
-/// Why a CPU cannot join or leave. Nothing has changed.
+/// The reasons why a CPU cannot join or leave. Nothing has changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Refused {

@@ -16,7 +16,7 @@ pub(super) struct Shape {
     on_level: [u32; LEVELS_MAX],
 }
 
-/// Why a CPU could not be prepared. Nothing has changed.
+/// The reasons why a CPU could not be prepared. Nothing has changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum PrepareError {

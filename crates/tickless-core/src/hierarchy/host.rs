@@ -132,7 +132,7 @@ pub enum Step {
     Serving {
         /// CPU that owns the timers.
         cpu: CpuId,
-        /// Why not.
+        /// The reason for the refusal.
         refused: Option<Refusal>,
     },
     /// The timers of a served CPU ran, and its next time is about to be fetched.
@@ -198,7 +198,7 @@ pub enum Step {
     },
 }
 
-/// Why a CPU was not served although its event was first.
+/// The reasons why a CPU was not served although its event was first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Refusal {

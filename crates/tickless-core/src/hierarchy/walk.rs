@@ -7,7 +7,7 @@ use super::{CpuNode, Group, GroupId, Hierarchy, HierarchyHost, Slot, State, Step
 use crate::mutant;
 use crate::time::Instant;
 
-/// Why an event is published.
+/// The reasons why an event is published.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Reason {
     /// Its owner went idle, or armed something while idle.

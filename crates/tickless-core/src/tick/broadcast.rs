@@ -46,7 +46,7 @@ pub enum Entered {
     OwnWakeup(Instant),
 }
 
-/// Why a CPU has to choose a state in which its own device goes on.
+/// The reasons why a CPU has to choose a state in which its own device goes on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub enum Busy {

@@ -155,7 +155,7 @@ impl<P: Platform, S: HierarchyHost<WIDTH>, L: RawLock, const WIDTH: usize>
         })
     }
 
-    /// Why the tick must not be stopped whatever the next event is (spec C-7.3).
+    /// Returns the reason why the tick must not be stopped whatever the next event is (spec C-7.3).
     fn refusal(&self, tick: &CpuTick, conditions: TickDependencies) -> Option<KeepReason> {
         match (tick.context, tick.role()) {
             (Context::Idle, _) => {}

@@ -32,7 +32,7 @@ pub struct TickDependencies {
     pub dependency: bool,
 }
 
-/// Why a tick goes on.
+/// The reasons why a tick goes on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum KeepReason {
@@ -64,7 +64,7 @@ pub struct Forecast {
     pub own: Instant,
     /// Time of the next event of its wheels, the global one included.
     pub including_movable: Instant,
-    /// Why the tick cannot be stopped.
+    /// The reason why the tick cannot be stopped.
     pub keeps: Option<KeepReason>,
     /// The wheels are not asked what is due: a pass is on its way and sees to it.
     pub(super) leaves_wheels: bool,

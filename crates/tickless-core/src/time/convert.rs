@@ -38,7 +38,7 @@ impl Kilohertz {
 pub enum Rounding {
     /// Rounds to the nearest: the smallest error, in either direction.
     Nearest,
-    /// Up: the result is never too small.
+    /// Rounds up: the result is never too small.
     Up,
 }
 

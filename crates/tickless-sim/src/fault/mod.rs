@@ -155,7 +155,8 @@ impl FaultKind {
 pub enum When {
     /// Once, at this moment, to all its CPUs. If it spoils interrupts: to the first one of each after that.
     At(Picos),
-    /// Again and again, to one of its CPUs each time. The interval is drawn from half to three halves of this.
+    /// The fault happens again and again, to one of its CPUs each time. The interval is drawn from half to three halves
+    /// of this.
     Every(Picos),
     /// One in so many interrupts of its CPUs, of the kind that the fault spoils.
     OneIn(u32),

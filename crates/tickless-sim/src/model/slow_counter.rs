@@ -1,7 +1,7 @@
 //! The slow counter that all CPUs share, in virtual time: when it serves which CPU.
 //!
-//! CPUs execute one after the other, each ahead of those that follow. So what is kept is not when the counter is free
-//! again but when it was busy: a CPU that comes from the past gets the gap that it would have found. The counter's
+//! CPUs execute one after the other, each ahead of those that follow. So the counter keeps the times at which it was
+//! busy, and not the time at which it is free again: a CPU that is behind the others gets an earlier gap. The counter's
 //! capacity in a given time holds; among CPUs that come within one gap, those that execute first go first.
 
 use std::collections::VecDeque;

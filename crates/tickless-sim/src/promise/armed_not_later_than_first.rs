@@ -1,6 +1,6 @@
 //! `armed_not_later_than_first`: the device of a CPU fires when its first timer is due, or before (INV-1).
 //!
-//! Looked at when a CPU has done what an event made it do.
+//! Checked when a CPU has done what an event made it do.
 
 use crate::model::time::Picos;
 

@@ -1,6 +1,6 @@
 //! `bounded_late`: a timer fires within the bound of the scenario after it is due (PULL-4).
 //!
-//! Looked at when a timer fires that is not deferrable, and when a coarse one is filed.
+//! Checked when a timer fires that is not deferrable, and when a coarse one is filed.
 
 use tickless_core::coarse::Tick;
 

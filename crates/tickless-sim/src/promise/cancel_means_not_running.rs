@@ -1,6 +1,6 @@
 //! `cancel_means_not_running`: after a timer was cancelled it neither waits nor runs.
 //!
-//! Looked at after each cancel that waits.
+//! Checked after each cancel that waits.
 
 use tickless_core::coarse::{Restart, Timeout, WheelTimer};
 

@@ -1,6 +1,6 @@
 //! `covered`: every finite global time of a CPU that sleeps is looked after by another CPU (PULL-2).
 //!
-//! Looked at every 10 ms, between two events, when no walk through the hierarchy is under way.
+//! Checked every 10 ms, between two events, when no walk through the hierarchy is under way.
 
 use tickless_core::hierarchy::{CpuNode, HierarchyHost};
 use tickless_core::time::Instant;

@@ -1,6 +1,6 @@
 //! `deterministic`: the same seed gives the same run, to the byte.
 //!
-//! Looked at where a scenario is run twice.
+//! Checked where a scenario is run twice.
 
 /// Describes the violation by the digests of two runs of the same scenario and seed, unless their outcomes are equal.
 pub(crate) fn differ(is_equal: bool, first: u64, second: u64) -> Option<String> {

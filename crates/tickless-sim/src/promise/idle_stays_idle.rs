@@ -1,6 +1,6 @@
 //! `idle_stays_idle`: a CPU that sleeps is not woken by its own device before it asked to be.
 //!
-//! Looked at in each interrupt of a device.
+//! Checked in each interrupt of a device.
 
 use crate::model::time::Picos;
 

@@ -3,7 +3,7 @@
 //! While tasks leave with what they are owed, at most one request, and come back with it, that is added: the others
 //! have less or more by the lag of one that leaves. So is the longest step of a task, which no interrupt ends.
 //!
-//! Looked at at each accounting of the task that runs, and every 10 ms of all that wait.
+//! Checked at each accounting of the task that runs, and every 10 ms of all that wait.
 
 use crate::model::time::Picos;
 

@@ -1,6 +1,6 @@
 //! `monotonic`: the clock does not go back for any CPU.
 //!
-//! Looked at at each reading.
+//! Checked at each reading.
 
 /// Describes the violation if a CPU that read `last` before reads an earlier `now`.
 #[inline]

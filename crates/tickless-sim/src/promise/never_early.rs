@@ -1,6 +1,6 @@
 //! `never_early`: no timer fires before its time, by the clock that it is on.
 //!
-//! Looked at when a timer fires.
+//! Checked when a timer fires.
 
 use tickless_core::coarse::Timeout;
 use tickless_core::time::Clock;

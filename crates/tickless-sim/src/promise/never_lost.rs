@@ -1,6 +1,6 @@
 //! `never_lost`: an armed timer fires, is cancelled, or waits for a time that has not come.
 //!
-//! Looked at when the run ends. Each timer that is lost counts, as in `tickless verify`.
+//! Checked when the run ends. Each timer that is lost counts, as in `tickless verify`.
 
 use tickless_core::time::{Clock, Instant};
 

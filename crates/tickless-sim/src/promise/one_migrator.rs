@@ -1,6 +1,6 @@
 //! `one_migrator`: a group with active children has exactly one migrator, which is one of them, and another group none.
 //!
-//! Looked at at each change of the state of a group.
+//! Checked at each change of the state of a group.
 
 use tickless_core::hierarchy::{GroupId, Slot, State};
 

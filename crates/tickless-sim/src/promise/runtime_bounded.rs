@@ -1,7 +1,7 @@
 //! `runtime_bounded`: a task with a reservation runs for its runtime in each period at most, and as long beyond that as
 //! it takes until a decision is made; that is taken from the periods to come.
 //!
-//! Looked at whenever the task is accounted: what it had since it was ready or had runtime again, and a bucket that
+//! Checked whenever the task is accounted: what it had since it was ready or had runtime again, and a bucket that
 //! leaks at the rate of the reservation. Two runtimes fit into it, because a task may use the one of a period at its
 //! end, and that of the next at its begin; and what leaks while others that are late keep it waiting beyond its
 //! deadline.

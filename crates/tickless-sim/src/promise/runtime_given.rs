@@ -1,6 +1,6 @@
 //! `runtime_given`: a task with a reservation has its runtime before its deadline, and has it again in its next period.
 //!
-//! Looked at whenever such a task sleeps or is throttled, and every 10 ms of all. It holds where the reservations of a
+//! Checked whenever such a task sleeps or is throttled, and every 10 ms of all. It holds where the reservations of a
 //! CPU are not more than it has, each counted as so much before its deadline; a scenario with more is refused.
 //! Decisions come late: each reservation of the CPU may have run over by that when a task needs its own, and one task
 //! was not interrupted.

@@ -1,7 +1,7 @@
 //! `slice_ends`: a task of a fair queue is looked at again when its slice is over, if others wait (TICK-8).
 //!
-//! Looked at when a decision is made on a CPU whose slices end precisely. The time of interrupts in between does not
-//! count. A slice may be extended, once and for 20 us, which is looked at when that is granted.
+//! Checked when a decision is made on a CPU whose slices end precisely. The time of interrupts in between does not
+//! count. A slice may be extended, once and for 20 us, which is checked when the extension is granted.
 
 use crate::model::time::Picos;
 use crate::promise::lag_bounded::SLOP;

@@ -138,7 +138,7 @@ impl Header {
         }
     }
 
-    /// Why it was not taken, if it asked for a reservation that there is no room for.
+    /// Returns the reason why it was not taken, if it asked for a reservation that there is no room for.
     pub(crate) fn rejected(&self) -> Option<Rejected> {
         match &self.terms {
             Terms::Rejected(rejected) => Some(**rejected),

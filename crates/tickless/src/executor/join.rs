@@ -76,7 +76,7 @@ impl<T> JoinHandle<T> {
         }
     }
 
-    /// Why the task was not taken, if there was no room for its reservation.
+    /// Returns the reason why the task was not taken, if there was no room for its reservation.
     pub(crate) fn rejected(&self) -> Option<Rejected> {
         self.task.as_ref()?.metadata().rejected()
     }
@@ -92,7 +92,7 @@ impl<T> JoinHandle<T> {
         self.let_go();
     }
 
-    /// Why there is no result.
+    /// Returns the reason why there is no result.
     #[cold]
     fn error(&self, ended: Ended) -> JoinError {
         JoinError(match (ended, self.rejected()) {
@@ -147,7 +147,7 @@ impl<T> fmt::Debug for JoinHandle<T> {
     }
 }
 
-/// Why a task has no result.
+/// The reason why a task has no result.
 pub struct JoinError(Why);
 
 enum Why {

@@ -1,4 +1,4 @@
-//! A future and what it spawns, on the thread that asks for it and no other.
+//! The execution of a future and of the tasks that it spawns, all on the calling thread.
 //!
 //! For tests: tasks run in one order, nothing has to be [`Send`] to be returned, and what is printed belongs to the
 //! test.

@@ -18,7 +18,7 @@ use super::own;
 /// Payload of a panic.
 pub(crate) type Payload = Box<dyn Any + Send + 'static>;
 
-/// Why a task ended without a result.
+/// The reasons why a task ended without a result.
 pub(crate) enum Ended {
     /// The task panicked.
     Panicked(Payload),

@@ -19,15 +19,15 @@
 //! | room | holds |
 //! |---|---|
 //! | [`sys`] | all that differs between Linux and other systems |
-//! | [`os`], [`kernel_time`], [`barrier`], [`clock`], [`wall`], [`numa`] | what the host makes of the system |
+//! | [`os`], [`kernel_time`], [`barrier`], [`clock`], [`wall`], [`numa`] | the system's services in the form that the host needs |
 //! | `sources` | the clocks of the machine one by one, for checks and measurements |
 //! | [`call`], [`doorbell`], [`kick`], [`resched`], [`sleep_protocol`], [`park_state`], [`spin`], [`suspicion`] | protocols of two threads, each with its models |
 //! | [`parker`] | the place where a thread sleeps |
 //! | [`pause`] | a thread that sleeps until a deadline, and does nothing else |
-//! | [`process`], [`thread`], [`registry`] | what a process has one of, what a thread has, the table of all bases |
-//! | [`tick`], [`wake`], [`remote::trees`] | the tick; the handle of the expiry thread; which thread sleeps until when |
+//! | [`process`], [`thread`], [`registry`] | the state of the process, the state of a thread, the table of all bases |
+//! | [`tick`], [`wake`], [`remote::trees`] | the tick; the handle of the expiry thread; the hierarchies of sleeping threads |
 //! | [`remote::reactors`] | runtimes that ring for their threads |
-//! | [`device`], [`idle`], [`remote::publish`], [`isolation`], [`blocked`] | what a thread's changes set, tell and ask |
+//! | [`device`], [`idle`], [`remote::publish`], [`isolation`], [`blocked`] | the devices, requests and published times that a change of a thread's timers updates |
 //! | [`turn`] | everything that is due for a thread, run |
 //! | [`remote::expire`](remote), [`remote::reactor_turn`], [`remote::expiry_thread`] | turns for other threads |
 //! | [`lifecycle`], [`platform`] | threads and processes come and go; what the core sees |

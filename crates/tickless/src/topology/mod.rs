@@ -312,7 +312,7 @@ fn with_whole_cores(mut cpus: Vec<Cpu>) -> Vec<Cpu> {
     cpus
 }
 
-/// Why the machine cannot be described. Final until the file changes.
+/// The reason why the machine cannot be described. Final until the file changes.
 #[derive(Debug)]
 pub struct TopologyError {
     path: PathBuf,

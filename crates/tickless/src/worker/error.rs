@@ -6,7 +6,7 @@ use std::ops::RangeInclusive;
 
 use crate::topology::{CpuSet, TopologyError};
 
-/// Why a thread cannot become a [`Worker`](crate::Worker) or [`Driver`](crate::Driver).
+/// The reasons why a thread cannot become a [`Worker`](crate::Worker) or [`Driver`](crate::Driver).
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum StartError {
@@ -46,7 +46,7 @@ impl std::error::Error for StartError {
     }
 }
 
-/// Why a worker cannot be isolated.
+/// The reasons why a worker cannot be isolated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum IsolationError {
@@ -66,7 +66,7 @@ impl fmt::Display for IsolationError {
 
 impl std::error::Error for IsolationError {}
 
-/// Why the set of isolated workers does not change.
+/// The reasons why the set of isolated workers does not change.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum IsolateError {
@@ -193,7 +193,7 @@ impl std::error::Error for ScheduleError {
     }
 }
 
-/// Why workers were not started. None was, then.
+/// The reasons why workers were not started. None was, then.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum BuildError {

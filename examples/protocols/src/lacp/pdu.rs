@@ -31,7 +31,7 @@ impl PortState {
     pub const TIMEOUT: Self = Self(0x02);
     /// Can be aggregated with others.
     pub const AGGREGATION: Self = Self(0x04);
-    /// Is attached to the right aggregator.
+    /// The port is attached to the right aggregator.
     pub const SYNCHRONIZATION: Self = Self(0x08);
     /// Takes frames.
     pub const COLLECTING: Self = Self(0x10);
@@ -126,7 +126,7 @@ pub struct Lacpdu {
     pub collector_max_delay: u16,
 }
 
-/// Why bytes are no LACPDU.
+/// The reasons why bytes are no LACPDU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum DecodeError {

@@ -10,11 +10,11 @@ use tokio::task::JoinSet;
 use super::{Missing, Runtime};
 use crate::fair::stage::{Job, Stage};
 
-/// At checkpoints a task consumes of its budget, and yields when that is spent: what tokio recommends.
+/// Tokio with its recommended budget: a task consumes of it at checkpoints, and yields when it is spent.
 #[derive(Debug)]
 pub(super) enum Budget {}
 
-/// At checkpoints a task yields.
+/// Tokio with a yield of the task at each checkpoint.
 #[derive(Debug)]
 pub(super) enum Yield {}
 

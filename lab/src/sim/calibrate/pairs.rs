@@ -143,7 +143,7 @@ pub(super) fn hand(cpu: u32, budget: Budget) -> Result<Option<Figure>, Failure> 
 pub(super) struct Wakes {
     /// The cost for the thread that wakes the other.
     pub(super) send: Option<Figure>,
-    /// Until the thread runs.
+    /// The time until the thread runs.
     pub(super) latency: Option<Figure>,
 }
 

@@ -120,7 +120,7 @@ impl<'h> From<&'h Headline> for Entry<'h> {
     }
 }
 
-/// Why a claim does not hold, promises that were broken first.
+/// Returns the reason why a claim does not hold, promises that were broken first.
 fn why(headline: &Headline) -> String {
     let told = headline.why.trim();
     if headline.broken.is_empty() {

@@ -13,7 +13,7 @@ fn figure(value: Option<f64>) -> String {
     value.map_or_else(|| "-".to_owned(), units::digits)
 }
 
-/// Without and with what is claimed for.
+/// Writes the figures without and with the mechanism.
 pub(super) fn both(figures: &Figures) -> String {
     format!("{} -> {}", figure(figures.baseline), figure(figures.with))
 }

@@ -75,7 +75,7 @@ const WITHIN: f64 = 0.25;
 
 /// The number of times that disturbed runs are repeated.
 const ATTEMPTS: u32 = 50;
-/// After so many of them sleeps are twice as long.
+/// The number of attempts after which the sleeps between them are twice as long.
 const PATIENCE: u32 = 8;
 
 /// The size of a workload.

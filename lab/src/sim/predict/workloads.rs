@@ -21,7 +21,7 @@ pub(super) enum Kind {
     Stranger,
 }
 
-/// Something to execute.
+/// A workload to execute.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Workload {
     pub(super) kind: Kind,

@@ -10,7 +10,7 @@ use super::window::Picture;
 /// More lanes cannot be told apart.
 const CPUS_MAX: usize = 32;
 
-/// Something that went on for a while.
+/// A state that went on for a while.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Span<T> {
     pub(super) from: u64,

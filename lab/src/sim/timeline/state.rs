@@ -11,13 +11,13 @@ pub(super) enum Activity {
     Soft,
     /// Runs the task with this number.
     Running(u32),
-    /// Is on its way out of idle.
+    /// The CPU is on its way out of idle.
     Waking,
     /// Chooses what to do.
     Choosing,
     /// Sleeps in this state.
     Idle(String),
-    /// Is off.
+    /// The CPU is off.
     Off,
 }
 
@@ -30,7 +30,7 @@ pub(super) struct Cpu {
     idle: Option<String>,
     is_waking: bool,
     is_off: bool,
-    /// Since when it has promised to wake up, and when.
+    /// The time at which it promised to wake up, and the promised time.
     pub(super) promise: Option<(u64, i64)>,
     /// Its group, and which child of that it is.
     pub(super) leaf: Option<(usize, u16)>,

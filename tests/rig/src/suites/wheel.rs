@@ -317,7 +317,7 @@ pub fn a_sleeper_wakes_its_task<H: Host>() {
     rig.check();
 }
 
-/// Spec C-1.8: what `reduce` and a modification to the same tick take no lock for.
+/// Spec C-1.8: `reduce` and a modification to the same tick take no lock if they change nothing.
 pub fn what_changes_nothing_takes_no_lock<H: Host>() {
     let rig = Rig::<H>::new(2);
     let timer = CoarseTimer::once(&rig, Kind::Global);

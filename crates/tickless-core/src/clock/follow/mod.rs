@@ -150,7 +150,7 @@ impl LineSlot {
     }
 }
 
-/// Why a line was not laid.
+/// The reasons why a line was not laid.
 enum NotLaid {
     /// Another thread laid a line.
     Outdated,

@@ -29,7 +29,7 @@ impl Verdict {
     }
 }
 
-/// Why a counter is bad.
+/// The reasons why a counter is bad.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Reason {
@@ -58,7 +58,7 @@ pub enum Reason {
     },
 }
 
-/// Why a check is inconclusive.
+/// The reasons why a check is inconclusive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Doubt {

@@ -26,7 +26,7 @@
 //!
 //! A worker that parks waits for its first timer, for wake-ups and for all descriptors of the executor, in one wait
 //! ([`Worker::park_on_epoll`](crate::Worker::park_on_epoll)). One worker at a time does so; the others park as always.
-//! While none does, because all have tasks, those look each 500 µs, at a checkpoint of what they poll.
+//! While none does, because all have tasks, each of them looks every 500 µs, at a checkpoint of the task that it polls.
 //!
 //! # Cost
 //!

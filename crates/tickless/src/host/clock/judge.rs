@@ -94,7 +94,7 @@ impl Judge {
         }
     }
 
-    /// Why the counter is not used.
+    /// Returns the reason why the counter is not used.
     pub(super) fn refusal(&self) -> Refusal {
         match &*lock(&self.calibration) {
             Calibration::Refused(refusal) => refusal.clone(),

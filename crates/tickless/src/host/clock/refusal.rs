@@ -1,4 +1,4 @@
-//! Why the time-stamp counter is not used.
+//! The reasons why the time-stamp counter is not used.
 
 use std::fmt;
 
@@ -9,7 +9,7 @@ pub(super) const AGREEMENT_PPM: u64 = 200;
 /// Number of times that they may differ.
 pub(super) const ATTEMPTS: u32 = 50;
 
-/// Why the time-stamp counter is not used.
+/// The reasons why the time-stamp counter is not used.
 ///
 /// It is measured again 10 s after it was found to be [`Unsteady`](Self::Unsteady), to have [`Drifted`](Self::Drifted)
 /// or to be [`Slow`](Self::Slow), and after twice as long each time that it is found so again. The others are final.

@@ -62,7 +62,7 @@ thread_local! {
     static BLOCKS: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Why a clock cannot be paused, or is not.
+/// The reasons why a clock cannot be paused, or is not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Refused {
     Outside,

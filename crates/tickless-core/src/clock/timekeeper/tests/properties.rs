@@ -154,7 +154,7 @@ proptest! {
         }
     }
 
-    /// Between two readings as much time passes as the rates allow, up to the steps of the counter: no action makes it
+    /// The time between two readings is as long as the rates allow, up to the steps of the counter: no action makes it
     /// jump.
     #[test]
     fn time_goes_by_the_counter(
