@@ -7,7 +7,7 @@ use super::Report;
 use super::tree::Tree;
 
 /// Words that no first sentence begins with.
-const VAGUE: [&str; 29] = [
+const VAGUE: [&str; 40] = [
     "What",
     "That",
     "Those",
@@ -37,6 +37,17 @@ const VAGUE: [&str; 29] = [
     "Of",
     "On",
     "From",
+    "Why",
+    "Until",
+    "Since",
+    "Between",
+    "Before",
+    "After",
+    "At",
+    "With",
+    "Without",
+    "While",
+    "Something",
 ];
 const DECISIONS: &str = "docs/decisions/";
 const HINT: &str = "begin with a verb (Returns, Arms, Sets) or with the thing itself";

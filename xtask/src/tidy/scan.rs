@@ -87,7 +87,7 @@ impl Scanner<'_> {
         self.comment(length);
     }
 
-    /// Block comments nest.
+    /// Scans a block comment. Block comments nest.
     fn block_comment(&mut self) {
         let rest = self.rest();
         let mut depth = 0_usize;
