@@ -70,11 +70,13 @@ use std::any::Any;
 use std::fmt;
 use std::future::{Future, poll_fn};
 use std::io;
+#[cfg(unix)]
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::{Pin, pin};
 use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll};
 
+#[cfg(unix)]
 use ::tokio::io::Interest;
 #[cfg(unix)]
 use ::tokio::io::unix::AsyncFd;
@@ -84,9 +86,11 @@ use ::tokio::task::AbortHandle;
 use crate::Driver;
 use crate::host::remote::reactor_turn;
 use crate::host::remote::reactors::{self, Attached, TooMany};
+#[cfg(unix)]
+use crate::host::sys::descriptors::AsFd;
 #[cfg(not(unix))]
 use crate::host::sys::descriptors::AsyncFd;
-use crate::host::sys::descriptors::{AsFd, AsRawFd, OwnedFd, RawFd};
+use crate::host::sys::descriptors::{AsRawFd, OwnedFd, RawFd};
 use crate::host::wake;
 
 /// The reasons why a runtime is not attached. Its timers are fired by the expiry thread, as if it had not been asked
@@ -265,13 +269,21 @@ impl AsRawFd for Descriptor<Arc<OwnedFd>> {
     }
 }
 
+#[cfg(unix)]
 impl AsRawFd for Descriptor<&Driver> {
     fn as_raw_fd(&self) -> RawFd {
         self.0.as_fd().as_raw_fd()
     }
 }
 
+/// Answers that tokio watches no descriptors on this system.
+#[cfg(not(unix))]
+fn register<T>(_: Descriptor<T>) -> Result<AsyncFd<Descriptor<T>>, AttachError> {
+    Err(AttachError::Os(io::ErrorKind::Unsupported.into()))
+}
+
 /// Registers `fd` with the reactor of this thread's runtime.
+#[cfg(unix)]
 fn register<T>(fd: Descriptor<T>) -> Result<AsyncFd<Descriptor<T>>, AttachError>
 where
     Descriptor<T>: AsRawFd,

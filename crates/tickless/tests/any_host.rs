@@ -296,10 +296,26 @@ mod unsupported {
     use tickless::clock::{Refusal, time_stamp_counter};
     use tickless::executor::Preemption;
     use tickless::topology::CpuSet;
-    use tickless::{BuildError, Driver, Executor, StartError, Worker, Workers};
+    use tickless::{BuildError, Executor, Workers};
 
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_thread_has_no_priority() {
+        use tickless::Worker;
+        use tickless::worker::ScheduleError;
+
+        let worker = Worker::new().expect("the thread is free");
+        match worker.set_realtime_priority(Some(1)) {
+            Err(ScheduleError::Priority { error, .. }) => assert_eq!(error.kind(), Unsupported),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[cfg(not(windows))]
     #[test]
     fn an_event_loop_has_no_descriptor() {
+        use tickless::{Driver, StartError, Worker};
+
         assert!(matches!(Driver::new(), Err(StartError::Os(error)) if error.kind() == Unsupported));
         // The thread is as it was.
         drop(Worker::new().expect("the thread is free"));
@@ -339,6 +355,7 @@ mod unsupported {
     fn no_worker_waits_for_descriptors() {
         use std::os::unix::net::UnixStream;
 
+        use tickless::Worker;
         use tickless::executor::io::Async;
         use tickless::worker::EpollEvents;
 
@@ -352,5 +369,103 @@ mod unsupported {
             .expect("threads can be started");
         let watched = executor.block_on(async { Async::new(one).map(drop) });
         assert!(matches!(watched, Err(error) if error.kind() == Unsupported));
+    }
+}
+
+/// Event loops whose device is a waitable timer.
+#[cfg(windows)]
+mod waitable {
+    use std::future::Future;
+    use std::os::windows::io::{AsHandle, AsRawHandle};
+    use std::pin::pin;
+    use std::task::{Context, Waker};
+    use std::time::{Duration, Instant};
+
+    use tickless::Driver;
+    use tickless::hrtimer::{HrTimer, Restart, Span, Start};
+    use windows_sys::Win32::Foundation::{WAIT_OBJECT_0, WAIT_TIMEOUT};
+    use windows_sys::Win32::System::Threading::{INFINITE, WaitForSingleObject};
+
+    use super::{LENGTHS, Patience};
+
+    /// Waits for the handle of `driver` for so many milliseconds; returns whether it is signalled.
+    fn is_signalled(driver: &Driver, millis: u32) -> bool {
+        // SAFETY: the driver has the handle open.
+        match unsafe { WaitForSingleObject(driver.as_raw_handle(), millis) } {
+            WAIT_OBJECT_0 => true,
+            WAIT_TIMEOUT => false,
+            other => panic!("the wait ends with {other}"),
+        }
+    }
+
+    #[test]
+    fn a_handle_is_signalled_in_time_and_never_early() {
+        let _patience = Patience::begin();
+        let driver = Driver::new().expect("Windows has timers");
+        assert_eq!(driver.as_handle().as_raw_handle(), driver.as_raw_handle());
+        for length in LENGTHS {
+            let start = Instant::now();
+            let mut sleep = pin!(tickless::time::sleep(length));
+            let mut context = Context::from_waker(Waker::noop());
+            while sleep.as_mut().poll(&mut context).is_pending() {
+                assert!(is_signalled(&driver, INFINITE));
+                let _more = driver.turn();
+            }
+            assert!(start.elapsed() >= length, "{length:?}");
+        }
+    }
+
+    #[test]
+    fn a_handle_stays_signalled_until_the_turn_and_is_silent_behind_it() {
+        let _patience = Patience::begin();
+        let driver = Driver::new().expect("Windows has timers");
+        let timer = pin!(HrTimer::new(|_| Restart::No));
+        let _ = timer.as_ref().start(Start::after(Span::from_millis(5)));
+        for _ in 0..3 {
+            assert!(is_signalled(&driver, INFINITE));
+        }
+        let mut fired = driver.turn().fired;
+        // A handle may be signalled a little early.
+        while fired == 0 {
+            assert!(is_signalled(&driver, INFINITE));
+            fired += driver.turn().fired;
+        }
+        assert_eq!(fired, 1);
+        assert!(!is_signalled(&driver, 0));
+    }
+
+    #[test]
+    fn an_earlier_timer_replaces_a_later_one_and_none_is_lost() {
+        let _patience = Patience::begin();
+        let driver = Driver::new().expect("Windows has timers");
+        let hour = Span::from_secs(3600);
+        let late = pin!(HrTimer::new(|_| Restart::No));
+        let _ = late.as_ref().start(Start::after(hour));
+        let early = pin!(HrTimer::new(|_| Restart::No));
+        let _ = early.as_ref().start(Start::after(Span::from_millis(2)));
+        let start = Instant::now();
+        let mut fired = 0;
+        while fired == 0 {
+            assert!(is_signalled(&driver, INFINITE));
+            fired = driver.turn().fired;
+        }
+        assert!(start.elapsed() >= Duration::from_millis(1));
+        assert!(!is_signalled(&driver, 0), "the other one is an hour ahead");
+        let _ = late.as_ref().start(Start::after(Span::from_millis(1)));
+        let mut fired = 0;
+        while fired == 0 {
+            assert!(is_signalled(&driver, INFINITE));
+            fired = driver.turn().fired;
+        }
+    }
+
+    #[test]
+    fn a_worker_has_a_priority_above_the_others() {
+        let worker = tickless::Worker::new().expect("the thread is free");
+        for priority in [Some(1), Some(50), Some(99), None] {
+            worker
+                .set_realtime_priority(priority)
+                .expect("Windows grants these to all");
+        }
     }
 }

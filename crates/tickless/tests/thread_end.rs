@@ -27,6 +27,7 @@ enum Own {
 enum Kind {
     Foreign,
     Worker,
+    #[cfg_attr(portable_host, expect(dead_code, reason = "there are no event loops"))]
     Driver,
 }
 

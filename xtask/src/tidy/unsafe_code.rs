@@ -87,6 +87,22 @@ const EXCEPTIONS: &[Exception] = &[
         note: HOST_NOTE,
     },
     Exception {
+        path: "crates/tickless/src/host/sys/portable/native/apple.rs",
+        note: HOST_NOTE,
+    },
+    Exception {
+        path: "crates/tickless/src/host/sys/portable/native/kevent.rs",
+        note: HOST_NOTE,
+    },
+    Exception {
+        path: "crates/tickless/src/host/sys/portable/native/posix.rs",
+        note: HOST_NOTE,
+    },
+    Exception {
+        path: "crates/tickless/src/host/sys/portable/native/windows.rs",
+        note: HOST_NOTE,
+    },
+    Exception {
         path: "crates/tickless/src/host/sys/portable/threads.rs",
         note: HOST_NOTE,
     },
@@ -96,6 +112,10 @@ const EXCEPTIONS: &[Exception] = &[
     },
     Exception {
         path: "crates/tickless/tests/allocations.rs",
+        note: HOST_NOTE,
+    },
+    Exception {
+        path: "crates/tickless/tests/any_host.rs",
         note: HOST_NOTE,
     },
     Exception {

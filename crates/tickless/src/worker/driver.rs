@@ -1,9 +1,14 @@
 //! Threads that run their timers from an event loop of their own.
 
+#[cfg(windows)]
+use std::os::windows::io::{AsHandle, AsRawHandle, BorrowedHandle, RawHandle};
+
 use super::error::StartError;
 use super::local::{LocalTimers, Turn};
 use crate::host::device;
-use crate::host::sys::descriptors::{AsFd, AsRawFd, BorrowedFd, RawFd, drain};
+#[cfg(not(windows))]
+use crate::host::sys::descriptors::{AsFd, AsRawFd, BorrowedFd, RawFd};
+use crate::host::sys::timers::{BorrowedTimer, drain};
 use crate::host::thread::Kind;
 use crate::time::Instant;
 
@@ -14,6 +19,10 @@ use crate::time::Instant;
 /// the background thread fires exact timers, 10 ms late at first and then in time. The descriptor is a
 /// `timerfd`, programmed to the nanosecond for the first timer of the thread, exact or coarse; it works in epoll, poll,
 /// select, io_uring and every library on top of them.
+///
+/// On macOS, FreeBSD and NetBSD the descriptor is a kqueue, which kqueue, poll and select can watch. On Windows it is a
+/// waitable timer (`AsHandle`), signalled from when something is due until the turn. Elsewhere there is none, and
+/// [`new`](Self::new) answers [`Unsupported`](std::io::ErrorKind::Unsupported).
 ///
 /// ```
 /// use std::os::fd::AsFd;
@@ -33,7 +42,7 @@ use crate::time::Instant;
 #[derive(Debug)]
 pub struct Driver {
     timers: LocalTimers,
-    fd: BorrowedFd<'static>,
+    timer: BorrowedTimer<'static>,
 }
 
 impl Driver {
@@ -45,13 +54,13 @@ impl Driver {
     /// refused.
     pub fn new() -> Result<Self, StartError> {
         let timers = LocalTimers::take(Kind::EventLoop)?;
-        let fd = timers
+        let timer = timers
             .base
             .local()
             .device
             .timerfd()
             .map_err(StartError::Os)?;
-        Ok(Self { timers, fd })
+        Ok(Self { timers, timer })
     }
 
     /// Runs what is due, and programs the descriptor for the next timer. Call it when the descriptor is readable;
@@ -63,7 +72,7 @@ impl Driver {
     #[track_caller]
     pub fn turn(&self) -> Turn {
         // Makes the descriptor unreadable; nothing to read is no error, and it stays set for what it is.
-        if drain(self.fd) {
+        if drain(self.timer) {
             device::use_up(self.timers.base);
         }
         self.timers.turn()
@@ -89,14 +98,30 @@ impl Driver {
     }
 }
 
+#[cfg(not(windows))]
 impl AsFd for Driver {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.fd
+        self.timer
     }
 }
 
+#[cfg(not(windows))]
 impl AsRawFd for Driver {
     fn as_raw_fd(&self) -> RawFd {
-        self.fd.as_raw_fd()
+        self.timer.as_raw_fd()
+    }
+}
+
+#[cfg(windows)]
+impl AsHandle for Driver {
+    fn as_handle(&self) -> BorrowedHandle<'_> {
+        self.timer
+    }
+}
+
+#[cfg(windows)]
+impl AsRawHandle for Driver {
+    fn as_raw_handle(&self) -> RawHandle {
+        self.timer.as_raw_handle()
     }
 }

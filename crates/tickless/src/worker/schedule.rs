@@ -37,7 +37,11 @@ impl Worker {
     /// takes it back (`SCHED_OTHER`). It stays when the thread is no worker any more.
     ///
     /// Nothing else runs on the CPU while the worker has something to do, unless its priority is higher. Threads that
-    /// it starts get none (`SCHED_RESET_ON_FORK`).
+    /// it starts get none (`SCHED_RESET_ON_FORK`). Elsewhere than on Linux:
+    ///
+    /// - On Windows 1 to 33 is one level above normal, up to 66 two, and the others are `TIME_CRITICAL`.
+    /// - On macOS and the BSDs the priority is scaled to that of the system's `SCHED_FIFO`; threads inherit it.
+    /// - On others the answer is an error of the kind [`Unsupported`](std::io::ErrorKind::Unsupported).
     ///
     /// ```
     /// use tickless::Worker;

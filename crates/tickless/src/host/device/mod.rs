@@ -39,7 +39,7 @@ use std::ffi::c_int;
 use tickless_core::time::Instant;
 
 use super::remote::{reactors, trees};
-use super::sys::descriptors::set_timer;
+use super::sys::timers;
 use super::thread::{Kind, ThreadBase, lock, now_lower, with_thread};
 use super::{kernel_time, tick, wake};
 
@@ -237,5 +237,5 @@ fn write_timerfd(base: &ThreadBase, when: Instant) {
     let Some(fd) = base.local().device.timerfd.existing() else {
         return;
     };
-    set_timer(fd, kernel_time::until(when));
+    timers::set(fd, kernel_time::until(when));
 }

@@ -19,7 +19,7 @@ use tickless_core::time::Instant;
 use super::signal::SignalTimer;
 use crate::host::kick::Kick;
 use crate::host::sleep_protocol::SleepDeadline;
-use crate::host::sys::descriptors::{BorrowedFd, Descriptor, make_timer};
+use crate::host::sys::timers::{self, BorrowedTimer, TimerSlot};
 
 /// State of a thread's device: the time of its next event, and the time that the device is set for.
 #[derive(Debug)]
@@ -34,8 +34,8 @@ pub(crate) struct DeviceState {
     left_over: AtomicI64,
     /// A request for a look at the queues.
     pub(crate) kick: Kick,
-    /// The timer file descriptor of an event loop.
-    pub(crate) timerfd: Descriptor,
+    /// The timer that an event loop watches.
+    pub(crate) timerfd: TimerSlot,
     /// The timer that interrupts a worker of an executor.
     pub(crate) signal: SignalTimer,
 }
@@ -52,7 +52,7 @@ impl DeviceState {
             soft_raised: AtomicBool::new(false),
             left_over: AtomicI64::new(0),
             kick: Kick::new(),
-            timerfd: Descriptor::new(),
+            timerfd: TimerSlot::new(),
             signal: SignalTimer::new(),
         }
     }
@@ -160,8 +160,8 @@ impl DeviceState {
         sleeper.publish(&self.set_for, due.as_nanos())
     }
 
-    /// The file descriptor that becomes readable when something is due; made on first use.
-    pub(crate) fn timerfd(&self) -> std::io::Result<BorrowedFd<'_>> {
-        Ok(self.timerfd.get_or_make(make_timer)?)
+    /// The timer that rings when something is due; made on first use.
+    pub(crate) fn timerfd(&self) -> std::io::Result<BorrowedTimer<'_>> {
+        timers::of(&self.timerfd)
     }
 }

@@ -48,8 +48,9 @@ use crate::host::clock::{self, CLOCK, Clock};
 use crate::host::process::{self, Host};
 use crate::host::registry::{self, EXPIRY_THREAD, base, bases, timers};
 use crate::host::remote::{reactors, trees};
-use crate::host::sys::descriptors::{make_count, make_timer};
+use crate::host::sys::descriptors::make_count;
 use crate::host::sys::threads::around_forks;
+use crate::host::sys::timers;
 use crate::host::thread::{
     Kind, Local, Thread, ThreadBase, lock, turn_taken_by_this_thread, with_thread,
 };
@@ -256,6 +257,6 @@ fn reprogram(base: &ThreadBase) {
 /// Gives the child descriptors of its own, under the numbers of those that it shares with its parent.
 fn separate_descriptors(base: &ThreadBase) {
     let local = base.local();
-    local.device.timerfd.separate(make_timer);
+    local.device.timerfd.separate(timers::make);
     local.parker.descriptor.separate(make_count);
 }

@@ -1,8 +1,9 @@
 //! The system below the host: everything that differs between Linux and other systems.
 //!
-//! Two modules have the same items. `linux` calls the kernel; `portable` uses the standard library alone, and answers
-//! [`Unsupported`](std::io::ErrorKind::Unsupported) where that has nothing to offer. The build script chooses: Linux
-//! has the first, unless the feature `portable` asks for the second, and all other systems have the second.
+//! Two modules have the same items. `linux` calls the kernel; `portable` uses the standard library, and what one file
+//! for each system adds to it (`portable/native`), and answers [`Unsupported`](std::io::ErrorKind::Unsupported) where
+//! neither has anything to offer. The build script chooses: Linux has the first, unless the feature `portable` asks for
+//! the second, and all other systems have the second.
 //!
 //! | room | holds | portable |
 //! |---|---|---|
@@ -11,8 +12,9 @@
 //! | [`descriptors`] | timer and event descriptors, epoll | refuses |
 //! | [`signals`] | the timer that sends a thread a signal | refuses |
 //! | [`threads`] | the end of a thread, its CPU, its names, a nap | a thread-local; no CPU and no pinning |
+//! | [`timers`] | the timer that an event loop watches | that of the system, if it is known; else refuses |
 //! | `events` | the event loop of JavaScript, where there is one | calls back in time |
-//! | [`waiting`] | waiting until a word changes | a mutex and a condition variable |
+//! | [`waiting`] | waiting until a word changes | a mutex, and a condition variable or the timer of the system |
 //!
 //! # Ground rules
 //!
@@ -25,11 +27,11 @@ mod linux;
 mod portable;
 
 #[cfg(not(portable_host))]
-pub(crate) use linux::{barriers, clocks, descriptors, signals, threads, waiting};
+pub(crate) use linux::{barriers, clocks, descriptors, signals, threads, timers, waiting};
 #[cfg(event_host)]
 pub(crate) use portable::events;
 #[cfg(portable_host)]
-pub(crate) use portable::{barriers, clocks, descriptors, signals, threads, waiting};
+pub(crate) use portable::{barriers, clocks, descriptors, signals, threads, timers, waiting};
 
 /// True if the host stands on the standard library alone.
 pub(crate) const IS_PORTABLE: bool = cfg!(portable_host);

@@ -5,4 +5,5 @@ pub(crate) mod clocks;
 pub(crate) mod descriptors;
 pub(crate) mod signals;
 pub(crate) mod threads;
+pub(crate) mod timers;
 pub(crate) mod waiting;

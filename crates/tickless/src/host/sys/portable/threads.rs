@@ -6,7 +6,8 @@ use std::ffi::{c_long, c_void};
 use std::io;
 use std::num::NonZeroU32;
 use std::ptr;
-use std::time::Duration;
+
+pub(crate) use super::native::{nap, set_realtime_priority};
 
 /// Ends the process. No child of a fork comes here: forks are not noticed.
 pub(crate) fn end_child() -> ! {
@@ -48,16 +49,6 @@ pub(crate) fn times_given_up() -> Option<c_long> {
     None
 }
 
-/// Sleeps.
-#[cfg(not(event_host))]
-pub(crate) fn nap(time: Duration) {
-    std::thread::sleep(time);
-}
-
-/// Does nothing: the only thread must not wait.
-#[cfg(event_host)]
-pub(crate) fn nap(_time: Duration) {}
-
 /// Does nothing: forks are not noticed, and a child must not use timers.
 pub(crate) fn around_forks(
     _prepare: extern "C" fn(),
@@ -81,11 +72,6 @@ pub(crate) fn remove_timer_slack() {}
 
 /// Answers that threads cannot be pinned.
 pub(crate) fn pin(_cpus: impl IntoIterator<Item = u32>) -> io::Result<()> {
-    Err(io::ErrorKind::Unsupported.into())
-}
-
-/// Answers that threads get no real-time priority.
-pub(crate) fn set_realtime_priority(_priority: Option<u8>) -> io::Result<()> {
     Err(io::ErrorKind::Unsupported.into())
 }
 

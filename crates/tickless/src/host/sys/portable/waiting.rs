@@ -3,16 +3,24 @@
 //! A thread that waits compares the word with the mutex of its place locked, and waits with it. A thread that wakes
 //! changes the word first and locks that mutex then: either the first one sees the change, or it waits already.
 //!
+//! Where the system has a finer timer than condition variables do, a wait that has an end is in that timer's
+//! [`Sleeper`]: the thread writes itself down at the place, with the mutex locked as before, and sleeps without it. A
+//! ring that comes before the sleep ends it at once.
+//!
 //! # Limits and cost
 //!
-//! Words that share a place wake each other's threads, which look and wait again.
+//! Words that share a place wake each other's threads, which look and wait again. A wait in a timer of the system is
+//! one call more than the wait itself at most, and each thread that waits so keeps its timer until it ends.
 
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::cell::RefCell;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tickless_link::sync::{AtomicU32, Ordering};
 
 use super::clocks::monotonic;
+use super::native::Native;
+use super::sleeper::Sleeper;
 use crate::host::sys::{Until, Waited};
 
 /// Places to wait at: more than threads that sleep at a time on most machines.
@@ -22,84 +30,158 @@ const PLACES: usize = 256;
 const IS_ALONE: bool = cfg!(all(target_family = "wasm", not(target_feature = "atomics")));
 
 /// A place where threads wait for words.
-struct WaitPlace {
-    mutex: Mutex<()>,
+struct WaitPlace<S> {
+    /// The threads that sleep in a timer of the system, with the addresses of their words.
+    asleep: Mutex<Vec<(usize, Arc<S>)>>,
     changed: Condvar,
 }
 
-static ALL: [WaitPlace; PLACES] = [const {
-    WaitPlace {
-        mutex: Mutex::new(()),
-        changed: Condvar::new(),
-    }
-}; PLACES];
+/// All places.
+struct Places<S>([WaitPlace<S>; PLACES]);
 
-impl WaitPlace {
-    fn of(word: &AtomicU32) -> &'static Self {
-        // Parkers are some cache lines apart: the bits above those of a line decide, spread by a multiplication.
-        let spread = (std::ptr::from_ref(word).addr() as u64 >> 6).wrapping_mul(SPREAD);
-        &ALL[(spread >> 32) as usize % PLACES]
-    }
+static ALL: Places<Native> = Places::new();
 
-    fn lock(&self) -> MutexGuard<'_, ()> {
-        self.mutex.lock().unwrap_or_else(PoisonError::into_inner)
+/// The timer of the system that a thread waits with.
+enum Own<S> {
+    /// The thread did not wait yet.
+    Unknown,
+    /// The system has none, or refuses.
+    Absent,
+    Present(Arc<S>),
+}
+
+thread_local! {
+    static OWN: RefCell<Own<Native>> = const { RefCell::new(Own::Unknown) };
+}
+
+impl<S: Sleeper> Own<S> {
+    fn get(&mut self) -> Option<Arc<S>> {
+        if matches!(self, Self::Unknown) {
+            *self = S::make().map_or(Self::Absent, |made| Self::Present(Arc::new(made)));
+        }
+        match self {
+            Self::Present(sleeper) => Some(Arc::clone(sleeper)),
+            _ => None,
+        }
+    }
+}
+
+impl<S: Sleeper> WaitPlace<S> {
+    fn lock(&self) -> MutexGuard<'_, Vec<(usize, Arc<S>)>> {
+        self.asleep.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// The golden ratio, times 2^64: multiples of it are far from each other.
 const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// Waits while `word` is `expected`, until another thread [wakes](wake_one) this one or the time is over.
-pub(crate) fn wait(word: &AtomicU32, expected: u32, until: Until) -> Waited {
-    let place = WaitPlace::of(word);
-    let locked = place.lock();
-    // Relaxed: ordered by the mutex, see above.
-    if word.load(Ordering::Relaxed) != expected {
-        return Waited::Again;
+impl<S: Sleeper> Places<S> {
+    const fn new() -> Self {
+        Self(
+            [const {
+                WaitPlace {
+                    asleep: Mutex::new(Vec::new()),
+                    changed: Condvar::new(),
+                }
+            }; PLACES],
+        )
     }
-    let left = match until {
-        Until::Never => {
-            drop(place.changed.wait(locked));
+
+    fn of(&self, word: &AtomicU32) -> &WaitPlace<S> {
+        // Parkers are some cache lines apart: the bits above those of a line decide, spread by a multiplication.
+        let spread = (address(word) as u64 >> 6).wrapping_mul(SPREAD);
+        &self.0[(spread >> 32) as usize % PLACES]
+    }
+
+    /// Waits as [`wait`] does, in what `own` returns if it has an end.
+    fn wait(&self, word: &AtomicU32, expected: u32, until: Until, own: &mut Own<S>) -> Waited {
+        let place = self.of(word);
+        let mut locked = place.lock();
+        // Relaxed: ordered by the mutex, see above.
+        if word.load(Ordering::Relaxed) != expected {
             return Waited::Again;
         }
-        Until::At(nanos) => nanos.saturating_sub(monotonic()),
-        Until::In(nanos) => nanos,
-    };
-    let Some(left @ 1..) = u64::try_from(left).ok() else {
-        return Waited::Over;
-    };
-    if cfg!(event_host) {
-        // The only thread must not wait, and cannot: the caller polls the clock.
-        return Waited::Refused;
+        let left = match until {
+            Until::Never => {
+                drop(place.changed.wait(locked));
+                return Waited::Again;
+            }
+            Until::At(nanos) => nanos.saturating_sub(monotonic()),
+            Until::In(nanos) => nanos,
+        };
+        let Some(left @ 1..) = u64::try_from(left).ok() else {
+            return Waited::Over;
+        };
+        if cfg!(event_host) {
+            // The only thread must not wait, and cannot: the caller polls the clock.
+            return Waited::Refused;
+        }
+        if IS_ALONE {
+            // No other thread could change the word, and the condition variables of such a system panic.
+            drop(locked);
+            std::thread::sleep(Duration::from_nanos(left));
+            return Waited::Again;
+        }
+        if let Some(sleeper) = own.get() {
+            locked.push((address(word), Arc::clone(&sleeper)));
+            drop(locked);
+            if !sleeper.sleep(left) {
+                *own = Own::Absent;
+            }
+            place
+                .lock()
+                .retain(|(_, other)| !Arc::ptr_eq(other, &sleeper));
+            return Waited::Again;
+        }
+        let waited = place
+            .changed
+            .wait_timeout(locked, Duration::from_nanos(left));
+        drop(waited);
+        // Whether the time is over the clock says, when the caller looks again.
+        Waited::Again
     }
-    if IS_ALONE {
-        // No other thread could change the word, and the condition variables of such a system panic.
-        drop(locked);
-        std::thread::sleep(Duration::from_nanos(left));
-        return Waited::Again;
+
+    fn wake_one(&self, word: &AtomicU32) {
+        let place = self.of(word);
+        let asleep = place.lock();
+        for (_, sleeper) in asleep.iter().filter(|(at, _)| *at == address(word)) {
+            sleeper.ring();
+        }
+        drop(asleep);
+        // All: one of them may wait for another word.
+        place.changed.notify_all();
     }
-    let waited = place
-        .changed
-        .wait_timeout(locked, Duration::from_nanos(left));
-    drop(waited);
-    // Whether the time is over the clock says, when the caller looks again.
-    Waited::Again
+}
+
+fn address(word: &AtomicU32) -> usize {
+    std::ptr::from_ref(word).addr()
+}
+
+/// Waits while `word` is `expected`, until another thread [wakes](wake_one) this one or the time is over.
+pub(crate) fn wait(word: &AtomicU32, expected: u32, until: Until) -> Waited {
+    let waited = OWN.try_with(|own| match own.try_borrow_mut() {
+        Ok(mut own) => ALL.wait(word, expected, until, &mut own),
+        Err(_) => ALL.wait(word, expected, until, &mut Own::Absent),
+    });
+    // A thread that ends has no timer any more.
+    waited.unwrap_or_else(|_| ALL.wait(word, expected, until, &mut Own::Absent))
 }
 
 /// Wakes the threads that wait for `word`.
 pub(crate) fn wake_one(word: &AtomicU32) {
-    let place = WaitPlace::of(word);
-    drop(place.lock());
-    // All: one of them may wait for another word.
-    place.changed.notify_all();
+    ALL.wake_one(word);
 }
 
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
     use std::thread;
+    use std::time::Instant;
 
     use super::*;
+
+    /// Time that a wait may take before it counts as hanging.
+    const PATIENCE: Duration = Duration::from_secs(60);
 
     #[test]
     fn no_wait_ends_before_its_time() {
@@ -112,26 +194,110 @@ mod tests {
         assert_eq!(wait(&word, 8, Until::Never), Waited::Again);
     }
 
-    /// Words that share a place, each with a thread that waits for it and one that changes it.
+    /// Waits without an end and with one, which is far.
     #[test]
     fn no_change_of_a_word_is_missed() {
+        static NATIVE: Places<Native> = Places::new();
+        hand_over(&NATIVE);
+    }
+
+    /// A timer of the system is not there on every machine: one made of the standard library.
+    #[test]
+    fn no_change_of_a_word_is_missed_in_a_timer_of_the_system() {
+        static FAKE: Places<Fake> = Places::new();
+        hand_over(&FAKE);
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn no_change_of_a_word_is_missed_in_a_queue_of_the_system() {
+        use crate::host::sys::portable::native::FakeQueue;
+
+        static QUEUES: Places<FakeQueue> = Places::new();
+        hand_over(&QUEUES);
+    }
+
+    #[test]
+    fn a_timer_that_is_refused_is_replaced_by_a_condition_variable() {
+        /// Refuses to wait.
+        struct Refused;
+
+        impl Sleeper for Refused {
+            fn make() -> Option<Self> {
+                Some(Self)
+            }
+
+            fn sleep(&self, _left: u64) -> bool {
+                false
+            }
+
+            fn ring(&self) {}
+        }
+
+        static ALL: Places<Refused> = Places::new();
+        let word = AtomicU32::new(7);
+        let mut own = Own::Unknown;
+        let deadline = monotonic() + 300_000;
+        while ALL.wait(&word, 7, Until::At(deadline), &mut own) != Waited::Over {}
+        assert!(monotonic() >= deadline);
+        assert!(matches!(own, Own::Absent));
+        assert!(ALL.of(&word).lock().is_empty());
+    }
+
+    /// A bell that is heard once.
+    #[derive(Default)]
+    struct Fake {
+        is_rung: Mutex<bool>,
+        rung: Condvar,
+    }
+
+    impl Sleeper for Fake {
+        fn make() -> Option<Self> {
+            Some(Self::default())
+        }
+
+        fn sleep(&self, left: u64) -> bool {
+            let mut is_rung = self.is_rung.lock().expect("no test panics with it");
+            if !*is_rung {
+                let time = Duration::from_nanos(left);
+                is_rung = self.rung.wait_timeout(is_rung, time).expect("as above").0;
+            }
+            *is_rung = false;
+            true
+        }
+
+        fn ring(&self) {
+            *self.is_rung.lock().expect("no test panics with it") = true;
+            self.rung.notify_one();
+        }
+    }
+
+    /// Words that share a place, each with a thread that waits for it and one that changes it.
+    fn hand_over<S: Sleeper>(places: &'static Places<S>) {
         let words: Arc<[AtomicU32; 2 * PLACES]> = Arc::new([const { AtomicU32::new(0) }; _]);
-        let first = WaitPlace::of(&words[0]);
+        let first = places.of(&words[0]);
         let shared = words
             .iter()
-            .position(|word| {
-                !std::ptr::eq(word, &words[0]) && std::ptr::eq(WaitPlace::of(word), first)
-            })
+            .position(|word| !std::ptr::eq(word, &words[0]) && std::ptr::eq(places.of(word), first))
             .expect("more words than places");
         let waiters: Vec<_> = [0, shared]
             .into_iter()
             .map(|index| {
                 let words = Arc::clone(&words);
                 thread::spawn(move || {
+                    let mut own = Own::Unknown;
                     for round in 0..2_000 {
+                        let until = match round % 2 {
+                            0 => Until::Never,
+                            _ => {
+                                Until::In(i64::try_from(PATIENCE.as_nanos()).expect("it is short"))
+                            }
+                        };
+                        let begin = Instant::now();
                         while words[index].load(Ordering::Acquire) == round {
-                            let _any = wait(&words[index], round, Until::Never);
+                            let _any = places.wait(&words[index], round, until, &mut own);
                         }
+                        assert!(begin.elapsed() < PATIENCE, "the change was missed");
                         words[index].store(round + 1, Ordering::Release);
                     }
                 })
@@ -139,11 +305,13 @@ mod tests {
             .collect();
         for round in 0..2_000 {
             for index in [0, shared] {
+                let begin = Instant::now();
                 while words[index].load(Ordering::Acquire) != round {
+                    assert!(begin.elapsed() < 2 * PATIENCE, "the change was missed");
                     thread::yield_now();
                 }
                 words[index].store(u32::MAX, Ordering::Release);
-                wake_one(&words[index]);
+                places.wake_one(&words[index]);
             }
         }
         for waiter in waiters {

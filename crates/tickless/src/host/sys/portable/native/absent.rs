@@ -1,0 +1,67 @@
+//! The standard library alone.
+
+use std::io;
+use std::time::Duration;
+
+use crate::host::sys::portable::sleeper::Sleeper;
+
+/// A finer timer, which is not known on this system.
+#[derive(Debug)]
+pub(crate) enum Native {}
+
+impl Sleeper for Native {
+    fn make() -> Option<Self> {
+        None
+    }
+
+    fn sleep(&self, _left: u64) -> bool {
+        match *self {}
+    }
+
+    fn ring(&self) {
+        match *self {}
+    }
+}
+
+/// Sleeps.
+#[cfg(not(event_host))]
+pub(crate) fn nap(time: Duration) {
+    std::thread::sleep(time);
+}
+
+/// Does nothing: the only thread must not wait.
+#[cfg(event_host)]
+pub(crate) fn nap(_time: Duration) {}
+
+/// Answers that threads get no real-time priority.
+pub(crate) fn set_realtime_priority(_priority: Option<u8>) -> io::Result<()> {
+    Err(io::ErrorKind::Unsupported.into())
+}
+
+pub(crate) mod timers {
+    //! No timers.
+
+    use std::io;
+
+    use crate::host::sys::portable::descriptors::AsFd as _;
+    pub(crate) use crate::host::sys::portable::descriptors::{
+        BorrowedFd as BorrowedTimer, OwnedFd as OwnedTimer,
+    };
+
+    pub(crate) fn borrow(timer: &OwnedTimer) -> BorrowedTimer<'_> {
+        timer.as_fd()
+    }
+
+    /// Answers that there are none.
+    pub(crate) fn make() -> io::Result<OwnedTimer> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    /// Does nothing: there is none.
+    pub(crate) fn set(_timer: BorrowedTimer<'_>, _left: Option<u64>) {}
+
+    /// Answers that nothing rang.
+    pub(crate) fn drain(_timer: BorrowedTimer<'_>) -> bool {
+        false
+    }
+}
