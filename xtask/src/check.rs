@@ -41,6 +41,7 @@ mod package;
 mod plain;
 mod platforms;
 mod run;
+mod sanitizers;
 mod schedules;
 mod summary;
 mod testing;
@@ -90,6 +91,7 @@ enum Step {
     Deny,
     Instructions,
     Adapters,
+    Sanitizers,
     Models,
     Mutants,
 }
@@ -138,6 +140,9 @@ impl Step {
             Self::Adapters => {
                 "each adapter works with the crate that it is for; ten minutes to build"
             }
+            Self::Sanitizers => {
+                "the C tests pass with a library that sanitizers instrument; minutes to build"
+            }
             Self::Models => "the models hold in every interleaving that they name",
             Self::Mutants => "each rule broken on purpose is noticed (cargo xtask mutants)",
         }
@@ -146,7 +151,7 @@ impl Step {
     const fn share(self) -> Share {
         match self {
             Self::Fmt | Self::Tidy | Self::Clippy | Self::Test => Share::Quick,
-            Self::Adapters | Self::Models | Self::Mutants => Share::OnRequest,
+            Self::Adapters | Self::Sanitizers | Self::Models | Self::Mutants => Share::OnRequest,
             _ => Share::Full,
         }
     }
@@ -173,6 +178,7 @@ impl Step {
             Self::Deny => deny::step(run),
             Self::Instructions => instructions::step(run),
             Self::Adapters => adapters::step(run),
+            Self::Sanitizers => sanitizers::step(run),
             Self::Models => loom::step(run, Extent::Whole),
             Self::Mutants => crate::mutants::run_all(run.root()),
         }
@@ -350,7 +356,7 @@ mod tests {
     #[test]
     fn the_listing_names_every_step_on_a_line() {
         let listing = listing();
-        assert_eq!(listing.lines().count(), 21);
+        assert_eq!(listing.lines().count(), 22);
         assert!(listing.contains("\ntest-release "));
     }
 }

@@ -1,6 +1,7 @@
 //! The interface as C and C++ see it: programs are compiled against the header and the static library, and executed.
 //!
-//! Programs that the machine lacks are left out, and named.
+//! Programs that the machine lacks are left out, and named. `cargo xtask check --only sanitizers` runs these tests with
+//! a library that a sanitizer instruments: `TICKLESS_SANITIZED` is its path, and `TICKLESS_SANITIZER` its name.
 
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
@@ -19,7 +20,55 @@ const BEHAVIOUR: &str = "tests/c/behaviour.c";
 const POSIX: &str = "tests/c/posix.c";
 const BAD: &str = "tests/c/bad.c";
 
+/// C programs that end with 0 if all that they compare held: name and source.
+///
+/// `freed.c` is none of them: it writes to memory that it freed.
+const PROGRAMS: [(&str, &str); 5] = [
+    ("behaviour", BEHAVIOUR),
+    ("posix", POSIX),
+    ("bad", BAD),
+    ("epoll", "examples/epoll.c"),
+    ("poller", "examples/poller.c"),
+];
+
+/// Names the sanitizer that the library was built with, if it was.
+fn sanitizer() -> Option<String> {
+    std::env::var("TICKLESS_SANITIZER").ok()
+}
+
+/// Returns the options that a C compiler needs for a library with that sanitizer, and what it links besides.
+fn instrumented() -> Vec<String> {
+    match sanitizer().as_deref() {
+        None => Vec::new(),
+        Some("address") => SANITIZED.map(str::to_owned).to_vec(),
+        Some("thread") => {
+            let copies = Path::new(HERE).join("tests/c/thread_sanitizer.c");
+            vec![
+                "-fsanitize=thread".to_owned(),
+                "-fno-builtin".to_owned(),
+                copies.display().to_string(),
+            ]
+        }
+        Some(other) => panic!("the tests know no sanitizer {other}"),
+    }
+}
+
+/// Address and undefined behaviour; any finding ends the program.
+const SANITIZED: [&str; 2] = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all"];
+
+/// Runs a program that ends with 0, with what its sanitizer is told.
+fn run_sanitized(program: &Path) {
+    run(Command::new(program)
+        // What a thread that ends without freeing its loop leaves behind is one of the cases.
+        .env("ASAN_OPTIONS", "detect_leaks=0")
+        // Children of forks start threads: the sanitizer gives up on those by itself otherwise.
+        .env("TSAN_OPTIONS", "die_after_fork=0"));
+}
+
 fn library() -> PathBuf {
+    if let Some(library) = std::env::var_os("TICKLESS_SANITIZED") {
+        return PathBuf::from(library);
+    }
     let library = built().join("libtickless_capi.a");
     assert!(library.exists(), "{} was not built", library.display());
     library
@@ -40,6 +89,7 @@ fn compile(source: &str, name: &str, options: &[&str]) -> PathBuf {
     let program = built().join(format!("capi-{name}-{}", std::process::id()));
     run(compiler("gcc", "-std=c99")
         .args(options)
+        .args(instrumented())
         .arg(Path::new(HERE).join(source))
         .arg(library())
         .args(SYSTEM)
@@ -74,7 +124,7 @@ fn the_header_is_c99_and_cxx17() {
 fn passes(source: &str, name: &str, options: &[&str]) {
     if is_there("gcc") {
         let program = compile(source, name, options);
-        run(&mut Command::new(&program));
+        run_sanitized(&program);
         remove(&program);
     }
 }
@@ -91,13 +141,18 @@ fn wrong_calls_and_calls_in_handlers_get_errors() {
 
 #[test]
 fn timers_of_posix_are_as_the_system_has_them() {
-    passes(POSIX, "posix-system", &["-DSYSTEM"]);
+    // A sanitizer has nothing to say on the system's, whose helper threads the thread sanitizer crashes in.
+    if sanitizer().is_none() {
+        passes(POSIX, "posix-system", &["-DSYSTEM"]);
+    }
     passes(POSIX, "posix", &[]);
 }
 
 #[test]
 fn a_debug_build_names_who_freed_a_pending_timer() {
-    if is_there("gcc") {
+    if sanitizer().is_some() {
+        say("left out: a sanitizer ends the program first, for it writes to memory that it freed");
+    } else if is_there("gcc") {
         let program = compile("tests/c/freed.c", "freed", &["-fno-omit-frame-pointer"]);
         let output = Command::new(&program).output().expect("it can be started");
         remove(&program);
@@ -116,25 +171,42 @@ fn a_debug_build_names_who_freed_a_pending_timer() {
 
 #[test]
 fn the_memory_checker_finds_nothing() {
-    if is_there("gcc") && is_there("valgrind") {
-        for (source, name) in [(BEHAVIOUR, "valgrind"), (POSIX, "posix-valgrind")] {
-            let program = compile(source, name, &[]);
-            run(Command::new("valgrind")
-                .args(["--error-exitcode=9", "--quiet", "--fair-sched=yes"])
-                .arg(&program));
+    if sanitizer().is_some() {
+        say("left out: valgrind does not run what a sanitizer instruments");
+    } else if is_there("gcc") && is_there("valgrind") {
+        for (name, source) in PROGRAMS {
+            let program = compile(source, &format!("{name}-valgrind"), &[]);
+            run_in_valgrind(&program);
             remove(&program);
         }
     }
 }
 
+/// Programs whose memory is lost on purpose: a thread of `behaviour` ends without freeing its loop, and children of
+/// `posix` forget the service, whose thread the fork did not copy.
+const LOSING: [&str; 2] = ["capi-behaviour", "capi-posix"];
+
+/// Memory that is lost is an error, too.
+fn run_in_valgrind(program: &Path) {
+    let name = program.to_string_lossy();
+    let loses = LOSING.iter().any(|losing| name.contains(losing));
+    let leaks = if loses { "no" } else { "full" };
+    run(Command::new("valgrind")
+        .args(["--error-exitcode=9", "--quiet", "--fair-sched=yes"])
+        .args([
+            "--show-leak-kinds=definite",
+            "--errors-for-leak-kinds=definite",
+        ])
+        .arg(format!("--leak-check={leaks}"))
+        .arg(program));
+}
+
 #[test]
 fn the_sanitisers_find_nothing() {
-    if is_there("gcc") {
-        for (source, name) in [(BEHAVIOUR, "sanitised"), (POSIX, "posix-sanitised")] {
-            let options = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all"];
-            let program = compile(source, name, &options);
-            // What a thread that ends without freeing its loop leaves behind is one of the cases.
-            run(Command::new(&program).env("ASAN_OPTIONS", "detect_leaks=0"));
+    if sanitizer().is_none() && is_there("gcc") {
+        for (name, source) in PROGRAMS {
+            let program = compile(source, &format!("{name}-sanitised"), &SANITIZED);
+            run_sanitized(&program);
             remove(&program);
         }
     }
@@ -145,18 +217,56 @@ fn the_example_runs() {
     passes("examples/epoll.c", "epoll", &[]);
 }
 
+/// Compiles the C++ program of the tests as `name`, with more `options`.
+fn compile_objects(name: &str, options: &[String]) -> PathBuf {
+    let program = built().join(format!("capi-{name}-{}", std::process::id()));
+    let (copies, options): (Vec<_>, Vec<_>) = options.iter().partition(|text| is_of_c(text));
+    let mut objects = Vec::new();
+    for source in copies {
+        let object = built().join(format!("capi-{name}-{}.o", std::process::id()));
+        run(Command::new("gcc")
+            .args(&options)
+            .args(["-c", source, "-o"])
+            .arg(&object));
+        objects.push(object);
+    }
+    run(compiler("g++", "-std=c++17")
+        .args(&options)
+        .arg(Path::new(HERE).join("tests/c/objects.cpp"))
+        .args(&objects)
+        .arg(library())
+        .args(SYSTEM)
+        .arg("-o")
+        .arg(&program));
+    for object in &objects {
+        remove(object);
+    }
+    program
+}
+
+fn is_of_c(text: &str) -> bool {
+    Path::new(text)
+        .extension()
+        .is_some_and(|extension| extension == "c")
+}
+
 #[test]
 fn objects_of_cxx_get_what_their_header_promises() {
-    if is_there("g++") {
-        let program = built().join(format!("capi-objects-{}", std::process::id()));
-        run(compiler("g++", "-std=c++17")
-            .args(["-fsanitize=address,undefined", "-fno-sanitize-recover=all"])
-            .arg(Path::new(HERE).join("tests/c/objects.cpp"))
-            .arg(library())
-            .args(SYSTEM)
-            .arg("-o")
-            .arg(&program));
-        run(&mut Command::new(&program));
+    if !is_there("g++") {
+        return;
+    }
+    if sanitizer().is_some() {
+        let program = compile_objects("objects", &instrumented());
+        run_sanitized(&program);
+        remove(&program);
+        return;
+    }
+    let program = compile_objects("objects", &SANITIZED.map(str::to_owned));
+    run(&mut Command::new(&program));
+    remove(&program);
+    if is_there("valgrind") {
+        let program = compile_objects("objects-valgrind", &[]);
+        run_in_valgrind(&program);
         remove(&program);
     }
 }
@@ -202,7 +312,7 @@ fn the_timer_of_libcurl_is_one_of_these() {
 fn a_poller_of_packets_fires_its_timers() {
     if is_there("gcc") {
         let program = compile("examples/poller.c", "poller", &[]);
-        run(&mut Command::new(&program));
+        run_sanitized(&program);
         remove(&program);
     }
 }
