@@ -33,7 +33,7 @@ impl Tracing {
         }
     }
 
-    /// Leaves `mark` in the trace and stops it; whether that could be done.
+    /// Leaves `mark` in the trace and stops it. Returns true if that could be done.
     pub(crate) fn stop(&self, mark: &str) -> bool {
         let Ok(files) = &self.files else {
             return false;

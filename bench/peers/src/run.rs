@@ -167,7 +167,7 @@ pub fn run(plan: &Plan, watch: &mut dyn Watch) -> Results {
 }
 
 impl Run<'_> {
-    /// Leaves out subjects that do not fire their timers, and no others. Whether there was time for all.
+    /// Leaves out subjects that do not fire their timers, and no others. Returns true if there was time for all.
     fn prove(&mut self) -> bool {
         for index in 0..self.entries.len() {
             let entry = &self.entries[index];
@@ -199,7 +199,7 @@ impl Run<'_> {
         Operation::ALL.into_iter().filter(wanted).collect()
     }
 
-    /// One setting after the other. Whether there was time for all.
+    /// One setting after the other. Returns true if there was time for all.
     fn settings(&mut self) -> bool {
         let plan = self.plan;
         let mut is_complete = true;

@@ -163,7 +163,7 @@ impl Process {
         self.execute(|_| timer.start(at));
     }
 
-    /// Cancels `timer`; whether it was waiting to fire.
+    /// Cancels `timer`. Returns true if it was waiting to fire.
     pub fn cancel(&mut self, timer: &ExactTimer) -> bool {
         self.execute(|_| timer.cancel())
     }
@@ -206,7 +206,7 @@ impl Process {
         });
     }
 
-    /// Takes `timer` out; whether it was armed.
+    /// Takes `timer` out. Returns true if it was armed.
     pub fn delete(&mut self, timer: &CoarseTimer) -> bool {
         self.execute(|_| timer.delete())
     }

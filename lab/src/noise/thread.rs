@@ -54,7 +54,7 @@ pub(super) struct Break {
     pub(super) trace_stopped: bool,
 }
 
-/// The bias is told, in microseconds, once all have preheated.
+/// The signals between the threads and the run. The value is the bias in microseconds, sent once all have preheated.
 type Signals = crew::Signals<u64, Break>;
 
 /// All measuring threads.

@@ -54,7 +54,7 @@ struct Guard {
 trait Steps {
     /// Waits until each reading is over that may have found the guard on.
     fn see_off(&mut self);
-    /// Stops all CPUs, installs the counter, publishes, lets them go on. Whether it did.
+    /// Stops all CPUs, installs the counter, publishes, lets them go on. Returns true if it did.
     fn install(&mut self) -> bool;
     /// Returns true if the counter that is published now is the new one, and the inlined read reads it.
     fn may_inline(&mut self) -> bool;

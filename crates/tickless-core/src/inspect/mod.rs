@@ -406,7 +406,7 @@ impl Batch {
         })
     }
 
-    /// Takes another one; whether there is room for more.
+    /// Takes another one. Returns true if there is room for more.
     fn take(&mut self, timer: impl FnOnce() -> PendingTimer) -> bool {
         if self.skip > 0 {
             self.skip -= 1;

@@ -327,7 +327,7 @@ impl<L: RawLock, const WORDS: usize> Broadcast<L, WORDS> {
         BroadcastExit::Program
     }
 
-    /// The entry of any interrupt of `cpu`: whether it sleeps deeply and MUST switch its own device on first.
+    /// The entry of any interrupt of `cpu`. Returns true if it sleeps deeply and MUST switch its own device on first.
     #[must_use]
     pub fn interrupt(&self, cpu: CpuId) -> bool {
         let state = self.lock();

@@ -78,7 +78,7 @@ pub(super) struct SeenCounts {
 }
 
 impl SeenCounts {
-    /// Notes the count that is seen at a tick; whether it has been the same for too long.
+    /// Notes the count that is seen at a tick. Returns true if it has been the same for too long.
     const fn sees(&mut self, tick: Tick) -> bool {
         if tick.0 == self.seen.0 {
             self.equal = self.equal.saturating_add(1);
@@ -266,13 +266,13 @@ impl<L: RawLock> TickCount<L> {
         ticks
     }
 
-    /// Gives up the duty if `cpu` has it, and remembers who it was. Whether it had.
+    /// Gives up the duty if `cpu` has it, and remembers who it was. Returns true if it had.
     pub(super) fn give_up(&self, cpu: CpuId) -> bool {
         self.change_duty(Duty::Taken { by: cpu }, Duty::Free { last: Some(cpu) })
     }
 
-    /// Makes `heir` the one that wakes up for the clock if `cpu`, which leaves, was; whether it was. Then the heir, if
-    /// it sleeps, MUST evaluate again.
+    /// Makes `heir` the one that wakes up for the clock if `cpu`, which leaves, was. Returns true if it was. Then the
+    /// heir, if it sleeps, MUST evaluate again.
     pub(super) fn bequeath(&self, cpu: CpuId, heir: CpuId) -> bool {
         let inherited = Duty::Free { last: Some(heir) };
         self.change_duty(Duty::Taken { by: cpu }, inherited)

@@ -62,8 +62,8 @@ impl Dependencies {
         }
     }
 
-    /// Adds `dependency`. Whether there was none before: then the host MUST make every CPU that is concerned look
-    /// again, by a kick. Clearing asks no CPU to.
+    /// Adds `dependency`. Returns true if there was none before: then the host MUST make every CPU that is concerned
+    /// look again, by a kick. Clearing asks no CPU to.
     #[must_use = "the CPUs that are concerned have to be kicked"]
     pub fn set(&self, dependency: Dependency) -> bool {
         // AcqRel: pairs with the Acquire in `first`. The kick comes behind it, and a CPU that takes a kick clears its

@@ -29,7 +29,7 @@ impl<const WORDS: usize> CpuMask<WORDS> {
         (number / WORD, number % WORD)
     }
 
-    /// Adds `cpu`; whether it was missing.
+    /// Adds `cpu`. Returns true if it was missing.
     ///
     /// # Panics
     ///
@@ -41,7 +41,7 @@ impl<const WORDS: usize> CpuMask<WORDS> {
         was_missing
     }
 
-    /// Removes `cpu`; whether it was there.
+    /// Removes `cpu`. Returns true if it was there.
     ///
     /// # Panics
     ///

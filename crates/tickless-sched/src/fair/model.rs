@@ -38,7 +38,8 @@ fn shared() -> Arc<Shared> {
 }
 
 impl Shared {
-    /// A CPU that has nothing to run takes the task over; whether it was there, and not in the hands of another CPU.
+    /// A CPU that has nothing to run takes the task over. Returns true if it was there, and not in the hands of another
+    /// CPU.
     fn pulls(&self) -> bool {
         let pulled = self.here.lock().unwrap().pull(RunTime::ZERO);
         pulled.is_some_and(|task| {

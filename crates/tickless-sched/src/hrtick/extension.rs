@@ -51,8 +51,8 @@ impl Extension {
         }
     }
 
-    /// A reschedule is pending, with interrupts enabled: whether it is put off by [`EXTENSION`], because the task asked
-    /// for it and was not granted it before.
+    /// A reschedule is pending, with interrupts enabled. Returns true if it is put off by [`EXTENSION`], because the
+    /// task asked for it and was not granted it before.
     ///
     /// Then the tick is started and the device settled. Where the class of the task has no ticks nothing would end the
     /// extension, so there is none: `ticks` is [`HrTick::fair_is_on`] or [`HrTick::deadline_is_on`].

@@ -499,7 +499,7 @@ impl Clocks {
     }
 
     /// The watchdog checks the counter on `cpu` at `at`, and its copy there against that on another one of `cpus` CPUs,
-    /// of those that `is_online` lets it choose. Whether [`STAND_IN`] is to take its place.
+    /// of those that `is_online` lets it choose. Returns true if [`STAND_IN`] is to take its place.
     pub(crate) fn check(
         &self,
         (cpu, cpus): (u32, u32),

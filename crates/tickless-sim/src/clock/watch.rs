@@ -56,7 +56,7 @@ impl WatchdogHost {
         (!is_over).then(|| Picos::of_instant(self.watchdog.next_check()))
     }
 
-    /// Checks at `at`, where `read` is what a CPU reads. Whether another counter is to drive the time.
+    /// Checks at `at`, where `read` is what a CPU reads. Returns true if another counter is to drive the time.
     pub(super) fn check(
         &mut self,
         (cpu, cpus): (u32, u32),

@@ -198,7 +198,7 @@ fn rate(writes: u64, outcome: &Outcome) -> f64 {
 
 /// The device writes that precise ticks cause, with two policies.
 struct Writes {
-    /// With all off, the same without precise ticks, with the other policy, and that without.
+    /// The runs with all off, the same without precise ticks, with the other policy, and that without.
     outcomes: [Outcome; 4],
     /// Writes that the precise ticks cause: more than without.
     caused: [u64; 2],

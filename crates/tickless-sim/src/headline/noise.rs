@@ -15,7 +15,7 @@ const FLOOR: Picos = Picos::from_micros(10);
 /// CPUs that are not isolated.
 const HOUSEKEEPING: [u32; 4] = [0, 32, 64, 96];
 
-/// The longest theft from pollers on isolated CPUs: part of the hierarchy or not.
+/// Measures the longest theft from pollers on isolated CPUs, with these in the hierarchy and without.
 pub(super) fn isolation_noise(trial: &Trial<'_>) -> Measurement {
     of(trial, &setting(trial))
 }

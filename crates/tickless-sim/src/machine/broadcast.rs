@@ -104,7 +104,7 @@ impl BroadcastWakener {
         }
     }
 
-    /// An event for the device came at `at`, for `cpu`; whether it fires there now.
+    /// An event for the device came at `at`, for `cpu`. Returns true if it fires there now.
     pub(super) fn is_due(&self, cpu: u32, at: Picos) -> bool {
         let By::Device(device) = &self.by else {
             return false;
@@ -129,7 +129,7 @@ impl BroadcastWakener {
         (own, program)
     }
 
-    /// The device interrupts the CPU that executes: whether the own event of that is due.
+    /// The device interrupts the CPU that executes. Returns true if the own event of that is due.
     pub(super) fn device_fires(&self) -> bool {
         self.wakener.stop();
         let (own, next) = self.handle();

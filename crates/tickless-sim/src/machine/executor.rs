@@ -292,7 +292,7 @@ impl Executor {
         self.executes(task, |program, context| program.expired(index, context));
     }
 
-    /// `cpu`, which executes, has nothing left to run: whether it ran what is due of others.
+    /// `cpu`, which executes, has nothing left to run. Returns true if it ran what is due of others.
     ///
     /// It will not tick any more. Were it left to the CPU that takes over, which may work for less than a tick too, and
     /// so on, what is due would wait for as many ticks.

@@ -58,7 +58,8 @@ impl Machine {
         }
     }
 
-    /// The task of `cpu`, which executes, leaves the section for which its slice was extended: whether it makes room.
+    /// The task of `cpu`, which executes, leaves the section for which its slice was extended. Returns true if it makes
+    /// room.
     pub(super) fn leaves_section(&mut self, cpu: u32) -> bool {
         let precise = self.cpus[cpu as usize].precise.as_mut();
         let makes_room = precise.is_some_and(super::fair::Precise::leaves_section);

@@ -331,8 +331,8 @@ impl Precise {
         self.tick.begin_batch(owes);
     }
 
-    /// The task that runs has to make room, and is in a critical section, which it leaves in `left`: whether it goes on
-    /// for a little instead. The tick ends that, if the task is not done before.
+    /// The task that runs has to make room, and is in a critical section, which it leaves in `left`. Returns true if it
+    /// goes on for a little instead. The tick ends that, if the task is not done before.
     pub(crate) fn extends(&mut self, left: Picos) -> bool {
         self.extension.ask();
         let timer = Timer::new(&self.timer, self.is_lazy);
@@ -348,7 +348,7 @@ impl Precise {
         true
     }
 
-    /// The task that runs leaves its section: whether it has to make room at once.
+    /// The task that runs leaves its section. Returns true if it has to make room at once.
     pub(crate) fn leaves_section(&mut self) -> bool {
         self.section_ends = Picos::FOREVER;
         self.extension.withdraw()

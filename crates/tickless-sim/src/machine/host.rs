@@ -251,7 +251,7 @@ impl Host {
         }
     }
 
-    /// An event for the device of `cpu` came at `at`; whether it fires now.
+    /// An event for the device of `cpu` came at `at`. Returns true if it fires now.
     pub(crate) fn device_is_due(&self, cpu: u32, at: Picos) -> bool {
         let local = self.local(cpu);
         if local.asked.get() == at {
@@ -267,7 +267,7 @@ impl Host {
             .is_none_or(|faults| self.comes_through(faults, cpu, at))
     }
 
-    /// The interrupt of `cpu` is due at `at`; whether it comes now, or a fault keeps it.
+    /// The interrupt of `cpu` is due at `at`. Returns true if it comes now, or a fault keeps it.
     fn comes_through(&self, faults: &RefCell<Injector>, cpu: u32, at: Picos) -> bool {
         let local = self.local(cpu);
         let fault = &local.fault;

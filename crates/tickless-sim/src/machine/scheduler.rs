@@ -84,7 +84,7 @@ impl fmt::Debug for Task {
 /// The run queue of a CPU.
 pub(crate) trait RunQueue {
     /// Puts a task that can run, at `now` by the clock of the queue; one that was `preempted` goes on where it was.
-    /// Whether it should run in place of the one that does, which is of the same priority.
+    /// Returns true if it should run in place of the one that does, which is of the same priority.
     fn put(&mut self, id: TaskId, task: &Task, preempted: bool, now: RunTime) -> bool;
 
     /// Takes the task that runs next.

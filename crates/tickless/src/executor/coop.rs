@@ -152,7 +152,7 @@ impl Drop for SliceExtension {
     }
 }
 
-/// Files what the running task woke. Whether that is more urgent.
+/// Files what the running task woke. Returns true if that is more urgent.
 #[cold]
 fn check_preempt() -> bool {
     context::current().is_some_and(|executor| executor.check_preempt())

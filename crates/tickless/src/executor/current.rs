@@ -218,7 +218,7 @@ pub(crate) fn ask_for_extension() -> usize {
     })
 }
 
-/// The task of that address does not ask any more. Whether it has to give way, because it went on.
+/// The task of that address does not ask any more. Returns true if it has to give way, because it went on.
 pub(crate) fn withdraw_extension(task: usize) -> bool {
     CURRENT.with(|current| {
         // Else it sleeps, or runs elsewhere and has no wish there.

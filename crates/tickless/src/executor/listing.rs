@@ -55,7 +55,8 @@ impl Listing {
         self.slot.load(Ordering::Relaxed) != NONE
     }
 
-    /// The task is in the list of the worker `home`. Whether it was aborted by now, and the caller has to wake it.
+    /// The task is in the list of the worker `home`. Returns true if it was aborted by now, and the caller has to wake
+    /// it.
     pub(crate) fn set_place(&self, home: usize, slot: usize) -> bool {
         // Relaxed: published with the slot.
         self.home.store(number(home), Ordering::Relaxed);

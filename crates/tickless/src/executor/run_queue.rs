@@ -168,7 +168,7 @@ impl RunQueue {
         self.fair.waiting() - self.local + usize::from(arrived)
     }
 
-    /// Lists a task that waits for something for the first time. Whether it was aborted by now.
+    /// Lists a task that waits for something for the first time. Returns true if it was aborted by now.
     pub(crate) fn enlist(&mut self, home: usize, header: &Header, waker: Waker) -> bool {
         let slot = self.live.insert(waker);
         header.listing.set_place(home, slot)
@@ -276,8 +276,8 @@ impl RunQueue {
         }
     }
 
-    /// Files the task that arrived last. Whether the running task should give way to that or another one that was
-    /// filed.
+    /// Files the task that arrived last. Returns true if the running task should give way to that or another one that
+    /// was filed.
     pub(crate) fn check_preempt(&mut self) -> bool {
         self.file_arrival();
         std::mem::take(&mut self.need_resched)
@@ -295,7 +295,7 @@ impl RunQueue {
         }
     }
 
-    /// Queues a task of the fair class. Whether the running task should give way.
+    /// Queues a task of the fair class. Returns true if the running task should give way.
     fn file(&mut self, job: Job, now: Instant) -> bool {
         self.begins_to_wait(job.metadata());
         let now = self.run_time(now);
@@ -476,7 +476,7 @@ impl RunQueue {
         Some(job)
     }
 
-    /// The task that was picked is polled from `now` on. Whether it is the same as before.
+    /// Begins the poll of the picked task at `now`. Returns true if it is the same as before.
     #[inline(always)]
     fn begin(&mut self, job: &Job, now: Instant) -> bool {
         let header = job.metadata();
@@ -636,7 +636,7 @@ impl RunQueue {
         self.extensions
     }
 
-    /// The watch looks. Whether it goes on, because there is something to do.
+    /// The watch looks. Returns true if it goes on, because there is something to do.
     pub(crate) fn is_watched_on(&mut self) -> bool {
         self.is_watched = self.running.is_some() || self.has_work();
         self.is_watched

@@ -121,7 +121,7 @@ impl Over {
         self.changed.notify_all();
     }
 
-    /// Waits until `is_over` says so, or until `deadline`; whether it said so. `None` waits for ever.
+    /// Waits until `is_over` says so, or until `deadline`. Returns true if it said so. `None` waits for ever.
     pub(crate) fn wait(&self, deadline: Option<Instant>, is_over: impl Fn() -> bool) -> bool {
         let mut lock = self.lock.lock().unwrap_or_else(PoisonError::into_inner);
         loop {

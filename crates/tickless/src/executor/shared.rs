@@ -358,7 +358,7 @@ impl Shared {
         }
     }
 
-    /// Files what the running task of this worker woke. Whether that task should give way.
+    /// Files what the running task of this worker woke. Returns true if that task should give way.
     pub(crate) fn check_preempt(&self) -> bool {
         let worker = current::worker_of(self.id).filter(|_| self.is_here());
         worker.is_some_and(|worker| self.places[worker].with(RunQueue::check_preempt))
@@ -522,7 +522,7 @@ impl Shared {
             || self.drawn.as_ref().is_some_and(|drawn| !drawn.is_empty())
     }
 
-    /// Counts a task more; whether it is taken. One that is not is ended at once, which counts it off.
+    /// Counts a task more. Returns true if it is taken. One that is not is ended at once, which counts it off.
     pub(crate) fn admit(&self) -> bool {
         // SeqCst, both: a shutdown that finds no task has every later one refused, see `close`.
         self.live.fetch_add(1, Ordering::SeqCst);

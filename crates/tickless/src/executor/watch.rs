@@ -50,7 +50,7 @@ impl BlockedTimer {
     }
 }
 
-/// Looks at a worker; whether it has something to do.
+/// Looks at a worker. Returns true if it has something to do.
 fn look(shared: &Weak<Shared>, worker: usize) -> bool {
     let Some(shared) = shared.upgrade() else {
         return false;

@@ -352,7 +352,8 @@ impl Loop<'_> {
         Some(passed)
     }
 
-    /// Waits for a timer or a wake-up, and for descriptors if no other worker does. Whether there may be events.
+    /// Waits for a timer or a wake-up, and for descriptors if no other worker does. Returns true if there may be
+    /// events.
     fn park(&mut self) -> bool {
         let reactor = self.reactor;
         if reactor.is_needed() {

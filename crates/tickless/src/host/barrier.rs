@@ -34,7 +34,7 @@ static BARRIERS: AtomicU64 = AtomicU64::new(0);
 /// Workers that barriers must not interrupt.
 static ISOLATED: AtomicU32 = AtomicU32::new(0);
 
-/// A worker more is not to be interrupted; whether it is the first.
+/// A worker more is not to be interrupted. Returns true if it is the first.
 pub(super) fn one_more_isolated() -> bool {
     // Relaxed: the base locks that the caller takes next order it before every later look; see `barrier_disturbs`.
     ISOLATED.fetch_add(1, Ordering::Relaxed) == 0

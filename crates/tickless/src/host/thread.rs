@@ -435,8 +435,8 @@ impl Thread {
         self.has_turns.set(has_turns);
     }
 
-    /// The thread is told that it ends. Whether it goes on for a while, because it has turns to take: `ask_again` asks
-    /// the system to be told once more.
+    /// The thread is told that it ends. Returns true if it goes on for a while, because it has turns to take:
+    /// `ask_again` asks the system to be told once more.
     pub(super) fn outlives_its_end(&self, ask_again: impl FnOnce() -> bool) -> bool {
         let times = self.ends.get() + 1;
         self.ends.set(times);

@@ -172,7 +172,7 @@ pub(crate) fn is_needed(base: &ThreadBase, now: Instant) -> bool {
 }
 
 /// Runs the coarse timers of sleeping workers that are due at `now` and that the worker on `base`, this thread, is to
-/// look after; whether more is due.
+/// look after. Returns true if more is due.
 fn expire_remote(base: &ThreadBase, now: Instant) -> bool {
     let mut budget = TURN_BUDGET;
     let pull = trees::workers().serve_remote(base.cpu(), now, &mut budget);

@@ -28,7 +28,7 @@ pub(super) struct Group {
 pub(super) struct Found(BTreeMap<Cause, Vec<u64>>);
 
 impl Found {
-    /// Notes that `seed` failed; whether it is the first one with this cause.
+    /// Notes that `seed` failed. Returns true if it is the first one with this cause.
     pub(super) fn note(&mut self, cause: Cause, seed: u64) -> bool {
         let seeds = self.0.entry(cause).or_default();
         seeds.push(seed);

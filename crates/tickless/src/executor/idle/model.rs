@@ -38,7 +38,7 @@ impl Shared {
         }
     }
 
-    /// The worker says that it is idle and looks; whether it parks.
+    /// The worker says that it is idle and looks. Returns true if it parks.
     fn parks(&self) -> bool {
         self.idle.enter(0);
         self.waiting.load(Ordering::Relaxed) == 0

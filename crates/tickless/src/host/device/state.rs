@@ -155,7 +155,8 @@ impl DeviceState {
         self.set_for.store(Self::USED_UP, Ordering::Relaxed);
     }
 
-    /// Sets the device for `due`, which a thread that sleeps until `sleeper` has to know; whether it has to be woken.
+    /// Sets the device for `due`, which a thread that sleeps until `sleeper` has to know. Returns true if it has to be
+    /// woken.
     pub(super) fn publish_to(&self, sleeper: &SleepDeadline, due: Instant) -> bool {
         sleeper.publish(&self.set_for, due.as_nanos())
     }

@@ -198,7 +198,7 @@ fn adopt(base: &ThreadBase) {
     device::renew(base);
 }
 
-/// The threads that need them start them anew; reactors of runtimes are the parent's.
+/// Forgets the watchers of the parent. Threads that need one start it anew; reactors of runtimes are the parent's.
 fn forget_watchers() {
     reactors::forget();
     timers().platform().wall.forget_watcher();
