@@ -118,6 +118,19 @@ pub(crate) struct Local {
     pub(crate) is_tick_stopped: Note,
     /// True if the CPU is isolated: it receives no timers of other CPUs, and gives its own away.
     pub(crate) is_isolated: Note,
+    /// True if the CPU sleeps with its timer stopped. Set and taken by this CPU alone.
+    #[cfg(target_arch = "x86_64")]
+    pub(crate) is_deep: Note,
+    /// True if the timers of this CPU are due, and its own device does not say so. Set by the CPU that handles the
+    /// broadcast device.
+    #[cfg(target_arch = "x86_64")]
+    pub(crate) is_called: Note,
+    /// Sleeps with its timer stopped.
+    #[cfg(target_arch = "x86_64")]
+    pub(crate) deep_sleeps: Count,
+    /// Interrupts of the broadcast device.
+    #[cfg(target_arch = "x86_64")]
+    pub(crate) broadcasts: Count,
     /// Interrupts of any kind.
     pub(crate) interrupts: Count,
     /// Interrupts of the device.

@@ -82,6 +82,8 @@ fn sleep(machine: &Machine) {
     local.is_tick_stopped.set(is_stopped);
     let _armed = machine.timers.settle_armed(machine.here());
     local.sleeps.add(1);
+    #[cfg(target_arch = "x86_64")]
+    crate::deep::enter(machine);
     arch::wait();
 }
 

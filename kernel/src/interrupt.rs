@@ -32,6 +32,8 @@ fn enter(entered: u64) -> (&'static Machine, &'static Local, CpuId) {
     let local = machine.host().here();
     local.interrupts.add(1);
     local.entered.set(entered);
+    #[cfg(target_arch = "x86_64")]
+    crate::deep::leave(machine);
     machine.count_in_interrupt();
     (machine, local, machine.here())
 }
@@ -40,9 +42,24 @@ fn enter(entered: u64) -> (&'static Machine, &'static Local, CpuId) {
 pub(crate) fn timer(entered: u64) {
     let (machine, local, cpu) = enter(entered);
     local.timer_interrupts.add(1);
+    expire(machine, local, cpu);
+}
+
+/// Does the work of a timer interrupt, which owes the device a write.
+fn expire(machine: &Machine, local: &Local, cpu: CpuId) {
     local.writes_in_interrupt.set(0);
     local.owes_rearm.leave();
     let _report = machine.timers.interrupt(cpu);
+}
+
+/// The comparator that wakes CPUs out of deep idle fired; the counter was at `entered`.
+#[cfg(target_arch = "x86_64")]
+pub(crate) fn broadcast(entered: u64) {
+    let (machine, local, cpu) = enter(entered);
+    local.broadcasts.add(1);
+    if crate::deep::handle(machine) {
+        expire(machine, local, cpu);
+    }
 }
 
 /// Another CPU interrupts the executing one.
@@ -50,6 +67,10 @@ pub(crate) fn ipi(entered: u64) {
     let (machine, local, cpu) = enter(entered);
     local.calls.add(1);
     crate::clock::answer();
+    #[cfg(target_arch = "x86_64")]
+    if local.is_called.take() {
+        expire(machine, local, cpu);
+    }
     if local.is_kicked.take() {
         machine.timers.retrigger(cpu);
     }
@@ -137,6 +158,12 @@ fn note_writes(machine: &Machine, local: &Local) {
     if !is_right {
         local.miswritten.add(1);
     }
+}
+
+/// Runs a soft stage with interrupts masked, for measurements.
+pub(crate) fn run_soft_stage() {
+    let machine = machine();
+    soft_stage(machine, machine.host().here());
 }
 
 fn soft_stage(machine: &Machine, local: &Local) {

@@ -14,6 +14,8 @@ extern crate alloc;
 mod arch;
 mod clock;
 mod console;
+#[cfg(target_arch = "x86_64")]
+mod deep;
 mod exit;
 mod heap;
 mod host;

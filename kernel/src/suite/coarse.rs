@@ -305,3 +305,40 @@ pub(super) fn isolated(machine: &'static Machine, _parameters: &Parameters) -> V
         Ok(())
     })
 }
+
+/// A CPU whose tick runs and that has nothing due raises no soft stage; without the look at its wheels each tick would.
+pub(super) fn lockless(machine: &'static Machine, parameters: &Parameters) -> Verdict {
+    const TICKS: u64 = 200;
+    ticking(machine, || {
+        let local = machine.host().here();
+        // A timer far ahead, so that the wheels are not empty.
+        let far = coarse(Kind::Local, |_| Restart::No);
+        let begin = machine.tick_time().tick;
+        let armed = far.arm(machine.timers, begin, Tick(begin.0 + 100_000));
+        ensure!(armed.is_ok(), "a timer is not armed: {armed:?}");
+        let (ticks, stages) = (local.ticks.get(), local.soft_stages.get());
+        let before = arch::mask();
+        while local.ticks.get() < ticks + TICKS {
+            arch::wait();
+        }
+        let stages = local.soft_stages.get() - stages;
+        // The price of a stage that finds nothing.
+        let began = arch::counter();
+        for _ in 0..TICKS {
+            local.is_pass_due.leave();
+            crate::interrupt::run_soft_stage();
+        }
+        let counts = arch::counter() - began;
+        arch::restore(before);
+        let _was = far.try_delete_sync(machine.timers);
+        let nanos = counts * 1_000_000 / u64::from(arch::kilohertz().0) / TICKS;
+        if parameters.is_exact {
+            say!("  {stages} soft stages in {TICKS} ticks; one would take {nanos} instructions");
+        }
+        ensure!(
+            stages == 0,
+            "{stages} soft stages in {TICKS} ticks with nothing due"
+        );
+        Ok(())
+    })
+}

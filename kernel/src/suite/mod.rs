@@ -22,6 +22,8 @@ use crate::parameters::Parameters;
 
 mod clocks;
 mod coarse;
+#[cfg(target_arch = "x86_64")]
+mod deep;
 mod exact;
 mod hotplug;
 mod quiet;
@@ -89,6 +91,9 @@ const TESTS: &[Test] = &[
     test("threads", 1, 2, threads::threads),
     test("switches", 1, 5, switches::switches),
     test("isolated", 4, 62, coarse::isolated),
+    test("lockless", 1, 2, coarse::lockless),
+    #[cfg(target_arch = "x86_64")]
+    test("broadcast", 2, 4, deep::broadcast),
     test("combined", 2, 5, clocks::combined),
     test("switch", 1, 10, clocks::switch),
     extra("measure", 1, 30, switches::measure),

@@ -149,6 +149,7 @@ boot_gdt_pointer:
 
     interrupt entry_timer, x86_64_timer
     interrupt entry_call, x86_64_call
+    interrupt entry_broadcast, x86_64_broadcast
     interrupt entry_stray, x86_64_stray
     interrupt entry_nmi, x86_64_nmi
 

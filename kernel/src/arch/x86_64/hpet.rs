@@ -20,6 +20,9 @@ const INTERRUPTS: u32 = 1 << 2;
 /// The comparator that ends a run.
 pub(super) const WATCHDOG: usize = 1;
 
+/// The comparator that wakes CPUs out of deep idle.
+pub(super) const BROADCAST: usize = 0;
+
 /// Written before any other CPU runs.
 static PLACE: AtomicUsize = AtomicUsize::new(0);
 
@@ -73,4 +76,9 @@ pub(super) fn compare(comparator: usize, when: u64) {
     store(register(place + 0xc), (when >> 32) as u32);
     store(register(place + 0x8), when as u32);
     store(register(place), INTERRUPTS);
+}
+
+/// Stops a comparator.
+pub(super) fn stop(comparator: usize) {
+    store(register(0x100 + 0x20 * comparator), 0);
 }

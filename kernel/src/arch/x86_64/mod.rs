@@ -60,6 +60,8 @@ const LOW_PAGE: usize = 0x8000;
 const COMPARED: u64 = 50;
 /// The older interrupt of the second comparator.
 const WATCHDOG_INTERRUPT: u8 = 8;
+/// The older interrupt of the first comparator.
+const BROADCAST_INTERRUPT: u8 = 0;
 /// The deadline timer, told how long to wait, is told it in so many counts.
 const DIVISION: u64 = 8;
 
@@ -309,6 +311,27 @@ pub(crate) fn set_watchdog(cycles: u64) {
     LIMIT.store(cycles, Ordering::Relaxed);
 }
 
+/// Has the comparator for deep idle interrupt the first CPU in `nanos`, rounded up, or not at all.
+pub(crate) fn set_broadcast(nanos: Option<u64>) {
+    let Some(nanos) = nanos else {
+        hpet::stop(hpet::BROADCAST);
+        return;
+    };
+    // Relaxed: written before any other CPU runs.
+    let hertz = u128::from(SHARED_HERTZ.load(Ordering::Relaxed));
+    let ticks = (u128::from(nanos) * hertz).div_ceil(1_000_000_000);
+    let mut ahead = u64::try_from(ticks).unwrap_or(u64::MAX);
+    loop {
+        let when = hpet::counter().saturating_add(ahead + 1);
+        hpet::compare(hpet::BROADCAST, when);
+        // A real comparator looks for equality: one that was passed while it was written would fire a round later.
+        if hpet::counter() < when {
+            return;
+        }
+        ahead = ahead.saturating_mul(2).max(16);
+    }
+}
+
 fn compare_watchdog(cycles: u64) {
     let ahead = u128::from(cycles.saturating_sub(counter()));
     // Relaxed: written before any other CPU runs.
@@ -440,6 +463,10 @@ fn discover(start_info: usize) {
     // Some processors lose deadlines with old microcode, and the project has no list of them: real ones count
     // down. A hypervisor plays the timer itself.
     IS_DEADLINE.store(is_announced && is_virtual, Ordering::Relaxed);
+    if let Some((controller, input)) = tables.input_of(BROADCAST_INTERRUPT) {
+        let command = Command::Interrupt(segments::BROADCAST);
+        apic::route(controller, input, boot, command);
+    }
     match tables.input_of(WATCHDOG_INTERRUPT) {
         Some((controller, input)) => apic::route(controller, input, boot, Command::Nmi),
         None => refuse(format_args!("its HPET reaches no interrupt controller")),
@@ -531,6 +558,13 @@ extern "C" fn x86_64_entry(own: *mut Own, start_info: usize) -> ! {
 #[unsafe(no_mangle)]
 extern "C" fn x86_64_timer() {
     crate::interrupt::timer(counter());
+    apic::end();
+    crate::interrupt::exit();
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn x86_64_broadcast() {
+    crate::interrupt::broadcast(counter());
     apic::end();
     crate::interrupt::exit();
 }

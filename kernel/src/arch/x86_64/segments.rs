@@ -15,6 +15,8 @@ use crate::heap;
 
 /// The vector of the device of each CPU.
 pub(super) const TIMER: u8 = 0xe0;
+/// The vector of the comparator that wakes CPUs whose own timer is stopped.
+pub(super) const BROADCAST: u8 = 0xe4;
 /// The vector by which CPUs interrupt each other.
 pub(super) const CALL: u8 = 0xe8;
 /// The vector of interrupts that were withdrawn too late.
@@ -94,6 +96,7 @@ pub(super) fn write_table() {
         fn entry_exceptions();
         fn entry_timer();
         fn entry_call();
+        fn entry_broadcast();
         fn entry_stray();
         fn entry_nmi();
     }
@@ -107,6 +110,7 @@ pub(super) fn write_table() {
             ..32 => gate(address(entry_exceptions) + 16 * vector, 0),
             _ if vector == usize::from(TIMER) => gate(address(entry_timer), 0),
             _ if vector == usize::from(CALL) => gate(address(entry_call), 0),
+            _ if vector == usize::from(BROADCAST) => gate(address(entry_broadcast), 0),
             _ => gate(address(entry_stray), 0),
         };
     }
