@@ -32,7 +32,7 @@
 //! | for | there is |
 //! |---|---|
 //! | a thread that wants the shortest way between a timer and its code, alone or one on each CPU | [`worker`]: [`Worker`], [`Workers`] |
-//! | tasks that share workers fairly, with weights, slices and checkpoints | [`executor`]: [`Executor`], [`task`], [`coop`] |
+//! | tasks that share workers fairly, with weights, slices and checkpoints | [`executor`]: [`Executor`], [`task`], [`coop`], with the feature of that name, which is on by default |
 //! | a thread with an event loop of its own | [`Driver`]: a file descriptor, a deadline, a turn |
 //! | a time of day, and what a set of the clock means for it | [`realtime`] |
 //! | time that goes on while the machine is suspended; atomic time | [`boottime`], [`tai`] |
@@ -68,11 +68,15 @@
     expect(clippy::result_large_err, reason = "paths are longer there")
 )]
 #![cfg_attr(
-    not(all(feature = "hyper", feature = "tokio")),
+    not(all(feature = "executor", feature = "hyper", feature = "tokio")),
     allow(
         rustdoc::broken_intra_doc_links,
         reason = "what a feature adds is named without it too"
     )
+)]
+#![cfg_attr(
+    not(feature = "executor"),
+    allow(dead_code, reason = "a part of the host serves the executor alone")
 )]
 
 // Before all others: of several paths to a type the compiler shows the first in its messages.
@@ -87,7 +91,7 @@ mod callback;
 mod clocks;
 #[cfg(not(loom))]
 pub mod coarse;
-#[cfg(not(loom))]
+#[cfg(all(feature = "executor", not(loom)))]
 pub mod executor;
 #[cfg(not(loom))]
 mod host;
@@ -224,7 +228,7 @@ pub use tickless_macros::{main, test};
 pub use callback::{hrtimer, wheel};
 #[cfg(not(loom))]
 pub use clocks::{boottime, realtime, tai};
-#[cfg(not(loom))]
+#[cfg(all(feature = "executor", not(loom)))]
 pub use executor::{Executor, coop, task};
 #[cfg(not(loom))]
 pub use inspect::dump;

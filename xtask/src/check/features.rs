@@ -24,6 +24,8 @@ const MATRIX: &[Row] = &[
         package: "tickless",
         sets: &[
             &["default"],
+            &["executor"],
+            &["executor", "hyper", "stream", "tokio"],
             &["hyper"],
             &["internals"],
             &["macros"],

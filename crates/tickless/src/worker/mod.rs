@@ -33,6 +33,7 @@ pub use builder::{Builder, MigratorPolicy, Workers};
 pub use driver::Driver;
 pub use epoll::{EpollEvent, EpollEvents};
 pub use error::{BuildError, IsolateError, IsolationError, ScheduleError, StartError};
+#[cfg(feature = "executor")]
 pub(crate) use local::assert_outside_of_callbacks;
 pub use local::{IsolatedTimers, Turn, migration, set_migration};
 pub use worker::{Parking, Unparker, Worker};
