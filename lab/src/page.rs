@@ -60,7 +60,9 @@ pub(crate) fn page(title: &str, body: &Markup) -> String {
         h1 { (title) }
         (body)
         h2 { "The same again" }
-        pre { (crate::command_line()) }
+        pre { @for (place, word) in crate::command_line().split(' ').enumerate() {
+            @if place > 0 { " " } span.word { (word) }
+        } }
         p.note { "tickless " (env!("CARGO_PKG_VERSION")) "." }
     };
     whole(title, &body)

@@ -316,15 +316,26 @@ const BAR_RIGHT: i32 = 70;
 
 /// Bars below each other, from zero, on a scale of their own.
 pub(crate) fn bars(bars: &[Bar]) -> Result<Drawn, Failure> {
-    let longest = bars
-        .iter()
-        .map(|bar| bar.value)
-        .fold(0.0, f64::max)
-        .max(f64::MIN_POSITIVE);
+    let longest = bars.iter().map(|bar| bar.value).fold(0.0, f64::max);
+    bars_to(longest, None, bars)
+}
+
+/// Bars below each other, from zero to `longest`, with a line at `mark`.
+pub(crate) fn bars_to(longest: f64, mark: Option<f64>, bars: &[Bar]) -> Result<Drawn, Failure> {
+    let end_of = |value: f64| {
+        let room = f64::from(BAR_WIDTH - BAR_LEFT - BAR_RIGHT);
+        #[expect(
+            clippy::cast_possible_truncation,
+            reason = "at most the width of the plot"
+        )]
+        let length = (room * (value / longest.max(f64::MIN_POSITIVE)).min(1.0)).round() as i32;
+        BAR_LEFT + length
+    };
     let mut svg = String::new();
-    let height = u32::try_from(bars.len()).unwrap_or(1) * BAR_STEP.unsigned_abs() + 6;
+    let rows_end = i32::try_from(bars.len()).unwrap_or(1) * BAR_STEP + 6;
     {
-        let area = SVGBackend::with_string(&mut svg, (BAR_WIDTH.unsigned_abs(), height));
+        let size = (BAR_WIDTH.unsigned_abs(), rows_end.unsigned_abs());
+        let area = SVGBackend::with_string(&mut svg, size);
         let area = area.into_drawing_area();
         let style = TextStyle::from(("sans-serif", 15).into_font());
         let right = style.pos(Pos::new(HPos::Right, VPos::Center));
@@ -332,12 +343,7 @@ pub(crate) fn bars(bars: &[Bar]) -> Result<Drawn, Failure> {
         for (place, bar) in (0_i32..).zip(bars) {
             let top = place * BAR_STEP + 3;
             let middle = top + BAR_STEP / 2;
-            let length = f64::from(BAR_WIDTH - BAR_LEFT - BAR_RIGHT) * bar.value / longest;
-            #[expect(
-                clippy::cast_possible_truncation,
-                reason = "at most the width of the plot"
-            )]
-            let end = BAR_LEFT + length.round() as i32;
+            let end = end_of(bar.value);
             let corners = [
                 (BAR_LEFT, top + 4),
                 (end.max(BAR_LEFT + 1), top + BAR_STEP - 4),
@@ -352,10 +358,14 @@ pub(crate) fn bars(bars: &[Bar]) -> Result<Drawn, Failure> {
             .map_err(failed)?;
             area.draw(&Text::new(
                 bar.text.as_str(),
-                (end + 8, middle),
+                (mark.map_or(end, |mark| end.max(end_of(mark))) + 8, middle),
                 left.clone(),
             ))
             .map_err(failed)?;
+        }
+        if let Some(mark) = mark {
+            let line = vec![(end_of(mark), 0), (end_of(mark), rows_end)];
+            area.draw(&PathElement::new(line, BLACK)).map_err(failed)?;
         }
         area.present().map_err(failed)?;
     }
@@ -462,8 +472,9 @@ pub(crate) fn tail_points(histogram: &hdrhistogram::Histogram<u64>) -> Vec<(f64,
 #[cfg(test)]
 mod tests {
     use super::{
-        Bar, Curve, Dots, Family, OTHERS, TICKLESS, TOKIO, TOKIO_AGAIN, bars, decades, dots, inks,
-        percent, tail_points, tails, thinned, tick, times,
+        BAR_LEFT, BAR_RIGHT, BAR_WIDTH, Bar, Curve, Dots, Family, OTHERS, TICKLESS, TOKIO,
+        TOKIO_AGAIN, bars, bars_to, decades, dots, inks, percent, tail_points, tails, thinned,
+        tick, times,
     };
 
     #[test]
@@ -542,6 +553,24 @@ mod tests {
         assert_eq!(inks([Family::Tokio; 2]), [TOKIO, TOKIO_AGAIN]);
         let many = inks([Family::Tickless; TICKLESS.len() + 1]);
         assert_eq!(many.last(), Some(&TICKLESS[0]), "they start again");
+    }
+
+    #[test]
+    fn figures_of_bars_stand_clear_of_the_line() {
+        let bars = [0.0, 0.9, 2.0].map(|value| Bar {
+            ink: TICKLESS[0],
+            name: "name".to_owned(),
+            value,
+            text: "figure".to_owned(),
+        });
+        let drawn = bars_to(2.0, Some(1.0), &bars).expect("it can be drawn");
+        // Names end at the axis, figures begin behind their bar and behind the line.
+        let places = drawn.wide.split("<text x=\"").skip(1);
+        let places = places.filter_map(|rest| rest.split_once('"')?.0.parse().ok());
+        let places: Vec<i32> = places.filter(|place| *place > BAR_LEFT).collect();
+        let middle = BAR_LEFT + (BAR_WIDTH - BAR_LEFT - BAR_RIGHT) / 2;
+        let end = BAR_WIDTH - BAR_RIGHT;
+        assert_eq!(places, [middle + 8, middle + 8, end + 8]);
     }
 
     #[test]

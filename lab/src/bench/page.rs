@@ -7,7 +7,7 @@ use super::groups::{self, Group, RATIO_NOTE, figure, range, ratio, unit};
 use super::print::{column, names};
 use super::{Finished, closing, marks};
 use crate::failure::Failure;
-use crate::page::{figure as plotted, page};
+use crate::page::{self, Number, figure as plotted, page};
 use crate::plot::Curve;
 use crate::plot::costs::{self, Style};
 use crate::table;
@@ -31,6 +31,7 @@ pub(super) fn of(finished: &Finished) -> Result<String, Failure> {
     let body = html! {
         p.lead { "What timers cost, subject by subject in one run, round by round in another order. Lower is better." }
         @if let Some(first) = closing.first() { p.lead { (first) } }
+        (page::numbers(&numbers(&groups)))
         @if !finished.notes.is_empty() { ul { @for note in &finished.notes { li { (note) } } } }
         @if !results.faults.is_empty() {
             h2 { "Failed, and left out" }
@@ -43,10 +44,6 @@ pub(super) fn of(finished: &Finished) -> Result<String, Failure> {
         @if closing.len() > 1 {
             h2 { "What is lost" }
             ul { @for sentence in &closing[1..] { li { (sentence) } } }
-        }
-        @if !marks.is_empty() {
-            h2 { "Marks" }
-            ul { @for mark in &marks { li { (mark.line()) } } }
         }
         @if !finished.missing.is_empty() {
             h2 { "Missing" }
@@ -61,8 +58,38 @@ pub(super) fn of(finished: &Finished) -> Result<String, Failure> {
             " operations each, seed " (finished.plan.seed) ". A star is at figures whose greatest is more than twice "
             "the least. Limits do not fire: they are the least that is possible. " (RATIO_NOTE)
         }
+        @if !marks.is_empty() {
+            (page::all_figures(&html! {
+                h2 { "Marks" }
+                ul { @for mark in &marks { li { (mark.line()) } } }
+            }))
+        }
     };
     Ok(page("What timers cost", &body))
+}
+
+/// The first operations that tokio has, with the most timers: our cheapest timer beside tokio's.
+fn numbers(groups: &[Group<'_>]) -> Vec<Number> {
+    const NUMBERS: usize = 3;
+    let number = |operation| {
+        let mut of = { groups.iter() }.filter(|group| group.operation == operation);
+        let group = of.next_back()?;
+        let ours = group.best(|row| row.family == Family::Tickless)?;
+        let tokio = group.tokio()?;
+        let unit = unit(operation);
+        Some(Number {
+            figure: format!("{} {unit}", figure(ours)),
+            what: format!(
+                "{}: {}; tokio {} {unit}, ratio {}",
+                group.title(),
+                ours.subject,
+                figure(tokio),
+                ratio(ours, Some(tokio))
+            ),
+        })
+    };
+    let all = Operation::ALL.into_iter().filter_map(number);
+    all.take(NUMBERS).collect()
 }
 
 /// One operation: a plot where there is more than one number of pending timers, and its figures.

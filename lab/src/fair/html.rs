@@ -6,7 +6,7 @@ use super::result::{Late, PERIODIC, Part, Row, SERVERS};
 use super::runtime::Subject;
 use super::{Finished, marks, print};
 use crate::failure::Failure;
-use crate::page::{figure, legend, page};
+use crate::page::{self, Number, figure, legend, page};
 use crate::plot::{self, Bar, Curve, Family, OTHERS};
 use crate::spread::Spread;
 use crate::{table, units};
@@ -17,7 +17,7 @@ pub(super) fn of(finished: &Finished<'_>) -> Result<String, Failure> {
     let conclusions = print::conclusions(finished);
     let body = html! {
         p.lead { (print::title(finished)) "." }
-        ul { @for conclusion in &conclusions { li { (conclusion) } } }
+        (page::numbers(&numbers(finished)))
         @for complaint in finished.rows.iter().filter_map(Row::complaint) { p.note { (complaint) "." } }
         @if mix.hogs > 0 { (shares(finished)?) }
         @if mix.periodic.count > 0 {
@@ -31,12 +31,15 @@ pub(super) fn of(finished: &Finished<'_>) -> Result<String, Failure> {
                 thread had sent them.")?)
         }
         (costs(finished)?)
-        h2 { "Figures" }
-        @for (heading, grid) in print::tables(finished) {
-            p { (heading) "." }
-            (table::html(&grid.head, grid.left, &grid.rows))
-        }
-        ul { @for mark in marks::of(finished.plan, &finished.rows) { li { (mark.line()) } } }
+        h2 { "What it says" }
+        ul { @for conclusion in &conclusions { li { (conclusion) } } }
+        (page::all_figures(&html! {
+            @for (heading, grid) in print::tables(finished) {
+                p { (heading) "." }
+                (table::html(&grid.head, grid.left, &grid.rows))
+            }
+            ul { @for mark in marks::of(finished.plan, &finished.rows) { li { (mark.line()) } } }
+        }))
         h2 { "How to read it" }
         (reading(finished))
         h2 { "What ran" }
@@ -51,6 +54,46 @@ pub(super) fn of(finished: &Finished<'_>) -> Result<String, Failure> {
     Ok(page("Who gets how much", &body))
 }
 
+/// Three figures of the first runtime of this library that ran, beside those of tokio, or of the next runtime.
+fn numbers(finished: &Finished<'_>) -> Vec<Number> {
+    type Of = fn(&Row) -> Option<Spread>;
+    type Show = fn(f64) -> String;
+    let numbers: [(&str, Of, Show); 3] = [
+        (
+            "error of the worst task's share",
+            Row::worst,
+            print::percent,
+        ),
+        (
+            "late at most, 99 of 100 periodic wake-ups",
+            |row| row.quantile(PERIODIC, 0.99),
+            units::nanos,
+        ),
+        (
+            "of the processor time spent on the tasks' work",
+            Row::work,
+            print::percent,
+        ),
+    ];
+    let Some(ours) = ran(finished).find(|row| row.subject.is_ours()) else {
+        return Vec::new();
+    };
+    let others = || ran(finished).filter(|row| !row.subject.is_ours());
+    let other = { others().find(|row| matches!(family(row.subject), Family::Tokio)) }
+        .or_else(|| others().next());
+    let number = |(what, of, show): (&str, Of, Show)| {
+        let beside = other.and_then(|row| {
+            let figure = show(of(row)?.median);
+            Some(format!("; {} {figure}", row.subject.name()))
+        });
+        Some(Number {
+            figure: show(of(ours)?.median),
+            what: format!("{what}{}", beside.unwrap_or_default()),
+        })
+    };
+    numbers.into_iter().filter_map(number).collect()
+}
+
 /// The runtimes that ran.
 fn ran<'f>(finished: &'f Finished<'_>) -> impl Iterator<Item = &'f Row> {
     finished.rows.iter().filter(|row| !row.parts.is_empty())
@@ -61,11 +104,14 @@ const SINGLE: usize = 16;
 
 /// A panel of bars for each runtime: what tasks got, of their entitlement.
 fn shares(finished: &Finished<'_>) -> Result<Markup, Failure> {
+    let bars: Vec<(&Row, Vec<Bar>)> = ran(finished).map(|row| (row, bars_of(row))).collect();
+    // One scale for all: a share is as long in each panel.
+    let all = bars.iter().flat_map(|(_, bars)| bars);
+    let longest = all.map(|bar| bar.value).fold(1.0, f64::max);
     let mut panels = Vec::new();
-    for row in ran(finished) {
-        let bars = bars_of(row);
+    for (row, bars) in &bars {
         let caption = html! { (row.subject.name()) ": " (row.subject.checkpoint()) };
-        panels.push(figure(plot::bars(&bars)?, &caption));
+        panels.push(figure(plot::bars_to(longest, Some(1.0), bars)?, &caption));
     }
     let each = if finished.plan.mix.hogs > SINGLE {
         "A bar is the mean of the tasks of a weight, with the range of single ones behind it."
@@ -75,7 +121,7 @@ fn shares(finished: &Finished<'_>) -> Result<Markup, Failure> {
     Ok(html! {
         h2 { "What tasks that compute got, of what they are entitled to" }
         p.legend { span.third { "within 2 % of it" } span.other { "further off" } }
-        p { (each) " 100 % is fair. A task is never entitled to more than one worker." }
+        p { (each) " The line is at 100 %, which is fair. A task is never entitled to more than one worker." }
         div.panels { @for panel in panels { (panel) } }
     })
 }

@@ -7,7 +7,7 @@ use super::thread::Measured;
 use super::{Finished, print};
 use crate::failure::Failure;
 use crate::machine::Machine;
-use crate::page::{figure, page};
+use crate::page::{self, Number, figure, page};
 use crate::plot::{self, Bar, OTHERS, TICKLESS};
 use crate::{table, units};
 
@@ -16,19 +16,53 @@ pub(super) fn of(finished: &Finished<'_>) -> Result<String, Failure> {
     let body = html! {
         p.lead { "What takes the time of threads that only poll: a turn of the loop that is longer than the others was \
             interrupted." }
-        h2 { "CPUs" }
-        (table::html(&HEAD, 2, &rows(finished)))
+        (page::numbers(&numbers(finished)))
         h2 { "Longest turns" }
         @if finished.plan.against_bare {
             p.legend { span.tickless { "worker" } span.third { "bare loop" } }
         }
         (longest(finished)?)
-        h2 { "As printed" }
-        pre tabindex="0" role="region" aria-label="Text, which scrolls sideways" { (print::summary(finished)) }
+        h2 { "CPUs" }
+        (table::html(&HEAD, 2, &rows(finished)))
         h2 { "What ran" }
         p { (Machine::read().summary()) }
+        (page::all_figures(&html! {
+            pre.printed tabindex="0" role="region" aria-label="Text, which scrolls sideways" {
+                (print::summary(finished))
+            }
+        }))
     };
     Ok(page("Noise", &body))
+}
+
+/// The worst CPU's figures of the worker, each beside the worst of the bare loop.
+fn numbers(finished: &Finished<'_>) -> Vec<Number> {
+    type Of = fn(&Gaps) -> f64;
+    type Show = fn(f64) -> String;
+    let numbers: [(&str, Of, Show); 3] = [
+        (
+            "longest turn",
+            |gaps| gaps.rate().nanos(gaps.max()) as f64,
+            units::nanos,
+        ),
+        ("of the time in longer turns", Gaps::stolen_share, |share| {
+            format!("{:.4} %", share * 100.0)
+        }),
+        ("for a turn on average", Gaps::average_nanos, units::nanos),
+    ];
+    let worst = |name: &str, of: Of| {
+        let all = finished.threads.iter().flat_map(loops);
+        let values = all.filter(|(loop_name, _)| *loop_name == name);
+        values.map(|(_, gaps)| of(gaps)).reduce(f64::max)
+    };
+    let number = |(what, of, show): (&str, Of, Show)| {
+        let bare = worst("bare", of).map(|bare| format!("; bare loop {}", show(bare)));
+        Some(Number {
+            figure: show(worst("worker", of)?),
+            what: format!("{what}{}", bare.unwrap_or_default()),
+        })
+    };
+    numbers.into_iter().filter_map(number).collect()
 }
 
 const HEAD: [&str; 7] = [

@@ -5,7 +5,7 @@ use plotters::coord::combinators::{BindKeyPoints, LogCoord};
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
-use super::{Curve, Drawn, GRID, Ink, OTHERS, TICKLESS, TOKIO, axis, decades, failed};
+use super::{Curve, Drawn, GRID, Ink, OTHERS, TICKLESS, TOKIO, axis, decades, failed, tick};
 use crate::failure::Failure;
 use crate::units;
 
@@ -103,7 +103,10 @@ fn drawn(curves: &[Curve], sizes: &[u64], unit: &str, shape: Shape) -> Result<St
                 let size = places.iter().zip(sizes).find(near);
                 size.map_or_else(String::new, |(_, size)| label(*size))
             })
-            .y_label_formatter(&|value| format!("{value:.0} {unit}"))
+            .y_label_formatter(&|value| match unit {
+                "ns" => tick(*value),
+                _ => format!("{value:.0} {unit}"),
+            })
             .draw()
             .map_err(failed)?;
         let mut ends = Vec::new();
@@ -118,7 +121,8 @@ fn drawn(curves: &[Curve], sizes: &[u64], unit: &str, shape: Shape) -> Result<St
         let (_, height) = area.dim_in_pixel();
         let style = TextStyle::from(letters.into_font()).pos(Pos::new(HPos::Left, VPos::Center));
         let step = i32::try_from(shape.letters).unwrap_or(15) + 1;
-        for (y, x, (end, name)) in apart(ends, step, i32::try_from(height).unwrap_or(0) - 30) {
+        let bottom = i32::try_from(height).unwrap_or(0) - 30;
+        for (y, x, (end, name)) in apart(ends, step, bottom) {
             // A name that had to give way is led back to its curve.
             let lead = vec![(x + 3, end), (x + LEAD, y)];
             area.draw(&PathElement::new(lead, GRID)).map_err(failed)?;
@@ -142,17 +146,38 @@ fn label(size: u64) -> String {
 const LEAD: i32 = 22;
 
 /// Names no nearer than `step` to each other, above `bottom`, in the order of their curves.
+///
+/// Names that would overlap form a block, whose middle is where their curves end on average: so none of them is further
+/// from its curve than it has to be.
 fn apart<N: Ord>(mut ends: Vec<(i32, i32, N)>, step: i32, bottom: i32) -> Vec<(i32, i32, N)> {
     ends.sort_unstable();
-    let mut above = i32::MIN / 2;
-    for end in &mut ends {
-        end.0 = end.0.max(above + step);
-        above = end.0;
+    // The sum of the places that each name gives the first one of its block, and the number of names.
+    let mut blocks: Vec<(i32, i32)> = Vec::new();
+    let top_of = |&(sum, count): &(i32, i32)| {
+        let last = bottom - (count - 1) * step;
+        (sum / count).max(step / 2).min(last)
+    };
+    for end in &ends {
+        let mut block = (end.0, 1);
+        while let Some(above) = blocks.pop() {
+            if top_of(&above) + above.1 * step <= top_of(&block) {
+                blocks.push(above);
+                break;
+            }
+            block = (
+                above.0 + block.0 - block.1 * above.1 * step,
+                above.1 + block.1,
+            );
+        }
+        blocks.push(block);
     }
-    let mut below = bottom + step;
-    for end in ends.iter_mut().rev() {
-        end.0 = end.0.min(below - step);
-        below = end.0;
+    let places = blocks.iter().flat_map(|block| {
+        let top = top_of(block);
+        (0..block.1).map(move |place| top + place * step)
+    });
+    let places: Vec<i32> = places.collect();
+    for (end, place) in ends.iter_mut().zip(places) {
+        end.0 = place;
     }
     ends
 }
@@ -177,6 +202,18 @@ mod tests {
             100,
         );
         let places: Vec<_> = names.iter().map(|name| (name.0, name.2)).collect();
-        assert_eq!(places, [(10, "a"), (20, "b"), (90, "c"), (100, "d")]);
+        assert_eq!(places, [(6, "a"), (16, "b"), (90, "c"), (100, "d")]);
+        // One block of three, around its curves.
+        let names = apart(vec![(50, 0, "a"), (51, 0, "b"), (52, 0, "c")], 10, 100);
+        let places: Vec<_> = names.iter().map(|name| name.0).collect();
+        assert_eq!(places, [41, 51, 61]);
+        // Two blocks that meet become one.
+        let names = apart(
+            vec![(50, 0, "a"), (50, 0, "b"), (58, 0, "c"), (58, 0, "d")],
+            10,
+            100,
+        );
+        let places: Vec<_> = names.iter().map(|name| name.0).collect();
+        assert_eq!(places, [39, 49, 59, 69]);
     }
 }

@@ -1,11 +1,11 @@
 //! The claims, as a page.
 
 use maud::{Markup, html};
-use tickless_sim::headline::{Headline, Sensitivity};
+use tickless_sim::headline::{Headline, Sensitivity, Tally};
 
 use super::{Outcome, table, why};
 use crate::failure::Failure;
-use crate::page::{figure, page};
+use crate::page::{self, Number, figure, page};
 use crate::plot::{self, Bar, OTHERS, TICKLESS};
 use crate::units;
 
@@ -17,20 +17,45 @@ pub(super) fn of(outcome: &Outcome) -> Result<String, Failure> {
     }
     let body = html! {
         p.lead { (table::count(outcome)) " Seed " (outcome.seed) "." }
+        (page::numbers(&numbers(outcome)))
         div.dense { (table::grid(outcome).html()) }
         @if !panels.is_empty() {
             h2 { "Without and with" }
             p.legend { span.other { "without" } span.tickless { "with" } }
             div.panels { @for panel in panels { (panel) } }
         }
-        h2 { "What to make of it" }
-        table.facts { tbody { @for headline in &outcome.headlines {
-            tr { th scope="row" { (headline.id) } td { (why(headline)) } }
-        } } }
         @for rows in outcome.sensitivity.iter().filter(|rows| !rows.is_empty()) { (sensitivity(rows)) }
         p.note { "The same seed gives the same figures, to the byte." }
+        (page::all_figures(&html! {
+            h2 { "What to make of it" }
+            table.facts { tbody { @for headline in &outcome.headlines {
+                tr { th scope="row" { (headline.id) } td { (why(headline)) } }
+            } } }
+        }))
     };
     Ok(page("What the sources claim, and what comes of it", &body))
+}
+
+/// The numbers of claims, by verdict.
+fn numbers(outcome: &Outcome) -> Vec<Number> {
+    let tally = Tally::of(&outcome.headlines);
+    let number = |count: usize, what: String| Number {
+        figure: units::count(count as u64),
+        what,
+    };
+    let claims = units::counted(outcome.headlines.len() as u64, "claim");
+    let mut numbers = vec![
+        number(tally.hold, format!("of {claims} hold")),
+        number(tally.fail, "do not".to_owned()),
+        number(
+            tally.say_nothing,
+            "would hold without the mechanism too, and so say nothing".to_owned(),
+        ),
+    ];
+    if tally.not_yet > 0 {
+        numbers.push(number(tally.not_yet, "cannot be tried yet".to_owned()));
+    }
+    numbers
 }
 
 /// The figures of the source and those measured, if there are any, on one scale; nothing if there are none to compare.
