@@ -237,7 +237,7 @@ fn has_tests(program: &Program, filter: Option<&str>) -> bool {
     })
 }
 
-/// Executes `program`; what failed of it, if anything did.
+/// Executes `program`, and returns its failures.
 fn execute(
     program: &Program,
     filter: Option<&str>,

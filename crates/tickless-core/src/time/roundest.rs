@@ -1,10 +1,10 @@
-//! Round points in time, at which timers meet that may choose (spec OBJ-22).
+//! Round points in time, at which timers with slack fire, so that they fire together (spec OBJ-22).
 //!
 //! Of all points of a window the roundest is the multiple of the longest *unit*. The units are 1/64 ms and its
 //! doublings: 1 ms, 2 ms, 4 ms and so on. Each is a multiple of the one before, so there is one roundest multiple, and
 //! timers with different slack that choose independently choose the same point wherever they can. No state is shared.
 //!
-//! A window as long as a unit, both ends included, holds a multiple of it. So what chooses within a slack of 1 ms fires
+//! A window as long as a unit, both ends included, holds a multiple of it. So a timer with a slack of 1 ms fires
 //! at whole milliseconds, and 1,001 times in a second at most, however many timers there are.
 
 use crate::time::{Instant, Span};

@@ -1,10 +1,10 @@
 //! Sorting of gathered entries.
 //!
-//! Timers that wait in one bucket are as many as there may be, in any order, and at hand only as far as the caches
-//! reach. So each is looked at a few times, however many they are: entries are spread over lists by what part of the
-//! whole span their key lies in, and each list is sorted in an array of keys, which is short where keys are spread
-//! evenly. A list that is too long for that is sorted by merging, in O(n log n) comparisons. Equal keys keep their
-//! order everywhere. It takes 3 KiB of the stack.
+//! The timers of one bucket may be many, are in no order, and are mostly not in the caches. So each entry is touched
+//! only a few times, however many there are. Entries are spread over lists by the part of the whole span in which their
+//! key lies, and each list is sorted in an array of keys, which is short where keys are spread evenly. A list that is
+//! too long for that is sorted by merging, in O(n log n) comparisons. Equal keys keep their order everywhere. It takes
+//! 3 KiB of the stack.
 
 use super::{Branched, Tree};
 use crate::buckets::Chain;

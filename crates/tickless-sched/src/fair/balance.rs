@@ -4,13 +4,13 @@
 //! and 25 % of a CPU each, where all nine are entitled to 22 %; and no number of moves makes both the same. The best
 //! solution is that each task is in either queue for its part of the time.
 //!
-//! The virtual time of a queue is the service that its tasks had on average, each by its weight. So the tasks of two
-//! queues are served alike when both virtual times go on alike, and that is all that has to be kept. A task that moves
-//! keeps the distance of its queue's tasks behind those of the other one, and has it there.
+//! The virtual time of a queue is the average service of its tasks, each by its weight. So two queues serve their tasks
+//! alike if both virtual times go on alike, and no other condition has to be kept. A task that moves from a
+//! queue that is behind adds that difference to its lag, and is served for it in the other queue.
 //!
-//! Where it is not so the queue that is behind gives a task away, or does so before it is behind: what counts is how
-//! far apart both will be a [horizon](HORIZON) later. Looking ahead evens the weights out before a task has less than
-//! its share; what the queues are apart by then turns the rest round.
+//! If one queue is behind, it gives a task away. It does so before it is behind, because the queues are compared by
+//! their distance a [horizon](HORIZON) later: looking ahead evens the weights out before a task has less than its
+//! share. The distance that is left by then reverses the direction of later moves.
 //!
 //! A task alone on its CPU may weigh more than all others together. It can have no more than the CPU, so its queue
 //! falls behind for ever, and owes it nothing: what is more than the service of a horizon is

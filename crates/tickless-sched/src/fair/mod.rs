@@ -155,17 +155,17 @@ pub struct Enqueued {
     pub was_current: bool,
 }
 
-/// The account of the running task.
+/// The result of accounting the running task: whether its slice is over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
-pub enum Decision {
+pub enum SliceCheck {
     /// The task goes on, or no task runs.
     GoOn,
     /// Another task should run: a decision is due.
     Switch,
 }
 
-impl Decision {
+impl SliceCheck {
     /// Returns true if a decision is due.
     #[must_use]
     pub const fn is_due(self) -> bool {
@@ -307,25 +307,25 @@ impl<T: Send + 'static> FairQueue<T> {
     /// # Cost
     ///
     /// O(1) within a protected slice, else O(log n).
-    pub fn account(&mut self, now: RunTime) -> Decision {
+    pub fn account(&mut self, now: RunTime) -> SliceCheck {
         self.charge(now);
         let Some(current) = &self.current else {
-            return Decision::GoOn;
+            return SliceCheck::GoOn;
         };
         let share = current.share;
         if self.rules.protect_slices
             && share.vruntime < current.protected_until
             && !mutant!("sched-slice-not-protected")
         {
-            return Decision::GoOn;
+            return SliceCheck::GoOn;
         }
         let eligible = share.vruntime <= self.average.settle();
         match self.best() {
-            Some((_, deadline)) if !eligible || deadline < share.deadline => Decision::Switch,
+            Some((_, deadline)) if !eligible || deadline < share.deadline => SliceCheck::Switch,
             _ => {
                 // It was the best once more: that is a pick.
                 self.protect();
-                Decision::GoOn
+                SliceCheck::GoOn
             }
         }
     }

@@ -131,9 +131,13 @@ fn a_slice_that_began_goes_on_to_its_end() {
     let _joined = (world.put(0, 0), world.put(1, 0));
     assert_eq!(world.queue.pick(at(0)), Some(0));
     for nanos in [1, MS, 3 * MS - 1] {
-        assert_eq!(world.queue.account(at(nanos)), Decision::GoOn, "at {nanos}");
+        assert_eq!(
+            world.queue.account(at(nanos)),
+            SliceCheck::GoOn,
+            "at {nanos}"
+        );
     }
-    assert_eq!(world.queue.account(at(3 * MS)), Decision::Switch);
+    assert_eq!(world.queue.account(at(3 * MS)), SliceCheck::Switch);
     // Without protection the other one is due as soon as this one is ahead of its share.
     let unprotected = Rules {
         protect_slices: false,
@@ -144,7 +148,7 @@ fn a_slice_that_began_goes_on_to_its_end() {
     world.queue = FairQueue::new(key, unprotected);
     let _joined = (world.put(0, 0), world.put(1, 0));
     assert_eq!(world.queue.pick(at(0)), Some(0));
-    assert_eq!(world.queue.account(at(2)), Decision::Switch);
+    assert_eq!(world.queue.account(at(2)), SliceCheck::Switch);
 }
 
 /// A slice is protected from those that ask for as much; not from one that asks for less, nor beyond the share.
@@ -169,7 +173,7 @@ fn a_short_request_that_wakes_up_preempts() {
     let mut world = World::new(&[10, 10, 10]);
     let _joined = (world.put(0, 0), world.put(1, 0));
     assert_eq!(world.queue.pick(at(0)), Some(0));
-    assert_eq!(world.queue.account(at(MS)), Decision::GoOn);
+    assert_eq!(world.queue.account(at(MS)), SliceCheck::GoOn);
     assert!(world.put(2, MS).preempts);
 }
 
@@ -199,7 +203,7 @@ fn a_task_that_owes_time_sleeps_in_the_queue() {
     assert!(!woken.preempts);
     assert_eq!(world.lag(0), Some(-500_000));
     assert_eq!(world.queue.delayed(), 0);
-    assert_eq!(world.queue.account(at(5 * MS)), Decision::Switch);
+    assert_eq!(world.queue.account(at(5 * MS)), SliceCheck::Switch);
     let _back = world.put(1, 5 * MS);
     assert_eq!(world.queue.pick(at(5 * MS)), Some(0));
     assert_eq!(
@@ -219,7 +223,7 @@ fn a_task_that_has_paid_is_let_go_with_nothing_owed() {
     // Paid at 4 ms; the next decision comes at 5.
     assert_eq!(
         world.queue.account(at(5 * MS)),
-        Decision::GoOn,
+        SliceCheck::GoOn,
         "there is no other"
     );
     assert_eq!((world.lag(0), world.queue.delayed()), (None, 0));
@@ -261,7 +265,7 @@ fn a_task_that_is_owed_time_takes_it_along_up_to_a_request() {
     let _joined = (world.put(0, 0), world.put(1, 0));
     assert_eq!(world.queue.pick(at(0)), Some(0));
     // Task 0 cannot be preempted and has 20 ms: 1 is owed 10, more than the 3 that it asks for at a time.
-    assert_eq!(world.queue.account(at(20 * MS)), Decision::Switch);
+    assert_eq!(world.queue.account(at(20 * MS)), SliceCheck::Switch);
     assert_eq!(world.lag(1), Some(10_000_000));
     let task = world.tasks[1].as_ref();
     assert_eq!(world.queue.dequeue(task, at(20 * MS)), Some(Some(1)));
@@ -325,7 +329,7 @@ fn an_idle_worker_pulls_what_would_be_picked_next() {
         let _joined = world.put(task, 0);
     }
     assert_eq!(world.queue.pick(at(0)), Some(1));
-    assert_eq!(world.queue.account(at(MS)), Decision::Switch);
+    assert_eq!(world.queue.account(at(MS)), SliceCheck::Switch);
     assert_eq!(world.queue.pull(at(MS)), Some(2));
     let mut there = FairQueue::default();
     let pulled = there
@@ -382,7 +386,7 @@ fn a_shorter_request_holds_at_once_and_a_longer_one_next_time() {
         .set_request(task, short, at(100_000))
         .expect("it runs here");
     let _joined = world.put(1, 100_000);
-    assert_eq!(world.queue.account(at(200_000)), Decision::Switch);
+    assert_eq!(world.queue.account(at(200_000)), SliceCheck::Switch);
 }
 
 /// A queue gives back the tasks that it hands out: a task that keeps itself alive is not lost.

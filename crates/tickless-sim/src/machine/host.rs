@@ -143,7 +143,7 @@ impl Host {
             .shows_picos(current_cpu::cpu(), current_cpu::cursor())
     }
 
-    /// The tick of `period` that has to be over so that `after` is over.
+    /// Returns the tick, of length `period`, at whose end the time `after` has passed.
     pub(crate) fn expiry(&self, after: Picos, period: Picos) -> Tick {
         Tick((self.shows_picos() + after).0 / period.0)
     }

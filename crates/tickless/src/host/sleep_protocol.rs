@@ -11,9 +11,10 @@
 //! Whatever the order, at least one of them sees the other. Cost for the thread: one store, one fence, one load, and
 //! only when a deadline becomes earlier than the one it published before.
 //!
-//! A thread that runs its own timers tells of them by one load as a rule, without the fence: it may have read until
-//! when the expiry thread slept before, and the expiry thread may not have seen its deadline. So the expiry thread
-//! parks for a while first, after which all see what was written before, and looks again ([`SleepDeadline::park`]).
+//! A thread that runs its own timers leaves out the fence as a rule: it stores its deadline and loads the end of the
+//! expiry thread's sleep once. So it may have read an old end, and the expiry thread may not have seen its deadline.
+//! Therefore the expiry thread parks for a while first, after which it sees all earlier stores, and looks again
+//! ([`SleepDeadline::park`]).
 //!
 //! The module is generic over nothing and sleeps nowhere, so that loom runs it as it is (`model.rs`).
 

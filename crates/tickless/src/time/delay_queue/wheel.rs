@@ -368,7 +368,7 @@ impl<T> Wheel<T> {
         })
     }
 
-    /// The time before which no deadline counts.
+    /// Returns the wheel's time: an earlier deadline counts as this one.
     #[cfg(all(test, not(loom)))]
     pub(super) fn elapsed(&self) -> u64 {
         self.elapsed
