@@ -25,8 +25,8 @@
 //! |---|---|---|
 //! | [`attach`] | tasks on the workers of any runtime | the runtime is made elsewhere (`#[tokio::main]`) |
 //! | [`Builder`] | the same, and workers that used timers before | you make the runtime |
-//! | [`block_on`] with a [`Driver`] | the tasks of one thread's current-thread runtime | that thread shall share nothing: no lock and no other thread has to do with its timers |
-//! | a [`Worker`](crate::Worker) on a thread of its own | its own future | the thread needs no tokio at all; the two do not go together on one thread, because each wants to be where it waits: timers are late there by 10 ms at first |
+//! | [`block_on`] with a [`Driver`] | the tasks of one thread's current-thread runtime | the thread must share no lock and no other thread for its timers |
+//! | a [`Worker`](crate::Worker) on a thread of its own | its own future | the thread needs no tokio at all; do not use both on one thread: each expects to be the one that waits there, and timers are 10 ms late at first |
 //!
 //! The thread that calls `Runtime::block_on` of a multi-thread runtime is none of its workers: the future there is
 //! woken by a worker or by the expiry thread, and costs two. Spawn what has to be exact.

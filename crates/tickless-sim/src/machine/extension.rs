@@ -1,7 +1,7 @@
 //! Tasks of the fair class that are in a critical section when their slice ends: the slice is extended, once (FLUSH-7).
 //!
-//! The writes of a task on entering and leaving a section are not charged; what the CPU reads and writes there when the
-//! slice is over is, and so is the way into the kernel of a task that makes room.
+//! The writes of a task on entering and leaving a section are not charged. The accesses of the CPU when the slice is
+//! over are, and so is the way into the kernel of a task that makes room.
 
 use tickless_core::time::Span;
 use tickless_sched::hrtick::EXTENSION;

@@ -102,7 +102,7 @@ impl Reserved {
         Phase::Throttled { by }
     }
 
-    /// Its queue has no throttled task at `now` that was to be replenished by then: this one may run again.
+    /// Notes that the queue has replenished all tasks due by `now`, so that this task may run again.
     pub(super) fn replenished(&mut self, now: RunTime) -> Option<String> {
         let Phase::Throttled { by } = self.phase else {
             return None;
