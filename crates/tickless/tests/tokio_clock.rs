@@ -1,7 +1,11 @@
 //! Programs that mix this library and tokio have one clock: tokio's, where that is paused.
 
+#[macro_use]
+mod support;
+
+use futures::stream::{FuturesUnordered, StreamExt as _};
 use tickless::realtime::OnSet;
-use tickless::time::{self, Duration, Instant, interval, sleep, timeout};
+use tickless::time::{self, DelayQueue, Duration, Instant, interval, sleep, timeout};
 
 const HOUR: Duration = Duration::from_secs(3_600);
 
@@ -103,4 +107,74 @@ fn behind_the_runtime_the_clock_is_the_processes_again() {
     let start = std::time::Instant::now();
     futures::executor::block_on(sleep(Duration::from_millis(2)));
     assert!(start.elapsed() >= Duration::from_millis(2));
+}
+
+/// Tasks that wait for an hour in each way there is, polled once while the clock runs.
+async fn waiting() -> Vec<tokio::task::JoinHandle<()>> {
+    let tasks = vec![
+        tokio::spawn(sleep(HOUR)),
+        tokio::spawn(sleep(HOUR).slack(Duration::from_secs(1))),
+        tokio::spawn(tickless::coarse::sleep(HOUR)),
+        tokio::spawn(async {
+            let mut ticks = interval(HOUR);
+            ticks.tick().await;
+            ticks.tick().await;
+        }),
+        tokio::spawn(async {
+            let limit = timeout(HOUR, std::future::pending::<()>());
+            assert!(limit.await.is_err());
+        }),
+        tokio::spawn(async {
+            let mut queue = DelayQueue::new();
+            queue.insert(7, HOUR);
+            let expired = std::future::poll_fn(|context| queue.poll_expired(context)).await;
+            assert_eq!(expired.map(time::Expired::into_inner), Some(7));
+        }),
+        tokio::spawn(async {
+            let mut moved = Box::pin(sleep(Duration::from_secs(60)));
+            assert!(futures::poll!(moved.as_mut()).is_pending());
+            let end = Instant::now() + HOUR;
+            moved.as_mut().reset(end);
+            moved.await;
+        }),
+        tokio::spawn(async {
+            // Polled one by one, as they are woken.
+            let parts = FuturesUnordered::from_iter([sleep(HOUR), sleep(HOUR)]);
+            assert_eq!(parts.count().await, 2);
+        }),
+    ];
+    tokio::task::yield_now().await;
+    tasks
+}
+
+#[tokio::test]
+async fn what_waits_when_tokios_clock_is_paused_follows_it() {
+    let _patience = support::begin();
+    let tasks = waiting().await;
+    tokio::time::pause();
+    for task in tasks {
+        task.await.expect("it does not panic");
+    }
+}
+
+#[tokio::test]
+async fn what_waits_when_tokios_clock_is_advanced_is_woken() {
+    let _patience = support::begin();
+    let tasks = waiting().await;
+    tokio::time::pause();
+    tokio::time::advance(HOUR + Duration::from_secs(1)).await;
+    for task in tasks {
+        task.await.expect("it does not panic");
+    }
+}
+
+#[test]
+fn a_runtime_without_timers_needs_none() {
+    let _patience = support::begin();
+    let runtime = tokio::runtime::Builder::new_current_thread().build();
+    runtime.expect("a runtime").block_on(async {
+        let start = Instant::now();
+        sleep(Duration::from_millis(1)).await;
+        assert!(start.elapsed() >= Duration::from_millis(1));
+    });
 }

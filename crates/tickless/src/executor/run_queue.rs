@@ -719,7 +719,13 @@ impl RunQueue {
 
     /// The wakers of the tasks that are listed here and not over, once the queue is closed.
     pub(crate) fn left_behind(&self) -> Vec<Waker> {
-        let listed = self.closed.then_some(&self.live).into_iter().flatten();
+        let listed = self.closed.then(|| self.wakers());
+        listed.unwrap_or_default()
+    }
+
+    /// The wakers of the tasks that are listed here and not over.
+    pub(crate) fn wakers(&self) -> Vec<Waker> {
+        let listed = (&self.live).into_iter();
         listed.map(|(_, waker)| waker.clone()).collect()
     }
 

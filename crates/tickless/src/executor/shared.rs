@@ -11,6 +11,7 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
+use std::task::Waker;
 
 use tickless_core::time::Instant;
 use tickless_link::bias::{BiasedLock, Owner};
@@ -640,6 +641,13 @@ impl Others for Shared {
     fn kick(&self) {
         self.preempt(0);
         self.places[0].unpark();
+    }
+
+    fn wake_all(&self) {
+        for place in &self.places {
+            let waiting = place.lock().wakers();
+            waiting.into_iter().for_each(Waker::wake);
+        }
     }
 }
 

@@ -17,9 +17,13 @@ use tickless_link::lazy_init::{LazyInit, Made};
 use super::budget;
 use super::slack::{self, Slack};
 use super::sleep_queue::SleepQueue;
+#[cfg(feature = "tokio-test-util")]
+use super::virtual_time::companion;
 use crate::host::clock::CLOCK;
 use crate::host::registry::{timers, try_timers_fast};
 use crate::host::remote::reactor_turn;
+#[cfg(feature = "tokio-test-util")]
+use crate::host::thread::look_at_tokio;
 use crate::host::thread::{shown_now_lower, shown_now_upper};
 use crate::host::{blocked, wake};
 
@@ -76,6 +80,8 @@ pin_project! {
     {
         #[inline]
         fn drop(this: Pin<&mut Self>) {
+            #[cfg(feature = "tokio-test-util")]
+            companion::forget(std::ptr::from_ref(&*this).addr());
             if let Some(made) = this.project().timer.made()
                 && made.stage() == SleepState::Armed
             {
@@ -165,6 +171,8 @@ impl<T: SleepQueue> SleepTimer<T> {
 
     #[inline]
     pub(crate) fn reset(mut self: Pin<&mut Self>, deadline: Instant) {
+        #[cfg(feature = "tokio-test-util")]
+        companion::reset(std::ptr::from_ref(&*self).addr(), deadline);
         let this = self.as_mut().project();
         let is_exact = !T::HAS_SLACK || *this.timer.note() == Some(Slack::NONE);
         if is_exact
@@ -236,8 +244,23 @@ impl<T: SleepQueue> SleepTimer<T> {
         }
     }
 
-    #[inline]
+    #[cfg(feature = "tokio-test-util")]
     pub(crate) fn poll(mut self: Pin<&mut Self>, context: &Context<'_>) -> Poll<()> {
+        look_at_tokio();
+        let polled = self.as_mut().poll_by_clock(context);
+        let address = std::ptr::from_ref(&*self).addr();
+        companion::polled(address, self.deadline, polled.is_pending(), context.waker());
+        polled
+    }
+
+    #[cfg(not(feature = "tokio-test-util"))]
+    #[inline]
+    pub(crate) fn poll(self: Pin<&mut Self>, context: &Context<'_>) -> Poll<()> {
+        self.poll_by_clock(context)
+    }
+
+    #[inline]
+    fn poll_by_clock(mut self: Pin<&mut Self>, context: &Context<'_>) -> Poll<()> {
         let this = self.as_mut().project();
         let is_ahead = match this.timer.stage() {
             SleepState::Fresh => true,

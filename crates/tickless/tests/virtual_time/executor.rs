@@ -59,6 +59,37 @@ fn a_task_stops_the_clock_of_all() {
 }
 
 #[test]
+fn tasks_that_slept_before_the_first_pause_follow() {
+    executor().block_on(async {
+        let tasks: Vec<_> = (1..=3)
+            .map(|days| {
+                task::spawn(async move {
+                    let start = Instant::now();
+                    sleep(days * DAY).await;
+                    start.elapsed()
+                })
+            })
+            .collect();
+        // They run on the worker's thread: until they wait there is none to look at.
+        while tickless::inspect::snapshot()
+            .threads
+            .iter()
+            .all(|thread| thread.timers.len() < 3)
+        {
+            std::thread::yield_now();
+        }
+        let second = Duration::from_secs(1);
+        let start = Instant::now();
+        time::pause();
+        for (days, task) in (1..).zip(tasks) {
+            let elapsed = task.await.expect("it does not panic");
+            assert!(elapsed >= days * DAY);
+        }
+        assert!(start.elapsed() + 30 * second >= 3 * DAY);
+    });
+}
+
+#[test]
 fn tasks_with_one_deadline_run_in_the_order_in_which_they_slept() {
     for _ in 0..20 {
         let order = paused(async {

@@ -15,9 +15,10 @@ use std::fmt;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::task::{Context, Wake, Waker};
+use std::time::Duration;
 
 use tickless_core::hrtimer::Sleeper;
-use tickless_core::time::{Instant, Span};
+use tickless_core::time::Instant;
 
 use super::draw::Draw;
 use crate::host::clock::CLOCK;
@@ -56,6 +57,16 @@ struct State {
     draw: Option<Draw>,
     queue: BTreeMap<Key, Waker>,
     advances: Vec<Advance>,
+}
+
+/// The reasons why a clock cannot be paused, resumed or advanced.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Refused {
+    Outside,
+    SeveralWorkers,
+    AlreadyFrozen,
+    NotFrozen,
+    TooFar,
 }
 
 /// A virtual clock.
@@ -170,20 +181,28 @@ impl Clock {
         Ok(())
     }
 
-    /// Begins to move the clock by `span`; `None` if it runs.
-    pub(crate) fn begin_advance(&self, span: Span, waker: Waker) -> Option<u64> {
+    /// Begins to move the clock by `duration`, from where the advances that are under way end.
+    ///
+    /// # Errors
+    ///
+    /// Refused if the clock runs, and if there is no such time.
+    pub(crate) fn begin_advance(&self, duration: Duration, waker: Waker) -> Result<u64, Refused> {
         let mut state = self.lock();
         let Time::Paused(now) = state.time else {
-            return None;
+            return Err(Refused::NotFrozen);
         };
+        let before = state.advances.iter().map(|advance| advance.target).max();
+        let nanos = u64::try_from(duration.as_nanos()).ok();
+        let start = before.map_or(now, |before| before.max(now)).as_nanos();
+        let target = nanos.and_then(|nanos| start.checked_add_unsigned(nanos));
+        let target = Instant::from_nanos(target.ok_or(Refused::TooFar)?);
         let number = state.next_number();
-        let target = now.saturating_add(span);
         state.advances.push(Advance {
             number,
             target,
             waker,
         });
-        Some(number)
+        Ok(number)
     }
 
     /// Returns whether an advance is over; if not, `waker` is woken when it is.

@@ -1,6 +1,8 @@
 //! Virtual time: a clock that can be stopped, and moved by hand.
 
 pub(crate) mod clock;
+#[cfg(feature = "tokio-test-util")]
+pub(crate) mod companion;
 pub(crate) mod draw;
 pub(crate) mod runtime;
 pub(crate) mod ticket;
@@ -13,8 +15,8 @@ use std::time::Duration;
 
 use tickless_core::time::{Instant as CoreInstant, Span};
 
-use clock::Clock;
-use runtime::{Refused, Runtime};
+use clock::{Clock, Refused};
+use runtime::Runtime;
 
 /// Thirty years, which tokio has for durations that do not fit.
 pub(crate) const FAR: Span = Span::from_secs(86_400 * 365 * 30);
@@ -58,7 +60,8 @@ pub(crate) const FAR: Span = Span::from_secs(86_400 * 365 * 30);
 ///
 /// `Parking`, [`blocking`](crate::time::blocking) and the slices of an executor go on by the process's clock, and so
 /// does all that threads outside of the runtime do. [Timers with callbacks](crate::hrtimer) do too: to start one on a
-/// thread with a stopped clock panics. A sleep that was polled before the pause follows when it is polled again.
+/// thread with a stopped clock panics. The pause wakes all tasks, whose sleeps follow as they
+/// are polled.
 ///
 /// [`boottime`](crate::boottime), [`tai`](crate::tai) and [`realtime`](crate::realtime) follow; the time of day is
 /// [`realtime::now`](crate::realtime::now) then.
@@ -114,7 +117,8 @@ pub fn resume() {
 ///
 /// Timers that are due on the way fire one after the other, by deadline and then in the order in which they were armed,
 /// each at its own time; all tasks run until they wait before the next one fires. When the future is ready, what was
-/// due has happened, and the clock has moved by `duration` exactly.
+/// due has happened, and the clock has moved by `duration` exactly. Of several that are polled at one time each begins
+/// where the one before ends.
 ///
 /// ```
 /// use std::time::Duration;
@@ -132,7 +136,8 @@ pub fn resume() {
 ///
 /// # Panics
 ///
-/// When the clock is not stopped, and outside of a runtime: at the first poll, as in tokio.
+/// When the clock is not stopped, outside of a runtime, and when the sum is no [`Instant`](super::Instant): at the
+/// first poll, as in tokio.
 ///
 /// # Cancellation
 ///
@@ -192,11 +197,9 @@ impl Future for Advancing {
             };
         }
         let begun = at_runtime(|runtime| {
-            let span = Span::from(self.duration);
             let number = runtime
                 .clock()
-                .begin_advance(span, context.waker().clone())
-                .ok_or(Refused::NotFrozen)?;
+                .begin_advance(self.duration, context.waker().clone())?;
             Ok((Arc::clone(runtime.clock()), number))
         });
         self.begun = Some(refuse(begun));
@@ -227,6 +230,7 @@ fn refuse<R>(result: Result<R, Refused>) -> R {
         Ok(result) => result,
         Err(Refused::AlreadyFrozen) => panic!("time is already frozen"),
         Err(Refused::NotFrozen) => panic!("time is not frozen"),
+        Err(Refused::TooFar) => panic!("overflow when adding duration to instant"),
         Err(Refused::SeveralWorkers) => panic!(
             "`time::pause()` requires the `current_thread` Tokio runtime. Here that is an `Executor` with one worker, \
              or `Worker::block_on`; several workers have no order in which the time could pass"

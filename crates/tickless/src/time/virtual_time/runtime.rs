@@ -18,13 +18,14 @@
 use std::cell::{Cell, RefCell};
 use std::mem::ManuallyDrop;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
-use std::sync::{Arc, OnceLock, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::task::{Wake, Waker};
 
 use tickless_core::time::Instant;
 
-use super::clock::{Allowed, Clock};
-use crate::host::{thread, wake};
+use super::clock::{Allowed, Clock, Refused};
+use crate::host::thread::{self, Thread, with_thread};
+use crate::host::wake;
 
 /// Number of times in a row that tasks may give way, without all of them waiting, before due timers fire all the same:
 /// a task that spins until a timer has fired must not wait for ever. Each of so many tasks had its turn by then.
@@ -37,6 +38,9 @@ pub(crate) trait Others: Send + Sync {
 
     /// Wakes one of them, which looks again.
     fn kick(&self);
+
+    /// Wakes all tasks that wait.
+    fn wake_all(&self);
 }
 
 /// Threads and tasks that share one clock.
@@ -52,6 +56,8 @@ pub(crate) struct Runtime {
     holds: AtomicUsize,
     yields: AtomicUsize,
     others: OnceLock<Weak<dyn Others>>,
+    /// Threads in `block_on`.
+    sleepers: Mutex<Vec<Weak<Sleeper>>>,
 }
 
 thread_local! {
@@ -60,15 +66,6 @@ thread_local! {
         const { RefCell::new(ManuallyDrop::new(None)) };
     /// The thread runs a future in `Worker::block_on`.
     static BLOCKS: Cell<bool> = const { Cell::new(false) };
-}
-
-/// The reasons why a clock cannot be paused, or is not.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Refused {
-    Outside,
-    SeveralWorkers,
-    AlreadyFrozen,
-    NotFrozen,
 }
 
 impl Runtime {
@@ -81,6 +78,7 @@ impl Runtime {
             holds: AtomicUsize::new(0),
             yields: AtomicUsize::new(0),
             others: OnceLock::new(),
+            sleepers: Mutex::new(Vec::new()),
         }
     }
 
@@ -115,9 +113,28 @@ impl Runtime {
         }
         // SeqCst: before the kick, and before whatever this thread wakes next.
         if !self.is_virtual.swap(true, Ordering::SeqCst) {
+            self.wake_all();
             self.kick();
         }
         Ok(())
+    }
+
+    /// Wakes all tasks that wait: their sleeps, which were armed by the process's clock, follow as they are polled.
+    fn wake_all(&self) {
+        if let Some(others) = self.others() {
+            others.wake_all();
+        } else if let Some(base) = with_thread(Thread::base) {
+            // The future that this thread runs, in `Worker::block_on`, is to be polled once more.
+            base.local().parker.unpark();
+        }
+        let sleepers: Vec<_> = self.sleepers().iter().filter_map(Weak::upgrade).collect();
+        for sleeper in sleepers {
+            sleeper.wake_by_ref();
+        }
+    }
+
+    fn sleepers(&self) -> MutexGuard<'_, Vec<Weak<Sleeper>>> {
+        self.sleepers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn others(&self) -> Option<Arc<dyn Others>> {
@@ -362,11 +379,16 @@ impl Sleeper {
     /// A thread that `inner` wakes, and that is awake.
     pub(crate) fn new(runtime: Arc<Runtime>, inner: Waker) -> Arc<Self> {
         runtime.awake.fetch_add(1, Ordering::SeqCst);
-        Arc::new(Self {
+        let sleeper = Arc::new(Self {
             state: AtomicU8::new(RUNS),
             runtime,
             inner,
-        })
+        });
+        let mut sleepers = sleeper.runtime.sleepers();
+        sleepers.retain(|sleeper| sleeper.strong_count() > 0);
+        sleepers.push(Arc::downgrade(&sleeper));
+        drop(sleepers);
+        sleeper
     }
 
     /// The thread is about to poll.

@@ -61,8 +61,9 @@ pub(crate) fn issue_in_tokio(deadline: Instant, waker: &Waker) -> Option<Waker> 
         .then(|| issue_for(TicketUse::Tokio(Mutex::new(sleep))))
 }
 
+/// Converts a deadline for tokio.
 #[cfg(feature = "tokio")]
-fn of_tokio(deadline: Instant) -> tokio::time::Instant {
+pub(super) fn of_tokio(deadline: Instant) -> tokio::time::Instant {
     tokio::time::Instant::from_std(crate::time::Instant::from_core(deadline).into_std())
 }
 

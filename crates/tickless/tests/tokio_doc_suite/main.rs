@@ -3,6 +3,9 @@
 //! tokio is the oracle: a case that says something else than tokio does fails there. Deadlines are whole milliseconds,
 //! because tokio rounds to those; `SLOP` is what its rounding may add.
 
+#[macro_use]
+mod details;
+
 /// The cases, for the time module `$time`; `$run` runs a future under a paused clock.
 macro_rules! suite {
     ($name:ident, $time:path, $run:path, $slop:expr) => {
@@ -319,6 +322,25 @@ fn with_tokio<F: Future>(future: F) -> F::Output {
         .block_on(future)
 }
 
+fn with_tokio_running<F: Future>(future: F) -> F::Output {
+    tokio::runtime::Builder::new_current_thread()
+        .enable_time()
+        .build()
+        .expect("a runtime")
+        .block_on(future)
+}
+
+fn with_a_worker_running<F: Future>(future: F) -> F::Output {
+    tickless::Worker::new()
+        .expect("none so far")
+        .block_on(future)
+}
+
+fn with_an_executor_running<F: Future>(future: F) -> F::Output {
+    let executor = tickless::Executor::builder().workers(1).build();
+    executor.expect("threads can be started").block_on(future)
+}
+
 fn with_a_worker<F: Future>(future: F) -> F::Output {
     tickless::Worker::new()
         .expect("none so far")
@@ -340,3 +362,32 @@ suite!(tokio_itself, tokio::time, super::with_tokio, 1);
 suite!(on_a_worker, tickless::time, super::with_a_worker, 0);
 suite!(on_an_executor, tickless::time, super::with_an_executor, 0);
 suite!(within_tokio, tickless::time, super::with_tokio, 1);
+
+details!(
+    details_of_tokio,
+    tokio::time,
+    super::with_tokio,
+    super::with_tokio_running,
+    1
+);
+details!(
+    details_on_a_worker,
+    tickless::time,
+    super::with_a_worker,
+    super::with_a_worker_running,
+    0
+);
+details!(
+    details_on_an_executor,
+    tickless::time,
+    super::with_an_executor,
+    super::with_an_executor_running,
+    0
+);
+details!(
+    details_within_tokio,
+    tickless::time,
+    super::with_tokio,
+    super::with_tokio_running,
+    1
+);

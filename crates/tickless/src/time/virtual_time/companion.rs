@@ -1,0 +1,119 @@
+//! Sleeps of tokio's beside those of this library, so that a test that stops tokio's clock loses none.
+//!
+//! tokio does not say when its clock is paused. A sleep that was armed before waits in a queue of the host, by the
+//! process's clock, and if nothing else polls its task it would wait there for as long as it says. So in a build for
+//! tests each sleep that waits in a `current_thread` runtime of tokio has a companion: one of tokio's, for the same
+//! deadline and the same task. When tokio's clock comes to that while it differs from the process's, the task is woken,
+//! finds the clock, and follows it. While both agree the sleep itself wakes its task, once and in its order.
+//!
+//! # Ground rules
+//!
+//! - A companion belongs to the sleep at its address, which is pinned, and goes with it.
+//! - No sleep of tokio's is polled, reset or dropped under the lock.
+
+use std::cell::Cell;
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::panic::catch_unwind;
+use std::pin::{Pin, pin};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Wake, Waker};
+use std::time::Duration;
+
+use tickless_core::time::Instant;
+use tokio::runtime::{Handle, Id, RuntimeFlavor};
+use tokio::time::Sleep;
+
+use super::{runtime, ticket};
+use crate::host::thread::look_at_tokio;
+use crate::host::wake;
+
+/// A sleep of tokio's.
+struct Companion {
+    runtime: Id,
+    sleep: Pin<Box<Sleep>>,
+}
+
+/// Wakes a task if tokio's clock differs from the process's.
+struct Gate(Waker);
+
+impl Wake for Gate {
+    fn wake(self: Arc<Self>) {
+        look_at_tokio();
+        if wake::is_virtual() {
+            self.0.wake_by_ref();
+        }
+    }
+}
+
+static COMPANIONS: Mutex<BTreeMap<usize, Companion>> = Mutex::new(BTreeMap::new());
+
+fn companions() -> MutexGuard<'static, BTreeMap<usize, Companion>> {
+    COMPANIONS.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn take(address: usize) -> Option<Companion> {
+    companions().remove(&address)
+}
+
+/// Notes that the sleep at `address` waits, or no longer does, for the task of `waker`.
+pub(crate) fn polled(address: usize, deadline: Instant, is_pending: bool, waker: &Waker) {
+    let old = take(address);
+    // A thread with a virtual clock has the sleep wait for that already.
+    if !is_pending || wake::is_virtual() || runtime::current().is_some() {
+        return;
+    }
+    let Some(runtime) = runtime_with_time() else {
+        return;
+    };
+    let old = old.filter(|old| old.runtime == runtime);
+    let deadline = ticket::of_tokio(deadline);
+    let mut companion = old.unwrap_or_else(|| Companion {
+        runtime,
+        sleep: Box::pin(tokio::time::sleep_until(deadline)),
+    });
+    if companion.sleep.deadline() != deadline {
+        companion.sleep.as_mut().reset(deadline);
+    }
+    // Without a share of the task's budget: the sleep of this library is what the task asked for.
+    let polled = pin!(tokio::task::unconstrained(companion.sleep.as_mut())).poll(
+        &mut Context::from_waker(&Waker::from(Arc::new(Gate(waker.clone())))),
+    );
+    if polled == Poll::Pending {
+        companions().insert(address, companion);
+    }
+}
+
+/// Moves the companion of a sleep that waits.
+pub(crate) fn reset(address: usize, deadline: Instant) {
+    if let Some(mut companion) = take(address) {
+        let deadline = ticket::of_tokio(deadline);
+        companion.sleep.as_mut().reset(deadline);
+        companions().insert(address, companion);
+    }
+}
+
+/// Drops the companion of a sleep.
+pub(crate) fn forget(address: usize) {
+    drop(take(address));
+}
+
+/// The `current_thread` runtime of tokio that polls here, if it has timers.
+fn runtime_with_time() -> Option<Id> {
+    thread_local!(static LAST: Cell<Option<(Id, bool)>> = const { Cell::new(None) });
+    let handle = Handle::try_current().ok()?;
+    if handle.runtime_flavor() != RuntimeFlavor::CurrentThread {
+        return None;
+    }
+    let id = handle.id();
+    let has_time = match LAST.get() {
+        Some((last, has_time)) if last == id => has_time,
+        _ => {
+            // tokio says it by a panic alone.
+            let has_time = catch_unwind(|| drop(tokio::time::sleep(Duration::ZERO))).is_ok();
+            LAST.set(Some((id, has_time)));
+            has_time
+        }
+    };
+    has_time.then_some(id)
+}
