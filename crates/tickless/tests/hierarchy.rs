@@ -227,7 +227,7 @@ fn a_migrator_that_computes_strands_no_timer() {
         let (log, waker) = Log::new();
         let stuck = Worker::new().expect("the thread is free");
         let sleeper = Sleeper::start(move |_| queued(ms(50), &waker));
-        until(|| sleeper.parks() == 1);
+        until(|| sleeper.parks() >= 1);
         until(|| log.wakes.count() == 1);
         drop(stuck);
         sleeper.end();
@@ -358,7 +358,7 @@ fn what_an_isolated_worker_arms_may_go_to_another() {
     in_own_process("what_an_isolated_worker_arms_may_go_to_another", || {
         let (log, waker) = Log::new();
         let housekeeper = Sleeper::start(|_| ());
-        until(|| housekeeper.parks() == 1);
+        until(|| housekeeper.parks() >= 1);
         let isolated = Worker::new().expect("the thread is free");
         isolated.set_isolated_timers(IsolatedTimers::GoToHousekeeping);
         isolated.set_isolated(true).expect("another is not");
@@ -410,7 +410,7 @@ fn exact_timers_of_an_isolated_worker_go_to_one_that_need_not_program_for_them()
         "exact_timers_of_an_isolated_worker_go_to_one_that_need_not_program_for_them",
         || {
             let housekeeper = Sleeper::start(|_| exactly(HOUR));
-            until(|| housekeeper.parks() == 1);
+            until(|| housekeeper.parks() >= 1);
             let isolated = Worker::new().expect("the thread is free");
             isolated.set_isolated(true).expect("another is not");
             isolated.set_isolated_timers(IsolatedTimers::GoToHousekeeping);
@@ -456,7 +456,7 @@ fn what_an_isolated_worker_arms_goes_to_one_that_is_awake() {
         "what_an_isolated_worker_arms_goes_to_one_that_is_awake",
         || {
             let asleep = Sleeper::start(|_| exactly(HOUR));
-            until(|| asleep.parks() == 1 && idle_workers() == 1);
+            until(|| asleep.parks() >= 1 && idle_workers() == 1);
             let isolated = Worker::new().expect("the thread is free");
             isolated.set_isolated_timers(IsolatedTimers::GoToHousekeeping);
             isolated.set_isolated(true).expect("another is not");
@@ -481,7 +481,7 @@ fn what_an_isolated_worker_arms_goes_to_one_that_is_awake() {
             });
             let awake_id = receiver.recv().expect("it begins");
             // The first one woke the worker that it went to, which is awake until it parks again.
-            until(|| asleep.parks() == 2 && idle_workers() == 1);
+            until(|| asleep.parks() >= 2 && idle_workers() == 1);
             let later: Vec<_> = (0..10).map(|_| queued(HOUR, Waker::noop())).collect();
             let exact = exactly(HOUR * 2);
             assert_eq!(
