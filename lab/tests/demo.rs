@@ -44,16 +44,24 @@ fn two_ports() -> (u16, TcpListener, TcpListener) {
 #[test]
 fn a_tiny_run_is_whole() {
     let place = Place::new();
-    let output = place.run(&tiny(&["--json", "-"]));
-    assert_eq!(end(&output), (Some(0), String::new()));
-    let result = json(&output.stdout);
+    let closed = |arm: &Value| arm["silent_clients"]["closed"].as_u64();
+    // A second is too short for some on a machine that is late by tenths of one, and for all on a busier one.
+    let mut tries = 0;
+    let result = loop {
+        let output = place.run(&tiny(&["--json", "-"]));
+        assert_eq!(end(&output), (Some(0), String::new()));
+        let result = json(&output.stdout);
+        let arms = result["arms"].as_array().expect("a list");
+        if arms.iter().any(|arm| closed(arm) > Some(0)) {
+            break result;
+        }
+        tries += 1;
+        assert!(tries < 10, "{result}");
+    };
     assert_eq!(result["holds"], true);
     assert_eq!(result["interrupted"], false);
     let arms = result["arms"].as_array().expect("a list");
     assert_eq!(arms.len(), 5);
-    let closed = |arm: &Value| arm["silent_clients"]["closed"].as_u64();
-    // A second is too short for some on a machine that is late by tenths of one.
-    assert!(arms.iter().any(|arm| closed(arm) > Some(0)), "{result}");
     for arm in arms {
         let closed = &arm["silent_clients"]["closed"];
         assert_eq!(closed, &arm["silent_clients"]["expected"]);
