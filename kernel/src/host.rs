@@ -25,6 +25,7 @@ use tickless_core::platform::{
 };
 use tickless_core::time::Instant;
 use tickless_core::time::convert::{Cycles, Ticks};
+use tickless_core::trace::Event;
 
 use crate::arch;
 use crate::clock::{Clock, OWN};
@@ -296,6 +297,7 @@ impl Port for Host {
 
 impl Platform for Host {
     const DEFERRED_REARM: bool = !cfg!(feature = "immediate");
+    const TRACE: bool = cfg!(feature = "trace");
 
     fn now_at_latest(&self) -> Instant {
         self.clock.now_at_latest()
@@ -359,6 +361,10 @@ impl Platform for Host {
     fn updates_in_place(&self) -> bool {
         // Relaxed: see `set_in_place`.
         self.in_place.load(Ordering::Relaxed)
+    }
+
+    fn trace(&self, event: Event) {
+        crate::trace::take(self, event);
     }
 
     /// `spin_loop` of the core library is no hint that an emulator heeds on each machine.

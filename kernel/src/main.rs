@@ -27,6 +27,7 @@ mod machine;
 mod parameters;
 mod suite;
 mod thread;
+mod trace;
 
 use core::panic::PanicInfo;
 

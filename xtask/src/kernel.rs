@@ -4,7 +4,7 @@
 //! never 0, which is what a machine ends with that resets itself.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
 use object::{Object, ObjectSection, ObjectSymbol};
@@ -19,6 +19,8 @@ const PASSED: i32 = 33;
 /// Seconds of the user's time that a run may take. The kernel limits guest time itself; this is for one that says
 /// nothing any more.
 const LIMIT: &str = "300";
+/// The test that needs a kernel that traces.
+pub(crate) const TRACE_TEST: &str = "trace";
 
 /// Builds the kernel, runs it in an emulator, and shows its report.
 ///
@@ -40,6 +42,10 @@ pub(crate) struct Arguments {
     /// hierarchy, built for size; then what it takes of each CPU, and of the stack.
     #[arg(long, conflicts_with_all = ["test", "cpus", "measure", "many"])]
     sizes: bool,
+    /// Runs exact and coarse timers on all CPUs, and writes the kernel's own trace of that to this file, which
+    /// `tickless verify` checks.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["test", "measure", "many", "sizes"])]
+    trace: Option<PathBuf>,
 }
 
 /// The options of a run.
@@ -156,7 +162,42 @@ pub(crate) fn main(root: &Path, arguments: &Arguments) -> Result<(), String> {
     if arguments.sizes {
         return sizes(root, &arguments.settings);
     }
+    if let Some(file) = &arguments.trace {
+        return trace(root, &arguments.settings, file);
+    }
     show(root, &arguments.settings)
+}
+
+/// The beginning of each line of the report that is one of the trace.
+pub(crate) const TRACED: &str = "trace: ";
+
+/// Writes the kernel's trace to a file.
+fn trace(root: &Path, settings: &Settings, file: &Path) -> Result<(), String> {
+    let settings = Settings {
+        test: Some(TRACE_TEST.to_owned()),
+        ..settings.clone()
+    };
+    let (build, run) = match plan(root, &settings)? {
+        Plan::Run(build, run) => (build, run),
+        Plan::Skip(what, reason) => {
+            println!("skipped: {what}, because {reason}");
+            return Ok(());
+        }
+    };
+    build.run(root)?;
+    let mut traced = String::new();
+    let mut rest = Vec::new();
+    let result = run.run_watched(root, |line| match line.strip_prefix(TRACED) {
+        Some(line) => {
+            traced.push_str(line.trim_end());
+            traced.push('\n');
+        }
+        None => rest.push(line.to_owned()),
+    });
+    result.map_err(|message| explained(&message))?;
+    fs::write(file, &traced).map_err(|error| format!("{}: {error}", file.display()))?;
+    println!("{}: {} lines", file.display(), traced.lines().count());
+    Ok(())
 }
 
 /// Prints the sizes of the core's text, data and stack.
@@ -326,6 +367,10 @@ pub(crate) fn plan(root: &Path, settings: &Settings) -> Result<Plan, String> {
         // Beside the other one, so that neither is built again for the other's sake.
         image = directory.join("immediate");
         build = build.args(&["--features", "immediate"]);
+    }
+    if settings.test.as_deref() == Some(TRACE_TEST) {
+        image = directory.join("traced");
+        build = build.args(&["--features", "trace"]);
     }
     build = build.arg("--target-dir").arg(image.display().to_string());
     let image = image.join(arch.target()).join("release/tickless-kernel");

@@ -18,7 +18,7 @@ use crate::machine::{Machine, PERIOD, machine};
 use crate::parameters::Parameters;
 
 /// Lets all CPUs tick while `body` runs.
-fn ticking(machine: &'static Machine, body: impl FnOnce() -> Verdict) -> Verdict {
+pub(super) fn ticking(machine: &'static Machine, body: impl FnOnce() -> Verdict) -> Verdict {
     machine.start_tick();
     for cpu in 1..machine.cpus() {
         machine.call_on(cpu, || machine_of().start_tick());

@@ -31,6 +31,7 @@ mod sizes;
 mod switches;
 mod tasks;
 mod threads;
+mod traced;
 
 pub(crate) use tasks::decide_in_interrupt;
 
@@ -98,6 +99,7 @@ const TESTS: &[Test] = &[
     test("switch", 1, 10, clocks::switch),
     extra("measure", 1, 30, switches::measure),
     extra("sizes", 1, 1, sizes::sizes),
+    extra("trace", 1, 2, traced::traced),
     extra("shared", 2, 60, clocks::measure),
 ];
 

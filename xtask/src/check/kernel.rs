@@ -5,12 +5,14 @@
 //! entered up to 7 of 10,000 interrupts late, of 60 on one none did. Beside other programs one of 20 still did, so a
 //! run that fails is repeated; what the kernel has wrong comes each time.
 
+use std::fs;
+
 use clap::ValueEnum;
 
 use super::run::Run;
 use crate::files;
 use crate::invocation::Invocation;
-use crate::kernel::{Accel, Arch, Plan, Settings, explained, plan};
+use crate::kernel::{Accel, Arch, Plan, Settings, TRACE_TEST, TRACED, explained, plan};
 
 /// CPUs of the run that takes all tests.
 const CPUS: u32 = 4;
@@ -47,6 +49,7 @@ pub(super) fn step(run: &mut Run<'_>) -> Result<(), String> {
             .args(&["--target-dir", &target]);
         run.invoke(&lint.deny_warnings())?;
         alike(run, &settings(CPUS), 1)?;
+        verified(run, &settings(CPUS))?;
     }
     // The one device that is told a deadline in the TSC. The time is the host's, so little is run.
     let deadline = Settings {
@@ -79,6 +82,24 @@ fn alike(run: &mut Run<'_>, settings: &Settings, wanted: usize) -> Result<bool, 
         }
     }
     Err(last)
+}
+
+/// Has the trace checker judge the kernel's own trace.
+fn verified(run: &mut Run<'_>, settings: &Settings) -> Result<(), String> {
+    let settings = Settings {
+        test: Some(TRACE_TEST.to_owned()),
+        ..settings.clone()
+    };
+    let Some(lines) = report(run, &settings)? else {
+        return Ok(());
+    };
+    let traced = lines.iter().filter_map(|line| line.strip_prefix(TRACED));
+    let text: String = traced.flat_map(|line| [line.trim_end(), "\n"]).collect();
+    let name = format!("kernel/trace-{}.jsonl", settings.arch.target());
+    let file = files::target(run.root()).join(name);
+    fs::write(&file, text).map_err(|error| format!("{}: {error}", file.display()))?;
+    let verify = Invocation::cargo(&["run", "--quiet", "--package", "tickless-lab", "--"]);
+    run.invoke(&verify.arg("verify").arg(file.display().to_string()))
 }
 
 /// Runs the kernel and returns what it said; `None` if it was skipped.
