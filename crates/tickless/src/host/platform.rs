@@ -1,4 +1,4 @@
-//! The host's implementation of the core's [`Platform`](tickless_core::platform::Platform).
+//! The host's implementation of the core's [`Platform`].
 
 use std::task::Waker;
 
