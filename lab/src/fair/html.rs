@@ -65,7 +65,7 @@ fn numbers(finished: &Finished<'_>) -> Vec<Number> {
             print::percent,
         ),
         (
-            "late at most, 99 of 100 periodic wake-ups",
+            "late at the p99 of periodic wake-ups",
             |row| row.quantile(PERIODIC, 0.99),
             units::nanos,
         ),
