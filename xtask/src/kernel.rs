@@ -19,6 +19,8 @@ const PASSED: i32 = 33;
 /// Seconds of the user's time that a run may take. The kernel limits guest time itself; this is for one that says
 /// nothing any more.
 const LIMIT: &str = "300";
+/// CPUs that share a slow counter, in a measurement.
+const SHARING: [u32; 3] = [2, 8, 64];
 /// The test that needs a kernel that traces.
 pub(crate) const TRACE_TEST: &str = "trace";
 
@@ -31,7 +33,8 @@ pub(crate) struct Arguments {
     #[command(flatten)]
     settings: Settings,
     /// Measures what each mechanism saves: eleven loads of each shape on one CPU, with counted instructions, for either
-    /// way to write the device and either kind of device. Each twice, and both have to say the same.
+    /// way to write the device and either kind of device. Each twice, and both have to say the same. Then how often 2,
+    /// 8 and 64 CPUs read a counter that they share, at each tick, direct and combined.
     #[arg(long, conflicts_with_all = ["test", "cpus", "relative", "immediate"])]
     measure: bool,
     /// Runs the tests of the hierarchy on 64 and on 254 CPUs of aarch64 and x86-64, with counted instructions. Eight
@@ -327,6 +330,15 @@ fn measure(root: &Path, settings: &Settings) -> Result<(), String> {
         if !second.lines().eq(first) {
             return Err("two runs of one CPU differ".to_owned());
         }
+    }
+    for cpus in SHARING {
+        let settings = Settings {
+            cpus,
+            icount: true,
+            test: Some("shared".to_owned()),
+            ..settings.clone()
+        };
+        show(root, &settings)?;
     }
     Ok(())
 }
