@@ -1,13 +1,13 @@
 //! Proof that the suite notices: each rule of the library is broken on purpose, and a test must fail.
 //!
-//! The sources contain switches (`tickless_link::mutant!`), compiled in under `--cfg tickless_mutants` only, and the
-//! suite arms the one that the variable `TICKLESS_MUTANT` names. So one build serves all mutants: the test programs are
-//! built once, run once unarmed, and then once for each switch, until the first test fails.
+//! The sources contain nothing of it. [Patches](patches) put switches into a copy of the tree, and the switch that the
+//! variable `TICKLESS_MUTANT` names is armed. So one build serves all mutants: the test programs are built once, run
+//! once unarmed, and then once for each switch, until the first test fails.
 //!
 //! A survivor means one of two things: the suite has a hole, or the rule is not needed. Both are worth knowing.
 //!
-//! Before the first mutant a canary runs: a name that no list contains. A suite that passes with it does not read the
-//! variable at all, and every survivor after that would be a lie.
+//! Before the first mutant a canary runs: a name that no list contains. A suite that passes with it never comes to a
+//! switch, and every survivor after that would be a lie.
 
 use std::path::Path;
 use std::sync::Mutex;
@@ -16,10 +16,12 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 
+use self::patches::{Copy, Texts};
 use self::suite::Suite;
 use self::trial::{Outcome, Settings};
 use crate::files;
 
+pub(crate) mod patches;
 mod suite;
 mod switches;
 mod trial;
@@ -33,10 +35,10 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Breaks each rule of the library on purpose and demands that a test fails.
 ///
-/// Builds the test programs once with --cfg tickless_mutants, runs them once unarmed, then once for each switch with
-/// TICKLESS_MUTANT=NAME until the first test fails. A test that takes more than 60 seconds counts as failed, and so
-/// does one that ends the process. The suite must refuse a name that it does not know. Exits with 1 if a mutant
-/// survives.
+/// Copies the tree, puts the switches of the patches in xtask/mutants into the copy, builds its test programs once,
+/// runs them once unarmed, then once for each switch with TICKLESS_MUTANT=NAME until the first test fails. A test that
+/// takes more than 60 seconds counts as failed, and so does one that ends the process. The suite must refuse a name
+/// that it does not know. Exits with 1 if a mutant survives.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     /// Only these switches; all when none is given.
@@ -48,6 +50,12 @@ pub(crate) struct Arguments {
     /// Shows the names of the switches, and breaks nothing.
     #[arg(long)]
     list: bool,
+    /// Only makes the copy, target/mutants/tree; a file whose patch does not apply is in it without its switches.
+    #[arg(long)]
+    tree: bool,
+    /// Writes the patches anew by what was changed in the copy since.
+    #[arg(long)]
+    save: bool,
 }
 
 /// The result of one mutant.
@@ -64,6 +72,16 @@ pub(crate) fn main(root: &Path, arguments: &Arguments) -> Result<(), String> {
     if arguments.list {
         println!("{}", known.join("\n"));
         return Ok(());
+    }
+    let texts = texts(root)?;
+    let copy = Copy::of(root);
+    if arguments.save {
+        let saved = copy.save(root, &texts)?;
+        println!("{saved} patches in xtask/mutants");
+        return Ok(());
+    }
+    if arguments.tree {
+        return make_tree(root, &copy, &texts);
     }
     let names = chosen(&known, &arguments.names)?;
     let jobs = arguments.jobs.map_or_else(processors, usize::from);
@@ -91,12 +109,14 @@ fn chosen(known: &[String], wanted: &[String]) -> Result<Vec<String>, String> {
 }
 
 fn run(root: &Path, names: &[String], jobs: usize) -> Result<(), String> {
-    let sources = sources(root)?;
-    require_reader(&sources)?;
-    for name in without_place(&sources, names) {
-        println!("   no source contains mutant!(\"{name}\"), so it cannot be noticed");
+    let texts = texts(root)?;
+    let patched = patches::patched(&texts).map_err(|stale| complaint(&stale))?;
+    if let Some(name) = without_place(&patched, names).first() {
+        return Err(format!("no patch puts mutant!(\"{name}\") anywhere"));
     }
-    let suite = Suite::build(root)?;
+    let copy = Copy::of(root);
+    copy.update(root, &texts, &patched)?;
+    let suite = Suite::build(&copy.root)?;
     println!("   unarmed: {} test programs", suite.programs.len());
     let unarmed = Settings {
         mutant: None,
@@ -113,7 +133,7 @@ fn run(root: &Path, names: &[String], jobs: usize) -> Result<(), String> {
     };
     if suite.run(&canary)? == Outcome::Survived {
         return Err(format!(
-            "the suite passes with {VARIABLE}={CANARY}: it must read the variable and refuse what it does not know"
+            "the suite passes with {VARIABLE}={CANARY}, which is no switch: it comes to none"
         ));
     }
     let rows = try_all(&suite, names, jobs)?;
@@ -129,32 +149,54 @@ fn run(root: &Path, names: &[String], jobs: usize) -> Result<(), String> {
     }
 }
 
-/// Fails when no source mentions the variable, which saves the build.
-fn require_reader(sources: &[String]) -> Result<(), String> {
-    let quoted = format!("\"{VARIABLE}\"");
-    if sources.iter().any(|source| source.contains(&quoted)) {
+/// Makes the copy, as far as patches apply, and fails if one does not.
+fn make_tree(root: &Path, copy: &Copy, texts: &Texts) -> Result<(), String> {
+    let mut texts = texts.clone();
+    let mut left_out = Vec::new();
+    let patched = loop {
+        match patches::patched(&texts) {
+            Ok(patched) => break patched,
+            Err(stale) => {
+                for (name, _) in &stale {
+                    texts.remove(name);
+                }
+                left_out.extend(stale);
+            }
+        }
+    };
+    copy.update(root, &texts, &patched)?;
+    println!("{}", copy.root.display());
+    if left_out.is_empty() {
         Ok(())
     } else {
-        Err(format!("no package reads {VARIABLE}"))
+        Err(complaint(&left_out))
     }
 }
 
+fn complaint(stale: &[(String, String)]) -> String {
+    let mut text = String::from("patches that do not apply, see cargo xtask mutants --help:");
+    for (name, reason) in stale {
+        text += &format!("\n   {name}: {reason}");
+    }
+    text
+}
+
 /// The switches among `names` that stand in no condition.
-fn without_place<'n>(sources: &[String], names: &'n [String]) -> Vec<&'n str> {
+fn without_place<'n>(patched: &Texts, names: &'n [String]) -> Vec<&'n str> {
     let stands = |name: &str| {
         let place = format!("mutant!(\"{name}\")");
-        sources.iter().any(|source| source.contains(&place))
+        patched.values().any(|source| source.contains(&place))
     };
     let names = names.iter().map(String::as_str);
     names.filter(|name| !stands(name)).collect()
 }
 
-/// The texts of all Rust files but those of the tasks.
-fn sources(root: &Path) -> Result<Vec<String>, String> {
+/// The texts of the patches, and of all Rust files.
+fn texts(root: &Path) -> Result<Texts, String> {
     files::list(root)?
-        .iter()
-        .filter(|path| path.ends_with(".rs") && !path.starts_with("xtask/"))
-        .map(|path| files::read(root, path))
+        .into_iter()
+        .filter(|path| path.ends_with(".rs") || path.ends_with(".patch"))
+        .map(|path| files::read(root, &path).map(|text| (path, text)))
         .collect()
 }
 
@@ -222,7 +264,8 @@ fn table(rows: &[Row]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{CANARY, Outcome, Row, chosen, require_reader, table, without_place};
+    use super::{CANARY, Outcome, Row, chosen, table, without_place};
+    use std::path::Path;
     use std::time::Duration;
 
     #[test]
@@ -235,23 +278,34 @@ mod tests {
     }
 
     #[test]
-    fn a_suite_that_cannot_be_told_is_noticed_before_it_is_built() {
-        let deaf = ["fn a() {}".to_owned(), "// TICKLESS_MUTANT".to_owned()];
-        let error = require_reader(&deaf).unwrap_err();
-        assert_eq!(error, "no package reads TICKLESS_MUTANT");
-        assert!(require_reader(&["var(\"TICKLESS_MUTANT\")".to_owned()]).is_ok());
+    fn each_switch_of_the_list_has_a_place_and_each_place_is_in_the_list() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+        let patched = super::patches::patched(&super::texts(root).unwrap()).unwrap();
+        let known = super::switches::names(root).unwrap();
+        assert_eq!(without_place(&patched, &known), [""; 0]);
+        for (path, text) in &patched {
+            for after in text.split("mutant!(\"").skip(1) {
+                let name = after.split('"').next().unwrap();
+                assert!(known.iter().any(|listed| listed == name), "{path}: {name}");
+            }
+        }
+        assert!(!known.iter().any(|name| name == CANARY));
+    }
+
+    #[test]
+    fn no_source_has_a_switch() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+        for (path, text) in super::texts(root).unwrap() {
+            let is_ours = path.starts_with("xtask/");
+            assert!(is_ours || !text.contains("mutant!("), "{path} has a switch");
+        }
     }
 
     #[test]
     fn a_switch_that_stands_nowhere_is_noticed() {
-        let sources = ["if mutant!(\"one\") {}".to_owned()];
+        let sources = [("a.rs".to_owned(), "if mutant!(\"one\") {}".to_owned())];
         let names = ["one", "two"].map(str::to_owned);
-        assert_eq!(without_place(&sources, &names), ["two"]);
-    }
-
-    #[test]
-    fn the_canary_is_no_switch() {
-        assert!(!tickless_link::mutants::NAMES.contains(&CANARY));
+        assert_eq!(without_place(&sources.into(), &names), ["two"]);
     }
 
     #[test]

@@ -118,6 +118,11 @@ const RULES: &[Rule] = &[
         check: tree::regressions,
     },
     Rule {
+        id: "V2",
+        about: "the patches of the mutants apply (cargo xtask mutants)",
+        check: mutants,
+    },
+    Rule {
         id: "H1",
         about: "no tabs, no trailing spaces (Rust, Markdown, TOML)",
         check: text::white_space,
@@ -338,6 +343,25 @@ fn structure(tree: &Tree, report: &mut Report<'_>) {
             }
         }
         Err(message) => report.error("Cargo.toml", 1, message, "make it Rust"),
+    }
+}
+
+fn mutants(tree: &Tree, report: &mut Report<'_>) {
+    let texts = tree
+        .files()
+        .iter()
+        .map(|file| (file.path.clone(), file.text.clone()))
+        .collect();
+    for (patch, reason) in crate::mutants::patches::patched(&texts)
+        .err()
+        .unwrap_or_default()
+    {
+        report.error(
+            &patch,
+            1,
+            format!("the patch does not apply: {reason}"),
+            "cargo xtask mutants --tree, put the switches into the file of target/mutants/tree, and --save",
+        );
     }
 }
 

@@ -112,4 +112,3 @@ pub mod wheel;
 
 pub use platform::{Platform, Port};
 pub use tickless_link as link;
-pub(crate) use tickless_link::mutant;

@@ -56,7 +56,6 @@ use crate::LastThread;
 use crate::const_unless_loom;
 use crate::id;
 use crate::lock::RawLock;
-use crate::mutant;
 use crate::sync::{AtomicBool, AtomicU32, AtomicUsize, Ordering, light_barrier, spin_loop};
 
 #[cfg(all(test, loom))]
@@ -358,8 +357,7 @@ impl<H: LockHost> BiasedLock<H> {
     fn may_be_biased(&self) -> bool {
         // Relaxed: guarded by the inner lock.
         let is_reserved = self.reserved.load(Ordering::Relaxed);
-        (is_reserved || !H::barrier_disturbs() || mutant!("biased-while-barriers-disturb"))
-            && H::barrier_works()
+        (is_reserved || !H::barrier_disturbs()) && H::barrier_works()
     }
 
     #[inline]

@@ -393,11 +393,6 @@ impl<F: Family, const LEVELS: usize> BucketArray<F, LEVELS> {
     fn put(&mut self, entry: EntryRef<'_, F>, list: usize, end: End) {
         debug_assert!(entry.belongs_to(self.id()));
         debug_assert!(entry.previous.get().is_none() && entry.next.get().is_none());
-        let end = if crate::mutant!("bucket-last-in-first-out-q-2") {
-            End::Front
-        } else {
-            end
-        };
         let last = self.levels.as_flattened()[list];
         #[expect(
             clippy::cast_possible_truncation,

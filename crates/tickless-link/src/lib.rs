@@ -110,7 +110,6 @@ pub mod id;
 pub mod latch;
 pub mod lazy_init;
 pub mod lock;
-pub mod mutants;
 mod prefetch;
 mod project;
 #[cfg(all(test, not(loom)))]

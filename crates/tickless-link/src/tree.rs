@@ -740,9 +740,6 @@ impl<'t, 'e, F: Branched> Slot<'t, 'e, F> {
         );
         if self.state().is_queued() {
             self.tree.unlink(self.entry);
-            if crate::mutant!("queued-dropped-in-transit") {
-                self.entry.mark_unqueued();
-            }
         }
         Transit::depart(self.entry)
     }

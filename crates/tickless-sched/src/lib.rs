@@ -74,8 +74,6 @@
 extern crate std;
 
 mod amount;
-#[cfg(all(test, not(loom)))]
-mod armed;
 pub mod deadline;
 pub mod fair;
 pub mod hrtick;

@@ -5,7 +5,6 @@
 //! ([`fair_length`](crate::hrtick::fair_length)), by their load of late.
 
 use tickless_core::time::{Instant, Span};
-use tickless_link::mutant;
 
 use crate::amount::RunTime;
 
@@ -83,9 +82,7 @@ impl RunClock {
         };
         self.average.advance(began);
         let took = now.saturating_since(began);
-        if !mutant!("sched-interrupts-charged-to-tasks") {
-            self.stolen = self.stolen.saturating_add(took);
-        }
+        self.stolen = self.stolen.saturating_add(took);
         self.average.busy(now);
     }
 
@@ -221,12 +218,10 @@ const fn scaled(value: u64, part: u64) -> u64 {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
-    use crate::armed::arm_mutant;
 
     const MS: i64 = 1_000_000;
 
     fn at(nanos: i64) -> Instant {
-        arm_mutant();
         Instant::from_nanos(nanos)
     }
 

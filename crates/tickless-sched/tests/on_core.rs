@@ -74,11 +74,6 @@ const CPU: CpuId = CpuId(0);
 
 /// A system of timers, with the rule broken that the environment names, in builds that can.
 fn timers() -> Timers<Host> {
-    #[cfg(tickless_mutants)]
-    if let Some(name) = std::env::var_os("TICKLESS_MUTANT") {
-        let name = name.to_str().expect("names are ASCII");
-        tickless_link::mutants::arm(name).expect("the name is in mutants::NAMES");
-    }
     let timers = Timers::new(Host::default());
     let base = timers.new_base(DeviceConfig::software("by hand"), ());
     assert!(timers.platform().base.set(base).is_ok());

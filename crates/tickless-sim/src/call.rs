@@ -48,16 +48,3 @@ impl Drop for Call {
         drop(script);
     }
 }
-
-/// Breaks the rule that the environment names, in builds that can.
-///
-/// # Panics
-///
-/// When there is no such rule.
-pub fn arm_mutant() {
-    #[cfg(tickless_mutants)]
-    if let Some(name) = std::env::var_os("TICKLESS_MUTANT") {
-        let name = name.into_string().expect("names are ASCII");
-        tickless_link::mutants::arm(&name).expect("the name is in mutants::NAMES");
-    }
-}

@@ -6,7 +6,6 @@
 use tickless_core::event::Flush;
 use tickless_core::hrtimer::ExpiryReport;
 use tickless_core::platform::CpuId;
-use tickless_link::mutant;
 
 use crate::host::Host;
 use crate::rig::Rig;
@@ -154,9 +153,7 @@ impl<H: Host> Rig<H> {
             let was_masked = state.masked.replace(true);
             state.depth.set(state.depth.get() + 1);
             // FLUSH-6: whatever the interrupted exit path still owed.
-            if !mutant!("flush-s6-nested-interrupt") {
-                self.flush(cpu, Flush::NestedInterrupt);
-            }
+            self.flush(cpu, Flush::NestedInterrupt);
             self.handle(cpu);
             let outermost = state.depth.get() == 1;
             if outermost {
@@ -167,9 +164,7 @@ impl<H: Host> Rig<H> {
                 Interrupted::User => self.exit_to_user(cpu, schedule),
                 Interrupted::Kernel => self.exit_to_kernel(cpu, schedule),
                 Interrupted::Masked => {
-                    if !mutant!("flush-s8-masked-return") {
-                        self.flush(cpu, Flush::MaskedReturn);
-                    }
+                    self.flush(cpu, Flush::MaskedReturn);
                 }
             }
             state.masked.set(was_masked);
@@ -232,9 +227,7 @@ impl<H: Host> Rig<H> {
     fn soft_stage(&self, cpu: u32) {
         let state = self.cpu(cpu);
         while self.host().take_soft_raised(cpu) {
-            if !mutant!("flush-s4-soft-work") {
-                self.flush(cpu, Flush::SoftWork);
-            }
+            self.flush(cpu, Flush::SoftWork);
             state.masked.set(false);
             self.deliver_due(cpu);
             let _turn = self.timers().soft_interrupt(CpuId(cpu));
@@ -247,9 +240,7 @@ impl<H: Host> Rig<H> {
         let state = self.cpu(cpu);
         // FLUSH-1: with a reschedule pending the scheduler flushes, after it knows the next timer (spec REARM-11).
         if !state.placement.get().need_resched {
-            if !mutant!("flush-s1-user-exit") {
-                self.flush(cpu, Flush::UserExit);
-            }
+            self.flush(cpu, Flush::UserExit);
             return;
         }
         while self.take_need_resched(cpu) {
@@ -261,9 +252,7 @@ impl<H: Host> Rig<H> {
             state.masked.set(true);
             if schedule.extension {
                 // FLUSH-7: the extension takes the place of the scheduler. Masked again, see B6.
-                if !mutant!("flush-s7-slice-extension") {
-                    self.flush(cpu, Flush::SliceExtension);
-                }
+                self.flush(cpu, Flush::SliceExtension);
             } else {
                 self.schedule(cpu, schedule);
             }
@@ -275,9 +264,7 @@ impl<H: Host> Rig<H> {
             self.schedule(cpu, schedule);
         }
         // FLUSH-3.
-        if !mutant!("flush-s3-kernel-exit") {
-            self.flush(cpu, Flush::KernelExit);
-        }
+        self.flush(cpu, Flush::KernelExit);
     }
 
     /// The scheduler, with interrupts masked. Also called by tasks that give up the CPU.
@@ -288,10 +275,8 @@ impl<H: Host> Rig<H> {
             }
             // FLUSH-5: both ends.
             if schedule.switches {
-                if !mutant!("flush-s5-switched") {
-                    self.flush(cpu, Flush::Switched);
-                }
-            } else if !mutant!("flush-s5-same-task") {
+                self.flush(cpu, Flush::Switched);
+            } else {
                 self.flush(cpu, Flush::SameTask);
             }
         });

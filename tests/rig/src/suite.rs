@@ -89,10 +89,10 @@ pub fn moves(trace: &[Event]) -> Vec<(u32, u32)> {
     trace.iter().filter_map(moved).collect()
 }
 
-/// Scales the number of seeds that a case draws, or of finds that it needs: all of them in optimised code and where
-/// rules are broken on purpose, else a third, because with debug assertions each takes several times as long.
+/// Scales the number of seeds that a case draws, or of finds that it needs: all of them in optimised code, else a
+/// third, because with debug assertions each takes several times as long.
 pub(crate) fn drawn<N: Div<Output = N> + From<u8>>(all: N) -> N {
-    if cfg!(all(debug_assertions, not(tickless_mutants))) {
+    if cfg!(debug_assertions) {
         all / N::from(3)
     } else {
         all

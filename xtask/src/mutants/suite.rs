@@ -20,7 +20,7 @@ const TESTS: &str = "tests/";
 /// others take seconds each, which the mutants of the core need not wait for.
 const HOST: (&str, &str) = ("tickless", "worker");
 
-/// All test programs of the suite, built with the switches in.
+/// All test programs of the suite, of the copy with the switches in.
 #[derive(Debug)]
 pub(super) struct Suite {
     pub(super) programs: Vec<Program>,
@@ -97,9 +97,7 @@ fn build(
 ) -> Result<Vec<Program>, String> {
     let line = Invocation::cargo(&["test", "--no-run", "--all-features"])
         .args(&["--message-format", "json-render-diagnostics"]);
-    let line = select(line)
-        .args(&["--target-dir", "target/mutants"])
-        .variable("RUSTFLAGS", "--cfg tickless_mutants");
+    let line = select(line).args(&["--target-dir", "../build"]);
     println!("   $ {line}");
     let captured = line.capture(root)?;
     if !captured.success {

@@ -6,13 +6,12 @@ use tickless_link::lock::{Guard, RawLock};
 use tickless_link::sync::Ordering;
 
 use crate::base::cpu_base::CpuBase;
-use crate::base::state::{BaseState, Change, DeferredRearm};
+use crate::base::state::{BaseState, DeferredRearm};
 use crate::base::timers::Timers;
 use crate::clock::CounterId;
 use crate::cpu::CpuId;
 use crate::event::{DeviceState, DeviceWrite, EventDriver, InPast};
 use crate::exact::queues::{HARD, SOFT};
-use crate::mutant;
 use crate::platform::{Platform, ThisCpu};
 use crate::time::convert::Cycles;
 use crate::time::{Deadline, Instant, Span};
@@ -132,9 +131,7 @@ impl<'a, P: Platform> BaseGuard<'a, P> {
             soft = self.clamped(first);
             // Also when a hard timer is first: left stale, the soft stage would be late or raised for ever (spec Q-21,
             // B45).
-            if !mutant!("soft-next-not-refreshed-b45") || soft < hard {
-                self.state.soft_next = soft;
-            }
+            self.state.soft_next = soft;
             self.state.soft_first_hint = hint;
         }
         let state = &mut *self.state;
@@ -182,32 +179,24 @@ impl<'a, P: Platform> BaseGuard<'a, P> {
     /// Returns true if `deadline`, on the monotonic clock as those of all far timers are, is before what is armed.
     #[inline]
     pub(crate) fn is_before_armed(&self, deadline: Deadline) -> bool {
-        deadline.as_nanos() < self.base.armed().as_nanos() && !mutant!("far-start-not-armed-inv-1")
+        deadline.as_nanos() < self.base.armed().as_nanos()
     }
 
     /// Notes a change of the queues while a rearm is owed (spec REARM-7); `true` if one is owed or the handler runs, so
     /// that the device must not be touched.
     #[inline]
-    pub(crate) fn leave_to_rearm(&mut self, change: Change) -> bool {
-        self.state.deferred != DeferredRearm::Clear && self.note_change(change)
+    pub(crate) fn leave_to_rearm(&mut self) -> bool {
+        self.state.deferred != DeferredRearm::Clear && self.note_change()
     }
 
     #[cold]
-    fn note_change(&mut self, change: Change) -> bool {
+    fn note_change(&mut self) -> bool {
         match self.state.deferred {
             DeferredRearm::Clear => false,
             // The handler evaluates at its end anyway (spec REARM-8).
             DeferredRearm::Running | DeferredRearm::OwedStale => true,
             DeferredRearm::OwedFresh(_) => {
-                let unnoticed = match change {
-                    Change::Start => mutant!("stale-not-set-by-start-rearm-7"),
-                    Change::Removal => mutant!("stale-not-set-by-cancel-rearm-7"),
-                    Change::ClockSet => mutant!("stale-not-set-by-clock-set-rearm-7"),
-                    Change::SoftStage => mutant!("stale-not-set-by-soft-stage-soft-5"),
-                };
-                if !unnoticed {
-                    self.state.deferred = DeferredRearm::OwedStale;
-                }
+                self.state.deferred = DeferredRearm::OwedStale;
                 true
             }
         }

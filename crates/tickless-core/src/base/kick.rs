@@ -3,7 +3,6 @@
 use crate::base::cpu_base::CpuBase;
 use crate::base::timers::Timers;
 use crate::cpu::CpuId;
-use crate::mutant;
 use crate::platform::{Platform, ThisCpu};
 use crate::trace::Event;
 
@@ -28,9 +27,7 @@ impl<P: Platform> Timers<P> {
         }
         if me.is_some_and(|me| core::ptr::eq(me.base, base)) {
             // Spec TIM-30 step 4, B66: the caller's own device too.
-            if !mutant!("caller-not-kicked-b66") {
-                self.retrigger(base.cpu());
-            }
+            self.retrigger(base.cpu());
         } else {
             self.platform.kick(base);
         }

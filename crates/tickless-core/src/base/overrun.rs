@@ -21,7 +21,6 @@
 //!
 //! A restart into the past costs a reading of the clock and a look at the table; any other restart one load.
 
-use crate::mutant;
 use crate::time::{Deadline, Span};
 
 /// The restarts into the past after which a timer is judged.
@@ -166,7 +165,7 @@ impl Overruns {
         watched.ended = restart.ended;
         let mut lasts = None;
         if watched.restarts >= WINDOW {
-            if !watched.judge() || mutant!("overrun-timer-not-paced") {
+            if !watched.judge() {
                 self.forget(restart.timer);
                 return Pace::default();
             }

@@ -11,7 +11,6 @@ use crate::base::state::{BaseState, IDENTITIES};
 use crate::base::timers::Timers;
 use crate::cpu::CpuId;
 use crate::exact::family::{ExpiryRange, Hr};
-use crate::mutant;
 use crate::platform::{Platform, ThisCpu};
 use crate::wheel::family::{Coarse, Kind};
 
@@ -102,7 +101,7 @@ impl<P: Platform> Timers<P> {
             _ => BaseGuard::lock_foreign(self, self.base_of(id)),
         };
         // The timer may have moved before the lock was ours.
-        let is_owner = mutant!("owner-not-rechecked-loc-2") || entry.owner() == Owner::Queue(id);
+        let is_owner = entry.owner() == Owner::Queue(id);
         is_owner.then_some(held)
     }
 

@@ -12,7 +12,6 @@ use crate::clock::{Offsets, SetSequence};
 use crate::event::EventDevice;
 use crate::exact::far_wheel::FarWheel;
 use crate::exact::queues::{ExactQueues, HARD, QUEUES, SOFT};
-use crate::mutant;
 use crate::time::Instant;
 use crate::wheel::cpu_wheel::CpuWheel;
 use crate::wheel::family::Kind;
@@ -33,19 +32,6 @@ pub(crate) enum DeferredRearm {
     OwedFresh(Instant),
     /// The write is owed, and the queues changed: the flush point evaluates again.
     OwedStale,
-}
-
-/// Changes that can happen while a rearm is owed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Change {
-    /// A timer came or moved.
-    Start,
-    /// The first timer of this CPU went.
-    Removal,
-    /// An offset changed.
-    ClockSet,
-    /// The soft stage is done and its timers count again.
-    SoftStage,
 }
 
 /// State that the lock of a base protects.
@@ -141,15 +127,9 @@ impl BaseState {
     }
 
     pub(crate) fn reset(&mut self) {
-        if !mutant!("hang-survives-offline-hp-2") {
-            self.hang = false;
-        }
-        if !mutant!("deferred-rearm-survives-offline-hp-3") {
-            self.deferred = DeferredRearm::Clear;
-        }
-        if !mutant!("soft-pending-survives-offline") {
-            self.soft_pending = false;
-        }
+        self.hang = false;
+        self.deferred = DeferredRearm::Clear;
+        self.soft_pending = false;
         self.overruns = Overruns::new();
         self.first_hint = 0;
         self.first_slack = 0;

@@ -61,8 +61,8 @@
 
 use core::mem::{align_of, size_of};
 
+use tickless_link::const_unless_loom;
 use tickless_link::sync::{AtomicU64, CachePadded, Ordering, fence, spin_loop};
-use tickless_link::{const_unless_loom, mutant};
 
 use crate::time::convert::Cycles;
 
@@ -256,8 +256,7 @@ impl<C: SlowCounter<Sample = Cycles>, const BITS: u32> Combined<C, BITS> {
 
     #[inline]
     fn is_direct(&self) -> bool {
-        let is_non_maskable =
-            self.counter.is_non_maskable() && !mutant!("combined-non-maskable-joins-r46");
+        let is_non_maskable = self.counter.is_non_maskable();
         is_non_maskable || self.counter.is_alone()
     }
 
@@ -286,7 +285,7 @@ impl<C: SlowCounter<Sample = Cycles>, const BITS: u32> Combined<C, BITS> {
 
     /// Reads the counter for all, if the word is still `seen`, which is unlocked; otherwise returns what it is.
     fn lead(&self, seen: Word<BITS>) -> Result<u64, Word<BITS>> {
-        let masked = Masked::of(&self.counter);
+        let _masked = Masked::of(&self.counter);
         let own = seen.locked();
         // Acquire: as in `load`. Its store needs no more: it passes on what the publication before it released.
         let locked = self.word.compare_exchange(
@@ -296,9 +295,6 @@ impl<C: SlowCounter<Sample = Cycles>, const BITS: u32> Combined<C, BITS> {
             Ordering::Acquire,
         );
         if let Err(now) = locked {
-            if mutant!("combined-waits-masked") {
-                core::mem::forget(masked);
-            }
             return Err(Word::from_bits(now));
         }
         let holder = Holder {
@@ -318,11 +314,6 @@ impl<C: SlowCounter<Sample = Cycles>, const BITS: u32> Combined<C, BITS> {
         // As in `lead`: what a fresh reader joins has begun after the word it has seen.
         fence(Ordering::SeqCst);
         let value = self.counter.sample().0 & Word::<BITS>::VALUE;
-        let seen = if mutant!("combined-overtaker-looks-late") {
-            self.load()
-        } else {
-            seen
-        };
         self.exchange_for(seen, value).map(|()| value)
     }
 }
@@ -364,12 +355,6 @@ impl<C, const BITS: u32> Holder<'_, C, BITS> {
     fn publish(self, value: u64) -> u64 {
         let Self { combined, word } = self;
         core::mem::forget(self);
-        if mutant!("combined-late-holder-stores") {
-            combined
-                .word
-                .store(word.publish(value).bits(), Ordering::Release);
-            return value;
-        }
         match combined.exchange_for(word, value) {
             Ok(()) => value,
             Err(now) => now.value(),
@@ -379,9 +364,6 @@ impl<C, const BITS: u32> Holder<'_, C, BITS> {
 
 impl<C, const BITS: u32> Drop for Holder<'_, C, BITS> {
     fn drop(&mut self) {
-        if mutant!("combined-lock-kept-on-unwind") {
-            return;
-        }
         // Relaxed: nothing was sampled. Failure: the CPU was replaced, and the lock is not its own any more.
         let _ = self.combined.word.compare_exchange(
             self.word.bits(),

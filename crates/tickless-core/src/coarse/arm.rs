@@ -28,7 +28,6 @@ use crate::coarse::modify::Modify;
 use crate::coarse::own::Own;
 use crate::coarse::timer::WheelTimer;
 use crate::cpu::CpuId;
-use crate::mutant;
 use crate::platform::{Platform, ThisCpu};
 use crate::restart::Restart;
 use crate::slots::geometry::Tick;
@@ -332,26 +331,21 @@ impl<P: Platform> Timers<P> {
         if let Some(own) = self.modify_own(entry, modify, (now, expiry)) {
             return own.outcome;
         }
-        self.modify_slow(entry, before, modify, (now, expiry))
+        self.modify_slow(entry, modify, (now, expiry))
     }
 
-    /// [`modify_entry`](Self::modify_entry) for a timer that was `before`, wherever it is.
+    /// [`modify_entry`](Self::modify_entry) for a timer, wherever it is.
     #[cold]
     fn modify_slow(
         &self,
         entry: EntryRef<'_, Coarse>,
-        before: State,
         modify: Modify,
         (now, expiry): (Tick, Tick),
     ) -> StartOutcome {
         let me = self.executing_cpu();
         let mut held = self.lock_base_of(entry, me);
-        let state = if mutant!("wheel-requeue-not-rechecked-r05") {
-            before
-        } else {
-            // It may have fired, or been taken out, or shut down, before the lock was ours (R05).
-            entry.state()
-        };
+        // It may have fired, or been taken out, or shut down, before the lock was ours (R05).
+        let state = entry.state();
         if state.is_shut() {
             return StartOutcome::ShutDown;
         }
@@ -425,7 +419,7 @@ impl<P: Platform> Timers<P> {
         me: Option<ThisCpu<'a, P>>,
     ) {
         let was_armed = entry.state().is_queued();
-        let runs = entry.state().is_running() && !mutant!("wheel-moved-while-running");
+        let runs = entry.state().is_running();
         let is_there = core::ptr::eq(base, held.base) && leaves == kind;
         let (kind, filed) = if runs || (is_there && held.base.is_online()) {
             let wheel = &mut held.state.wheels[leaves as usize];
@@ -448,7 +442,6 @@ impl<P: Platform> Timers<P> {
         if sleeps_through
             && !me.is_some_and(|me| core::ptr::eq(me.base, held.base))
             && held.base.is_wheel_idle()
-            && !mutant!("wheel-idle-cpu-not-kicked")
         {
             self.kick(held.base, me);
         }

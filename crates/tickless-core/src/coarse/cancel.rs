@@ -9,7 +9,6 @@ use crate::base::guard::BaseGuard;
 use crate::base::owner::kind_of;
 use crate::base::timers::Timers;
 use crate::coarse::timer::WheelTimer;
-use crate::mutant;
 use crate::platform::{Platform, ThisCpu};
 use crate::restart::Restart;
 use crate::trace::{Event, TimerId};
@@ -106,10 +105,6 @@ where
             // Only the attempt that finds the callback not running shuts: one that ran may have armed the timer again,
             // which is then taken out by the same attempt (R14).
             if entry.state().is_running() {
-                if mutant!("wheel-shut-while-running-r14") {
-                    let kind = kind_of(&held, entry);
-                    held.state.wheels[kind as usize].opened(entry).shut();
-                }
                 return TryCancel::Running;
             }
             if timers.shut(&mut held, entry) {

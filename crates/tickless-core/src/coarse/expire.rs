@@ -8,7 +8,6 @@ use crate::base::guard::BaseGuard;
 use crate::base::runner::{Ran, Runner};
 use crate::base::timers::Timers;
 use crate::cpu::CpuId;
-use crate::mutant;
 use crate::platform::Platform;
 use crate::restart::Restart;
 use crate::slots::geometry::Tick;
@@ -98,8 +97,8 @@ impl<'a, P: Platform> Runner<'a, P> {
         };
         let entry = bucketed.entry();
         let expiry = entry.shared().get();
-        let runs = bucketed.state().is_running() && !mutant!("wheel-fires-while-running");
-        if runs || (expiry >= due && !mutant!("wheel-beyond-range-fires-early")) {
+        let runs = bucketed.state().is_running();
+        if runs || expiry >= due {
             // It was pushed out, or beyond the range. Or it was armed while its callback runs, in another pass, and is
             // due again: that is looked at once a tick. It stays queued for every observer.
             let mut bucketed = bucketed;

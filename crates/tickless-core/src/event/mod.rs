@@ -325,17 +325,6 @@ impl EventDevice {
 
     /// The one place that says who ends a forced minimum.
     fn transition(&mut self, transition: Transition) {
-        let keeps_minimum = match transition {
-            Transition::Interrupt => crate::mutant!("forced-kept-at-interrupt"),
-            Transition::StateChange => crate::mutant!("forced-kept-at-state-change"),
-            Transition::BroadcastTookOver => crate::mutant!("forced-kept-by-broadcast"),
-            Transition::Normal(_) => crate::mutant!("forced-kept-at-normal-programming"),
-            Transition::Refused => crate::mutant!("forced-kept-at-refused-write"),
-            Transition::Minimum(_) => false,
-        };
-        if keeps_minimum && matches!(self.programmed, Programmed::ForcedMinimum(_)) {
-            return;
-        }
         self.programmed = match transition {
             Transition::Interrupt
             | Transition::StateChange

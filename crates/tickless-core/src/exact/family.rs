@@ -5,7 +5,6 @@ use core::task::Waker;
 
 use tickless_link::entry::{Branches, Family};
 
-use crate::mutant;
 use crate::restart::Restart;
 use crate::time::{Clock, Deadline};
 
@@ -103,10 +102,7 @@ impl Tag {
     /// Returns true if lazy rearm was asked for and is possible.
     #[inline]
     pub(crate) fn is_lazy(self) -> bool {
-        self.0 & Self::LAZY != 0
-            && !self.is_soft()
-            && (self.clock() as u8 == Clock::Monotonic as u8
-                || mutant!("lazy-compares-other-clock-lazy-4"))
+        self.0 & Self::LAZY != 0 && !self.is_soft() && self.clock() as u8 == Clock::Monotonic as u8
     }
 }
 

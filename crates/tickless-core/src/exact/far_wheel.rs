@@ -57,7 +57,6 @@ use tickless_link::tree::{self, TieOrder, Tree};
 
 use crate::exact::family::{ExpiryRange, Hr, NEAR, Placement, Times};
 use crate::exact::queues::{ExactQueues, REFILES_MAX};
-use crate::mutant;
 use crate::slots::geometry::{
     DueSlot, Slot, Tick as FarTick, granularity, place_before, place_within,
 };
@@ -96,11 +95,7 @@ const fn unit_of(when: i64) -> FarTick {
 /// The unit that decides where a timer with the times in `head` stands: that in which it may fire first.
 #[inline]
 fn filed_by(head: ExpiryRange) -> FarTick {
-    let earliest = if mutant!("far-filed-by-hard-expiry-obj-9") {
-        head.deadline()
-    } else {
-        head.earliest()
-    };
+    let earliest = head.earliest();
     unit_of(earliest.as_nanos())
 }
 
@@ -367,8 +362,7 @@ impl FarWheel {
 /// Returns true if a timer may stand in the far wheel now.
 #[inline]
 fn may_stand(entry: EntryRef<'_, Hr>) -> bool {
-    entry.tag().may_stand_far()
-        && (!entry.state().is_running() || mutant!("far-while-running-obj-15"))
+    entry.tag().may_stand_far() && !entry.state().is_running()
 }
 
 /// The message of the panic if the base of a timer is not locked.
@@ -424,16 +418,9 @@ fn way_out(opening: Opening, at: FarTick) -> Way {
         };
     }
     if opening.is_last {
-        return Way::Tree(if mutant!("far-cascaded-to-next-behind-newer-q-2") {
-            TieOrder::New
-        } else {
-            TieOrder::Old
-        });
+        return Way::Tree(TieOrder::Old);
     }
     let place = DueSlot::before(slot.level() - 1, at);
-    if mutant!("far-cascaded-behind-newer-q-2") {
-        return Way::Behind(place);
-    }
     Way::Before(place)
 }
 
@@ -692,9 +679,7 @@ impl FarWheel {
     /// The timers that may fire at `now` are in the trees afterwards.
     #[inline]
     pub(crate) fn cascade(&mut self, queues: &mut ExactQueues, now: Instant) -> bool {
-        self.buckets.is_empty()
-            || mutant!("far-not-cascaded-when-due")
-            || self.cascade_some(queues, now)
+        self.buckets.is_empty() || self.cascade_some(queues, now)
     }
 
     fn cascade_some(&mut self, queues: &mut ExactQueues, now: Instant) -> bool {
@@ -763,7 +748,7 @@ impl FarWheel {
         counted: u8,
         excluded: usize,
     ) -> Instant {
-        if self.buckets.is_empty() || mutant!("far-not-cascaded-to-next-inv-1") {
+        if self.buckets.is_empty() {
             return Instant::FOREVER;
         }
         self.cascade_some_next(queues, counted, excluded)

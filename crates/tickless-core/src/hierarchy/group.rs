@@ -234,7 +234,6 @@ impl<L: RawLock, const WIDTH: usize> Group<L, WIDTH> {
     /// Stores `new` if the state is still `old`.
     #[inline]
     pub(super) fn exchange(&self, old: State, new: State) -> bool {
-        let old = old.expected(|| self.state());
         // AcqRel on success: pairs with every other exchange of this word, so that walks through a group follow one
         // another (spec ORDER-1). Relaxed on failure: the caller reads again, with Acquire.
         self.state

@@ -3,7 +3,6 @@
 use super::walk::RootExpiry;
 use super::{CpuNode, Hierarchy, HierarchyHost, Step};
 use crate::cpu::CpuId;
-use crate::mutant;
 use crate::time::Instant;
 
 impl<S: HierarchyHost<WIDTH>, const WIDTH: usize> Hierarchy<S, WIDTH> {
@@ -117,11 +116,7 @@ impl<S: HierarchyHost<WIDTH>, const WIDTH: usize> Hierarchy<S, WIDTH> {
             }
             // Of all levels: what idle siblings want has not risen above the groups that this CPU keeps active, so the
             // root alone may be too late (Example 5, R16).
-            let is_read =
-                !mutant!("hierarchy-forecast-of-root-alone-r16") || group.parent().is_none();
-            if is_read {
-                first = first.min(group.first());
-            }
+            first = first.min(group.first());
             next = group.parent();
             slot = group.slot();
         }

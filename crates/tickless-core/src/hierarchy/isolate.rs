@@ -6,7 +6,6 @@
 
 use super::{Hierarchy, HierarchyHost, Refused};
 use crate::cpu::CpuId;
-use crate::mutant;
 
 /// A change of a CPU's part in the tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,14 +56,10 @@ impl<S: HierarchyHost<WIDTH>, const WIDTH: usize> Hierarchy<S, WIDTH> {
     /// then. Any other error is the first that a CPU returned, and those that were asked before it have changed.
     pub fn isolate_set(&self, host: &mut impl IsolationHost) -> Result<u32, Refused> {
         let stays = |cpu| self.concerns(host, cpu) && !host.is_to_be_isolated(cpu);
-        if !self.all_cpus().any(stays) && !mutant!("isolated-set-takes-the-last-cpu") {
+        if !self.all_cpus().any(stays) {
             return Err(Refused::LastAvailable);
         }
-        let order = if mutant!("isolated-set-leaves-first") {
-            [Change::Leave, Change::Join]
-        } else {
-            [Change::Join, Change::Leave]
-        };
+        let order = [Change::Join, Change::Leave];
         let mut changed = 0;
         for change in order {
             changed += self.change_all(host, change)?;
@@ -79,9 +74,6 @@ impl<S: HierarchyHost<WIDTH>, const WIDTH: usize> Hierarchy<S, WIDTH> {
                 host.ask(cpu, change);
                 asked += 1;
             }
-        }
-        if mutant!("isolated-set-not-waited-for") {
-            return Ok(asked);
         }
         let mut result = Ok(asked);
         for cpu in self.all_cpus() {

@@ -31,7 +31,6 @@ use tickless_link::sync::Ordering;
 use super::walk::RootExpiry;
 use super::{CpuNode, Hierarchy, HierarchyHost, Step};
 use crate::cpu::CpuId;
-use crate::mutant;
 use crate::time::Instant;
 
 impl<S: HierarchyHost<WIDTH>, const WIDTH: usize> Hierarchy<S, WIDTH> {
@@ -55,9 +54,6 @@ impl<S: HierarchyHost<WIDTH>, const WIDTH: usize> Hierarchy<S, WIDTH> {
 
     /// Withdraws the promise of `node`, which is locked, or which no other CPU may change meanwhile.
     pub(super) fn withdraw(&self, node: &CpuNode<S::Lock>) {
-        if mutant!("hierarchy-promise-not-withdrawn") {
-            return;
-        }
         self.set_wakeup(node, Instant::FOREVER);
     }
 

@@ -3,7 +3,6 @@
 use super::walk::RootExpiry;
 use super::{CpuNode, Hierarchy, HierarchyHost, Refusal, Step};
 use crate::cpu::CpuId;
-use crate::mutant;
 use crate::time::Instant;
 
 /// The result of [`Hierarchy::serve_remote`].
@@ -57,7 +56,7 @@ impl<S: HierarchyHost<WIDTH>, const WIDTH: usize> Hierarchy<S, WIDTH> {
         let Some(leaf) = next.map(|leaf| self.group(leaf)) else {
             return pull;
         };
-        let has_promised = !node.wakeup().is_forever() && !mutant!("hierarchy-stale-wakeup-kept");
+        let has_promised = !node.wakeup().is_forever();
         if !leaf.state().accepts(slot) && !has_promised {
             return pull;
         }
@@ -82,11 +81,7 @@ impl<S: HierarchyHost<WIDTH>, const WIDTH: usize> Hierarchy<S, WIDTH> {
                 let due = self.drop_ignored(group, &mut queue);
                 let Some((child, event)) = due.filter(|(_, event)| event.time <= now) else {
                     // Of all groups, not of the highest: a root that is new may not have been told yet (R21).
-                    let first = if mutant!("hierarchy-promise-of-highest-group-r21") {
-                        group.first()
-                    } else {
-                        cover.time.min(group.first())
-                    };
+                    let first = cover.time.min(group.first());
                     cover = RootExpiry {
                         time: first,
                         // Under the lock. No other CPU promises what a root that is new has not been told.
@@ -169,9 +164,7 @@ impl<S: HierarchyHost<WIDTH>, const WIDTH: usize> Hierarchy<S, WIDTH> {
         if let Some(global) = next {
             // From what was fetched. The flag may stand since the CPU woke during the callbacks, and what it armed when
             // it was idle again was left to this publication (HAZARD-2, R53).
-            if !mutant!("hierarchy-ignore-mark-kept-r53") {
-                guard.set_ignored(global.is_forever());
-            }
+            guard.set_ignored(global.is_forever());
             self.publish_rest(&mut guard, global);
         }
         guard.state.expiring_remotely = false;

@@ -18,8 +18,6 @@
 
 use core::fmt;
 
-use crate::mutant;
-
 /// The most children that a group can have: bits of the active mask.
 pub const WIDTH_MAX: usize = 16;
 
@@ -250,17 +248,6 @@ impl State {
         };
         let sequence = self.sequence().wrapping_add(1) << SEQUENCE_SHIFT;
         Self(sequence | migrator << MIGRATOR_SHIFT | active.0 as u64)
-    }
-
-    /// Returns the value that the word must hold for a change from `self` to be stored, given that it holds `current`.
-    pub(super) fn expected(self, current: impl FnOnce() -> Self) -> Self {
-        if mutant!("hierarchy-sequence-not-compared-state-3") {
-            let current = current();
-            if current.active() == self.active() && current.migrator() == self.migrator() {
-                return current;
-            }
-        }
-        self
     }
 
     /// Returns true if STATE-1 and STATE-2 hold.

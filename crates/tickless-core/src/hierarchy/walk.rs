@@ -4,7 +4,6 @@ use tickless_link::lock::Guard;
 
 use super::group::{GroupEvent, NodeGuard, Queue};
 use super::{CpuNode, Group, GroupId, Hierarchy, HierarchyHost, Slot, State, Step};
-use crate::mutant;
 use crate::time::Instant;
 
 /// The reasons why an event is published.
@@ -222,13 +221,12 @@ impl<S: HierarchyHost<WIDTH>, const WIDTH: usize> Hierarchy<S, WIDTH> {
             is_active
         };
         loop {
-            let early = mutant!("hierarchy-child-read-before-group-order-2").then(read_child);
             // Acquire, in here: a CPU that activated the child and has been here since is seen in the child below; one
             // that comes here later repairs the bit (ORDER-2). Reading again after a failed exchange does so too
             // (ORDER-3).
             let old = group.state();
             self.host.step(Step::GroupRead { group: group.id() });
-            let is_active = early.unwrap_or_else(read_child);
+            let is_active = read_child();
             let new = if is_active {
                 old.touched()
             } else {
@@ -281,7 +279,8 @@ impl<S: HierarchyHost<WIDTH>, const WIDTH: usize> Hierarchy<S, WIDTH> {
         child: &Group<S::Lock, WIDTH>,
         reason: Reason,
     ) -> Published {
-        let early = self.before_publishing(station.group);
+        let group = station.group.id();
+        self.host.step(Step::Publishing { group });
         let mut below = child.queue.lock(None);
         let queue = station.group.queue.lock(None);
         if child.state().is_active() {
@@ -295,7 +294,7 @@ impl<S: HierarchyHost<WIDTH>, const WIDTH: usize> Hierarchy<S, WIDTH> {
                 ..head
             });
         child.set_ignored(event.is_none());
-        self.file(station, queue, event, reason, early)
+        self.file(station, queue, event, reason)
     }
 
     /// Publishes the first event of a CPU in its leaf.
@@ -310,10 +309,7 @@ impl<S: HierarchyHost<WIDTH>, const WIDTH: usize> Hierarchy<S, WIDTH> {
         let is_root = station.parent.is_none();
         // With a parent, the next step locks this group and cleans its queue. At the root no CPU would, and the last
         // CPU would miss the times of the others (R15, Example 10).
-        if node.is_ignored()
-            && reason == Reason::Owner
-            && (!is_root || mutant!("hierarchy-fast-path-at-root-r15"))
-        {
+        if node.is_ignored() && reason == Reason::Owner && !is_root {
             return Published::STOP;
         }
         let event = (!node.is_ignored()).then_some(GroupEvent {
@@ -324,17 +320,10 @@ impl<S: HierarchyHost<WIDTH>, const WIDTH: usize> Hierarchy<S, WIDTH> {
         if event.is_some() {
             guard.state.time = time;
         }
-        let early = self.before_publishing(station.group);
-        let queue = station.group.queue.lock(None);
-        self.file(station, queue, event, reason, early)
-    }
-
-    /// State that was read before the lock, which is the mistake that Example 2 forbids. `None` in ordinary builds.
-    fn before_publishing(&self, group: &Group<S::Lock, WIDTH>) -> Option<State> {
-        let early = mutant!("hierarchy-state-read-unlocked-order-4").then(|| group.state());
-        let group = group.id();
+        let group = station.group.id();
         self.host.step(Step::Publishing { group });
-        early
+        let queue = station.group.queue.lock(None);
+        self.file(station, queue, event, reason)
     }
 
     /// Puts `event` in place of the one that the child has in the locked `queue`, and decides on the way on.
@@ -344,19 +333,16 @@ impl<S: HierarchyHost<WIDTH>, const WIDTH: usize> Hierarchy<S, WIDTH> {
         mut queue: Guard<'_, S::Lock, Queue<WIDTH>>,
         event: Option<GroupEvent>,
         reason: Reason,
-        early: Option<State>,
     ) -> Published {
         let &WalkStep { group, slot, .. } = station;
         // Under the lock (ORDER-4). If the last active child goes after this, its walk comes for the lock of this group
         // and finds the event; if it went before, this sees it. So one reading serves the question who takes over, and
         // whether anybody does (HAZARD-1).
-        let state = early.unwrap_or_else(|| group.state());
+        let state = group.state();
         match (event, queue.get_mut(slot)) {
             (Some(new), Some(old)) if old.time == new.time => {
                 // The same time, but it may be another CPU's (Example 4, R18).
-                if !mutant!("hierarchy-cpu-of-event-not-refreshed-r18") {
-                    old.cpu = new.cpu;
-                }
+                old.cpu = new.cpu;
             }
             (Some(new), _) => queue.insert(slot, new),
             (None, _) => {
@@ -366,14 +352,8 @@ impl<S: HierarchyHost<WIDTH>, const WIDTH: usize> Hierarchy<S, WIDTH> {
         self.first_changed(group, queue.first());
         let mut published = Published {
             // A removed event may have hidden that of a sibling (Example 3, R58).
-            goes_on: event.is_some()
-                || (reason == Reason::AfterRemote
-                    && !state.is_active()
-                    && !mutant!("hierarchy-no-walk-after-remote-expiry-r58")),
-            is_stranded: event.is_some()
-                && station.parent.is_some()
-                && !state.is_active()
-                && !mutant!("hierarchy-walk-ends-at-stranded-event-r52"),
+            goes_on: event.is_some() || (reason == Reason::AfterRemote && !state.is_active()),
+            is_stranded: event.is_some() && station.parent.is_some() && !state.is_active(),
             cover: RootExpiry::NONE,
         };
         if station.parent.is_none() && !state.is_active() {
@@ -383,8 +363,7 @@ impl<S: HierarchyHost<WIDTH>, const WIDTH: usize> Hierarchy<S, WIDTH> {
                 published.cover = RootExpiry {
                     time: head.map_or(Instant::FOREVER, |(_, head)| head.time),
                     // Under the lock: who links a parent after this finds the events when it adopts the group.
-                    is_known_to_all: group.parent().is_none()
-                        || mutant!("hierarchy-relies-on-former-root"),
+                    is_known_to_all: group.parent().is_none(),
                 };
             }
         }

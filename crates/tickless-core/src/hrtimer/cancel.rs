@@ -7,7 +7,6 @@ use tickless_link::entry::EntryRef;
 use crate::base::callback::TryCancel;
 use crate::base::guard::BaseGuard;
 use crate::base::owner::opened;
-use crate::base::state::Change;
 use crate::base::timers::Timers;
 use crate::exact::family::Hr;
 use crate::hrtimer::timer::{Expired, HrTimer, TimerRef};
@@ -220,7 +219,7 @@ impl<P: Platform> Timers<P> {
         // CAN-2). So do timeouts. A CPU that is about to sleep has the exact value armed: see `settle_armed`.
         if tag.leaves_early() || (local && tag.is_lazy()) {
             held.state.armed_early |= held.state.first_hint == timer;
-        } else if local && held.state.first_hint == timer && !held.leave_to_rearm(Change::Removal) {
+        } else if local && held.state.first_hint == timer && !held.leave_to_rearm() {
             held.reevaluate(true);
         }
         true

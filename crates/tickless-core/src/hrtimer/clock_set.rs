@@ -18,11 +18,9 @@
 //!   finds the new offsets (`a_clock_is_set_against_a_start_that_wants_to_know`).
 
 use crate::base::guard::BaseGuard;
-use crate::base::state::Change;
 use crate::base::timers::Timers;
 use crate::clock::ClockSet;
 use crate::exact::queues::{QUEUES, bits};
-use crate::mutant;
 use crate::platform::Platform;
 use crate::time::{Clock, Deadline};
 use crate::trace::{Event, Placement, StartMode, TimerId};
@@ -56,7 +54,7 @@ impl<P: Platform> Timers<P> {
             // refreshes them too, but evaluates the soft queues alone.
             return false;
         }
-        if held.leave_to_rearm(Change::ClockSet) {
+        if held.leave_to_rearm() {
             return false;
         }
         let armed = held.base.armed();
@@ -90,7 +88,7 @@ impl<P: Platform> Timers<P> {
             let cpu = held.base.cpu();
             let queue = &mut held.state.queues[index];
             let brought = queue.tree.bring_to_front(Deadline::CLOCK_SET, |entry| {
-                let fires = entry.tag().fires_on_set() && !mutant!("clock-set-not-told-tim-34");
+                let fires = entry.tag().fires_on_set();
                 if P::TRACE && fires {
                     self.platform.trace(Event::Start {
                         cpu,

@@ -4,7 +4,6 @@ use crate::base::state::DeferredRearm;
 use crate::base::timers::Timers;
 use crate::cpu::CpuId;
 use crate::event::DeviceState;
-use crate::mutant;
 use crate::platform::Platform;
 use crate::time::Instant;
 
@@ -17,9 +16,7 @@ impl<P: Platform> Timers<P> {
         let Some(mut held) = self.lock(cpu) else {
             return;
         };
-        if !mutant!("flush-s9-offline") {
-            held.state.deferred = DeferredRearm::Clear;
-        }
+        held.state.deferred = DeferredRearm::Clear;
         held.set_armed(Instant::FOREVER);
         held.set_device_state(DeviceState::Shutdown);
     }
@@ -59,8 +56,6 @@ impl<P: Platform> Timers<P> {
         };
         held.set_device_state(DeviceState::Oneshot);
         // The interrupt that was to end the backoff was lost with the device.
-        if !mutant!("hang-survives-deep-idle") {
-            held.state.hang = false;
-        }
+        held.state.hang = false;
     }
 }

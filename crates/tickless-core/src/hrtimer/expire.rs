@@ -15,7 +15,6 @@ use crate::cpu::CpuId;
 use crate::exact::family::{ExpiryRange, Firing, Hr};
 use crate::exact::queues::{HARD, SOFT, bits};
 use crate::hrtimer::rearm::First;
-use crate::mutant;
 use crate::platform::Platform;
 use crate::restart::Restart;
 use crate::time::{Clock, Deadline, Instant, Offset, Span};
@@ -323,7 +322,7 @@ impl<'a, P: Platform> Runner<'a, P> {
         // Never touches the device: the end of the interrupt or of the soft stage does (spec ).
         let filed = if was_told_meanwhile && running.tag().fires_on_set() {
             Deadline::CLOCK_SET
-        } else if deadline < pass && !mutant!("restart-into-the-past-comes-first") {
+        } else if deadline < pass {
             self.place_late(held, &running, Clock::ALL[index % 4], restarting)
         } else {
             held.state.overruns.caught_up(timer.0);
@@ -379,7 +378,7 @@ impl<'a, P: Platform> Runner<'a, P> {
             held.state.stats.paced += 1;
             return ended.saturating_add(pause);
         }
-        if ended.saturating_sub(pass) < CATCH_UP_MAX || mutant!("late-restart-keeps-its-pass") {
+        if ended.saturating_sub(pass) < CATCH_UP_MAX {
             return pass;
         }
         // Where turns have no budget the interrupt makes another pass, or gives up and backs off.
@@ -522,11 +521,9 @@ impl<P: Platform> Timers<P> {
         loop {
             pass += 1;
             held.state.stats.passes += 1;
-            if !mutant!("armed-kept-in-interrupt-irq-8") {
-                // No other CPU may take this one for one that has an earlier event armed (spec IRQ-8), and no equal
-                // value may be taken for one that is still programmed (B29).
-                held.set_armed(Instant::FOREVER);
-            }
+            // No other CPU may take this one for one that has an earlier event armed (spec IRQ-8), and no equal
+            // value may be taken for one that is still programmed (B29).
+            held.set_armed(Instant::FOREVER);
             if now >= held.state.soft_next {
                 held.state.soft_next = Instant::FOREVER;
                 held.state.soft_pending = true;

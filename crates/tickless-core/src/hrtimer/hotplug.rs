@@ -10,7 +10,6 @@ use crate::event::DeviceState;
 use crate::event::flush::Flush;
 use crate::exact::family::{ExpiryRange, Hr, NEAR};
 use crate::exact::queues::QUEUES;
-use crate::mutant;
 use crate::platform::{Platform, Waiting};
 use crate::time::{Clock, Deadline, Instant};
 use crate::trace::{Event, Placement, StartMode, TimerId};
@@ -45,9 +44,7 @@ impl<P: Platform> Timers<P> {
         };
         // A kick that was on its way when the CPU left never arrived. All is evaluated below, so it is as good as
         // carried out; left standing, it would swallow every later one.
-        if !mutant!("kick-survives-offline-b55") {
-            base.begin_kick();
-        }
+        base.begin_kick();
         let mut held = BaseGuard::lock(self, base, self.platform.this_cpu());
         held.state.reset();
         held.set_armed(Instant::FOREVER);
@@ -93,9 +90,7 @@ impl<P: Platform> Timers<P> {
         let mut to = BaseGuard::lock(self, to, me);
         let moved = self.move_all(&mut from, &mut to);
         from.set_device_state(DeviceState::Shutdown);
-        if !mutant!("flush-s9-offline") {
-            from.state.reset();
-        }
+        from.state.reset();
         from.set_armed(Instant::FOREVER);
         let to_base = to.base;
         drop(to);

@@ -3,11 +3,10 @@
 use tickless_link::entry::{EntryRef, Transit};
 
 use crate::base::guard::BaseGuard;
-use crate::base::owner::{head_of, opened};
+use crate::base::owner::opened;
 use crate::base::timers::Timers;
 use crate::exact::family::{ExpiryRange, Hr, Times};
 use crate::hrtimer::start::requeue;
-use crate::mutant;
 use crate::platform::{Platform, ThisCpu};
 use crate::time::Deadline;
 use crate::trace::{Event, StartMode, TimerId};
@@ -35,16 +34,11 @@ impl<P: Platform> Timers<P> {
         {
             return requeue(held, entry, times).is_first;
         }
-        let judged = if mutant!("remote-base-judged-by-old-deadline-loc-5") {
-            head_of(held, entry).deadline()
-        } else {
-            deadline
-        };
         let from = held.base.cpu();
         let transit = depart(held, entry);
         loop {
             held.move_to(target, me);
-            if suitable(held, index, judged, me) {
+            if suitable(held, index, deadline, me) {
                 break;
             }
             // Back to the CPU that executes, which is always suitable, or to another that is online.
@@ -107,12 +101,11 @@ fn suitable<P: Platform>(
     me: Option<ThisCpu<'_, P>>,
 ) -> bool {
     if !held.base.is_online() {
-        return mutant!("offline-base-accepted-loc-16");
+        return false;
     }
     let Some(me) = me else { return true };
     if core::ptr::eq(me.base, held.base) {
         return true;
     }
-    mutant!("remote-base-not-judged-loc-5")
-        || held.state.queues[index].offset.to_monotonic(deadline) >= held.base.armed()
+    held.state.queues[index].offset.to_monotonic(deadline) >= held.base.armed()
 }

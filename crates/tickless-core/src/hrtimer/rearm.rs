@@ -1,12 +1,11 @@
 //! The rules for writing the device (spec X-4).
 
 use crate::base::guard::BaseGuard;
-use crate::base::state::{Change, DeferredRearm};
+use crate::base::state::DeferredRearm;
 use crate::base::timers::Timers;
 use crate::cpu::CpuId;
 use crate::event::flush::Flush;
 use crate::event::{self, Force};
-use crate::mutant;
 use crate::platform::Platform;
 use crate::time::Instant;
 use crate::trace::Event;
@@ -42,7 +41,7 @@ impl<P: Platform> BaseGuard<'_, P> {
             return;
         }
         // For a start that was asked already; here it is the soft stage that asks (spec SOFT-5).
-        if self.leave_to_rearm(Change::SoftStage) {
+        if self.leave_to_rearm() {
             return;
         }
         self.state.first_hint = first.timer;
@@ -192,10 +191,10 @@ impl<P: Platform> Timers<P> {
         }
         held.state.stats.kicks += 1;
         held.refresh_offsets();
-        if held.leave_to_rearm(Change::ClockSet) {
+        if held.leave_to_rearm() {
             return;
         }
-        held.reevaluate(mutant!("skip-equal-on-clock-set"));
+        held.reevaluate(false);
     }
 
     /// Arms `cpu` for its first timer, if the armed value may be earlier: for a CPU that is about to sleep until then.
@@ -214,7 +213,7 @@ impl<P: Platform> Timers<P> {
         let Some(mut held) = self.lock(cpu) else {
             return Instant::FOREVER;
         };
-        let early = held.state.armed_early && !mutant!("early-armed-value-not-settled-lazy-7");
+        let early = held.state.armed_early;
         match held.state.deferred {
             DeferredRearm::Clear if early => {
                 held.refresh_offsets();

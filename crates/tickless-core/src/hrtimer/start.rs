@@ -23,14 +23,12 @@ use tickless_link::entry::{EntryRef, State};
 
 use crate::base::guard::BaseGuard;
 use crate::base::owner::{head_of, opened};
-use crate::base::state::Change;
 use crate::base::timers::Timers;
 use crate::clock::SetSequence;
 use crate::exact::family::{ExpiryRange, Hr, Placement, Times};
 use crate::exact::far_wheel::Filing;
 use crate::hrtimer::rearm::First;
 use crate::hrtimer::timer::{Expired, HrTimer, Request, Start, TimerRef, When};
-use crate::mutant;
 use crate::platform::{Platform, ThisCpu};
 use crate::restart::Restart;
 use crate::slots::geometry::DueSlot;
@@ -431,7 +429,7 @@ impl<P: Platform> Timers<P> {
         is_first: bool,
         me: Option<ThisCpu<'_, P>>,
     ) -> Action {
-        if held.leave_to_rearm(Change::Start) {
+        if held.leave_to_rearm() {
             return Action::Nothing;
         }
         if entry.tag().leaves_early() && was_cpu_first {
@@ -458,20 +456,13 @@ impl<P: Platform> Timers<P> {
             return Action::Nothing;
         }
         if entry.tag().is_lazy() {
-            let event = if mutant!("lazy-compares-other-clock-lazy-4") {
-                Instant::from_nanos(deadline.as_nanos())
-            } else {
-                held.state.queues[entry.tag().queue()]
-                    .offset
-                    .to_monotonic(deadline)
-            };
+            let event = held.state.queues[entry.tag().queue()]
+                .offset
+                .to_monotonic(deadline);
             if held.base.armed() <= event {
                 held.state.armed_early = true;
                 return Action::Nothing;
             }
-        }
-        if mutant!("first-not-reevaluated-when-later") {
-            return Action::ProgramIfEarlier;
         }
         Action::ReevaluateAll
     }
@@ -551,7 +542,7 @@ pub(super) fn requeue<P: Platform>(
             stood: Placement::FiledEarly,
         };
     }
-    if may_stay && (slot.move_in_place(deadline) || mutant!("requeue-missing-when-earlier")) {
+    if may_stay && slot.move_in_place(deadline) {
         if was_first {
             held.state.queues[index].first_deadline = deadline;
         }

@@ -12,7 +12,6 @@
 //! A clock that is left behind makes timeouts look farther ahead than they are, and files them too coarsely (R07, R08):
 //! so a caller that files calls [`forward`](PendingMap::forward) first.
 
-use crate::mutant;
 use crate::slots::geometry::{
     DueSlot, LEVELS_MAX, SHIFT, SLOTS, Slot, Tick, granularity, limit, place,
 };
@@ -103,7 +102,7 @@ impl<const LEVELS: usize> PendingMap<LEVELS> {
     /// with it.
     #[inline]
     pub fn forward(&mut self, now: Tick) {
-        if now <= self.clock || mutant!("wheel-clock-not-forwarded-r07") {
+        if now <= self.clock {
             return;
         }
         if self.has_timers {
@@ -189,7 +188,7 @@ impl<const LEVELS: usize> PendingMap<LEVELS> {
     #[inline]
     #[must_use]
     pub fn serves_later(&self, slot: Slot, old: Tick, expiry: Tick) -> bool {
-        let is_later = expiry > old || mutant!("wheel-earlier-left-in-slot-c-1-8");
+        let is_later = expiry > old;
         is_later && slot != self.first_slot
     }
 
@@ -246,9 +245,7 @@ impl<const LEVELS: usize> PendingMap<LEVELS> {
             }
             position >>= SHIFT;
         }
-        if !mutant!("wheel-clock-stepped-after-callbacks") {
-            self.clock = Tick(self.clock.0.saturating_add(1));
-        }
+        self.clock = Tick(self.clock.0.saturating_add(1));
         self.search(now);
         Some(due)
     }

@@ -19,7 +19,6 @@ use tickless_link::lock::{Guard, Lock, RawLock};
 
 use super::mask::{CpuMask, WORD};
 use crate::cpu::CpuId;
-use crate::mutant;
 use crate::time::{Instant, Span};
 
 /// The device that wakes CPUs whose own device is stopped.
@@ -242,16 +241,10 @@ impl<L: RawLock, const WORDS: usize> Broadcast<L, WORDS> {
         state.bound = (carrier == Carrier::Software).then_some(cpu);
         let moves = match (before, carrier) {
             (Some(Carrier::Periodic(period)), Carrier::Oneshot | Carrier::Software) => Some(period),
-            _ if mutant!("broadcast-switch-counts-the-awake-as-waiting-r39") => Some(Span::ZERO),
             _ => None,
         };
         if let Some(period) = moves {
-            let waiting = if mutant!("broadcast-switch-counts-the-awake-as-waiting-r39") {
-                state.online
-            } else {
-                state.waiting
-            };
-            for cpu in waiting.iter() {
+            for cpu in state.waiting.iter() {
                 state.sleeping.insert(cpu);
                 *state.event(cpu) = now.saturating_add(period);
             }
@@ -319,9 +312,7 @@ impl<L: RawLock, const WORDS: usize> Broadcast<L, WORDS> {
         }
         if event <= now {
             // The device has fired, or is about to. If its handler found this CPU awake, no CPU would run what is due.
-            if !mutant!("broadcast-not-forced") {
-                state.forced.insert(cpu);
-            }
+            state.forced.insert(cpu);
             return BroadcastExit::SwitchOn;
         }
         BroadcastExit::Program

@@ -7,7 +7,6 @@ use tickless_link::seqlock::{SeqCell, Writer};
 use tickless_link::sync::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 
 use crate::cpu::CpuId;
-use crate::mutant;
 use crate::slots::geometry::Tick;
 use crate::time::{Instant, Span};
 use crate::wheel::idle::TickTime;
@@ -182,11 +181,7 @@ impl<L: RawLock> TickCount<L> {
         }
         // Rounds down: periods that are over, and the one that ended at `next`.
         let over = now.saturating_since(next).as_nanos() / self.period.as_nanos();
-        let ticks = if mutant!("tick-counts-by-one") {
-            1
-        } else {
-            over + 1
-        };
+        let ticks = over + 1;
         let at = self.now();
         let began = at.instant_of(Tick(at.tick.0.saturating_add(ticks)));
         let words = [
@@ -256,7 +251,7 @@ impl<L: RawLock> TickCount<L> {
                 // Acquire and, below, Release: one tries at a time, each after the other.
                 .compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed)
                 .is_err();
-        if is_taken && !mutant!("tick-stall-all-contend-r41") {
+        if is_taken {
             return 0;
         }
         let ticks = self.update(now);

@@ -2,7 +2,6 @@
 
 use super::count::SeenCounts;
 use crate::cpu::CpuId;
-use crate::mutant;
 use crate::time::forward::forward;
 use crate::time::{Deadline, Instant, Monotonic, Span};
 
@@ -124,11 +123,7 @@ impl CpuTick {
         let Mode::StoppedTick { resumes, .. } = self.mode else {
             return None;
         };
-        let due = if mutant!("tick-phase-lost") {
-            now.saturating_add(period)
-        } else {
-            after(resumes, now, period).0
-        };
+        let due = after(resumes, now, period).0;
         self.mode = Mode::Ticking { due };
         Some(due)
     }
@@ -144,9 +139,7 @@ impl CpuTick {
                 (Some(next), passed.saturating_sub(1))
             }
             Mode::StoppedTick { programmed, .. } => {
-                if !mutant!("tick-timer-not-reprogrammed-after-use-r36") {
-                    *programmed = None;
-                }
+                *programmed = None;
                 (None, 0)
             }
         }

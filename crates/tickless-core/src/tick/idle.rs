@@ -11,7 +11,6 @@ use super::nohz::{Forecast, KeepReason, Nohz, SleepLength, StoppedTick, TickDepe
 use crate::cpu::CpuId;
 use crate::hierarchy::HierarchyHost;
 use crate::hrtimer::timer::{Expired, HrTimer};
-use crate::mutant;
 use crate::platform::Platform;
 use crate::restart::Restart;
 use crate::time::{Instant, Monotonic, Offset};
@@ -34,7 +33,7 @@ impl<P: Platform, S: HierarchyHost<WIDTH>, L: RawLock, const WIDTH: usize>
             own: soon,
             including_movable: soon,
             keeps: self.refusal(tick, conditions),
-            leaves_wheels: conditions.pass_pending && !mutant!("tick-pending-pass-ignored-r12"),
+            leaves_wheels: conditions.pass_pending,
         };
         if forecast.keeps.is_some() {
             return forecast;
@@ -47,7 +46,7 @@ impl<P: Platform, S: HierarchyHost<WIDTH>, L: RawLock, const WIDTH: usize>
             forecast.keeps = Some(KeepReason::Soon);
             return forecast;
         }
-        if self.count.duty().concerns(tick.cpu()) && !mutant!("tick-deferment-unlimited") {
+        if self.count.duty().concerns(tick.cpu()) {
             // A CPU has to look at the clock before its counter wraps.
             let limit = at.began.saturating_add(self.max_deferment);
             forecast.own = forecast.own.min(limit);
@@ -120,14 +119,8 @@ impl<P: Platform, S: HierarchyHost<WIDTH>, L: RawLock, const WIDTH: usize>
         } else {
             self.commit(tick.cpu()).ok_or(KeepReason::HandedOver)?
         };
-        let wake = if mutant!("tick-forecast-forgotten") {
-            wake
-        } else {
-            wake.min(forecast.own)
-        };
-        if !mutant!("tick-duty-kept") {
-            self.count.give_up(tick.cpu());
-        }
+        let wake = wake.min(forecast.own);
+        self.count.give_up(tick.cpu());
         let was_ticking = !tick.is_stopped();
         let stands = || timer.deadline(self.timers).unwrap_or(Instant::FOREVER);
         // What is over is due in the tick in progress, which is another one at each look. Where the timer stands
@@ -166,9 +159,7 @@ impl<P: Platform, S: HierarchyHost<WIDTH>, L: RawLock, const WIDTH: usize>
                 }
             }
             (Context::Task, Role::Housekeeping) => {
-                if !mutant!("tick-stopped-outside-idle-r40") {
-                    return Some(KeepReason::NotIdle);
-                }
+                return Some(KeepReason::NotIdle);
             }
         }
         if conditions.reschedule {
@@ -222,7 +213,7 @@ impl<P: Platform, S: HierarchyHost<WIDTH>, L: RawLock, const WIDTH: usize>
                 // More than a tick is left. Rounds down: a part of a tick is none.
                 let ahead = wake.saturating_since(at.began).as_nanos() / at.period.as_nanos();
                 idles |= ahead > 1;
-                if !idles && !mutant!("tick-idle-not-undone-r60") {
+                if !idles {
                     // A CPU that is awake is active in the tree, or no CPU there looks after the others (R60).
                     self.tree.leave_idle(cpu);
                 }

@@ -10,7 +10,6 @@ use crate::base::timers::Timers;
 use crate::cpu::CpuId;
 use crate::hierarchy::{Hierarchy, HierarchyHost, WIDTH_DEFAULT};
 use crate::hrtimer::timer::{Expired, HrTimer, Start};
-use crate::mutant;
 use crate::platform::Platform;
 use crate::restart::Restart;
 use crate::time::{Instant, Monotonic, Offset, Span};
@@ -226,7 +225,7 @@ impl<P: Platform, S: HierarchyHost<WIDTH>, L: RawLock, const WIDTH: usize>
     ///
     /// One load where there is nothing to count; none while the tick runs.
     pub fn interrupt(&self, tick: &CpuTick, now: Instant) -> u64 {
-        if tick.is_stopped() && !mutant!("tick-old-count-in-interrupt-r33") {
+        if tick.is_stopped() {
             self.count.update(now)
         } else {
             0
@@ -316,9 +315,6 @@ impl<P: Platform, S: HierarchyHost<WIDTH>, L: RawLock, const WIDTH: usize>
             if P::TRACE {
                 let cpu = tick.cpu();
                 self.timers.platform().trace(Event::TickStart { cpu, due });
-            }
-            if mutant!("tick-restart-cancels-first") {
-                timer.cancel(self.timers);
             }
             // Moves the timer from what it stood at during the sleep: one base lock, and one device write at most.
             self.start(timer, due);

@@ -26,17 +26,7 @@ fn at(nanos: i64) -> Instant {
     Instant::from_nanos(nanos)
 }
 
-/// Breaks the rule that the environment names, in builds that can.
-fn arm_mutant() {
-    #[cfg(tickless_mutants)]
-    if let Some(name) = std::env::var_os("TICKLESS_MUTANT") {
-        let name = name.to_str().expect("names are ASCII");
-        tickless_link::mutants::arm(name).expect("the name is in mutants::NAMES");
-    }
-}
-
 fn new_count() -> TickCount<SpinLock> {
-    arm_mutant();
     TickCount::new(PERIOD, at(0))
 }
 
@@ -155,7 +145,6 @@ impl Watcher for Arrivals {
 /// R41: all of them notice within the time that it takes the first to come for the lock.
 #[test]
 fn r41_of_all_that_notice_a_stall_one_comes_for_the_lock() {
-    arm_mutant();
     const CPUS: u32 = 100;
     let count = Rc::new(TickCount::<SoloLock<Arrivals>>::new(PERIOD, at(0)));
     count.tick(CpuId(CPUS), at(MS), true, &mut SeenCounts::default());
@@ -179,7 +168,6 @@ fn r41_of_all_that_notice_a_stall_one_comes_for_the_lock() {
 }
 
 fn ticking(due: i64) -> CpuTick {
-    arm_mutant();
     let mut tick = CpuTick::new(CpuId(0), Role::Housekeeping);
     tick.context = Context::Task;
     tick.mode = Mode::Ticking { due: at(due) };
@@ -305,7 +293,6 @@ fn a_cpu_beyond_the_mask_is_refused() {
 type Sleepers = Broadcast<SpinLock, 2>;
 
 fn sleepers(carrier: Carrier) -> Sleepers {
-    arm_mutant();
     let broadcast = Sleepers::new();
     for cpu in [0, 1, 2, 70, 71] {
         broadcast.online(CpuId(cpu), cpu == 71);

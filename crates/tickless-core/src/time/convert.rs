@@ -257,9 +257,6 @@ impl Reverse {
     /// The longest span whose product fits into 64 bits, and whose cycles a less-or-equal comparison on a narrow
     /// counter does not take for a time in the past (spec CPL-2, CPL-10).
     fn range(self, mask: u64) -> Span {
-        if crate::mutant!("coupled-range-zero") {
-            return Span::ZERO;
-        }
         let mult = if self.mult == 0 { 1 } else { self.mult as u64 };
         // Rounds down, both; the last cycle is what the result is rounded up by.
         let by_product = u64::MAX / mult;

@@ -186,11 +186,6 @@ type Base = Lock<BiasedLock<Isolating>, ()>;
 
 /// A lock with its owner, and the switch armed that the environment names.
 fn owned() -> (Base, Owner) {
-    #[cfg(tickless_mutants)]
-    if let Some(name) = std::env::var_os("TICKLESS_MUTANT") {
-        let name = name.to_str().expect("names are ASCII");
-        crate::mutants::arm(name).expect("the name is in mutants::NAMES");
-    }
     BARRIERS.set(0);
     let lock = Base::new(BiasedLock::new(), ());
     let owner = lock.raw().claim().expect("free");

@@ -161,7 +161,7 @@ impl<F: Branched> Tree<F> {
         self.replace(entry, rising.link());
         rising.child_link(side).set(entry.link());
         entry.parent_link().set(rising.link());
-        if F::SUMMARISED && !crate::mutant!("sched-summary-not-rotated") {
+        if F::SUMMARISED {
             // Above them nothing changes: the subtree holds what it held.
             self.summarise(entry);
             self.summarise(rising);

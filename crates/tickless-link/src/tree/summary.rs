@@ -11,7 +11,6 @@
 
 use super::{Branched, Side, Slot, Tree};
 use crate::entry::{EntryRef, Link};
-use crate::mutant;
 
 impl<F: Branched> Tree<F> {
     /// The first entry, in the order of the keys, for which `is_meant` is true of the head.
@@ -186,9 +185,7 @@ impl<F: Branched> Tree<F> {
             if due == Some(current) {
                 due = None;
                 let _is_due_anyway = self.summarise(current);
-            } else if mutant!("sched-summary-of-own-place-alone")
-                || (!self.summarise(current) && due.is_none())
-            {
+            } else if !self.summarise(current) && due.is_none() {
                 return;
             }
             entry = self.follow(current.parent_link().get());

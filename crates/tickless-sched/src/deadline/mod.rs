@@ -56,7 +56,6 @@ use core::pin::Pin;
 
 use tickless_core::time::Span;
 use tickless_link::id::Realm;
-use tickless_link::mutant;
 use tickless_link::tree::Tree;
 
 use crate::amount::RunTime;
@@ -163,7 +162,7 @@ impl<T: Send + 'static> DeadlineQueue<T> {
     pub fn admit(&mut self, reservation: Reservation) -> Result<Server<T>, Rejected> {
         let asked = reservation.bandwidth();
         let together = self.admitted.plus(asked);
-        if together > self.limit && !mutant!("sched-deadline-admits-all") {
+        if together > self.limit {
             return Err(Rejected {
                 asked,
                 admitted: self.admitted,

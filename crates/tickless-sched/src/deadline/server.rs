@@ -7,7 +7,6 @@ use core::pin::Pin;
 use tickless_core::time::Span;
 use tickless_link::entry::{Branches, Entry, Family};
 use tickless_link::id::QueueId;
-use tickless_link::mutant;
 
 use super::reservation::Reservation;
 use crate::amount::RunTime;
@@ -93,7 +92,7 @@ impl Budget {
             return;
         }
         let most = self.given_until(self.deadline, now, deadline);
-        if self.left <= most || mutant!("sched-deadline-wakes-with-all") {
+        if self.left <= most {
             return;
         }
         if deadline < period {
@@ -133,11 +132,7 @@ impl Budget {
     fn pay(&mut self, now: RunTime) -> u64 {
         let runtime = self.runtime();
         let over = now.saturating_since(self.replenished_at()).as_nanos();
-        let periods = if mutant!("sched-deadline-debt-forgiven") {
-            1
-        } else {
-            self.missing_periods() + over / self.reservation.period().as_nanos()
-        };
+        let periods = self.missing_periods() + over / self.reservation.period().as_nanos();
         let paid = i64::try_from(periods)
             .unwrap_or(i64::MAX)
             .saturating_mul(runtime);

@@ -6,7 +6,6 @@ use std::string::ToString;
 use std::vec::Vec;
 
 use super::*;
-use crate::armed::arm_mutant;
 
 const MS: u64 = 1_000_000;
 
@@ -28,7 +27,6 @@ struct World {
 impl World {
     /// Creates servers of these runtimes and periods, in milliseconds.
     fn new(servers: &[(u64, u64)]) -> Self {
-        arm_mutant();
         let mut queue = DeadlineQueue::new(Bandwidth::percent(95));
         let admit = |(runtime, period): &(u64, u64)| {
             let server = queue.admit(reservation(*runtime, *period, *period));

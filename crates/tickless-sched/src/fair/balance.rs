@@ -16,8 +16,6 @@
 //! falls behind for ever, and owes it nothing: what is more than the service of a horizon is
 //! [forgotten](Standing::caught_up).
 
-use tickless_link::mutant;
-
 use crate::amount::{Request, Weight};
 
 /// The time that a decision looks ahead: 100 ms, in nanoseconds.
@@ -92,7 +90,7 @@ impl Standing {
     #[must_use]
     pub fn caught_up(self, other: Self) -> Self {
         let most = progress(other.weight);
-        if other.ahead_of(self) <= most || mutant!("sched-balance-forgets-nothing") {
+        if other.ahead_of(self) <= most {
             return self;
         }
         Self::new(self.weight, other.at.wrapping_sub(most))

@@ -5,7 +5,6 @@ use core::fmt;
 use core::marker::PhantomData;
 
 use tickless_link::entry::{Branches, Entry, Family};
-use tickless_link::mutant;
 
 use super::virtual_time::{Average, FARTHEST, Virtual, virtual_length};
 use crate::amount::{Request, Weight};
@@ -61,9 +60,7 @@ impl Share {
     pub(crate) fn reweigh(&mut self, weight: Weight, average: Virtual) {
         let lag = average.since(self.vruntime);
         let rest = self.deadline.since(self.vruntime);
-        if !mutant!("sched-reweight-keeps-virtual-time") {
-            self.vruntime = average.after(-rescaled(lag, self.weight, weight));
-        }
+        self.vruntime = average.after(-rescaled(lag, self.weight, weight));
         self.deadline = self.vruntime.after(rescaled(rest, self.weight, weight));
         // A remainder is less than the weight that it was divided by.
         self.carry = self.carry * weight.get() / self.weight.get();
@@ -77,11 +74,7 @@ impl Share {
             return (nanos.cast_signed(), self.carry);
         }
         let work = nanos * Weight::UNIT.get() + self.carry;
-        let carry = if mutant!("sched-carry-lost") {
-            0
-        } else {
-            work % self.weight.get()
-        };
+        let carry = work % self.weight.get();
         (i64::try_from(work / self.weight.get()).unwrap_or(0), carry)
     }
 
@@ -208,12 +201,12 @@ impl Head {
     /// Returns true if another queue may have the task.
     #[inline]
     pub(crate) fn can_move(&self) -> bool {
-        !self.is_delayed && (!self.is_pinned || mutant!("sched-pinned-task-pulled"))
+        !self.is_delayed && !self.is_pinned
     }
 
     #[inline]
     pub(crate) fn is_eligible(&self, average: Virtual) -> bool {
-        self.share.vruntime <= average || mutant!("sched-pick-ignores-eligibility")
+        self.share.vruntime <= average
     }
 }
 

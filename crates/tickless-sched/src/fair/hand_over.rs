@@ -18,7 +18,6 @@
 use core::pin::Pin;
 
 use tickless_link::entry::EntryRef;
-use tickless_link::mutant;
 use tickless_link::tree::{Slot, Tree};
 
 use super::entity::Fair;
@@ -82,7 +81,7 @@ impl<T: Send + 'static> FairQueue<T> {
         now: RunTime,
     ) -> bool {
         // The only one of the tree sleeps, in debt, which is kept by the rules, then.
-        if self.delayed != 1 || mutant!("sched-debt-left-by-sleeping") {
+        if self.delayed != 1 {
             return false;
         }
         let last = self.last_pick();
@@ -115,8 +114,7 @@ impl<T: Send + 'static> FairQueue<T> {
                     return false;
                 }
                 // One that has paid is placed anew, where the other one stands.
-                let is_placed = woken.is_eligible(halfway(stood_at, woken.share.vruntime))
-                    && !mutant!("sched-paid-sleeper-is-owed");
+                let is_placed = woken.is_eligible(halfway(stood_at, woken.share.vruntime));
                 if !is_placed {
                     stands = woken.share.vruntime;
                 }
@@ -222,7 +220,7 @@ impl<T: Send + 'static> FairQueue<T> {
         self.accounted = now;
         let stands = current.share.vruntime;
         let lag = halfway(slept_at, stands).since(slept_at);
-        if lag < 0 && self.rules.delay_dequeue && !mutant!("sched-debt-left-by-sleeping") {
+        if lag < 0 && self.rules.delay_dequeue {
             slot.head().is_delayed = true;
             self.delayed = 1;
             self.average = Average::of_pair(stands, slept_at);
@@ -251,7 +249,7 @@ impl<T: Send + 'static> FairQueue<T> {
         let head = slot.head();
         if !sleeps {
             head.unpack(&self.average);
-        } else if !mutant!("sched-paid-sleeper-is-owed") {
+        } else {
             // It is the average, so it has paid, and stays where it is.
             head.share.open_request();
         }
@@ -276,7 +274,7 @@ impl<T: Send + 'static> FairQueue<T> {
         if !head.is_delayed {
             return None;
         }
-        if head.is_eligible(average) && !mutant!("sched-paid-sleeper-is-owed") {
+        if head.is_eligible(average) {
             let (weight, before) = head.share.at();
             self.average.remove(weight, before);
             head.share.vruntime = self.average.place(weight, 0);
@@ -346,8 +344,7 @@ fn place_evenly<T: Send + 'static>(
     let is_even = head.share.weight == Weight::UNIT;
     if is_even {
         // It pulls the average halfway towards itself, as `Average::place` has it.
-        let pulls = i64::from(!mutant!("sched-placed-without-own-weight"));
-        head.unpack_at(other.after(-(head.luggage.lag << pulls)));
+        head.unpack_at(other.after(-(head.luggage.lag << 1)));
         *current = Current::of(head.hand_out(pick));
     }
     slot.let_go();

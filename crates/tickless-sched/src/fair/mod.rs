@@ -104,7 +104,6 @@ use core::pin::Pin;
 use tickless_core::time::Span;
 use tickless_link::entry::EntryRef;
 use tickless_link::id::{Key, QueueId, Realm};
-use tickless_link::mutant;
 use tickless_link::tree::{Slot, Tree};
 
 use crate::amount::{Request, RunTime, Weight};
@@ -313,10 +312,7 @@ impl<T: Send + 'static> FairQueue<T> {
             return SliceCheck::GoOn;
         };
         let share = current.share;
-        if self.rules.protect_slices
-            && share.vruntime < current.protected_until
-            && !mutant!("sched-slice-not-protected")
-        {
+        if self.rules.protect_slices && share.vruntime < current.protected_until {
             return SliceCheck::GoOn;
         }
         let eligible = share.vruntime <= self.average.settle();
@@ -403,7 +399,7 @@ impl<T: Send + 'static> FairQueue<T> {
         now: RunTime,
     ) -> Result<Enqueued, Refused<T>> {
         self.charge(now);
-        if self.waiting() == 0 && self.delayed > 0 && !mutant!("sched-paid-sleeper-is-owed") {
+        if self.waiting() == 0 && self.delayed > 0 {
             // A task ran alone, and no decision was made: those that slept and have paid since are let go first. One of
             // them would be owed what that task had, and the others would have the new one placed too far ahead.
             let _none = self.best();
@@ -531,9 +527,6 @@ impl<T: Send + 'static> FairQueue<T> {
         self.pull_as(now, |share, lag| {
             if !to.takes(own, share.weight, share.request) {
                 return None;
-            }
-            if mutant!("sched-balance-carries-nothing") {
-                return Some(capped(lag, share));
             }
             Some(to.join(share.weight, capped(lag, share).saturating_add(ahead)))
         })
@@ -712,8 +705,7 @@ impl<T: Send + 'static> FairQueue<T> {
         };
         let head = slot.head();
         head.share = share;
-        if lag < 0 && others && self.rules.delay_dequeue && !mutant!("sched-debt-left-by-sleeping")
-        {
+        if lag < 0 && others && self.rules.delay_dequeue {
             head.is_delayed = true;
             slot.insert(share.deadline);
             self.delayed += 1;
@@ -813,8 +805,7 @@ impl<T: Send + 'static> FairQueue<T> {
         let protected =
             self.rules.protect_slices && current.share.vruntime < current.protected_until;
         share.deadline < current.share.deadline
-            && (!protected
-                || (share.request < current.share.request && !mutant!("sched-short-request-waits")))
+            && (!protected || share.request < current.share.request)
     }
 
     /// Leaves what is to be handed out with a task that is queued here.
@@ -847,9 +838,6 @@ fn let_go<T: Send + 'static>(mut slot: Slot<'_, '_, Fair<T>>, average: &mut Aver
 /// was kept waiting by one that cannot be preempted would come back to keep the others waiting as long.
 #[inline]
 fn capped(lag: i64, share: Share) -> i64 {
-    if mutant!("sched-credit-not-capped") {
-        return lag;
-    }
     lag.min(virtual_length(share.request, share.weight))
 }
 

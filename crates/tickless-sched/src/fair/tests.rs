@@ -6,7 +6,6 @@ use std::vec::Vec;
 
 use super::*;
 use crate::amount::Request;
-use crate::armed::arm_mutant;
 use tickless_core::time::Span;
 
 mod balance;
@@ -20,7 +19,6 @@ fn at(nanos: u64) -> RunTime {
 }
 
 fn entity(weight: Weight, request: u64) -> Pin<Box<Entity<u32>>> {
-    arm_mutant();
     let request = Request::new(Span::from_nanos(request)).expect("within bounds");
     Box::pin(Entity::new(weight, request))
 }

@@ -2,8 +2,6 @@
 
 use core::cmp::Ordering;
 
-use tickless_link::mutant;
-
 use crate::amount::{Request, Weight};
 
 /// Service divided by weight: nanoseconds for a task of [unit](Weight::UNIT) weight.
@@ -198,11 +196,7 @@ impl Average {
         if lag == 0 {
             return self.value();
         }
-        let own = if mutant!("sched-placed-without-own-weight") {
-            0
-        } else {
-            weight.get()
-        };
+        let own = weight.get();
         let whole = self.weight + own;
         // As in `divided`.
         if let Some(product) = i64::try_from(whole).ok().and_then(|w| lag.checked_mul(w))

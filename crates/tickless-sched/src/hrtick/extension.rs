@@ -10,7 +10,6 @@
 
 use tickless_core::event::Flush;
 use tickless_core::time::Span;
-use tickless_link::mutant;
 
 use super::{HrTick, SliceTimer};
 
@@ -33,7 +32,7 @@ impl Extension {
     /// The task asks for more, should its slice end before it [withdraws](Self::withdraw) that. Not twice: one that was
     /// granted stays.
     pub fn ask(&mut self) {
-        if *self == Self::None || mutant!("sched-extension-granted-twice") {
+        if *self == Self::None {
             *self = Self::Asked;
         }
     }
@@ -61,12 +60,8 @@ impl Extension {
             return false;
         }
         *self = Self::Granted;
-        if !mutant!("sched-extension-without-a-tick") {
-            tick.start(EXTENSION, timer);
-        }
-        if !mutant!("sched-extension-not-flushed-flush-7") {
-            timer.flush(Flush::SliceExtension);
-        }
+        tick.start(EXTENSION, timer);
+        timer.flush(Flush::SliceExtension);
         true
     }
 

@@ -1,7 +1,6 @@
 //! The time for which the running task may go on.
 
 use tickless_core::time::Span;
-use tickless_link::mutant;
 
 use crate::amount::Weight;
 use crate::fair::Slice;
@@ -39,7 +38,7 @@ pub enum Length {
 #[must_use]
 #[inline]
 pub fn fair_length(slice: Slice, runnable: usize, interrupts: Load) -> Length {
-    if runnable <= 1 && !mutant!("sched-tick-for-one-task") {
+    if runnable <= 1 {
         return Length::Nothing;
     }
     let Ok(left) = u64::try_from(slice.left) else {
@@ -54,7 +53,6 @@ pub fn fair_length(slice: Slice, runnable: usize, interrupts: Load) -> Length {
     let length = match u128::from(interrupts.get()) {
         0 => work,
         1024.. => work,
-        _ if mutant!("sched-tick-not-stretched-tick-6") => work,
         // The quotient first, as the specification has it (spec ).
         load => work * (1024 * 1024 / (1024 - load)) / 1024,
     };

@@ -64,7 +64,6 @@ use core::fmt;
 use tickless_core::event::Flush;
 use tickless_core::platform::Platform;
 use tickless_core::time::{Instant, Span};
-use tickless_link::mutant;
 
 use crate::deadline::RuntimeLeft;
 use crate::fair::Slice;
@@ -382,9 +381,7 @@ impl HrTick {
         }
         match fair_length(slice, runnable, interrupts) {
             Length::Nothing => Reschedule::No,
-            Length::Over if spends || mutant!("sched-tick-charges-the-one-that-runs-b62") => {
-                Reschedule::Hard
-            }
+            Length::Over if spends => Reschedule::Hard,
             Length::Over => Reschedule::No,
             Length::Left(delay) => {
                 self.start(delay, timer);
@@ -412,7 +409,7 @@ impl HrTick {
         };
         let stays = self.is_current(timer)
             || (timer.is_active() && !self.comes_late(slice, runnable, interrupts, timer));
-        if stays && !mutant!("sched-enqueue-moves-the-tick") {
+        if stays {
             return Reschedule::No;
         }
         self.picked(slice, runnable, interrupts, true, timer)
@@ -423,7 +420,7 @@ impl HrTick {
     #[must_use]
     #[inline]
     pub fn is_current(&self, timer: &impl SliceTimer) -> bool {
-        timer.is_active() && (!self.is_left_over || mutant!("sched-left-over-tick-kept"))
+        timer.is_active() && !self.is_left_over
     }
 
     /// Returns true if a tick that is queued fires behind the moment at which the task that runs should end.
@@ -449,7 +446,7 @@ impl HrTick {
     /// (`docs/scheduler.md`), unless one is [started](Self::picked) behind this call.
     #[inline]
     pub fn leave_over(&mut self) {
-        self.is_left_over = !mutant!("sched-tick-of-a-sleeper-kept");
+        self.is_left_over = true;
     }
 
     /// A task of the deadline class was picked, or goes on behind a tick of its own: until its runtime is spent
@@ -491,16 +488,9 @@ impl HrTick {
     #[inline]
     pub fn start(&mut self, delay: Span, timer: &impl SliceTimer) {
         self.stats.asked += 1;
-        let delay = if mutant!("sched-tick-without-minimum-b64") {
-            delay
-        } else {
-            delay.max(LEAST_DELAY)
-        };
+        let delay = delay.max(LEAST_DELAY);
         if self.word != Word::default() {
             self.stats.replaced += u64::from(self.word.has(Word::START));
-            if self.word.has(Word::START) && mutant!("sched-first-start-wins-tick-23") {
-                return;
-            }
             self.word = self.word.with(Word::START);
             self.delay = delay;
             return;
@@ -513,8 +503,7 @@ impl HrTick {
     ///
     /// The time may have changed since, so the filter is asked again. A CPU that has become idle wants no tick.
     pub fn kicked(&mut self, is_idle: bool, timer: &impl SliceTimer) {
-        let is_near =
-            !self.needs_start(self.time, timer) && !mutant!("sched-kick-not-filtered-tick-17");
+        let is_near = !self.needs_start(self.time, timer);
         if is_idle || is_near {
             self.stats.filtered_by_kick += 1;
             return;
@@ -548,19 +537,15 @@ impl HrTick {
         let word = core::mem::take(&mut self.word);
         let delay = match decision {
             Decision::Start(delay) => Some(delay.max(LEAST_DELAY)),
-            Decision::Keep | Decision::CancelIfIdle => {
-                let is_lost =
-                    place == Flush::SameTask && mutant!("sched-same-task-not-rearmed-tick-8");
-                (word.has(Word::START) && !is_lost).then_some(self.delay)
-            }
+            Decision::Keep | Decision::CancelIfIdle => word.has(Word::START).then_some(self.delay),
         };
         self.is_left_over = delay.is_none();
         if let Some(delay) = delay {
             self.start_after(delay, timer);
-        } else if decision == Decision::CancelIfIdle && !mutant!("sched-idle-tick-kept") {
+        } else if decision == Decision::CancelIfIdle {
             self.cancel(timer);
         }
-        if word.has(Word::OWES) && !mutant!("sched-owed-rearm-forgotten-flush-5") {
+        if word.has(Word::OWES) {
             timer.flush(place);
         }
     }
@@ -591,7 +576,7 @@ impl HrTick {
         let now = timer.now();
         let at = now.saturating_add(delay);
         self.time = at;
-        if !self.needs_start(at, timer) && !mutant!("sched-start-not-filtered-tick-16") {
+        if !self.needs_start(at, timer) {
             self.stats.filtered += 1;
             return;
         }
@@ -600,7 +585,7 @@ impl HrTick {
 
     #[inline(never)]
     fn start_at(&mut self, at: Instant, now: Instant, timer: &impl SliceTimer) {
-        if timer.is_local() || mutant!("sched-tick-started-from-afar-b61") {
+        if timer.is_local() {
             self.stats.started += 1;
             timer.start(at);
             self.settle(now, timer);
@@ -619,7 +604,7 @@ impl HrTick {
         let too_early = self.time.saturating_since(fires).as_nanos();
         // Of one that fires at this moment the interrupt is on its way.
         let is_soon = left > 0 && left.saturating_mul(SETTLED_BEFORE) <= too_early;
-        if is_soon && !mutant!("sched-device-left-to-fire-for-nothing-lazy-8") {
+        if is_soon {
             self.stats.settled += 1;
             timer.settle();
         }
@@ -639,9 +624,6 @@ impl HrTick {
             return false;
         }
         let distance = at.saturating_since(queued).max(queued.saturating_since(at));
-        if mutant!("sched-filter-drops-too-little-tick-16") {
-            return distance >= TOLERANCE;
-        }
         distance > TOLERANCE
     }
 }

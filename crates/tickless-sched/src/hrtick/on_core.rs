@@ -9,7 +9,6 @@ use tickless_core::event::Flush;
 use tickless_core::hrtimer::{Expired, HrTimer, Restart, Setup, Stage, Start};
 use tickless_core::platform::{CpuId, Platform};
 use tickless_core::time::{Instant, Monotonic};
-use tickless_link::mutant;
 
 use super::SliceTimer;
 
@@ -112,7 +111,7 @@ where
 
     fn flush(&self, place: Flush) {
         let flush = || self.timers.flush_deferred(self.cpu, place);
-        if place == Flush::SliceExtension && !mutant!("sched-extension-flushed-unmasked-b6") {
+        if place == Flush::SliceExtension {
             self.host.masked(flush);
         } else {
             flush();

@@ -9,7 +9,6 @@ use tickless_core::platform::NullPlatform;
 
 use super::*;
 use crate::amount::{Request, RunTime, Weight};
-use crate::armed::arm_mutant;
 use crate::deadline::{Bandwidth, DeadlineQueue, Reservation};
 use crate::fair::{Entity, FairQueue};
 use crate::load::RunClock;
@@ -108,14 +107,12 @@ impl SliceTimer for Hand {
 }
 
 fn tick() -> HrTick {
-    arm_mutant();
     HrTick::new(Switches::ON)
 }
 
 /// TICK-5, with the numbers of spec.
 #[test]
 fn tick_5_the_length_is_what_is_left_until_the_virtual_deadline() {
-    arm_mutant();
     let length = |slice, load| fair_length(slice, 2, Load::of_1024(load));
     let nanos = |nanos| Length::Left(span(nanos));
     assert_eq!(length(slice(2_800_000), 0), nanos(2_800_000));
@@ -135,7 +132,6 @@ fn tick_5_the_length_is_what_is_left_until_the_virtual_deadline() {
 
 #[test]
 fn no_tick_is_needed_for_one_task() {
-    arm_mutant();
     for runnable in [0, 1] {
         assert_eq!(fair_length(slice(5), runnable, Load::NONE), Length::Nothing);
         assert_eq!(

@@ -88,7 +88,6 @@ impl Machine {
     /// Makes a machine whose CPUs are all awake and do nothing yet. The recorder, if there is one, receives every
     /// event.
     pub(crate) fn new(settings: &Settings, recorder: Option<Recorder>) -> Self {
-        crate::call::arm_mutant();
         let topology = &settings.topology;
         let model = Rc::new(CostModel::new(&settings.profile.costs, topology));
         cost_model::install(&model);

@@ -76,11 +76,7 @@ impl DeviceClass {
     /// An equality comparator whose counter stands at the target or behind it when it is read again will not be equal
     /// before it wraps (B13).
     pub fn fires<T: Ord>(self, write: DeviceWrite, target: T, done: T) -> Result<T, InPast> {
-        let is_missed = if tickless_link::mutant!("equality-comparator-late-test-b13") {
-            done > target
-        } else {
-            done >= target
-        };
+        let is_missed = done >= target;
         match (self, write) {
             (Self::Equality, DeviceWrite::Relative(_)) if is_missed => Err(InPast),
             // What is over fires at once, that is, after the write itself.

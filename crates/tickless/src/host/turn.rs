@@ -4,7 +4,6 @@ use tickless_core::coarse::{Kind as Wheel, PassEnd};
 use tickless_core::event::Flush;
 use tickless_core::platform::CpuId;
 use tickless_core::time::Instant;
-use tickless_link::mutant;
 
 use super::process::TURN_BUDGET;
 use super::registry::timers;
@@ -161,9 +160,7 @@ fn take_exact(base: &'static ThreadBase, now: Instant, rearm: Rearm, done: &mut 
 
 /// FLUSH-10: the end of a turn.
 fn flush(base: &'static ThreadBase) {
-    if !mutant!("flush-s10-turn-end") {
-        timers().flush_deferred(base.cpu(), Flush::TurnEnd);
-    }
+    timers().flush_deferred(base.cpu(), Flush::TurnEnd);
 }
 
 /// Returns whether the worker on `base` has to look after others at `now`. Lock-free.

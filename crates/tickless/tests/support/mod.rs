@@ -47,9 +47,8 @@ pub(crate) struct Patience {
     _ends_the_wait: mpsc::Sender<()>,
 }
 
-/// Begins a test: arms the mutant that the environment names, and the patience.
+/// Begins a test: arms the patience.
 pub(crate) fn begin() -> Patience {
-    arm_mutant();
     let (sender, receiver) = mpsc::channel::<()>();
     let test = thread::current().name().unwrap_or("a test").to_owned();
     let patience = std::env::var("TICKLESS_PATIENCE")
@@ -81,14 +80,6 @@ fn give_up(test: &str) -> ! {
         thread::sleep(Duration::from_millis(20));
     }
     std::process::abort();
-}
-
-fn arm_mutant() {
-    #[cfg(tickless_mutants)]
-    if let Some(name) = std::env::var_os("TICKLESS_MUTANT") {
-        let name = name.into_string().expect("names are ASCII");
-        tickless_link::mutants::arm(&name).expect("the name is in mutants::NAMES");
-    }
 }
 
 /// Waits until `condition` holds, without asking anything of the timers under test.

@@ -376,7 +376,6 @@ impl<C: Config> Host for VirtualHost<C> {
     const DEVICES: &'static [DeviceClass] = &DeviceClass::ALL;
 
     fn new(cpus: u32, class: DeviceClass) -> Self {
-        tickless_sim::call::arm_mutant();
         lock::reset();
         let (timekeeper, keeper) = Timekeeper::new(COUNTER, Cycles(0));
         let platform = VirtualPlatform {

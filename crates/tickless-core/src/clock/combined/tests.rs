@@ -80,17 +80,7 @@ impl SlowCounter for Fake {
     }
 }
 
-/// Breaks the rule that the environment names, in builds that can.
-fn arm_mutant() {
-    #[cfg(tickless_mutants)]
-    if let Some(name) = std::env::var_os("TICKLESS_MUTANT") {
-        let name = name.to_str().expect("names are ASCII");
-        tickless_link::mutants::arm(name).expect("the name is in mutants::NAMES");
-    }
-}
-
 fn combined() -> &'static Combined<Fake> {
-    arm_mutant();
     let combined: &'static Combined<Fake> = Box::leak(Box::new(Combined::new(Fake::default())));
     combined.counter.combined.set(Some(combined));
     combined
@@ -229,7 +219,6 @@ fn a_holder_that_panics_gives_up() {
 /// The corner "or unlocked" (spec C-6.2): who waited for a CPU that gave up reads, because nothing new stands there.
 #[test]
 fn a_waiter_whose_holder_gave_up_reads_itself() {
-    arm_mutant();
     let entry = Word::<32>::START.publish(5).locked();
     for mut waiting in [Waiting::for_any(entry), Waiting::for_fresh(entry)] {
         assert_eq!(waiting.judge(entry), Step::Wait);
@@ -248,7 +237,6 @@ fn the_same_value_published_again_ends_a_wait() {
 /// Spec C-6.5, `read_fresh`: the read that was in flight at entry may have its sample already.
 #[test]
 fn a_fresh_reader_does_not_join_what_was_in_flight() {
-    arm_mutant();
     let entry = Word::<32>::START.locked();
     let next = entry.publish(5);
     let mut waiting = Waiting::for_fresh(entry);

@@ -10,8 +10,6 @@
 //! All rules are here, so that a host that lets time pass by itself, such as a simulator, obeys those that
 //! [`Combined`](super::Combined) obeys.
 
-use tickless_link::mutant;
-
 /// The word that all CPUs share: the last value, whether a CPU is reading, and the number of publications.
 ///
 /// `BITS` is the width of the value, 1 to [`VALUE_BITS_MAX`](Self::VALUE_BITS_MAX); others fail the build.
@@ -122,7 +120,7 @@ impl<const BITS: u32> Waiting<BITS> {
     pub fn for_fresh(entry: Word<BITS>) -> Self {
         Self {
             since: entry,
-            is_stale: entry.is_locked() && !mutant!("combined-fresh-joins-read-in-flight"),
+            is_stale: entry.is_locked(),
         }
     }
 
@@ -143,8 +141,6 @@ impl<const BITS: u32> Waiting<BITS> {
         }
         if now.is_locked() {
             Step::Wait
-        } else if mutant!("combined-leaves-without-publication") {
-            Step::Leave(now.value())
         } else {
             Step::Lead
         }

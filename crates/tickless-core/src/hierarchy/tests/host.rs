@@ -94,11 +94,6 @@ pub(super) struct Host<const WIDTH: usize> {
 
 impl<const WIDTH: usize> Host<WIDTH> {
     pub(super) fn new(cpus: u32) -> Self {
-        #[cfg(tickless_mutants)]
-        if let Some(name) = std::env::var_os("TICKLESS_MUTANT") {
-            let name = name.to_str().expect("names are ASCII");
-            tickless_link::mutants::arm(name).expect("the name is in mutants::NAMES");
-        }
         let groups = 4 * cpus + 8;
         Self {
             nodes: (0..cpus).map(|cpu| CpuNode::new(CpuId(cpu))).collect(),

@@ -67,11 +67,6 @@ fn node(number: u16, weight: u8) -> Node {
 }
 
 fn tree() -> Tree<Weighed> {
-    #[cfg(tickless_mutants)]
-    if let Some(name) = std::env::var_os("TICKLESS_MUTANT") {
-        let name = name.to_str().expect("names are ASCII");
-        crate::mutants::arm(name).expect("the name is in mutants::NAMES");
-    }
     let [key] = Realm::new().keys();
     Tree::new(key)
 }

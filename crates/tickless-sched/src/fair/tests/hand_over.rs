@@ -9,7 +9,6 @@ use tickless_core::time::Span;
 
 use super::at;
 use crate::amount::{Request, Weight};
-use crate::armed::arm_mutant;
 use crate::fair::{Entity, FairQueue, Slice};
 
 /// A queue whose tasks work by turns.
@@ -38,7 +37,6 @@ struct Seen {
 
 impl World {
     fn new(tasks: &[(u32, u64)], at_once: bool) -> Self {
-        arm_mutant();
         let made = tasks.iter().map(|(times, micros)| {
             let request = Request::new(Span::from_micros(*micros)).expect("within bounds");
             Box::pin(Entity::new(Weight::UNIT.times(*times), request))

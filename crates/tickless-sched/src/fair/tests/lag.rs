@@ -13,7 +13,6 @@ use tickless_core::time::Span;
 
 use super::at;
 use crate::amount::{Request, Weight};
-use crate::armed::arm_mutant;
 use crate::fair::{Entity, FairQueue, Rules, Sleep};
 
 /// Number one, a nanosecond in fixed point.
@@ -47,7 +46,6 @@ struct World {
 
 impl World {
     fn new(tasks: &[(u64, u64)], rules: Rules, granularity: u64) -> Self {
-        arm_mutant();
         let [key] = tickless_link::id::Realm::new().keys();
         let drops = tasks.iter().map(|(weight, request)| Drop {
             weight: i128::from(*weight),

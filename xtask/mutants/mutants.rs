@@ -1,9 +1,12 @@
 //! Switches that break one rule on purpose, to prove that the suite notices.
 //!
-//! A test that has never failed proves nothing. Each name in [`NAMES`] marks one place in the sources where
-//! [`mutant!`](crate::mutant) stands in a condition. In ordinary builds the macro is the constant `false` and vanishes.
-//! Under `--cfg tickless_mutants` one of them can be armed at run time, and `cargo xtask mutants` runs the suite once
-//! for each and demands that it fails.
+//! A test that has never failed proves nothing. Each name in [`NAMES`] marks a place where a patch puts
+//! [`mutant!`](crate::mutant) into a condition of a copy of the sources. The variable `TICKLESS_MUTANT` arms one of
+//! them, and `cargo xtask mutants` runs the suite once for each and demands that it fails.
+
+extern crate std;
+
+use std::sync::OnceLock;
 
 /// Every rule that can be broken, in the order in which `cargo xtask mutants` tries them.
 ///
@@ -189,43 +192,24 @@ const fn same(left: &[u8], right: &[u8]) -> bool {
     true
 }
 
-#[cfg(tickless_mutants)]
-static ARMED: core::sync::atomic::AtomicUsize = core::sync::atomic::AtomicUsize::new(usize::MAX);
-
-/// Arms the switch called `name`, and disarms the one armed before.
-///
-/// # Errors
-///
-/// The name, when [`NAMES`] does not list it.
-#[cfg(tickless_mutants)]
-pub fn arm(name: &str) -> Result<(), &str> {
-    let Some(index) = NAMES.iter().position(|known| *known == name) else {
-        return Err(name);
-    };
-    // Relaxed: set before the code under test starts, and nothing else depends on it.
-    ARMED.store(index, core::sync::atomic::Ordering::Relaxed);
-    Ok(())
-}
-
 /// Returns true if the switch at `index` is armed.
-#[cfg(tickless_mutants)]
+///
+/// # Panics
+///
+/// When the variable names a switch that [`NAMES`] does not list.
 #[doc(hidden)]
 #[must_use]
 pub fn armed(index: usize) -> bool {
-    // Relaxed: see `arm`.
-    ARMED.load(core::sync::atomic::Ordering::Relaxed) == index
+    static ARMED: OnceLock<Option<usize>> = OnceLock::new();
+    let armed = ARMED.get_or_init(|| {
+        let name = std::env::var("TICKLESS_MUTANT").ok()?;
+        let index = NAMES.iter().position(|known| *known == name);
+        Some(index.expect("TICKLESS_MUTANT is in mutants::NAMES"))
+    });
+    *armed == Some(index)
 }
 
-/// Returns false: no switch is armed in this build.
-#[cfg(not(tickless_mutants))]
-#[doc(hidden)]
-#[must_use]
-#[inline(always)]
-pub const fn armed(_index: usize) -> bool {
-    false
-}
-
-/// `true` while the named rule is to be broken; the constant `false` outside `--cfg tickless_mutants`.
+/// `true` while the named rule is to be broken.
 #[macro_export]
 macro_rules! mutant {
     ($name:literal) => {
