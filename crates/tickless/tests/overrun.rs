@@ -86,6 +86,7 @@ fn workers_sleep_beside_a_timer_that_is_always_due() {
 }
 
 #[test]
+#[cfg_attr(portable_host, ignore = "no event loops on the portable host")]
 fn drivers_sleep_beside_a_timer_that_is_always_due() {
     let _patience = support::begin();
     on_thread(|| {

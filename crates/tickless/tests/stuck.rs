@@ -166,6 +166,7 @@ fn workers_that_were_built_without_help_get_none() {
 
 /// A builder's word counts for isolated workers, too.
 #[test]
+#[cfg_attr(portable_host, ignore = "no pinning on the portable host")]
 fn isolated_workers_that_were_built_with_help_get_it() {
     let machine = Topology::read().expect("it can be read");
     let cpus: CpuSet = machine

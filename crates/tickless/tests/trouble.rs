@@ -288,6 +288,7 @@ fn a_waker_that_panics_when_a_sleep_is_dropped_leaves_the_timers_intact() {
 
 /// The thread that would fire the timer is the one that waits for it.
 #[test]
+#[cfg_attr(portable_host, ignore = "not noticed on the portable host")]
 fn a_callback_that_blocks_on_a_timer_panics_and_the_others_go_on() {
     let _patience = support::begin();
     let _alone = COUNTING.lock().expect("no thread panics with it");
@@ -321,6 +322,7 @@ fn a_callback_that_blocks_on_a_timer_panics_and_the_others_go_on() {
 
 /// An exact sleep takes its fast path while coarse timers run, on a thread that has an earlier timer.
 #[test]
+#[cfg_attr(portable_host, ignore = "not noticed on the portable host")]
 fn a_coarse_callback_that_blocks_on_a_timer_panics() {
     let _patience = support::begin();
     let _alone = COUNTING.lock().expect("no thread panics with it");
@@ -729,6 +731,7 @@ fn a_thread_that_ends_during_its_callback_blocks_no_other() {
 /// A process that is stopped and goes on finds its waits interrupted (`EINTR`, see signal(7)), in all threads and
 /// without a signal handler.
 #[test]
+#[cfg_attr(portable_host, ignore = "no event loops on the portable host")]
 fn signals_that_interrupt_a_wait_change_nothing() {
     let _patience = support::begin();
     let Some(mut process) =
@@ -751,6 +754,7 @@ fn signals_that_interrupt_a_wait_change_nothing() {
 }
 
 #[test]
+#[cfg_attr(portable_host, ignore = "no counter on the portable host")]
 fn the_counter_is_refused_for_the_right_reason_where_no_file_can_be_opened() {
     let test = "the_counter_is_refused_for_the_right_reason_where_no_file_can_be_opened";
     support::in_own_process(test, || {

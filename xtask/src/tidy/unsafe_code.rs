@@ -135,6 +135,10 @@ const EXCEPTIONS: &[Exception] = &[
         note: HOST_NOTE,
     },
     Exception {
+        path: "crates/tickless/tests/surroundings.rs",
+        note: HOST_NOTE,
+    },
+    Exception {
         path: "crates/tickless/tests/exit.rs",
         note: HOST_NOTE,
     },
