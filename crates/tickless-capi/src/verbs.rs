@@ -9,6 +9,7 @@ use crate::errno::{Errno, answer};
 use crate::head::{Delay, Head, Structure, find};
 use crate::place::{AtWork, Place, State};
 
+#[inline(always)]
 pub(crate) fn start(head: &Head, place: &Place, delay: u64) -> Result<c_int, Errno> {
     // The time of day is set: so long from now means nothing on it.
     if head.clock == Clock::Realtime {
@@ -20,6 +21,7 @@ pub(crate) fn start(head: &Head, place: &Place, delay: u64) -> Result<c_int, Err
     Ok(c_int::from(place.start(head, deadline)))
 }
 
+#[inline(always)]
 pub(crate) fn start_at(head: &Head, place: &Place, at: u64) -> Result<c_int, Errno> {
     let deadline = deadline(at)?;
     head.delay.set(None);
@@ -85,6 +87,7 @@ fn start_ahead(head: &Head, place: &Place, interval: u64) -> Result<u64, Errno> 
     Ok(passed)
 }
 
+#[inline(always)]
 pub(crate) fn cancel(head: &Head, place: &Place) -> c_int {
     c_int::from(place.take_back(head))
 }
