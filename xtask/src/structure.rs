@@ -68,7 +68,7 @@ const CRATES: &[Limit] = &[
     },
     Limit {
         of: "crates/tickless-sim",
-        circle: 4,
+        circle: 1,
     },
     Limit {
         of: "tests/rig",

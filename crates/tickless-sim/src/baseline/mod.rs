@@ -8,9 +8,6 @@ pub mod search;
 
 pub use rearm::Rearm;
 use serde::{Deserialize, Serialize};
-use tickless_sched::hrtick::Switches;
-
-use crate::machine::host::Host;
 
 /// The CPU on whose wheel a movable timer is enqueued when it is armed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -132,16 +129,6 @@ pub enum Hrtick {
     Off,
 }
 
-impl Default for Hrtick {
-    fn default() -> Self {
-        if Switches::of::<Host>().fair {
-            Self::On
-        } else {
-            Self::Off
-        }
-    }
-}
-
 /// The precision with which a task with a reservation stops when its runtime is spent. The default is the library's for
 /// the platform (TICK-3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -151,16 +138,6 @@ pub enum DeadlineTick {
     On,
     /// The task stops at the next tick.
     Off,
-}
-
-impl Default for DeadlineTick {
-    fn default() -> Self {
-        if Switches::of::<Host>().deadline {
-            Self::On
-        } else {
-            Self::Off
-        }
-    }
 }
 
 /// The behaviour of a CPU that has nothing to run.

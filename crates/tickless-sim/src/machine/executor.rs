@@ -329,7 +329,7 @@ impl Executor {
             } else {
                 if !goes_on {
                     // Else the extension has paid (FLUSH-7).
-                    rearm::flush(machine, cpu, Flush::UserExit);
+                    rearm::pay_if_owed(&machine.timers, cpu, Flush::UserExit);
                     machine.put_off_section(cpu, current_cpu::cursor() - start);
                 }
                 if machine.tasks[task as usize].left != Picos::FOREVER {
@@ -340,7 +340,7 @@ impl Executor {
                 self.machine.note_theft(cpu, start);
             }
         } else if machine.is_ahead(at) {
-            rearm::flush(machine, cpu, Flush::KernelExit);
+            rearm::pay_if_owed(&machine.timers, cpu, Flush::KernelExit);
             put_off(machine, cpu);
             // What it waits for may be another thing by now.
             machine.cpus[place].wakes_at = Picos::ZERO;
@@ -589,7 +589,7 @@ fn pick(machine: &mut Machine, cpu: u32) -> Option<TaskId> {
         machine.host().checker.borrow_mut().counts.picked_again += 1;
         machine.cpus[cpu as usize].current = Some(task);
         machine.begin_slice(cpu, true);
-        rearm::flush(machine, cpu, Flush::SameTask);
+        rearm::pay_if_owed(&machine.timers, cpu, Flush::SameTask);
         return Some(task);
     }
     machine.run_task(cpu, TickDependencies::default());
@@ -605,7 +605,7 @@ fn pick(machine: &mut Machine, cpu: u32) -> Option<TaskId> {
     state.current = Some(task);
     state.changes += 1;
     machine.begin_slice(cpu, false);
-    rearm::flush(machine, cpu, Flush::Switched);
+    rearm::pay_if_owed(&machine.timers, cpu, Flush::Switched);
     Some(task)
 }
 

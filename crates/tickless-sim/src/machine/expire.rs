@@ -31,14 +31,14 @@ pub(super) fn device_fires(machine: &Machine, cpu: u32, at: Picos, is_unasked: b
     let _report = machine.timers.interrupt(CpuId(cpu));
     rearm::owe(host, cpu);
     if machine.policy.rearm == Rearm::Immediate {
-        rearm::flush(machine, cpu, Flush::KernelExit);
+        rearm::pay_if_owed(&machine.timers, cpu, Flush::KernelExit);
     }
     let mut checker = host.checker.borrow_mut();
     checker.counts.interrupts += 1;
     checker.tallies.count(cpu, |tally| tally.interrupts += 1);
     drop(checker);
     if local.soft_raised.replace(false) {
-        rearm::flush(machine, cpu, Flush::SoftWork);
+        rearm::pay_if_owed(&machine.timers, cpu, Flush::SoftWork);
         let _soft = machine.timers.soft_interrupt(CpuId(cpu));
     }
 }
@@ -140,7 +140,7 @@ pub(super) fn tick(machine: &Machine, wheel_is_due: bool, remote_is_due: bool) {
 
 /// Runs what is due of the coarse timers of `cpu`, which executes, and of those that it looks after.
 pub(super) fn soft_stage(machine: &Machine, cpu: u32) {
-    rearm::flush(machine, cpu, Flush::SoftWork);
+    rearm::pay_if_owed(&machine.timers, cpu, Flush::SoftWork);
     let host = machine.host();
     let charges = &machine.model.charges;
     let vec = "TIMER";

@@ -16,8 +16,11 @@ use tickless_core::time::convert::Cycles;
 use tickless_core::time::{Clock, Instant};
 use tickless_core::trace::Event as Traced;
 use tickless_core::wheel::idle::TickTime;
+use tickless_sched::hrtick::Switches;
 
-use crate::baseline::{Migration, Reads, Rearm, Tree, direct_reads, plain_tree, search};
+use crate::baseline::{
+    DeadlineTick, Hrtick, Migration, Reads, Rearm, Tree, direct_reads, plain_tree, search,
+};
 use crate::clock::Clocks;
 use crate::fault::inject::{FaultState, Injector, Spoilt, call_and_catch};
 use crate::fault::{Fault, FaultKind};
@@ -487,6 +490,26 @@ impl Host {
                 current_cpu::charge(charges.tree_erase);
             }
             _ => {}
+        }
+    }
+}
+
+impl Default for Hrtick {
+    fn default() -> Self {
+        if Switches::of::<Host>().fair {
+            Self::On
+        } else {
+            Self::Off
+        }
+    }
+}
+
+impl Default for DeadlineTick {
+    fn default() -> Self {
+        if Switches::of::<Host>().deadline {
+            Self::On
+        } else {
+            Self::Off
         }
     }
 }

@@ -56,7 +56,7 @@ pub(super) fn enter(machine: &mut Machine, cpu: u32) {
     let is_stopped = tick.is_stopped();
     drop(tick);
     settle(machine, cpu, since);
-    rearm::flush(machine, cpu, Flush::KernelExit);
+    rearm::pay_if_owed(&machine.timers, cpu, Flush::KernelExit);
     let mut wakes_at = Picos::ZERO;
     if let Some(stopped) = stopped {
         tick_stopped(machine, cpu, stopped);

@@ -16,17 +16,11 @@ use tickless_core::event::Flush;
 use tickless_core::platform::CpuId;
 
 use crate::machine::host::Host;
-use crate::machine::machine::Machine;
 use crate::promise::{Promise, one_device_write_per_interrupt};
 
 /// The timer interrupt of `cpu` ran what was due: from here on a rearm is owed.
 pub(super) fn owe(host: &Host, cpu: u32) {
     host.local(cpu).owes_rearm.set(true);
-}
-
-/// A flush point of `cpu`, which executes.
-pub(super) fn flush(machine: &Machine, cpu: u32, point: Flush) {
-    pay_if_owed(&machine.timers, cpu, point);
 }
 
 /// Pays at `point` what `cpu`, which executes, owes, if it owes anything.
