@@ -3,6 +3,7 @@
 //! None of these tests knows how long something takes at most; that no wait is early is what they ask, and that each
 //! ends.
 
+mod counters;
 mod embassy;
 mod examples;
 mod hal;

@@ -113,7 +113,7 @@ impl Role {
         }
     }
 
-    fn of(base: &ThreadBase) -> Self {
+    pub(crate) fn of(base: &ThreadBase) -> Self {
         match base.local().kind() {
             ThreadKind::Free => Self::Ended,
             ThreadKind::Foreign => Self::Foreign,
@@ -349,7 +349,7 @@ fn thread(base: &ThreadBase) -> Option<Thread> {
         number: base.cpu().0,
         role,
         id,
-        name: id.and_then(name),
+        name: id.and_then(thread_name),
         is_isolated: is_isolated(base),
         reactor: base.local().remote.reactor().map(NonZeroU32::get),
         state,
@@ -362,7 +362,7 @@ fn is_isolated(base: &ThreadBase) -> bool {
 }
 
 /// The name that the system keeps for a thread of this process.
-fn name(id: u32) -> Option<String> {
+pub(crate) fn thread_name(id: u32) -> Option<String> {
     let name = std::fs::read(format!("/proc/self/task/{id}/comm")).ok()?;
     let name = String::from_utf8_lossy(&name);
     Some(name.trim_end_matches('\n').to_owned())
@@ -418,7 +418,7 @@ impl DumpHost for Text {
             return Ok(());
         };
         let id = base.local().thread_id();
-        match id.and_then(name) {
+        match id.and_then(thread_name) {
             Some(name) => write!(out, "  .thread         : {name}, ")?,
             None => write!(out, "  .thread         : ")?,
         }

@@ -40,6 +40,7 @@
 //! | tokio: one wake-up for each timer in place of two | [`tokio`], with the feature of that name |
 //! | which CPUs share what, and which are isolated | [`topology`] |
 //! | looking inside | [`inspect`], [`dump`], [`stats()`], [`clock`] |
+//! | counters for dashboards, by thread | [`metrics`]: as values, as Prometheus text, for the crates `metrics` and `tracing` |
 //!
 //! # Which thread runs the timers
 //!
@@ -123,6 +124,8 @@ mod executor {
 pub mod hyper;
 #[cfg(not(loom))]
 pub mod inspect;
+#[cfg(not(loom))]
+pub mod metrics;
 #[cfg(not(loom))]
 mod stats;
 #[cfg(all(feature = "tokio", not(loom)))]
@@ -250,6 +253,9 @@ mod written {
     mod guide {}
     #[doc = include_str!("../../../README.md")]
     mod readme {}
+    #[cfg(all(feature = "metrics", feature = "tracing"))]
+    #[doc = include_str!("../../../docs/metrics.md")]
+    mod metrics {}
     #[cfg(feature = "macros")]
     #[doc = include_str!("../../../docs/testing-time.md")]
     mod testing_time {}

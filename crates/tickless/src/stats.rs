@@ -4,6 +4,7 @@ use crate::host::registry::{bases, timers};
 use crate::host::remote::reactors;
 use crate::host::thread::{Kind, with_thread};
 use crate::host::{barrier, lifecycle, wake};
+use crate::time::interval::all_missed;
 use crate::worker::StartError;
 
 /// Counters of the library since the process began, over all threads.
@@ -67,6 +68,8 @@ pub struct Stats {
     /// Exact timers that the expiry thread fired in place of a thread that runs its own, a
     /// [`Worker`](crate::Worker), a [`Driver`](crate::Driver) or a worker of an executor, and took no turn in time.
     pub stuck_expired: u64,
+    /// Ticks that intervals missed: see [`Interval::missed_ticks`](crate::time::Interval::missed_ticks).
+    pub missed_ticks: u64,
     /// Times that the timer file descriptor of an attached runtime was set, a system call each.
     pub reactor_sets: u64,
 }
@@ -91,6 +94,7 @@ pub fn stats() -> Stats {
         // Before the locks below, which may add some.
         barriers: barrier::barriers(),
         reactor_sets: reactors::sets(),
+        missed_ticks: all_missed(),
         ..Stats::default()
     };
     for reactor in reactors::all() {

@@ -7,6 +7,9 @@ mod control_loop;
 #[path = "../examples/idle_million.rs"]
 mod idle_million;
 #[expect(dead_code, reason = "a test calls what `main` does")]
+#[path = "../examples/metrics.rs"]
+mod metrics;
+#[expect(dead_code, reason = "a test calls what `main` does")]
 #[path = "../examples/sans_io.rs"]
 mod sans_io;
 
@@ -18,6 +21,19 @@ fn a_control_loop_runs_its_periods() {
 #[test]
 fn idle_connections_do_not_time_out() {
     assert_eq!(idle_million::run(10_000), 0);
+}
+
+#[test]
+fn counters_are_printed_for_prometheus() {
+    let text = metrics::run().unwrap();
+    let value = |name: &str| {
+        let mut lines = text.lines().filter(|line| line.starts_with(name));
+        let value = lines.next().and_then(|line| line.rsplit_once(' '));
+        value.unwrap_or_else(|| panic!("{name}\n{text}")).1
+    };
+    assert_ne!(value("tickless_missed_ticks_total"), "0");
+    assert!(text.contains(r#",role="worker","#), "{text}");
+    assert!(text.contains(r#"le="+Inf"}"#), "{text}");
 }
 
 /// Each third packet of the wire is lost: of 20 messages, sent 29 times, nine.

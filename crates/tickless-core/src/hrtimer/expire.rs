@@ -67,11 +67,14 @@ impl<'a, P: Platform> Runner<'a, P> {
         let state = &mut *held.state;
         let all_near = mask != HARD || state.far.cascade(&mut state.queues, now);
         let snapshot = state.queues.active & mask;
+        let is_counted = self.timers.platform.counts_lateness();
         let mut woken = Batch::new();
         for index in bits(snapshot) {
             let base_now = held.state.queues[index].offset.shown_at(now);
+            let counted_from = is_counted.then_some(base_now);
             loop {
-                if held.state.queues[index].tree.has_run()
+                if !is_counted
+                    && held.state.queues[index].tree.has_run()
                     && let Some(fired) = self.fire_run(&mut held, index, base_now, &mut woken)
                 {
                     let due = due_of_fired(&mut held, index, &fired);
@@ -89,7 +92,7 @@ impl<'a, P: Platform> Runner<'a, P> {
                 } else if is_spent {
                     held.state.stats.budget_exhausted += 1;
                     return (held, Ran::SomeOfThem);
-                } else if let Some((fired, due)) = fire_first(&mut held, index) {
+                } else if let Some((fired, due)) = self.fire_first(&mut held, index, counted_from) {
                     self.fired += 1;
                     match fired {
                         // Of each traced expiry begin and end are told without the lock (spec ).
@@ -110,6 +113,31 @@ impl<'a, P: Platform> Runner<'a, P> {
             Ran::SomeOfThem
         };
         (held, ran)
+    }
+
+    /// Takes the first timer out of a queue, and out of use unless it has a callback. What is cached about the queue is
+    /// to be brought up to date before the lock is released. Notes how late the timer is at `counted_from`, if given.
+    ///
+    /// What is known of the timer where expiries are traced: else nothing has to be known of one that is out of use.
+    #[inline]
+    fn fire_first(
+        &self,
+        held: &mut BaseGuard<'a, P>,
+        index: usize,
+        counted_from: Option<Deadline>,
+    ) -> Option<(Fired<Hr>, Option<Due>)> {
+        let mut slot = held.state.queues[index].tree.open_first()?;
+        let due = P::TRACE.then(|| Due::of(&mut slot));
+        if let Some(now) = counted_from
+            && slot.key() != Deadline::CLOCK_SET
+        {
+            let late = now.saturating_sub(slot.head().earliest());
+            let late = Span::from_nanos(late.max(0).unsigned_abs());
+            self.timers.platform.note_lateness(self.base, late);
+        }
+        let fired = slot.expire();
+        held.state.stats.expired += 1;
+        Some((fired, due))
     }
 
     /// Takes those timers that are due at `now`, and filed under their deadlines, out of the run in front of a queue,
@@ -429,22 +457,6 @@ impl Due {
             head: *slot.head(),
         }
     }
-}
-
-/// Takes the first timer out of a queue, and out of use unless it has a callback. The cached facts about the queue must
-/// be brought up to date before the lock is released.
-///
-/// Returns the facts of the timer that expiries trace. Without a trace none is needed of a timer that is out of use.
-#[inline]
-fn fire_first<P: Platform>(
-    held: &mut BaseGuard<'_, P>,
-    index: usize,
-) -> Option<(Fired<Hr>, Option<Due>)> {
-    let mut slot = held.state.queues[index].tree.open_first()?;
-    let due = P::TRACE.then(|| Due::of(&mut slot));
-    let fired = slot.expire();
-    held.state.stats.expired += 1;
-    Some((fired, due))
 }
 
 /// Returns the facts about a timer that fired and whose callback is to be executed.

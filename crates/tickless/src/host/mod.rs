@@ -22,6 +22,7 @@
 //! | [`os`], [`kernel_time`], [`barrier`], [`clock`], [`wall`], [`numa`] | the system's services in the form that the host needs |
 //! | `sources` | the clocks of the machine one by one, for checks and measurements |
 //! | [`call`], [`doorbell`], [`kick`], [`resched`], [`sleep_protocol`], [`park_state`], [`spin`], [`suspicion`] | protocols of two threads, each with its models |
+//! | [`lateness`] | counts of late timers |
 //! | [`parker`] | the place where a thread sleeps |
 //! | [`pause`] | a thread that sleeps until a deadline, and does nothing else |
 //! | [`process`], [`thread`], [`registry`] | the state of the process, the state of a thread, the table of all bases |
@@ -57,6 +58,7 @@
 //! | published tick, helped until, housekeeping CPU | [`remote::state`](remote) | none: each is a hint |
 //! | until, grace | [`doorbell`] | its lock; the fences of [`sleep_protocol`] |
 //! | whether a task is called | [`call`] | none: a hint, whose order its lock gives |
+//! | counts of late timers | [`lateness`] | the base lock |
 //! | running, missing, kicked | [`wake`] | the lock for starting; Release and AcqRel of the kick |
 //! | count of isolated workers, whether barriers work | [`barrier`] | the base locks taken next |
 //!
@@ -75,6 +77,7 @@ pub(crate) mod idle;
 pub(crate) mod isolation;
 pub(crate) mod kernel_time;
 pub(crate) mod kick;
+pub(crate) mod lateness;
 pub(crate) mod lifecycle;
 pub(crate) mod numa;
 pub(crate) mod os;

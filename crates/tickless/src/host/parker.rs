@@ -1,5 +1,7 @@
 //! The place where a thread sleeps until another thread wakes it or a deadline passes.
 
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use tickless_core::time::Instant;
 
 use super::park_state::{ParkState, Sleep};
@@ -17,6 +19,8 @@ use super::{kernel_time, os};
 #[derive(Debug)]
 pub(crate) struct Parker {
     state: ParkState,
+    /// Sleeps that ended. Written by the thread that sleeps here.
+    wakeups: AtomicU64,
     /// Readable when a thread that sleeps in [`park_on_epoll`](Self::park_on_epoll) was woken.
     pub(crate) descriptor: Descriptor,
 }
@@ -25,8 +29,23 @@ impl Parker {
     pub(crate) fn new() -> Self {
         Self {
             state: ParkState::new(),
+            wakeups: AtomicU64::new(0),
             descriptor: Descriptor::new(),
         }
+    }
+
+    /// Returns the number of sleeps that ended, of all threads that ever slept here.
+    pub(crate) fn wakeups(&self) -> u64 {
+        // Relaxed: a count.
+        self.wakeups.load(Ordering::Relaxed)
+    }
+
+    /// Counts a sleep that ended.
+    fn count_wakeup(&self) {
+        // Relaxed, both: a count with one writer, the thread that sleeps here.
+        let wakeups = self.wakeups.load(Ordering::Relaxed);
+        self.wakeups
+            .store(wakeups.wrapping_add(1), Ordering::Relaxed);
     }
 
     /// Resets the parker: no thread sleeps here any more.
@@ -63,6 +82,7 @@ impl Parker {
                     break;
                 }
             }
+            self.count_wakeup();
         }
         self.take_notification()
     }
@@ -76,6 +96,7 @@ impl Parker {
         {
             let _any = wait(self.state.word(), Sleep::Parked as u32, Until::In(left));
         }
+        self.count_wakeup();
         self.take_notification()
     }
 
@@ -112,7 +133,9 @@ impl Parker {
             PollFd::from_borrowed_fd(descriptor, PollFlags::IN),
         ];
         let polled = if self.state.enter(Sleep::OnEpoll) {
-            poll(&mut sources, timeout)
+            let polled = poll(&mut sources, timeout);
+            self.count_wakeup();
+            polled
         } else {
             Ok(0)
         };

@@ -6,7 +6,7 @@ use tickless_core::base::CpuBase;
 use tickless_core::clock::{Offsets, SetSequence};
 use tickless_core::event::{DeviceWrite, InPast};
 use tickless_core::platform::{CpuId, Platform, Port, Recent, ThisCpu, Waiting};
-use tickless_core::time::Instant;
+use tickless_core::time::{Instant, Span};
 use tickless_link::bias::BiasedLock;
 
 use super::barrier::System;
@@ -149,6 +149,15 @@ impl Platform for Host {
     #[inline]
     fn updates_in_place(&self) -> bool {
         Self::updates_in_place(self)
+    }
+
+    #[inline]
+    fn counts_lateness(&self) -> bool {
+        Self::counts_lateness(self)
+    }
+
+    fn note_lateness(&self, base: &ThreadBase, late: Span) {
+        base.local().lateness.note(late.as_nanos());
     }
 
     fn relax(&self, attempt: u32) {

@@ -31,6 +31,8 @@ pub(crate) struct Host {
     panics: AtomicU64,
     /// Timers stay with the thread that starts them, whatever isolated workers were told.
     keeps_timers: AtomicBool,
+    /// True while each exact timer counts by how much it was late.
+    counts_lateness: AtomicBool,
     /// An experiment files each timer anew that is started again.
     #[cfg(feature = "internals")]
     files_anew: AtomicBool,
@@ -42,6 +44,7 @@ impl Host {
             wall: Wall::new(),
             panics: AtomicU64::new(0),
             keeps_timers: AtomicBool::new(false),
+            counts_lateness: AtomicBool::new(false),
             #[cfg(feature = "internals")]
             files_anew: AtomicBool::new(false),
         }
@@ -72,6 +75,19 @@ impl Host {
     pub(crate) fn set_migration(&self, enabled: bool) {
         // Relaxed: see `migration`.
         self.keeps_timers.store(!enabled, Ordering::Relaxed);
+    }
+
+    /// Returns whether each exact timer counts by how much it was late.
+    #[inline]
+    pub(crate) fn counts_lateness(&self) -> bool {
+        // Relaxed: a switch for counts; a turn that reads the old value counts as before.
+        self.counts_lateness.load(Ordering::Relaxed)
+    }
+
+    /// Has each exact timer count by how much it was late, or no longer.
+    pub(crate) fn set_counts_lateness(&self, enabled: bool) {
+        // Relaxed: see `counts_lateness`.
+        self.counts_lateness.store(enabled, Ordering::Relaxed);
     }
 
     /// Returns whether a timer that is started again may stay where it is queued.

@@ -23,6 +23,7 @@ use tickless_link::sync::CachePadded;
 use super::clock::{LastReading, counter};
 use super::device::state::DeviceState;
 use super::isolation::state::IsolationState;
+use super::lateness::Lateness;
 use super::parker::Parker;
 use super::process::Host;
 use super::remote::state::RemoteState;
@@ -83,6 +84,7 @@ pub(crate) struct Local {
     pub(crate) remote: RemoteState,
     pub(crate) parker: Parker,
     pub(crate) resched: Resched,
+    pub(crate) lateness: Lateness,
 }
 
 impl Local {
@@ -97,6 +99,7 @@ impl Local {
             remote: RemoteState::new(),
             parker: Parker::new(),
             resched: Resched::new(),
+            lateness: Lateness::new(),
         }
     }
 

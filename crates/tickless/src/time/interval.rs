@@ -3,6 +3,7 @@
 use std::fmt;
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
@@ -98,7 +99,14 @@ impl MissedTicks {
     fn note_missed(&mut self, late: Duration, period: Duration) {
         let over = late.as_nanos() / period.as_nanos().max(1);
         let over = u64::try_from(over).unwrap_or(u64::MAX);
-        self.total = self.total.saturating_add(over.saturating_sub(self.ahead));
+        let missed = over.saturating_sub(self.ahead);
+        // Relaxed: a count.
+        ALL_MISSED.fetch_add(missed, Ordering::Relaxed);
+        #[cfg(feature = "tracing")]
+        if missed > 0 {
+            tracing::debug!(target: "tickless::interval", missed, ?late, ?period, "ticks were missed");
+        }
+        self.total = self.total.saturating_add(missed);
         self.ahead = over.max(self.ahead);
     }
 
@@ -106,6 +114,15 @@ impl MissedTicks {
     pub(crate) const fn reset(&mut self) {
         self.ahead = 0;
     }
+}
+
+/// Ticks that all intervals of the process missed; wraps around.
+static ALL_MISSED: AtomicU64 = AtomicU64::new(0);
+
+/// Returns the number of ticks that all intervals of the process missed so far.
+pub(crate) fn all_missed() -> u64 {
+    // Relaxed: a count.
+    ALL_MISSED.load(Ordering::Relaxed)
 }
 
 /// The longest period there is, as in tokio: thirty years.

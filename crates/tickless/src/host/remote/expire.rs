@@ -13,7 +13,7 @@ use super::reactors;
 use super::trees::{CHUNK, GROUPS_MAX, Lock, Purpose, Table, WIDTH};
 use crate::host::process::Host;
 use crate::host::registry::{base, bases, timers};
-use crate::host::thread::{Kind, ThreadBase, lock, now_lower};
+use crate::host::thread::{Kind, Thread, ThreadBase, lock, now_lower, with_thread};
 use crate::host::tick::{first_due, tick_of, tick_time};
 use crate::host::turn::{self, Done};
 use crate::host::{device, wake};
@@ -23,6 +23,9 @@ pub(super) fn take_turn_for(base: &'static ThreadBase) -> Done {
     let local = base.local();
     let (occupant, reactor) = (local.occupant(), local.remote.reactor());
     let done = turn::run(base, now_lower());
+    if with_thread(Thread::base).is_none_or(|own| own.cpu() != base.cpu()) {
+        local.remote.count_pulled(done.fired);
+    }
     let looks_after_itself = local.kind().runs_its_own() || reactor != local.remote.reactor();
     if looks_after_itself && occupant == local.occupant() {
         // It began to do so during that turn, or has another reactor, and may wait by now for what the turn did or left
@@ -61,9 +64,11 @@ pub(super) fn take_along(reactor: Option<NonZeroU32>, now: Instant) -> bool {
 
 /// Runs what is due at `now` on the global wheel of another thread: how many fired.
 pub(super) fn pull(cpu: CpuId, now: Instant, budget: u32) -> u32 {
-    timers()
-        .run_wheel(cpu, Wheel::Global, tick_of(now), budget)
-        .fired
+    let pass = timers().run_wheel(cpu, Wheel::Global, tick_of(now), budget);
+    if let Some(base) = base(cpu) {
+        base.local().remote.count_pulled(pass.fired);
+    }
+    pass.fired
 }
 
 impl HierarchyHost<WIDTH> for Table {

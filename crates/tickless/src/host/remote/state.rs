@@ -26,6 +26,8 @@ pub(crate) struct RemoteState {
     stuck_since: AtomicI64,
     /// True while the thread takes a turn of its own.
     is_in_turn: AtomicBool,
+    /// Timers that another thread fired in a turn for this one.
+    pulled: AtomicU64,
     /// Exact timers that the expiry thread fired in place of the thread.
     stuck_fired: AtomicU64,
     /// Number of them that no turn of the thread reported yet.
@@ -47,6 +49,7 @@ impl RemoteState {
             exact_not_before: AtomicI64::new(0),
             stuck_since: AtomicI64::new(0),
             is_in_turn: AtomicBool::new(false),
+            pulled: AtomicU64::new(0),
             stuck_fired: AtomicU64::new(0),
             stuck_unreported: AtomicU32::new(0),
             housekeeping_cpu: AtomicU32::new(Self::NO_CPU),
@@ -121,6 +124,20 @@ impl RemoteState {
 
     pub(super) fn set_stuck_since(&self, since: Instant) {
         self.stuck_since.store(since.as_nanos(), Ordering::Relaxed);
+    }
+
+    /// Counts timers that another thread fired in a turn for this one.
+    pub(super) fn count_pulled(&self, fired: u32) {
+        if fired > 0 {
+            // Relaxed: a count.
+            self.pulled.fetch_add(u64::from(fired), Ordering::Relaxed);
+        }
+    }
+
+    /// Returns how many timers other threads fired for this one, those of the times when it was stuck included.
+    pub(crate) fn pulled(&self) -> u64 {
+        // Relaxed: a count.
+        self.pulled.load(Ordering::Relaxed) + self.stuck_fired()
     }
 
     /// Returns how many exact timers the expiry thread fired in place of the thread.

@@ -1,0 +1,210 @@
+//! Counters for dashboards: each thread's timers, wake-ups and lateness.
+//!
+//! [`snapshot`] has them as plain values, [`write_prometheus`] as text for a scrape. With the feature `metrics` a
+#![cfg_attr(
+    feature = "metrics",
+    doc = "[`Recorder`] passes them to the recorder of the crate `metrics`; with `tracing`"
+)]
+#![cfg_attr(
+    not(feature = "metrics"),
+    doc = "`Recorder` passes them to the recorder of the crate `metrics`; with `tracing`"
+)]
+#![cfg_attr(feature = "tracing", doc = "[`trace`] emits an event for each thread.")]
+#![cfg_attr(
+    not(feature = "tracing"),
+    doc = "`trace` emits an event for each thread."
+)]
+//!
+//! ```
+//! use std::time::Duration;
+//! use tickless::metrics;
+//!
+//! # futures::executor::block_on(async {
+//! metrics::count_lateness(true);
+//! tickless::time::sleep(Duration::from_millis(1)).await;
+//!
+//! let fired = metrics::snapshot().threads.iter().map(|thread| thread.exact.fired).sum::<u64>();
+//! assert!(fired >= 1);
+//!
+//! let mut text = String::new();
+//! metrics::write_prometheus(&mut text)?;
+//! assert!(text.contains("tickless_timers_fired_total{thread="));
+//! # Ok::<(), std::fmt::Error>(())
+//! # });
+//! ```
+//!
+//! # Cost
+//!
+//! Timers count anyway, each on its own thread. A snapshot locks each thread's queue for a moment, which interrupts an
+//! [isolated worker](crate::Worker::set_isolated) once. Lateness is counted from [`count_lateness`] on, and costs
+//! nothing before.
+//!
+//! # Limits
+//!
+//! Threads go on meanwhile: a thread's counters are of one moment, those of two threads are not. A thread that starts
+//! may take the number of one that ended, and counts on from there: counters never go back.
+
+mod families;
+mod lateness;
+mod prometheus;
+#[cfg(feature = "metrics")]
+mod recorder;
+#[cfg(feature = "tracing")]
+mod trace;
+
+pub use self::lateness::Lateness;
+pub use self::prometheus::write_prometheus;
+#[cfg(feature = "metrics")]
+pub use self::recorder::Recorder;
+#[cfg(feature = "tracing")]
+pub use self::trace::trace;
+use crate::host::registry::{bases, timers};
+use crate::host::thread::ThreadBase;
+use crate::inspect::Role;
+use crate::stats::{Stats, stats};
+
+/// Counters of the process and of its threads.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Metrics {
+    /// Counters of the process, all threads together.
+    pub process: Stats,
+    /// The threads that have timers, or had some; number 0 is the expiry thread.
+    pub threads: Vec<ThreadMetrics>,
+}
+
+/// Counters of a thread since the process began. Where threads ended, they include those of earlier threads with the
+/// same number.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct ThreadMetrics {
+    /// The number of the thread, as in [`inspect`](crate::inspect).
+    pub number: u32,
+    /// The thread that fires the timers of this thread.
+    pub role: Role,
+    /// The system's number of the thread.
+    pub id: Option<u32>,
+    /// The name of the thread, as far as the system keeps it; `None` where that cannot be read, and for threads that
+    /// ended.
+    pub name: Option<String>,
+    /// Counters of exact timers.
+    pub exact: Counts,
+    /// Counters of coarse timers.
+    pub coarse: Counts,
+    /// Exact timers that came from another thread's queue.
+    pub arrived: u64,
+    /// Timers of this thread that another thread fired, exact and coarse: all of a thread that neither is a worker nor
+    /// has a driver, and for a worker those that it was too busy or too far asleep for.
+    pub pulled: u64,
+    /// Sleeps of the thread that ended, for a timer or for other reasons: of workers and of the expiry thread. Other
+    /// threads sleep where the library does not see it, and count none.
+    pub wakeups: u64,
+    /// Looks at the exact timers because the first of them was due.
+    pub interrupts: u64,
+    /// Interrupts that found nothing due.
+    pub spurious: u64,
+    /// Deadlines that the thread handed to the operating system or to the expiry thread.
+    pub device_writes: u64,
+    /// The lateness of exact timers that fired since [`count_lateness`].
+    pub lateness: Lateness,
+}
+
+/// Counters of the timers of one kind.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Counts {
+    /// Timers that are queued at present.
+    pub pending: u64,
+    /// Starts and restarts.
+    pub armed: u64,
+    /// Starts of timers that were pending, which are among [`armed`](Self::armed).
+    ///
+    /// Computed, because nothing counts them where timers start: the starts that no timer that fired, was cancelled or
+    /// is pending accounts for. A timer that moves to another thread's queue counts as one on the thread that it
+    /// leaves.
+    pub rearmed: u64,
+    /// Restarts that left the timer where it was queued; the cheapest way.
+    pub rearmed_in_place: u64,
+    /// Timers that fired.
+    pub fired: u64,
+    /// Timers that were cancelled, or dropped, while they were pending.
+    pub cancelled: u64,
+}
+
+impl Counts {
+    const fn with_rearmed(self) -> Self {
+        let accounted = self.fired + self.cancelled + self.pending;
+        Self {
+            rearmed: self.armed.saturating_sub(accounted),
+            ..self
+        }
+    }
+}
+
+/// Has exact timers of the process count by how much they are late from now on, or no longer. Off at first.
+///
+/// Lateness is the time from the deadline to the beginning of the turn that fires the timer, and the deadline is that
+/// without [slack](crate::time::Sleep::slack): a timer that uses its slack counts as late by that. What comes behind
+/// the turn's beginning, wakers and the runtime's queue, is not in it.
+///
+/// # Cost
+///
+/// While on, timers fire one by one in place of runs, which takes some 20 instructions more for each of them. While off
+/// a turn looks at the switch once.
+pub fn count_lateness(enabled: bool) {
+    timers().platform().set_counts_lateness(enabled);
+}
+
+/// Returns the counters of the process and of each thread that has timers, or had some.
+#[must_use]
+pub fn snapshot() -> Metrics {
+    Metrics {
+        process: stats(),
+        threads: bases().filter_map(thread).collect(),
+    }
+}
+
+fn thread(base: &'static ThreadBase) -> Option<ThreadMetrics> {
+    let report = timers().report(base.cpu())?;
+    let (stats, local) = (report.stats, base.local());
+    let exact = Counts {
+        pending: (report.sorted + report.far) as u64,
+        armed: stats.starts,
+        rearmed_in_place: stats.kept(),
+        fired: stats.expired,
+        cancelled: stats.cancelled,
+        ..Counts::default()
+    };
+    let on_wheels = report.wheels.iter().map(|wheel| wheel.pending as u64);
+    let coarse = Counts {
+        pending: on_wheels.sum(),
+        armed: stats.coarse_arms,
+        rearmed_in_place: stats.coarse_in_slot,
+        fired: stats.coarse_expired,
+        cancelled: stats.coarse_cancelled,
+        ..Counts::default()
+    };
+    let role = Role::of(base);
+    if role == Role::Ended && exact.armed == 0 && coarse.armed == 0 {
+        return None;
+    }
+    let id = local.thread_id();
+    Some(ThreadMetrics {
+        number: base.cpu().0,
+        role,
+        id,
+        name: id.and_then(crate::inspect::thread_name),
+        exact: exact.with_rearmed(),
+        coarse: coarse.with_rearmed(),
+        arrived: stats.arrived,
+        pulled: local.remote.pulled(),
+        wakeups: local.parker.wakeups(),
+        interrupts: stats.interrupts,
+        spurious: stats.spurious,
+        device_writes: stats.device_writes,
+        lateness: Lateness::of(local.lateness.counts()),
+    })
+}
+
+#[cfg(test)]
+mod tests;
