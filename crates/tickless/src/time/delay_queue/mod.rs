@@ -1,5 +1,7 @@
 //! A queue of values that come out at their deadlines.
 
+mod run;
+mod slab;
 mod wheel;
 
 #[cfg(all(test, not(loom)))]
@@ -13,7 +15,9 @@ use std::time::Duration;
 
 use tickless_core::time::{Instant as CoreInstant, Span};
 
-use self::wheel::{Next, Taken, Wheel};
+pub use self::slab::Key;
+use self::slab::Taken;
+use self::wheel::{Next, Wheel};
 use super::{Instant, Sleep, sleep_until};
 use crate::host::thread::{shown_now_lower, shown_now_upper};
 
@@ -62,7 +66,8 @@ use crate::host::thread::{shown_now_lower, shown_now_upper};
 /// with at most ten moves between lists over its life. The clock is read once for all values that are due.
 ///
 /// Allocated are a vector that grows by doubling (24 bytes an entry beside the value), 17 KiB of lists with the first
-/// value, and a [`Sleep`] when a task first waits; nothing after that.
+/// value, 32 bytes for each of up to 1,024 values, and a [`Sleep`] when a task first waits; nothing after that, unless
+/// more values than 1,024 are due within the same 17 ms: then 32 bytes for each of these.
 pub struct DelayQueue<T> {
     wheel: Wheel<T>,
     /// The latest time that is known to be over.
@@ -114,13 +119,20 @@ impl<T> DelayQueue<T> {
 
     #[track_caller]
     fn insert_ordered(&mut self, value: T, when: u64) -> Key {
-        assert!(self.wheel.has_indices_for(1), "max queue capacity exceeded");
         let key = self.wheel.insert(when, value);
         self.set_earlier(when);
+        if self.idle.is_some() {
+            self.wake_idle();
+        }
+        key
+    }
+
+    /// Wakes the task that found the queue empty.
+    #[cold]
+    fn wake_idle(&mut self) {
         if let Some(idle) = self.idle.take() {
             idle.wake();
         }
-        key
     }
 
     /// Returns the next value that is due, or `None` if there is no value at all.
@@ -359,13 +371,6 @@ impl<T> futures_core::Stream for DelayQueue<T> {
     fn size_hint(&self) -> (usize, Option<usize>) {
         (self.len(), None)
     }
-}
-
-/// Names a value in the [`DelayQueue`] that returned it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Key {
-    index: u32,
-    generation: u32,
 }
 
 /// A value that left its [`DelayQueue`], because it was due or removed.

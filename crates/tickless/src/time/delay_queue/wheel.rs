@@ -14,12 +14,21 @@
 //! cost one wake-up and no move. A range may be too wide after a removal, never too narrow: then the wheel wakes its
 //! task once for nothing.
 //!
+//! A list of different deadlines within 2^24 ns does not move down: its entries are gathered, from both of its ends at
+//! a time, into a *run*, an array of deadlines and indices that is sorted by digits of eight bits. Expiring goes along
+//! it, so that the processor knows which entries come next while it waits for the memory of one, which links do not
+//! tell. A list that becomes due before the end of the run, because its entries were put there since, moves down as
+//! others do. An entry of the run is newer than none of its deadline in a list. Whatever leaves the run early leaves
+//! its place in it, which is passed over.
+//!
 //! Limits and cost: O(1) to put, take and move an entry; each entry moves at most ten times before it expires, and
-//! mostly two or three times. 704 lists in 17 KiB, allocated with the first entry. 24 bytes an entry beside its value.
+//! mostly once or twice. 704 lists in 17 KiB, allocated with the first entry. 24 bytes an entry beside its value, and
+//! 32 for each entry of a run, allocated for all entries up to 1,024.
 //!
 //! It reads no clock: `now` is an argument.
 
-use super::Key;
+use super::run::{Run, RunEntry};
+use super::slab::{Entry, Key, ListNumber, NONE, Slab, Taken};
 
 /// Bits of a digit.
 const BITS: u32 = 6;
@@ -28,20 +37,13 @@ const VALUES: usize = 1 << BITS;
 /// Digits of a deadline: 64 bits in sixes, rounded up.
 const DIGITS: usize = 11;
 
-/// The end of a list. No entry has this index.
-const NONE: u32 = u32::MAX;
+/// Places of a run for which there is room from the beginning: a queue that is as full as it was allocates nothing,
+/// unless more entries than that are due within 2^24 ns.
+const RUN_ROOM: usize = 1_024;
 
-#[derive(Debug)]
-struct Entry<T> {
-    deadline: u64,
-    previous: u32,
-    /// The next one of its list, or the next vacant one.
-    next: u32,
-    generation: u32,
-    list: u16,
-    /// None if it is vacant.
-    value: Option<T>,
-}
+/// Digits whose lists become runs, in place of moving down: a list of the last of them spans 2^24 ns, and one of the
+/// digits above is too wide for its entries to lie near to each other in memory when they expire.
+const RUN_DIGITS: std::ops::Range<usize> = 1..5;
 
 #[derive(Clone, Copy, Debug)]
 struct List {
@@ -62,14 +64,6 @@ impl List {
     };
 }
 
-/// An entry that left the wheel.
-#[derive(Debug)]
-pub(super) struct Taken<T> {
-    pub(super) key: Key,
-    pub(super) deadline: u64,
-    pub(super) value: T,
-}
-
 /// The outcome of [`Wheel::expire`].
 #[derive(Debug)]
 pub(super) enum Next<T> {
@@ -84,11 +78,7 @@ pub(super) enum Next<T> {
 /// Entries by deadline.
 #[derive(Debug)]
 pub(super) struct Wheel<T> {
-    entries: Vec<Entry<T>>,
-    len: usize,
-    vacant: u32,
-    /// The generation of the next entry: counted for the queue, so that it survives entries that are given back.
-    generation: u32,
+    entries: Slab<T>,
     /// No entry counts as earlier: not after any deadline in a list, and not after the last `now`.
     elapsed: u64,
     /// The digits with a list that is not empty.
@@ -96,24 +86,23 @@ pub(super) struct Wheel<T> {
     /// Values whose list is not empty, for each digit.
     values: [u64; DIGITS],
     lists: Vec<List>,
+    run: Run,
 }
 
 impl<T> Wheel<T> {
     pub(super) fn with_capacity(capacity: usize) -> Self {
         Self {
-            entries: Vec::with_capacity(capacity),
-            len: 0,
-            vacant: NONE,
-            generation: 0,
+            entries: Slab::with_capacity(capacity),
             elapsed: 0,
             digits: 0,
             values: [0; DIGITS],
             lists: Vec::new(),
+            run: Run::new(),
         }
     }
 
     pub(super) fn len(&self) -> usize {
-        self.len
+        self.entries.len()
     }
 
     pub(super) fn capacity(&self) -> usize {
@@ -122,59 +111,55 @@ impl<T> Wheel<T> {
 
     /// True if so many more entries than there are have an index.
     pub(super) fn has_indices_for(&self, additional: usize) -> bool {
-        let total = self.len.checked_add(additional);
-        total.is_some_and(|total| total < NONE as usize)
+        self.entries.has_indices_for(additional)
     }
 
     pub(super) fn reserve(&mut self, additional: usize) {
-        let vacant = self.entries.len() - self.len;
-        self.entries.reserve(additional.saturating_sub(vacant));
+        self.entries.reserve(additional);
+        self.reserve_run();
     }
 
-    /// Adds `value`, behind all of its deadline. [`has_indices_for`](Self::has_indices_for) one more MUST hold.
+    /// Makes room in the run for all entries that there is room for, but for no more than [`RUN_ROOM`].
+    fn reserve_run(&mut self) {
+        self.run.reserve(self.entries.capacity().min(RUN_ROOM));
+    }
+
+    /// Makes room for one more entry.
+    #[cold]
+    #[inline(never)]
+    fn grow(&mut self) {
+        self.reserve(1);
+    }
+
+    /// Adds `value`, behind all of its deadline.
+    ///
+    /// # Panics
+    ///
+    /// If no index is left.
+    #[inline]
+    #[track_caller]
     pub(super) fn insert(&mut self, deadline: u64, value: T) -> Key {
-        if self.lists.is_empty() {
-            self.lists = vec![List::EMPTY; DIGITS * VALUES];
+        if self.entries.is_full() {
+            self.grow();
         }
-        let generation = self.generation;
-        self.generation = generation.wrapping_add(1);
-        let index = self.vacant;
-        let index = if let Some(entry) = self.entries.get_mut(index as usize) {
-            self.vacant = entry.next;
-            entry.deadline = deadline;
-            entry.generation = generation;
-            entry.value = Some(value);
-            index
-        } else {
-            let index = u32::try_from(self.entries.len()).unwrap_or(NONE);
-            assert!(index < NONE, "an entry without an index");
-            self.entries.push(Entry {
-                deadline,
-                previous: NONE,
-                next: NONE,
-                generation,
-                list: 0,
-                value: Some(value),
-            });
-            index
-        };
-        self.len += 1;
-        self.link(index);
-        Key { index, generation }
+        let index = self.entries.next_index();
+        let (list, previous) = self.append(deadline, index);
+        let in_list = (list, previous);
+        let key = self.entries.put(index, (deadline, value), in_list);
+        self.link_behind(list, previous, index);
+        key
     }
 
     /// Takes an entry out, unless it is gone.
     pub(super) fn remove(&mut self, key: Key) -> Option<Taken<T>> {
         self.deadline(key)?;
         self.unlink(key.index);
-        self.release(key.index)
+        self.entries.release(key.index)
     }
 
     /// The deadline of an entry, unless it is gone.
     pub(super) fn deadline(&self, key: Key) -> Option<u64> {
-        let entry = self.entries.get(key.index as usize)?;
-        let is_it = entry.value.is_some() && entry.generation == key.generation;
-        is_it.then_some(entry.deadline)
+        self.entries.by_key(key).map(|entry| entry.deadline)
     }
 
     /// Moves an entry behind all of its new deadline. Returns false if it is gone.
@@ -183,22 +168,38 @@ impl<T> Wheel<T> {
             return false;
         }
         self.unlink(key.index);
-        self.entries[key.index as usize].deadline = deadline;
+        self.entries.at_mut(key.index).deadline = deadline;
         self.link(key.index);
         true
     }
 
     /// Removes the first entry if it is due at `now`.
     pub(super) fn expire(&mut self, now: u64) -> Next<T> {
-        while let Some(list) = self.first_list() {
+        loop {
+            let in_run = self.first_of_run();
+            let Some(list) = self.first_list() else {
+                let Some((deadline, index)) = in_run else {
+                    return Next::Empty;
+                };
+                return self.expire_of_run(deadline, index, now);
+            };
             let List {
                 head, first, last, ..
             } = self.exact_if_single(list);
+            if let Some((deadline, index)) = in_run
+                && deadline <= first
+            {
+                return self.expire_of_run(deadline, index, now);
+            }
             if first > now {
                 return Next::Wait(first);
             }
             if first != last {
-                self.cascade(list, first);
+                if in_run.is_none() && RUN_DIGITS.contains(&(list / VALUES)) {
+                    self.gather(list, first);
+                } else {
+                    self.cascade(list, first);
+                }
                 continue;
             }
             self.unlink(head);
@@ -206,29 +207,117 @@ impl<T> Wheel<T> {
             if self.lists[list].head == NONE {
                 self.elapsed = self.elapsed.max(first);
             }
-            if let Some(taken) = self.release(head) {
+            if let Some(taken) = self.entries.release(head) {
                 return Next::Due(taken);
             }
         }
-        Next::Empty
+    }
+
+    /// Removes `index`, the first entry of the run, if its `deadline` is due at `now`.
+    #[inline]
+    fn expire_of_run(&mut self, deadline: u64, index: u32, now: u64) -> Next<T> {
+        if deadline > now {
+            return Next::Wait(deadline);
+        }
+        self.run.take_first();
+        match self.entries.release(index) {
+            Some(taken) => Next::Due(taken),
+            None => Next::Wait(deadline),
+        }
+    }
+
+    /// Returns the deadline and the index of the first entry that is still in the run; drops the places of those in
+    /// front that left it.
+    #[inline]
+    fn first_of_run(&mut self) -> Option<(u64, u32)> {
+        while let Some(place) = self.run.first() {
+            if self.is_in_run(place) {
+                return Some((place.deadline, place.index));
+            }
+            self.run.drop_first();
+        }
+        None
+    }
+
+    /// Returns whether the entry of a place in the run is still there.
+    #[inline]
+    fn is_in_run(&self, place: RunEntry) -> bool {
+        let entry = self.entries.get(place.index);
+        entry.is_some_and(|entry| {
+            entry.list == ListNumber::RUN && entry.generation == place.generation
+        })
+    }
+
+    /// Moves the entries of the first list into the run, which is empty; none of them is before `first`.
+    #[inline(never)]
+    fn gather(&mut self, list: usize, first: u64) {
+        let List { head, tail, .. } = self.lists[list];
+        self.set_empty(list);
+        self.elapsed = first;
+        let (mut front, mut back) = (head, tail);
+        self.run.begin();
+        // From both ends, so that the memory of two entries is waited for at a time.
+        while front != back {
+            let (place, next) = self.move_into_run(front, |entry| entry.next);
+            self.run.push_front_half(place);
+            front = next;
+            if front == back {
+                break;
+            }
+            let (place, previous) = self.move_into_run(back, |entry| entry.previous);
+            self.run.push_back_half(place);
+            back = previous;
+        }
+        let (place, _) = self.move_into_run(front, |_| NONE);
+        self.run.push_front_half(place);
+        self.run.sort();
+    }
+
+    #[inline]
+    fn move_into_run(
+        &mut self,
+        index: u32,
+        neighbour: impl FnOnce(&Entry<T>) -> u32,
+    ) -> (RunEntry, u32) {
+        let entry = self.entries.at_mut(index);
+        entry.list = ListNumber::RUN;
+        let place = RunEntry {
+            deadline: entry.deadline,
+            index,
+            generation: entry.generation,
+        };
+        (place, neighbour(entry))
     }
 
     /// The first entry.
     pub(super) fn peek(&self) -> Option<Key> {
-        let list = self.first_list()?;
+        let in_run = self.run.places().find(|place| self.is_in_run(**place));
+        let of_run = |place: &RunEntry| Key {
+            index: place.index,
+            generation: place.generation,
+        };
+        let Some(list) = self.first_list() else {
+            return in_run.map(of_run);
+        };
         let List {
             head, first, last, ..
         } = self.exact_if_single(list);
         let mut best = head;
-        let mut index = self.entries[head as usize].next;
+        let mut index = self.entries.at(head).next;
         while first != last && index != NONE {
-            let entry = &self.entries[index as usize];
-            if entry.deadline < self.entries[best as usize].deadline {
+            let entry = self.entries.at(index);
+            if entry.deadline < self.entries.at(best).deadline {
                 best = index;
             }
             index = entry.next;
         }
-        let generation = self.entries[best as usize].generation;
+        let best_deadline = self.entries.at(best).deadline.max(self.elapsed);
+        if let Some(place) = in_run
+            && place.deadline <= best_deadline
+        {
+            return Some(of_run(place));
+        }
+        let generation = self.entries.at(best).generation;
         Some(Key {
             index: best,
             generation,
@@ -237,33 +326,18 @@ impl<T> Wheel<T> {
 
     /// Removes all entries; the room stays.
     pub(super) fn clear(&mut self) {
-        self.len = 0;
-        self.vacant = NONE;
         self.digits = 0;
         self.values = [0; DIGITS];
         self.lists.fill(List::EMPTY);
+        self.run.clear();
         // Last: a destructor may panic.
         self.entries.clear();
     }
 
     /// Gives back the room behind the last entry in use. No entry moves: keys are indices.
     pub(super) fn shrink(&mut self) {
-        let is_vacant = |entry: &Entry<T>| entry.value.is_none();
-        let mut shorter = false;
-        while self.entries.last().is_some_and(is_vacant) {
-            self.entries.pop();
-            shorter = true;
-        }
-        if shorter {
-            self.vacant = NONE;
-            for (index, entry) in (0..).zip(&mut self.entries) {
-                if entry.value.is_none() {
-                    entry.next = self.vacant;
-                    self.vacant = index;
-                }
-            }
-        }
-        self.entries.shrink_to_fit();
+        self.entries.shrink();
+        self.run.shrink(self.entries.capacity().min(RUN_ROOM));
     }
 
     fn first_list(&self) -> Option<usize> {
@@ -276,7 +350,7 @@ impl<T> Wheel<T> {
     fn exact_if_single(&self, list: usize) -> List {
         let mut list = self.lists[list];
         if list.head == list.tail {
-            let deadline = self.entries[list.head as usize].deadline;
+            let deadline = self.entries.at(list.head).deadline;
             list.first = deadline.max(self.elapsed);
             list.last = list.first;
         }
@@ -289,7 +363,7 @@ impl<T> Wheel<T> {
         self.set_empty(list);
         self.elapsed = first;
         while index != NONE {
-            let next = self.entries[index as usize].next;
+            let next = self.entries.at(index).next;
             self.link(index);
             index = next;
         }
@@ -298,28 +372,57 @@ impl<T> Wheel<T> {
     /// Puts an entry at the end of the list in which it belongs.
     #[inline]
     fn link(&mut self, index: u32) {
-        let entry = &mut self.entries[index as usize];
-        // An entry that is late already takes its turn now, behind the others that did.
-        let deadline = entry.deadline.max(self.elapsed);
-        let differs = (deadline ^ self.elapsed) | 1;
-        let digit = (differs.ilog2() / BITS) as usize;
-        let value = (deadline >> (BITS as usize * digit)) & (VALUES as u64 - 1);
-        #[expect(clippy::cast_possible_truncation, reason = "less than 704")]
-        let list = (digit * VALUES) as u16 | value as u16;
-        self.digits |= 1 << digit;
-        self.values[digit] |= 1 << value;
-        let in_list = &mut self.lists[usize::from(list)];
-        let tail = in_list.tail;
+        let deadline = self.entries.at(index).deadline;
+        let (list, previous) = self.append(deadline, index);
+        let entry = self.entries.at_mut(index);
         entry.list = list;
-        entry.previous = tail;
+        entry.previous = previous;
         entry.next = NONE;
-        in_list.tail = index;
+        self.link_behind(list, previous, index);
+    }
+
+    /// Makes `index` the tail of the list for `deadline`: returns the list and the tail of before. The caller writes
+    /// both into the entry, and [links](Self::link_behind) it.
+    #[inline]
+    fn append(&mut self, deadline: u64, index: u32) -> (ListNumber, u32) {
+        // An entry that is late already takes its turn now, behind the others that did.
+        let deadline = deadline.max(self.elapsed);
+        let differs = (deadline ^ self.elapsed) | 1;
+        let digit = differs.ilog2() / BITS;
+        let value = (deadline >> (BITS * digit)) & (VALUES as u64 - 1);
+        #[expect(clippy::cast_possible_truncation, reason = "less than 704")]
+        let list = (digit * VALUES as u32) as u16 | value as u16;
+        if self.lists.is_empty() {
+            self.allocate_lists();
+        }
+        let in_list = &mut self.lists[usize::from(list)];
+        let tail = std::mem::replace(&mut in_list.tail, index);
         in_list.first = in_list.first.min(deadline);
         in_list.last = in_list.last.max(deadline);
-        match self.entries.get_mut(tail as usize) {
-            Some(tail) => tail.next = index,
-            None => in_list.head = index,
+        (ListNumber::new(list), tail)
+    }
+
+    #[cold]
+    fn allocate_lists(&mut self) {
+        self.lists = vec![List::EMPTY; DIGITS * VALUES];
+        self.reserve_run();
+    }
+
+    /// Lets the list or its old tail, `previous`, name the entry that was [appended](Self::append).
+    #[inline]
+    fn link_behind(&mut self, list: ListNumber, previous: u32, index: u32) {
+        match self.entries.get_mut(previous) {
+            Some(previous) => previous.next = index,
+            None => self.link_first(list.index(), index),
         }
+    }
+
+    /// Notes the first entry of a list that was empty.
+    fn link_first(&mut self, list: usize, index: u32) {
+        self.lists[list].head = index;
+        let (digit, value) = (list / VALUES, list % VALUES);
+        self.digits |= 1 << digit;
+        self.values[digit] |= 1 << value;
     }
 
     /// Takes an entry out of its list.
@@ -330,13 +433,18 @@ impl<T> Wheel<T> {
             next,
             list,
             ..
-        } = self.entries[index as usize];
-        let list = usize::from(list);
-        match self.entries.get_mut(next as usize) {
+        } = *self.entries.at(index);
+        if list == ListNumber::RUN {
+            // Its place in the run names an entry that is not there, or is in a list, from here on.
+            self.run.note_left();
+            return;
+        }
+        let list = list.index();
+        match self.entries.get_mut(next) {
             Some(entry) => entry.previous = previous,
             None => self.lists[list].tail = previous,
         }
-        match self.entries.get_mut(previous as usize) {
+        match self.entries.get_mut(previous) {
             Some(entry) => entry.next = next,
             None if next == NONE => self.set_empty(list),
             None => self.lists[list].head = next,
@@ -350,22 +458,6 @@ impl<T> Wheel<T> {
         if self.values[digit] == 0 {
             self.digits &= !(1 << digit);
         }
-    }
-
-    /// Makes an entry that is in no list vacant.
-    #[inline]
-    fn release(&mut self, index: u32) -> Option<Taken<T>> {
-        let entry = &mut self.entries[index as usize];
-        let value = entry.value.take()?;
-        let generation = entry.generation;
-        entry.next = self.vacant;
-        self.vacant = index;
-        self.len -= 1;
-        Some(Taken {
-            key: Key { index, generation },
-            deadline: entry.deadline,
-            value,
-        })
     }
 
     /// Returns the wheel's time: an earlier deadline counts as this one.
