@@ -19,6 +19,7 @@ mod locks;
 mod poll;
 mod restart;
 mod sleep;
+mod time_api;
 mod wheel;
 
 /// Takes each group as soon as it is measured.
@@ -36,6 +37,7 @@ pub(crate) const ALL: &[(&str, Measure)] = &[
     ("reset", sleep::reset),
     ("timeout-ready", sleep::timeout_ready),
     ("two-threads", sleep::two_threads),
+    ("time-api", time_api::measure),
     ("handover", handover::measure),
     ("poll", poll::measure),
     ("base-lock", locks::measure),

@@ -1,0 +1,432 @@
+//! A server of hyper under `wrk`, beside idle connections: on tokio's timers, on these attached to the runtime's
+//! reactor, and on these with a millisecond of slack, in interleaved rounds.
+//!
+//! ```text
+//! cargo run --release -p tickless-bench --example server                    # half a minute, to see that it runs
+//! cargo run --release -p tickless-bench --example server -- --idle 100000 --rounds 9 --seconds 10
+//! ```
+//!
+//! Each server is a process of its own with two workers. A connection has hyper's header timeout, and an idle timeout
+//! that each packet moves; none of them comes in time. Idle connections have made one request each, from as many
+//! loopback addresses as their ports take. `wrk` (a package of that name) makes the requests, and its latencies are of
+//! requests, not of timers.
+#![expect(clippy::print_stdout, reason = "printing is what it is for")]
+
+use std::convert::Infallible;
+use std::error::Error;
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+use std::pin::Pin;
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::Bytes;
+use clap::{Parser, ValueEnum};
+use http_body_util::Full;
+use hyper::Response;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::TcpListener;
+
+/// Longer than a round takes with all its connections.
+const TIMEOUT: Duration = Duration::from_secs(600);
+
+/// Connections from one loopback address to another: fewer than there are ports.
+const PER_ADDRESS: usize = 20_000;
+
+/// Descriptors of a process that are no idle connections.
+const OTHER_DESCRIPTORS: usize = 400;
+
+const REQUEST: &[u8] = b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n";
+
+/// Runs `wrk` against servers that differ in their timers alone.
+#[derive(Debug, Parser)]
+struct Arguments {
+    /// Idle connections beside those that make requests; fewer if the limit of descriptors is lower.
+    #[arg(long, default_value_t = 1_000)]
+    idle: usize,
+    /// Rounds; each runs every server once.
+    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=101))]
+    rounds: u32,
+    /// Seconds for which `wrk` makes requests, in each round and of each server.
+    #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=600))]
+    seconds: u32,
+    /// Connections that make requests.
+    #[arg(long, default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    busy: u32,
+    #[arg(long, hide = true)]
+    serve: Option<Timers>,
+}
+
+/// The timers of a server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Timers {
+    Tokio,
+    Attached,
+    Slack,
+}
+
+impl Timers {
+    const ALL: [Self; 3] = [Self::Tokio, Self::Attached, Self::Slack];
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Tokio => "tokio",
+            Self::Attached => "attached",
+            Self::Slack => "slack",
+        }
+    }
+}
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let arguments = Arguments::parse();
+    match arguments.serve {
+        Some(Timers::Tokio) => serve::<OfTokio>(Timers::Tokio),
+        Some(timers) => serve::<OfTickless>(timers),
+        None => compare(&arguments),
+    }
+}
+
+/// The timers that a connection takes from a library.
+trait Library: Send + 'static {
+    type Sleep: Future<Output = ()> + Send;
+    type Hyper: hyper::rt::Timer + Send + Sync + 'static;
+
+    fn sleep() -> Self::Sleep;
+    fn push_out(sleep: Pin<&mut Self::Sleep>);
+    fn hyper() -> Self::Hyper;
+}
+
+/// The same words for each of the two libraries.
+macro_rules! library {
+    ($name:ident, $library:ident, $hyper:ty = $timer:expr) => {
+        enum $name {}
+
+        impl Library for $name {
+            type Sleep = $library::time::Sleep;
+            type Hyper = $hyper;
+
+            fn sleep() -> Self::Sleep {
+                $library::time::sleep(TIMEOUT)
+            }
+
+            fn push_out(sleep: Pin<&mut Self::Sleep>) {
+                sleep.reset($library::time::Instant::now() + TIMEOUT);
+            }
+
+            fn hyper() -> Self::Hyper {
+                $timer
+            }
+        }
+    };
+}
+
+library!(OfTokio, tokio, TokioTimer = TokioTimer::new());
+library!(
+    OfTickless,
+    tickless,
+    tickless::hyper::Timer = tickless::hyper::Timer
+);
+
+/// A connection that ends when its peer was silent for too long.
+struct IdleStream<L: Library> {
+    stream: tokio::net::TcpStream,
+    idle: Pin<Box<L::Sleep>>,
+}
+
+impl<L: Library> AsyncRead for IdleStream<L> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let read = Pin::new(&mut self.stream).poll_read(context, buffer);
+        if read.is_ready() {
+            L::push_out(self.idle.as_mut());
+            return read;
+        }
+        if self.idle.as_mut().poll(context).is_ready() {
+            return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
+        }
+        Poll::Pending
+    }
+}
+
+impl<L: Library> AsyncWrite for IdleStream<L> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write(context, bytes)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(context)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(context)
+    }
+}
+
+/// Serves until its standard input ends. Each line there is answered by the calls of `timerfd_settime` so far.
+fn serve<L: Library>(timers: Timers) -> Result<(), Box<dyn Error>> {
+    let mut builder = tokio::runtime::Builder::new_multi_thread();
+    builder.worker_threads(2).enable_io();
+    match timers {
+        Timers::Tokio => drop(builder.enable_time()),
+        Timers::Attached => {}
+        Timers::Slack => drop(builder.on_thread_start(|| {
+            tickless::time::set_thread_slack(tickless::time::Precision::Millisecond);
+        })),
+    }
+    let runtime = builder.build()?;
+    let listener = runtime.block_on(async {
+        if timers != Timers::Tokio {
+            tickless::tokio::attach().map_err(io::Error::other)?;
+        }
+        TcpListener::bind((Ipv4Addr::UNSPECIFIED, 0)).await
+    })?;
+    println!("{}", listener.local_addr()?.port());
+    runtime.spawn(async move {
+        // An error is a lack of descriptors, or a peer that left: others come.
+        loop {
+            if let Ok((stream, _)) = listener.accept().await {
+                tokio::spawn(connection::<L>(stream));
+            }
+        }
+    });
+    for line in io::stdin().lines() {
+        line?;
+        println!("{}", tickless::stats().reactor_sets);
+    }
+    runtime.shutdown_background();
+    Ok(())
+}
+
+async fn connection<L: Library>(stream: tokio::net::TcpStream) {
+    let _only_slower = stream.set_nodelay(true);
+    let idle = Box::pin(L::sleep());
+    let stream = IdleStream::<L> { stream, idle };
+    let service = service_fn(|_request| async {
+        Ok::<_, Infallible>(Response::new(Full::new(Bytes::from_static(b"hello\n"))))
+    });
+    // A peer that resets its connection is done with it.
+    let _ended = http1::Builder::new()
+        .timer(L::hyper())
+        .header_read_timeout(TIMEOUT)
+        .serve_connection(TokioIo::new(stream), service)
+        .await;
+}
+
+/// A server in a process of its own, which ends with this value.
+struct Server {
+    child: Child,
+    input: Option<ChildStdin>,
+    output: BufReader<ChildStdout>,
+    port: u16,
+}
+
+impl Server {
+    fn start(timers: Timers) -> Result<Self, Box<dyn Error>> {
+        let mut child = Command::new(std::env::current_exe()?)
+            .args(["--serve", timers.name()])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()?;
+        let input = child.stdin.take();
+        let output = child.stdout.take().ok_or("the server has no output")?;
+        let mut server = Self {
+            child,
+            input,
+            output: BufReader::new(output),
+            port: 0,
+        };
+        server.port = server.line()?.parse()?;
+        Ok(server)
+    }
+
+    fn line(&mut self) -> Result<String, Box<dyn Error>> {
+        let mut line = String::new();
+        self.output.read_line(&mut line)?;
+        Ok(line.trim().to_owned())
+    }
+
+    /// Returns the calls of `timerfd_settime` so far.
+    fn sets(&mut self) -> Result<u64, Box<dyn Error>> {
+        let input = self.input.as_mut().ok_or("the server has no input")?;
+        writeln!(input)?;
+        Ok(self.line()?.parse()?)
+    }
+
+    /// Returns the processor time that its threads took so far, in seconds.
+    fn processor_time(&self) -> Result<f64, Box<dyn Error>> {
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.child.id()))?;
+        // Behind the name, which may hold anything: user time and system time are the 12th and 13th.
+        let fields = stat.rsplit_once(')').ok_or("no name in stat")?.1;
+        let mut times = fields.split_whitespace().skip(11);
+        let (user, system) = (times.next(), times.next());
+        let ticks: u32 =
+            user.unwrap_or("0").parse::<u32>()? + system.unwrap_or("0").parse::<u32>()?;
+        Ok(f64::from(ticks) / 100.0)
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        drop(self.input.take());
+        let _ended = self.child.wait();
+    }
+}
+
+/// Figures of one run.
+#[derive(Clone, Copy, Debug, Default)]
+struct Run {
+    /// Requests a second.
+    requests: f64,
+    /// Microseconds.
+    p50: f64,
+    p99: f64,
+    p999: f64,
+    /// Microseconds of processor time for a request.
+    processor: f64,
+    /// Calls of `timerfd_settime` a second.
+    sets: f64,
+}
+
+/// The figures, and their names.
+type Column = (&'static str, fn(&Run) -> f64);
+
+const COLUMNS: [Column; 6] = [
+    ("requests/s", |run| run.requests),
+    ("p50 us", |run| run.p50),
+    ("p99 us", |run| run.p99),
+    ("p99.9 us", |run| run.p999),
+    ("CPU us/request", |run| run.processor),
+    ("settime/s", |run| run.sets),
+];
+
+fn compare(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
+    let limit = std::fs::read_to_string("/proc/self/limits")?;
+    let limit = open_files(&limit).ok_or("no limit of open files")?;
+    let idle = arguments
+        .idle
+        .min(limit.saturating_sub(OTHER_DESCRIPTORS + arguments.busy as usize));
+    println!(
+        "{idle} idle connections ({} asked, {limit} descriptors allowed), {} busy; {} rounds of {} s for each server",
+        arguments.idle, arguments.busy, arguments.rounds, arguments.seconds
+    );
+    let mut runs = [const { Vec::new() }; Timers::ALL.len()];
+    for _ in 0..arguments.rounds {
+        for (timers, runs) in Timers::ALL.into_iter().zip(&mut runs) {
+            runs.push(run(timers, idle, arguments)?);
+        }
+    }
+    println!("median (least to greatest)");
+    for (name, figure) in COLUMNS {
+        print!("{name:<15}");
+        for (timers, runs) in Timers::ALL.into_iter().zip(&runs) {
+            let mut figures: Vec<f64> = runs.iter().map(figure).collect();
+            figures.sort_by(f64::total_cmp);
+            let (least, greatest) = (figures[0], figures[figures.len() - 1]);
+            let median = figures[figures.len() / 2];
+            print!(
+                "  {}: {median:.1} ({least:.1} to {greatest:.1})",
+                timers.name()
+            );
+        }
+        println!();
+    }
+    Ok(())
+}
+
+fn run(timers: Timers, idle: usize, arguments: &Arguments) -> Result<Run, Box<dyn Error>> {
+    let mut server = Server::start(timers)?;
+    let _idle = connect(server.port, idle)?;
+    let (sets, time) = (server.sets()?, server.processor_time()?);
+    let script = std::env::temp_dir().join(format!("tickless-wrk-{}.lua", std::process::id()));
+    std::fs::write(&script, SCRIPT)?;
+    let wrk = Command::new("wrk")
+        .arg(format!("-c{}", arguments.busy))
+        .arg(format!("-d{}s", arguments.seconds))
+        .args(["-t1", "-s"])
+        .arg(&script)
+        .arg(format!("http://127.0.0.1:{}/", server.port))
+        .output()
+        .map_err(|error| format!("cannot run wrk, of the package wrk: {error}"));
+    std::fs::remove_file(&script)?;
+    let output = String::from_utf8(wrk?.stdout)?;
+    let line = output.lines().find_map(|line| line.strip_prefix("run "));
+    let mut run = parse(line.ok_or("wrk printed no figures")?).ok_or("wrk printed odd figures")?;
+    let requests = run.requests * f64::from(arguments.seconds);
+    run.processor = (server.processor_time()? - time) * 1e6 / requests;
+    #[expect(clippy::cast_precision_loss, reason = "for printing")]
+    {
+        run.sets = (server.sets()? - sets) as f64 / f64::from(arguments.seconds);
+    }
+    Ok(run)
+}
+
+/// Has `wrk` print its figures, times in microseconds.
+const SCRIPT: &str = r#"
+done = function(summary, latency, requests)
+  io.write(string.format("run %f %f %f %f\n", summary.requests * 1e6 / summary.duration,
+    latency:percentile(50), latency:percentile(99), latency:percentile(99.9)))
+end
+"#;
+
+fn parse(line: &str) -> Option<Run> {
+    let mut figures = line.split_whitespace().map(str::parse);
+    let mut next = || figures.next()?.ok();
+    Some(Run {
+        requests: next()?,
+        p50: next()?,
+        p99: next()?,
+        p999: next()?,
+        ..Run::default()
+    })
+}
+
+/// Opens idle connections, each of which has made a request.
+fn connect(port: u16, count: usize) -> io::Result<Vec<TcpStream>> {
+    (0..count)
+        .map(|number| {
+            let host = u8::try_from(2 + number / PER_ADDRESS).unwrap_or(u8::MAX);
+            let address = SocketAddr::from((Ipv4Addr::new(127, 0, 0, host), port));
+            let mut stream = TcpStream::connect(address)?;
+            stream.write_all(REQUEST)?;
+            let mut answer = [0; 256];
+            if stream.read(&mut answer)? == 0 {
+                return Err(io::ErrorKind::UnexpectedEof.into());
+            }
+            Ok(stream)
+        })
+        .collect()
+}
+
+/// Returns the soft limit of open files that the text of `/proc/self/limits` names.
+fn open_files(limits: &str) -> Option<usize> {
+    let line = limits
+        .lines()
+        .find_map(|line| line.strip_prefix("Max open files"))?;
+    let soft = line.split_whitespace().next()?;
+    Some(soft.parse().unwrap_or(usize::MAX))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn figures_of_wrk_and_limits_are_read() {
+        let run = parse("51234.5 800.0 1500.0 2500.0").unwrap();
+        assert_eq!((run.requests, run.p999), (51234.5, 2500.0));
+        assert!(parse("51234.5 800.0 -").is_none());
+        let limits = "Limit  Soft Limit  Hard Limit  Units\nMax open files  20000  20000  files\n";
+        assert_eq!(open_files(limits), Some(20_000));
+    }
+}
