@@ -44,10 +44,13 @@ impl Arguments {
             }
             arguments.is_paused = true;
         }
-        if arguments.is_paused && arguments.workers.is_some_and(|workers| workers != 1) {
+        if arguments.is_paused
+            && arguments.seeds.is_none()
+            && arguments.workers.is_some_and(|workers| workers != 1)
+        {
             return Err(syn::Error::new_spanned(
                 tokens,
-                "a clock that stands still needs one worker: leave `workers` out",
+                "a clock that stands still needs one worker, or seeds: leave `workers` out",
             ));
         }
         Ok(arguments)
@@ -117,6 +120,8 @@ mod tests {
         assert!(parsed.expect("well formed").is_paused);
         let parsed = Arguments::parse(quote!(seeds = 9)).expect("well formed");
         assert!(parsed.is_paused && parsed.seeds == Some(0..9));
+        let parsed = Arguments::parse(quote!(seeds = 9, workers = 3)).expect("well formed");
+        assert_eq!(parsed.workers, Some(3));
         let parsed = Arguments::parse(quote!(seed = 9)).expect("well formed");
         assert_eq!(parsed.seeds, Some(9..10));
         assert_eq!(
@@ -134,7 +139,6 @@ mod tests {
             (quote!(worker_threads = 2), "called `workers`"),
             (quote!(seeds = 0), "one seed at least"),
             (quote!(seeds = 2, seed = 2), "either"),
-            (quote!(seeds = 2, workers = 2), "needs one worker"),
             (quote!(seeds = 2, start_paused = false), "stands still"),
             (quote!(seed = 18446744073709551615), "no seed"),
             (quote!(paused), "unknown argument"),

@@ -1,5 +1,7 @@
 //! The expansion of the attributes on a function.
 
+use std::ops::Range;
+
 use proc_macro2::TokenStream;
 use quote::quote;
 use syn::{Error, ItemFn, Result};
@@ -69,14 +71,11 @@ fn try_expand(kind: Kind, arguments: TokenStream, item: TokenStream) -> Result<T
                 "seeds are for tests",
             ));
         }
-        let (first, end) = (seeds.start, seeds.end);
+        let run = under_seeds(&seeds, arguments.workers, &function);
         return Ok(quote! {
             #[::core::prelude::v1::test]
             #(#attributes)*
-            #visibility fn #name() {
-                #function
-                ::tickless::__private::seeds(#first..#end, ::core::stringify!(#name), #name)
-            }
+            #visibility #run
         });
     }
     let (marker, run) = match kind {
@@ -91,6 +90,22 @@ fn try_expand(kind: Kind, arguments: TokenStream, item: TokenStream) -> Result<T
             ::tickless::__private::#run(#is_paused, #workers, #name)
         }
     })
+}
+
+/// Expands the function of a test that runs under `seeds`.
+fn under_seeds(seeds: &Range<u64>, workers: Option<usize>, function: &ItemFn) -> TokenStream {
+    let name = &function.sig.ident;
+    let (first, end) = (seeds.start, seeds.end);
+    let (run, workers) = match workers {
+        None | Some(1) => (quote!(seeds), quote!()),
+        Some(workers) => (quote!(seeds_on), quote!(#workers,)),
+    };
+    quote! {
+        fn #name() {
+            #function
+            ::tickless::__private::#run(#workers #first..#end, ::core::stringify!(#name), #name)
+        }
+    }
 }
 
 #[cfg(test)]

@@ -17,13 +17,16 @@ use expand::{Kind, expand};
 /// | argument | means |
 /// |---|---|
 /// | `start_paused = true` | the clock stands still at first: `tickless::time::pause` was called |
-/// | `workers = 4` | tasks run on an executor with so many workers; not with a clock that stands still |
+/// | `workers = 4` | tasks run on an executor with so many workers; on a clock that stands still with seeds alone |
 /// | `seeds = 1000` | runs under so many schedules of tasks and timers, seeds 0 to 999, on a clock that stands still |
 /// | `seed = 17` | runs under the schedule of this seed alone |
 ///
 /// A seed draws which of the ready tasks runs next, and which of the timers with one deadline fires first. The test
 /// ends at the first seed that fails, and prints the line that replays it. The environment variable `TICKLESS_SEED`
 /// has a test with `seeds` or `seed` run under that seed alone.
+///
+/// With `seeds` or `seed` and `workers` the seed draws which of the workers polls the task, too, and one runs at a
+/// time: the function's future has to be [`Send`] then.
 #[proc_macro_attribute]
 pub fn test(arguments: TokenStream, item: TokenStream) -> TokenStream {
     attribute(Kind::Test, arguments, item)

@@ -221,7 +221,7 @@ pub mod internals {
 #[cfg(all(feature = "macros", not(loom)))]
 #[doc(hidden)]
 pub mod __private {
-    pub use crate::attributes::{main, seeds, test};
+    pub use crate::attributes::{main, seeds, seeds_on, test};
 }
 
 #[cfg(all(feature = "macros", not(loom)))]

@@ -257,3 +257,106 @@ fn a_seed_that_fails_prints_the_line_that_replays_it() {
     let (passes, said) = run(Some("a"));
     assert!(!passes && said.contains("no number of a seed"), "{said}");
 }
+
+/// The threads and the order in which tasks on three workers did their steps, by the virtual clock.
+fn steps_on_three_workers(seed: u64) -> Vec<(usize, u32, Duration)> {
+    static STEPS: Mutex<Vec<(std::thread::ThreadId, u32, Duration)>> = Mutex::new(Vec::new());
+    async fn run() {
+        let start = Instant::now();
+        let step = move |task: u32| {
+            let step = (std::thread::current().id(), task, start.elapsed());
+            STEPS.lock().expect("no panic").push(step);
+        };
+        let tasks = (0..6).map(|number| {
+            task::spawn(async move {
+                for round in 0..4_u64 {
+                    step(number);
+                    task::yield_now().await;
+                    step(number);
+                    sleep(Duration::from_secs(round % 2)).await;
+                }
+            })
+        });
+        for task in Vec::from_iter(tasks) {
+            task.await.expect("it does not panic");
+        }
+        assert_eq!(start.elapsed(), Duration::from_secs(2));
+    }
+    tickless::__private::seeds_on(3, seed..seed + 1, "run", run);
+    let steps = std::mem::take(&mut *STEPS.lock().expect("no panic"));
+    // Threads differ from run to run: by the order in which they come.
+    let mut threads = Vec::new();
+    let number = |thread| {
+        threads
+            .iter()
+            .position(|known| *known == thread)
+            .unwrap_or_else(|| {
+                threads.push(thread);
+                threads.len() - 1
+            })
+    };
+    let mut number = number;
+    steps
+        .into_iter()
+        .map(|(thread, task, at)| (number(thread), task, at))
+        .collect()
+}
+
+#[test]
+fn several_workers_have_one_order_for_each_seed() {
+    let all = Vec::from_iter((0..8).map(steps_on_three_workers));
+    for (seed, steps) in (0..).zip(&all) {
+        assert_eq!(steps.len(), 48);
+        assert_eq!(steps, &steps_on_three_workers(seed), "seed {seed}");
+    }
+    assert!(
+        all.iter().any(|steps| *steps != all[0]),
+        "one order for all seeds"
+    );
+    let threads = |steps: &Vec<(usize, u32, Duration)>| steps.iter().map(|step| step.0).max();
+    assert_eq!(
+        all.iter().map(threads).max(),
+        Some(Some(2)),
+        "three workers take part"
+    );
+}
+
+#[tickless::test(seeds = 32, workers = 3)]
+#[should_panic(expected = "one was lost")]
+async fn several_workers_find_a_race() {
+    let number = Arc::new(Mutex::new(0));
+    let tasks = [(); 2].map(|()| {
+        let number = Arc::clone(&number);
+        task::spawn(async move {
+            let read = *number.lock().expect("no panic");
+            task::yield_now().await;
+            *number.lock().expect("no panic") = read + 1;
+        })
+    });
+    for task in tasks {
+        task.await.expect("it does not panic");
+    }
+    assert_eq!(*number.lock().expect("no panic"), 2, "one was lost");
+}
+
+#[tickless::test(seeds = 4, workers = 2)]
+async fn several_workers_keep_local_tasks_where_they_are() {
+    let start = Instant::now();
+    let spawner = task::spawn(async {
+        let here = std::thread::current().id();
+        let local = task::spawn_local(task::Spec::new(), async move {
+            for _ in 0..5 {
+                assert_eq!(std::thread::current().id(), here);
+                sleep(Duration::from_secs(1)).await;
+            }
+        });
+        // One that is left behind ends with the test.
+        drop(task::spawn_local(
+            task::Spec::new(),
+            std::future::pending::<()>(),
+        ));
+        local.await.expect("it does not panic");
+    });
+    spawner.await.expect("it does not panic");
+    assert_eq!(start.elapsed(), Duration::from_secs(5));
+}

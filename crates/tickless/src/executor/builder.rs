@@ -168,12 +168,26 @@ impl Builder {
     /// When the plan does not fit the machine, or the system refuses a thread, a CPU, or with
     /// [`Preemption::Signal`] a timer, or the program handles `SIGURG` itself: nothing is left behind.
     pub fn build(self) -> Result<Executor, BuildError> {
+        self.build_drawn(None)
+    }
+
+    /// Starts the workers, of which one runs at a time in the order that `seed` draws, on a clock that stands still.
+    ///
+    /// # Errors
+    ///
+    /// As for [`build`](Self::build).
+    pub(crate) fn build_drawn(self, seed: Option<u64>) -> Result<Executor, BuildError> {
         let count = self.threads.count()?;
         if self.settings.preemption == Preemption::Signal {
             signal::probe(device::on_signal)
                 .map_err(|error| BuildError::Start(StartError::Os(error)))?;
         }
-        let shared: Handle = Arc::new(Shared::new(count, self.settings));
+        let mut shared = Shared::new(count, self.settings);
+        if let Some(seed) = seed {
+            shared.draw_by(seed);
+            let _paused = shared.runtime.pause(true);
+        }
+        let shared: Handle = Arc::new(shared);
         shared
             .runtime
             .set_others(Arc::downgrade(&shared) as Weak<dyn Others>);

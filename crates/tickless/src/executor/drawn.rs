@@ -3,13 +3,19 @@
 //! The fair queue orders tasks by the time they used, which no two runs agree on. Under a seed the next task is any
 //! of the ready ones, drawn from the seed: one seed is one schedule.
 //!
+//! # Several workers
+//!
+//! One of them has the *turn*: it draws a task, and from the same seed the worker that polls it, which has the turn
+//! from then on. The others wait. So tasks move between threads as they do on any executor with several workers, and
+//! two never run at one time: the order of their steps is that of the seed.
+//!
 //! # Ground rules
 //!
-//! - Any thread queues tasks, the worker alone draws them.
+//! - Any thread queues tasks, the worker that has the turn alone draws them.
 //! - No task is dropped or polled under the lock.
 
 use std::fmt;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::header::Job;
@@ -18,24 +24,42 @@ use crate::time::virtual_time::draw::Draw;
 /// The ready tasks.
 pub(crate) struct DrawnQueue {
     state: Mutex<State>,
+    workers: usize,
+    /// The worker that has the turn. It changes under the lock.
+    turn: AtomicUsize,
     is_deadlocked: AtomicBool,
+}
+
+/// Result of a draw.
+pub(crate) enum Drawn {
+    /// The worker polls this task.
+    Mine(Job),
+    /// This worker has the turn, and a task to poll.
+    Other(usize),
+    /// No task is ready.
+    Nothing,
 }
 
 struct State {
     ready: Vec<Job>,
+    /// The task that was drawn for the worker that has the turn.
+    handed: Option<Job>,
     draw: Draw,
     is_closed: bool,
 }
 
 impl DrawnQueue {
-    /// Makes an empty queue whose order `draw` chooses.
-    pub(crate) fn new(draw: Draw) -> Self {
+    /// Makes an empty queue of so many workers whose order `draw` chooses.
+    pub(crate) fn new(draw: Draw, workers: usize) -> Self {
         Self {
             state: Mutex::new(State {
                 ready: Vec::new(),
+                handed: None,
                 draw,
                 is_closed: false,
             }),
+            workers,
+            turn: AtomicUsize::new(0),
             is_deadlocked: AtomicBool::new(false),
         }
     }
@@ -58,22 +82,54 @@ impl DrawnQueue {
         Ok(())
     }
 
-    /// Takes one of the ready tasks.
-    pub(crate) fn draw(&self) -> Option<Job> {
+    /// Returns the worker that has the turn.
+    pub(crate) fn turn(&self) -> usize {
+        // SeqCst: a thread that queues a task and then reads this wakes the worker that has the turn, or the worker
+        // that gets it finds the task when it draws.
+        self.turn.load(Ordering::SeqCst)
+    }
+
+    /// Takes one of the ready tasks, for the worker that has the turn.
+    pub(crate) fn draw(&self, worker: usize) -> Drawn {
         let mut state = self.lock();
+        if let Some(job) = state.handed.take() {
+            return Drawn::Mine(job);
+        }
         let State { ready, draw, .. } = &mut *state;
-        (!ready.is_empty()).then(|| ready.swap_remove(draw.below(ready.len())))
+        if ready.is_empty() {
+            return Drawn::Nothing;
+        }
+        let job = ready.swap_remove(draw.below(ready.len()));
+        let header = job.metadata();
+        if self.workers > 1 && !header.is_local && header.server().is_none() {
+            header.set_worker(draw.below(self.workers));
+        }
+        let drawn = if self.workers > 1 {
+            header.worker()
+        } else {
+            worker
+        };
+        if drawn == worker {
+            return Drawn::Mine(job);
+        }
+        state.handed = Some(job);
+        // SeqCst: see `turn`.
+        self.turn.store(drawn, Ordering::SeqCst);
+        Drawn::Other(drawn)
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.lock().ready.is_empty()
+        let state = self.lock();
+        state.ready.is_empty() && state.handed.is_none()
     }
 
     /// Takes no task any more, and returns those that wait.
     pub(crate) fn close(&self) -> Vec<Job> {
         let mut state = self.lock();
         state.is_closed = true;
-        std::mem::take(&mut state.ready)
+        let mut waiting = std::mem::take(&mut state.ready);
+        waiting.extend(state.handed.take());
+        waiting
     }
 
     /// Notes that all tasks wait for ever.
@@ -82,10 +138,6 @@ impl DrawnQueue {
         self.is_deadlocked.store(true, Ordering::Relaxed);
     }
 
-    #[cfg_attr(
-        not(feature = "macros"),
-        expect(dead_code, reason = "the attributes alone draw")
-    )]
     pub(crate) fn is_deadlocked(&self) -> bool {
         self.is_deadlocked.load(Ordering::Relaxed)
     }

@@ -10,11 +10,12 @@ use super::shared::Shared;
 /// The worker of an executor whose order is drawn.
 pub(crate) struct DrawnDesk<'a> {
     shared: &'a Shared,
+    index: usize,
 }
 
 impl<'a> DrawnDesk<'a> {
-    pub(crate) fn new(shared: &'a Shared) -> Self {
-        Self { shared }
+    pub(crate) fn new(shared: &'a Shared, index: usize) -> Self {
+        Self { shared, index }
     }
 }
 
@@ -29,7 +30,9 @@ impl OwnWorker for DrawnDesk<'_> {
             return;
         }
         let listed = waker.clone();
-        let is_aborted = self.shared.places[0].lock().enlist(0, header, listed);
+        let mut queue = self.shared.places[self.index].lock();
+        let is_aborted = queue.enlist(self.index, header, listed);
+        drop(queue);
         if is_aborted {
             // The thread that aborted it found no place.
             waker.wake_by_ref();

@@ -212,7 +212,7 @@ impl Remote {
         self.waiting.load(Ordering::Relaxed)
     }
 
-    fn unpark(&self) {
+    pub(crate) fn unpark(&self) {
         if let Some(unparker) = self.unparker.get() {
             unparker.unpark();
         }
@@ -293,13 +293,11 @@ impl Shared {
         }
     }
 
-    #[cfg_attr(
-        not(feature = "macros"),
-        expect(dead_code, reason = "the attributes alone draw")
-    )]
-    /// Lets `seed` draw the order of ready tasks and of timers that have one deadline. For one worker.
+    /// Lets `seed` draw the order of ready tasks, the workers that poll them, and the order of timers that have one
+    /// deadline.
     pub(crate) fn draw_by(&mut self, seed: u64) {
-        self.drawn = Some(DrawnQueue::new(Draw::new(seed, 0)));
+        self.drawn = Some(DrawnQueue::new(Draw::new(seed, 0), self.places.len()));
+        self.runtime.set_ordered();
         self.runtime.clock().set_draw(Draw::new(seed, 1));
     }
 
@@ -523,6 +521,11 @@ impl Shared {
             || self.drawn.as_ref().is_some_and(|drawn| !drawn.is_empty())
     }
 
+    /// The worker that moves the clock: the only one, or the one that has the turn where the order is drawn.
+    fn turn(&self) -> usize {
+        self.drawn.as_ref().map_or(0, DrawnQueue::turn)
+    }
+
     /// Counts a task more. Returns true if it is taken. One that is not is ended at once, which counts it off.
     pub(crate) fn admit(&self) -> bool {
         // SeqCst, both: a shutdown that finds no task has every later one refused, see `close`.
@@ -630,17 +633,19 @@ impl Shared {
 impl Others for Shared {
     /// A worker that has descriptors moves the clock itself, when none has become ready for a while.
     fn are_idle(&self) -> bool {
-        let is_own = current::worker_of(self.id) == Some(0);
+        let turn = self.turn();
+        let is_own = current::worker_of(self.id) == Some(turn);
         if self.reactor.is_needed() && !is_own {
             self.kick();
             return false;
         }
-        self.idle.is_idle(0) && !self.has_work(0)
+        self.idle.is_idle(turn) && !self.has_work(turn)
     }
 
     fn kick(&self) {
-        self.preempt(0);
-        self.places[0].unpark();
+        let turn = self.turn();
+        self.preempt(turn);
+        self.places[turn].unpark();
     }
 
     fn wake_all(&self) {
@@ -667,8 +672,9 @@ impl Keeper for Shared {
             None => job,
             Some(drawn) => match drawn.push(job) {
                 Ok(()) => {
-                    if current::worker_of(self.id).is_none() {
-                        self.places[0].unpark();
+                    let turn = drawn.turn();
+                    if current::worker_of(self.id) != Some(turn) {
+                        self.places[turn].unpark();
                     }
                     return;
                 }

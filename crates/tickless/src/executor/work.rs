@@ -15,7 +15,7 @@ use tickless_sched::hrtick::SliceTimer;
 
 use super::current::{self, Current};
 use super::desk::Desk;
-use super::drawn::DrawnQueue;
+use super::drawn::{Drawn, DrawnQueue};
 use super::drawn_desk::DrawnDesk;
 use super::header::Job;
 use super::io::{EVENTS, IoReactor, PERIOD};
@@ -116,7 +116,7 @@ pub(crate) fn work(worker: &Worker, shared: &Handle, index: usize) {
                 stuck_since: None,
             };
             let desk = Desk::new(shared, index, worker.base(), current, thread);
-            let drawn = DrawnDesk::new(shared);
+            let drawn = DrawnDesk::new(shared, index);
             let own: &dyn OwnWorker = match &shared.drawn {
                 Some(_) => &drawn,
                 None => &desk,
@@ -166,7 +166,11 @@ impl Loop<'_> {
             return;
         };
         while !shared.stops() && shared.is_here() {
-            self.drawn_round(queue);
+            if queue.turn() == self.index {
+                self.drawn_round(queue);
+            } else {
+                let _more = self.worker.park();
+            }
         }
     }
 
@@ -175,18 +179,22 @@ impl Loop<'_> {
         if self.worker.is_due() {
             let _more = self.worker.turn();
         }
-        if self.worker.clear_reschedule() {
+        if self.worker.clear_reschedule() || self.shared.places.len() > 1 {
             runtime::sync();
         }
         self.look();
-        match queue.draw() {
-            Some(job) => {
+        match queue.draw(self.index) {
+            Drawn::Mine(job) => {
                 self.stuck_since = None;
                 self.poll(job);
                 // Nothing was accounted, so there is no reading to go on with.
                 let _none = self.current.take_ended();
             }
-            None => self.idle(),
+            Drawn::Other(worker) => {
+                self.stuck_since = None;
+                self.shared.places[worker].unpark();
+            }
+            Drawn::Nothing => self.idle(),
         }
     }
 
@@ -401,7 +409,15 @@ impl Loop<'_> {
         jobs.into_iter().for_each(discard);
         // Behind the other queue, which refuses what this one refuses.
         let drawn = self.shared.drawn.as_ref().map(DrawnQueue::close);
-        drawn.into_iter().flatten().for_each(discard);
+        for job in drawn.into_iter().flatten() {
+            let worker = job.metadata().worker();
+            if job.metadata().is_local && worker != self.index {
+                // Its own worker drops it.
+                self.shared.push_remote(worker, job);
+            } else {
+                discard(job);
+            }
+        }
         // Each is scheduled once more, finds the queue closed, and is dropped there. Those of workers that ended before
         // are woken again: this one may have picked such a task before it saw that the executor ends, so that the other
         // one's wake-up did nothing, and have polled it since. Behind the end of the last worker none waits.

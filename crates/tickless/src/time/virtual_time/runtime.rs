@@ -48,6 +48,8 @@ pub(crate) struct Runtime {
     clock: Arc<Clock>,
     /// Number of threads that run tasks; a clock can be paused if it is one.
     workers: usize,
+    /// True if a seed draws the order of several workers, one of which runs at a time.
+    is_ordered: AtomicBool,
     /// Users see the virtual clock, from the first pause on.
     is_virtual: AtomicBool,
     /// Threads in `block_on` that do not wait, and threads that fire a timer.
@@ -73,6 +75,7 @@ impl Runtime {
         Self {
             clock: Arc::new(Clock::new()),
             workers,
+            is_ordered: AtomicBool::new(false),
             is_virtual: AtomicBool::new(false),
             awake: AtomicUsize::new(0),
             holds: AtomicUsize::new(0),
@@ -93,7 +96,14 @@ impl Runtime {
 
     /// Returns whether a clock can be paused here.
     pub(crate) fn has_one_worker(&self) -> bool {
-        self.workers == 1
+        // Relaxed: set before the workers are started.
+        self.workers == 1 || self.is_ordered.load(Ordering::Relaxed)
+    }
+
+    /// Notes that one worker runs at a time, in an order that a seed draws.
+    pub(crate) fn set_ordered(&self) {
+        // Relaxed: see `has_one_worker`.
+        self.is_ordered.store(true, Ordering::Relaxed);
     }
 
     /// Returns whether users see the virtual clock.
