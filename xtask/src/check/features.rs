@@ -29,10 +29,12 @@ const MATRIX: &[Row] = &[
             &["hyper"],
             &["internals"],
             &["macros"],
+            &["metrics"],
             &["portable"],
             &["stream"],
             &["tokio"],
             &["tokio-test-util"],
+            &["tracing"],
         ],
     },
     // Without `full` it is what `cargo tickless` begins with.
