@@ -246,6 +246,14 @@ mod tests {
         let words = [
             &words[..],
             &["nine", "ten", "eleven", "twelve", "thirteen", "fourteen"],
+            &[
+                "fifteen",
+                "sixteen",
+                "seventeen",
+                "eighteen",
+                "nineteen",
+                "twenty",
+            ],
         ]
         .concat();
         let said = format!(

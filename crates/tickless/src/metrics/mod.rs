@@ -9,7 +9,10 @@
     not(feature = "metrics"),
     doc = "`Recorder` passes them to the recorder of the crate `metrics`; with `tracing`"
 )]
-#![cfg_attr(feature = "tracing", doc = "[`trace()`] emits an event for each thread.")]
+#![cfg_attr(
+    feature = "tracing",
+    doc = "[`trace()`] emits an event for each thread."
+)]
 #![cfg_attr(
     not(feature = "tracing"),
     doc = "`trace` emits an event for each thread."

@@ -14,9 +14,10 @@
 use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::future::Future;
-use std::panic::catch_unwind;
+use std::panic::{catch_unwind, set_hook, take_hook};
 use std::pin::{Pin, pin};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, Once, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
@@ -48,12 +49,25 @@ impl Wake for Gate {
 
 static COMPANIONS: Mutex<BTreeMap<usize, Companion>> = Mutex::new(BTreeMap::new());
 
+/// Says that there was a companion once, so that programs without one never take the lock.
+static HAS_ANY: AtomicBool = AtomicBool::new(false);
+
 fn companions() -> MutexGuard<'static, BTreeMap<usize, Companion>> {
     COMPANIONS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn take(address: usize) -> Option<Companion> {
+    // Relaxed: a thread that has the sleep at this address follows the poll that gave it a companion.
+    if !HAS_ANY.load(Ordering::Relaxed) {
+        return None;
+    }
     companions().remove(&address)
+}
+
+fn keep(address: usize, companion: Companion) {
+    // Relaxed: as in `take`.
+    HAS_ANY.store(true, Ordering::Relaxed);
+    companions().insert(address, companion);
 }
 
 /// Notes that the sleep at `address` waits, or no longer does, for the task of `waker`.
@@ -80,7 +94,7 @@ pub(crate) fn polled(address: usize, deadline: Instant, is_pending: bool, waker:
         &mut Context::from_waker(&Waker::from(Arc::new(Gate(waker.clone())))),
     );
     if polled == Poll::Pending {
-        companions().insert(address, companion);
+        keep(address, companion);
     }
 }
 
@@ -89,7 +103,7 @@ pub(crate) fn reset(address: usize, deadline: Instant) {
     if let Some(mut companion) = take(address) {
         let deadline = ticket::of_tokio(deadline);
         companion.sleep.as_mut().reset(deadline);
-        companions().insert(address, companion);
+        keep(address, companion);
     }
 }
 
@@ -109,11 +123,31 @@ fn runtime_with_time() -> Option<Id> {
     let has_time = match LAST.get() {
         Some((last, has_time)) if last == id => has_time,
         _ => {
-            // tokio says it by a panic alone.
-            let has_time = catch_unwind(|| drop(tokio::time::sleep(Duration::ZERO))).is_ok();
+            let has_time = makes_sleeps();
             LAST.set(Some((id, has_time)));
             has_time
         }
     };
     has_time.then_some(id)
+}
+
+thread_local!(static ASKS: Cell<bool> = const { Cell::new(false) });
+
+/// Returns true if tokio makes a sleep here. It says so by a panic alone, of which nothing is printed.
+fn makes_sleeps() -> bool {
+    static HOOK: Once = Once::new();
+    if !std::thread::panicking() {
+        HOOK.call_once(|| {
+            let before = take_hook();
+            set_hook(Box::new(move |info| {
+                if !ASKS.try_with(Cell::get).unwrap_or(false) {
+                    before(info);
+                }
+            }));
+        });
+    }
+    ASKS.set(true);
+    let makes = catch_unwind(|| drop(tokio::time::sleep(Duration::ZERO))).is_ok();
+    ASKS.set(false);
+    makes
 }
