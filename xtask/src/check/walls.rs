@@ -63,6 +63,7 @@ const WALLS: &[Wall] = &[
             "rustix",
             "slab",
             "wasm-bindgen",
+            "windows-sys",
         ]),
     },
     Wall {
