@@ -5,70 +5,13 @@
 //! without that flag would be one of the day, that can be set. `NOTE_CRITICAL` asks for the least leeway that the
 //! system grants: an ordinary timer is put off to be fired together with others.
 
-use std::io;
-use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use super::kevent;
-use super::kqueue::{Calls, Queue};
-pub(crate) use super::posix::set_realtime_priority;
-
-/// Number of the timer of a queue, and of its bell.
-const ONLY: usize = 1;
-
-/// The sleeper of this system.
-pub(crate) type Native = Queue<Mach>;
-
-/// The calls of this system.
-#[derive(Debug)]
-pub(crate) struct Mach;
-
-impl Calls for Mach {
-    type Event = libc::kevent;
-
-    fn queue() -> io::Result<OwnedFd> {
-        kevent::queue()
-    }
-
-    fn timer(left: u64) -> libc::kevent {
-        let mut event = kevent::blank(ONLY);
-        event.filter = libc::EVFILT_TIMER;
-        event.flags = libc::EV_ADD | libc::EV_ONESHOT;
-        event.fflags = libc::NOTE_MACHTIME | libc::NOTE_ABSOLUTE | libc::NOTE_CRITICAL;
-        event.data = isize::try_from(units_ahead(left)).unwrap_or(isize::MAX);
-        event
-    }
-
-    fn no_timer() -> libc::kevent {
-        let mut event = kevent::blank(ONLY);
-        event.filter = libc::EVFILT_TIMER;
-        event.flags = libc::EV_DELETE;
-        event
-    }
-
-    fn bell() -> libc::kevent {
-        let mut event = kevent::blank(ONLY);
-        event.filter = libc::EVFILT_USER;
-        event.flags = libc::EV_ADD | libc::EV_CLEAR;
-        event
-    }
-
-    fn ring() -> libc::kevent {
-        let mut event = kevent::blank(ONLY);
-        event.filter = libc::EVFILT_USER;
-        event.fflags = libc::NOTE_TRIGGER;
-        event
-    }
-
-    fn call(
-        queue: BorrowedFd<'_>,
-        changes: &[libc::kevent],
-        room: &mut [libc::kevent],
-        waits: bool,
-    ) -> io::Result<usize> {
-        kevent::call(queue, changes, room, waits)
-    }
+/// Sets the length of a timer: it fires in `left` nanoseconds.
+pub(super) fn set_length(event: &mut libc::kevent, left: u64) {
+    event.fflags = libc::NOTE_MACHTIME | libc::NOTE_ABSOLUTE | libc::NOTE_CRITICAL;
+    event.data = isize::try_from(units_ahead(left)).unwrap_or(isize::MAX);
 }
 
 // Declared here: the crate `libc` has these marked as those of another crate, or not at all.
@@ -114,36 +57,6 @@ pub(crate) fn nap(time: Duration) {
     let nanos = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
     // It ends early when the thread is told to end; the callers look again.
     let _any = mach_wait_until(units_ahead(nanos));
-}
-
-pub(crate) mod timers {
-    //! Queues that an event loop watches.
-
-    use std::io;
-    use std::os::fd::AsFd as _;
-    pub(crate) use std::os::fd::{BorrowedFd as BorrowedTimer, OwnedFd as OwnedTimer};
-
-    use super::super::kqueue::{drain_timer, make_timer, set_timer};
-    use super::Mach;
-
-    pub(crate) fn borrow(timer: &OwnedTimer) -> BorrowedTimer<'_> {
-        timer.as_fd()
-    }
-
-    /// Makes one that is not set.
-    pub(crate) fn make() -> io::Result<OwnedTimer> {
-        make_timer::<Mach>()
-    }
-
-    /// Sets it to ring in `left` nanoseconds, or never.
-    pub(crate) fn set(timer: BorrowedTimer<'_>, left: Option<u64>) {
-        set_timer::<Mach>(timer, left);
-    }
-
-    /// Makes one that rang silent; `false` if it was.
-    pub(crate) fn drain(timer: BorrowedTimer<'_>) -> bool {
-        drain_timer::<Mach>(timer)
-    }
 }
 
 #[cfg(test)]

@@ -1,12 +1,70 @@
-//! The calls of `kqueue`, as far as macOS and the BSDs have the same.
+//! The calls of `kqueue`, which macOS and the BSDs have alike but for the way to set a timer.
 
 use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::ptr;
 
-/// Makes a queue, which a program that this one executes does not get.
-pub(super) fn queue() -> io::Result<OwnedFd> {
+use super::kqueue::{Calls, Queue};
+use super::set_length;
+
+/// Number of the timer of a queue, and of its bell.
+const ONLY: usize = 1;
+
+/// The sleeper of this system.
+pub(crate) type Native = Queue<System>;
+
+/// The calls of this system.
+#[derive(Debug)]
+pub(crate) struct System;
+
+impl Calls for System {
+    type Event = libc::kevent;
+
+    fn queue() -> io::Result<OwnedFd> {
+        queue()
+    }
+
+    fn timer(left: u64) -> libc::kevent {
+        let mut event = blank();
+        event.filter = libc::EVFILT_TIMER;
+        event.flags = libc::EV_ADD | libc::EV_ONESHOT;
+        set_length(&mut event, left);
+        event
+    }
+
+    fn no_timer() -> libc::kevent {
+        let mut event = blank();
+        event.filter = libc::EVFILT_TIMER;
+        event.flags = libc::EV_DELETE;
+        event
+    }
+
+    fn bell() -> libc::kevent {
+        let mut event = blank();
+        event.filter = libc::EVFILT_USER;
+        event.flags = libc::EV_ADD | libc::EV_CLEAR;
+        event
+    }
+
+    fn ring() -> libc::kevent {
+        let mut event = blank();
+        event.filter = libc::EVFILT_USER;
+        event.fflags = libc::NOTE_TRIGGER;
+        event
+    }
+
+    fn call(
+        queue: BorrowedFd<'_>,
+        changes: &[libc::kevent],
+        room: &mut [libc::kevent],
+        waits: bool,
+    ) -> io::Result<usize> {
+        call(queue, changes, room, waits)
+    }
+}
+
+fn queue() -> io::Result<OwnedFd> {
     // SAFETY: it has no preconditions.
     let queue = unsafe { libc::kqueue() };
     if queue < 0 {
@@ -23,16 +81,14 @@ pub(super) fn queue() -> io::Result<OwnedFd> {
 }
 
 /// Returns an event of which nothing is said but its number.
-pub(super) fn blank(ident: usize) -> libc::kevent {
+fn blank() -> libc::kevent {
     // SAFETY: plain data of which all zeroes is a value; it has more fields on some systems.
     let mut event: libc::kevent = unsafe { MaybeUninit::zeroed().assume_init() };
-    event.ident = ident;
+    event.ident = ONLY;
     event
 }
 
-/// Makes `changes`, and waits for something to happen unless `room` is empty or `waits` is false. Returns how many
-/// things happened.
-pub(super) fn call(
+fn call(
     queue: BorrowedFd<'_>,
     changes: &[libc::kevent],
     room: &mut [libc::kevent],
@@ -72,4 +128,34 @@ fn count(list: &[libc::kevent]) -> libc::c_int {
 #[cfg(target_os = "netbsd")]
 const fn count(list: &[libc::kevent]) -> libc::size_t {
     list.len()
+}
+
+pub(crate) mod timers {
+    //! Queues that an event loop watches.
+
+    use std::io;
+    use std::os::fd::AsFd as _;
+    pub(crate) use std::os::fd::{BorrowedFd as BorrowedTimer, OwnedFd as OwnedTimer};
+
+    use super::super::kqueue::{drain_timer, make_timer, set_timer};
+    use super::System;
+
+    pub(crate) fn borrow(timer: &OwnedTimer) -> BorrowedTimer<'_> {
+        timer.as_fd()
+    }
+
+    /// Makes one that is not set.
+    pub(crate) fn make() -> io::Result<OwnedTimer> {
+        make_timer::<System>()
+    }
+
+    /// Sets it to ring in `left` nanoseconds, or never.
+    pub(crate) fn set(timer: BorrowedTimer<'_>, left: Option<u64>) {
+        set_timer::<System>(timer, left);
+    }
+
+    /// Makes one that rang silent; `false` if it was.
+    pub(crate) fn drain(timer: BorrowedTimer<'_>) -> bool {
+        drain_timer::<System>(timer)
+    }
 }

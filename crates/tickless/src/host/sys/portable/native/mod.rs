@@ -1,18 +1,18 @@
-//! Timers and priorities of each system, which the standard library does not have: one file for each.
+//! Timers and priorities of each system, which the standard library does not have.
 //!
 //! | file | system | a thread sleeps with | an event loop watches |
 //! |---|---|---|---|
 //! | `windows` | Windows | a high-resolution waitable timer | a waitable timer |
 //! | `apple` | macOS and its kin | `EVFILT_TIMER` on the clock of the processor, `NOTE_CRITICAL` | a kqueue |
-//! | `freebsd`, `netbsd` | these | `EVFILT_TIMER` in nanoseconds | a kqueue |
+//! | `bsd` | FreeBSD, NetBSD | `EVFILT_TIMER` in nanoseconds | a kqueue |
 //! | `absent` | others, and Linux with the feature `portable` | condition variables | nothing |
 //!
-//! `kqueue` has the logic of the three in the middle over the calls of the system, `kevent` those calls, and `posix`
-//! the priorities of threads.
+//! `kqueue` has the logic of the two in the middle over the calls of the system, `kevent` those calls, and `posix` the
+//! priorities of threads.
 //!
 //! # Ground rules
 //!
-//! - Each file has the same items: `Native`, which is the [`Sleeper`](super::sleeper::Sleeper) of the system,
+//! - Each system has the same items: `Native`, which is the [`Sleeper`](super::sleeper::Sleeper) of the system,
 //!   `timers`, `nap`, and `set_realtime_priority`.
 //! - Times are lengths in nanoseconds. Whatever rings early is looked at by the caller, who asks again.
 
@@ -25,8 +25,8 @@
 mod absent;
 #[cfg(target_vendor = "apple")]
 mod apple;
-#[cfg(target_os = "freebsd")]
-mod freebsd;
+#[cfg(any(target_os = "freebsd", target_os = "netbsd"))]
+mod bsd;
 #[cfg(any(target_vendor = "apple", target_os = "freebsd", target_os = "netbsd"))]
 mod kevent;
 #[cfg(any(
@@ -36,8 +36,6 @@ mod kevent;
     all(test, unix)
 ))]
 mod kqueue;
-#[cfg(target_os = "netbsd")]
-mod netbsd;
 #[cfg(any(target_vendor = "apple", target_os = "freebsd", target_os = "netbsd"))]
 mod posix;
 #[cfg(windows)]
@@ -51,12 +49,18 @@ mod windows;
 )))]
 pub(crate) use absent::{Native, nap, set_realtime_priority, timers};
 #[cfg(target_vendor = "apple")]
-pub(crate) use apple::{Native, nap, set_realtime_priority, timers};
-#[cfg(target_os = "freebsd")]
-pub(crate) use freebsd::{Native, nap, set_realtime_priority, timers};
+pub(crate) use apple::nap;
+#[cfg(target_vendor = "apple")]
+use apple::set_length;
+#[cfg(any(target_os = "freebsd", target_os = "netbsd"))]
+pub(crate) use bsd::nap;
+#[cfg(any(target_os = "freebsd", target_os = "netbsd"))]
+use bsd::set_length;
+#[cfg(any(target_vendor = "apple", target_os = "freebsd", target_os = "netbsd"))]
+pub(crate) use kevent::{Native, timers};
 #[cfg(all(test, unix))]
 pub(crate) use kqueue::FakeQueue;
-#[cfg(target_os = "netbsd")]
-pub(crate) use netbsd::{Native, nap, set_realtime_priority, timers};
+#[cfg(any(target_vendor = "apple", target_os = "freebsd", target_os = "netbsd"))]
+pub(crate) use posix::set_realtime_priority;
 #[cfg(windows)]
 pub(crate) use windows::{Native, nap, set_realtime_priority, timers};
