@@ -180,14 +180,9 @@ fn trace(root: &Path, settings: &Settings, file: &Path) -> Result<(), String> {
         test: Some(TRACE_TEST.to_owned()),
         ..settings.clone()
     };
-    let (build, run) = match plan(root, &settings)? {
-        Plan::Run(build, run) => (build, run),
-        Plan::Skip(what, reason) => {
-            println!("skipped: {what}, because {reason}");
-            return Ok(());
-        }
+    let Some(run) = built(root, &settings)? else {
+        return Ok(());
     };
-    build.run(root)?;
     let mut traced = String::new();
     let mut rest = Vec::new();
     let result = run.run_watched(root, |line| match line.strip_prefix(TRACED) {
@@ -269,15 +264,23 @@ fn sections(image: &[u8]) -> Result<[u64; 4], String> {
 
 /// Runs the kernel once.
 fn show(root: &Path, settings: &Settings) -> Result<(), String> {
+    let Some(run) = built(root, settings)? else {
+        return Ok(());
+    };
+    println!("   {run}");
+    run.run(root).map_err(|message| explained(&message))
+}
+
+/// Builds the kernel, and returns the line of the emulator; says what is skipped, if anything lacks for it.
+fn built(root: &Path, settings: &Settings) -> Result<Option<Invocation>, String> {
     match plan(root, settings)? {
-        Plan::Skip(what, reason) => {
-            println!("skipped: {what}, because {reason}");
-            Ok(())
-        }
         Plan::Run(build, run) => {
             build.run(root)?;
-            println!("   {run}");
-            run.run(root).map_err(|message| explained(&message))
+            Ok(Some(run))
+        }
+        Plan::Skip(what, reason) => {
+            println!("skipped: {what}, because {reason}");
+            Ok(None)
         }
     }
 }
@@ -315,14 +318,9 @@ fn measure(root: &Path, settings: &Settings) -> Result<(), String> {
             test: Some("measure".to_owned()),
             ..settings.clone()
         };
-        let (build, run) = match plan(root, &settings)? {
-            Plan::Run(build, run) => (build, run),
-            Plan::Skip(what, reason) => {
-                println!("skipped: {what}, because {reason}");
-                return Ok(());
-            }
+        let Some(run) = built(root, &settings)? else {
+            return Ok(());
         };
-        build.run(root)?;
         let mut first = Vec::new();
         run.run_watched(root, |line| first.push(line.to_owned()))
             .map_err(|message| explained(&message))?;

@@ -100,13 +100,13 @@ impl MissedTicks {
         let over = late.as_nanos() / period.as_nanos().max(1);
         let over = u64::try_from(over).unwrap_or(u64::MAX);
         let missed = over.saturating_sub(self.ahead);
-        // Relaxed: a count.
-        ALL_MISSED.fetch_add(missed, Ordering::Relaxed);
-        #[cfg(feature = "tracing")]
         if missed > 0 {
+            // Relaxed: a count.
+            ALL_MISSED.fetch_add(missed, Ordering::Relaxed);
+            #[cfg(feature = "tracing")]
             tracing::debug!(target: "tickless::interval", missed, ?late, ?period, "ticks were missed");
+            self.total = self.total.saturating_add(missed);
         }
-        self.total = self.total.saturating_add(missed);
         self.ahead = over.max(self.ahead);
     }
 

@@ -6,13 +6,13 @@ macro_rules! details {
         mod $name {
             use std::future::{Future, pending, ready};
             use std::io;
-            use std::panic::{AssertUnwindSafe, catch_unwind};
-            use std::pin::{Pin, pin};
+            use std::pin::pin;
             use std::sync::atomic::{AtomicU32, Ordering};
             use std::sync::{Arc, Mutex};
             use std::task::{Context, Poll, Wake, Waker};
             use std::time::{Duration, Instant as StdInstant};
 
+            use super::{ms, poll, text};
             use time::{
                 Instant, Interval, MissedTickBehavior, Sleep, Timeout, advance, interval,
                 interval_at, sleep, sleep_until, timeout, timeout_at,
@@ -29,28 +29,12 @@ macro_rules! details {
                 MissedTickBehavior::Skip,
             ];
 
-            fn ms(millis: u64) -> Duration {
-                Duration::from_millis(millis)
-            }
-
-            fn poll<F: Future>(future: Pin<&mut F>) -> Poll<F::Output> {
-                future.poll(&mut Context::from_waker(Waker::noop()))
-            }
-
             fn took(start: Instant, length: Duration) {
                 let elapsed = start.elapsed();
                 assert!(
                     length <= elapsed && elapsed <= length + SLOP,
                     "{elapsed:?} for {length:?}"
                 );
-            }
-
-            fn text(body: impl FnOnce()) -> String {
-                let payload = catch_unwind(AssertUnwindSafe(body)).expect_err("it panics");
-                match payload.downcast::<String>() {
-                    Ok(text) => *text,
-                    Err(payload) => (*payload.downcast::<&str>().expect("a text")).to_owned(),
-                }
             }
 
             #[derive(Default)]

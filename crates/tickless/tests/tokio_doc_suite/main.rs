@@ -6,16 +6,38 @@
 #[macro_use]
 mod details;
 
+use std::future::Future;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+fn ms(millis: u64) -> Duration {
+    Duration::from_millis(millis)
+}
+
+fn poll<F: Future>(future: Pin<&mut F>) -> Poll<F::Output> {
+    future.poll(&mut Context::from_waker(Waker::noop()))
+}
+
+/// Returns the text of the panic of `body`.
+fn text(body: impl FnOnce()) -> String {
+    let payload = catch_unwind(AssertUnwindSafe(body)).expect_err("it panics");
+    match payload.downcast::<String>() {
+        Ok(text) => *text,
+        Err(payload) => (*payload.downcast::<&str>().expect("a text")).to_owned(),
+    }
+}
+
 /// The cases, for the time module `$time`; `$run` runs a future under a paused clock.
 macro_rules! suite {
     ($name:ident, $time:path, $run:path, $slop:expr) => {
         mod $name {
-            use std::future::{Future, pending, poll_fn, ready};
-            use std::panic::{AssertUnwindSafe, catch_unwind};
-            use std::pin::{Pin, pin};
-            use std::task::{Context, Poll, Waker};
+            use std::future::{pending, poll_fn, ready};
+            use std::pin::pin;
             use std::time::Duration;
 
+            use super::{ms, poll, text};
             use time::{
                 Instant, MissedTickBehavior, advance, interval, interval_at, sleep, sleep_until,
                 timeout, timeout_at,
@@ -25,14 +47,6 @@ macro_rules! suite {
 
             const SLOP: Duration = Duration::from_millis($slop);
 
-            fn ms(millis: u64) -> Duration {
-                Duration::from_millis(millis)
-            }
-
-            fn poll<F: Future>(future: Pin<&mut F>) -> Poll<F::Output> {
-                future.poll(&mut Context::from_waker(Waker::noop()))
-            }
-
             /// Checks that `start` was `length` ago, as exactly as this library wakes.
             fn took(start: Instant, length: Duration) {
                 let elapsed = start.elapsed();
@@ -40,14 +54,6 @@ macro_rules! suite {
                     length <= elapsed && elapsed <= length + SLOP,
                     "{elapsed:?} for {length:?}"
                 );
-            }
-
-            fn text(body: impl FnOnce()) -> String {
-                let payload = catch_unwind(AssertUnwindSafe(body)).expect_err("it panics");
-                match payload.downcast::<String>() {
-                    Ok(text) => *text,
-                    Err(payload) => (*payload.downcast::<&str>().expect("a text")).to_owned(),
-                }
             }
 
             #[test]

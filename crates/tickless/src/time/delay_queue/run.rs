@@ -81,10 +81,6 @@ impl Run {
         self.left -= 1;
     }
 
-    pub(super) fn clear(&mut self) {
-        self.begin();
-    }
-
     /// Begins an empty run.
     pub(super) fn begin(&mut self) {
         self.places.clear();

@@ -329,7 +329,7 @@ impl<T> Wheel<T> {
         self.digits = 0;
         self.values = [0; DIGITS];
         self.lists.fill(List::EMPTY);
-        self.run.clear();
+        self.run.begin();
         // Last: a destructor may panic.
         self.entries.clear();
     }
