@@ -225,9 +225,14 @@ impl Drop for Alive {
 }
 
 /// Runs `body` with what the thread knows of itself.
-#[inline]
+// Not by `LocalKey::with`, which becomes a call where the compiler weighs it so: the value has no destructor, so it is
+// there as long as the thread.
+#[inline(always)]
 pub(crate) fn with_thread<R>(body: impl FnOnce(&Thread) -> R) -> R {
-    THREAD.with(body)
+    match THREAD.try_with(body) {
+        Ok(result) => result,
+        Err(_) => unreachable!("a value without a destructor is never destroyed"),
+    }
 }
 
 /// A time that is not behind the kernel's clock, as this thread can know it without a system call.
@@ -266,12 +271,10 @@ pub(crate) fn now_lower() -> Instant {
 
 #[inline(always)]
 fn earliest_at(cycles: u64) -> Option<Instant> {
-    // Not by `with_thread`, which becomes a call where what is called in it is as large as this.
-    let kept = THREAD.try_with(
+    with_thread(
         #[inline(always)]
         |thread| thread.reading.earliest_at(cycles),
-    );
-    kept.ok().flatten()
+    )
 }
 
 /// Works as [`now_upper`], by the clock that users of this thread see.
