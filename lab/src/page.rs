@@ -3,6 +3,7 @@
 use std::ffi::OsStr;
 use std::path::PathBuf;
 
+use clap::builder::{PathBufValueParser, TypedValueParser};
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 use crate::failure::Failure;
@@ -40,17 +41,21 @@ pub(crate) fn all_figures(body: &Markup) -> Markup {
     html! { details.all { summary { "All figures" } (body) } }
 }
 
+/// Returns what reads the value of `--report`. A wrong one is refused before anything is asked of the machine.
+pub(crate) fn file() -> impl TypedValueParser<Value = PathBuf> {
+    PathBufValueParser::new().try_map(|path| {
+        if path == OsStr::new("-") {
+            return Err("it would mix the page with the table; give it a file name");
+        }
+        Ok(path)
+    })
+}
+
 /// Prepares the file of `--report`, if it was given.
 pub(crate) fn prepare(report: Option<&PathBuf>) -> Result<Option<OutFile>, Failure> {
-    let Some(path) = report else {
-        return Ok(None);
-    };
-    if path == OsStr::new("-") {
-        return Err(Failure::Input(
-            "--report - would mix the page with the table; give it a file name".to_owned(),
-        ));
-    }
-    OutFile::prepare(&Place::File(path.clone())).map(Some)
+    report
+        .map(|path| OutFile::prepare(&Place::File(path.clone())))
+        .transpose()
 }
 
 /// A page with its headings.

@@ -46,7 +46,7 @@ pub(crate) struct Arguments {
     isolated: Option<String>,
 
     /// Write a page to this file
-    #[arg(long, value_name = "OUT.html")]
+    #[arg(long, value_name = "OUT.html", value_parser = crate::page::file())]
     report: Option<PathBuf>,
 
     #[command(flatten)]

@@ -97,6 +97,7 @@ pub(crate) struct Arguments {
         long,
         value_name = "PATH",
         default_value = "tickless-demo.html",
+        value_parser = crate::page::file(),
         conflicts_with = "no_report"
     )]
     report: PathBuf,
@@ -258,11 +259,6 @@ impl Arguments {
             report: (!self.no_report).then(|| Place::from(self.report.clone().into_os_string())),
         };
         settings.check()?;
-        if settings.report == Some(Place::StandardOutput) {
-            return Err(Failure::Input(
-                "--report - would mix the page with the table; give it a file name".to_owned(),
-            ));
-        }
         Ok(settings)
     }
 }

@@ -107,7 +107,7 @@ pub(crate) struct Arguments {
     seed: u64,
 
     /// Write a page with plots to this file
-    #[arg(long, visible_alias = "html", value_name = "OUT.html")]
+    #[arg(long, visible_alias = "html", value_name = "OUT.html", value_parser = crate::page::file())]
     pub(super) report: Option<PathBuf>,
 
     #[command(flatten)]

@@ -145,7 +145,7 @@ pub(crate) struct Arguments {
     relative: bool,
 
     /// Write a page with plots to this file
-    #[arg(long, value_name = "OUT.html")]
+    #[arg(long, value_name = "OUT.html", value_parser = crate::page::file())]
     pub(super) report: Option<PathBuf>,
 
     /// Say how finely the clock can be read

@@ -51,7 +51,7 @@ pub(crate) struct Arguments {
     json: Option<Place>,
 
     /// Write a page with plots to this file
-    #[arg(long, value_name = "OUT.html")]
+    #[arg(long, value_name = "OUT.html", value_parser = crate::page::file())]
     pub(super) report: Option<PathBuf>,
 
     /// Real-time priority (SCHED_FIFO) of the threads

@@ -61,7 +61,7 @@ pub(crate) struct Arguments {
     trace_limit: Option<u64>,
 
     /// Write a page with plots to this file
-    #[arg(long, value_name = "OUT.html")]
+    #[arg(long, value_name = "OUT.html", value_parser = crate::page::file())]
     report: Option<PathBuf>,
 
     /// Draw what happened from this moment on, instead of around what was broken first or the latest timer

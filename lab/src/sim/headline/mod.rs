@@ -50,7 +50,7 @@ pub(crate) struct Arguments {
     sensitivity: bool,
 
     /// Write a page with plots to this file
-    #[arg(long, value_name = "OUT.html")]
+    #[arg(long, value_name = "OUT.html", value_parser = crate::page::file())]
     report: Option<PathBuf>,
 
     #[command(flatten)]

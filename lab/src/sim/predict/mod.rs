@@ -52,7 +52,7 @@ pub(crate) struct Arguments {
     effort: Effort,
 
     /// Write a page with plots to this file
-    #[arg(long, value_name = "OUT.html")]
+    #[arg(long, value_name = "OUT.html", value_parser = crate::page::file())]
     report: Option<PathBuf>,
 
     #[command(flatten)]
