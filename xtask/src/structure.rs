@@ -72,7 +72,7 @@ const CRATES: &[Limit] = &[
     },
     Limit {
         of: "tests/rig",
-        circle: 4,
+        circle: 1,
     },
 ];
 

@@ -22,7 +22,6 @@
 //! Callbacks run behind the interrupt that found them due, at once. The soft stage takes no time.
 
 use std::cell::{Cell, RefCell};
-use std::pin::Pin;
 use std::rc::{Rc, Weak};
 
 use tickless_core::coarse::{Kind, PassEnd};
@@ -42,16 +41,16 @@ use tickless_sim::tables::PlainLock;
 use tickless_sim::wakener::Wakener;
 
 use crate::host::Host;
-use crate::rig::{Parts, Rig, TICK};
+use crate::parts::{Parts, TICK};
+use crate::rig::Rig;
+use crate::tables;
+use crate::ticks::{Cpu, Depth, Ticks};
 
 mod deep;
 mod dump;
-mod tables;
 
-pub use deep::DeepCounts;
-pub use tables::{GlobalTimers, Tables};
-
-use self::deep::Depth;
+pub use crate::tables::{GlobalTimers, Tables};
+pub use crate::ticks::DeepCounts;
 
 /// The duration of a tick.
 pub const PERIOD: Span = Span::from_nanos(TICK.unsigned_abs());
@@ -64,30 +63,6 @@ const BUDGET: u32 = 1_000;
 const TURNS_MAX: u32 = 100;
 
 type Script = Box<dyn FnMut(&mut Expired<'_, '_, Monotonic>) -> Restart>;
-type Tree<H> = Hierarchy<Tables<H>>;
-
-struct Cpu {
-    tick: RefCell<CpuTick>,
-    timer: Pin<Box<HrTimer<ExactCall<Monotonic>>>>,
-    conditions: Cell<TickDependencies>,
-    /// The tick found something to do, and the soft stage has not come to it.
-    expiry_pending: Cell<bool>,
-    /// Ticks that ran.
-    ticks: Cell<u64>,
-    depth: Depth,
-}
-
-/// The state of CPUs that tick.
-pub(crate) struct Ticks<H: Host> {
-    parts: Rc<Parts<H>>,
-    count: Rc<TickCount<PlainLock>>,
-    tree: Tree<H>,
-    cpus: Vec<Cpu>,
-    wakener: Wakener<PlainLock, i64>,
-    deep_counts: Cell<DeepCounts>,
-    max_deferment: Cell<Span>,
-    is_skewed: bool,
-}
 
 /// CPUs that tick and idle.
 impl<H: Host> Rig<H> {
@@ -556,13 +531,5 @@ fn new_cpu<H: Host>(parts: &Rc<Parts<H>>, ticks: &Weak<Ticks<H>>, cpu: u32, role
         expiry_pending: Cell::new(false),
         ticks: Cell::new(0),
         depth: Depth::default(),
-    }
-}
-
-impl<H: Host> Drop for Ticks<H> {
-    fn drop(&mut self) {
-        for cpu in &self.cpus {
-            cpu.timer.as_ref().cancel(self.parts.host.timers());
-        }
     }
 }

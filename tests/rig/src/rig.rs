@@ -1,6 +1,5 @@
 //! The rig: drives a host like a debugger drives a computer.
 
-use std::cell::Cell;
 use std::fmt;
 use std::panic::resume_unwind;
 use std::rc::Rc;
@@ -16,30 +15,8 @@ use tickless_sim::DeviceClass;
 
 use crate::capability::Capabilities;
 use crate::host::{Host, Placement, Source};
-use crate::nohz::Ticks;
-
-/// The duration of a tick, in nanoseconds of true time.
-pub const TICK: i64 = 1_000_000;
-
-/// The rig's own record of a CPU, beside that of its host.
-#[derive(Debug, Default)]
-pub(crate) struct Cpu {
-    /// Timer delivery is masked.
-    pub(crate) masked: Cell<bool>,
-    /// The flag that return paths test (spec REARM-9).
-    pub(crate) rearm_owed: Cell<bool>,
-    /// Nesting of interrupts.
-    pub(crate) depth: Cell<u32>,
-    pub(crate) placement: Cell<Placement>,
-    /// Writes to its device before the suite began.
-    pub(crate) written: Cell<u64>,
-}
-
-/// A host, and the state of its CPUs.
-pub(crate) struct Parts<H: Host> {
-    pub(crate) host: H,
-    pub(crate) cpus: Vec<Cpu>,
-}
+use crate::parts::{Cpu, Parts, TICK};
+use crate::ticks::Ticks;
 
 /// A host that a suite drives. Cheap to clone: all clones are the same one.
 ///

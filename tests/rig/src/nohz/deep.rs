@@ -3,8 +3,6 @@
 //! The programmed event of a device that stops is lost. There is one broadcast device; its interrupt goes to the CPU
 //! that programmed it last.
 
-use std::cell::Cell;
-
 use tickless_core::platform::CpuId;
 use tickless_core::tick::{BroadcastExit, Busy, Carrier};
 use tickless_core::time::Instant;
@@ -13,34 +11,7 @@ use tickless_sim::wakener::Wakener;
 
 use crate::host::Host;
 use crate::rig::Rig;
-
-/// The deep-sleep state of one CPU.
-#[derive(Debug, Default)]
-pub(super) struct Depth {
-    /// Its governor chooses deep sleep whenever it may.
-    pub(super) is_wanted: Cell<bool>,
-    /// Its device is stopped.
-    pub(super) is_deep: Cell<bool>,
-    /// The interrupt by which a broadcast is delivered is on its way.
-    pub(super) is_called: Cell<bool>,
-    /// True if the CPU came back late: no device is programmed for it until that interrupt comes.
-    pub(super) awaits_call: Cell<bool>,
-}
-
-/// The counts of deep sleeps and of their ends.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct DeepCounts {
-    /// Deep sleeps.
-    pub entered: u64,
-    /// Deep sleeps that were refused.
-    pub refused: u64,
-    /// Broadcasts that were delivered to other CPUs, one for each.
-    pub delivered: u64,
-    /// Times a CPU came back for another reason.
-    pub woke_itself: u64,
-    /// Times it came back when it was due and not called yet.
-    pub woke_late: u64,
-}
+use crate::ticks::{DeepCounts, Depth};
 
 impl<H: Host> Rig<H> {
     fn wakener(&self) -> &Wakener<PlainLock, i64> {

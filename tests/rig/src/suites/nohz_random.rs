@@ -13,7 +13,7 @@ use tickless_core::tick::{KeepReason, Role, TickDependencies};
 use tickless_sim::random::Random;
 
 use crate::nohz::DeepCounts;
-use crate::rig::TICK;
+use crate::parts::TICK;
 use crate::suite::at;
 use crate::{CoarseTimer, Host, Rig, TestTimer};
 

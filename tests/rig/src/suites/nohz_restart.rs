@@ -4,7 +4,7 @@ use tickless_core::coarse::Kind;
 use tickless_core::tick::{KeepReason, Role};
 use tickless_core::time::Instant;
 
-use crate::rig::TICK;
+use crate::parts::TICK;
 use crate::suite::at;
 use crate::{CoarseTimer, Host, Rig, TestTimer};
 

@@ -22,7 +22,7 @@ use tickless_sim::DeviceClass;
 use self::device::Device;
 use crate::capability::Capabilities;
 use crate::host::{Host, Placement, Source};
-use crate::rig::TICK;
+use crate::parts::TICK;
 
 mod device;
 mod lock;

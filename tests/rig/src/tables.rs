@@ -14,7 +14,7 @@ use tickless_core::wheel::idle::wake_times;
 use tickless_sim::tables::{self, CpuTimers, PlainLock};
 
 use crate::host::Host;
-use crate::rig::Parts;
+use crate::parts::Parts;
 
 /// The tables of a rig's hierarchy.
 pub type Tables<H> = tables::Tables<GlobalTimers<H>>;
@@ -28,7 +28,7 @@ pub struct GlobalTimers<H: Host> {
 }
 
 /// The tables of the CPUs of `parts`, whose ticks are counted by `count`.
-pub(super) fn new<H: Host>(
+pub(crate) fn new<H: Host>(
     parts: Rc<Parts<H>>,
     count: Rc<TickCount<PlainLock>>,
     layout: Layout,
@@ -49,7 +49,7 @@ impl<H: Host> GlobalTimers<H> {
     }
 
     /// Returns true if `cpu` has to leave idle once, and clears the request.
-    pub(super) fn take_activated(&self, cpu: u32) -> bool {
+    pub(crate) fn take_activated(&self, cpu: u32) -> bool {
         self.activated[cpu as usize].take()
     }
 }

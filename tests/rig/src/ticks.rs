@@ -1,0 +1,77 @@
+//! The state of a rig whose CPUs tick, and sleep deeply.
+
+use std::cell::{Cell, RefCell};
+use std::pin::Pin;
+use std::rc::Rc;
+
+use tickless_core::hierarchy::Hierarchy;
+use tickless_core::hrtimer::HrTimer;
+use tickless_core::tick::{CpuTick, TickCount, TickDependencies};
+use tickless_core::time::{Monotonic, Span};
+use tickless_sim::owned::ExactCall;
+use tickless_sim::tables::PlainLock;
+use tickless_sim::wakener::Wakener;
+
+use crate::host::Host;
+use crate::parts::Parts;
+use crate::tables::Tables;
+
+/// The state of a CPU that ticks.
+pub(crate) struct Cpu {
+    pub(crate) tick: RefCell<CpuTick>,
+    pub(crate) timer: Pin<Box<HrTimer<ExactCall<Monotonic>>>>,
+    pub(crate) conditions: Cell<TickDependencies>,
+    /// The tick found something to do, and the soft stage has not come to it.
+    pub(crate) expiry_pending: Cell<bool>,
+    /// Ticks that ran.
+    pub(crate) ticks: Cell<u64>,
+    pub(crate) depth: Depth,
+}
+
+/// The state of CPUs that tick.
+pub(crate) struct Ticks<H: Host> {
+    pub(crate) parts: Rc<Parts<H>>,
+    pub(crate) count: Rc<TickCount<PlainLock>>,
+    pub(crate) tree: Hierarchy<Tables<H>>,
+    pub(crate) cpus: Vec<Cpu>,
+    pub(crate) wakener: Wakener<PlainLock, i64>,
+    pub(crate) deep_counts: Cell<DeepCounts>,
+    pub(crate) max_deferment: Cell<Span>,
+    pub(crate) is_skewed: bool,
+}
+
+impl<H: Host> Drop for Ticks<H> {
+    fn drop(&mut self) {
+        for cpu in &self.cpus {
+            cpu.timer.as_ref().cancel(self.parts.host.timers());
+        }
+    }
+}
+
+/// The deep-sleep state of one CPU.
+#[derive(Debug, Default)]
+pub(crate) struct Depth {
+    /// Its governor chooses deep sleep whenever it may.
+    pub(crate) is_wanted: Cell<bool>,
+    /// Its device is stopped.
+    pub(crate) is_deep: Cell<bool>,
+    /// The interrupt by which a broadcast is delivered is on its way.
+    pub(crate) is_called: Cell<bool>,
+    /// True if the CPU came back late: no device is programmed for it until that interrupt comes.
+    pub(crate) awaits_call: Cell<bool>,
+}
+
+/// The counts of deep sleeps and of their ends.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DeepCounts {
+    /// Deep sleeps.
+    pub entered: u64,
+    /// Deep sleeps that were refused.
+    pub refused: u64,
+    /// Broadcasts that were delivered to other CPUs, one for each.
+    pub delivered: u64,
+    /// Times a CPU came back for another reason.
+    pub woke_itself: u64,
+    /// Times it came back when it was due and not called yet.
+    pub woke_late: u64,
+}
