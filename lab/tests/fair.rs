@@ -197,11 +197,7 @@ fn ctrl_c_ends_it_with_what_there_is() {
     let place = Place::new();
     let line = "fair --hogs 2 --periodic 1 --period 2ms -w 1 --runtimes smol,tokio -D 1h --rounds 9 --json out.json";
     let mut command = place.command(&line.split(' ').collect::<Vec<_>>());
-    let child = command
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .expect("it starts");
+    let child = support::running(command.stdout(Stdio::piped()).stderr(Stdio::piped()));
     until_signals_are_caught(&child);
     // Beyond the time in which it settles, which is all that it can be ended in without a figure.
     std::thread::sleep(std::time::Duration::from_secs(1));

@@ -169,11 +169,7 @@ fn ctrl_c_ends_it_with_what_there_is() {
         "--json",
         "out.json",
     ];
-    let child = place
-        .command(&line)
-        .stdout(Stdio::null())
-        .spawn()
-        .expect("it starts");
+    let child = support::running(place.command(&line).stdout(Stdio::null()));
     until_signals_are_caught(&child);
     interrupt(&child);
     let (code, error) = end(&child.wait_with_output().expect("it ends"));
@@ -242,11 +238,7 @@ fn ctrl_c_ends_hackbench_too() {
     let line = [
         "hack", "-g", "1", "-f", "1", "-l", "1", "--quick", "--json", "out.json", "-q",
     ];
-    let child = place
-        .command(&line)
-        .env("PATH", &path)
-        .spawn()
-        .expect("it starts");
+    let child = support::running(place.command(&line).env("PATH", &path));
     while !place.path("begun").exists() {
         std::thread::sleep(std::time::Duration::from_millis(5));
     }

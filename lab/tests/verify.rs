@@ -196,7 +196,7 @@ fn an_interrupted_trace_leaves_nothing_behind() {
     fs::write(place.path("long.toml"), long).expect("it can be written");
     let mut command = place.command(&["sim", "run", "long.toml", "--trace", "long.jsonl"]);
     command.stdout(Stdio::null()).stderr(Stdio::null());
-    let child = command.spawn().expect("it starts");
+    let child = support::running(&mut command);
     // Long enough for some of it to be written, and for nothing else.
     std::thread::sleep(std::time::Duration::from_millis(500));
     // As `kill` does. A shell that starts the tests in the background makes its children ignore what Ctrl-C sends.

@@ -6,6 +6,7 @@
 )]
 
 use std::io::{BufRead, BufReader, Write};
+use std::ops::{Deref, DerefMut};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 
@@ -125,16 +126,54 @@ pub(crate) fn json_file(path: &Path) -> Value {
     json(&std::fs::read(path).expect("the file was written"))
 }
 
+/// A command that runs. It ends with the test that started it, also where that fails.
+pub(crate) struct Running(Option<Child>);
+
+impl Running {
+    pub(crate) fn wait_with_output(mut self) -> std::io::Result<Output> {
+        let child = self.0.take().expect("it was not waited for");
+        child.wait_with_output()
+    }
+}
+
+impl Deref for Running {
+    type Target = Child;
+
+    fn deref(&self) -> &Child {
+        self.0.as_ref().expect("it was not waited for")
+    }
+}
+
+impl DerefMut for Running {
+    fn deref_mut(&mut self) -> &mut Child {
+        self.0.as_mut().expect("it was not waited for")
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        if let Some(child) = &mut self.0 {
+            // An error says that it is over.
+            let _over = child.kill();
+            let _code = child.wait();
+        }
+    }
+}
+
 /// Starts it, with pipes for what it prints.
-fn spawn(command: &mut Command) -> Child {
-    let command = command.stdout(Stdio::piped()).stderr(Stdio::piped());
-    command.spawn().expect("the command starts")
+fn spawn(command: &mut Command) -> Running {
+    running(command.stdout(Stdio::piped()).stderr(Stdio::piped()))
+}
+
+/// Starts it, with what it prints as `command` has it.
+pub(crate) fn running(command: &mut Command) -> Running {
+    Running(Some(command.spawn().expect("the command starts")))
 }
 
 /// Starts it, and waits until it has printed its first line.
 pub(crate) fn started(
     command: &mut Command,
-) -> (Child, BufReader<std::process::ChildStdout>, String) {
+) -> (Running, BufReader<std::process::ChildStdout>, String) {
     let mut child = spawn(command);
     let mut out = BufReader::new(child.stdout.take().expect("it is a pipe"));
     let mut line = String::new();
