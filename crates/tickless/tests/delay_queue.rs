@@ -1,9 +1,13 @@
-//! `tickless::time::DelayQueue` against that of tokio-util: by order only, with deadlines far apart.
+//! `DelayQueue` against that of tokio-util: by order only, with deadlines far apart.
 
 use std::future::poll_fn;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
 use proptest::prelude::*;
+use tickless::time::delay_queue::{self, DelayQueue};
 
 #[derive(Clone, Debug)]
 enum Step {
@@ -78,7 +82,7 @@ proptest! {
     fn the_same_values_come_out_as_of_the_other(steps in steps()) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build();
         let outcome = runtime.expect("a runtime").block_on(async {
-            let ours = observe!(tickless::time::DelayQueue<usize>, tickless::time::Instant, &steps);
+            let ours = observe!(DelayQueue<usize>, tickless::time::Instant, &steps);
             let theirs = observe!(tokio_util::time::DelayQueue<usize>, tokio::time::Instant, &steps);
             (ours, theirs)
         });
@@ -94,7 +98,7 @@ fn values_come_out_in_the_order_of_the_other() {
     runtime.expect("a runtime").block_on(async {
         // What is over when it is inserted has no order: again, if the thread lost its CPU for so long.
         let (mut ours, mut theirs) = loop {
-            let mut ours = tickless::time::DelayQueue::new();
+            let mut ours = DelayQueue::new();
             let mut theirs = tokio_util::time::DelayQueue::new();
             let base = tokio::time::Instant::now() + Duration::from_secs(1);
             for step in 0_u64..20 {
@@ -114,4 +118,49 @@ fn values_come_out_in_the_order_of_the_other() {
             assert_eq!(ours, theirs.map(|expired| expired.into_inner()));
         }
     });
+}
+
+/// Counts how often its task is woken.
+#[derive(Default)]
+struct Woken(AtomicUsize);
+
+impl Wake for Woken {
+    fn wake(self: Arc<Self>) {
+        self.0.fetch_add(1, SeqCst);
+    }
+}
+
+/// A task that waits for a value in an hour is woken by `change` before that returns, once, and finds what is due.
+#[track_caller]
+fn wakes_at_once(change: impl FnOnce(&mut DelayQueue<u8>, delay_queue::Key), value: Option<u8>) {
+    let mut queue = DelayQueue::new();
+    let key = queue.insert(0, Duration::from_secs(3_600));
+    let woken = Arc::new(Woken::default());
+    let waker = Waker::from(Arc::clone(&woken));
+    let mut context = Context::from_waker(&waker);
+    assert!(queue.poll_expired(&mut context).is_pending());
+    change(&mut queue, key);
+    assert_eq!(woken.0.load(SeqCst), 1);
+    let polled = queue.poll_expired(&mut context);
+    let came = polled.map(|expired| expired.map(delay_queue::Expired::into_inner));
+    assert_eq!(came, Poll::Ready(value));
+}
+
+#[test]
+fn a_change_that_ends_the_wait_wakes_at_once() {
+    let past = || tickless::time::Instant::now() - Duration::from_millis(1);
+    wakes_at_once(
+        |queue, key| {
+            queue.remove(&key);
+        },
+        None,
+    );
+    wakes_at_once(|queue, _| queue.clear(), None);
+    wakes_at_once(|queue, key| queue.reset_at(&key, past()), Some(0));
+    wakes_at_once(
+        |queue, _| {
+            queue.insert_at(1, past());
+        },
+        Some(1),
+    );
 }

@@ -3,6 +3,11 @@
 #[macro_use]
 mod support;
 
+use std::future::Future;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::task::{Context, Wake, Waker};
+
 use futures::stream::{FuturesUnordered, StreamExt as _};
 use tickless::realtime::OnSet;
 use tickless::time::{self, DelayQueue, Duration, Instant, interval, sleep, timeout};
@@ -78,6 +83,50 @@ async fn our_functions_move_tokios_clock() {
     let real = std::time::Instant::now();
     sleep(Duration::from_millis(2)).await;
     assert!(real.elapsed() >= Duration::from_millis(1));
+}
+
+/// Says whether its task was woken.
+#[derive(Default)]
+struct Woken(AtomicBool);
+
+impl Wake for Woken {
+    fn wake(self: Arc<Self>) {
+        self.0.store(true, SeqCst);
+    }
+}
+
+/// Wherever between two ticks of the runtime its clock was stopped.
+#[tokio::test(start_paused = true)]
+async fn whole_milliseconds_are_exact_between_two_ticks_too() {
+    for fraction in [0, 1, 400_000, 500_000, 999_999] {
+        tokio::time::advance(Duration::from_nanos(fraction)).await;
+        let start = Instant::now();
+        sleep(Duration::from_millis(1)).await;
+        assert_eq!(start.elapsed(), Duration::from_millis(1), "{fraction}");
+        let woken = Arc::new(Woken::default());
+        let waker = Waker::from(Arc::clone(&woken));
+        let mut waits = Box::pin(sleep(Duration::from_millis(7)));
+        let mut poll = || waits.as_mut().poll(&mut Context::from_waker(&waker));
+        assert!(poll().is_pending());
+        sleep(Duration::from_millis(6)).await;
+        assert!(!woken.0.load(SeqCst), "{fraction}");
+        sleep(Duration::from_millis(1)).await;
+        assert!(woken.0.load(SeqCst), "{fraction}");
+        assert!(poll().is_ready(), "{fraction}");
+        assert_eq!(start.elapsed(), Duration::from_millis(8), "{fraction}");
+        // Less than a tick takes as long as one.
+        sleep(Duration::from_micros(300)).await;
+        assert_eq!(start.elapsed(), Duration::from_millis(9), "{fraction}");
+    }
+    // The clock comes into another fraction while a sleep waits: it is never early, and ends.
+    let start = Instant::now();
+    let waits = tokio::spawn(sleep(Duration::from_millis(3)));
+    tokio::task::yield_now().await;
+    tokio::time::advance(Duration::from_micros(700)).await;
+    waits.await.expect("it does not panic");
+    let took = start.elapsed();
+    assert!(took >= Duration::from_millis(3), "{took:?}");
+    assert!(took < Duration::from_millis(4), "{took:?}");
 }
 
 #[tokio::test(start_paused = true)]

@@ -56,7 +56,7 @@
 
 pub mod blocking;
 pub(crate) mod budget;
-mod delay_queue;
+pub mod delay_queue;
 mod error_impl;
 mod future_ext;
 mod instant;

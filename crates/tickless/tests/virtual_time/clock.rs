@@ -497,3 +497,27 @@ fn a_callback_says_that_it_does_not_follow() {
     assert_eq!(exact.start(DAY), hrtimer::StartOutcome::Started);
     assert!(exact.cancel());
 }
+
+#[test]
+fn a_reset_to_the_past_wakes_before_it_returns() {
+    paused(async {
+        let wakes = Arc::new(Count::default());
+        let waker = Waker::from(Arc::clone(&wakes));
+        let mut context = Context::from_waker(&waker);
+        let start = Instant::now();
+        let mut waits = Box::pin(sleep(DAY));
+        assert!(waits.as_mut().poll(&mut context).is_pending());
+        waits.as_mut().reset(start);
+        // Relaxed: one thread.
+        assert_eq!(wakes.0.load(Ordering::Relaxed), 1);
+        assert!(waits.as_mut().poll(&mut context).is_ready());
+
+        let mut queue = DelayQueue::new();
+        let key = queue.insert("value", DAY);
+        assert!(queue.poll_expired(&mut context).is_pending());
+        queue.reset_at(&key, start);
+        assert_eq!(wakes.0.load(Ordering::Relaxed), 2);
+        assert!(queue.poll_expired(&mut context).is_ready());
+        assert_eq!(start.elapsed(), Duration::ZERO);
+    });
+}

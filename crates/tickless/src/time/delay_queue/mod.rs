@@ -76,6 +76,8 @@ pub struct DelayQueue<T> {
     delay: Option<Pin<Box<Sleep>>>,
     /// Time at which `delay` wakes its task, if one waits.
     armed: Option<u64>,
+    /// The task that waits, to be woken before that time.
+    waiting: Option<Waker>,
     /// The task that found the queue empty.
     idle: Option<Waker>,
 }
@@ -93,6 +95,7 @@ impl<T> DelayQueue<T> {
             now: 0,
             delay: None,
             armed: None,
+            waiting: None,
             idle: None,
         }
     }
@@ -283,25 +286,30 @@ impl<T> DelayQueue<T> {
 
     #[cold]
     fn rearm(&mut self, when: u64) {
-        if let Some(delay) = &mut self.delay {
+        if when <= order(shown_now_lower()) {
+            self.wake();
+        } else if let Some(delay) = &mut self.delay {
             delay.as_mut().reset(instant(when));
             self.armed = Some(when);
         }
     }
 
-    /// Wakes the task that waits, because there is no value left to wait for.
+    /// Wakes the task that waits, before this call returns: a value is due, or none is left to wait for.
     fn wake(&mut self) {
-        if self.armed.is_some() {
-            self.rearm(order(shown_now_lower()));
+        if self.armed.take().is_none() {
+            return;
+        }
+        if let Some(delay) = &mut self.delay {
+            delay.as_mut().reset(instant(u64::MAX));
+        }
+        if let Some(waiting) = self.waiting.take() {
+            waiting.wake();
         }
     }
 
     fn set_idle(&mut self, waker: &Waker) {
         self.armed = None;
-        match &mut self.idle {
-            Some(idle) => idle.clone_from(waker),
-            None => self.idle = Some(waker.clone()),
-        }
+        set_waker(&mut self.idle, waker);
     }
 
     /// Ready at `when`; else the task is woken then.
@@ -314,7 +322,17 @@ impl<T> DelayQueue<T> {
         }
         let outcome = delay.as_mut().poll(context);
         self.armed = outcome.is_pending().then_some(when);
+        if outcome.is_pending() {
+            set_waker(&mut self.waiting, context.waker());
+        }
         outcome
+    }
+}
+
+fn set_waker(place: &mut Option<Waker>, waker: &Waker) {
+    match place {
+        Some(old) => old.clone_from(waker),
+        None => *place = Some(waker.clone()),
     }
 }
 

@@ -49,7 +49,7 @@ pub(crate) const FAR: Span = Span::from_secs(86_400 * 365 * 30);
 /// run in one process.
 ///
 /// In a `current_thread` runtime of tokio too, with the feature `tokio-test-util`: its clock is paused then, which the
-/// time of this library follows. Sleeps are tokio's there, rounded up to a millisecond.
+/// time of this library follows. Sleeps are tokio's there, and take whole milliseconds.
 ///
 /// # What holds the time
 ///

@@ -11,8 +11,10 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 #[cfg(feature = "tokio")]
-use std::task::{Context, Poll};
+use std::task::Context;
 use std::task::{Wake, Waker};
+#[cfg(feature = "tokio")]
+use std::time::Duration;
 
 use tickless_core::time::Instant;
 
@@ -34,7 +36,16 @@ enum TicketUse {
     Own { clock: Arc<Clock>, key: Mutex<Key> },
     /// A sleep of tokio's, under a clock of a tokio runtime.
     #[cfg(feature = "tokio")]
-    Tokio(Mutex<Pin<Box<tokio::time::Sleep>>>),
+    Tokio(Mutex<Substitute>),
+}
+
+/// A sleep of tokio's in the place of one of this library.
+#[cfg(feature = "tokio")]
+#[derive(Debug)]
+struct Substitute {
+    sleep: Pin<Box<tokio::time::Sleep>>,
+    /// The deadline of the sleep in whose place it is.
+    deadline: Instant,
 }
 
 static TICKETS: Mutex<BTreeMap<usize, Weak<Ticket>>> = Mutex::new(BTreeMap::new());
@@ -54,11 +65,36 @@ pub(crate) fn issue(clock: &Arc<Clock>, deadline: Instant, waker: Waker) -> Wake
 /// Arms a sleep of tokio's, in the runtime that polls on this thread; `None` if it is over.
 #[cfg(feature = "tokio")]
 pub(crate) fn issue_in_tokio(deadline: Instant, waker: &Waker) -> Option<Waker> {
-    let mut sleep = Box::pin(tokio::time::sleep_until(of_tokio(deadline)));
+    let mut sleep = Box::pin(tokio::time::sleep_until(in_ticks(deadline)));
     let waits = sleep.as_mut().poll(&mut Context::from_waker(waker));
-    waits
-        .is_pending()
-        .then(|| issue_for(TicketUse::Tokio(Mutex::new(sleep))))
+    waits.is_pending().then(|| {
+        let substitute = Substitute { sleep, deadline };
+        issue_for(TicketUse::Tokio(Mutex::new(substitute)))
+    })
+}
+
+/// Converts a deadline to one that tokio's wheel of milliseconds keeps without rounding it up, where its stopped clock
+/// comes there in whole milliseconds.
+///
+/// tokio rounds a deadline up to a tick of the runtime, and the time that passed down. A clock that was stopped between
+/// two ticks goes on in whole milliseconds, and stays between two ticks: a sleep of 1 ms would take 2 ms there. The
+/// deadline returned is in the tick in which so many whole milliseconds from now are over.
+#[cfg(feature = "tokio")]
+fn in_ticks(deadline: Instant) -> tokio::time::Instant {
+    const TICK: u128 = 1_000_000;
+    let (now, deadline) = (tokio::time::Instant::now(), of_tokio(deadline));
+    if deadline <= now {
+        // In a tick that is over, so that a reset wakes at once.
+        return now
+            .checked_sub(Duration::from_millis(1))
+            .unwrap_or(deadline);
+    }
+    let whole = deadline.duration_since(now).as_nanos().div_ceil(TICK) * TICK;
+    let Ok(before) = u64::try_from(whole.saturating_sub(TICK - 1)) else {
+        return deadline;
+    };
+    now.checked_add(Duration::from_nanos(before))
+        .unwrap_or(deadline)
 }
 
 /// Converts a deadline for tokio.
@@ -119,17 +155,27 @@ impl Ticket {
                 }
             }
             #[cfg(feature = "tokio")]
-            TicketUse::Tokio(sleep) => {
-                let polled = lock(sleep).as_mut().poll(&mut Context::from_waker(waker));
-                match polled {
-                    Poll::Pending if !is_over => Waits::On,
-                    _ => Waits::Over,
+            TicketUse::Tokio(substitute) => {
+                if is_over {
+                    return Waits::Over;
                 }
+                let mut substitute = lock(substitute);
+                let mut context = Context::from_waker(waker);
+                if substitute.sleep.as_mut().poll(&mut context).is_ready() {
+                    // The clock was advanced by a part of a millisecond meanwhile: the deadline is in a later tick.
+                    let deadline = in_ticks(substitute.deadline);
+                    substitute.sleep.as_mut().reset(deadline);
+                    if substitute.sleep.as_mut().poll(&mut context).is_ready() {
+                        return Waits::Over;
+                    }
+                }
+                Waits::On
             }
         }
     }
 
-    /// Moves the timer to another deadline, behind all that are armed for that; false if it fired.
+    /// Moves the timer to another deadline, behind all that are armed for that; false if it fired. Where that passed
+    /// already, the task is woken at once.
     pub(crate) fn reset(&self, deadline: Instant) -> bool {
         match &self.place {
             TicketUse::Own { clock, key } => {
@@ -137,15 +183,22 @@ impl Ticket {
                 let Some(waker) = clock.cancel(*key) else {
                     return false;
                 };
-                *key = clock.arm(deadline, waker);
+                if deadline > clock.now() {
+                    *key = clock.arm(deadline, waker);
+                    return true;
+                }
+                // With no lock held: it may run foreign code.
+                drop(key);
+                waker.wake();
                 true
             }
             #[cfg(feature = "tokio")]
-            TicketUse::Tokio(sleep) => {
-                let mut sleep = lock(sleep);
-                let waits = !sleep.is_elapsed();
+            TicketUse::Tokio(substitute) => {
+                let mut substitute = lock(substitute);
+                let waits = !substitute.sleep.is_elapsed();
                 if waits {
-                    sleep.as_mut().reset(of_tokio(deadline));
+                    substitute.sleep.as_mut().reset(in_ticks(deadline));
+                    substitute.deadline = deadline;
                 }
                 waits
             }
