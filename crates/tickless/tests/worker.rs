@@ -115,10 +115,9 @@ fn tasks_that_are_woken_together_may_drop_and_reset_each_others_sleeps() {
     struct Task(Arc<Meddler>, usize);
     impl Wake for Task {
         fn wake(self: Arc<Self>) {
-            let Self(meddler, number) = &*self;
             // Relaxed: one thread, which is not helped however long it loses its CPU.
+            let Self(meddler, number) = &*self;
             meddler.woken[*number].fetch_add(1, Ordering::Relaxed);
-            // One of three meddles with the two behind it.
             if number % 3 == 0 {
                 let mut sleeps = meddler.sleeps.lock().unwrap();
                 if let Some(next) = sleeps.get_mut(number + 1) {
@@ -160,8 +159,8 @@ fn tasks_that_are_woken_together_may_drop_and_reset_each_others_sleeps() {
             None => assert!(number % 3 == 1 && woken <= 1, "{number}: {woken}"),
             // If it had fired its waker was used up, and it is polled again anyway.
             Some(sleep) if number % 3 == 2 => {
-                assert!(woken <= 1, "{number}: {woken}");
-                assert!(poll_with(sleep.as_mut(), Waker::noop()).is_ready());
+                let is_ready = poll_with(sleep.as_mut(), Waker::noop()).is_ready();
+                assert!(woken <= 1 && is_ready, "{number}: {woken}");
             }
             Some(_) => assert_eq!(woken, 1, "{number}"),
         }
