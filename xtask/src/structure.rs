@@ -64,7 +64,7 @@ const CRATES: &[Limit] = &[
     },
     Limit {
         of: "crates/tickless-capi",
-        circle: 2,
+        circle: 1,
     },
     Limit {
         of: "crates/tickless-sim",

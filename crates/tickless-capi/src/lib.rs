@@ -6,7 +6,7 @@
 //! The mechanism: everything belongs to one thread. A thread makes a loop or a worker, and the timers that it
 //! initialises are its own. An expired timer is only filed as due while the library works (`place`); its callback is
 //! called after that, when the library has let go of the timer, so a callback may do anything to its own timer and to
-//! all others. Each function asks first whether its structure is one of this thread (`head`), and answers with a
+//! all others. Each function asks first whether its structure is one of this thread (`structure`), and answers with a
 //! negative number of `errno.h` if not.
 //!
 //! `include/tickless.h` documents the functions for those who call them; `cargo xtask header` compares it with this
@@ -38,6 +38,8 @@ mod place;
 pub mod posix;
 #[cfg(not(loom))]
 mod registry;
+#[cfg(not(loom))]
+mod structure;
 #[cfg(not(loom))]
 pub mod timeout;
 #[cfg(not(loom))]

@@ -11,7 +11,7 @@
 //! the place touches the list.
 
 use std::cell::Cell;
-use std::ffi::{c_int, c_void};
+use std::ffi::c_int;
 use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, compiler_fence};
 
@@ -19,7 +19,7 @@ use tickless::{Driver, Turn, Unparker, Worker};
 
 use crate::clock::put;
 use crate::errno::{Errno, answer, counted};
-use crate::head::Head;
+use crate::head::{Head, State};
 use crate::registry::Registry;
 
 /// Runner of a thread's timers.
@@ -85,17 +85,6 @@ thread_local! {
 
 /// The number of the next place. Zero is that of none.
 static NEXT: AtomicU64 = AtomicU64::new(1);
-
-/// State of a head's wait.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum State {
-    /// Nowhere.
-    Idle,
-    /// The head is in a queue of the library.
-    Queued,
-    /// The head is in the list of its place: its callback is to be called.
-    Due,
-}
 
 /// The place of this thread.
 pub(crate) fn here() -> Result<&'static Place, Errno> {
@@ -373,17 +362,14 @@ impl Place {
     }
 }
 
-/// A function of the caller's, for one of the structures and its argument. An exception that it throws ends the call
-/// with an error or the process, and is no undefined behaviour.
-pub(crate) type RawCallback = unsafe extern "C-unwind" fn(*mut c_void, *mut c_void);
-
 #[cfg(all(test, not(loom)))]
 mod tests {
     use std::ptr;
 
-    use super::{State, expired, here};
+    use super::{expired, here};
     use crate::event_loop::{tickless_loop_free, tickless_loop_new};
-    use crate::head::find;
+    use crate::head::State;
+    use crate::structure::find;
     use crate::timer::{
         Timer, tickless_timer_cancel, tickless_timer_destroy, tickless_timer_init,
         tickless_timer_start,

@@ -6,8 +6,8 @@ use tickless::hrtimer::Clock;
 use tickless::wheel::{Kind, Restart, WheelTimer};
 
 use crate::errno::{Errno, answer};
-use crate::head::{Structure, Wanted, destroy, initialise, with};
-use crate::place::RawCallback;
+use crate::head::RawCallback;
+use crate::structure::{Structure, Wanted, destroy, initialise, with};
 use crate::verbs;
 
 /// Words of a [`Timeout`]: with some to spare, for what later versions may need.

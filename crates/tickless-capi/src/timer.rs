@@ -8,8 +8,8 @@ use tickless::hrtimer::{
 
 use crate::clock::{TICKLESS_CLOCK_MONOTONIC, clock_of, span};
 use crate::errno::{Errno, answer};
-use crate::head::{Structure, Wanted, destroy, initialise, with};
-use crate::place::RawCallback;
+use crate::head::RawCallback;
+use crate::structure::{Structure, Wanted, destroy, initialise, with};
 use crate::verbs;
 
 /// Words of a [`Timer`]: with some to spare, for what later versions may need.

@@ -6,8 +6,9 @@ use tickless::hrtimer::Clock;
 
 use crate::clock::{after, deadline, put, shown, span};
 use crate::errno::{Errno, answer};
-use crate::head::{Delay, Head, Structure, find};
-use crate::place::{AtWork, Place, State};
+use crate::head::{Delay, Head, State};
+use crate::place::{AtWork, Place};
+use crate::structure::{Structure, find};
 
 #[inline(always)]
 pub(crate) fn start(head: &Head, place: &Place, delay: u64) -> Result<c_int, Errno> {
