@@ -11,6 +11,7 @@
 //! | `structure` | which file of a crate imports which, circles, lines |
 //! | `abi` | compares the C interface with the committed one, by libabigail |
 //! | `man` | makes the manual pages of the C interface, and checks them |
+//! | `calls` | counts the system calls of programs with the preload library and without |
 //! | `header` | compares the header of the C interface with its crate |
 //! | `cortex-m` | builds the program for Cortex-M, runs it in an emulator, and shows its report, or its size |
 //! | `kernel` | builds the kernel, runs it in an emulator, and shows its report |
@@ -35,6 +36,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 
 mod abi;
+mod calls;
 mod check;
 mod cortex_m;
 mod files;
@@ -70,6 +72,7 @@ enum Task {
     Tidy(tidy::Arguments),
     Mutants(mutants::Arguments),
     Structure(structure::Arguments),
+    Calls(calls::Arguments),
     Header(header::Arguments),
     Install(install::Arguments),
     CortexM(cortex_m::Arguments),
@@ -90,6 +93,7 @@ fn main() -> ExitCode {
         Task::Tidy(arguments) => tidy::main(&root, &arguments),
         Task::Mutants(arguments) => mutants::main(&root, &arguments),
         Task::Structure(arguments) => structure::main(&root, &arguments),
+        Task::Calls(arguments) => calls::main(&root, &arguments),
         Task::Header(arguments) => header::main(&root, &arguments),
         Task::Install(arguments) => install::main(&root, &arguments),
         Task::CortexM(arguments) => cortex_m::main(&root, &arguments),
