@@ -32,7 +32,12 @@ mod shims {
     pub(super) fn build() {
         println!("cargo::rerun-if-changed={OWN}");
         let own = [PathBuf::from(OWN)];
-        let files = ["tickless_timer.c", "tickless_timeout.c", "tickless_loop.c"];
+        let files = [
+            "tickless_timer.c",
+            "tickless_timeout.c",
+            "tickless_loop.c",
+            "tickless_checks.c",
+        ];
         compile("tickless", &own, &files);
         compile("timerfd", &[], &["timerfd.c"]);
         // Locks are in a library of their own.

@@ -1,5 +1,5 @@
 /* The timers of `tickless.h`, as C programs have them. The file that includes this one sets PREFIX, and TIMEOUT for
- * coarse timers, LOOP for an event loop of the caller's. */
+ * coarse timers, LOOP for an event loop of the caller's, CHECKS for the checks of each call and nothing behind them. */
 #include <stdlib.h>
 
 #include <tickless.h>
@@ -69,6 +69,24 @@ uint64_t NAME(now)(void *queue) {
     return now;
 }
 
+#ifdef CHECKS
+/* A question does no more than the checks: all calls are that. */
+#define ASK(queue, slot) OF(pending)(&((struct queue *)queue)->timers[slot])
+
+int NAME(arm)(void *queue, size_t slot, uint64_t deadline) {
+    (void)deadline;
+    return ASK(queue, slot) == 0;
+}
+
+int NAME(is_armed)(void *queue, size_t slot) { return ASK(queue, slot) == 0; }
+
+int NAME(cancel)(void *queue, size_t slot) { return ASK(queue, slot) == 0; }
+
+void NAME(push)(void *queue, size_t slot, uint64_t deadline) {
+    (void)deadline;
+    ASK(queue, slot);
+}
+#else
 int NAME(arm)(void *queue, size_t slot, uint64_t deadline) {
     return OF(start_at)(&((struct queue *)queue)->timers[slot], deadline) == 0;
 }
@@ -80,6 +98,7 @@ int NAME(cancel)(void *queue, size_t slot) { return OF(cancel)(&((struct queue *
 void NAME(push)(void *queue, size_t slot, uint64_t deadline) {
     OF(start_at)(&((struct queue *)queue)->timers[slot], deadline);
 }
+#endif
 
 uint64_t NAME(fire)(void *pointer) {
     struct queue *queue = pointer;

@@ -24,5 +24,5 @@ pub use memory::{available, needed};
 pub use operation::Operation;
 pub use run::{Fault, MOST_PENDING, Plan, Results, Row, Spread, Watch, run, subjects};
 pub use subjects::{
-    COARSE, COARSE_IN_C, EXACT, EXACT_IN_C, Family, LOOP_IN_C, Missing, TOKIO, missing,
+    CHECKS_IN_C, COARSE, COARSE_IN_C, EXACT, EXACT_IN_C, Family, LOOP_IN_C, Missing, TOKIO, missing,
 };

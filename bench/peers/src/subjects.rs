@@ -145,6 +145,8 @@ pub const EXACT_IN_C: &str = "tickless_timer (C)";
 pub const LOOP_IN_C: &str = "tickless_timer in a loop (C)";
 /// `struct tickless_timeout` on a worker, called from C.
 pub const COARSE_IN_C: &str = "tickless_timeout (C)";
+/// Calls from C that are checked as each call is, and do nothing: two for arm + cancel.
+pub const CHECKS_IN_C: &str = "limit: checks of calls (C)";
 /// The timer of the library that `struct tickless_timer` holds.
 pub const EXACT: &str = "HrTimer on a Worker";
 /// The timer of the library that `struct tickless_timeout` holds.

@@ -7,8 +7,8 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use tickless_peers::{
-    COARSE, COARSE_IN_C, EXACT, EXACT_IN_C, Family, LOOP_IN_C, Operation, Plan, Results, Spread,
-    Watch, missing, run, subjects,
+    CHECKS_IN_C, COARSE, COARSE_IN_C, EXACT, EXACT_IN_C, Family, LOOP_IN_C, Operation, Plan,
+    Results, Spread, Watch, missing, run, subjects,
 };
 
 /// Measures arm + cancel, push-out and expiry through C, subject by subject in interleaved rounds.
@@ -105,7 +105,8 @@ fn is_in_the_table(name: &str, family: Family) -> bool {
     match family {
         Family::Tickless => OURS.contains(&name) || name == EXACT || name == COARSE,
         Family::Peer => !RUST.iter().any(|start| name.starts_with(start)),
-        _ => false,
+        Family::Limit => name == CHECKS_IN_C,
+        Family::Tokio => false,
     }
 }
 

@@ -36,6 +36,8 @@ pub(crate) struct Functions {
 
 /// A library that has a shim.
 pub(crate) trait Library {
+    /// True if its timers fire.
+    const FIRES: bool = true;
     const FUNCTIONS: Functions;
 }
 
@@ -119,6 +121,8 @@ impl<L: Library> Subject for Foreign<L> {
     type Time = u64;
     type Place = ();
 
+    const FIRES: bool = L::FIRES;
+
     fn within<R>(body: impl FnOnce(&()) -> R) -> R {
         body(&())
     }
@@ -195,7 +199,7 @@ impl<L: Library> Subject for Foreign<L> {
 macro_rules! library {
     ($(#[$condition:meta])* $name:ident: $new:ident $new_shared:ident
         $free:ident $now:ident $arm:ident $cancel:ident $push:ident
-        $is_armed:ident $fire:ident) => {
+        $is_armed:ident $fire:ident $(fires: $fires:literal)?) => {
         $(#[$condition])*
         unsafe extern "C" {
             fn $new(slots: usize) -> *mut c_void;
@@ -215,6 +219,7 @@ macro_rules! library {
 
         $(#[$condition])*
         impl Library for $name {
+            $(const FIRES: bool = $fires;)?
             const FUNCTIONS: Functions = Functions {
                 new: $new,
                 new_shared: $new_shared,
@@ -239,6 +244,9 @@ library!(#[cfg(has_tickless)] CoarseInC: peer_tickless_timeout_new peer_tickless
 library!(#[cfg(has_tickless)] LoopInC: peer_tickless_loop_new peer_tickless_loop_new_shared peer_tickless_loop_free
     peer_tickless_loop_now peer_tickless_loop_arm peer_tickless_loop_cancel peer_tickless_loop_push
     peer_tickless_loop_is_armed peer_tickless_loop_fire);
+library!(#[cfg(has_tickless)] ChecksInC: peer_tickless_checks_new peer_tickless_checks_new_shared
+    peer_tickless_checks_free peer_tickless_checks_now peer_tickless_checks_arm peer_tickless_checks_cancel
+    peer_tickless_checks_push peer_tickless_checks_is_armed peer_tickless_checks_fire fires: false);
 library!(#[cfg(has_timerfd)] TimerFd: peer_timerfd_new peer_timerfd_new_shared peer_timerfd_free peer_timerfd_now
     peer_timerfd_arm peer_timerfd_cancel peer_timerfd_push peer_timerfd_is_armed peer_timerfd_fire);
 library!(#[cfg(has_libevent)] LibEvent: peer_libevent_new peer_libevent_new_shared peer_libevent_free
@@ -265,6 +273,8 @@ pub(super) fn all() -> Vec<Entry> {
         entry::<Foreign<LoopInC>>(super::LOOP_IN_C, Family::Tickless),
         #[cfg(has_tickless)]
         entry::<Foreign<CoarseInC>>(super::COARSE_IN_C, Family::Tickless),
+        #[cfg(has_tickless)]
+        entry::<Foreign<ChecksInC>>(super::CHECKS_IN_C, Family::Limit),
         #[cfg(has_timerfd)]
         entry::<Foreign<TimerFd>>("a timerfd per timer", Family::Peer),
         #[cfg(has_libevent)]
