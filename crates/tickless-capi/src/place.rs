@@ -87,8 +87,11 @@ thread_local! {
 static NEXT: AtomicU64 = AtomicU64::new(1);
 
 /// The place of this thread.
+// Not by `LocalKey::get`, which becomes a call where the compiler weighs it so: the value has no destructor, so it is
+// there as long as the thread.
+#[inline(always)]
 pub(crate) fn here() -> Result<&'static Place, Errno> {
-    let place = HERE.get();
+    let place = HERE.try_with(Cell::get).unwrap_or(ptr::null());
     // SAFETY: the thread's own, made by `install`; it is freed by `free` alone, which only a call from C reaches that
     // no other call of this thread stands below, for it refuses those from callbacks. No reference outlives its call.
     unsafe { place.as_ref() }.ok_or(Errno::PERM)
