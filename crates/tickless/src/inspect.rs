@@ -96,6 +96,8 @@ pub enum Role {
     Driver,
     /// The expiry thread.
     ExpiryThread,
+    /// The runtime of a virtual clock, for the timers with callbacks that go by that: no thread has the number.
+    VirtualClock,
     /// The thread ended; another may take its number.
     Ended,
 }
@@ -109,6 +111,7 @@ impl Role {
             Self::Worker => "worker",
             Self::Driver => "driver",
             Self::ExpiryThread => "background",
+            Self::VirtualClock => "virtual",
             Self::Ended => "ended",
         }
     }
@@ -120,6 +123,7 @@ impl Role {
             ThreadKind::Worker => Self::Worker,
             ThreadKind::EventLoop => Self::Driver,
             ThreadKind::ExpiryThread => Self::ExpiryThread,
+            ThreadKind::VirtualClock => Self::VirtualClock,
         }
     }
 }

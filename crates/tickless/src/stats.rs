@@ -106,7 +106,7 @@ pub fn stats() -> Stats {
         let one = timers().stats(base.cpu());
         sum.threads += u64::from(!matches!(
             base.local().kind(),
-            Kind::Free | Kind::ExpiryThread
+            Kind::Free | Kind::ExpiryThread | Kind::VirtualClock
         ));
         sum.pending += timers().pending(base.cpu()) as u64;
         sum.starts += one.starts;

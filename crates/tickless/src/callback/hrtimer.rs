@@ -18,6 +18,7 @@ pub use tickless_core::time::{
     Boottime, Clock, ClockId, Instant, Monotonic, Realtime, RelativeClock, Span, Tai,
 };
 
+use super::own_clock::by_own_clock;
 use crate::host::registry::{self, timers};
 use crate::host::wake;
 
@@ -54,8 +55,13 @@ pin_project! {
     ///
     /// # Paused clocks
     ///
-    /// The timer goes by the process's clock. A start on a thread whose clock is [paused](crate::time::pause), or was,
-    /// panics and says so; a timer that was started before goes on.
+    /// A timer that is started on a thread whose clock is [paused](crate::time::pause), or was, goes by that clock
+    /// until its runtime ends. Its closure is called by the thread that moves the clock, at the timer's own time to
+    /// the nanosecond, before an [`advance`](crate::time::advance) past it is over. Timers of one time fire in the
+    /// order of their starts; between them and sleeps for the same nanosecond there is no order. A timer that was
+    /// started before the pause goes on by the process's clock until it is started again.
+    ///
+    /// In a runtime of tokio, whose clock calls no closures, a start panics and says so.
     ///
     /// # Panics in the closure
     ///
@@ -173,10 +179,8 @@ where
     /// [`StartOutcome::Unchanged`].
     pub fn start_if_earlier(self: Pin<&Self>, when: impl Into<Start<C>>) -> StartOutcome {
         Self::watch_clock();
-        wake::ensure_expiry_thread_for_callback();
-        self.timer()
-            .timer_ref()
-            .start_if_earlier(timers(), when.into())
+        let (timer, start) = (self.timer().timer_ref(), when.into());
+        by_own_clock(|| timer.start_if_earlier(timers(), start))
     }
 
     /// Starts the timer unless its time is over; for times that come from outside, and may cost no turn when they are
@@ -195,8 +199,8 @@ where
         when: impl Into<Start<C>>,
     ) -> Result<StartOutcome, StartError> {
         Self::watch_clock();
-        wake::ensure_expiry_thread_for_callback();
-        self.timer().start_checked(timers(), when.into())
+        let start = when.into();
+        by_own_clock(|| self.timer().start_checked(timers(), start))
     }
 
     /// Takes the timer back, unless its closure is being called. Never waits.
@@ -271,8 +275,7 @@ where
 /// Starts the timer of any closure: one piece of code for all, and not part of the caller's.
 #[inline(never)]
 fn start_on_this_thread<C: ClockId>(timer: core::TimerRef<'_, C>, start: Start<C>) -> StartOutcome {
-    wake::ensure_expiry_thread_for_callback();
-    timer.start(timers(), start)
+    by_own_clock(|| timer.start(timers(), start))
 }
 
 /// Starts a timer as [`start_on_this_thread`] does, for nearly all starts: their arguments fit into registers.
@@ -325,8 +328,7 @@ fn start_slow<C: ClockId, const PINNED: bool>(
     timer: core::TimerRef<'_, C>,
     instant: Instant<C>,
 ) -> StartOutcome {
-    wake::ensure_expiry_thread_for_callback();
-    timer.start_at(timers(), instant, PINNED)
+    by_own_clock(|| timer.start_at(timers(), instant, PINNED))
 }
 
 #[inline(never)]
@@ -355,5 +357,8 @@ impl From<crate::time::Instant> for Start {
 /// Returns the present time of clock `C`, in the unit in which timers are started.
 #[must_use]
 pub fn now<C: ClockId>() -> Instant<C> {
+    if wake::is_virtual() {
+        return registry::shown();
+    }
     timers().now()
 }

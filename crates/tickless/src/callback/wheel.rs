@@ -29,9 +29,10 @@ use tickless_core::time::Span;
 use tickless_core::wheel::rounding;
 pub use tickless_core::wheel::rounding::Rounding;
 
+use super::own_clock::by_own_clock;
 use crate::host::registry::{self, base, timers};
 use crate::host::remote::publish::{publish_earlier, publish_first};
-use crate::host::thread::{Thread, now_upper, with_thread};
+use crate::host::thread::{Thread, shown_now_lower, shown_now_upper, with_thread};
 use crate::host::tick::{self, tick_of};
 use crate::host::{device, wake};
 use crate::time::Instant;
@@ -42,7 +43,7 @@ pub const TICK: Duration = Duration::from_nanos(tick::TICK);
 /// The tick in progress.
 #[must_use]
 pub fn now() -> Tick {
-    tick::now()
+    tick_of(shown_now_lower())
 }
 
 /// Converts `duration` to ticks, rounded up, for [`Timeout::set_expiry_after`].
@@ -87,7 +88,7 @@ impl Expiry {
     #[must_use]
     pub fn to_second(self, rounding: Rounding) -> Self {
         // The same seconds on all threads: most are served by one, and each worker has few.
-        let rounded = rounding::to_second(self.0, tick::now(), CpuId(0), PER_SECOND, rounding);
+        let rounded = rounding::to_second(self.0, now(), CpuId(0), PER_SECOND, rounding);
         Self(rounded)
     }
 }
@@ -111,7 +112,9 @@ impl From<Instant> for Expiry {
 impl From<Duration> for Expiry {
     #[inline]
     fn from(duration: Duration) -> Self {
-        Self(tick_of(now_upper().saturating_add(Span::from(duration))))
+        Self(tick_of(
+            shown_now_upper().saturating_add(Span::from(duration)),
+        ))
     }
 }
 
@@ -145,7 +148,9 @@ pin_project! {
     ///
     /// # Paused clocks
     ///
-    /// As for an [`HrTimer`](crate::hrtimer::HrTimer#paused-clocks).
+    /// As for an [`HrTimer`](crate::hrtimer::HrTimer#paused-clocks), at the end of the slot that the time falls into.
+    /// To start a [local](Kind::Local) one panics. One that waits already when the clock is paused goes by the
+    /// process's clock until it fired or was cancelled.
     ///
     /// # Panics in the closure
     ///
@@ -263,11 +268,7 @@ where
     /// Starts the timer, wherever it is.
     #[inline(never)]
     fn start_slow(self: Pin<&Self>, tick: Tick) -> StartOutcome {
-        wake::ensure_expiry_thread_for_callback();
-        let now = tick::now();
-        let outcome = self.timer().modify(timers(), now, tick);
-        self.publish(now);
-        outcome
+        self.by_clock(|now| self.timer().modify(timers(), now, tick), |_| true)
     }
 
     /// Starts the timer as [`start`](Self::start) does, and leaves a timer alone that fires at that time or earlier:
@@ -299,13 +300,32 @@ where
         start: impl FnOnce(Pin<&core::WheelTimer<F>>, Tick, Tick) -> StartOutcome,
     ) -> StartOutcome {
         let Expiry(tick) = when.into();
-        wake::ensure_expiry_thread_for_callback();
-        let now = tick::now();
-        let outcome = start(self.timer(), now, tick);
-        if outcome.has_armed() {
-            self.publish(now);
+        self.by_clock(
+            |now| start(self.timer(), now, tick),
+            StartOutcome::has_armed,
+        )
+    }
+
+    /// Starts the timer by `start`, by the clock of this thread, and makes sure that a thread comes in time if that
+    /// `is_new`.
+    #[inline]
+    fn by_clock(
+        self: Pin<&Self>,
+        start: impl FnOnce(Tick) -> StartOutcome,
+        is_new: impl FnOnce(StartOutcome) -> bool,
+    ) -> StartOutcome {
+        if self.timer().kind() == Kind::Local {
+            // It stays on the thread that started it first, which has the process's clock.
+            wake::ensure_expiry_thread_for_callback();
         }
-        outcome
+        by_own_clock(|| {
+            let now = tick::core_now();
+            let outcome = start(now);
+            if is_new(outcome) {
+                self.publish(now);
+            }
+            outcome
+        })
     }
 
     /// Takes the timer back, unless its closure is being called. Never waits.

@@ -105,5 +105,6 @@ pub(crate) mod tick;
 #[cfg(feature = "tokio")]
 mod tokio_clock;
 pub(crate) mod turn;
+pub(crate) mod virtual_base;
 pub(crate) mod wake;
 pub(crate) mod wall;

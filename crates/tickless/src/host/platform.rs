@@ -14,7 +14,7 @@ use super::clock::CLOCK;
 use super::process::{Host, TURN_BUDGET};
 use super::registry::{self, EXPIRY_THREAD};
 use super::remote::housekeeping;
-use super::thread::{Local, ThreadBase, now_lower, now_upper, with_thread};
+use super::thread::{Local, Thread, ThreadBase, core_now_lower, core_now_upper, with_thread};
 use super::{device, lifecycle, os};
 
 impl Port for Host {
@@ -39,7 +39,7 @@ impl Port for Host {
     }
 
     fn now(&self) -> Instant {
-        now_lower()
+        core_now_lower()
     }
 
     #[inline]
@@ -72,7 +72,7 @@ impl Platform for Host {
 
     #[inline]
     fn now_at_latest(&self) -> Instant {
-        now_upper()
+        core_now_upper()
     }
 
     /// The line of the clock, which is the same for thousands of timers.
@@ -83,6 +83,9 @@ impl Platform for Host {
 
     #[inline]
     fn recent(&self) -> Recent {
+        if let Some(now) = with_thread(Thread::virtual_base_now) {
+            return Recent { moment: None, now };
+        }
         // Before the line itself: should another one come in between, it is asked for again, under its own number.
         let line = CLOCK.line_number();
         match CLOCK.recently() {
@@ -100,7 +103,7 @@ impl Platform for Host {
     }
 
     fn now_and_offsets(&self, seen: SetSequence) -> (Instant, Option<(SetSequence, Offsets)>) {
-        (now_lower(), self.wall.changed_since(seen))
+        (core_now_lower(), self.wall.changed_since(seen))
     }
 
     fn raise_soft(&self, base: &ThreadBase) {

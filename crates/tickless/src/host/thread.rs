@@ -46,15 +46,18 @@ pub(crate) enum Kind {
     EventLoop = 3,
     /// The base is the expiry thread's own.
     ExpiryThread = 4,
+    /// The runtime of a virtual clock, whose callbacks wait there: no thread is on the base.
+    VirtualClock = 5,
 }
 
 impl Kind {
-    const ALL: [Self; 5] = [
+    const ALL: [Self; 6] = [
         Self::Free,
         Self::Foreign,
         Self::Worker,
         Self::EventLoop,
         Self::ExpiryThread,
+        Self::VirtualClock,
     ];
 
     /// Returns whether the thread of the base takes turns itself.
@@ -162,6 +165,12 @@ struct Home {
     timers: &'static Timers<Host>,
 }
 
+/// The base that a thread left for a visit to another one.
+pub(super) struct Left {
+    home: Option<Home>,
+    token: Option<Owner>,
+}
+
 /// State of a thread that the thread itself reads.
 pub(crate) struct Thread {
     home: Cell<Option<Home>>,
@@ -177,6 +186,8 @@ pub(crate) struct Thread {
     /// The base whose turn this thread takes.
     turn_of: Cell<Option<CpuId>>,
     pub(crate) reading: LastReading,
+    /// The core goes by the virtual clock that users see, and not by the process's.
+    is_on_virtual_base: Cell<bool>,
     /// The virtual clock that users see is that of a tokio runtime.
     #[cfg(feature = "tokio")]
     follows_tokio: Cell<bool>,
@@ -208,6 +219,7 @@ thread_local! {
             ways: Cell::new(Way::Unattended as u8),
             turn_of: Cell::new(None),
             reading: LastReading::new(),
+            is_on_virtual_base: Cell::new(false),
             #[cfg(feature = "tokio")]
             follows_tokio: Cell::new(false),
         }
@@ -267,6 +279,46 @@ fn ask_anew() -> Instant {
 pub(crate) fn now_lower() -> Instant {
     let cycles = counter::read();
     earliest_at(cycles).unwrap_or_else(|| earliest_anew(cycles))
+}
+
+/// Works as [`now_lower`], by the clock of the base that this thread acts for: what the core reads.
+#[inline(always)]
+pub(super) fn core_now_lower() -> Instant {
+    let cycles = counter::read();
+    earliest_at(cycles).unwrap_or_else(|| core_earliest_anew(cycles))
+}
+
+#[cold]
+#[inline(never)]
+fn core_earliest_anew(cycles: u64) -> Instant {
+    with_thread(|thread| match thread.virtual_base_now() {
+        Some(now) => now,
+        None => thread.reading.earliest_anew(cycles),
+    })
+}
+
+/// Works as [`now_upper`], by the clock of the base that this thread acts for.
+#[inline]
+pub(super) fn core_now_upper() -> Instant {
+    with_thread(
+        #[inline(always)]
+        |thread| {
+            let cycles = counter::read();
+            match thread.reading.latest_at(cycles) {
+                Some(latest) => latest,
+                None => core_latest_anew(cycles),
+            }
+        },
+    )
+}
+
+#[cold]
+#[inline(never)]
+fn core_latest_anew(cycles: u64) -> Instant {
+    with_thread(|thread| match thread.virtual_base_now() {
+        Some(now) => now,
+        None => thread.reading.latest_at_anew(cycles),
+    })
 }
 
 #[inline(always)]
@@ -484,6 +536,31 @@ impl Thread {
             return Some(now);
         }
         None
+    }
+
+    /// Returns the virtual clock, if this thread acts for the base of one.
+    pub(super) fn virtual_base_now(&self) -> Option<Instant> {
+        let clock = self.reading.shown()?;
+        self.is_on_virtual_base.get().then(clock)
+    }
+
+    /// Notes whether the core goes by the virtual clock that users of this thread see; returns whether it did before.
+    pub(super) fn set_on_virtual_base(&self, is_so: bool) -> bool {
+        self.is_on_virtual_base.replace(is_so)
+    }
+
+    /// Puts this thread on `base`, which has no owner; what is returned [puts it back](Self::go_home).
+    pub(super) fn visit(&self, base: &'static ThreadBase, timers: &'static Timers<Host>) -> Left {
+        Left {
+            home: self.home.replace(Some(Home { base, timers })),
+            token: self.token.take(),
+        }
+    }
+
+    /// Ends a [visit](Self::visit).
+    pub(super) fn go_home(&self, left: &Left) {
+        self.home.set(left.home);
+        self.token.set(left.token);
     }
 
     /// Shows the clock of a tokio runtime, or the process's again.

@@ -6,7 +6,7 @@ use tickless_core::time::{Instant, Span};
 use tickless_core::wheel::idle::TickTime;
 
 use super::registry::timers;
-use super::thread::{self, ThreadBase, now_lower};
+use super::thread::{self, ThreadBase, core_now_lower, now_lower};
 
 /// Length of a tick, in nanoseconds.
 pub(crate) const TICK: u64 = 1_000_000;
@@ -21,6 +21,12 @@ pub(crate) fn tick_of(when: Instant) -> Tick {
 #[inline]
 pub(crate) fn now() -> Tick {
     tick_of(now_lower())
+}
+
+/// Works as [`now`], by the clock of the base that this thread acts for.
+#[inline]
+pub(crate) fn core_now() -> Tick {
+    tick_of(core_now_lower())
 }
 
 /// The tick in which this thread asked for the time last, see [`thread::asked_last`]; within one line of the clock each
@@ -60,7 +66,7 @@ pub(crate) fn first_due(base: &ThreadBase) -> Instant {
 
 /// Returns [`first_due`] for this thread's own base, and exact: timers that were due and were cancelled are forgotten.
 pub(crate) fn settle_first_due(base: &ThreadBase) -> Instant {
-    let next = timers().wheel_next(base.cpu(), now());
+    let next = timers().wheel_next(base.cpu(), core_now());
     let due = |tick: Option<Tick>| tick.map_or(Instant::FOREVER, instant_of);
     due(next.local).min(due(next.global))
 }

@@ -231,8 +231,9 @@ fn ensure_for_callback_slow() {
     // While the thread panics another panic would end the process.
     assert!(
         !is_virtual() || std::thread::panicking(),
-        "a timer with a callback goes by the process's clock, and the clock of this runtime is paused or was: start it \
-         on another thread, or await a sleep of `tickless::time` in its place"
+        "this timer with a callback goes by the process's clock, and the clock of this runtime is paused or was. It \
+         goes by that in a `Worker` and an `Executor`, unless it is a local one, and not in a tokio runtime: await a \
+         sleep of `tickless::time` in its place, or start it on another thread"
     );
     ensure_expiry_thread();
 }

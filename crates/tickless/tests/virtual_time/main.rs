@@ -1,4 +1,5 @@
 //! Virtual time: clocks of runtimes that are stopped and moved.
 
+mod callbacks;
 mod clock;
 mod executor;

@@ -71,6 +71,8 @@ fn changed(base: &ThreadBase) {
     let stands = match base.local().kind() {
         Kind::EventLoop => due(base) == set_for(),
         Kind::Foreign => due(base) >= set_for(),
+        // The runtime of the clock looks before it lets time pass.
+        Kind::VirtualClock => true,
         Kind::Worker | Kind::ExpiryThread | Kind::Free => false,
     };
     if !stands {
@@ -111,7 +113,7 @@ pub(crate) fn renew(base: &ThreadBase) {
 #[inline]
 fn set(base: &ThreadBase) {
     match base.local().kind() {
-        Kind::Free => {}
+        Kind::Free | Kind::VirtualClock => {}
         Kind::Worker => {
             // The thread computes until when it sleeps before it does. The expiry thread finishes what it began when
             // the base was a foreign thread's, and the worker may be asleep.
@@ -195,7 +197,7 @@ pub(crate) fn kick(base: &ThreadBase) {
     let local = base.local();
     local.device.kick.raise();
     match local.kind() {
-        Kind::Free => {}
+        Kind::Free | Kind::VirtualClock => {}
         Kind::Worker => {
             local.resched.request();
             local.parker.unpark();

@@ -242,7 +242,7 @@ fn rearm(base: &ThreadBase) {
         Kind::Foreign => trees::join_foreign(base),
         Kind::Worker => trees::join(base),
         Kind::EventLoop => {}
-        Kind::Free | Kind::ExpiryThread => return,
+        Kind::Free | Kind::ExpiryThread | Kind::VirtualClock => return,
     }
     reprogram(base);
 }

@@ -91,7 +91,7 @@ fn leave(thread: &Thread) {
             let left = trees::leave(base, Leaving::Offline);
             debug_assert!(left.is_ok(), "a worker has joined: {left:?}");
         }
-        Kind::Free | Kind::EventLoop | Kind::ExpiryThread => {}
+        Kind::Free | Kind::EventLoop | Kind::ExpiryThread | Kind::VirtualClock => {}
     }
     // Locks two bases (spec LOC-9): this one, then the expiry thread's. A thread that locks several takes that last.
     timers().cpu_offline(base.cpu());

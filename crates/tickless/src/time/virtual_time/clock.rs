@@ -164,6 +164,11 @@ impl Clock {
         key
     }
 
+    /// Returns whether a timer waits.
+    pub(crate) fn is_armed(&self, key: Key) -> bool {
+        self.lock().queue.contains_key(&key)
+    }
+
     /// Takes a timer back, and returns its waker; `None` if it fired.
     pub(crate) fn cancel(&self, key: Key) -> Option<Waker> {
         self.lock().queue.remove(&key)

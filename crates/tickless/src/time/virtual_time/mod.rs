@@ -1,5 +1,6 @@
 //! Virtual time: a clock that can be stopped, and moved by hand.
 
+pub(crate) mod callbacks;
 pub(crate) mod clock;
 #[cfg(feature = "tokio-test-util")]
 pub(crate) mod companion;
@@ -59,9 +60,12 @@ pub(crate) const FAR: Span = Span::from_secs(86_400 * 365 * 30);
 /// # What does not follow it
 ///
 /// `Parking`, [`blocking`](crate::time::blocking) and the slices of an executor go on by the process's clock, and so
-/// does all that threads outside of the runtime do. [Timers with callbacks](crate::hrtimer) do too: to start one on a
-/// thread with a stopped clock panics. The pause wakes all tasks, whose sleeps follow as they
-/// are polled.
+/// does all that threads outside of the runtime do. [Timers with callbacks](crate::hrtimer::HrTimer#paused-clocks)
+/// follow from their next start on.
+///
+/// The pause wakes all tasks, whose sleeps follow as they are polled. A sleep that was polled before the first pause of
+/// its runtime, by a waker of its own and not by that of its task, is not polled then: it waits by the process's clock
+/// first. Parts of a `FuturesUnordered` are such. Pause before, as `start_paused` does.
 ///
 /// [`boottime`](crate::boottime), [`tai`](crate::tai) and [`realtime`](crate::realtime) follow; the time of day is
 /// [`realtime::now`](crate::realtime::now) then.

@@ -23,6 +23,7 @@ use std::task::{Wake, Waker};
 
 use tickless_core::time::Instant;
 
+use super::callbacks::Callbacks;
 use super::clock::{Allowed, Clock, Refused};
 use crate::host::thread::{self, Thread, with_thread};
 use crate::host::wake;
@@ -46,6 +47,7 @@ pub(crate) trait Others: Send + Sync {
 /// Threads and tasks that share one clock.
 pub(crate) struct Runtime {
     clock: Arc<Clock>,
+    callbacks: Callbacks,
     /// Number of threads that run tasks; a clock can be paused if it is one.
     workers: usize,
     /// True if a seed draws the order of several workers, one of which runs at a time.
@@ -74,6 +76,7 @@ impl Runtime {
     pub(crate) fn new(workers: usize) -> Self {
         Self {
             clock: Arc::new(Clock::new()),
+            callbacks: Callbacks::new(),
             workers,
             is_ordered: AtomicBool::new(false),
             is_virtual: AtomicBool::new(false),
@@ -92,6 +95,12 @@ impl Runtime {
 
     pub(crate) fn clock(&self) -> &Arc<Clock> {
         &self.clock
+    }
+
+    /// Brings up to date when the first callback comes.
+    fn settle_callbacks(self: &Arc<Self>) {
+        let fires = || Waker::from(Arc::new(Fires(Arc::downgrade(self))));
+        self.callbacks.settle(&self.clock, fires);
     }
 
     /// Returns whether a clock can be paused here.
@@ -172,7 +181,8 @@ impl Runtime {
     }
 
     /// Returns true if neither a timer nor a blocking job of this runtime could wake a task that waits.
-    pub(crate) fn is_stuck(&self) -> bool {
+    pub(crate) fn is_stuck(self: &Arc<Self>) -> bool {
+        self.settle_callbacks();
         self.holds.load(Ordering::SeqCst) == 0 && self.clock.is_stuck()
     }
 
@@ -196,6 +206,7 @@ impl Runtime {
         if !self.is_virtual() {
             return None;
         }
+        self.settle_callbacks();
         let woken = self.clock.step(allowed, || {
             self.awake.fetch_add(1, Ordering::SeqCst);
         })?;
@@ -300,6 +311,32 @@ pub(crate) fn pass_time_here(sleeper: Option<&Sleeper>) -> bool {
         sleeper.rises();
     }
     true
+}
+
+/// Starts a timer with a callback by `start`, on the virtual clock of this thread. Hands `start` back if the clock is
+/// that of a tokio runtime, which calls no callbacks, and if there is no base left.
+pub(crate) fn start_callback<R, S: FnOnce() -> R>(start: S) -> Result<R, S> {
+    let Some(runtime) = current().filter(|runtime| runtime.is_virtual()) else {
+        return Err(start);
+    };
+    let started = runtime.callbacks.start(start)?;
+    runtime.settle_callbacks();
+    Ok(started)
+}
+
+/// Calls the callbacks that are due when the clock comes to the first of them.
+struct Fires(Weak<Runtime>);
+
+impl Wake for Fires {
+    fn wake(self: Arc<Self>) {
+        let Some(runtime) = self.0.upgrade() else {
+            return;
+        };
+        // The thread may be the expiry thread, where the clock runs.
+        let _inside = enter(&runtime);
+        runtime.callbacks.turn(&runtime.clock);
+        runtime.settle_callbacks();
+    }
 }
 
 /// Returns the clock of this thread's runtime.

@@ -1,0 +1,32 @@
+//! Starts of timers with callbacks by the clock of the thread that starts them.
+
+use crate::host::wake;
+use crate::time::virtual_time::runtime;
+
+/// Executes `start`, which starts a timer, where that goes by the clock of this thread. Makes sure that a thread
+/// expires it.
+///
+/// # Panics
+///
+/// On a thread with the clock of a tokio runtime, which calls no callbacks.
+#[inline]
+pub(super) fn by_own_clock<R>(start: impl FnOnce() -> R) -> R {
+    if wake::may_start_callback() {
+        return start();
+    }
+    by_own_clock_slow(start)
+}
+
+#[cold]
+fn by_own_clock_slow<R>(start: impl FnOnce() -> R) -> R {
+    let start = if wake::is_virtual() {
+        match runtime::start_callback(start) {
+            Ok(started) => return started,
+            Err(start) => start,
+        }
+    } else {
+        start
+    };
+    wake::ensure_expiry_thread_for_callback();
+    start()
+}
