@@ -71,6 +71,32 @@ static void timeouts_are_checked_as_timers_are(void) {
     IS(fired, 0);
 }
 
+/* A coarse timer that its own callback destroys, with the memory that it stands in. */
+static int ended;
+
+static void ends_itself(struct tickless_timeout *timeout, void *argument) {
+    IS(argument == timeout, 1);
+    IS(tickless_timeout_try_cancel(timeout), -EBUSY);
+    IS(tickless_timeout_cancel_sync(timeout), -EDEADLK);
+    IS(tickless_loop_free(the_loop), -EBUSY);
+    IS(tickless_timeout_restart(timeout), 0);
+    IS(tickless_timeout_destroy(timeout), 0);
+    IS(tickless_timeout_destroy(timeout), -EINVAL);
+    free(timeout);
+    ended++;
+}
+
+static void coarse_callbacks_may_end_their_timer(void) {
+    int i;
+    for (i = 0; i < 10; i++) {
+        struct tickless_timeout *timeout = malloc(sizeof *timeout);
+        IS(tickless_timeout_init(timeout, ends_itself, timeout), 0);
+        IS(tickless_timeout_start(timeout, (uint64_t)i % 3 * MS), 0);
+    }
+    until(&ended, 10);
+    IS(ended, 10);
+}
+
 /* A handler that works on timers of the thread that it interrupts. */
 #define TIMERS 64
 static struct tickless_timer timers[TIMERS];
@@ -175,6 +201,7 @@ int main(void) {
     IS(tickless_loop_new(&the_loop), 0);
     null_pointers_are_refused();
     timeouts_are_checked_as_timers_are();
+    coarse_callbacks_may_end_their_timer();
     a_callback_may_fork();
     signal_handlers_interrupt_calls();
     IS(tickless_loop_free(the_loop), 0);
