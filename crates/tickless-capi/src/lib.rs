@@ -15,7 +15,7 @@
 //! # Ground rules
 //!
 //! - A `head::Head` is initialised on the thread that uses it. Other threads read its two atomic words alone.
-//! - A `place::Place` is reached through a thread-local of its thread, never through a pointer that C hands over:
+//! - A `place::ThreadPlace` is reached through a thread-local of its thread, never through a pointer that C hands over:
 //!   that is compared, not followed. [`worker::tickless_worker_unpark`] is the exception.
 //! - No panic crosses the boundary (`errno::answer`).
 //!

@@ -8,7 +8,8 @@ use tickless::wheel::{Timeout, WheelTimer};
 /// Operations of one timer, its type forgotten: the type of a closure has no name that a structure for C could have.
 pub(crate) trait Operations {
     /// Starts it, or starts it anew, for a time in nanoseconds that is none too late for the clock, or a little later.
-    /// No timer of a C program is ever shut down, and whether it was pending its [`Place`](crate::place::Place) knows.
+    /// No timer of a C program is ever shut down, and whether it was pending its
+    /// [`ThreadPlace`](crate::place::ThreadPlace) knows.
     fn start(self: Pin<&Self>, deadline: u64, slack: u64);
 
     /// Takes it back.

@@ -33,7 +33,7 @@ pub(crate) enum Runner {
 
 /// The loop or worker of a thread.
 #[derive(Debug)]
-pub(crate) struct Place {
+pub(crate) struct ThreadPlace {
     pub(crate) runner: Runner,
     /// Handle that wakes it, if it is a worker: the one field that other threads read.
     pub(crate) unparker: Option<Unparker>,
@@ -55,11 +55,11 @@ pub(crate) struct Place {
 }
 
 /// Lets no other call work on a place until it is dropped, by a panic too.
-pub(crate) struct AtWork<'a>(&'a Place);
+pub(crate) struct AtWork<'a>(&'a ThreadPlace);
 
 impl<'a> AtWork<'a> {
     /// `EAGAIN` in a signal handler that interrupted a call at work.
-    pub(crate) fn on(place: &'a Place) -> Result<Self, Errno> {
+    pub(crate) fn on(place: &'a ThreadPlace) -> Result<Self, Errno> {
         // Relaxed, here and below: of one thread and its signal handlers, which the fences are for.
         if place.at_work.load(Ordering::Relaxed) {
             return Err(Errno::AGAIN);
@@ -80,7 +80,7 @@ impl Drop for AtWork<'_> {
 
 thread_local! {
     /// The one of this thread, if it has one. Made by `Box::into_raw`, taken back when it is freed.
-    static HERE: Cell<*const Place> = const { Cell::new(ptr::null()) };
+    static HERE: Cell<*const ThreadPlace> = const { Cell::new(ptr::null()) };
 }
 
 /// The number of the next place. Zero is that of none.
@@ -90,7 +90,7 @@ static NEXT: AtomicU64 = AtomicU64::new(1);
 // Not by `LocalKey::get`, which becomes a call where the compiler weighs it so: the value has no destructor, so it is
 // there as long as the thread.
 #[inline(always)]
-pub(crate) fn here() -> Result<&'static Place, Errno> {
+pub(crate) fn here() -> Result<&'static ThreadPlace, Errno> {
     let place = HERE.try_with(Cell::get).unwrap_or(ptr::null());
     // SAFETY: the thread's own, made by `install`; it is freed by `free` alone, which only a call from C reaches that
     // no other call of this thread stands below, for it refuses those from callbacks. No reference outlives its call.
@@ -98,7 +98,7 @@ pub(crate) fn here() -> Result<&'static Place, Errno> {
 }
 
 /// The place of this thread if `handle` is its handle.
-pub(crate) fn own<T>(handle: *const T) -> Result<&'static Place, Errno> {
+pub(crate) fn own<T>(handle: *const T) -> Result<&'static ThreadPlace, Errno> {
     if handle.is_null() {
         return Err(Errno::INVAL);
     }
@@ -147,12 +147,12 @@ pub(crate) unsafe fn next<T>(handle: *const T, at: *mut u64) -> c_int {
 }
 
 /// Gives this thread a place, which it has not; returns the handle.
-fn install(runner: Runner) -> *const Place {
+fn install(runner: Runner) -> *const ThreadPlace {
     let unparker = match &runner {
         Runner::Worker(worker) => Some(worker.unparker()),
         Runner::Loop(_) => None,
     };
-    let place = Place {
+    let place = ThreadPlace {
         runner,
         unparker,
         // Relaxed: only that no number comes twice.
@@ -171,7 +171,7 @@ fn install(runner: Runner) -> *const Place {
 }
 
 /// Frees the place of this thread.
-pub(crate) fn free(place: &'static Place) -> Result<c_int, Errno> {
+pub(crate) fn free(place: &'static ThreadPlace) -> Result<c_int, Errno> {
     // Given up at once: the place is gone behind this.
     drop(AtWork::on(place)?);
     if place.turning.get() || place.pending.get() != 0 {
@@ -202,7 +202,7 @@ pub(crate) unsafe fn expired(head: *const Head, number: u64) {
 }
 
 /// Sets a flag until it is dropped, by a panic too.
-struct Turning<'a>(&'a Place);
+struct Turning<'a>(&'a ThreadPlace);
 
 impl Drop for Turning<'_> {
     fn drop(&mut self) {
@@ -211,7 +211,7 @@ impl Drop for Turning<'_> {
     }
 }
 
-impl Place {
+impl ThreadPlace {
     /// Takes a turn: has the library file what is due, and calls the callbacks. Says how many.
     pub(crate) fn turn(&self, take: impl FnOnce() -> Turn) -> Result<c_int, Errno> {
         let at_work = AtWork::on(self)?;

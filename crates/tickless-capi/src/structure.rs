@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use crate::errno::{Errno, answer};
 use crate::head::{Head, RawCallback, State, Tail, Tails};
 use crate::operations::Operations;
-use crate::place::{AtWork, Place, expired, here};
+use crate::place::{AtWork, ThreadPlace, expired, here};
 
 /// A timer, and what it needs when it fires: in this order, for the timer shares lines of memory with the head.
 #[repr(C)]
@@ -152,7 +152,7 @@ pub(crate) unsafe fn initialise<S: Structure, T: Operations + 'static>(
 /// `pointer` is null, or the memory of a whole `S` that may be read.
 pub(crate) unsafe fn find<'a, S: Structure>(
     pointer: *const S,
-) -> Result<(&'a Head, &'static Place), Errno> {
+) -> Result<(&'a Head, &'static ThreadPlace), Errno> {
     if pointer.is_null() || !pointer.is_aligned() {
         return Err(Errno::INVAL);
     }
@@ -184,7 +184,7 @@ pub(crate) unsafe fn find<'a, S: Structure>(
 /// As [`find`].
 pub(crate) unsafe fn with<S: Structure>(
     pointer: *const S,
-    call: impl FnOnce(&Head, &Place) -> Result<c_int, Errno>,
+    call: impl FnOnce(&Head, &ThreadPlace) -> Result<c_int, Errno>,
 ) -> c_int {
     answer(|| {
         // SAFETY: the caller says so.

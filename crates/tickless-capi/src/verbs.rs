@@ -7,11 +7,11 @@ use tickless::hrtimer::Clock;
 use crate::clock::{after, deadline, put, shown, span};
 use crate::errno::{Errno, answer};
 use crate::head::{Delay, Head, State};
-use crate::place::{AtWork, Place};
+use crate::place::{AtWork, ThreadPlace};
 use crate::structure::{Structure, find};
 
 #[inline(always)]
-pub(crate) fn start(head: &Head, place: &Place, delay: u64) -> Result<c_int, Errno> {
+pub(crate) fn start(head: &Head, place: &ThreadPlace, delay: u64) -> Result<c_int, Errno> {
     // The time of day is set: so long from now means nothing on it.
     if head.clock == Clock::Realtime {
         return Err(Errno::INVAL);
@@ -23,13 +23,13 @@ pub(crate) fn start(head: &Head, place: &Place, delay: u64) -> Result<c_int, Err
 }
 
 #[inline(always)]
-pub(crate) fn start_at(head: &Head, place: &Place, at: u64) -> Result<c_int, Errno> {
+pub(crate) fn start_at(head: &Head, place: &ThreadPlace, at: u64) -> Result<c_int, Errno> {
     let deadline = deadline(at)?;
     head.delay.set(None);
     Ok(c_int::from(place.start(head, deadline)))
 }
 
-pub(crate) fn restart(head: &Head, place: &Place) -> Result<c_int, Errno> {
+pub(crate) fn restart(head: &Head, place: &ThreadPlace) -> Result<c_int, Errno> {
     start(head, place, head.delay.get().ok_or(Errno::INVAL)?.nanos())
 }
 
@@ -71,7 +71,7 @@ pub(crate) unsafe fn expires<S: Structure>(pointer: *const S, at: *mut u64) -> c
 }
 
 /// Starts the timer for the first time that is ahead, and returns how many intervals passed.
-fn start_ahead(head: &Head, place: &Place, interval: u64) -> Result<u64, Errno> {
+fn start_ahead(head: &Head, place: &ThreadPlace, interval: u64) -> Result<u64, Errno> {
     let interval = span(interval)?;
     if interval == 0 {
         return Err(Errno::INVAL);
@@ -89,18 +89,18 @@ fn start_ahead(head: &Head, place: &Place, interval: u64) -> Result<u64, Errno> 
 }
 
 #[inline(always)]
-pub(crate) fn cancel(head: &Head, place: &Place) -> c_int {
+pub(crate) fn cancel(head: &Head, place: &ThreadPlace) -> c_int {
     c_int::from(place.take_back(head))
 }
 
-pub(crate) fn try_cancel(head: &Head, place: &Place) -> Result<c_int, Errno> {
+pub(crate) fn try_cancel(head: &Head, place: &ThreadPlace) -> Result<c_int, Errno> {
     if place.is_running(head) {
         return Err(Errno::BUSY);
     }
     Ok(cancel(head, place))
 }
 
-pub(crate) fn cancel_sync(head: &Head, place: &Place) -> Result<c_int, Errno> {
+pub(crate) fn cancel_sync(head: &Head, place: &ThreadPlace) -> Result<c_int, Errno> {
     if place.is_running(head) {
         return Err(Errno::DEADLK);
     }

@@ -5,7 +5,7 @@ use std::ffi::c_int;
 use tickless::Worker as LibraryWorker;
 
 use crate::errno::{Errno, answer};
-use crate::place::{Place, Runner, free, make, next, own};
+use crate::place::{Runner, ThreadPlace, free, make, next, own};
 
 /// `struct tickless_worker`: never looked into by C.
 #[derive(Debug)]
@@ -85,7 +85,7 @@ pub unsafe extern "C" fn tickless_worker_unpark(worker: *mut Worker) -> c_int {
             return Err(Errno::INVAL);
         }
         // SAFETY: the handle of a place, which lives, as the caller says. This field of it never changes.
-        let unparker = unsafe { &(*worker.cast::<Place>()).unparker };
+        let unparker = unsafe { &(*worker.cast::<ThreadPlace>()).unparker };
         unparker.as_ref().ok_or(Errno::INVAL)?.unpark();
         Ok(0)
     })

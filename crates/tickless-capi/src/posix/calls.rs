@@ -8,7 +8,7 @@ use crate::errno::{Errno, answer};
 use crate::posix::arm::Arm;
 use crate::posix::service::{self, Service};
 use crate::posix::system;
-use crate::posix::table::{How, Settings, Slot, counted, tagged};
+use crate::posix::table::{How, Settings, TimerSlot, counted, tagged};
 use crate::posix::times::{self, left};
 use crate::posix::{ID_TAG, TimerId, notify};
 
@@ -20,7 +20,7 @@ const GENERATIONS: u32 = 0x0fff_ffff;
 /// A timer that was found by its id.
 struct Found {
     service: &'static Service,
-    slot: &'static Slot,
+    slot: &'static TimerSlot,
     index: u32,
     generation: u32,
 }

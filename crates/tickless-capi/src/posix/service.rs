@@ -20,7 +20,7 @@ use crate::handshake::Handshake;
 use crate::operations::Operations;
 use crate::posix::arm::{Arm, Version};
 use crate::posix::system::{self, Target, ThreadSignals};
-use crate::posix::table::{How, Slot, Table, counted, tagged};
+use crate::posix::table::{How, Table, TimerSlot, counted, tagged};
 use crate::posix::{fork, notify};
 
 /// All POSIX timers of the process, and its one thread.
@@ -122,7 +122,7 @@ const MANY_RETIRED: u32 = 1024;
 
 impl Service {
     /// Notifies the thread of a slot whose timer is armed now; wakes it if the timer is due before it wakes up.
-    pub(super) fn armed(&self, index: u32, slot: &Slot, arm: &Arm) {
+    pub(super) fn armed(&self, index: u32, slot: &TimerSlot, arm: &Arm) {
         self.push(index, slot);
         // How a time of another clock compares changes.
         let deadline = if arm.clock == Clock::Monotonic {
@@ -140,7 +140,7 @@ impl Service {
     }
 
     /// Requests the thread to give a slot back, some time.
-    pub(super) fn retire(&self, index: u32, slot: &Slot) {
+    pub(super) fn retire(&self, index: u32, slot: &TimerSlot) {
         // Release: pairs with the exchange of `drain`.
         slot.retired.store(true, Ordering::Release);
         self.push(index, slot);
@@ -156,7 +156,7 @@ impl Service {
         }
     }
 
-    fn push(&self, index: u32, slot: &Slot) {
+    fn push(&self, index: u32, slot: &TimerSlot) {
         // Acquire and release: pairs with `drain`, which sees the record or sees the slot again.
         if slot.listed.swap(true, Ordering::AcqRel) {
             return;
@@ -285,7 +285,7 @@ impl Thread {
         }
     }
 
-    fn give_back(&mut self, index: u32, slot: &Slot) {
+    fn give_back(&mut self, index: u32, slot: &TimerSlot) {
         if let Some(filed) = self.filed.get_mut(index as usize) {
             *filed = Filed::default();
         }
@@ -370,7 +370,7 @@ fn timer_of(index: u32, clock: Clock) -> Pin<Box<dyn Operations>> {
 }
 
 /// Adds expirations to those that wait for a notification.
-fn fold(slot: &Slot, version: Version, count: u64) {
+fn fold(slot: &TimerSlot, version: Version, count: u64) {
     // Relaxed: `getoverrun` takes them out at any time, and each is counted once.
     let mut folded = slot.folded.load(Ordering::Relaxed);
     loop {
@@ -389,7 +389,7 @@ fn fold(slot: &Slot, version: Version, count: u64) {
 fn deliver(
     service: &Service,
     index: u32,
-    slot: &Slot,
+    slot: &TimerSlot,
     filed: &mut Filed,
     version: Version,
     owed: u64,
@@ -412,7 +412,7 @@ fn deliver(
 }
 
 /// Notes that `owed` expirations are being notified of.
-fn clear(slot: &Slot, version: Version, owed: u64) {
+fn clear(slot: &TimerSlot, version: Version, owed: u64) {
     // Relaxed, all: counts. Handlers see them, for the signal comes behind.
     slot.overrun_before
         .store(slot.overrun.load(Ordering::Relaxed), Ordering::Relaxed);
@@ -422,7 +422,7 @@ fn clear(slot: &Slot, version: Version, owed: u64) {
 }
 
 fn deliver_by_signal(
-    slot: &Slot,
+    slot: &TimerSlot,
     filed: &mut Filed,
     index: u32,
     version: Version,
@@ -471,7 +471,7 @@ fn deliver_by_signal(
     }
 }
 
-fn deliver_by_thread(slot: &Slot, version: Version, owed: u64) -> Outcome {
+fn deliver_by_thread(slot: &TimerSlot, version: Version, owed: u64) -> Outcome {
     // Relaxed, both: see the settings of a slot; of the same life as the version, which is read again behind them.
     let (function, attributes) = (
         slot.function.load(Ordering::Relaxed),

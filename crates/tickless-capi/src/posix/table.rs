@@ -26,7 +26,7 @@ pub(super) enum How {
 /// A timer, or the place of one. All fields are atomics, for an id that is used too long may meet the next life of its
 /// slot; it then finds another generation.
 #[derive(Debug)]
-pub(super) struct Slot {
+pub(super) struct TimerSlot {
     /// Generation of the record's life; zero while there is none.
     pub(super) generation: AtomicU32,
     pub(super) arms: Arms,
@@ -87,7 +87,7 @@ impl Settings {
 
 // Relaxed, all stores and loads of settings: `create` writes them before the generation, which `settime` reads before
 // it puts the slot into the inbox of the service.
-impl Slot {
+impl TimerSlot {
     fn new() -> Self {
         Self {
             generation: AtomicU32::new(0),
@@ -201,7 +201,7 @@ const CHUNKS: usize = 18;
 /// All slots.
 #[derive(Debug)]
 pub(super) struct Table {
-    chunks: [OnceLock<Box<[Slot]>>; CHUNKS],
+    chunks: [OnceLock<Box<[TimerSlot]>>; CHUNKS],
     free: Mutex<Free>,
 }
 
@@ -233,7 +233,7 @@ impl Table {
     }
 
     /// Returns the slot of that number if it was ever taken.
-    pub(super) fn slot(&self, index: u32) -> Option<&Slot> {
+    pub(super) fn slot(&self, index: u32) -> Option<&TimerSlot> {
         if index / FIRST >= 1 << CHUNKS {
             return None;
         }
@@ -242,7 +242,7 @@ impl Table {
     }
 
     /// Takes a slot that no timer has.
-    pub(super) fn take(&self) -> Result<(u32, &Slot), Errno> {
+    pub(super) fn take(&self) -> Result<(u32, &TimerSlot), Errno> {
         let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(index) = free.used.pop() {
             return self
@@ -253,7 +253,7 @@ impl Table {
         let index = free.fresh;
         let (chunk, position) = position(index);
         let slots = self.chunks.get(chunk).ok_or(Errno::AGAIN)?;
-        let slots = slots.get_or_init(|| (0..FIRST << chunk).map(|_| Slot::new()).collect());
+        let slots = slots.get_or_init(|| (0..FIRST << chunk).map(|_| TimerSlot::new()).collect());
         free.fresh = index + 1;
         slots
             .get(position)
