@@ -611,3 +611,47 @@ fn timers_of_a_worker_that_drives_an_attached_runtime_fire() {
         runtime.block_on(sleep(ms(2)));
     });
 }
+
+/// A load of many connections: the descriptor of the reactor is set at the end of a turn, and by a task whose timer
+/// became the first since. It prints the counts.
+#[test]
+#[expect(clippy::print_stdout, reason = "the counts are what it is for")]
+fn the_descriptor_is_set_about_once_for_a_wake_up() {
+    in_own_process("the_descriptor_is_set_about_once_for_a_wake_up", || {
+        const CONNECTIONS: u64 = 500;
+        const TIMERS: u32 = 40;
+        let wake_ups = Arc::new(AtomicU32::new(0));
+        let of_runtime = Arc::clone(&wake_ups);
+        let mut builder = Builder::new_current_thread();
+        builder.tokio().on_thread_unpark(move || {
+            // Relaxed, here and below: a count of one thread.
+            of_runtime.fetch_add(1, Ordering::Relaxed);
+        });
+        let runtime = builder.build().expect("a runtime");
+        let before = tickless::stats();
+        runtime.block_on(async {
+            join_all((0..CONNECTIONS).map(|seed| {
+                tokio::spawn(async move {
+                    let mut random = Random::new(seed);
+                    let mut idle = pin!(sleep(Duration::from_secs(600)));
+                    for _ in 0..TIMERS {
+                        // A request: its connection's idle timeout moves.
+                        let later = Instant::now() + Duration::from_secs(600);
+                        idle.as_mut().reset(later.into());
+                        assert!(poll_idly(idle.as_mut()).is_pending());
+                        sleep(us(1_000 + random.below(20_000))).await;
+                    }
+                })
+            }))
+            .await;
+        });
+        let after = tickless::stats();
+        let sets = after.reactor_sets - before.reactor_sets;
+        let wake_ups = u64::from(wake_ups.load(Ordering::Relaxed));
+        let timers = CONNECTIONS * u64::from(TIMERS);
+        println!("{sets} writes of the descriptor, {wake_ups} wake-ups, {timers} timers");
+        // A few more where all were due at one time, and nothing else was set for: seven of 500 in a random order are
+        // each earlier than those before, and that can happen once for each timer of a connection.
+        assert!(sets > 0 && sets <= 2 * wake_ups + 7 * u64::from(TIMERS));
+    });
+}
