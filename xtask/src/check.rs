@@ -45,6 +45,7 @@ mod sanitizers;
 mod schedules;
 mod summary;
 mod testing;
+mod tokio_family;
 mod walls;
 mod worlds;
 
@@ -91,6 +92,7 @@ enum Step {
     Deny,
     Instructions,
     Adapters,
+    TokioFamily,
     Sanitizers,
     Models,
     Mutants,
@@ -140,6 +142,9 @@ impl Step {
             Self::Adapters => {
                 "each adapter works with the crate that it is for; ten minutes to build"
             }
+            Self::TokioFamily => {
+                "the tests that tokio has of its time pass with this one; two minutes to build"
+            }
             Self::Sanitizers => {
                 "the C tests pass with a library that sanitizers instrument; minutes to build"
             }
@@ -151,7 +156,11 @@ impl Step {
     const fn share(self) -> Share {
         match self {
             Self::Fmt | Self::Tidy | Self::Clippy | Self::Test => Share::Quick,
-            Self::Adapters | Self::Sanitizers | Self::Models | Self::Mutants => Share::OnRequest,
+            Self::Adapters
+            | Self::TokioFamily
+            | Self::Sanitizers
+            | Self::Models
+            | Self::Mutants => Share::OnRequest,
             _ => Share::Full,
         }
     }
@@ -178,6 +187,7 @@ impl Step {
             Self::Deny => deny::step(run),
             Self::Instructions => instructions::step(run),
             Self::Adapters => adapters::step(run),
+            Self::TokioFamily => tokio_family::step(run),
             Self::Sanitizers => sanitizers::step(run),
             Self::Models => loom::step(run, Extent::Whole),
             Self::Mutants => crate::mutants::run_all(run.root()),

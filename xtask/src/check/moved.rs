@@ -35,7 +35,7 @@ const SUITES: [Suite; 1] = [Suite {
 pub(super) fn step(run: &mut Run<'_>) -> Result<(), String> {
     for suite in &SUITES {
         let (package, version) = (suite.package, suite.version);
-        let source = match fetched(run.root(), suite) {
+        let source = match fetched(run.root(), package, version) {
             Ok(source) => source,
             Err(reason) => {
                 run.skip(&format!("the suite of {package} {version}"), &reason);
@@ -66,15 +66,12 @@ fn place(root: &Path, suite: &Suite) -> PathBuf {
         .join(format!("{}-{}", suite.package, suite.version))
 }
 
-/// Has cargo fetch the package of `suite`, and returns where it stands; or why it cannot be had.
-fn fetched(root: &Path, suite: &Suite) -> Result<PathBuf, String> {
-    let wanting = root
-        .join("target/moved")
-        .join(format!("wants-{}", suite.package));
+/// Has cargo fetch `package`, and returns where it stands; or why it cannot be had.
+pub(super) fn fetched(root: &Path, package: &str, version: &str) -> Result<PathBuf, String> {
+    let wanting = root.join("target/moved").join(format!("wants-{package}"));
     let manifest = format!(
-        "[package]\nname = \"wants\"\nversion = \"0.0.0\"\nedition = \"2024\"\n\n[workspace]\n\n[dependencies]\n{} = \
-         \"={}\"\n",
-        suite.package, suite.version
+        "[package]\nname = \"wants\"\nversion = \"0.0.0\"\nedition = \"2024\"\n\n[workspace]\n\n[dependencies]\n{package} = \
+         \"={version}\"\n"
     );
     fs::create_dir_all(wanting.join("src"))
         .and_then(|()| fs::write(wanting.join("Cargo.toml"), manifest))
@@ -90,9 +87,9 @@ fn fetched(root: &Path, suite: &Suite) -> Result<PathBuf, String> {
     }
     let workspace = Workspace::parse(&captured.stdout)?;
     { workspace.packages.iter() }
-        .find(|package| package.name == suite.package)
-        .map(|package| package.directory().to_owned())
-        .ok_or_else(|| format!("cargo does not know {}", suite.package))
+        .find(|found| found.name == package)
+        .map(|found| found.directory().to_owned())
+        .ok_or_else(|| format!("cargo does not know {package}"))
 }
 
 /// Copies what `suite` has in `source` to `place`, moved; returns how many files changed.

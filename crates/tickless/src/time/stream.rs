@@ -227,9 +227,9 @@ pin_project! {
 }
 
 impl<S: Stream> ChunksTimeout<S> {
-    /// Returns the items of the batch that is not complete.
-    pub fn into_remainder(self) -> Vec<S::Item> {
-        self.items
+    /// Returns the items of the batch that is not complete, which are no longer in the stream then.
+    pub fn into_remainder(self: Pin<&mut Self>) -> Vec<S::Item> {
+        std::mem::take(self.project().items)
     }
 }
 
