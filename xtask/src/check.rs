@@ -366,7 +366,7 @@ mod tests {
     #[test]
     fn the_listing_names_every_step_on_a_line() {
         let listing = listing();
-        assert_eq!(listing.lines().count(), 22);
+        assert_eq!(listing.lines().count(), 23);
         assert!(listing.contains("\ntest-release "));
     }
 }

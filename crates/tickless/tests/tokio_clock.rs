@@ -129,6 +129,31 @@ async fn whole_milliseconds_are_exact_between_two_ticks_too() {
     assert!(took < Duration::from_millis(4), "{took:?}");
 }
 
+/// The clocks of two runtimes stand between ticks of their own.
+#[test]
+fn a_reset_within_another_runtime_keeps_the_ticks_of_its_own() {
+    let paused = || {
+        let mut builder = tokio::runtime::Builder::new_current_thread();
+        let paused = builder.enable_time().start_paused(true).build();
+        paused.expect("there is room")
+    };
+    for ahead in [1, 300_000, 7_700_000, 20_999_999] {
+        let (own, other) = (paused(), paused());
+        let _guard = own.enter();
+        let mut waits = Box::pin(sleep(Duration::from_millis(1)));
+        let polled = waits.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+        assert!(polled.is_pending());
+        let deadline = waits.deadline() + Duration::from_millis(1);
+        other.block_on(async {
+            tokio::time::advance(Duration::from_nanos(ahead)).await;
+            waits.as_mut().reset(deadline);
+        });
+        let start = Instant::now();
+        own.block_on(waits);
+        assert_eq!(start.elapsed(), Duration::from_millis(2), "{ahead}");
+    }
+}
+
 #[tokio::test(start_paused = true)]
 #[should_panic(expected = "time is already frozen")]
 async fn a_second_pause_panics_as_tokios() {

@@ -70,8 +70,8 @@ fn place(root: &Path, suite: &Suite) -> PathBuf {
 pub(super) fn fetched(root: &Path, package: &str, version: &str) -> Result<PathBuf, String> {
     let wanting = root.join("target/moved").join(format!("wants-{package}"));
     let manifest = format!(
-        "[package]\nname = \"wants\"\nversion = \"0.0.0\"\nedition = \"2024\"\n\n[workspace]\n\n[dependencies]\n{package} = \
-         \"={version}\"\n"
+        "[package]\nname = \"wants\"\nversion = \"0.0.0\"\nedition = \"2024\"\n\n[workspace]\n\n[dependencies]\n\
+         {package} = \"={version}\"\n"
     );
     fs::create_dir_all(wanting.join("src"))
         .and_then(|()| fs::write(wanting.join("Cargo.toml"), manifest))

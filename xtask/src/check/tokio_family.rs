@@ -79,7 +79,7 @@ const OF_TOKIO_ALONE: &[&str] = &[
     "timeout_is_not_exhausted_by_future",
 ];
 
-/// What is replaced, and by what.
+/// Pairs of texts: the second one replaces the first.
 const REPLACED: [(&str, &str); 4] = [
     ("tokio::time", "tickless::time"),
     ("tokio_util::time", "tickless::time"),
@@ -93,7 +93,7 @@ const REPLACED: [(&str, &str); 4] = [
     ),
 ];
 
-/// What is replaced besides for our own executor. Tests of several threads keep their runtime.
+/// Pairs of texts that are replaced besides for our own executor. Tests of several threads keep their runtime.
 const ON_OUR_EXECUTOR: [(&str, &str); 2] = [
     ("#[tokio::test", "#[tickless::test"),
     ("#[tickless::test(flavor", "#[tokio::test(flavor"),

@@ -229,7 +229,7 @@ pin_project! {
 impl<S: Stream> ChunksTimeout<S> {
     /// Returns the items of the batch that is not complete, which are no longer in the stream then.
     pub fn into_remainder(self: Pin<&mut Self>) -> Vec<S::Item> {
-        std::mem::take(self.project().items)
+        mem::take(self.project().items)
     }
 }
 

@@ -17,6 +17,8 @@ use std::task::{Wake, Waker};
 use std::time::Duration;
 
 use tickless_core::time::Instant;
+#[cfg(feature = "tokio")]
+use tokio::runtime::{Handle, Id};
 
 use super::clock::{Clock, Key};
 use super::runtime;
@@ -46,6 +48,37 @@ struct Substitute {
     sleep: Pin<Box<tokio::time::Sleep>>,
     /// The deadline of the sleep in whose place it is.
     deadline: Instant,
+    runtime: Option<Id>,
+    /// A time that the clock of its runtime showed.
+    shown: tokio::time::Instant,
+}
+
+#[cfg(feature = "tokio")]
+impl Substitute {
+    fn new(deadline: Instant) -> Self {
+        let shown = tokio::time::Instant::now();
+        Self {
+            sleep: Box::pin(tokio::time::sleep_until(in_ticks(deadline, shown))),
+            deadline,
+            runtime: this_runtime(),
+            shown,
+        }
+    }
+
+    /// Moves it to `deadline`, as a clock goes on that shows what this runtime's shows now. Another runtime's clock may
+    /// stand between other ticks.
+    fn reset(&mut self, deadline: Instant) {
+        if this_runtime() == self.runtime {
+            self.shown = tokio::time::Instant::now();
+        }
+        self.deadline = deadline;
+        self.sleep.as_mut().reset(in_ticks(deadline, self.shown));
+    }
+}
+
+#[cfg(feature = "tokio")]
+fn this_runtime() -> Option<Id> {
+    Handle::try_current().ok().map(|handle| handle.id())
 }
 
 static TICKETS: Mutex<BTreeMap<usize, Weak<Ticket>>> = Mutex::new(BTreeMap::new());
@@ -65,12 +98,11 @@ pub(crate) fn issue(clock: &Arc<Clock>, deadline: Instant, waker: Waker) -> Wake
 /// Arms a sleep of tokio's, in the runtime that polls on this thread; `None` if it is over.
 #[cfg(feature = "tokio")]
 pub(crate) fn issue_in_tokio(deadline: Instant, waker: &Waker) -> Option<Waker> {
-    let mut sleep = Box::pin(tokio::time::sleep_until(in_ticks(deadline)));
-    let waits = sleep.as_mut().poll(&mut Context::from_waker(waker));
-    waits.is_pending().then(|| {
-        let substitute = Substitute { sleep, deadline };
-        issue_for(TicketUse::Tokio(Mutex::new(substitute)))
-    })
+    let mut substitute = Substitute::new(deadline);
+    let polled = { substitute.sleep.as_mut() }.poll(&mut Context::from_waker(waker));
+    polled
+        .is_pending()
+        .then(|| issue_for(TicketUse::Tokio(Mutex::new(substitute))))
 }
 
 /// Converts a deadline to one that tokio's wheel of milliseconds keeps without rounding it up, where its stopped clock
@@ -78,11 +110,11 @@ pub(crate) fn issue_in_tokio(deadline: Instant, waker: &Waker) -> Option<Waker> 
 ///
 /// tokio rounds a deadline up to a tick of the runtime, and the time that passed down. A clock that was stopped between
 /// two ticks goes on in whole milliseconds, and stays between two ticks: a sleep of 1 ms would take 2 ms there. The
-/// deadline returned is in the tick in which so many whole milliseconds from now are over.
+/// deadline returned is in the tick in which so many whole milliseconds from `now` are over.
 #[cfg(feature = "tokio")]
-fn in_ticks(deadline: Instant) -> tokio::time::Instant {
+fn in_ticks(deadline: Instant, now: tokio::time::Instant) -> tokio::time::Instant {
     const TICK: u128 = 1_000_000;
-    let (now, deadline) = (tokio::time::Instant::now(), of_tokio(deadline));
+    let deadline = of_tokio(deadline);
     if deadline <= now {
         // In a tick that is over, so that a reset wakes at once.
         return now
@@ -163,8 +195,8 @@ impl Ticket {
                 let mut context = Context::from_waker(waker);
                 if substitute.sleep.as_mut().poll(&mut context).is_ready() {
                     // The clock was advanced by a part of a millisecond meanwhile: the deadline is in a later tick.
-                    let deadline = in_ticks(substitute.deadline);
-                    substitute.sleep.as_mut().reset(deadline);
+                    let deadline = substitute.deadline;
+                    substitute.reset(deadline);
                     if substitute.sleep.as_mut().poll(&mut context).is_ready() {
                         return Waits::Over;
                     }
@@ -197,8 +229,7 @@ impl Ticket {
                 let mut substitute = lock(substitute);
                 let waits = !substitute.sleep.is_elapsed();
                 if waits {
-                    substitute.sleep.as_mut().reset(in_ticks(deadline));
-                    substitute.deadline = deadline;
+                    substitute.reset(deadline);
                 }
                 waits
             }
