@@ -113,7 +113,6 @@ fn an_exit_handler_blocks_on_an_executor_where_a_callback_exits() {
 }
 
 #[test]
-#[cfg_attr(portable_host, ignore = "hangs on the portable host")]
 fn an_exit_handler_sleeps_where_a_callback_of_a_worker_of_an_executor_exits() {
     let test = "an_exit_handler_sleeps_where_a_callback_of_a_worker_of_an_executor_exits";
     exits_in(test, || {
@@ -165,7 +164,6 @@ fn an_exit_handler_sleeps_where_a_coarse_callback_exits() {
 
 /// The handler sleeps on a worker, in a turn in which a sleep was polled before.
 #[test]
-#[cfg_attr(portable_host, ignore = "hangs on the portable host")]
 fn an_exit_handler_sleeps_where_a_waker_exits() {
     struct Exits;
     impl Wake for Exits {

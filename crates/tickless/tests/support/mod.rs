@@ -221,7 +221,7 @@ pub(crate) fn process_of_its_own(test: &str) -> Option<Command> {
     }
     let mut command = Command::new(std::env::current_exe().expect("this program"));
     command
-        .args([test, "--exact", "--nocapture"])
+        .args([test, "--exact", "--include-ignored", "--nocapture"])
         .env(OWN_PROCESS, "1");
     Some(command)
 }

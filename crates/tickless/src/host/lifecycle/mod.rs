@@ -19,7 +19,7 @@ use super::process::Host;
 use super::registry::{self, EXPIRY_THREAD, FirstUse, timers};
 use super::remote::trees;
 use super::sys::threads;
-use super::thread::{Kind, Thread, ThreadBase, with_thread};
+use super::thread::{Kind, Thread, ThreadBase, turn_taken_by_this_thread, with_thread};
 use super::{device, isolation, tick};
 
 impl FirstUse for Host {
@@ -66,7 +66,14 @@ fn enter_slow(thread: &Thread) -> Option<&'static ThreadBase> {
 }
 
 /// The end of a thread, after the destructors of its thread-locals.
+///
+/// A callback that ends the process may come here too: `exit` drops the thread-locals of its thread on many systems.
+/// The turn that the callback is in has the base locked, and goes on in the handlers of `exit`, as where `exit` drops
+/// nothing.
 extern "C" fn end(_: *mut c_void) {
+    if turn_taken_by_this_thread().is_some() {
+        return;
+    }
     with_thread(|thread| {
         // A destructor of C code may drop its worker still. At the last call that was leaked, and its timers must fire
         // anyway.
