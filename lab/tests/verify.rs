@@ -277,3 +277,84 @@ fn nonsense_is_refused_with_what_would_be_right() {
         ],
     );
 }
+
+#[test]
+fn other_tools_get_each_start_and_each_expiry() {
+    let place = place();
+    let output = place.run(&[
+        "verify",
+        "small.jsonl",
+        "--chrome",
+        "out.json",
+        "--ftrace",
+        "out.txt",
+    ]);
+    assert_eq!(end(&output), (Some(0), String::new()));
+    assert!(text(&output.stdout).contains("--ftrace left out "));
+    let trace = fs::read_to_string(place.path("small.jsonl")).expect("it is there");
+    let lines: Vec<_> = trace.lines().map(|line| json(line.as_bytes())).collect();
+    let told = |name: &str| lines.iter().filter(|line| line["event"] == name).count();
+    let document = json_file(&place.path("out.json"));
+    let events = document["traceEvents"].as_array().expect("a list");
+    let counted = |phase: &str, name: &str| {
+        let same = |one: &&serde_json::Value| one["ph"] == phase && one["name"] == name;
+        events.iter().filter(same).count()
+    };
+    let ftrace = fs::read_to_string(place.path("out.txt")).expect("it is there");
+    let written = |name: &str| ftrace.matches(&format!(": {name}: ")).count();
+    for name in ["timer", "hrtimer"] {
+        let [start, entry, exit] =
+            ["start", "expire_entry", "expire_exit"].map(|end| format!("{name}_{end}"));
+        assert!(told(&start) > 0 && told(&entry) > 0, "{name}");
+        assert_eq!(counted("X", &start), told(&start));
+        assert_eq!(counted("B", &format!("{name}_expire")), told(&entry));
+        assert_eq!(counted("E", &format!("{name}_expire")), told(&exit));
+        for name in [start, entry, exit] {
+            assert_eq!(written(&name), told(&name), "{name}");
+        }
+    }
+    // One arrow for each start, and its other end is at the expiry.
+    let fired = told("timer_expire_entry") + told("hrtimer_expire_entry");
+    assert_eq!(
+        counted("s", "armed"),
+        told("timer_start") + told("hrtimer_start")
+    );
+    assert_eq!(counted("f", "armed"), fired);
+    for one in events {
+        assert_eq!(one["pid"], 1);
+        let moment = one["ph"] != "M";
+        assert_eq!(
+            one["ts"].is_number() && one["tid"].is_number(),
+            moment,
+            "{one}"
+        );
+    }
+    // The same on standard output, and nothing else.
+    let output = place.run(&["verify", "small.jsonl", "--ftrace", "-"]);
+    assert_eq!(end(&output), (Some(0), String::new()));
+    assert!(text(&output.stdout) == ftrace, "the texts differ");
+}
+
+#[test]
+fn a_trace_that_is_not_whole_leaves_no_export() {
+    let place = place();
+    let whole = fs::read(place.path("small.jsonl")).expect("it is there");
+    fs::write(place.path("cut.jsonl"), &whole[..whole.len() / 2]).expect("it can be written");
+    let before = place.files();
+    let arguments = [
+        "verify",
+        "cut.jsonl",
+        "--chrome",
+        "o.json",
+        "--ftrace",
+        "o.txt",
+    ];
+    let (code, error) = end(&place.run(&arguments));
+    assert_eq!(code, Some(2), "{error}");
+    assert!(error.starts_with("error: cut.jsonl:"), "{error}");
+    assert_eq!(place.files(), before);
+    let (code, error) =
+        end(&place.run(&["verify", "small.jsonl", "--chrome", "-", "--ftrace", "-"]));
+    assert_eq!(code, Some(2), "{error}");
+    assert!(error.contains("give the others a file name"), "{error}");
+}

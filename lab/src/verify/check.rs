@@ -47,24 +47,21 @@ pub(super) struct Checker {
     pub(super) findings: Findings,
 }
 
-/// Reads all of it. `progress` is told now and then how many lines were read.
+/// Reads all of it. `each` gets each event that the checkers have taken.
 pub(super) fn check(
     reader: &mut Reader,
     late_max: Option<u64>,
-    mut progress: impl FnMut(u64),
+    mut each: impl FnMut(&Line) -> Result<(), Failure>,
 ) -> Result<Checker, Failure> {
-    const OFTEN: u64 = 1 << 18;
     let header = reader.header()?;
     let late_max = late_max.unwrap_or(header.late_max);
     let mut checker = Checker::new(header, late_max);
     while let Some(line) = reader.next()? {
-        if line.number.is_multiple_of(OFTEN) {
-            progress(line.number);
-        }
         if checker.take(&line)? {
             reader.end(&line)?;
             return Ok(checker);
         }
+        each(&line)?;
     }
     Err(reader.truncated())
 }

@@ -4,6 +4,7 @@
 //! this follows what it says, and nothing else.
 
 mod check;
+mod export;
 mod findings;
 mod read;
 #[cfg(test)]
@@ -22,6 +23,7 @@ use crate::output::{self, Progress, Screen};
 use crate::shown;
 use crate::table::{Align, table};
 use crate::units;
+use export::Export;
 use findings::{Findings, Kept, Violation};
 use read::Reader;
 
@@ -66,6 +68,14 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "TIME", value_parser = units::duration)]
     late_max: Option<Duration>,
 
+    /// Write the trace as Chrome's trace events, for Perfetto, to this file; `-` is standard output
+    #[arg(long, value_name = "PATH")]
+    chrome: Option<output::Place>,
+
+    /// Write the trace as text of ftrace, with the events that the kernel has, to this file; `-` is standard output
+    #[arg(long, value_name = "PATH")]
+    ftrace: Option<output::Place>,
+
     #[command(flatten)]
     output: output::Options,
 }
@@ -75,6 +85,7 @@ Examples:
   tickless sim run my.toml --trace my.jsonl && tickless verify my.jsonl
   tickless sim run my.toml --trace - | tickless verify -
   tickless verify my.jsonl --late-max 12ms
+  tickless verify my.jsonl --chrome my.json --ftrace my.txt
   tickless verify my.jsonl --json - | jq '.violations[0]'
 
 Exit codes: 0 every promise was kept, 1 one was broken, 2 bad arguments, or the file is no whole trace.";
@@ -90,18 +101,34 @@ struct Document<'r> {
     unknown_events: &'r std::collections::BTreeMap<String, u64>,
 }
 
+/// Progress is shown after so many lines.
+const OFTEN: u64 = 1 << 18;
+
 pub(crate) fn run(arguments: &Arguments) -> Result<Verdict, Failure> {
     let mut reader = Reader::open(&arguments.trace)?;
+    let standard = Some(output::Place::StandardOutput);
+    let taken = [&arguments.chrome, &arguments.ftrace, &arguments.output.json];
+    let taken = taken.into_iter().filter(|one| **one == standard).count();
+    if taken > 1 {
+        let what = "standard output takes one of --chrome, --ftrace and --json; give the others a file name";
+        return Err(Failure::Input(what.to_owned()));
+    }
     let json = output::prepare_json(&arguments.output)?;
+    let mut export = Export::new(arguments.chrome.as_ref(), arguments.ftrace.as_ref())?;
     let late_max = arguments
         .late_max
         .map(|time| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX));
     let checker = {
         let progress = Progress::new(&arguments.output);
-        check::check(&mut reader, late_max, |lines| {
-            progress.show(&format!("{} lines", units::count(lines)));
+        check::check(&mut reader, late_max, |line| {
+            if line.number.is_multiple_of(OFTEN) {
+                progress.show(&format!("{} lines", units::count(line.number)));
+            }
+            export.take(line)
         })?
     };
+    let left_out = export.left_out;
+    export.finish()?;
     let findings = &checker.findings;
     if let Some(json) = json {
         json.write_json(&Document {
@@ -112,7 +139,16 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Verdict, Failure> {
             unknown_events: &findings.unknown,
         })?;
     }
-    Screen::new(&arguments.output).print(&text(findings, reader.lines()))?;
+    let mut said = text(findings, reader.lines());
+    if left_out > 0 {
+        let events = units::counted(left_out, "event");
+        said.push_str(&format!(
+            "\n--ftrace left out {events} that the kernel does not have\n"
+        ));
+    }
+    if taken == 0 || arguments.output.json == standard {
+        Screen::new(&arguments.output).print(&said)?;
+    }
     Ok(Verdict::from_passed(findings.holds()))
 }
 

@@ -29,7 +29,7 @@ pub(super) struct Reader {
 pub(super) struct Line {
     name: String,
     pub(super) number: u64,
-    keys: Map<String, Value>,
+    pub(super) keys: Map<String, Value>,
 }
 
 /// The contents of the first line.

@@ -92,7 +92,7 @@ fn verified(text: &str) -> Result<Checker, String> {
 fn verified_with(text: &str, late_max: Option<u64>) -> Result<Checker, String> {
     let input = Box::new(Cursor::new(text.as_bytes().to_vec()));
     let mut reader = Reader::new("t.jsonl".to_owned(), input);
-    check(&mut reader, late_max, |_| ()).map_err(|failure| match failure {
+    check(&mut reader, late_max, |_| Ok(())).map_err(|failure| match failure {
         Failure::Input(what) => what,
         Failure::Machine(what) => panic!("{what}"),
     })

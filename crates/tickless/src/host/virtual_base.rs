@@ -1,7 +1,7 @@
 //! The base of a virtual clock: the timers with callbacks that go by it wait there, and no thread is on it.
 //!
 //! The core knows timers by the CPU that they are on, and each CPU has one time. So a virtual clock has a CPU of its
-//! own. A thread of its runtime [visits](visit) that base to start a timer, and takes a [turn](turn) for it when the
+//! own. A thread of its runtime [visits](visit) that base to start a timer, and takes a [turn](fn@turn) for it when the
 //! clock says so. Cancelling needs no visit: it finds the base by the timer.
 //!
 //! # Ground rules
