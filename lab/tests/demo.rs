@@ -214,13 +214,13 @@ fn guests_are_served_and_an_interrupted_run_is_whole() {
         // Nothing in it ends by itself for a long time.
         let arguments = "demo --all -D 1h --connections 10 --pace 1h --json result.json --listen";
         let arguments: Vec<_> = arguments.split(' ').chain([listen.as_str()]).collect();
-        let (mut child, out, line) = started(&mut place.command(&arguments));
+        let (child, out, line) = started(&mut place.command(&arguments));
         if line.starts_with(&format!("Visitors: http://{listen} ")) {
             break (port, child, out);
         }
         tries += 1;
-        assert!(line.is_empty() && tries < 20, "{line}");
-        child.wait().expect("it has ended");
+        let (_, error) = end(&child.wait_with_output().expect("it has ended"));
+        assert!(line.is_empty() && tries < 20, "{line}{error}");
     };
 
     for (port, whose) in [(port, "tickless::time"), (port + 1, "tokio::time")] {
