@@ -321,30 +321,6 @@ mod unsupported {
         drop(Worker::new().expect("the thread is free"));
     }
 
-    #[cfg(feature = "tokio")]
-    #[test]
-    fn a_runtime_is_not_attached_and_its_timers_fire() {
-        use std::time::{Duration, Instant};
-
-        use tickless::tokio::{AttachError, attach};
-
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build()
-            .expect("a runtime");
-        runtime.block_on(async {
-            let refused = attach().err();
-            let kind = match &refused {
-                Some(AttachError::Os(error)) => Some(error.kind()),
-                _ => None,
-            };
-            assert_eq!(kind, Some(Unsupported), "{refused:?}");
-            let (start, length) = (Instant::now(), Duration::from_millis(2));
-            tickless::time::sleep(length).await;
-            assert!(start.elapsed() >= length);
-        });
-    }
-
     #[test]
     fn signals_preempt_no_task() {
         let built = Executor::builder()

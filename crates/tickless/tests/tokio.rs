@@ -2,7 +2,6 @@
 //! busy, not driven, or gone.
 //!
 //! How many timers the reactor fired depends on the system's scheduler, except where the reactor cannot come at all.
-#![cfg(not(portable_host))] // The portable host has no reactors: `any_host` sees them refused.
 
 mod support;
 

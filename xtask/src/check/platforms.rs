@@ -4,7 +4,7 @@
 //! the feature `portable` chooses on Linux too: a fast part of the suite here, the whole of it by
 //!
 //! ```text
-//! cargo test -p tickless --features portable,hyper,macros,metrics,stream,tokio-test-util,tracing --tests
+//! cargo test -p tickless --features portable --tests
 //! ```
 
 use std::path::Path;

@@ -493,10 +493,6 @@ impl Thread {
         self.has_turns.set(has_turns);
     }
 
-    pub(super) fn has_turns(&self) -> bool {
-        self.has_turns.get()
-    }
-
     /// The thread is told that it ends. Returns true if it goes on for a while, because it has turns to take:
     /// `ask_again` asks the system to be told once more.
     pub(super) fn outlives_its_end(&self, ask_again: impl FnOnce() -> bool) -> bool {
@@ -509,7 +505,7 @@ impl Thread {
         self.is_gone.set(true);
     }
 
-    pub(crate) fn is_gone(&self) -> bool {
+    pub(super) fn is_gone(&self) -> bool {
         self.is_gone.get()
     }
 

@@ -268,19 +268,6 @@ impl Drop for LocalTimers {
         local.isolation.set_help(Help::UnlessIsolated);
         if !was_event_loop {
             housekeeping::set_housekeeping_cpu(self.base, false);
-        }
-        let leaves = with_thread(|thread| {
-            // Behind the end of a thread that left its base to this worker.
-            let leaves = thread.is_gone();
-            if leaves {
-                lifecycle::leave(thread);
-            }
-            leaves
-        });
-        if leaves {
-            return;
-        }
-        if !was_event_loop {
             isolation::end(self.base);
             let left = trees::leave(self.base, Leaving::Offline);
             debug_assert!(left.is_ok(), "a worker has joined: {left:?}");

@@ -19,8 +19,7 @@ fn executor(random: &mut Random) -> Executor {
     let mut builder = Executor::builder()
         .workers(1 + random.index(3))
         .blocking_threads(2);
-    // The portable host has no signals, and draws as the others do.
-    if random.one_in(4) && cfg!(not(portable_host)) {
+    if random.one_in(4) {
         builder = builder.preemption(Preemption::Signal);
     }
     if random.one_in(12) {

@@ -65,7 +65,7 @@ fn enter_slow(thread: &Thread) -> Option<&'static ThreadBase> {
     Some(base)
 }
 
-/// The end of a thread, after the destructors of its thread-locals where the system has such a place.
+/// The end of a thread, after the destructors of its thread-locals.
 ///
 /// A callback that ends the process may come here too: `exit` drops the thread-locals of its thread on many systems.
 /// The turn that the callback is in has the base locked, and goes on in the handlers of `exit`, as where `exit` drops
@@ -77,27 +77,14 @@ extern "C" fn end(_: *mut c_void) {
     with_thread(|thread| {
         // A destructor of C code may drop its worker still. At the last call that was leaked, and its timers must fire
         // anyway.
-        if thread.outlives_its_end(|| threads::at_end_of_thread(end)) {
-            return;
-        }
-        match thread.base().filter(|_| thread.has_turns()) {
-            Some(base) if !threads::IS_LAST => outlive(thread, base),
-            _ => leave(thread),
+        if !thread.outlives_its_end(|| threads::at_end_of_thread(end)) {
+            leave(thread);
         }
     });
 }
 
-/// Leaves the base to the worker of a thread whose older thread-locals are not dropped yet: one of them may have it,
-/// use it, and make the thread [`leave`] when it is dropped. The expiry thread fires the timers of one that was leaked,
-/// as those of a thread that blocks.
-fn outlive(thread: &Thread, base: &'static ThreadBase) {
-    thread.set_gone();
-    base.local().isolation.set_help(Help::Always);
-    device::renew(base);
-}
-
 /// Gives the base of this thread back; what is still queued goes to the expiry thread.
-pub(crate) fn leave(thread: &Thread) {
+fn leave(thread: &Thread) {
     thread.set_gone();
     let Some(base) = thread.base() else { return };
     // From here on the expiry thread does not look here any more; what it is doing here it finishes. That may be a

@@ -50,9 +50,6 @@ pub(crate) fn at_end_of_thread(destructor: unsafe extern "C" fn(*mut c_void)) ->
 /// thread runs behind that crashes.
 pub(crate) const ENDS: u32 = 3;
 
-/// No thread-local is dropped behind the last call of the destructor.
-pub(crate) const IS_LAST: bool = true;
-
 /// Returns how often the calling thread gave its CPU up: it slept, or waited for something. `None` if the kernel does
 /// not say.
 pub(crate) fn times_given_up() -> Option<c_long> {

@@ -44,9 +44,6 @@ pub(crate) fn at_end_of_thread(destructor: Destructor) -> bool {
 /// Number of times that the destructor of [`at_end_of_thread`] is called.
 pub(crate) const ENDS: u32 = 1;
 
-/// Thread-locals that were touched before are dropped behind the destructor of [`at_end_of_thread`].
-pub(crate) const IS_LAST: bool = false;
-
 /// Answers that it is not known how often a thread gave its CPU up.
 pub(crate) fn times_given_up() -> Option<c_long> {
     None
