@@ -78,14 +78,19 @@ impl<'a, P: Platform> Runner<'a, P> {
                     && let Some(fired) = self.fire_run(&mut held, index, base_now, &mut woken)
                 {
                     let due = due_of_fired(&mut held, index, &fired);
-                    held = self.run_fired(held, index, (fired, due, base_now), &mut woken);
+                    held = self.run_fired(held, index, (fired, due, base_now));
                     // Behind a callback comes another one, as a rule.
                     held = self.call_run(held, index, base_now);
                     continue;
                 }
                 let is_due = first_is_due(&mut held, index, base_now);
                 let is_spent = self.fired >= P::EXPIRY_BUDGET;
-                if (!is_due || is_spent || woken.is_full()) && !woken.is_empty() {
+                // A task may wait for the end of a callback behind it, which must not count as begun before.
+                let waits = || {
+                    let tree = &held.state.queues[index].tree;
+                    !is_due || is_spent || woken.is_full() || !tree.first_is_taken()
+                };
+                if !woken.is_empty() && waits() {
                     held = self.wake_all(held, index, &mut woken);
                 } else if !is_due {
                     break;
@@ -100,7 +105,7 @@ impl<'a, P: Platform> Runner<'a, P> {
                         fired => {
                             let due = due.unwrap_or_else(|| due_of_fired(&mut held, index, &fired));
                             let fired = (fired, due, base_now);
-                            held = self.run_fired(held, index, fired, &mut woken);
+                            held = self.run_fired(held, index, fired);
                         }
                     }
                 }
@@ -141,7 +146,8 @@ impl<'a, P: Platform> Runner<'a, P> {
     }
 
     /// Takes those timers that are due at `now`, and filed under their deadlines, out of the run in front of a queue,
-    /// as many as `woken` has room for; one that has a callback ends it. Nearly all that is due fires by this way.
+    /// as many as `woken` has room for; one that has a callback is taken alone. Nearly all that is due fires by this
+    /// way.
     // Never: among the paths around it its few values would go through memory.
     #[inline(never)]
     fn fire_run(
@@ -159,9 +165,10 @@ impl<'a, P: Platform> Runner<'a, P> {
         let is_due = |filed, head: &ExpiryRange| filed <= now && filed == head.deadline();
         let tree = &mut held.state.queues[index].tree;
         let (mut fired, mut called) = (0, None);
+        let follows = !woken.is_empty();
         woken.fill(|places| {
             let free = places.len().min(budget as usize);
-            let (count, running) = tree.expire_run(is_due, &mut places[..free]);
+            let (count, running) = tree.expire_run(is_due, &mut places[..free], follows);
             called = running;
             fired = count;
             count
@@ -210,14 +217,13 @@ impl<'a, P: Platform> Runner<'a, P> {
         held
     }
 
-    /// Wakes the tasks in `woken`, and then runs what a timer that fired at `now` is for.
+    /// Runs what a timer that fired at `now` is for. No task is left to be woken.
     #[inline(never)]
     fn run_fired(
         &mut self,
         mut held: BaseGuard<'a, P>,
         index: usize,
         (fired, due, now): (Fired<Hr>, Due, Deadline),
-        woken: &mut Batch,
     ) -> BaseGuard<'a, P> {
         let Due {
             timer,
@@ -232,7 +238,6 @@ impl<'a, P: Platform> Runner<'a, P> {
         let clock_was_set = filed == Deadline::CLOCK_SET || untold;
         let tellings = held.state.tellings;
         drop(held);
-        woken.wake_all(&self.timers.platform);
         if P::TRACE {
             self.timers.platform.trace(Event::ExpireEntry {
                 cpu: self.base.cpu(),

@@ -187,12 +187,15 @@ impl<F: Branched> Tree<F> {
     /// key and head, and puts what is taken out of those that need no call into `places`, one after the other, until
     /// there are no more of them. A value that was in a place may be in an entry afterwards that is idle.
     ///
-    /// How many there were, and behind them one that was expired too if its callback is to be executed: that ends it.
+    /// How many there were. An entry that may need a call is expired if nothing comes before it, which `follows` says
+    /// too of what was expired earlier: it ends the run otherwise, and stays. What is taken out before may have to be
+    /// told first, to one who waits for the end of that call.
     #[inline]
     pub fn expire_run(
         &mut self,
         is_due: impl Fn(F::Key, &F::Head) -> bool,
         mut places: &mut [F::Token],
+        follows: bool,
     ) -> (usize, Option<Running<F>>) {
         if self
             .follow(self.finger)
@@ -211,6 +214,9 @@ impl<F: Branched> Tree<F> {
             else {
                 return (count, None);
             };
+            if follows || count > 0 {
+                return (count, None);
+            }
             match self.expire_first_of_run(&is_due) {
                 None => return (count, None),
                 Some(Fired::Call(running)) => return (count, Some(running)),
@@ -261,6 +267,13 @@ impl<F: Branched> Tree<F> {
         }
         self.len -= count;
         count
+    }
+
+    /// Returns true if the first entry of all needs no call in any case.
+    #[inline]
+    #[must_use]
+    pub fn first_is_taken(&self) -> bool {
+        self.follow(self.first).is_some_and(EntryRef::is_taken)
     }
 
     /// Returns true if entries stand in the run.

@@ -1,9 +1,10 @@
 //! Tests of raw timers: starting, cancelling, the arguments and answers of callbacks, clocks, dropping.
 
+use std::future::Future;
 use std::pin::{Pin, pin};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
-use std::task::{Wake, Waker};
+use std::task::{Context, Wake, Waker};
 use std::thread;
 use std::time::{Duration, Instant as StdInstant, SystemTime, UNIX_EPOCH};
 
@@ -793,4 +794,35 @@ fn timers_are_shared_and_started_anywhere() {
     type Timer = HrTimer<fn(&mut Expired<'_, '_, Monotonic>) -> Restart>;
     is_send_and_sync::<Timer>();
     assert_not_unpin!(Timer);
+}
+
+/// A task that drops a timer when it is woken.
+struct Dropper(Mutex<Option<Box<dyn Send>>>);
+
+impl Wake for Dropper {
+    fn wake(self: Arc<Self>) {
+        let timer = self.0.lock().unwrap().take();
+        drop(timer);
+    }
+}
+
+/// Both are due at one time: the callback behind has not begun, and to drop its timer waits for nothing.
+#[test]
+fn a_task_that_is_woken_may_drop_the_timer_with_a_callback_behind_it() {
+    let _patience = support::begin();
+    // Near, and so far that they come to the queue as a run.
+    for far in [ms(1), ms(20), ms(300)] {
+        let worker = worker();
+        let deadline = time::Instant::now() + far;
+        let dropper = Arc::new(Dropper(Mutex::new(None)));
+        let waker = Waker::from(Arc::clone(&dropper));
+        let mut first = Box::pin(time::sleep_until(deadline));
+        let polled = first.as_mut().poll(&mut Context::from_waker(&waker));
+        assert!(polled.is_pending());
+        let timer = Box::pin(HrTimer::new(|_: &mut Expired<'_, '_, _>| Restart::No));
+        assert_eq!(timer.as_ref().start(deadline), StartOutcome::Started);
+        *dropper.0.lock().unwrap() = Some(Box::new(timer));
+        worker.block_on(time::sleep_until(deadline + ms(1)));
+        assert!(dropper.0.lock().unwrap().is_none());
+    }
 }

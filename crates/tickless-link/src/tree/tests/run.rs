@@ -73,7 +73,7 @@ impl Queues {
         let due = oracle.0.iter().take_while(|entry| entry.1 <= until).count();
         let mut tokens = vec![0; places];
         let is_due = |key, _: &u32| key <= until;
-        let (fired, running) = self.tree.expire_run(is_due, &mut tokens);
+        let (fired, running) = self.tree.expire_run(is_due, &mut tokens, false);
         assert!(running.is_none());
         assert_eq!(fired, places.min(due).min(in_run));
         for token in &tokens[..fired] {
@@ -239,8 +239,14 @@ fn a_run_is_expired_up_to_the_first_that_has_a_callback() {
     start(&mut queues.tree, erase(&timers[3]), 5);
     let mut tokens = [u64::MAX; 4];
     let all = |_, _: &u32| true;
-    let (fired, running) = queues.tree.expire_run(all, &mut tokens);
+    let (fired, running) = queues.tree.expire_run(all, &mut tokens, false);
     assert_eq!((fired, tokens[0]), (1, 0));
+    assert!(running.is_none(), "what is in front comes first");
+    assert!(!queues.tree.first_is_taken());
+    let (fired, running) = queues.tree.expire_run(all, &mut tokens, true);
+    assert!(fired == 0 && running.is_none());
+    let (fired, running) = queues.tree.expire_run(all, &mut tokens, false);
+    assert_eq!(fired, 0);
     let running = running.expect("the second one has a callback");
     assert_eq!(running.tag(), 9);
     assert!(queues.tree.open_running(&running).is_some());
@@ -248,7 +254,7 @@ fn a_run_is_expired_up_to_the_first_that_has_a_callback() {
     running.stop(&mut queues.tree);
     assert!(calling.state().is_idle());
     // What is behind the run is left, whatever is due.
-    let (fired, running) = queues.tree.expire_run(all, &mut tokens);
+    let (fired, running) = queues.tree.expire_run(all, &mut tokens, false);
     assert!(running.is_none());
     assert_eq!((fired, &tokens[..2]), (2, [1, 2].as_slice()));
     assert_eq!(order(&queues.tree), [3]);
