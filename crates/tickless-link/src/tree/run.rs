@@ -194,7 +194,7 @@ impl<F: Branched> Tree<F> {
     pub fn expire_run(
         &mut self,
         is_due: impl Fn(F::Key, &F::Head) -> bool,
-        mut places: &mut [F::Token],
+        places: &mut [F::Token],
         follows: bool,
     ) -> (usize, Option<Running<F>>) {
         if self
@@ -204,28 +204,20 @@ impl<F: Branched> Tree<F> {
             // It is about to go.
             self.finger = None;
         }
-        let mut count = 0;
-        loop {
-            let taken = self.take_from_run(&is_due, places);
-            count += taken;
-            let Some(([place], rest)) = places
-                .get_mut(taken..)
-                .and_then(<[F::Token]>::split_first_chunk_mut)
-            else {
-                return (count, None);
-            };
-            if follows || count > 0 {
-                return (count, None);
+        let count = self.take_from_run(&is_due, places);
+        if follows || count > 0 {
+            return (count, None);
+        }
+        let Some(place) = places.first_mut() else {
+            return (0, None);
+        };
+        match self.expire_first_of_run(&is_due) {
+            None => (0, None),
+            Some(Fired::Call(running)) => (0, Some(running)),
+            Some(Fired::Done(token)) => {
+                *place = token;
+                (1, None)
             }
-            match self.expire_first_of_run(&is_due) {
-                None => return (count, None),
-                Some(Fired::Call(running)) => return (count, Some(running)),
-                Some(Fired::Done(token)) => {
-                    *place = token;
-                    count += 1;
-                }
-            }
-            places = rest;
         }
     }
 
