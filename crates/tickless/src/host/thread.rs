@@ -291,34 +291,35 @@ pub(super) fn core_now_lower() -> Instant {
 #[cold]
 #[inline(never)]
 fn core_earliest_anew(cycles: u64) -> Instant {
-    with_thread(|thread| match thread.virtual_base_now() {
-        Some(now) => now,
-        None => thread.reading.earliest_anew(cycles),
-    })
+    with_thread(|thread| thread.earliest_anew(thread.virtual_base_now(), cycles))
 }
 
 /// Works as [`now_upper`], by the clock of the base that this thread acts for.
 #[inline]
 pub(super) fn core_now_upper() -> Instant {
+    latest_or(core_latest_anew)
+}
+
+#[cold]
+#[inline(never)]
+fn core_latest_anew(cycles: u64) -> Instant {
+    with_thread(|thread| thread.latest_anew(thread.virtual_base_now(), cycles))
+}
+
+/// Returns the time that the thread's line of the clock has for the counter, or what `anew` says where it does not
+/// reach.
+#[inline(always)]
+fn latest_or(anew: impl FnOnce(u64) -> Instant) -> Instant {
     with_thread(
         #[inline(always)]
         |thread| {
             let cycles = counter::read();
             match thread.reading.latest_at(cycles) {
                 Some(latest) => latest,
-                None => core_latest_anew(cycles),
+                None => anew(cycles),
             }
         },
     )
-}
-
-#[cold]
-#[inline(never)]
-fn core_latest_anew(cycles: u64) -> Instant {
-    with_thread(|thread| match thread.virtual_base_now() {
-        Some(now) => now,
-        None => thread.reading.latest_at_anew(cycles),
-    })
 }
 
 #[inline(always)]
@@ -334,25 +335,13 @@ fn earliest_at(cycles: u64) -> Option<Instant> {
 pub(crate) fn shown_now_upper() -> Instant {
     #[cfg(feature = "tokio-test-util")]
     look_at_tokio();
-    with_thread(
-        #[inline(always)]
-        |thread| {
-            let cycles = counter::read();
-            match thread.reading.latest_at(cycles) {
-                Some(latest) => latest,
-                None => shown_latest_anew(cycles),
-            }
-        },
-    )
+    latest_or(shown_latest_anew)
 }
 
 #[cold]
 #[inline(never)]
 fn shown_latest_anew(cycles: u64) -> Instant {
-    with_thread(|thread| match thread.shown_now() {
-        Some(now) => now,
-        None => thread.reading.latest_at_anew(cycles),
-    })
+    with_thread(|thread| thread.latest_anew(thread.shown_now(), cycles))
 }
 
 /// Works as [`now_lower`], by the clock that users of this thread see.
@@ -367,10 +356,7 @@ pub(crate) fn shown_now_lower() -> Instant {
 #[cold]
 #[inline(never)]
 fn shown_earliest_anew(cycles: u64) -> Instant {
-    with_thread(|thread| match thread.shown_now() {
-        Some(now) => now,
-        None => thread.reading.earliest_anew(cycles),
-    })
+    with_thread(|thread| thread.earliest_anew(thread.shown_now(), cycles))
 }
 
 /// Shows the users of this thread the virtual clock that `clock` reads, or the process's clock again.
@@ -536,6 +522,18 @@ impl Thread {
             return Some(now);
         }
         None
+    }
+
+    /// Returns the time of a virtual clock, or reads the process's clock, which its line does not tell.
+    #[inline]
+    fn earliest_anew(&self, virtual_now: Option<Instant>, cycles: u64) -> Instant {
+        virtual_now.unwrap_or_else(|| self.reading.earliest_anew(cycles))
+    }
+
+    /// Works as [`earliest_anew`](Self::earliest_anew), for a time that is not behind the kernel's clock.
+    #[inline]
+    fn latest_anew(&self, virtual_now: Option<Instant>, cycles: u64) -> Instant {
+        virtual_now.unwrap_or_else(|| self.reading.latest_at_anew(cycles))
     }
 
     /// Returns the virtual clock, if this thread acts for the base of one.
