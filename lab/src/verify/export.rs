@@ -2,7 +2,7 @@
 //!
 //! Both files are written while the trace is checked, and are there when the trace was whole, or not at all.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fmt::Write as _;
 
 use serde_json::{Map, Value, json};
@@ -85,7 +85,7 @@ pub(super) struct Export {
     /// The number of starts, which gives each arrow its number.
     starts: u64,
     /// The lanes that have a name.
-    named: Vec<u32>,
+    named: HashSet<u32>,
     /// The events that the text of ftrace leaves out.
     pub(super) left_out: u64,
 }
@@ -104,7 +104,7 @@ impl Export {
             ftrace: ftrace.map(|place| Growing::new(place, begin)).transpose()?,
             arrows: HashMap::new(),
             starts: 0,
-            named: Vec::new(),
+            named: HashSet::new(),
             left_out: 0,
         })
     }
@@ -145,8 +145,7 @@ impl Export {
     ) -> Result<(), Failure> {
         let lane = cpu.unwrap_or(u32::MAX);
         let mut out = Vec::new();
-        if !self.named.contains(&lane) {
-            self.named.push(lane);
+        if self.named.insert(lane) {
             let name = cpu.map_or_else(|| "machine".to_owned(), |cpu| format!("CPU {cpu}"));
             out.push(json!({"ph": "M", "pid": 1, "tid": lane, "name": "thread_name", "args": {"name": name}}));
         }
@@ -164,17 +163,9 @@ impl Export {
             }
             one
         };
-        let (phase, name) = match event {
-            "timer_start" | "hrtimer_start" => ("X", event.to_owned()),
-            _ => phase_of(event),
-        };
-        let mut main = base(phase, &name);
-        let known = ["time", "cpu", "event"];
-        let arguments = line
-            .keys
-            .iter()
-            .filter(|(key, _)| !known.contains(&key.as_str()));
-        let arguments = arguments.map(|(key, value)| (key.clone(), value.clone()));
+        let (phase, name) = phase_of(event);
+        let mut main = base(phase, name);
+        let arguments = arguments(&line.keys).map(|(key, value)| (key.clone(), value.clone()));
         main["args"] = Value::Object(arguments.collect::<Map<_, _>>());
         match phase {
             "X" => main["dur"] = json!(0),
@@ -218,17 +209,25 @@ impl Export {
 
 const NANOS: i64 = 1_000_000_000;
 
-/// Returns the phase of an event and the name of its slice: what has a beginning and an end is a slice of its lane.
-fn phase_of(event: &str) -> (&'static str, String) {
+/// Returns the phase of an event and the name of its slice: what has a beginning and an end is a slice of its lane, and
+/// so is a start, from which an arrow leads.
+fn phase_of(event: &str) -> (&'static str, &str) {
     const PAIRS: [&str; 4] = ["timer_expire", "hrtimer_expire", "irq_handler", "softirq"];
-    for pair in PAIRS {
-        match event.strip_prefix(pair) {
-            Some("_entry") => return ("B", pair.to_owned()),
-            Some("_exit") => return ("E", pair.to_owned()),
-            _ => {}
+    if matches!(event, "timer_start" | "hrtimer_start") {
+        return ("X", event);
+    }
+    for (end, phase) in [("_entry", "B"), ("_exit", "E")] {
+        if let Some(name) = event.strip_suffix(end).filter(|name| PAIRS.contains(name)) {
+            return (phase, name);
         }
     }
-    ("i", event.to_owned())
+    ("i", event)
+}
+
+/// Returns the keys of an event that are its own.
+fn arguments(keys: &Map<String, Value>) -> impl Iterator<Item = (&String, &Value)> {
+    let own = |key: &str| !matches!(key, "time" | "cpu" | "event");
+    keys.iter().filter(move |(key, _)| own(key))
 }
 
 /// Returns the arguments of an event as text. Those events that readers of ftrace look into have the kernel's keys.
@@ -260,11 +259,8 @@ fn kernel_arguments(event: &str, keys: &Map<String, Value>, cpu: u32) -> String 
             format!("vec=1 [action={}]", said("vec").to_uppercase())
         }
         _ => {
-            let known = ["time", "cpu", "event"];
-            let pairs = keys
-                .iter()
-                .filter(|(key, _)| !known.contains(&key.as_str()));
-            let pairs = pairs.map(|(key, value)| format!("{}={}", as_word(key), word(value)));
+            let pairs =
+                arguments(keys).map(|(key, value)| format!("{}={}", as_word(key), word(value)));
             pairs.collect::<Vec<_>>().join(" ")
         }
     }
