@@ -16,6 +16,8 @@ use crate::invocation::Invocation;
 struct Suite {
     package: &'static str,
     version: &'static str,
+    /// The features that its tests need.
+    features: &'static [&'static str],
     /// Names of files below its `tests`.
     files: &'static [&'static str],
     /// The tests whose subject differs on purpose, and how.
@@ -26,6 +28,7 @@ const SUITES: [Suite; 3] = [
     Suite {
         package: "tokio",
         version: "1.54.1",
+        features: &["full", "test-util"],
         files: &[
             "time_interval",
             "time_panic",
@@ -43,6 +46,7 @@ const SUITES: [Suite; 3] = [
     Suite {
         package: "tokio-util",
         version: "0.7.20",
+        features: &["time"],
         files: &["time_delay_queue"],
         differs: &[
             ("reset_later_after_slot_starts", NO_WAKE),
@@ -56,6 +60,7 @@ const SUITES: [Suite; 3] = [
     Suite {
         package: "tokio-stream",
         version: "0.1.19",
+        features: &["time"],
         files: &[
             "chunks_timeout",
             "stream_chunks_timeout",
@@ -121,10 +126,7 @@ time = []
 [dependencies]
 futures = "0.3"
 rand = "0.9"
-tokio = { version = "1", features = ["full", "test-util"] }
-tokio-stream = { version = "0.1", features = ["time"] }
 tokio-test = "0.4"
-tokio-util = { version = "0.7", features = ["time"] }
 "#;
 
 pub(super) fn step(run: &mut Run<'_>) -> Result<(), String> {
@@ -150,10 +152,15 @@ pub(super) fn step(run: &mut Run<'_>) -> Result<(), String> {
             run.note(&format!("left out of {package}: {test}, because {why}"));
         }
     }
+    let tested = SUITES.iter().map(|suite| {
+        let (package, version, features) = (suite.package, suite.version, suite.features);
+        format!("{package} = {{ version = \"={version}\", features = {features:?} }}\n")
+    });
+    let tested = tested.collect::<String>();
     let library = run.root().join("crates/tickless");
-    let manifest = format!(
-        "{MANIFEST}tickless = {{ path = {library:?}, features = [\"macros\", \"stream\", \"tokio-test-util\"] }}\n"
-    );
+    let features = ["macros", "stream", "tokio-test-util"];
+    let own = format!("tickless = {{ path = {library:?}, features = {features:?} }}\n");
+    let manifest = format!("{MANIFEST}{tested}{own}");
     fs::write(place.join("src/lib.rs"), "").map_err(failed)?;
     fs::write(place.join("Cargo.toml"), manifest).map_err(failed)?;
     for own in [false, true] {
