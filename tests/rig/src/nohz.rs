@@ -44,7 +44,7 @@ use crate::host::Host;
 use crate::parts::{Parts, TICK};
 use crate::rig::Rig;
 use crate::tables;
-use crate::ticks::{Cpu, Depth, Ticks};
+use crate::ticks::{Depth, TickingCpu, Ticks};
 
 mod deep;
 mod dump;
@@ -159,7 +159,7 @@ impl<H: Host> Rig<H> {
         self.ticking_cpu(cpu).timer.as_ref().deadline(self.timers())
     }
 
-    fn ticking_cpu(&self, cpu: u32) -> &Cpu {
+    fn ticking_cpu(&self, cpu: u32) -> &TickingCpu {
         &self.ticks_of_all().cpus[cpu as usize]
     }
 
@@ -496,7 +496,12 @@ impl RestartCost {
     }
 }
 
-fn new_cpu<H: Host>(parts: &Rc<Parts<H>>, ticks: &Weak<Ticks<H>>, cpu: u32, role: Role) -> Cpu {
+fn new_cpu<H: Host>(
+    parts: &Rc<Parts<H>>,
+    ticks: &Weak<Ticks<H>>,
+    cpu: u32,
+    role: Role,
+) -> TickingCpu {
     let (parts, ticks) = (Rc::clone(parts), Weak::clone(ticks));
     let script: Script = Box::new(move |expired| {
         let rig = Rig {
@@ -520,7 +525,7 @@ fn new_cpu<H: Host>(parts: &Rc<Parts<H>>, ticks: &Weak<Ticks<H>>, cpu: u32, role
         let run = |script: &mut Script| script(expired);
         call.run(run).unwrap_or(Restart::No)
     });
-    Cpu {
+    TickingCpu {
         tick: RefCell::new(CpuTick::new(CpuId(cpu), role)),
         timer: Box::pin(HrTimer::with_setup(
             Setup::new().stage(Stage::Hard),

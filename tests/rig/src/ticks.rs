@@ -17,7 +17,7 @@ use crate::parts::Parts;
 use crate::tables::Tables;
 
 /// The state of a CPU that ticks.
-pub(crate) struct Cpu {
+pub(crate) struct TickingCpu {
     pub(crate) tick: RefCell<CpuTick>,
     pub(crate) timer: Pin<Box<HrTimer<ExactCall<Monotonic>>>>,
     pub(crate) conditions: Cell<TickDependencies>,
@@ -33,7 +33,7 @@ pub(crate) struct Ticks<H: Host> {
     pub(crate) parts: Rc<Parts<H>>,
     pub(crate) count: Rc<TickCount<PlainLock>>,
     pub(crate) tree: Hierarchy<Tables<H>>,
-    pub(crate) cpus: Vec<Cpu>,
+    pub(crate) cpus: Vec<TickingCpu>,
     pub(crate) wakener: Wakener<PlainLock, i64>,
     pub(crate) deep_counts: Cell<DeepCounts>,
     pub(crate) max_deferment: Cell<Span>,

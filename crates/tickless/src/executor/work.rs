@@ -451,6 +451,37 @@ mod tests {
     use crate::executor::coop::need_resched;
     use crate::host::device::on_signal;
 
+    /// Returns what a task finds that is picked in the turn in which the signal comes.
+    fn is_asked_after_a_signal(executor: &Executor) -> bool {
+        let task = executor.spawn(async {
+            let waits: Arc<Mutex<Option<Waker>>> = Arc::default();
+            let woken = Arc::clone(&waits);
+            // Fires in the turn of the round that picks the task, which is where the signal comes.
+            let timer = pin!(HrTimer::with_setup(
+                Setup::new().stage(Stage::Hard),
+                move |_: &mut _| {
+                    on_signal(0);
+                    let waker = woken.lock().unwrap_or_else(PoisonError::into_inner).take();
+                    waker.into_iter().for_each(Waker::wake);
+                    Restart::No
+                }
+            ));
+            let timer = timer.into_ref();
+            let mut is_over = false;
+            poll_fn(|context| {
+                if std::mem::replace(&mut is_over, true) {
+                    return Poll::Ready(need_resched());
+                }
+                *waits.lock().unwrap_or_else(PoisonError::into_inner) =
+                    Some(context.waker().clone());
+                let _ = timer.start(now_lower().saturating_add(PERIOD));
+                Poll::Pending
+            })
+            .await
+        });
+        executor.block_on(task).expect("it does not panic")
+    }
+
     /// The signal may come at any moment. One that came behind the look for it, and before the worker took back what
     /// asked it to schedule, was lost with the tick: the next task had the worker for good.
     #[test]
@@ -462,38 +493,9 @@ mod tests {
             .preemption(Preemption::Signal)
             .build()
             .expect("threads can be started");
-        let asked = || {
-            let task = executor.spawn(async {
-                let waits: Arc<Mutex<Option<Waker>>> = Arc::default();
-                let woken = Arc::clone(&waits);
-                // Fires in the turn of the round that picks the task, which is where the signal comes.
-                let timer = pin!(HrTimer::with_setup(
-                    Setup::new().stage(Stage::Hard),
-                    move |_: &mut _| {
-                        on_signal(0);
-                        let waker = woken.lock().unwrap_or_else(PoisonError::into_inner).take();
-                        waker.into_iter().for_each(Waker::wake);
-                        Restart::No
-                    }
-                ));
-                let timer = timer.into_ref();
-                let mut is_over = false;
-                poll_fn(|context| {
-                    if std::mem::replace(&mut is_over, true) {
-                        return Poll::Ready(need_resched());
-                    }
-                    *waits.lock().unwrap_or_else(PoisonError::into_inner) =
-                        Some(context.waker().clone());
-                    let _ = timer.start(now_lower().saturating_add(PERIOD));
-                    Poll::Pending
-                })
-                .await
-            });
-            executor.block_on(task).expect("it does not panic")
-        };
         // Where the worker loses its CPU the timer comes too late for that turn, or another thread fires it. What is
         // wrong comes each time.
-        let is_asked = (0..20).any(|_| asked());
+        let is_asked = (0..20).any(|_| is_asked_after_a_signal(&executor));
         assert!(
             is_asked,
             "nothing would ask for the round that sets the device again"
