@@ -61,8 +61,9 @@
 //! # Cost
 //!
 //! Two system calls for each deadline that is the first of its runtime, as with an event loop of one's own: setting the
-//! descriptor, and the wait that ends. One for each turn that tasks have the runtime take along: the descriptor is set
-//! for what is next. While timers are pending the expiry thread looks once in 10 ms at most whether the runtime comes.
+//! descriptor, and the wait that ends. A current-thread runtime sets it once for all that a wake-up brings, behind the
+//! tasks that were woken. One for each turn that tasks have the runtime take along: the descriptor is set for what is
+//! next. While timers are pending the expiry thread looks once in 10 ms at most whether the runtime comes.
 //! [`Stats::reactor_expired`](crate::Stats::reactor_expired) counts the timers that the runtimes fired, and
 //! [`fallback_expired`](crate::Stats::fallback_expired) those that the expiry thread fired in their place.
 
@@ -80,11 +81,11 @@ use std::task::{Context, Poll};
 use ::tokio::io::Interest;
 #[cfg(unix)]
 use ::tokio::io::unix::AsyncFd;
-use ::tokio::runtime::{self, Handle, Runtime};
+use ::tokio::runtime::{self, Handle, Runtime, RuntimeFlavor};
 use ::tokio::task::AbortHandle;
 
 use crate::Driver;
-use crate::host::remote::reactor_turn;
+use crate::host::remote::reactor_turn::{self, SetDescriptor};
 use crate::host::remote::reactors::{self, Attached, TooMany};
 #[cfg(unix)]
 use crate::host::sys::descriptors::AsFd;
@@ -221,6 +222,11 @@ pub fn attach() -> Result<Attachment, AttachError> {
             fd: Some(fd),
             attached: attached.clone(),
             is_settled: false,
+            laps_max: match handle.runtime_flavor() {
+                RuntimeFlavor::CurrentThread => LAPS_MAX,
+                _ => 0,
+            },
+            laps: None,
         });
         let _first = key.tasks.set([ring, along].map(|task| task.abort_handle()));
         return Ok(key.attachment(attached.reactor));
@@ -300,12 +306,27 @@ where
     }
 }
 
+/// Number of times that the task which waits in the reactor queues itself behind the tasks that it woke, before it has
+/// the reactor polled: as often as more is due by then. Each but the first saves a system call and a way through the
+/// reactor.
+const LAPS_MAX: u32 = 4;
+
 /// The task that waits in the reactor.
+///
+/// On a current-thread runtime it takes *laps*: it queues itself behind the tasks that a turn woke, and sets the
+/// descriptor when it is polled again, once for the timers that the turn left and for those that the tasks started. The
+/// runtime polls its reactor with tasks queued, too, so that without this one wake-up takes several turns, each with a
+/// setting. Other runtimes have other workers, which would be woken for a task that is queued, and which may wait in
+/// the reactor meanwhile.
 struct Ring {
     /// `None` once dropped.
     fd: Option<AsyncFd<Descriptor<Arc<OwnedFd>>>>,
     attached: Attached,
     is_settled: bool,
+    /// [`LAPS_MAX`], or 0 where the descriptor is set at once.
+    laps_max: u32,
+    /// Number of laps since the reactor rang, with one under way; `None` if none is.
+    laps: Option<u32>,
 }
 
 impl Future for Ring {
@@ -327,14 +348,33 @@ impl Future for Ring {
             let Some(fd) = &self.fd else {
                 return Poll::Ready(());
             };
-            match fd.poll_read_ready(context) {
-                Poll::Pending => return Poll::Pending,
+            let rang = match fd.poll_read_ready(context) {
+                Poll::Pending => false,
                 // The runtime shuts down.
                 Poll::Ready(Err(_)) => return Poll::Ready(()),
                 // Not read: the reactor reports edges, and setting the descriptor anew makes the next one.
-                Poll::Ready(Ok(mut ready)) => ready.clear_ready(),
+                Poll::Ready(Ok(mut ready)) => {
+                    ready.clear_ready();
+                    true
+                }
+            };
+            let lap = self.laps.take();
+            let laps = lap.map_or(0, |laps| laps + 1);
+            let setting = if laps < self.laps_max {
+                SetDescriptor::AtEnd
+            } else {
+                SetDescriptor::AtOnce
+            };
+            let is_to_end = match lap {
+                Some(_) => reactor_turn::end_turn(&self.attached, setting),
+                None if rang => reactor_turn::take_turn(&self.attached, setting),
+                None => return Poll::Pending,
+            };
+            if is_to_end {
+                self.laps = Some(laps);
+                context.waker().wake_by_ref();
+                return Poll::Pending;
             }
-            reactor_turn::take_turn(&self.attached);
         }
     }
 }

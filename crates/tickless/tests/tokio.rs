@@ -612,7 +612,7 @@ fn timers_of_a_worker_that_drives_an_attached_runtime_fire() {
     });
 }
 
-/// A load of many connections: the descriptor of the reactor is set at the end of a turn, and by a task whose timer
+/// A load of many connections: the descriptor of the reactor is set behind what a turn woke, and by a task whose timer
 /// became the first since. It prints the counts.
 #[test]
 #[expect(clippy::print_stdout, reason = "the counts are what it is for")]
@@ -654,4 +654,40 @@ fn the_descriptor_is_set_about_once_for_a_wake_up() {
         // each earlier than those before, and that can happen once for each timer of a connection.
         assert!(sets > 0 && sets <= 2 * wake_ups + 7 * u64::from(TIMERS));
     });
+}
+
+/// A turn wakes many tasks, and each starts a timer that is earlier than all before: the descriptor is set once behind
+/// them, and not by each.
+#[test]
+fn timers_that_a_turn_has_started_set_the_descriptor_once() {
+    in_own_process(
+        "timers_that_a_turn_has_started_set_the_descriptor_once",
+        || {
+            const TASKS: u64 = 200;
+            const ROUNDS: usize = 40;
+            let runtime = Builder::new_current_thread().build().expect("a runtime");
+            let sets_of_a_round = || {
+                let before = tickless::stats().reactor_sets;
+                runtime.block_on(async {
+                    // Long enough that all are armed by then.
+                    let due = Instant::now() + ms(10);
+                    join_all((0..TASKS).map(|task| {
+                        tokio::spawn(async move {
+                            sleep_until(due.into()).await;
+                            let earlier = ms(2 * (TASKS - task));
+                            let mut next = pin!(sleep(earlier));
+                            assert!(poll_idly(next.as_mut()).is_pending());
+                            tokio::task::yield_now().await;
+                        })
+                    }))
+                    .await;
+                });
+                tickless::stats().reactor_sets - before
+            };
+            let mut sets: Vec<_> = (0..ROUNDS).map(|_| sets_of_a_round()).collect();
+            sets.sort_unstable();
+            // Where the runtime does not get a CPU, the expiry thread fires them, and each task sets it.
+            assert!(sets[ROUNDS / 4] <= 5, "{sets:?} for {TASKS} tasks");
+        },
+    );
 }

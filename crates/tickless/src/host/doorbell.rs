@@ -12,7 +12,9 @@
 //!
 //! # Ground rules
 //!
-//! - The descriptor is set with the lock held that `until` is changed under, so that it rings for `until`, or earlier.
+//! - The descriptor is set with the lock held that `until` is changed under, so that it rings for `until`, or earlier:
+//!   at once, or, while the setting is *put off*, when the task of the reactor comes again, which it does before the
+//!   reactor waits.
 //! - A thread that takes a turn [takes](Doorbell::take) the doorbell *before* it looks at the tree, and lowers it
 //!   after. A deadline that a thread publishes in between is found by the look, or lowers the doorbell afterwards.
 //! - Only a doorbell that is overdue makes its reactor a stalled one; a turn by the reactor ends that, whichever was
@@ -52,8 +54,17 @@ pub(crate) struct Doorbell<B> {
     until: AtomicI64,
     /// Time by which the expiry thread comes later: [`GRACE`], or nothing while the reactor is stalled.
     grace: AtomicI64,
+    bell: Mutex<BellState<B>>,
+}
+
+/// Bell and when it is set, under the lock.
+#[derive(Debug)]
+struct BellState<B> {
     /// `None` without a reactor.
-    bell: Mutex<Option<B>>,
+    bell: Option<B>,
+    /// True while the task of the reactor is about to set the bell, so that no other thread need do so. That task
+    /// writes it.
+    is_put_off: bool,
 }
 
 impl<B: Bell> Doorbell<B> {
@@ -65,37 +76,41 @@ impl<B: Bell> Doorbell<B> {
             Self {
                 until: AtomicI64::new(Self::NEVER),
                 grace: AtomicI64::new(0),
-                bell: Mutex::new(None),
+                bell: Mutex::new(BellState {
+                    bell: None,
+                    is_put_off: false,
+                }),
             }
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Option<B>> {
+    fn lock(&self) -> MutexGuard<'_, BellState<B>> {
         self.bell.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// A reactor is there from here on.
     pub(crate) fn attach(&self, bell: B) {
-        let mut place = self.lock();
-        *place = Some(bell);
-        self.expect_reactor(&place, 0);
+        let mut state = self.lock();
+        state.bell = Some(bell);
+        self.expect_reactor(&mut state, 0);
     }
 
     /// Detaches the reactor, if it is that of the bell that `is_it` knows: the expiry thread comes in time from here
     /// on. The caller wakes it.
     pub(crate) fn detach(&self, is_it: impl FnOnce(&B) -> bool) -> Option<B> {
-        let mut place = self.lock();
-        if !place.as_ref().is_some_and(is_it) {
+        let mut state = self.lock();
+        if !state.bell.as_ref().is_some_and(is_it) {
             return None;
         }
+        state.is_put_off = false;
         // Relaxed: ordered as `until` is, by the fence of whatever tells the expiry thread.
         self.grace.store(0, Ordering::Relaxed);
-        place.take()
+        state.bell.take()
     }
 
     /// Returns whether a reactor is there whose bell `is_it` knows.
     pub(crate) fn is_attached(&self, is_it: impl FnOnce(&B) -> bool) -> bool {
-        self.lock().as_ref().is_some_and(is_it)
+        self.lock().bell.as_ref().is_some_and(is_it)
     }
 
     /// A thread is about to take a turn: nothing is set from here on.
@@ -107,11 +122,12 @@ impl<B: Bell> Doorbell<B> {
 
     /// Sees to it that the doorbell rings at `when` or before.
     pub(crate) fn lower(&self, when: i64) {
-        let bell = self.lock();
+        let state = self.lock();
         if when < self.until.load(Ordering::Relaxed) {
             self.until.store(when, Ordering::Relaxed);
             if !self.is_stalled()
-                && let Some(bell) = &*bell
+                && !state.is_put_off
+                && let Some(bell) = &state.bell
             {
                 bell.set(when);
             }
@@ -120,24 +136,43 @@ impl<B: Bell> Doorbell<B> {
 
     /// Works as [`lower`](Self::lower), by the reactor, which is not stalled then.
     pub(crate) fn lower_by_reactor(&self, when: i64) {
-        let bell = self.lock();
+        let mut state = self.lock();
+        self.note_earlier(when);
+        self.expect_reactor(&mut state, 0);
+    }
+
+    /// Works as [`lower_by_reactor`](Self::lower_by_reactor), but sets nothing: the task of the reactor comes again
+    /// before the reactor waits, and sets the bell for all deadlines that arrive until then.
+    pub(crate) fn put_off(&self, when: i64) {
+        let mut state = self.lock();
+        self.note_earlier(when);
+        if state.bell.is_some() {
+            // Relaxed: see `take`.
+            self.grace.store(GRACE, Ordering::Relaxed);
+            state.is_put_off = true;
+        }
+    }
+
+    /// Called with the lock held.
+    fn note_earlier(&self, when: i64) {
         // Relaxed: see `take`.
         let until = self.until.load(Ordering::Relaxed).min(when);
         self.until.store(until, Ordering::Relaxed);
-        self.expect_reactor(&bell, 0);
     }
 
     /// The reactor came, and found that another thread takes the turn. It is not rung again before `not_before`, for
     /// what that thread will have done.
     pub(crate) fn revive(&self, not_before: i64) {
-        let bell = self.lock();
-        self.expect_reactor(&bell, not_before);
+        let mut state = self.lock();
+        self.expect_reactor(&mut state, not_before);
     }
 
     /// The reactor came where no turn can be taken. It rings again at `not_before` or later; the expiry thread comes
     /// meanwhile.
     pub(crate) fn postpone(&self, not_before: i64) {
-        if let Some(bell) = &*self.lock() {
+        let mut state = self.lock();
+        state.is_put_off = false;
+        if let Some(bell) = &state.bell {
             // Relaxed: see `take`.
             let until = self.until.load(Ordering::Relaxed);
             let later = until.max(not_before);
@@ -150,8 +185,9 @@ impl<B: Bell> Doorbell<B> {
     }
 
     /// Lets the reactor ring for `until`.
-    fn expect_reactor(&self, bell: &Option<B>, not_before: i64) {
-        let Some(bell) = bell else { return };
+    fn expect_reactor(&self, state: &mut BellState<B>, not_before: i64) {
+        state.is_put_off = false;
+        let Some(bell) = &state.bell else { return };
         // Relaxed, both: see `take`.
         self.grace.store(GRACE, Ordering::Relaxed);
         let until = self.until.load(Ordering::Relaxed);
@@ -230,6 +266,46 @@ mod tests {
         doorbell.lower_by_reactor(i64::MAX);
         assert_eq!(rings.taken(), []);
         assert_eq!(doorbell.expiry_thread_comes_at(), i64::MAX);
+    }
+
+    /// One setting for all that arrive until the task of the reactor comes again. The expiry thread comes by the first
+    /// of them meanwhile.
+    #[test]
+    fn a_setting_that_is_put_off_is_made_once() {
+        let (doorbell, rings) = attached();
+        doorbell.take();
+        doorbell.put_off(90);
+        for when in [80, 30, 50] {
+            doorbell.lower(when);
+        }
+        assert_eq!(rings.taken(), []);
+        assert_eq!(doorbell.expiry_thread_comes_at(), 30 + GRACE);
+        doorbell.lower_by_reactor(i64::MAX);
+        assert_eq!(rings.taken(), [30]);
+        doorbell.lower(20);
+        assert_eq!(rings.taken(), [20]);
+    }
+
+    /// A setting that is put off ends with whatever the task does next, and with its runtime.
+    #[test]
+    fn no_setting_stays_put_off() {
+        let (doorbell, rings) = attached();
+        doorbell.put_off(90);
+        doorbell.revive(95);
+        doorbell.lower(80);
+        assert_eq!(rings.taken(), [95, 80]);
+        doorbell.put_off(80);
+        doorbell.postpone(85);
+        doorbell.lower(70);
+        assert_eq!(rings.taken(), [85, 70]);
+        doorbell.put_off(70);
+        assert!(doorbell.detach(|_| true).is_some());
+        doorbell.attach(rings.clone());
+        doorbell.lower(60);
+        assert_eq!(rings.taken(), [70, 60]);
+        let without: Doorbell<Rings> = Doorbell::new();
+        without.put_off(50);
+        assert_eq!(without.expiry_thread_comes_at(), 50);
     }
 
     #[test]

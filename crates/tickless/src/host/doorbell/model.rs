@@ -100,6 +100,18 @@ impl Runtime {
         }
     }
 
+    /// Takes a turn as [`turn_by_reactor`](Self::turn_by_reactor), with the setting put off. Returns whether the task
+    /// comes again.
+    fn turn_put_off(&self, now: i64) -> bool {
+        *self.rings.lock().unwrap() = None;
+        let first = self.turn(now);
+        match first {
+            Some(first) => self.doorbell.put_off(first),
+            None => self.doorbell.revive(0),
+        }
+        first.is_some()
+    }
+
     fn turn_by_expiry_thread(&self, now: i64) {
         if self.doorbell.stall_if_overdue(now)
             && let Some(first) = self.turn(now)
@@ -144,6 +156,47 @@ fn an_earlier_deadline_arrives_during_a_turn() {
         runtime.turn_by_reactor(20);
         publisher.join().unwrap();
         runtime.check();
+    });
+}
+
+/// A thread starts an earlier timer while the setting is put off, and while it is made.
+#[test]
+fn an_earlier_deadline_arrives_while_the_setting_is_put_off() {
+    check(|| {
+        let runtime = Runtime::new(10);
+        let publisher = {
+            let runtime = Arc::clone(&runtime);
+            thread::spawn(move || runtime.publish(50))
+        };
+        let is_put_off = runtime.turn_put_off(20);
+        assert!(is_put_off, "the role is free");
+        runtime.doorbell.lower_by_reactor(NEVER);
+        publisher.join().unwrap();
+        runtime.check();
+    });
+}
+
+/// The expiry thread comes in place of a reactor whose task has put the setting off, and a thread starts a timer.
+#[test]
+fn the_expiry_thread_comes_while_the_setting_is_put_off() {
+    check(|| {
+        let now = 20 + GRACE;
+        let runtime = Runtime::new(10);
+        let expiry_thread = {
+            let runtime = Arc::clone(&runtime);
+            thread::spawn(move || runtime.turn_by_expiry_thread(now))
+        };
+        let publisher = {
+            let runtime = Arc::clone(&runtime);
+            thread::spawn(move || runtime.publish(now + 5))
+        };
+        if runtime.turn_put_off(now) {
+            runtime.doorbell.lower_by_reactor(NEVER);
+        }
+        expiry_thread.join().unwrap();
+        publisher.join().unwrap();
+        runtime.check();
+        assert_eq!(runtime.tree.lock().unwrap().first(), now + 5);
     });
 }
 

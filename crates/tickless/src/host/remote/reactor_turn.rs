@@ -24,22 +24,36 @@ use crate::host::{device, lifecycle};
 /// call and a way through the reactor.
 const IN_A_ROW: u32 = 4;
 
+/// Setting of a reactor's descriptor for the timers that a turn left.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum SetDescriptor {
+    /// The turn sets it.
+    AtOnce,
+    /// [`end_turn`] sets it, which the task that takes the turn calls before the reactor waits.
+    AtEnd,
+}
+
 /// The reactor rang: fires the due timers of the runtime's threads, and has it ring for the next ones. Called by a task
-/// of the runtime.
-pub(crate) fn take_turn(attached: &Attached) {
+/// of the runtime. Returns whether the task is to call [`end_turn`].
+pub(crate) fn take_turn(attached: &Attached, setting: SetDescriptor) -> bool {
     let reactor = attached.reactor;
     if !attached.is_attached() {
-        return;
+        return false;
     }
     if turn_taken_by_this_thread().is_some() {
         // A runtime that is driven inside of a callback: the turn that the callback belongs to is not over.
         let later = now_lower().as_nanos().saturating_add(GRACE);
-        return reactor.doorbell.postpone(later);
+        reactor.doorbell.postpone(later);
+        return false;
     }
     join(attached);
     // Relaxed: a hint.
     reactor.was_active.store(true, Ordering::Relaxed);
-    match act_in_a_row(reactor) {
+    let first = act_in_a_row(reactor);
+    match first {
+        Some(first) if setting == SetDescriptor::AtEnd => {
+            reactor.doorbell.put_off(first.as_nanos())
+        }
         Some(first) => reactor.doorbell.lower_by_reactor(first.as_nanos()),
         None => {
             // That thread lowers the doorbell afterwards.
@@ -48,6 +62,21 @@ pub(crate) fn take_turn(attached: &Attached) {
         }
     }
     reactor.tell_expiry_thread();
+    first.is_some() && setting == SetDescriptor::AtEnd
+}
+
+/// The task that took a turn comes again behind the tasks that the turn woke: has the reactor ring for what they and
+/// the turn left, or takes another turn if that is due. Returns as [`take_turn`] does.
+pub(crate) fn end_turn(attached: &Attached, setting: SetDescriptor) -> bool {
+    if !attached.is_attached() {
+        return false;
+    }
+    let doorbell = &attached.reactor.doorbell;
+    if doorbell.until() <= now_lower().as_nanos() {
+        return take_turn(attached, setting);
+    }
+    doorbell.lower_by_reactor(i64::MAX);
+    false
 }
 
 /// A task of the runtime called: fires the due timers and those that may fire, as when the reactor rang. That it rings
