@@ -15,6 +15,8 @@
 
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
+#[cfg(feature = "conformance")]
+use tickless_core::clock::Timekeeper;
 use tickless_core::clock::combined::{Combined, Patience, SlowCounter};
 use tickless_core::clock::{Counter, CounterId, Keeper, Offsets, SetSequence};
 use tickless_core::clock::{Counters, GuardedClock, SwitchHost, Switched};
@@ -22,10 +24,13 @@ use tickless_core::link::lock::Lock;
 use tickless_core::time::convert::Cycles;
 use tickless_core::time::{Instant, Span};
 
+#[cfg(not(feature = "conformance"))]
 use crate::arch;
 use crate::host::{CPUS_MAX, Note};
 use crate::interrupt;
 use crate::lock::MaskingLock;
+#[cfg(feature = "conformance")]
+use crate::played as arch;
 
 /// The counter of each CPU, which its device may compare with.
 pub(crate) const OWN: CounterId = CounterId(0);
@@ -312,6 +317,11 @@ impl Clock {
             let timekeeper = self.clock.timekeeper();
             timekeeper.now_by(|counter| counters.read_fresh(counter))
         };
+        #[cfg(feature = "conformance")]
+        if arch::is_on() {
+            // A counter that is played shows the time itself: no part of a count is over.
+            return now;
+        }
         // Relaxed: a switch leaves the time where it was, to a count of the slower counter.
         let frequency = counter(CounterId(self.current.load(Ordering::Relaxed))).frequency;
         let count = 1_000_000_u64.div_ceil(u64::from(frequency.0));
@@ -349,6 +359,19 @@ impl Clock {
     pub(crate) fn max_idle(&self) -> Span {
         // Relaxed: a CPU that sleeps is told of a switch by an interrupt, and looks again.
         Span::from_nanos(self.max_idle.load(Ordering::Relaxed))
+    }
+
+    /// Returns the record of time.
+    #[cfg(feature = "conformance")]
+    pub(crate) fn timekeeper(&self) -> &Timekeeper {
+        self.clock.timekeeper()
+    }
+
+    /// Changes the record of time.
+    #[cfg(feature = "conformance")]
+    pub(crate) fn keep<R>(&self, change: impl FnOnce(&mut Keeper, &Timekeeper) -> R) -> R {
+        let mut keeper = self.keeper.lock(None);
+        change(&mut keeper, self.clock.timekeeper())
     }
 
     /// Returns both counters.

@@ -1,9 +1,11 @@
-//! Memory that is given out and never taken back: a kernel that runs its tests once and ends needs no more.
+//! Memory that is given out and never taken back: a kernel that runs its tests once and ends needs no more. With the
+//! conformance suites, which make thousands of machines, what is freed is given out again.
 //!
 //! # Safety
 //!
 //! *Fresh*: the memory between the two symbols of the layout is used by this allocator alone, and each
-//! address is given out once.
+//! address is given out once. *Freed*: what was freed is used by nothing, and its first word links it to the next one
+//! of its size until it is given out again.
 
 use core::alloc::{GlobalAlloc, Layout};
 use core::ptr::{self, NonNull};
@@ -27,6 +29,12 @@ static HEAP: Heap = Heap {
 // SAFETY: *fresh*.
 unsafe impl GlobalAlloc for Heap {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        #[cfg(feature = "conformance")]
+        let layout = freed::rounded(layout);
+        #[cfg(feature = "conformance")]
+        if let Some(place) = freed::take(layout.size()) {
+            return place;
+        }
         let start = ptr::addr_of!(__heap_start);
         let room = ptr::addr_of!(__heap_end).addr() - start.addr();
         let align = layout.align().max(16);
@@ -47,7 +55,10 @@ unsafe impl GlobalAlloc for Heap {
         }
     }
 
-    unsafe fn dealloc(&self, _place: *mut u8, _layout: Layout) {}
+    unsafe fn dealloc(&self, _place: *mut u8, _layout: Layout) {
+        #[cfg(feature = "conformance")]
+        freed::leave(_place, freed::rounded(_layout).size());
+    }
 }
 
 /// Returns the upper end of a stack of `size` bytes.
@@ -56,4 +67,50 @@ pub(crate) fn stack(size: usize) -> usize {
     // SAFETY: the size is not zero.
     let bottom = NonNull::new(unsafe { alloc::alloc::alloc(layout) });
     bottom.map_or(0, |bottom| bottom.addr().get() + layout.size())
+}
+
+/// Keeps freed blocks by their size: a power of two.
+#[cfg(feature = "conformance")]
+mod freed {
+    use core::alloc::Layout;
+    use core::ptr;
+
+    use tickless_core::link::lock::Lock;
+
+    use crate::lock::MaskingLock;
+
+    /// The first block of each size, as an address; 0 for none.
+    static FIRST: Lock<MaskingLock, [usize; 64]> = Lock::new(MaskingLock::new(), [0; 64]);
+
+    /// Rounds a layout so that each block of its size suits it.
+    pub(super) fn rounded(layout: Layout) -> Layout {
+        let size = layout
+            .size()
+            .max(layout.align())
+            .max(16)
+            .next_power_of_two();
+        Layout::from_size_align(size, size.min(4096)).unwrap_or(layout)
+    }
+
+    /// Takes a block of `size` bytes, if one was freed.
+    pub(super) fn take(size: usize) -> Option<*mut u8> {
+        let mut first = FIRST.lock(None);
+        let first = &mut first[size.trailing_zeros() as usize];
+        let place: *mut u8 = ptr::with_exposed_provenance_mut(*first);
+        if place.is_null() {
+            return None;
+        }
+        // SAFETY: *freed*.
+        *first = unsafe { place.cast::<usize>().read() };
+        Some(place)
+    }
+
+    /// Leaves a block of `size` bytes to the next that wants one.
+    pub(super) fn leave(place: *mut u8, size: usize) {
+        let mut first = FIRST.lock(None);
+        let first = &mut first[size.trailing_zeros() as usize];
+        // SAFETY: *freed*.
+        unsafe { place.cast::<usize>().write(*first) };
+        *first = place.expose_provenance();
+    }
 }

@@ -27,10 +27,13 @@ use tickless_core::time::Instant;
 use tickless_core::time::convert::{Cycles, Ticks};
 use tickless_core::trace::Event;
 
+#[cfg(not(feature = "conformance"))]
 use crate::arch;
 use crate::clock::{Clock, OWN};
 use crate::late::Late;
 use crate::lock::MaskingLock;
+#[cfg(feature = "conformance")]
+use crate::played as arch;
 
 /// The most CPUs that the kernel starts.
 pub(crate) const CPUS_MAX: usize = 256;
@@ -280,7 +283,10 @@ impl Port for Host {
         match write {
             DeviceWrite::Coupled(cycles) => arch::write_coupled(cycles.0),
             DeviceWrite::Relative(ticks) => arch::write_relative(ticks.0),
+            #[cfg(feature = "conformance")]
+            DeviceWrite::Absolute(when) => arch::write_absolute(&self.clock, when),
             // The device is never told an instant: it is of another kind.
+            #[cfg(not(feature = "conformance"))]
             DeviceWrite::Absolute(_) => return Err(InPast),
         }
         let local = base.local();
@@ -297,7 +303,7 @@ impl Port for Host {
 
 impl Platform for Host {
     const DEFERRED_REARM: bool = !cfg!(feature = "immediate");
-    const TRACE: bool = cfg!(feature = "trace");
+    const TRACE: bool = cfg!(any(feature = "trace", feature = "conformance"));
 
     fn now_at_latest(&self) -> Instant {
         self.clock.now_at_latest()
@@ -336,7 +342,10 @@ impl Platform for Host {
     }
 
     fn pick_target(&self, this: Option<CpuId>, pinned: bool) -> CpuId {
-        if let (Some(this), true) = (this, pinned) {
+        // A CPU that keeps its own timers takes one of another CPU's, too, that it starts (spec ).
+        let keeps =
+            |&this: &CpuId| pinned || self.base(this).is_some_and(|base| self.keep_local(base));
+        if let Some(this) = this.filter(keeps) {
             return this;
         }
         let is_other = |base: &&CpuBase<Self>| {

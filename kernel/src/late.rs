@@ -46,6 +46,16 @@ impl<T> Late<T> {
     }
 }
 
+impl<T> Drop for Late<T> {
+    fn drop(&mut self) {
+        let value = *self.0.get_mut();
+        if !value.is_null() {
+            // SAFETY: *leaked*, and what borrowed it from this place has ended with it.
+            drop(unsafe { Box::from_raw(value) });
+        }
+    }
+}
+
 impl<T> fmt::Debug for Late<T> {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter

@@ -10,6 +10,7 @@ use tickless_core::base::{CpuBase, Frozen, Timers};
 use tickless_core::clock::CounterId;
 use tickless_core::clock::Switched;
 use tickless_core::coarse::Kind;
+use tickless_core::event::DeviceConfig;
 use tickless_core::hierarchy::{
     CpuNode, Group, GroupId, Hierarchy, HierarchyHost, Layout, MigratorPolicy, NumaNode, Presence,
     WIDTH_DEFAULT,
@@ -72,13 +73,7 @@ pub(crate) fn start(parameters: &Parameters) -> &'static Machine {
     let timers: &'static Timers<Host> =
         Box::leak(Box::new(Timers::new(Host::new(parameters.cpus))));
     for _ in 0..parameters.cpus {
-        let mut slot = Box::new_uninit();
-        let config = device(parameters.is_relative);
-        let base = timers.emplace_base(&mut slot, config, Local::default());
-        let base: *mut CpuBase<Host> = base.into_mut();
-        core::mem::forget(slot);
-        // SAFETY: the base stands in the box, whose place was forgotten.
-        timers.platform().keep(unsafe { Box::from_raw(base) });
+        add_base(timers, device(parameters.is_relative));
     }
     let cpus = parameters.cpus;
     let layout = Layout::new(cpus, 1, WIDTH_DEFAULT);
@@ -109,6 +104,16 @@ pub(crate) fn start(parameters: &Parameters) -> &'static Machine {
     arch::init_cpu();
     machine.online();
     machine
+}
+
+/// Makes the base of the next CPU, which has `device`.
+pub(crate) fn add_base(timers: &Timers<Host>, device: DeviceConfig) {
+    let mut slot = Box::new_uninit();
+    let base = timers.emplace_base(&mut slot, device, Local::default());
+    let base: *mut CpuBase<Host> = base.into_mut();
+    core::mem::forget(slot);
+    // SAFETY: the base stands in the box, whose place was forgotten.
+    timers.platform().keep(unsafe { Box::from_raw(base) });
 }
 
 /// Runs on each CPU that another one started: brings it online, then idles for ever.

@@ -25,6 +25,8 @@ mod late;
 mod lock;
 mod machine;
 mod parameters;
+#[cfg(feature = "conformance")]
+mod played;
 mod suite;
 mod thread;
 mod trace;

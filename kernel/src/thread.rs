@@ -30,6 +30,8 @@ unsafe extern "C" {
 pub(crate) struct Thread {
     /// The upper end of its stack; 0 for a CPU's first one, which has that of the start.
     top: usize,
+    /// Bytes of its stack.
+    size: usize,
     /// Its stack pointer while it does not run, and 0 while it does.
     pointer: AtomicUsize,
 }
@@ -39,19 +41,26 @@ impl Thread {
     pub(crate) const fn running() -> Self {
         Self {
             top: 0,
+            size: 0,
             pointer: AtomicUsize::new(0),
         }
     }
 
     /// A thread with a stack, which has nothing to do yet.
     pub(crate) fn new() -> Self {
-        let top = heap::stack(STACK);
-        for place in (top - STACK..top).step_by(8) {
+        Self::with_stack(STACK)
+    }
+
+    /// A thread with a stack of `size` bytes, which has nothing to do yet.
+    pub(crate) fn with_stack(size: usize) -> Self {
+        let top = heap::stack(size);
+        for place in (top - size..top).step_by(8) {
             // SAFETY: *stack*.
             unsafe { (place as *mut usize).write(UNUSED) };
         }
         Self {
             top,
+            size,
             pointer: AtomicUsize::new(0),
         }
     }
@@ -63,8 +72,8 @@ impl Thread {
             let word = unsafe { (*place as *const usize).read_volatile() };
             word == UNUSED
         };
-        let places = (self.top - STACK..self.top).step_by(8);
-        STACK - 8 * places.take_while(is_unused).count()
+        let places = (self.top - self.size..self.top).step_by(8);
+        self.size - 8 * places.take_while(is_unused).count()
     }
 
     /// Starts a thread, which does not run and never will where it stands, with `body(argument)`.

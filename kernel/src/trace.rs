@@ -61,6 +61,10 @@ static IS_ON: Note = Note::new();
 
 /// Keeps an event.
 pub(crate) fn take(host: &Host, event: Event) {
+    #[cfg(feature = "conformance")]
+    if crate::played::keep(event) {
+        return;
+    }
     if !IS_ON.is_there() {
         return;
     }

@@ -23,6 +23,17 @@ const LIMIT: &str = "300";
 const SHARING: [u32; 3] = [2, 8, 64];
 /// The test that needs a kernel that traces.
 pub(crate) const TRACE_TEST: &str = "trace";
+/// The test that needs a kernel with the conformance suites for its own host.
+pub(crate) const CONFORMANCE_TEST: &str = "conformance";
+/// The test that needs a kernel with the conformance suites for the rig's hosts, too.
+const CONFORMANCE_RIG_TEST: &str = "conformance-rig";
+
+/// The tests that need a feature, and the name of that.
+const FEATURES: [(&str, &str); 3] = [
+    (TRACE_TEST, "trace"),
+    (CONFORMANCE_TEST, "conformance"),
+    (CONFORMANCE_RIG_TEST, "conformance-rig"),
+];
 
 /// Builds the kernel, runs it in an emulator, and shows its report.
 ///
@@ -378,9 +389,10 @@ pub(crate) fn plan(root: &Path, settings: &Settings) -> Result<Plan, String> {
         image = directory.join("immediate");
         build = build.args(&["--features", "immediate"]);
     }
-    if settings.test.as_deref() == Some(TRACE_TEST) {
-        image = directory.join("traced");
-        build = build.args(&["--features", "trace"]);
+    let test = settings.test.as_deref();
+    if let Some((_, name)) = FEATURES.iter().find(|of| test == Some(of.0)) {
+        image = directory.join(name);
+        build = build.args(&["--features", name]);
     }
     build = build.arg("--target-dir").arg(image.display().to_string());
     let image = image.join(arch.target()).join("release/tickless-kernel");

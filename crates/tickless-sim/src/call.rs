@@ -2,6 +2,7 @@
 
 use std::any::Any;
 use std::cell::RefCell;
+use std::prelude::v1::*;
 use std::rc::Rc;
 
 /// A script whose kind is forgotten.

@@ -6,6 +6,7 @@
 
 use std::fmt;
 use std::pin::Pin;
+use std::prelude::v1::*;
 use std::rc::Rc;
 
 use tickless_core::Platform;

@@ -1,5 +1,7 @@
 //! Random numbers whose sequence is part of this project, so that a seed means the same for ever.
 
+use std::prelude::v1::*;
+
 /// SplitMix64 (Steele, Lea, Flood: "Fast Splittable Pseudorandom Number Generators", OOPSLA 2014).
 #[derive(Clone, Debug)]
 pub struct Random {

@@ -6,6 +6,7 @@
 
 use std::cell::OnceCell;
 use std::fmt;
+use std::prelude::v1::*;
 
 use tickless_core::hierarchy::{
     CpuNode, Group, GroupId, HierarchyHost, Layout, Step, WIDTH_DEFAULT,

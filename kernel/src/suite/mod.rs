@@ -22,6 +22,8 @@ use crate::parameters::Parameters;
 
 mod clocks;
 mod coarse;
+#[cfg(feature = "conformance")]
+mod conformance;
 #[cfg(target_arch = "x86_64")]
 mod deep;
 mod exact;
@@ -100,6 +102,10 @@ const TESTS: &[Test] = &[
     extra("measure", 1, 30, switches::measure),
     extra("sizes", 1, 1, sizes::sizes),
     extra("trace", 1, 2, traced::traced),
+    #[cfg(feature = "conformance")]
+    extra("conformance", 1, 600, conformance::own),
+    #[cfg(feature = "conformance-rig")]
+    extra("conformance-rig", 1, 600, conformance::of_the_rig),
     extra("shared", 2, 60, clocks::measure),
 ];
 

@@ -1,13 +1,14 @@
 //! The capabilities of hosts, which cases need.
 
 use std::fmt;
+use std::prelude::v1::*;
 
 /// A set of capabilities.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Capabilities(u16);
 
 /// The capabilities, and what a host that lacks one has none of.
-const NAMES: [(Capabilities, &str); 9] = [
+const NAMES: [(Capabilities, &str); 10] = [
     (Capabilities::CPUS, "second CPU"),
     (Capabilities::SOFT, "soft stage"),
     (Capabilities::PATHS, "interrupt paths that the rig scripts"),
@@ -17,6 +18,7 @@ const NAMES: [(Capabilities, &str); 9] = [
     (Capabilities::PLACEMENT, "say in where timers go"),
     (Capabilities::LOCKS, "count of base locks"),
     (Capabilities::TRACE, "trace"),
+    (Capabilities::PANICS, "panic that is caught"),
 ];
 
 impl Capabilities {
@@ -42,8 +44,10 @@ impl Capabilities {
     pub const LOCKS: Self = Self(1 << 7);
     /// [`Platform::trace`](tickless_core::platform::Platform::trace) keeps its events.
     pub const TRACE: Self = Self(1 << 8);
+    /// A suite catches panics, of the core and of callbacks. A program that a panic ends does not have this.
+    pub const PANICS: Self = Self(1 << 9);
     /// All of them.
-    pub const ALL: Self = Self((1 << 9) - 1);
+    pub const ALL: Self = Self((1 << 10) - 1);
 
     /// These and `others`.
     #[must_use]

@@ -10,6 +10,7 @@
 //! [`Port::now`]: tickless_core::Port::now
 
 use std::any::Any;
+use std::prelude::v1::*;
 
 use tickless_core::base::Timers;
 use tickless_core::clock::Offsets;

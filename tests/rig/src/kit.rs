@@ -4,6 +4,7 @@
 //! that needs what the host does not have is skipped: it says so, and one more test says for each suite how many.
 
 use std::io::Write;
+use std::prelude::v1::*;
 
 use crate::capability::Capabilities;
 use crate::host::Host;
@@ -32,11 +33,12 @@ impl Suite {
     /// # Panics
     ///
     /// When the host does not conform.
-    #[expect(clippy::print_stdout, reason = "the line belongs to the test")]
+    #[cfg_attr(
+        not(target_os = "none"),
+        expect(clippy::print_stdout, reason = "the line belongs to the test")
+    )]
     pub fn run<H: Host>(&self, name: &str, body: fn()) {
-        let case = self.cases.iter().find(|case| case.name == name);
-        let lacking = case.expect("the case is in its suite").needs;
-        let lacking = lacking.without(H::HAS);
+        let lacking = self.lacking::<H>(name);
         if lacking.is_empty() {
             body();
         } else {
@@ -45,6 +47,19 @@ impl Suite {
                 skipped::<H>(&format!("{}::{name}", self.name), lacking)
             );
         }
+    }
+
+    /// Returns what the case `name` needs and `H` lacks.
+    ///
+    /// # Panics
+    ///
+    /// When the suite has no such case.
+    #[must_use]
+    pub fn lacking<H: Host>(&self, name: &str) -> Capabilities {
+        let case = self.cases.iter().find(|case| case.name == name);
+        case.expect("the case is in its suite")
+            .needs
+            .without(H::HAS)
     }
 
     /// Counts the cases that `H` has to skip, and joins the capabilities that they need and `H` lacks.
@@ -97,6 +112,11 @@ macro_rules! cases {
             }),+],
         };
 
+        /// Shows each case of this suite to `visit`, for `H`.
+        pub fn each<H: crate::Host>(visit: &mut dyn FnMut(&'static crate::kit::Suite, &'static str, fn())) {
+            $(visit(&SUITE, stringify!($case), $case::<H>);)+
+        }
+
         #[doc(hidden)]
         #[macro_export]
         macro_rules! $suite {
@@ -123,6 +143,12 @@ macro_rules! suites {
     (($d:tt) $($suite:ident),+ $(,)?) => {
         /// All suites.
         pub const ALL: &[crate::kit::Suite] = &[$($suite::SUITE),+];
+
+        /// Shows each case of each suite to `visit`, for `H`: its suite, its name, and the function. For a program that
+        /// has no test harness, which calls the function unless its [`Suite`](crate::kit::Suite) says what `H` lacks.
+        pub fn each<H: crate::Host>(visit: &mut dyn FnMut(&'static crate::kit::Suite, &'static str, fn())) {
+            $($suite::each::<H>(visit);)+
+        }
 
         /// Makes a test of each case of each suite for a [`Host`](crate::Host), in a module for each suite.
         ///

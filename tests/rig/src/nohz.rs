@@ -22,6 +22,7 @@
 //! Callbacks run behind the interrupt that found them due, at once. The soft stage takes no time.
 
 use std::cell::{Cell, RefCell};
+use std::prelude::v1::*;
 use std::rc::{Rc, Weak};
 
 use tickless_core::coarse::{Kind, PassEnd};

@@ -1,6 +1,7 @@
 //! The parts of a rig: its host, and the rig's own record of each CPU.
 
 use std::cell::Cell;
+use std::prelude::v1::*;
 
 use crate::host::{Host, Placement};
 

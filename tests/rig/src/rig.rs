@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::panic::resume_unwind;
+use std::prelude::v1::*;
 use std::rc::Rc;
 
 use tickless_core::base::{CpuBase, Stats, Timers};

@@ -2,6 +2,7 @@
 
 use std::ops::Div;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::prelude::v1::*;
 
 use tickless_core::hrtimer::Start;
 use tickless_core::time::{ClockId, Instant, Monotonic};

@@ -2,6 +2,7 @@
 
 use std::cell::Cell;
 use std::fmt;
+use std::prelude::v1::*;
 use std::rc::Rc;
 
 use tickless_core::base::{Frozen, Timers};

@@ -2,6 +2,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::pin::Pin;
+use std::prelude::v1::*;
 use std::rc::Rc;
 
 use tickless_core::hierarchy::Hierarchy;

@@ -2,6 +2,7 @@
 
 use std::cell::RefCell;
 use std::pin::Pin;
+use std::prelude::v1::*;
 use std::rc::{Rc, Weak};
 
 use tickless_core::base::TryCancel;

@@ -33,7 +33,7 @@ struct PlainHost {
 impl Host for PlainHost {
     type Platform = PlainThread;
     const NAME: &'static str = "the plain thread";
-    const HAS: Capabilities = Capabilities::SOFT;
+    const HAS: Capabilities = Capabilities::SOFT.and(Capabilities::PANICS);
 
     fn new(_cpus: u32, _class: DeviceClass) -> Self {
         NOW.set(0);

@@ -12,7 +12,9 @@ use clap::ValueEnum;
 use super::run::Run;
 use crate::files;
 use crate::invocation::Invocation;
-use crate::kernel::{Accel, Arch, Plan, Settings, TRACE_TEST, TRACED, explained, plan};
+use crate::kernel::{
+    Accel, Arch, CONFORMANCE_TEST, Plan, Settings, TRACE_TEST, TRACED, explained, plan,
+};
 
 /// CPUs of the run that takes all tests.
 const CPUS: u32 = 4;
@@ -21,7 +23,12 @@ const ATTEMPTS: usize = 6;
 
 pub(super) fn step(run: &mut Run<'_>) -> Result<(), String> {
     let manifest = ["--manifest-path", "kernel/Cargo.toml"];
-    for package in ["tickless-kernel", "tickless-kernel-pc"] {
+    for package in [
+        "tickless-kernel",
+        "tickless-kernel-pc",
+        "tickless-kernel-sim",
+        "tickless-kernel-std",
+    ] {
         let format = ["fmt", "--check", "--package", package];
         run.invoke(&Invocation::cargo(&format).args(&manifest))?;
     }
@@ -43,12 +50,20 @@ pub(super) fn step(run: &mut Run<'_>) -> Result<(), String> {
         if !alike(run, &settings(1), 2)? {
             continue;
         }
-        let lint = Invocation::cargo(&["clippy", "--release"])
-            .args(&manifest)
-            .args(&["--target", arch.target()])
-            .args(&["--target-dir", &target]);
-        run.invoke(&lint.deny_warnings())?;
+        for features in [&[][..], &["--features", "conformance-rig"]] {
+            let lint = Invocation::cargo(&["clippy", "--release"])
+                .args(&manifest)
+                .args(&["--target", arch.target()])
+                .args(&["--target-dir", &target])
+                .args(features);
+            run.invoke(&lint.deny_warnings())?;
+        }
         alike(run, &settings(CPUS), 1)?;
+        let conformance = Settings {
+            test: Some(CONFORMANCE_TEST.to_owned()),
+            ..settings(1)
+        };
+        alike(run, &conformance, 1)?;
         verified(run, &settings(CPUS))?;
     }
     // The one device that is told a deadline in the TSC. The time is the host's, so little is run.

@@ -158,6 +158,10 @@ const EXCEPTIONS: &[Exception] = &[
         path: "kernel/src/",
         note: KERNEL_NOTE,
     },
+    Exception {
+        path: "kernel/std/src/",
+        note: KERNEL_NOTE,
+    },
 ];
 const KERNEL_NOTE: &str = "kernel.md";
 const CAPI_NOTE: &str = "decisions/0060-c-callbacks-after-the-turn.md";

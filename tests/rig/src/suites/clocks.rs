@@ -1,6 +1,7 @@
 //! Clocks that jump (spec ).
 
 use std::cell::RefCell;
+use std::prelude::v1::*;
 use std::rc::Rc;
 
 use tickless_core::clock::ClockSet;

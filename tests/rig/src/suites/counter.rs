@@ -1,5 +1,7 @@
 //! Tests of devices coupled to the counter that drives the time, and of a change of that counter (spec ).
 
+use std::prelude::v1::*;
+
 use tickless_core::hrtimer::Restart;
 use tickless_core::time::Span;
 

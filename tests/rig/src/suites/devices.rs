@@ -1,5 +1,7 @@
 //! Every kind of clock event device under the timers (spec ).
 
+use std::prelude::v1::*;
+
 use tickless_core::time::Boottime;
 
 use crate::suite::{at, at_on};

@@ -1,6 +1,7 @@
 //! The state as text, in the layout of `/proc/timer_list` (spec ).
 
 use std::pin::Pin;
+use std::prelude::v1::*;
 use std::task::Waker;
 
 use tickless_core::base::TaskTimer;

@@ -5,6 +5,7 @@
 //! its shortest delay makes no difference: a firing is compared by the slot of the grid that it falls into.
 
 use std::cell::{Cell, RefCell};
+use std::prelude::v1::*;
 use std::rc::Rc;
 
 use tickless_core::hrtimer::{Restart, Setup, Stage};

@@ -1,6 +1,7 @@
 //! Tests of the choice of the next event (spec ).
 
 use std::cell::RefCell;
+use std::prelude::v1::*;
 use std::rc::Rc;
 
 use tickless_core::hrtimer::{Restart, Setup, Stage};

@@ -6,6 +6,7 @@
 //! unless another CPU took that timer away, and every operation costs one write at most.
 
 use std::cell::Cell;
+use std::prelude::v1::*;
 use std::rc::Rc;
 
 use tickless_core::hrtimer::Restart;

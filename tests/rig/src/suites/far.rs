@@ -5,6 +5,7 @@
 
 use std::collections::BTreeSet;
 use std::pin::Pin;
+use std::prelude::v1::*;
 use std::sync::{Arc, Mutex};
 use std::task::{Wake, Waker};
 

@@ -1,5 +1,7 @@
 //! Timers that are filed earlier than they are due: pushing a deadline out only writes it.
 
+use std::prelude::v1::*;
+
 use tickless_sim::random::Random;
 
 use crate::suite::at;

@@ -272,6 +272,6 @@ crate::kit::cases!(flush_points:
     s8_a_handler_called_by_hand_flushes [CPUS, PATHS],
     s9_going_offline_forgives [CPUS, PATHS],
     s9_a_suspend_forgives [CPUS, PATHS, CLOCKS],
-    a_missing_flush_point_is_noticed [CPUS, PATHS],
-    a_flush_with_interrupts_enabled_is_noticed [CPUS, PATHS],
+    a_missing_flush_point_is_noticed [CPUS, PATHS, PANICS],
+    a_flush_with_interrupts_enabled_is_noticed [CPUS, PATHS, PANICS],
 );

@@ -1,6 +1,7 @@
 //! Periodic timers (spec ). The arithmetic has its vectors and properties beside the code.
 
 use std::cell::RefCell;
+use std::prelude::v1::*;
 use std::rc::Rc;
 
 use tickless_core::hrtimer::{Restart, Setup};

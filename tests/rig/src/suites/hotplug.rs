@@ -1,5 +1,7 @@
 //! CPUs that leave and come back (spec ).
 
+use std::prelude::v1::*;
+
 use tickless_core::event::Flush;
 use tickless_core::hrtimer::{Restart, Setup, Stage};
 use tickless_core::platform::CpuId;

@@ -1,6 +1,7 @@
 //! The timer interrupt: passes, hangs, budget (spec ).
 
 use std::cell::{Cell, RefCell};
+use std::prelude::v1::*;
 use std::rc::Rc;
 
 use tickless_core::event::Flush;

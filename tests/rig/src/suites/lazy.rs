@@ -1,5 +1,7 @@
 //! Timers that leave the device alone when they move later (spec ).
 
+use std::prelude::v1::*;
+
 use tickless_core::hrtimer::{Restart, Setup, Stage};
 use tickless_core::platform::CpuId;
 use tickless_core::time::{Boottime, ClockId, Instant, Realtime, Tai};

@@ -432,7 +432,7 @@ crate::kit::cases!(locality:
     suitability_is_judged_on_the_monotonic_clock [CPUS, CLOCKS, PLACEMENT],
     a_cpu_that_left_gets_no_timers [CPUS, PLACEMENT, LOCKS],
     a_timer_that_moves_before_its_lock_is_taken_is_followed [CPUS, LOCKS],
-    a_travelling_timer_is_active_and_out_of_reach [CPUS, LOCKS],
+    a_travelling_timer_is_active_and_out_of_reach [CPUS, LOCKS, PANICS],
     a_running_timer_is_restarted_where_it_runs [CPUS, SOFT, TRACE],
     kicks_that_wait_are_not_repeated [CPUS, CLOCKS, TRACE],
     no_thread_holds_two_base_locks [CPUS, CLOCKS],

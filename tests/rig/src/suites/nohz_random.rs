@@ -5,6 +5,7 @@
 //! a timer (PULL-3). In the end everything has fired, never early; and where no CPU was stuck, in time.
 
 use std::cell::RefCell;
+use std::prelude::v1::*;
 use std::rc::Rc;
 
 use tickless_core::coarse::Kind;

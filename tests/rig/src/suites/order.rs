@@ -5,6 +5,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::pin::Pin;
+use std::prelude::v1::*;
 use std::rc::{Rc, Weak};
 use std::sync::{Arc, Mutex};
 use std::task::{Wake, Waker};

@@ -10,6 +10,7 @@
 //! may be: as late as the devices are inexact, and as long as the CPUs could not react.
 
 use std::cell::{Cell, RefCell};
+use std::prelude::v1::*;
 use std::rc::{Rc, Weak};
 
 use tickless_core::base::TryCancel;
@@ -641,7 +642,10 @@ struct Says {
 }
 
 impl Drop for Says {
-    #[expect(clippy::print_stderr, reason = "the one line that repeats a failure")]
+    #[cfg_attr(
+        not(target_os = "none"),
+        expect(clippy::print_stderr, reason = "the one line that repeats a failure")
+    )]
     fn drop(&mut self) {
         if std::thread::panicking() {
             eprintln!("seed {0} fails; again with TICKLESS_SEEDS={0}..", self.seed);

@@ -1,6 +1,7 @@
 //! Tests of the times at which the device is written (spec ).
 
 use std::cell::Cell;
+use std::prelude::v1::*;
 use std::rc::Rc;
 
 use tickless_core::event::Flush;

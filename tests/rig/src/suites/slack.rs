@@ -1,6 +1,7 @@
 //! Timers that may fire a little later (spec ).
 
 use std::cell::RefCell;
+use std::prelude::v1::*;
 use std::rc::Rc;
 
 use tickless_core::event::Flush;

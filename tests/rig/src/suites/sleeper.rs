@@ -1,6 +1,7 @@
 //! Timers that wake a task (spec, "sleepers").
 
 use std::pin::Pin;
+use std::prelude::v1::*;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::{Wake, Waker};

@@ -1,6 +1,7 @@
 //! The soft stage behind the interrupt (spec ).
 
 use std::cell::RefCell;
+use std::prelude::v1::*;
 use std::rc::Rc;
 
 use tickless_core::event::Flush;

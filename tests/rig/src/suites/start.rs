@@ -1,6 +1,7 @@
 //! Starting and restarting timers (spec ).
 
 use std::cell::{Cell, RefCell};
+use std::prelude::v1::*;
 use std::rc::Rc;
 
 use tickless_core::hrtimer::{HrTimer, Restart, Setup, Start};
@@ -421,5 +422,5 @@ crate::kit::cases!(start:
     an_absolute_start_takes_one_lock_and_reads_no_counter [COUNTERS, DEVICES, LOCKS],
     a_stale_hint_costs_one_evaluation [CPUS],
     a_start_without_a_cpu_kicks_the_cpu_that_gets_the_timer [CPUS, TRACE],
-    a_timer_of_another_host_is_refused,
+    a_timer_of_another_host_is_refused [PANICS],
 );

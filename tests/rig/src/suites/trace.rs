@@ -1,5 +1,7 @@
 //! Tests of the trace (spec, ORACLE-6).
 
+use std::prelude::v1::*;
+
 use tickless_core::event::Flush;
 use tickless_core::hrtimer::{Restart, Setup};
 use tickless_core::platform::CpuId;
@@ -185,5 +187,5 @@ pub fn impossible_lives_are_noticed<H: Host>() {
 crate::kit::cases!(trace:
     the_life_of_a_timer_is_told_event_by_event [CPUS, PATHS, CLOCKS, TRACE],
     restarts_are_starts_and_nothing_else [TRACE],
-    impossible_lives_are_noticed [TRACE],
+    impossible_lives_are_noticed [TRACE, PANICS],
 );

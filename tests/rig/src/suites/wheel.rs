@@ -3,6 +3,7 @@
 //! Ticks are milliseconds of the rig. A timer that is armed for a tick on the finest level fires one later.
 
 use std::pin::pin;
+use std::prelude::v1::*;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::task::{Wake, Waker};

@@ -6,6 +6,7 @@
 //! first pass that comes when the slot is due (WHEEL-3). After each step every wheel is walked (WI1 to WI3, WHEEL-2).
 
 use std::cell::{Cell, RefCell};
+use std::prelude::v1::*;
 use std::rc::{Rc, Weak};
 
 use tickless_core::coarse::{Kind, Restart, StartOutcome, Tick, Timeout};
@@ -406,7 +407,10 @@ impl<H: Host> World<H> {
 struct Failing(u64);
 
 impl Drop for Failing {
-    #[expect(clippy::print_stderr, reason = "the one line that repeats a failure")]
+    #[cfg_attr(
+        not(target_os = "none"),
+        expect(clippy::print_stderr, reason = "the one line that repeats a failure")
+    )]
     fn drop(&mut self) {
         if std::thread::panicking() {
             eprintln!("seed {} fails", self.0);

@@ -4,6 +4,7 @@
 //! one base lock at a time (LOC-3, ORACLE-9); only a CPU that leaves holds two.
 
 use std::cell::{Cell, RefCell};
+use std::prelude::v1::*;
 
 use tickless_link::lock::{SoloLock, Watcher};
 

@@ -7,6 +7,7 @@ use std::cell::{Cell, OnceCell, RefCell};
 use std::fmt;
 use std::marker::PhantomData;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::prelude::v1::*;
 use std::task::Waker;
 
 use tickless_core::base::{CpuBase, Timers};
@@ -372,7 +373,11 @@ impl<C: Config> VirtualHost<C> {
 impl<C: Config> Host for VirtualHost<C> {
     type Platform = VirtualPlatform<C>;
     const NAME: &'static str = C::NAME;
-    const HAS: Capabilities = Capabilities::ALL;
+    const HAS: Capabilities = if cfg!(panic = "unwind") {
+        Capabilities::ALL
+    } else {
+        Capabilities::ALL.without(Capabilities::PANICS)
+    };
     const DEVICES: &'static [DeviceClass] = &DeviceClass::ALL;
 
     fn new(cpus: u32, class: DeviceClass) -> Self {

@@ -1,0 +1,122 @@
+//! The conformance suites of the core, on the host of the kernel, executed by the machine that the kernel runs on.
+
+use alloc::boxed::Box;
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use tickless_rig::kit::Suite;
+use tickless_rig::suites::each;
+use tickless_rig::{Capabilities, Host};
+
+use super::{Verdict, ensure};
+use crate::arch;
+use crate::console::say;
+use crate::host::Count;
+use crate::late::Late;
+use crate::machine::Machine;
+use crate::parameters::Parameters;
+use crate::played::{Played, play};
+use crate::thread::{Thread, switch};
+
+/// Runs the cases of all suites for the kernel's own host: a case that fails panics, and ends the run.
+pub(super) fn own(_machine: &'static Machine, _parameters: &Parameters) -> Verdict {
+    on_a_thread(OWN)
+}
+
+/// Runs the cases of all suites for the virtual hosts of the rig.
+#[cfg(feature = "conformance-rig")]
+pub(super) fn of_the_rig(_machine: &'static Machine, _parameters: &Parameters) -> Verdict {
+    on_a_thread(OF_THE_RIG)
+}
+
+/// Runs `suites` on a stack as large as that of a test on an operating system: a suite makes machines there.
+fn on_a_thread(hosts: usize) -> Verdict {
+    let thread = SUITES.set(Box::new(Thread::with_stack(STACK)));
+    thread.begin(run_all, hosts);
+    let before = arch::mask();
+    switch(&KERNEL, thread);
+    arch::restore(before);
+    ensure!(RAN.get() > 0, "no case ran");
+    say!("  {} bytes of stack", thread.used());
+    Ok(())
+}
+
+/// The cases of which the kernel has what they need, and which it is not made for: the suite, the case, and the reason.
+const EXCEPT: &[(&str, &str, &str)] = &[(
+    "interrupt",
+    "an_interrupt_can_be_executed_for_another_cpu",
+    "a device of a CPU is written by that CPU alone",
+)];
+/// Bytes of the stack of the suites.
+const STACK: usize = 2 * 1024 * 1024;
+static KERNEL: Thread = Thread::running();
+static SUITES: Late<Thread> = Late::new();
+/// The cases that ran.
+static RAN: Count = Count::new();
+/// The argument of a thread that runs the suites for the kernel's own host, and for those of the rig.
+const OWN: usize = 0;
+#[cfg(feature = "conformance-rig")]
+const OF_THE_RIG: usize = 1;
+
+fn run_all(hosts: usize) {
+    let ran = play(|| match hosts {
+        OWN => run::<Played>(),
+        #[cfg(feature = "conformance-rig")]
+        _ => run::<tickless_rig::Deferred>() + run::<tickless_rig::Immediate>(),
+        #[cfg(not(feature = "conformance-rig"))]
+        _ => 0,
+    });
+    RAN.set(ran);
+    arch::mask();
+    if let Some(thread) = SUITES.get() {
+        switch(thread, &KERNEL);
+    }
+}
+
+/// Runs the cases of which `H` has what they need, and returns how many there were.
+fn run<H: Host>() -> u64 {
+    let (mut ran, mut all) = (0, 0);
+    let mut lacking = Capabilities::NONE;
+    let mut suites: Vec<(&Suite, usize)> = Vec::new();
+    each::<H>(&mut |suite, name, case| {
+        all += 1;
+        let is_own = H::NAME == Played::NAME;
+        if let Some((.., reason)) = EXCEPT
+            .iter()
+            .find(|except| is_own && except.0 == suite.name && except.1 == name)
+        {
+            say!(
+                "  {}: without {}::{name}, because {reason}",
+                H::NAME,
+                suite.name
+            );
+            return;
+        }
+        let lacks = suite.lacking::<H>(name);
+        if !lacks.is_empty() {
+            lacking = lacking.and(lacks);
+            return;
+        }
+        case();
+        ran += 1;
+        match suites.last_mut() {
+            Some((last, count)) if last.name == suite.name => *count += 1,
+            _ => suites.push((suite, 1)),
+        }
+    });
+    for (suite, count) in &suites {
+        say!(
+            "  {}: {}: {count} of {} cases",
+            H::NAME,
+            suite.name,
+            suite.cases.len()
+        );
+    }
+    let without = if lacking.is_empty() {
+        String::new()
+    } else {
+        alloc::format!(", the others need what it lacks: it has no {}", lacking)
+    };
+    say!("  {}: {ran} of {all} cases pass{without}", H::NAME);
+    ran
+}
