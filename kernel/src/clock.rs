@@ -234,7 +234,7 @@ fn wake_switch() {
 }
 
 /// Passes the time of a CPU that is masked and waits for another one, which wakes it.
-fn pause_masked() {
+pub(crate) fn pause_masked() {
     if arch::PAUSE_YIELDS {
         arch::relax();
     } else {

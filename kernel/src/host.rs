@@ -102,6 +102,8 @@ impl Note {
 pub(crate) struct Local {
     /// The core wants the queues of this CPU looked at. Set by any CPU.
     pub(crate) is_kicked: Note,
+    /// Another CPU asked for the tick of this one's tasks. Set by any CPU.
+    pub(crate) is_tick_kicked: Note,
     /// The hierarchy wants this CPU to leave idle. Set by any CPU.
     pub(crate) must_leave_idle: Note,
     /// A function to call, as an address. Set by any CPU, taken by this one when it idles.

@@ -71,6 +71,9 @@ pub(crate) fn ipi(entered: u64) {
     if local.is_called.take() {
         expire(machine, local, cpu);
     }
+    if local.is_tick_kicked.take() {
+        crate::suite::tick_kicked();
+    }
     if local.is_kicked.take() {
         machine.timers.retrigger(cpu);
     }

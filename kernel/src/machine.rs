@@ -252,6 +252,12 @@ impl Machine {
         arch::restore(before);
     }
 
+    /// Changes the purpose of the executing CPU, which has no tick at the moment.
+    pub(crate) fn set_role(&self, role: Role) {
+        let mut tick = self.ticks[arch::cpu()].state.lock(None);
+        *tick = CpuTick::new(self.here(), role);
+    }
+
     /// Calls `act` with the tick of the executing CPU, masked.
     pub(crate) fn with_tick<R>(
         &self,

@@ -189,7 +189,7 @@ fn arm_globals() {
 
 /// Waits for `is_over` as a CPU that is awake: its tick runs, and it looks after others. Between two ticks it does not
 /// poll, which costs the emulator much.
-fn wait_awake(is_over: impl Fn() -> bool) {
+pub(super) fn wait_awake(is_over: impl Fn() -> bool) {
     let before = arch::mask();
     while !is_over() {
         arch::wait();

@@ -20,6 +20,7 @@ use crate::idle;
 use crate::machine::Machine;
 use crate::parameters::Parameters;
 
+mod afar;
 mod clocks;
 mod coarse;
 #[cfg(feature = "conformance")]
@@ -28,6 +29,7 @@ mod conformance;
 mod deep;
 mod exact;
 mod hotplug;
+mod noise;
 mod quiet;
 mod sizes;
 mod switches;
@@ -35,7 +37,7 @@ mod tasks;
 mod threads;
 mod traced;
 
-pub(crate) use tasks::decide_in_interrupt;
+pub(crate) use tasks::{decide_in_interrupt, tick_kicked};
 
 /// The result of a test, with the reason for a failure.
 pub(crate) type Verdict = Result<(), String>;
@@ -92,8 +94,10 @@ const TESTS: &[Test] = &[
     test("served", 4, 1, coarse::served),
     test("asleep", 4, 1, coarse::asleep),
     test("threads", 1, 2, threads::threads),
+    test("afar", 2, 4, afar::afar),
     test("switches", 1, 5, switches::switches),
     test("isolated", 4, 62, coarse::isolated),
+    test("noise", 4, 130, noise::noise),
     test("lockless", 1, 2, coarse::lockless),
     #[cfg(target_arch = "x86_64")]
     test("broadcast", 2, 4, deep::broadcast),

@@ -15,7 +15,7 @@ use tickless_core::link::lock::Lock;
 use tickless_core::platform::CpuId;
 use tickless_core::time::Monotonic;
 use tickless_sched::fair::Rules;
-use tickless_sched::hrtick::{CoreHost, CoreTimer, Decision, SETUP, Switches};
+use tickless_sched::hrtick::{CoreHost, CoreTimer, Decision, Reschedule, SETUP, Stats, Switches};
 use tickless_sched::load::RunClock;
 use tickless_sched::{Entity, FairQueue, HrTick, Request, Weight};
 
@@ -58,6 +58,8 @@ pub(super) struct Ran {
     pub(super) preempted: u64,
     /// Tasks that did not finish.
     pub(super) left: usize,
+    /// The counts of the tick.
+    pub(super) tick: Stats,
 }
 
 struct Tasks {
@@ -79,18 +81,22 @@ pub(super) enum Leaves {
     Finished,
 }
 
-struct OneCpu;
+/// The way to the CPU of the tasks, for a tick that another CPU asks for.
+struct Kicks;
 
-impl CoreHost for OneCpu {
-    /// The tasks have one CPU, which is never asked from another one.
-    fn kick(&self, _cpu: CpuId) {}
+impl CoreHost for Kicks {
+    fn kick(&self, cpu: CpuId) {
+        let cpu = cpu.0 as usize;
+        machine().host().local(cpu).is_tick_kicked.leave();
+        arch::interrupt_cpu(cpu);
+    }
 }
 
-type SliceTimer<'a> = CoreTimer<'a, Host, Function, OneCpu>;
+type SliceTimer<'a> = CoreTimer<'a, Host, Function, Kicks>;
 
 impl Tasks {
     fn timer(&self) -> SliceTimer<'static> {
-        CoreTimer::new(machine().timers, self.timer, CpuId(0), OneCpu)
+        CoreTimer::new(machine().timers, self.timer, CpuId(0), Kicks)
     }
 
     /// Chooses the task that runs next. `owes`: the interrupt that this ends left the device unwritten.
@@ -129,7 +135,7 @@ impl Tasks {
         self.tick.end_batch(decision, Flush::Switched, &timer);
     }
 
-    fn wake(&mut self, task: usize) {
+    fn wake(&mut self, task: usize) -> Reschedule {
         let instant = machine().now();
         let now = self.clock.at(instant);
         let woken = self.queue.enqueue(self.entities[task].as_ref(), task, now);
@@ -140,7 +146,7 @@ impl Tasks {
         let (slice, runnable) = (self.queue.slice(), self.queue.runnable());
         let load = self.clock.load(instant);
         let timer = self.timer();
-        let _later = self.tick.enqueued(slice, runnable, load, &timer);
+        self.tick.enqueued(slice, runnable, load, &timer)
     }
 }
 
@@ -201,10 +207,31 @@ pub(super) fn stack_used(task: usize) -> usize {
     THREADS.get().map_or(0, |threads| threads[task].used())
 }
 
-/// Wakes a task that sleeps.
+/// Wakes a task that sleeps. The running task, which does this, goes on even where its slice is over.
 pub(super) fn wake(task: usize) {
     if let Some(tasks) = TASKS.get() {
-        tasks.lock(None).wake(task);
+        let _later = tasks.lock(None).wake(task);
+    }
+}
+
+/// Wakes a task that sleeps, from another CPU than that of the tasks: the tick, or the decision, comes there as an
+/// interrupt.
+pub(super) fn wake_from_afar(task: usize) {
+    let Some(tasks) = TASKS.get() else {
+        return;
+    };
+    if tasks.lock(None).wake(task) == Reschedule::Hard {
+        machine().host().local(0).must_decide.leave();
+        arch::interrupt_cpu(0);
+    }
+}
+
+/// The kick for a tick that another CPU asked for came, in an interrupt of the CPU of the tasks.
+pub(crate) fn tick_kicked() {
+    if let Some(tasks) = TASKS.get() {
+        let mut tasks = tasks.lock(None);
+        let (timer, is_idle) = (tasks.timer(), tasks.running.is_none());
+        tasks.tick.kicked(is_idle, &timer);
     }
 }
 
@@ -239,6 +266,7 @@ pub(super) fn run(tick: Tick, wants: &[(Weight, Request)], body: fn(usize)) -> R
             switches: 0,
             preempted: 0,
             left: wants.len(),
+            tick: Stats::default(),
         },
     };
     let threads = match THREADS.get() {
@@ -268,5 +296,9 @@ pub(super) fn run(tick: Tick, wants: &[(Weight, Request)], body: fn(usize)) -> R
     leave(Leaves::Ready);
     arch::restore(before);
     let _removed = timer.try_cancel(machine().timers);
-    tasks.lock(None).ran
+    let tasks = tasks.lock(None);
+    Ran {
+        tick: tasks.tick.stats(),
+        ..tasks.ran
+    }
 }
