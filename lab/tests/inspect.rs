@@ -301,9 +301,10 @@ fn the_timers_that_are_shown_are_those_that_are_pending() {
         timers.count()
     };
     // One of the thread that is none, of the time of day; far away two of that thread, one of the runtime, and three of
-    // each worker, of which nothing asked yet which fires first; and one on each wheel.
-    let shown = ["sorted", "far", "wheel"].map(timers);
-    assert_eq!(shown, [1, 9, 3], "{result}");
+    // each worker; and one on each wheel. The first of those far away are sorted where a thread had time to ask.
+    let [sorted, far, wheel] = ["sorted", "far", "wheel"].map(timers);
+    assert_eq!((sorted + far, wheel), (10, 3), "{result}");
+    assert!((1..=4).contains(&sorted), "{result}");
     let stats = &result["stats"];
     assert_eq!(
         (&stats["pending"], &stats["cancelled"]),

@@ -198,7 +198,7 @@ fn jobs_of_this_machine() -> usize {
 /// Builds the test programs of `packages`, or of those that are worth it.
 fn build(root: &Path, packages: &[String]) -> Result<Vec<Program>, String> {
     let line = Invocation::cargo(&["test", "--all-features", "--profile", "testrelease"])
-        .args(&["--lib", "--tests", "--no-run"]);
+        .args(&["--tests", "--no-run"]);
     let line = if packages.is_empty() {
         line.packages(&PACKAGES)
     } else {

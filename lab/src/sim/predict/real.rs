@@ -30,8 +30,8 @@ pub(super) struct Real {
     before: Stats,
     /// Writes of the devices of strangers, when they came.
     strange_writes: u64,
-    /// Voluntary switches before, as the kernel counts them.
-    switches_before: u64,
+    /// The kernel's counts before.
+    switches_before: Switches,
     /// True if the worker parked, other than to wait for strangers.
     has_parked: bool,
 }
@@ -49,9 +49,14 @@ impl Real {
             origin: tickless::hrtimer::now::<Monotonic>().as_nanos(),
             before: tickless::stats(),
             strange_writes: 0,
-            switches_before: voluntary_switches(),
+            switches_before: Switches::of_this_thread(),
             has_parked: false,
         })
+    }
+
+    /// Returns true if the kernel took the CPU from this thread since.
+    pub(super) fn is_preempted(&self) -> bool {
+        Switches::of_this_thread().involuntary != self.switches_before.involuntary
     }
 
     fn at(&self, at: i64) -> Start {
@@ -59,14 +64,28 @@ impl Real {
     }
 }
 
-/// Returns the number of times that the kernel put this thread to sleep at its own wish.
-fn voluntary_switches() -> u64 {
-    let status = fs::read_to_string("/proc/thread-self/status").unwrap_or_default();
-    let line = status
-        .lines()
-        .find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"));
-    line.and_then(|number| number.trim().parse().ok())
-        .unwrap_or(0)
+/// The number of times that the kernel took the CPU from a thread.
+#[derive(Clone, Copy, Debug)]
+struct Switches {
+    /// At the thread's own wish, to sleep.
+    voluntary: u64,
+    /// For another thread.
+    involuntary: u64,
+}
+
+impl Switches {
+    fn of_this_thread() -> Self {
+        let status = fs::read_to_string("/proc/thread-self/status").unwrap_or_default();
+        let count = |name: &str| {
+            let line = status.lines().find_map(|line| line.strip_prefix(name));
+            line.and_then(|number| number.trim().parse().ok())
+                .unwrap_or(0)
+        };
+        Self {
+            voluntary: count("voluntary_ctxt_switches:"),
+            involuntary: count("nonvoluntary_ctxt_switches:"),
+        }
+    }
 }
 
 type Exact = Pin<Box<HrTimer<fn(&mut Expired<'_, '_, Monotonic>) -> Restart>>>;
@@ -215,7 +234,7 @@ impl Subject for Real {
             in_place,
             device_writes: now.device_writes - before.device_writes - self.strange_writes,
             wakes: if self.has_parked {
-                voluntary_switches() - self.switches_before
+                Switches::of_this_thread().voluntary - self.switches_before.voluntary
             } else {
                 0
             },
