@@ -82,7 +82,7 @@ fn every_command_that_measures_has_a_page_that_all_can_read() {
                 "<summary>The figures</summary>",
                 "limit: the loop alone",
                 "/ best peer",
-                "Missing",
+                ", missing",
             ],
         ),
         (

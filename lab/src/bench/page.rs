@@ -7,15 +7,44 @@ use super::groups::{self, Group, RATIO_NOTE, figure, range, ratio, unit};
 use super::print::{column, names};
 use super::{Finished, closing, marks};
 use crate::failure::Failure;
-use crate::page::{self, Number, figure as plotted, page};
+use crate::page::{Number, figure as plotted};
 use crate::plot::Curve;
 use crate::plot::costs::{self, Style};
+use crate::report::{Graphic, Report};
 use crate::table;
 use crate::units;
 
 /// The whole page.
 pub(super) fn of(finished: &Finished) -> Result<String, Failure> {
     let groups = groups::all(finished);
+    let faults = finished.results.faults.iter();
+    let faults =
+        faults.map(|fault| format!("FAILED, and left out: {}: {}", fault.subject, fault.what));
+    let missing = finished.missing.iter();
+    let report = Report {
+        heading: "What timers cost",
+        lead: "What timers cost, subject by subject in one run, round by round in another order. Lower is better"
+            .to_owned(),
+        machine: finished.machine.summary(),
+        complaints: finished.notes.iter().cloned().chain(faults).collect(),
+        tables: Vec::new(),
+        conclusions: closing::sentences(finished),
+        marks: marks::judge(finished),
+        graphic: Graphic {
+            numbers: numbers(&groups),
+            plots: Some(plots(&groups)?),
+            figures: None,
+            reading: Some(reading(finished)),
+            subjects: missing
+                .map(|missing| (format!("{}, missing", missing.subject), missing.why.to_string()))
+                .collect(),
+        },
+    };
+    Ok(report.page())
+}
+
+/// A part for each operation.
+fn plots(groups: &[Group<'_>]) -> Result<Markup, Failure> {
     let mut parts = Vec::new();
     for operation in Operation::ALL {
         let groups: Vec<_> = { groups.iter() }
@@ -25,47 +54,22 @@ pub(super) fn of(finished: &Finished) -> Result<String, Failure> {
             parts.push(part(operation, &groups)?);
         }
     }
-    let results = &finished.results;
-    let closing = closing::sentences(finished);
-    let marks = marks::judge(finished);
-    let body = html! {
-        p.lead { "What timers cost, subject by subject in one run, round by round in another order. Lower is better." }
-        @if let Some(first) = closing.first() { p.lead { (first) } }
-        (page::numbers(&numbers(&groups)))
-        @if !finished.notes.is_empty() { ul { @for note in &finished.notes { li { (note) } } } }
-        @if !results.faults.is_empty() {
-            h2 { "Failed, and left out" }
-            ul.checks { @for fault in &results.faults { li.failed { (fault.subject) ": " (fault.what) } } }
-        }
+    Ok(html! {
         p.legend {
             span.tickless { "Tickless" } span.tokio { "tokio" } span.third { "limits" } span.other { "other peers" }
         }
         @for part in parts { (part) }
-        @if closing.len() > 1 {
-            h2 { "What is lost" }
-            ul { @for sentence in &closing[1..] { li { (sentence) } } }
-        }
-        @if !finished.missing.is_empty() {
-            h2 { "Missing" }
-            table.facts { tbody { @for missing in &finished.missing {
-                tr { th scope="row" { (missing.subject) } td { (missing.why) } }
-            } } }
-        }
-        h2 { "What ran" }
-        p { (finished.machine.summary()) }
-        p.note {
+    })
+}
+
+fn reading(finished: &Finished) -> Markup {
+    html! {
+        p {
             "Medians of " (finished.plan.rounds) " rounds with " (units::count(finished.plan.repeats))
             " operations each, seed " (finished.plan.seed) ". A star is at figures whose greatest is more than twice "
             "the least. Limits do not fire: they are the least that is possible. " (RATIO_NOTE)
         }
-        @if !marks.is_empty() {
-            (page::all_figures(&html! {
-                h2 { "Marks" }
-                ul { @for mark in &marks { li { (mark.line()) } } }
-            }))
-        }
-    };
-    Ok(page("What timers cost", &body))
+    }
 }
 
 /// The first operations that tokio has, with the most timers: our cheapest timer beside tokio's.

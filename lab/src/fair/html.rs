@@ -1,24 +1,37 @@
-//! The report as a page.
+//! The part of the report that only a page has: pictures and explanations.
 
 use maud::{Markup, html};
 
 use super::result::{Late, PERIODIC, Part, Row, SERVERS};
 use super::runtime::Subject;
-use super::{Finished, marks, print};
+use super::{Finished, print};
 use crate::failure::Failure;
-use crate::page::{self, Number, figure, legend, page};
+use crate::page::{Number, figure, legend};
 use crate::plot::{self, Bar, Curve, Family, OTHERS};
+use crate::report::Graphic;
 use crate::spread::Spread;
-use crate::{table, units};
+use crate::units;
 
-/// The whole page.
-pub(super) fn of(finished: &Finished<'_>) -> Result<String, Failure> {
+/// Returns the pictures and explanations.
+pub(super) fn of(finished: &Finished<'_>) -> Result<Graphic, Failure> {
+    let subjects = finished.rows.iter().map(|row| row.subject);
+    Ok(Graphic {
+        numbers: numbers(finished),
+        plots: Some(plots(finished)?),
+        figures: None,
+        reading: Some(reading(finished)),
+        subjects: subjects
+            .map(|subject| {
+                let (name, explanation) = (subject.name(), subject.explanation());
+                (name.to_owned(), explanation.to_owned())
+            })
+            .collect(),
+    })
+}
+
+fn plots(finished: &Finished<'_>) -> Result<Markup, Failure> {
     let mix = &finished.plan.mix;
-    let conclusions = print::conclusions(finished);
-    let body = html! {
-        p.lead { (print::title(finished)) "." }
-        (page::numbers(&numbers(finished)))
-        @for complaint in finished.rows.iter().filter_map(Row::complaint) { p.note { (complaint) "." } }
+    Ok(html! {
         @if mix.hogs > 0 { (shares(finished)?) }
         @if mix.periodic.count > 0 {
             h2 { "How late periodic tasks woke" }
@@ -31,27 +44,7 @@ pub(super) fn of(finished: &Finished<'_>) -> Result<String, Failure> {
                 thread had sent them.")?)
         }
         (costs(finished)?)
-        h2 { "What it says" }
-        ul { @for conclusion in &conclusions { li { (conclusion) } } }
-        (page::all_figures(&html! {
-            @for (heading, grid) in print::tables(finished) {
-                p { (heading) "." }
-                (table::html(&grid.head, grid.left, &grid.rows))
-            }
-            ul { @for mark in marks::of(finished.plan, &finished.rows) { li { (mark.line()) } } }
-        }))
-        h2 { "How to read it" }
-        (reading(finished))
-        h2 { "What ran" }
-        table.facts { tbody { @for row in &finished.rows {
-            tr { th scope="row" { (row.subject.name()) } td { (row.subject.explanation()) } }
-        } } }
-        p { (finished.machine.summary()) }
-        @if cfg!(debug_assertions) {
-            p { "Built without optimisation: the figures are not the library's." }
-        }
-    };
-    Ok(page("Who gets how much", &body))
+    })
 }
 
 /// Three figures of the first runtime of this library that ran, beside those of tokio, or of the next runtime.

@@ -78,10 +78,11 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Verdict, Failure> {
     if let Some(json) = json {
         json.write_json(&json::of(&finished))?;
     }
+    let found = print::report(&finished)?;
     if let Some(report) = report {
-        report.write(html::of(&finished)?.as_bytes())?;
+        report.write(found.page().as_bytes())?;
     }
-    screen.print(&print::report(&finished))?;
+    screen.print(&found.text())?;
     finished.verdict()
 }
 

@@ -1,41 +1,30 @@
 //! The report for people, and the sentences that close it.
 
-use std::fmt::Write as _;
-
 use super::result::{Late, PERIODIC, Row, SERVERS};
-use super::{Finished, marks};
+use super::{Finished, html, marks};
+use crate::failure::Failure;
 use crate::histogram::quantile;
+use crate::report::Report;
 use crate::spread::{Outcome, ROUNDS_MIN, Spread};
-use crate::table::{Align, table};
+use crate::table::Grid;
 use crate::units;
 
-/// The whole report.
-pub(super) fn report(finished: &Finished<'_>) -> String {
-    let mut text = format!("{}\n{}\n", title(finished), finished.machine.summary());
-    if cfg!(debug_assertions) {
-        text.push_str("Built without optimisation: the figures are not those of the library.\n");
-    }
-    text.push('\n');
-    for (heading, grid) in tables(finished) {
-        let aligns = vec![Align::Left; grid.left];
-        let _infallible = writeln!(text, "{heading}");
-        text.push_str(&table(&grid.head, &aligns, grid.rows));
-        text.push('\n');
-    }
-    for complaint in finished.rows.iter().filter_map(Row::complaint) {
-        let _infallible = writeln!(text, "{complaint}");
-    }
-    for conclusion in conclusions(finished) {
-        let _infallible = writeln!(text, "{conclusion}");
-    }
-    for mark in marks::of(finished.plan, &finished.rows) {
-        let _infallible = writeln!(text, "{}", mark.line());
-    }
-    text
+/// Returns the findings of the run.
+pub(super) fn report(finished: &Finished<'_>) -> Result<Report, Failure> {
+    Ok(Report {
+        heading: "Who gets how much",
+        lead: title(finished),
+        machine: finished.machine.summary(),
+        complaints: finished.rows.iter().filter_map(Row::complaint).collect(),
+        tables: tables(finished),
+        conclusions: conclusions(finished),
+        marks: marks::of(finished.plan, &finished.rows),
+        graphic: html::of(finished)?,
+    })
 }
 
 /// Describes the run on one line.
-pub(super) fn title(finished: &Finished<'_>) -> String {
+fn title(finished: &Finished<'_>) -> String {
     let (plan, mix) = (finished.plan, &finished.plan.mix);
     let mut parts = Vec::new();
     if mix.hogs > 0 {
@@ -84,15 +73,8 @@ fn weights(weights: &[u32]) -> String {
     words.join(", ")
 }
 
-/// A table with its heading.
-pub(super) struct Figures {
-    pub(super) head: Vec<&'static str>,
-    pub(super) left: usize,
-    pub(super) rows: Vec<Vec<String>>,
-}
-
 /// The tables of a run: those that its mix has something for.
-pub(super) fn tables(finished: &Finished<'_>) -> Vec<(&'static str, Figures)> {
+fn tables(finished: &Finished<'_>) -> Vec<(&'static str, Grid)> {
     let mix = &finished.plan.mix;
     let mut tables = Vec::new();
     let rows: Vec<&Row> = finished
@@ -103,7 +85,7 @@ pub(super) fn tables(finished: &Finished<'_>) -> Vec<(&'static str, Figures)> {
     if mix.hogs > 0 {
         tables.push((
             "Shares of tasks that compute: how far from what their weights entitle them to",
-            Figures {
+            Grid {
                 head: vec![
                     "runtime",
                     "checkpoint",
@@ -115,6 +97,7 @@ pub(super) fn tables(finished: &Finished<'_>) -> Vec<(&'static str, Figures)> {
                 ],
                 left: 3,
                 rows: rows.iter().map(|row| shares(row)).collect(),
+                note: "",
             },
         ));
     }
@@ -129,10 +112,11 @@ pub(super) fn tables(finished: &Finished<'_>) -> Vec<(&'static str, Figures)> {
     }
     tables.push((
         "Processor time of the whole process, what of it tasks computed, and how long the machine kept a task at once",
-        Figures {
+        Grid {
             head: vec!["runtime", "CPUs", "computed", "a chunk at most"],
             left: 1,
             rows: rows.iter().map(|row| cost(row)).collect(),
+note: "",
         },
     ));
     tables
@@ -159,7 +143,7 @@ fn shares(row: &Row) -> Vec<String> {
     ]
 }
 
-fn lateness(rows: &[&Row], of: Late) -> Figures {
+fn lateness(rows: &[&Row], of: Late) -> Grid {
     let row = |row: &&Row| {
         let all = row.merged(of);
         let max = (!all.is_empty()).then(|| all.max());
@@ -176,7 +160,7 @@ fn lateness(rows: &[&Row], of: Late) -> Figures {
             shown(row.quantile(of, 0.99), units::nanos),
         ]
     };
-    Figures {
+    Grid {
         head: vec![
             "runtime",
             "times",
@@ -188,6 +172,7 @@ fn lateness(rows: &[&Row], of: Late) -> Figures {
         ],
         left: 1,
         rows: rows.iter().map(row).collect(),
+        note: "",
     }
 }
 

@@ -1,48 +1,66 @@
-//! The report as a page.
+//! The part of the report that only a page has: pictures and explanations.
 
 use maud::{Markup, html};
 
-use super::result::{Other, Row};
-use super::{Finished, marks, print};
+use super::Finished;
+use super::features::Features;
+use super::result::Row;
 use crate::failure::Failure;
-use crate::page::{figure, page};
+use crate::page::{Number, figure};
 use crate::plot::{self, Bar, OTHERS, TICKLESS, TOKIO};
+use crate::report::Graphic;
 use crate::spread::Spread;
-use crate::{table, units};
+use crate::units;
 
-/// The whole page.
-pub(super) fn of(finished: &Finished<'_>) -> Result<String, Failure> {
-    let conclusions = print::conclusions(finished);
-    let body = html! {
-        p.lead { (print::title(finished)) "." }
-        ul { @for conclusion in &conclusions { li { (conclusion) } } }
-        @for complaint in finished.others.iter().filter_map(Other::complaint) { p.note { (complaint) "." } }
-        h2 { "Figures" }
-        (table::html(&print::HEAD, 2, &print::rows(finished)))
-        p.note { (print::NOTE) }
-        ul { @for mark in marks::of(&finished.rows, finished.plan.device) { li { (mark.line()) } } }
-        (panels(finished)?)
-        h2 { "How to read it" }
-        (reading())
-        h2 { "What ran" }
-        @if !finished.others.is_empty() { table.facts { tbody { @for other in &finished.others {
-            tr { th scope="row" { (other.name) } td { (other.what) } }
-        } } } }
-        p { (finished.machine.summary()) }
-        @if cfg!(debug_assertions) {
-            p { "Built without optimisation: the figures are not the library's." }
-        }
+/// Returns the pictures and explanations.
+pub(super) fn of(finished: &Finished<'_>) -> Result<Graphic, Failure> {
+    let others = finished.others.iter();
+    Ok(Graphic {
+        numbers: numbers(finished),
+        plots: Some(panels(finished)?),
+        figures: None,
+        reading: Some(reading()),
+        subjects: others
+            .map(|other| (other.name.to_owned(), other.what.clone()))
+            .collect(),
+    })
+}
+
+/// Three figures with everything on, each beside that with everything off.
+fn numbers(finished: &Finished<'_>) -> Vec<Number> {
+    let row = |features| finished.rows.iter().find(|row| row.features == features);
+    let on = row(Features::all(true, true));
+    let off = row(Features::all(false, true));
+    let number = |what: &str, of: Of, show: Show| {
+        let off = off.and_then(of);
+        let beside = off.map(|off| format!("; everything off {}", show(off.median)));
+        Some(Number {
+            figure: show(on.and_then(of)?.median),
+            what: format!("{what}{}", beside.unwrap_or_default()),
+        })
     };
-    Ok(page("Messages, slices and writes of the device", &body))
+    let numbers = [
+        number("run time with everything on", Row::seconds, seconds),
+        number(
+            "writes of the device, a second",
+            Row::device_writes_per_s,
+            units::digits,
+        ),
+        number("of the interrupts found nothing", Row::spurious, percent),
+    ];
+    numbers.into_iter().flatten().collect()
+}
+
+type Of = fn(&Row) -> Option<Spread>;
+type Show = fn(f64) -> String;
+
+fn seconds(seconds: f64) -> String {
+    units::nanos(seconds * 1e9)
 }
 
 fn panels(finished: &Finished<'_>) -> Result<Markup, Failure> {
-    type Of = fn(&Row) -> Option<Spread>;
-    type Show = fn(f64) -> String;
     let kinds: [(&str, Of, Show); 4] = [
-        ("Run time", Row::seconds, |seconds| {
-            units::nanos(seconds * 1e9)
-        }),
+        ("Run time", Row::seconds, seconds),
         (
             "Writes of the device, a second",
             Row::device_writes_per_s,

@@ -80,10 +80,11 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Verdict, Failure> {
     if let Some(json) = json {
         json.write_json(&json::of(&finished))?;
     }
+    let found = print::report(&finished)?;
     if let Some(report) = report {
-        report.write(html::of(&finished)?.as_bytes())?;
+        report.write(found.page().as_bytes())?;
     }
-    screen.print(&print::report(&finished))?;
+    screen.print(&found.text())?;
     Ok(Verdict::from_passed(finished.lost == 0))
 }
 

@@ -1,42 +1,38 @@
 //! The report for people, and the sentences that close it.
 
-use std::fmt::Write as _;
-
 use super::arguments::Device;
 use super::features::Features;
 use super::result::{Other, Ratio, Row};
-use super::{Finished, marks};
+use super::{Finished, html, marks};
+use crate::failure::Failure;
+use crate::report::Report;
 use crate::spread::{Outcome, ROUNDS_MIN, Spread};
-use crate::table::{Align, table};
+use crate::table::Grid;
 use crate::units;
 
 /// The scope over which writes of the device are counted.
 pub(super) const SCOPE: &str = "all workers of the process together";
 
-/// The whole report.
-pub(super) fn report(finished: &Finished<'_>) -> String {
-    let mut text = format!("{}\n{}\n", title(finished), finished.machine.summary());
-    if cfg!(debug_assertions) {
-        text.push_str("Built without optimisation: the figures are not those of the library.\n");
-    }
-    text.push('\n');
-    text.push_str(&table(&HEAD, &[Align::Left, Align::Left], rows(finished)));
-    text.push_str(NOTE);
-    text.push_str("\n\n");
-    for complaint in finished.others.iter().filter_map(Other::complaint) {
-        let _infallible = writeln!(text, "{complaint}");
-    }
-    for conclusion in conclusions(finished) {
-        let _infallible = writeln!(text, "{conclusion}");
-    }
-    for mark in marks::of(&finished.rows, finished.plan.device) {
-        let _infallible = writeln!(text, "{}", mark.line());
-    }
-    text
+/// Returns the findings of the run.
+pub(super) fn report(finished: &Finished<'_>) -> Result<Report, Failure> {
+    Ok(Report {
+        heading: "Messages, slices and writes of the device",
+        lead: title(finished),
+        machine: finished.machine.summary(),
+        complaints: finished
+            .others
+            .iter()
+            .filter_map(Other::complaint)
+            .collect(),
+        tables: vec![("", figures(finished))],
+        conclusions: conclusions(finished),
+        marks: marks::of(&finished.rows, finished.plan.device),
+        graphic: html::of(finished)?,
+    })
 }
 
 /// Describes the run on one line.
-pub(super) fn title(finished: &Finished<'_>) -> String {
+fn title(finished: &Finished<'_>) -> String {
     let (plan, traffic) = (finished.plan, &finished.plan.traffic);
     let through = if plan.pipe { "pipes" } else { "channels" };
     let device = match plan.device {
@@ -60,7 +56,7 @@ pub(super) fn title(finished: &Finished<'_>) -> String {
     )
 }
 
-pub(super) const HEAD: [&str; 11] = [
+const HEAD: [&str; 11] = [
     "hrtick",
     "configuration",
     "run time",
@@ -74,14 +70,13 @@ pub(super) const HEAD: [&str; 11] = [
     "switches/s",
 ];
 
-pub(super) const NOTE: &str = "Medians of rounds; run times with their range. Writes are programmings of the device \
-                               by all workers of the process together. Spurious is of timer interrupts, in place of \
-                               updates, which are starts of timers that are queued. Cycles are of the time-stamp \
-                               counter, a mean over starts of ticks, of which one in sixteen is timed, the system \
-                               calls of some included.";
+const NOTE: &str = "Medians of rounds; run times with their range. Writes are programmings of the device by all \
+                    workers of the process together. Spurious is of timer interrupts, in place of updates, which are \
+                    starts of timers that are queued. Cycles are of the time-stamp counter, a mean over starts of \
+                    ticks, of which one in sixteen is timed, the system calls of some included.";
 
 /// A row for each configuration, and for what else took part.
-pub(super) fn rows(finished: &Finished<'_>) -> Vec<Vec<String>> {
+fn figures(finished: &Finished<'_>) -> Grid {
     let mut rows: Vec<Vec<String>> = finished.rows.iter().map(cells).collect();
     for other in finished
         .others
@@ -96,7 +91,12 @@ pub(super) fn rows(finished: &Finished<'_>) -> Vec<Vec<String>> {
         row.resize(HEAD.len(), "-".to_owned());
         rows.push(row);
     }
-    rows
+    Grid {
+        head: HEAD.to_vec(),
+        left: 2,
+        rows,
+        note: NOTE,
+    }
 }
 
 fn run_time(seconds: Option<Spread>) -> String {

@@ -1,17 +1,72 @@
 //! The result as a page.
 
-use maud::html;
+use maud::{Markup, html};
 
 use super::{Finished, print};
 use crate::failure::Failure;
 use crate::histogram::quantile;
 use crate::machine::Machine;
-use crate::page::{figure, legend, page};
+use crate::page::{Number, figure, legend};
 use crate::plot::{self, Curve};
-use crate::{table, units};
+use crate::report::{Graphic, Report};
+use crate::table::Grid;
+use crate::units;
 
 /// The whole page.
 pub(super) fn of(finished: &Finished<'_>) -> Result<String, Failure> {
+    let broken = html! { h2 { "Stopped" } pre { (print::broken(finished)) } };
+    let subjects = finished.plan.subjects.iter();
+    let report = Report {
+        heading: "Latency",
+        lead: "How late threads woke up that wait for a time, again and again. Lower and further left is better"
+            .to_owned(),
+        machine: Machine::read().summary(),
+        complaints: Vec::new(),
+        tables: vec![("Threads", figures(finished))],
+        conclusions: Vec::new(),
+        marks: Vec::new(),
+        graphic: Graphic {
+            numbers: numbers(finished),
+            plots: Some(tails(finished)?),
+            figures: finished.broken.is_some().then_some(broken),
+            reading: None,
+            subjects: subjects
+                .map(|subject| (subject.name().to_owned(), subject.explanation().to_owned()))
+                .collect(),
+        },
+    };
+    Ok(report.page())
+}
+
+/// Returns the lateness of all threads of the first subject, each figure beside that of the second.
+fn numbers(finished: &Finished<'_>) -> Vec<Number> {
+    const SHARES: [(&str, Option<f64>); 3] =
+        [("p50", Some(0.5)), ("p99", Some(0.99)), ("max", None)];
+    let subjects = &finished.plan.subjects;
+    let all: Vec<_> = (0..subjects.len().min(2))
+        .map(|place| merged(finished, place))
+        .collect();
+    let late = |place: usize, share: Option<f64>| {
+        let all = all.get(place)?;
+        let max = || (!all.is_empty()).then(|| all.max());
+        let nanos = share.map_or_else(max, |share| quantile(all, share))?;
+        Some(units::nanos(nanos as f64))
+    };
+    let number = |(name, share)| {
+        let beside = late(1, share).map(|late| format!("; {} {late}", subjects[1].name()));
+        Some(Number {
+            figure: late(0, share)?,
+            what: format!(
+                "late with {}, {name}{}",
+                subjects[0].name(),
+                beside.unwrap_or_default()
+            ),
+        })
+    };
+    SHARES.into_iter().filter_map(number).collect()
+}
+
+fn tails(finished: &Finished<'_>) -> Result<Markup, Failure> {
     let subjects = &finished.plan.subjects;
     let mut plots = Vec::new();
     let inks = plot::inks(subjects.iter().map(|subject| subject.family()));
@@ -30,26 +85,13 @@ pub(super) fn of(finished: &Finished<'_>) -> Result<String, Failure> {
     let across = plot::times(&plots.concat());
     let drawn = plots.iter().map(|curves| plot::tails(curves, &across));
     let drawn = drawn.collect::<Result<Vec<_>, _>>()?;
-    let body = html! {
-        p.lead { "How late threads woke up that wait for a time, again and again. Lower and further left is better." }
-        h2 { "Threads" }
-        (table::html(&HEAD, 2, &rows(finished)))
+    Ok(html! {
         h2 { "How late" }
         @for (curves, drawn) in plots.iter().zip(drawn) {
             (legend(curves.iter().map(|curve| (curve.ink, &*curve.name))))
             (figure(drawn, &html! { "The share of wake-ups that were at least so late, of all threads together." }))
         }
-        table.facts { tbody { @for subject in subjects {
-            tr { th scope="row" { (subject.name()) } td { (subject.explanation()) } }
-        } } }
-        @if finished.broken.is_some() { h2 { "Stopped" } pre { (print::broken(finished)) } }
-        h2 { "What ran" }
-        p { (Machine::read().summary()) }
-        @if cfg!(debug_assertions) {
-            p { "Built without optimisation: the figures are not the library's." }
-        }
-    };
-    Ok(page("Latency", &body))
+    })
 }
 
 /// The number of curves that can be told apart in a plot.
@@ -67,7 +109,7 @@ const HEAD: [&str; 9] = [
     "max",
 ];
 
-fn rows(finished: &Finished<'_>) -> Vec<Vec<String>> {
+fn figures(finished: &Finished<'_>) -> Grid {
     let mut rows = Vec::new();
     for (place, subject) in finished.plan.subjects.iter().enumerate() {
         for (number, thread) in finished.threads.iter().enumerate() {
@@ -89,7 +131,12 @@ fn rows(finished: &Finished<'_>) -> Vec<Vec<String>> {
             ]);
         }
     }
-    rows
+    Grid {
+        head: HEAD.to_vec(),
+        left: 2,
+        rows,
+        note: "",
+    }
 }
 
 fn merged(finished: &Finished<'_>, place: usize) -> hdrhistogram::Histogram<u64> {

@@ -7,32 +7,37 @@ use super::thread::Measured;
 use super::{Finished, print};
 use crate::failure::Failure;
 use crate::machine::Machine;
-use crate::page::{self, Number, figure, page};
+use crate::page::{Number, figure};
 use crate::plot::{self, Bar, OTHERS, TICKLESS};
-use crate::{table, units};
+use crate::report::{Graphic, Report};
+use crate::table::Grid;
+use crate::units;
 
 /// The whole page.
 pub(super) fn of(finished: &Finished<'_>) -> Result<String, Failure> {
-    let body = html! {
-        p.lead { "What takes the time of threads that only poll: a turn of the loop that is longer than the others was \
-            interrupted." }
-        (page::numbers(&numbers(finished)))
-        h2 { "Longest turns" }
-        @if finished.plan.against_bare {
-            p.legend { span.tickless { "worker" } span.third { "bare loop" } }
+    let printed = html! {
+        pre.printed tabindex="0" role="region" aria-label="Text, which scrolls sideways" {
+            (print::summary(finished))
         }
-        (longest(finished)?)
-        h2 { "CPUs" }
-        (table::html(&HEAD, 2, &rows(finished)))
-        h2 { "What ran" }
-        p { (Machine::read().summary()) }
-        (page::all_figures(&html! {
-            pre.printed tabindex="0" role="region" aria-label="Text, which scrolls sideways" {
-                (print::summary(finished))
-            }
-        }))
     };
-    Ok(page("Noise", &body))
+    let report = Report {
+        heading: "Noise",
+        lead: "What takes the time of threads that only poll: a turn of the loop that is longer than the others was \
+               interrupted"
+            .to_owned(),
+        machine: Machine::read().summary(),
+        complaints: Vec::new(),
+        tables: vec![("CPUs", figures(finished))],
+        conclusions: Vec::new(),
+        marks: Vec::new(),
+        graphic: Graphic {
+            numbers: numbers(finished),
+            plots: Some(longest(finished)?),
+            figures: Some(printed),
+            ..Graphic::default()
+        },
+    };
+    Ok(report.page())
 }
 
 /// The worst CPU's figures of the worker, each beside the worst of the bare loop.
@@ -80,7 +85,7 @@ fn loops(thread: &Measured) -> impl Iterator<Item = (&'static str, &Gaps)> {
     std::iter::once(("worker", &thread.gaps)).chain(bare)
 }
 
-fn rows(finished: &Finished<'_>) -> Vec<Vec<String>> {
+fn figures(finished: &Finished<'_>) -> Grid {
     let row = |thread: &Measured, name: &str, gaps: &Gaps| {
         let longer: u64 = gaps.buckets().skip(1).map(|(_, count)| count).sum();
         vec![
@@ -98,7 +103,12 @@ fn rows(finished: &Finished<'_>) -> Vec<Vec<String>> {
     };
     let all = finished.threads.iter();
     let all = all.flat_map(|thread| loops(thread).map(move |(name, gaps)| row(thread, name, gaps)));
-    all.collect()
+    Grid {
+        head: HEAD.to_vec(),
+        left: 2,
+        rows: all.collect(),
+        note: "",
+    }
 }
 
 fn longest(finished: &Finished<'_>) -> Result<Markup, Failure> {
@@ -118,7 +128,11 @@ fn longest(finished: &Finished<'_>) -> Result<Markup, Failure> {
     });
     let bars: Vec<Bar> = all.collect();
     let drawn = plot::bars(&bars)?;
-    Ok(
-        html! { div.panels { (figure(drawn, &html! { "The longest turn of the loop on each CPU." })) } },
-    )
+    Ok(html! {
+        h2 { "Longest turns" }
+        @if finished.plan.against_bare {
+            p.legend { span.tickless { "worker" } span.third { "bare loop" } }
+        }
+        div.panels { (figure(drawn, &html! { "The longest turn of the loop on each CPU." })) }
+    })
 }

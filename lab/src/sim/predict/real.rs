@@ -67,9 +67,9 @@ impl Real {
 /// The number of times that the kernel took the CPU from a thread.
 #[derive(Clone, Copy, Debug)]
 struct Switches {
-    /// At the thread's own wish, to sleep.
+    /// Switches at the thread's own wish, to sleep.
     voluntary: u64,
-    /// For another thread.
+    /// Switches for another thread.
     involuntary: u64,
 }
 

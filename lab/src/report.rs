@@ -1,0 +1,181 @@
+//! A report: what a command found, told once for each of its readers.
+//!
+//! A terminal gets it as lines, a browser as a page, in the same order for all commands. `latency` and `noise` print in
+//! the format of another program, which they make themselves; of them there is a page only. What scripts read is JSON,
+//! a document of each command's own.
+
+use std::fmt::Write as _;
+
+use maud::{Markup, html};
+
+use crate::mark::Mark;
+use crate::page::{self, Number};
+use crate::table::Grid;
+
+const UNOPTIMISED: &str = "Built without optimisation: the figures are not those of the library.";
+
+/// The findings of a command. A part without content is left out.
+#[derive(Debug)]
+pub(crate) struct Report {
+    /// The heading of the page.
+    pub(crate) heading: &'static str,
+    /// The run in a sentence, without its full stop.
+    pub(crate) lead: String,
+    /// The machine in a line.
+    pub(crate) machine: String,
+    /// Sentences on what did not run, or not as it was asked, without their full stops.
+    pub(crate) complaints: Vec<String>,
+    /// Each table with its heading.
+    pub(crate) tables: Vec<(&'static str, Grid)>,
+    /// The conclusions that follow from the figures by rule.
+    pub(crate) conclusions: Vec<String>,
+    pub(crate) marks: Vec<Mark>,
+    pub(crate) graphic: Graphic,
+}
+
+/// The parts of a report that only a page has.
+#[derive(Debug, Default)]
+pub(crate) struct Graphic {
+    /// The figures that the page begins with.
+    pub(crate) numbers: Vec<Number>,
+    /// Plots, with their headings.
+    pub(crate) plots: Option<Markup>,
+    /// Figures besides those of the tables.
+    pub(crate) figures: Option<Markup>,
+    /// Explanations of words and figures.
+    pub(crate) reading: Option<Markup>,
+    /// The subjects of the measurement, each with an explanation.
+    pub(crate) subjects: Vec<(String, String)>,
+}
+
+impl Report {
+    /// Formats the report for a terminal.
+    pub(crate) fn text(&self) -> String {
+        let mut text = format!("{}\n{}\n", self.lead, self.machine);
+        let mut line = |line: &str| {
+            // Writing to a string cannot fail.
+            let _infallible = writeln!(text, "{line}");
+        };
+        if cfg!(debug_assertions) {
+            line(UNOPTIMISED);
+        }
+        line("");
+        for (heading, grid) in &self.tables {
+            if !heading.is_empty() {
+                line(heading);
+            }
+            line(&grid.text());
+        }
+        self.complaints.iter().for_each(|complaint| line(complaint));
+        self.conclusions.iter().for_each(|sentence| line(sentence));
+        self.marks.iter().for_each(|mark| line(&mark.line()));
+        text
+    }
+
+    /// Formats the report as a page: figures and plots first, then what they say, and all figures behind them.
+    pub(crate) fn page(&self) -> String {
+        let graphic = &self.graphic;
+        let has_figures =
+            !self.tables.is_empty() || !self.marks.is_empty() || graphic.figures.is_some();
+        let body = html! {
+            p.lead { (self.lead) "." }
+            (page::numbers(&graphic.numbers))
+            @for complaint in &self.complaints { p.note { (complaint) "." } }
+            @if let Some(plots) = &graphic.plots { (plots) }
+            @if !self.conclusions.is_empty() {
+                h2 { "What it says" }
+                ul { @for sentence in &self.conclusions { li { (sentence) } } }
+            }
+            @if has_figures { (page::all_figures(&self.all_figures())) }
+            @if let Some(reading) = &graphic.reading {
+                h2 { "How to read it" }
+                (reading)
+            }
+            h2 { "What ran" }
+            @if !graphic.subjects.is_empty() { table.facts { tbody {
+                @for (name, explanation) in &graphic.subjects {
+                    tr { th scope="row" { (name) } td { (explanation) } }
+                }
+            } } }
+            p { (self.machine) }
+            @if cfg!(debug_assertions) { p { (UNOPTIMISED) } }
+        };
+        page::page(self.heading, &body)
+    }
+
+    fn all_figures(&self) -> Markup {
+        html! {
+            @for (heading, grid) in &self.tables {
+                @if !heading.is_empty() { p { (heading) "." } }
+                (grid.html())
+            }
+            @if let Some(figures) = &self.graphic.figures { (figures) }
+            @if !self.marks.is_empty() { ul { @for mark in &self.marks { li { (mark.line()) } } } }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use maud::html;
+
+    use super::{Graphic, Report, UNOPTIMISED};
+    use crate::mark::Mark;
+    use crate::spread::Spread;
+    use crate::table::Grid;
+
+    fn report() -> Report {
+        let grid = Grid {
+            head: vec!["name", "n"],
+            left: 1,
+            rows: vec![vec!["one".to_owned(), "1".to_owned()]],
+            note: "A note.",
+        };
+        let figure = Spread::of([1.0]).ok_or_else(String::new);
+        Report {
+            heading: "Runs",
+            lead: "tickless try: 1 <run>".to_owned(),
+            machine: "this one, 2 CPUs".to_owned(),
+            complaints: vec!["missing: two".to_owned()],
+            tables: vec![("How many", grid)],
+            conclusions: vec!["One is one.".to_owned()],
+            marks: vec![Mark::at_most(2.0, "at most 2", figure, |value| {
+                format!("{value:.0}")
+            })],
+            graphic: Graphic {
+                plots: Some(html! { h2 { "Plotted" } }),
+                ..Graphic::default()
+            },
+        }
+    }
+
+    #[test]
+    fn a_terminal_gets_lines_in_the_order_of_what_they_rest_on() {
+        let text = report().text();
+        let text = text.replace(&format!("{UNOPTIMISED}\n"), "");
+        let expected = "tickless try: 1 <run>\nthis one, 2 CPUs\n\nHow many\nname  n\none   1\nA note.\n\n\
+                        missing: two\nOne is one.\nmark: at most 2: 1, holds\n";
+        assert_eq!(text, expected);
+    }
+
+    #[test]
+    fn a_page_has_the_plots_in_front_of_the_figures() {
+        let page = report().page();
+        let places = [
+            "1 &lt;run&gt;.",
+            "missing: two.",
+            "Plotted",
+            "What it says",
+            "One is one.",
+            "All figures",
+            "How many.",
+            "A note.",
+            "mark: at most 2",
+            "What ran",
+            "this one, 2 CPUs",
+        ]
+        .map(|part| page.find(part).unwrap_or_else(|| panic!("{part}: {page}")));
+        assert!(places.is_sorted(), "{places:?}: {page}");
+        assert!(!page.contains("How to read it"), "{page}");
+    }
+}
