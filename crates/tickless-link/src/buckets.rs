@@ -46,6 +46,7 @@ use crate::tree::{self, Branched, TieOrder, Tree};
 
 mod ending;
 mod gather;
+mod pending;
 mod quiet;
 #[cfg(all(test, not(loom)))]
 mod tests;
@@ -426,8 +427,8 @@ impl<F: Family, const LEVELS: usize> BucketArray<F, LEVELS> {
 
     /// Unlinks an entry as [`unlink`](Self::unlink) does, inlined into its callers.
     ///
-    /// Of the neighbours it reads nothing: Of the neighbours it reads nothing: where there are many, their memory is
-    /// not in the cache, and a write is not waited for.
+    /// Of the neighbours it reads nothing: where there are many, their memory is not in the cache, and a write is not
+    /// waited for.
     #[inline(always)]
     fn unlink_here(&mut self, entry: EntryRef<'_, F>) -> BucketState {
         self.unlink_with(entry, Cell::take)

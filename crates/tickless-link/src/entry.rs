@@ -789,7 +789,7 @@ impl<'a, F: Family> EntryRef<'a, F> {
         self.set_state(idle);
     }
 
-    /// Returns true if an expiry of this entry is [`take`](Self::take).
+    /// Returns true if an expiry of this entry only [takes](Always::TAKEN) its token.
     #[inline]
     pub(crate) fn is_taken(self) -> bool {
         self.actions.outcome == Outcome::Taken

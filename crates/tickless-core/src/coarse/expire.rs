@@ -5,14 +5,14 @@ use core::task::Waker;
 use tickless_link::entry::{Fired, Running};
 
 use crate::base::guard::BaseGuard;
-use crate::base::runner::{Ran, Runner};
+use crate::base::runner::{Batch, Ran, Runner};
 use crate::base::timers::Timers;
 use crate::cpu::CpuId;
 use crate::platform::Platform;
 use crate::restart::Restart;
 use crate::slots::geometry::Tick;
 use crate::trace::{Event, TimerId};
-use crate::wheel::family::{Coarse, Kind, Timeout};
+use crate::wheel::family::{Coarse, ExpiryTick, Kind, Timeout};
 
 /// The result of a pass.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,6 +58,7 @@ impl<'a, P: Platform> Runner<'a, P> {
         budget: u32,
     ) -> (BaseGuard<'a, P>, Ran) {
         let mut handled = 0;
+        let mut woken = Batch::new();
         loop {
             let wheel = &mut held.state.wheels[kind as usize];
             let Some(level) = wheel.pending_level() else {
@@ -72,13 +73,54 @@ impl<'a, P: Platform> Runner<'a, P> {
                 held.state.stats.budget_exhausted += 1;
                 return (held, Ran::SomeOfThem);
             }
-            handled += 1;
             let fired = self.fired;
+            if !P::TRACE && wheel.buckets.first_pending_is_taken(level) {
+                self.take_tasks(&mut held, (kind, level), budget - handled, &mut woken);
+            }
+            if !woken.is_empty() {
+                handled += self.fired - fired;
+                drop(held);
+                woken.wake_all(&self.timers.platform);
+                held = self.after_wake_up(None);
+                continue;
+            }
+            handled += 1;
             held = self.handle(held, (kind, place), level, now);
             if self.fired == fired && handled % REFILES_MAX == 0 {
                 drop(held);
                 held = self.lock();
             }
+        }
+    }
+
+    /// Fires the timers of tasks at the front of a list that is pending, at most `budget` and as many as `woken` has
+    /// room for. None of them is traced: of each begin and end would be told without the lock (spec ).
+    ///
+    /// A timer with a callback stays, and so do those behind it: a task may wait for the end of a callback, which must
+    /// not count as begun before that task is woken.
+    // Never: as the exact side's `fire_run`.
+    #[inline(never)]
+    fn take_tasks(
+        &mut self,
+        held: &mut BaseGuard<'a, P>,
+        (kind, level): (Kind, usize),
+        budget: u32,
+        woken: &mut Batch,
+    ) {
+        let wheel = &mut held.state.wheels[kind as usize];
+        let due = wheel.pending_due();
+        let is_due = |expiry: &ExpiryTick| expiry.get() < due;
+        let mut count = 0;
+        woken.fill(|places| {
+            let free = places.len().min(budget as usize);
+            let places = &mut places[..free];
+            count = wheel.buckets.take_pending(level, is_due, places);
+            count
+        });
+        held.state.stats.coarse_expired += count as u64;
+        #[expect(clippy::cast_possible_truncation, reason = "a batch is small")]
+        {
+            self.fired += count as u32;
         }
     }
 
@@ -97,19 +139,8 @@ impl<'a, P: Platform> Runner<'a, P> {
         };
         let entry = bucketed.entry();
         let expiry = entry.shared().get();
-        let runs = bucketed.state().is_running();
-        if runs || expiry >= due {
-            // It was pushed out, or beyond the range. Or it was armed while its callback runs, in another pass, and is
-            // due again: that is looked at once a tick. It stays queued for every observer.
-            let mut bucketed = bucketed;
-            if runs || expiry >= now {
-                wheel.pending_map.forward(now);
-            }
-            // Else the pass is late, and fires it in its turn.
-            let place = wheel.pending_map.place(if runs { now } else { expiry });
-            let left = bucketed.move_to(place.slot.number());
-            wheel.note_left(left);
-            wheel.note_filed(place);
+        if bucketed.state().is_running() || expiry >= due {
+            wheel.refile_first_pending(level, now);
             held.state.stats.coarse_refiled += 1;
             return held;
         }
@@ -241,7 +272,7 @@ impl<P: Platform> Timers<P> {
     ///
     /// # Cost
     ///
-    /// Nothing due: one load. Else two locks, and one for each callback.
+    /// Nothing due: one load. Else two locks, and one for each callback and each batch of tasks.
     pub fn run_wheel(&self, cpu: CpuId, kind: Kind, now: Tick, budget: u32) -> Pass {
         let Some(base) = self.platform.base(cpu) else {
             return Pass::NOTHING;

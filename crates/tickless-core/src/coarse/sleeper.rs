@@ -9,7 +9,7 @@ use tickless_link::const_unless_loom;
 use tickless_link::emplace;
 use tickless_link::emplace::Emplaced;
 use tickless_link::end::{Dropping, End};
-use tickless_link::entry::{Entry, EntryRef, Expiry, Member, Owner, State};
+use tickless_link::entry::{Always, Entry, EntryRef, Expiry, Member, Owner, State};
 
 use crate::base::guard::BaseGuard;
 use crate::base::owner::kind_of;
@@ -26,6 +26,8 @@ use crate::wheel::family::{Coarse, ExpiryTick, Kind, Timeout};
 impl Member<Coarse> for Wake {
     /// Waker of the task; `None` once the timer fired (spec SLP-1).
     type Guarded = Option<Waker>;
+
+    const EXPIRY: Always<Self::Guarded, Option<Waker>> = Always::TAKEN;
 
     fn name() -> &'static str {
         WAKES

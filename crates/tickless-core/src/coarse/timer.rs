@@ -5,7 +5,7 @@ use core::pin::Pin;
 use core::task::Waker;
 
 use tickless_link::const_unless_loom;
-use tickless_link::entry::{Entry, EntryRef, Expiry, Member, State};
+use tickless_link::entry::{Always, Entry, EntryRef, Expiry, Member, State};
 
 use crate::restart::Restart;
 use crate::slots::geometry::Tick;
@@ -16,6 +16,8 @@ pub(crate) struct Callback<F>(F);
 
 impl<F: FnMut(&mut Timeout) -> Restart> Member<Coarse> for Callback<F> {
     type Guarded = ();
+
+    const EXPIRY: Always<(), Option<Waker>> = Always::CALLED;
 
     fn name() -> &'static str {
         core::any::type_name::<F>()

@@ -186,6 +186,27 @@ impl CpuWheel {
         true
     }
 
+    /// Files the first timer of the pending list of `level`, which a pass at `now` cannot fire, where it belongs. It
+    /// stays queued for every observer.
+    ///
+    /// It was pushed out, or beyond the range. Or it was armed while its callback runs, in another pass, and is due
+    /// again: such a timer is looked at once a tick.
+    pub(crate) fn refile_first_pending(&mut self, level: usize, now: Tick) {
+        let Some(mut bucketed) = self.buckets.open_first_pending(level) else {
+            return;
+        };
+        let expiry = bucketed.entry().shared().get();
+        let runs = bucketed.state().is_running();
+        if runs || expiry >= now {
+            self.pending_map.forward(now);
+        }
+        // Else the pass is late, and fires it in its turn.
+        let place = self.pending_map.place(if runs { now } else { expiry });
+        let left = bucketed.move_to(place.slot.number());
+        self.note_left(left);
+        self.note_filed(place);
+    }
+
     /// Opens an entry of this wheel, whose base is locked.
     #[inline]
     pub(crate) fn opened<'s, 'e>(

@@ -9,7 +9,7 @@ use std::vec::Vec;
 use proptest::prelude::*;
 
 use super::*;
-use crate::entry::{Branches, Entry, Expiry, Member, Owner};
+use crate::entry::{Always, Branches, Entry, Expiry, Member, Owner};
 use crate::id::Realm;
 use crate::lazy_init::LazyInit;
 use crate::sync::{AtomicU32, Ordering};
@@ -40,6 +40,20 @@ impl Member<Numbered> for Silent {
     type Guarded = u8;
     fn expire(guarded: &mut u8) -> Expiry<u8> {
         Expiry::Done(*guarded)
+    }
+    fn call(&mut self, _context: &mut &Cell<u32>) -> bool {
+        unreachable!("it expires without a call")
+    }
+}
+
+/// Expires by giving its number away, and says so before.
+struct Taken;
+
+impl Member<Numbered> for Taken {
+    type Guarded = u8;
+    const EXPIRY: Always<u8, u8> = Always::TAKEN;
+    fn expire(guarded: &mut u8) -> Expiry<u8> {
+        Expiry::Done(core::mem::take(guarded))
     }
     fn call(&mut self, _context: &mut &Cell<u32>) -> bool {
         unreachable!("it expires without a call")
@@ -108,6 +122,50 @@ fn the_first_that_came_is_the_first_of_its_list() {
     assert_eq!(buckets.open_last(70).unwrap().entry().tag(), 3);
     assert_eq!(drain(&mut buckets, 70), [0, 1, 2, 3]);
     assert!(buckets.is_empty() && entries.iter().all(|entry| entry.state().is_idle()));
+}
+
+/// Entries of a pending list give their tokens up to the first that is not due, or may need a call, and no more than
+/// there is room for.
+#[test]
+fn the_front_of_a_pending_list_is_taken_at_once() {
+    let mut buckets = buckets::<2>();
+    let entries: Vec<_> = (0..6)
+        .map(|number| {
+            let visits = Visits(AtomicU32::new(u32::from(number == 4)));
+            Box::pin(Entry::new(0, number, 0, visits, number + 10, Taken))
+        })
+        .collect();
+    let called = calling();
+    for entry in &entries[..3] {
+        put(&mut buckets, entry.as_ref().erase(), 70);
+    }
+    put(&mut buckets, called.as_ref().erase(), 70);
+    for entry in &entries[3..] {
+        put(&mut buckets, entry.as_ref().erase(), 70);
+    }
+    buckets.move_to_pending(70);
+    let take = |buckets: &mut BucketArray<_, 2>, room| {
+        let mut places = [0; 8];
+        // Relaxed: nothing else is reached by it.
+        let is_due = |visits: &Visits| visits.0.load(Ordering::Relaxed) == 0;
+        let count = buckets.take_pending(1, is_due, &mut places[..room]);
+        buckets.assert_valid();
+        places[..count].to_vec()
+    };
+    assert_eq!(take(&mut buckets, 0), []);
+    assert_eq!(take(&mut buckets, 2), [10, 11]);
+    assert_eq!((buckets.len(), buckets.pending_len()), (5, 5));
+    assert!(entries[1].state().is_idle() && entries[2].state().is_queued());
+    assert_eq!(take(&mut buckets, 8), [12]);
+    assert!(!buckets.first_pending_is_taken(1));
+    assert_eq!(take(&mut buckets, 8), [], "the next may need a call");
+    buckets.open_first_pending(1).unwrap().remove();
+    assert_eq!(take(&mut buckets, 8), [13]);
+    assert_eq!(take(&mut buckets, 8), [], "the next is not due");
+    buckets.open_first_pending(1).unwrap().remove();
+    assert_eq!(take(&mut buckets, 8), [15]);
+    assert!(buckets.is_empty() && !buckets.has_pending(1));
+    assert_eq!(take(&mut buckets, 8), [], "nothing is pending");
 }
 
 #[test]

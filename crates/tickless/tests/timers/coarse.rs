@@ -17,6 +17,7 @@ use futures::future::{Either, join_all, select};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::retry_on_intr;
 use tickless::coarse::{self, Sleep, sleep, sleep_until, timeout, timeout_at};
+use tickless::wheel::{Kind, Restart, StartOutcome, WheelTimer};
 use tickless::{Driver, Unparker, Worker};
 
 const HOUR: Duration = Duration::from_secs(3600);
@@ -591,4 +592,64 @@ fn a_coarse_interval_counts_and_leaves_out_what_it_missed() {
 #[should_panic(expected = "`period` must be non-zero.")]
 fn a_coarse_interval_has_a_period() {
     let _interval = coarse::interval(Duration::ZERO);
+}
+
+/// A task that notes its number when it is woken, and drops what it was given.
+struct Turn {
+    number: usize,
+    log: Arc<Mutex<Vec<usize>>>,
+    given: Mutex<Option<Box<dyn Send>>>,
+}
+
+impl Wake for Turn {
+    fn wake(self: Arc<Self>) {
+        self.log.lock().unwrap().push(self.number);
+        let given = self.given.lock().unwrap().take();
+        drop(given);
+    }
+}
+
+/// More tasks than are woken at once, and among them a timer with a callback, all due at one tick: they have their
+/// turns, and a task in front of the callback may drop its timer, which has not begun.
+#[test]
+fn tasks_wake_in_turn_and_may_drop_the_timer_with_a_callback_behind_them() {
+    const TASKS: usize = 90;
+    const CALLED: usize = 45;
+    let _patience = support::begin();
+    let worker = worker();
+    for drops in [false, true] {
+        let log = Arc::new(Mutex::new(Vec::new()));
+        let deadline = after(ms(100));
+        let called = {
+            let log = Arc::clone(&log);
+            Box::pin(WheelTimer::with_kind(Kind::Global, move |_: &mut _| {
+                log.lock().unwrap().push(TASKS);
+                Restart::No
+            }))
+        };
+        let turns: Vec<_> = (0..TASKS)
+            .map(|number| {
+                let (log, given) = (Arc::clone(&log), Mutex::default());
+                Arc::new(Turn { number, log, given })
+            })
+            .collect();
+        let arm =
+            |turn: &Arc<Turn>| waiting(|| sleep_until(deadline), &Waker::from(Arc::clone(turn)));
+        let mut sleeps: Vec<_> = turns[..CALLED].iter().map(arm).collect();
+        assert_eq!(called.as_ref().start(deadline), StartOutcome::Started);
+        sleeps.extend(turns[CALLED..].iter().map(arm));
+        let mut expected: Vec<_> = (0..TASKS).collect();
+        if drops {
+            *turns[CALLED - 1].given.lock().unwrap() = Some(Box::new(called));
+        } else {
+            expected.insert(CALLED, TASKS);
+            *turns[TASKS - 1].given.lock().unwrap() = Some(Box::new(called));
+        }
+        // No park, in which another thread would look after these timers.
+        while sleeps.iter().any(|sleep| !sleep.is_elapsed()) {
+            thread::sleep(ms(1));
+            let _turn = worker.turn();
+        }
+        assert_eq!(*log.lock().unwrap(), expected);
+    }
 }
