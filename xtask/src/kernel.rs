@@ -3,6 +3,8 @@
 //! The kernel is a workspace of its own, so that no build of the library knows it. It ends with a code of its own,
 //! never 0, which is what a machine ends with that resets itself.
 
+mod hackbench;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -56,9 +58,14 @@ pub(crate) struct Arguments {
     /// hierarchy, built for size; then what it takes of each CPU, and of the stack.
     #[arg(long, conflicts_with_all = ["test", "cpus", "measure", "many"])]
     sizes: bool,
+    /// Has the simulator foretell a load in the shape of hackbench on one CPU, and runs that in the kernel: counts
+    /// beside each other, and the time of messages of 8 to 256 bytes with all mechanisms off and on, in guest time and
+    /// in the host's. It builds the command `tickless` first.
+    #[arg(long, conflicts_with_all = ["test", "cpus", "measure", "many", "sizes", "relative", "immediate", "arch"])]
+    hackbench: bool,
     /// Runs exact and coarse timers on all CPUs, and writes the kernel's own trace of that to this file, which
     /// `tickless verify` checks.
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["test", "measure", "many", "sizes"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["test", "measure", "many", "sizes", "hackbench"])]
     trace: Option<PathBuf>,
 }
 
@@ -175,6 +182,9 @@ pub(crate) fn main(root: &Path, arguments: &Arguments) -> Result<(), String> {
     }
     if arguments.sizes {
         return sizes(root, &arguments.settings);
+    }
+    if arguments.hackbench {
+        return hackbench::compare(root, &arguments.settings);
     }
     if let Some(file) = &arguments.trace {
         return trace(root, &arguments.settings, file);

@@ -86,7 +86,7 @@ fn spin() {
     spin_until(|| SLEPT.get() > 2 * ROUNDS);
     let before = arch::mask();
     IS_OVER.leave();
-    tasks::wake(SLEEPS);
+    let _preempts = tasks::wake(SLEEPS);
     tasks::leave(Leaves::Finished);
     arch::restore(before);
 }

@@ -28,6 +28,7 @@ mod conformance;
 #[cfg(target_arch = "x86_64")]
 mod deep;
 mod exact;
+mod hackbench;
 mod hotplug;
 mod noise;
 mod quiet;
@@ -104,6 +105,7 @@ const TESTS: &[Test] = &[
     test("combined", 2, 5, clocks::combined),
     test("switch", 1, 10, clocks::switch),
     extra("measure", 1, 30, switches::measure),
+    extra("hackbench", 1, 60, hackbench::hackbench),
     extra("sizes", 1, 1, sizes::sizes),
     extra("trace", 1, 2, traced::traced),
     #[cfg(feature = "conformance")]

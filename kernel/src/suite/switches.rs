@@ -9,6 +9,7 @@ use core::fmt;
 use core::hint::black_box;
 use core::pin::Pin;
 
+use tickless_core::base::Stats;
 use tickless_core::hrtimer::Start;
 use tickless_core::link::lock::Lock;
 use tickless_core::platform::Platform;
@@ -34,26 +35,39 @@ const SHAPES: [Shape; 2] = [
         request: Request::DEFAULT,
         messages: 1_000,
         work: 500,
+        wakes: Wakes::HalfFull,
     },
     Shape {
         room: 1_000,
         request: Request::clamped(Span::from_micros(200)),
         messages: 1_000,
         work: 500,
+        wakes: Wakes::HalfFull,
     },
 ];
 
+/// The message that wakes the task at the other end of a pipe.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Wakes {
+    /// The one that leaves it half a pipe to do.
+    HalfFull,
+    /// Each, as in the simulator: the task that is woken runs at once if the fair queue says so. A receiver comes
+    /// before its sender, and looks into the pipe before it works.
+    AtOnce,
+}
+
 /// A load.
 #[derive(Clone, Copy)]
-struct Shape {
+pub(super) struct Shape {
     /// Messages that a pipe holds.
-    room: u32,
+    pub(super) room: u32,
     /// The time that a task runs before another one does, if it can go on.
-    request: Request,
+    pub(super) request: Request,
     /// Messages of each pair.
-    messages: u32,
+    pub(super) messages: u32,
     /// Rounds of a loop that a message takes on each side.
-    work: u32,
+    pub(super) work: u32,
+    pub(super) wakes: Wakes,
 }
 
 /// The rounds of the load that runs.
@@ -63,6 +77,7 @@ static WORK: Count = Count::new();
 static PIPES: Lock<MaskingLock, Vec<Pipe>> = Lock::new(MaskingLock::new(), Vec::new());
 
 struct Pipe {
+    wakes: Wakes,
     room: u32,
     filled: u32,
     /// Messages that are still to be sent, and to be received.
@@ -92,8 +107,16 @@ impl Pipe {
 
     /// Returns true if a message of `side` wakes the other side, which sleeps until it has half a pipe to do.
     fn wakes(&mut self, side: usize) -> bool {
-        let is_worth = self.filled == self.room / 2 || self.left[side] == 0;
+        let is_worth =
+            self.wakes == Wakes::AtOnce || self.filled == self.room / 2 || self.left[side] == 0;
         is_worth && core::mem::take(&mut self.is_asleep[1 - side])
+    }
+}
+
+/// Works on a message.
+fn work() {
+    for round in 0..WORK.get() {
+        black_box(round);
     }
 }
 
@@ -102,32 +125,56 @@ fn talk(task: usize) {
     let (pair, side) = (task / 2, task % 2);
     let mut is_over = false;
     while !is_over {
-        for round in 0..WORK.get() {
-            black_box(round);
-        }
-        // A task that was seen asleep is: between the look at the pipe and the sleep none else runs.
-        let before = arch::mask();
-        while !PIPES.lock(None)[pair].pass(side) {
-            tasks::leave(Leaves::Asleep);
-        }
-        let wakes = {
-            let pipe = &mut PIPES.lock(None)[pair];
-            is_over = pipe.left[side] == 0;
-            pipe.wakes(side)
-        };
-        if wakes {
-            tasks::wake(task ^ 1);
-        }
-        if is_over {
-            tasks::leave(Leaves::Finished);
-        }
-        arch::restore(before);
+        work();
+        is_over = pass(task, pair, side);
     }
+    finish();
+}
+
+/// The body of each task where [each message wakes](Wakes::AtOnce).
+fn talk_at_once(task: usize) {
+    let (pair, side) = (task / 2, 1 - task % 2);
+    let mut is_over = false;
+    while !is_over {
+        if side == 0 {
+            work();
+        }
+        is_over = pass(task, pair, side);
+        if side == 1 {
+            work();
+        }
+    }
+    finish();
+}
+
+fn finish() {
+    let before = arch::mask();
+    tasks::leave(Leaves::Finished);
+    arch::restore(before);
+}
+
+/// Passes a message, as soon as the pipe has one or room for one; true if it was the last one.
+fn pass(task: usize, pair: usize, side: usize) -> bool {
+    // A task that was seen asleep is: between the look at the pipe and the sleep none else runs.
+    let before = arch::mask();
+    while !PIPES.lock(None)[pair].pass(side) {
+        tasks::leave(Leaves::Asleep);
+    }
+    let (wakes, is_over, is_at_once) = {
+        let pipe = &mut PIPES.lock(None)[pair];
+        let is_over = pipe.left[side] == 0;
+        (pipe.wakes(side), is_over, pipe.wakes == Wakes::AtOnce)
+    };
+    if wakes && tasks::wake(task ^ 1) && is_at_once {
+        tasks::leave(Leaves::Ready);
+    }
+    arch::restore(before);
+    is_over
 }
 
 /// One way to run the load.
-struct Way {
-    name: &'static str,
+pub(super) struct Way {
+    pub(super) name: &'static str,
     is_lazy: bool,
     in_place: bool,
     filter: bool,
@@ -144,7 +191,7 @@ const fn way(name: &'static str, [is_lazy, in_place, filter, slices]: [bool; 4])
     }
 }
 
-const WAYS: [Way; 6] = [
+pub(super) const WAYS: [Way; 6] = [
     way("all of them", [true, true, true, true]),
     way("not lazy", [false, true, true, true]),
     way("not in place", [true, false, true, true]),
@@ -288,19 +335,22 @@ impl fmt::Display for Median {
 
 /// The costs of a run.
 #[derive(Clone, Copy)]
-struct Did {
-    switches: u64,
-    starts: u64,
-    in_place: u64,
-    spurious: u64,
-    writes: u64,
-    interrupts: u64,
-    micros: u64,
+pub(super) struct Did {
+    pub(super) switches: u64,
+    pub(super) starts: u64,
+    pub(super) in_place: u64,
+    /// Starts that left the timer where it was queued, or in its slot.
+    pub(super) kept: u64,
+    pub(super) spurious: u64,
+    pub(super) writes: u64,
+    pub(super) interrupts: u64,
+    pub(super) micros: u64,
 }
 
 /// Runs the load one way.
-fn run(machine: &'static Machine, way: &Way, shape: &Shape) -> Result<Did, String> {
+pub(super) fn run(machine: &'static Machine, way: &Way, shape: &Shape) -> Result<Did, String> {
     let pipe = |_| Pipe {
+        wakes: shape.wakes,
         room: shape.room,
         filled: 0,
         left: [shape.messages; 2],
@@ -322,10 +372,15 @@ fn run(machine: &'static Machine, way: &Way, shape: &Shape) -> Result<Did, Strin
             machine.now(),
         )
     };
+    let kept = |stats: &Stats| stats.in_place + stats.filed_early + stats.far_in_slot;
     let before = counted();
     machine.host().set_in_place(way.in_place);
     let wants = [(Weight::UNIT, shape.request); 2 * PAIRS];
-    let Ran { switches, left, .. } = tasks::run(tick, &wants, talk);
+    let body = match shape.wakes {
+        Wakes::HalfFull => talk,
+        Wakes::AtOnce => talk_at_once,
+    };
+    let Ran { switches, left, .. } = tasks::run(tick, &wants, body);
     machine.host().set_in_place(true);
     let now = counted();
     ensure!(left == 0, "{left} tasks did not finish");
@@ -335,6 +390,7 @@ fn run(machine: &'static Machine, way: &Way, shape: &Shape) -> Result<Did, Strin
         switches,
         starts: now.0.starts - before.0.starts,
         in_place: now.0.in_place - before.0.in_place,
+        kept: kept(&now.0) - kept(&before.0),
         spurious: now.0.spurious - before.0.spurious,
         writes: now.1 - before.1,
         interrupts: now.2 - before.2,

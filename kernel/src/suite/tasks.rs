@@ -135,18 +135,17 @@ impl Tasks {
         self.tick.end_batch(decision, Flush::Switched, &timer);
     }
 
-    fn wake(&mut self, task: usize) -> Reschedule {
+    /// Wakes a task; true if that preempts the one that runs.
+    fn wake(&mut self, task: usize) -> bool {
         let instant = machine().now();
         let now = self.clock.at(instant);
         let woken = self.queue.enqueue(self.entities[task].as_ref(), task, now);
-        assert!(
-            woken.is_ok(),
-            "a task that sleeps is in no queue, or owes time"
-        );
+        let woken = woken.expect("a task that sleeps is in no queue");
         let (slice, runnable) = (self.queue.slice(), self.queue.runnable());
         let load = self.clock.load(instant);
         let timer = self.timer();
-        self.tick.enqueued(slice, runnable, load, &timer)
+        let ends = self.tick.enqueued(slice, runnable, load, &timer) == Reschedule::Hard;
+        ends || (self.running.is_some() && woken.preempts && !woken.was_current)
     }
 }
 
@@ -207,11 +206,9 @@ pub(super) fn stack_used(task: usize) -> usize {
     THREADS.get().map_or(0, |threads| threads[task].used())
 }
 
-/// Wakes a task that sleeps. The running task, which does this, goes on even where its slice is over.
-pub(super) fn wake(task: usize) {
-    if let Some(tasks) = TASKS.get() {
-        let _later = tasks.lock(None).wake(task);
-    }
+/// Wakes a task that sleeps; true if the running task, which does this, is to let it run.
+pub(super) fn wake(task: usize) -> bool {
+    TASKS.get().is_some_and(|tasks| tasks.lock(None).wake(task))
 }
 
 /// Wakes a task that sleeps, from another CPU than that of the tasks: the tick, or the decision, comes there as an
@@ -220,7 +217,7 @@ pub(super) fn wake_from_afar(task: usize) {
     let Some(tasks) = TASKS.get() else {
         return;
     };
-    if tasks.lock(None).wake(task) == Reschedule::Hard {
+    if tasks.lock(None).wake(task) {
         machine().host().local(0).must_decide.leave();
         arch::interrupt_cpu(0);
     }
