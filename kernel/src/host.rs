@@ -18,7 +18,9 @@ use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use tickless_core::base::CpuBase;
 use tickless_core::clock::{CounterId, Offsets, SetSequence};
-use tickless_core::event::{DeviceConfig, DeviceState, DeviceWrite, InPast, Kind, MinimumPolicy};
+use tickless_core::event::{
+    DeviceConfig, DeviceKind, DeviceState, DeviceWrite, InPast, MinimumPolicy,
+};
 use tickless_core::link::lock::SpinLock;
 use tickless_core::platform::{
     CpuId, Housekeeper, Platform, Port, ThisCpu, keep_local_by_table, pick_target_by_table,
@@ -243,9 +245,9 @@ pub(crate) fn device(is_relative: bool) -> DeviceConfig {
     DeviceConfig {
         name: "cpu",
         kind: if is_coupled {
-            Kind::Coupled(OWN)
+            DeviceKind::Coupled(OWN)
         } else {
-            Kind::Relative
+            DeviceKind::Relative
         },
         hertz: device.hertz,
         min_ticks: Ticks(device.min),

@@ -801,7 +801,7 @@ impl<F: Branched, const LEVELS: usize> Bucketed<'_, '_, F, LEVELS> {
     }
 }
 
-impl<F: Branched> tree::Slot<'_, '_, F> {
+impl<F: Branched> tree::OwnedEntry<'_, '_, F> {
     /// Gives the entry, queued or not, to `buckets`, which puts it on a list; answers whether it was the first of the
     /// tree. If it was queued it stays so for every observer.
     ///
@@ -821,7 +821,7 @@ impl<F: Branched> tree::Slot<'_, '_, F> {
     }
 }
 
-impl<F: Branched> tree::Slot<'_, '_, F> {
+impl<F: Branched> tree::OwnedEntry<'_, '_, F> {
     /// Enqueues an entry as [`put_in_bucket`](Self::put_in_bucket) does; the entry is idle.
     ///
     /// # Panics

@@ -197,7 +197,8 @@ pub enum Expiry<T> {
 /// The owner of an entry, as any thread may read it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Owner {
-    /// No queue owns the entry: none ever did, or the one that did [let it go](crate::tree::Slot::release_expired).
+    /// No queue owns the entry: none ever did, or the one that did
+    /// [let it go](crate::tree::OwnedEntry::release_expired).
     Unbound,
     /// The entry travels from one queue to another; look again.
     Transit,
@@ -275,7 +276,8 @@ impl<F: Family, M: Member<F>> Entry<F, M> {
     const_unless_loom! {
         /// Makes an idle entry that belongs to no queue yet.
         ///
-        /// `key` is what [`Slot::key`](crate::tree::Slot::key) answers until the entry is queued for the first time.
+        /// [`OwnedEntry::key`](crate::tree::OwnedEntry::key) answers `key` until the entry is queued for the first
+        /// time.
         pub const fn new(
             key: F::Key,
             tag: F::Tag,

@@ -11,7 +11,7 @@
 //! # Order
 //!
 //! By key; among equal keys, first in, first out: later insertion goes behind (spec Q-2), and
-//! [`Slot::move_in_place`] does not put an entry before an equal one that was queued earlier (spec Q-11 would).
+//! [`OwnedEntry::move_in_place`] does not put an entry before an equal one that was queued earlier (spec Q-11 would).
 //!
 //! An entry from a [bucket array](crate::buckets) was queued there before, so it may be older than those that were
 //! inserted here since. It is marked [`TieOrder::Old`], and among equal keys it comes behind those so marked and before
@@ -208,24 +208,27 @@ impl<F: Branched> Tree<F> {
 
     /// Opens an entry that belongs to this queue, queued or not; `None` when it belongs elsewhere.
     #[inline]
-    pub fn open<'t, 'e>(&'t mut self, entry: EntryRef<'e, F>) -> Option<Slot<'t, 'e, F>> {
+    pub fn open<'t, 'e>(&'t mut self, entry: EntryRef<'e, F>) -> Option<OwnedEntry<'t, 'e, F>> {
         entry
             .belongs_to(self.id())
-            .then_some(Slot { tree: self, entry })
+            .then_some(OwnedEntry { tree: self, entry })
     }
 
     /// Opens an entry whose callback executes; [`open`](Self::open) opens others.
     #[inline]
-    pub fn open_running<'t, 'e>(&'t mut self, running: &'e Running<F>) -> Option<Slot<'t, 'e, F>> {
+    pub fn open_running<'t, 'e>(
+        &'t mut self,
+        running: &'e Running<F>,
+    ) -> Option<OwnedEntry<'t, 'e, F>> {
         self.open(running.entry())
     }
 
     /// Opens the first entry.
     #[inline]
-    pub fn open_first(&mut self) -> Option<Slot<'_, '_, F>> {
+    pub fn open_first(&mut self) -> Option<OwnedEntry<'_, '_, F>> {
         // SAFETY: `first` is a link of this queue, which stays borrowed.
         let entry = unsafe { EntryRef::follow(self.first) }?;
-        Some(Slot { tree: self, entry })
+        Some(OwnedEntry { tree: self, entry })
     }
 
     /// Makes this queue the owner of an entry that never had one; `false` when it has one.
@@ -583,12 +586,12 @@ impl<F: Branched> fmt::Debug for Tree<F> {
 /// An entry that belongs to a queue, together with that queue.
 ///
 /// To have one is to have checked, once, that the entry belongs here; everything it offers is then possible.
-pub struct Slot<'t, 'e, F: Branched> {
+pub struct OwnedEntry<'t, 'e, F: Branched> {
     tree: &'t mut Tree<F>,
     entry: EntryRef<'e, F>,
 }
 
-impl<'t, 'e, F: Branched> Slot<'t, 'e, F> {
+impl<'t, 'e, F: Branched> OwnedEntry<'t, 'e, F> {
     /// The entry.
     #[inline]
     #[must_use]
@@ -778,10 +781,10 @@ impl<'t, 'e, F: Branched> Slot<'t, 'e, F> {
     }
 }
 
-impl<F: Branched> fmt::Debug for Slot<'_, '_, F> {
+impl<F: Branched> fmt::Debug for OwnedEntry<'_, '_, F> {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter
-            .debug_struct("Slot")
+            .debug_struct("OwnedEntry")
             .field("entry", &self.entry)
             .field("key", &self.key())
             .finish()

@@ -6,8 +6,8 @@ use std::rc::Rc;
 
 use tickless_core::clock::CounterId;
 use tickless_core::event::{
-    self, DeviceConfig, DeviceState, DeviceWrite, EventDevice, EventDriver, Force, InPast, Kind,
-    MinimumPolicy, Programmed,
+    self, DeviceConfig, DeviceKind, DeviceState, DeviceWrite, EventDevice, EventDriver, Force,
+    InPast, MinimumPolicy, Programmed,
 };
 use tickless_core::hrtimer::{Restart, Setup, Stage, StartError};
 use tickless_core::platform::Waiting;
@@ -124,7 +124,7 @@ fn b12_a_broadcast_ends_a_forced_minimum() {
     let driver = Counts::default();
     let mut device = EventDevice::new(DeviceConfig {
         name: "stops in deep idle",
-        kind: Kind::Relative,
+        kind: DeviceKind::Relative,
         hertz: 1_000_000_000,
         min_ticks: Ticks(1_000),
         max_ticks: Ticks(1_000_000_000),

@@ -2,7 +2,7 @@
 
 use tickless_link::entry::{EntryRef, Family, Owner};
 use tickless_link::id::QueueId;
-use tickless_link::tree::Slot;
+use tickless_link::tree::OwnedEntry;
 
 use crate::base::cpu_base::CpuBase;
 use crate::base::expirer::Expirer;
@@ -168,7 +168,7 @@ impl<P: Platform> Timers<P> {
 pub(crate) fn opened<'h, 'e, P: Platform>(
     held: &'h mut BaseGuard<'_, P>,
     entry: EntryRef<'e, Hr>,
-) -> Slot<'h, 'e, Hr> {
+) -> OwnedEntry<'h, 'e, Hr> {
     let index = entry.tag().queue();
     held.state.queues[index]
         .tree

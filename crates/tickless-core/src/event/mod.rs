@@ -50,7 +50,7 @@ pub enum DeviceState {
 
 /// The way in which a device is programmed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum DeviceKind {
     /// Programmed by a number of ticks from now.
     Relative,
     /// Programmed by the value of the counter `counter` when that drives the time, else by a number of ticks from now.
@@ -77,7 +77,7 @@ pub struct DeviceConfig {
     /// The name of the device, for people.
     pub name: &'static str,
     /// The way in which the device is programmed.
-    pub kind: Kind,
+    pub kind: DeviceKind,
     /// Ticks a second.
     pub hertz: u32,
     /// The shortest delay.
@@ -96,7 +96,7 @@ impl DeviceConfig {
     pub const fn software(name: &'static str) -> Self {
         Self {
             name,
-            kind: Kind::Software,
+            kind: DeviceKind::Software,
             hertz: 1_000_000_000,
             min_ticks: Ticks(1),
             max_ticks: Ticks(i64::MAX.unsigned_abs()),

@@ -1,7 +1,8 @@
 //! Programming a device for an instant (spec ).
 
 use super::{
-    DeviceState, DeviceWrite, EventDevice, EventDriver, InPast, Kind, MinimumPolicy, Transition,
+    DeviceKind, DeviceState, DeviceWrite, EventDevice, EventDriver, InPast, MinimumPolicy,
+    Transition,
 };
 use crate::time::{Instant, Span};
 
@@ -55,15 +56,15 @@ pub fn program(
     device.set_state(driver, DeviceState::Oneshot);
     device.next_event = when;
     match device.config.kind {
-        Kind::Software => return driver.write(DeviceWrite::Absolute(when)),
-        Kind::Coupled(counter) => {
+        DeviceKind::Software => return driver.write(DeviceWrite::Absolute(when)),
+        DeviceKind::Coupled(counter) => {
             // Spec CPL-5: cannot fail, needs no clock, and knows neither minimum nor maximum.
             if let Some(cycles) = driver.cycles_at(counter, when) {
                 device.transition(Transition::Normal(when));
                 return driver.write(DeviceWrite::Coupled(cycles));
             }
         }
-        Kind::Relative => {}
+        DeviceKind::Relative => {}
     }
     program_relative(device, driver, when, force)
 }

@@ -45,7 +45,7 @@ impl Notes {
 
 const GIGAHERTZ: DeviceConfig = DeviceConfig {
     name: "countdown",
-    kind: Kind::Relative,
+    kind: DeviceKind::Relative,
     hertz: 1_000_000_000,
     min_ticks: Ticks(100),
     max_ticks: Ticks(u32::MAX as u64),
@@ -172,7 +172,7 @@ fn a_coupled_device_reads_no_clock() {
     let notes = Notes::default();
     notes.coupled.set(true);
     let config = DeviceConfig {
-        kind: Kind::Coupled(CounterId(1)),
+        kind: DeviceKind::Coupled(CounterId(1)),
         ..GIGAHERTZ
     };
     let mut device = device(config, &notes);
@@ -192,7 +192,7 @@ fn a_coupled_device_reads_no_clock() {
 fn a_coupled_device_falls_back_when_another_counter_drives_the_time() {
     let notes = Notes::default();
     let config = DeviceConfig {
-        kind: Kind::Coupled(CounterId(1)),
+        kind: DeviceKind::Coupled(CounterId(1)),
         ..GIGAHERTZ
     };
     let mut device = device(config, &notes);
@@ -311,7 +311,7 @@ const COUNTER: Counter = Counter {
     can_inline: true,
 };
 const COUPLED: DeviceConfig = DeviceConfig {
-    kind: Kind::Coupled(COUNTER.id),
+    kind: DeviceKind::Coupled(COUNTER.id),
     ..GIGAHERTZ
 };
 

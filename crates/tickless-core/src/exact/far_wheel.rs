@@ -298,7 +298,7 @@ impl FarWheel {
 
     /// Takes a timer over from its tree; says whether it was the first there.
     #[inline]
-    pub(crate) fn take_over(&mut self, slot: tree::Slot<'_, '_, Hr>, place: DueSlot) -> bool {
+    pub(crate) fn take_over(&mut self, slot: tree::OwnedEntry<'_, '_, Hr>, place: DueSlot) -> bool {
         let was_first = slot.put_in_bucket(&mut self.buckets, place.slot.number());
         self.note(place);
         was_first

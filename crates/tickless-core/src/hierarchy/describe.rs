@@ -1,6 +1,6 @@
 //! A look at the tree, for drawing and for checks. Everything is as of some moment during the call.
 
-use super::{GroupId, Hierarchy, HierarchyHost, LEVELS_MAX, Slots};
+use super::{ChildSlots, GroupId, Hierarchy, HierarchyHost, LEVELS_MAX};
 use crate::cpu::CpuId;
 
 /// A child of a group.
@@ -101,7 +101,7 @@ impl<S: HierarchyHost<WIDTH>, const WIDTH: usize> Hierarchy<S, WIDTH> {
                     }
                 };
                 let Some(slot) = slot else { continue };
-                let is_taken = Slots::from_bits(places).contains(slot);
+                let is_taken = ChildSlots::from_bits(places).contains(slot);
                 if is_taken || usize::from(slot.number()) >= group.children() {
                     return Err(Misshapen::Places(id));
                 }

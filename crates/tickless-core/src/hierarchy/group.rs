@@ -7,7 +7,7 @@ use tickless_link::lock::{Guard, Lock, RawLock};
 use tickless_link::sync::{AtomicBool, AtomicI64, AtomicU8, AtomicU32, AtomicU64, Ordering};
 
 use super::layout::NumaNode;
-use super::state::{Slot, State, WIDTH_MAX};
+use super::state::{ChildSlot, State, WIDTH_MAX};
 use crate::cpu::CpuId;
 use crate::time::Instant;
 
@@ -28,7 +28,7 @@ struct Parent {
 impl Parent {
     const_unless_loom! {
         const fn none() -> Self {
-            Self { group: AtomicU32::new(NO_GROUP), slot: AtomicU8::new(Slot::FIRST.number()) }
+            Self { group: AtomicU32::new(NO_GROUP), slot: AtomicU8::new(ChildSlot::FIRST.number()) }
         }
     }
 
@@ -41,12 +41,12 @@ impl Parent {
     }
 
     #[inline]
-    fn slot(&self) -> Slot {
+    fn slot(&self) -> ChildSlot {
         // Relaxed: written before the parent was published, and ordered by the load of that (spec ORDER-5).
-        Slot::new(self.slot.load(Ordering::Relaxed))
+        ChildSlot::new(self.slot.load(Ordering::Relaxed))
     }
 
-    fn set(&self, group: GroupId, slot: Slot) {
+    fn set(&self, group: GroupId, slot: ChildSlot) {
         // Relaxed: published by the store below.
         self.slot.store(slot.number(), Ordering::Relaxed);
         // Release: pairs with the Acquire in `get`; a CPU that sees the parent sees it complete (spec ORDER-5).
@@ -96,24 +96,24 @@ pub(super) struct Queue<const WIDTH: usize> {
 
 impl<const WIDTH: usize> Queue<WIDTH> {
     #[cfg(test)]
-    pub(super) fn get(&self, slot: Slot) -> Option<&GroupEvent> {
+    pub(super) fn get(&self, slot: ChildSlot) -> Option<&GroupEvent> {
         self.events[slot.index()].as_ref()
     }
 
-    pub(super) fn get_mut(&mut self, slot: Slot) -> Option<&mut GroupEvent> {
+    pub(super) fn get_mut(&mut self, slot: ChildSlot) -> Option<&mut GroupEvent> {
         self.events[slot.index()].as_mut()
     }
 
-    pub(super) fn insert(&mut self, slot: Slot, event: GroupEvent) {
+    pub(super) fn insert(&mut self, slot: ChildSlot, event: GroupEvent) {
         self.events[slot.index()] = Some(event);
     }
 
-    pub(super) fn remove(&mut self, slot: Slot) -> Option<GroupEvent> {
+    pub(super) fn remove(&mut self, slot: ChildSlot) -> Option<GroupEvent> {
         self.events[slot.index()].take()
     }
 
     /// The earliest event; of several with one time that of the lowest slot.
-    pub(super) fn head(&self) -> Option<(Slot, GroupEvent)> {
+    pub(super) fn head(&self) -> Option<(ChildSlot, GroupEvent)> {
         let mut first: Option<(u8, &GroupEvent)> = None;
         for (event, slot) in self.events.iter().zip(0_u8..) {
             if let Some(event) = event
@@ -122,7 +122,7 @@ impl<const WIDTH: usize> Queue<WIDTH> {
                 first = Some((slot, event));
             }
         }
-        first.map(|(slot, event)| (Slot::new(slot), *event))
+        first.map(|(slot, event)| (ChildSlot::new(slot), *event))
     }
 
     pub(super) fn first(&self) -> Instant {
@@ -205,7 +205,7 @@ impl<L: RawLock, const WIDTH: usize> Group<L, WIDTH> {
 
     /// Its place in its parent.
     #[must_use]
-    pub fn slot(&self) -> Slot {
+    pub fn slot(&self) -> ChildSlot {
         self.parent.slot()
     }
 
@@ -261,20 +261,20 @@ impl<L: RawLock, const WIDTH: usize> Group<L, WIDTH> {
     }
 
     /// Counts an event that the child at `slot` served.
-    pub(super) fn count_served(&self, slot: Slot) {
+    pub(super) fn count_served(&self, slot: ChildSlot) {
         // Relaxed: a statistic that only steers a choice.
         self.served[slot.index()].fetch_add(1, Ordering::Relaxed);
     }
 
     /// Returns the number of events of this group that the child at `slot` has served.
     #[must_use]
-    pub fn served(&self, slot: Slot) -> u32 {
+    pub fn served(&self, slot: ChildSlot) -> u32 {
         // Relaxed: as above.
         self.served[slot.index()].load(Ordering::Relaxed)
     }
 
     /// Takes the next slot; `None` if all are taken. Under the construction lock.
-    pub(super) fn take_slot(&self) -> Option<Slot> {
+    pub(super) fn take_slot(&self) -> Option<ChildSlot> {
         let taken = self.children();
         if taken >= WIDTH {
             return None;
@@ -282,11 +282,11 @@ impl<L: RawLock, const WIDTH: usize> Group<L, WIDTH> {
         let slot = u8::try_from(taken).ok()?;
         // Relaxed: the construction lock orders those who change it.
         self.children.store(slot + 1, Ordering::Relaxed);
-        Some(Slot::new(slot))
+        Some(ChildSlot::new(slot))
     }
 
     /// Connects it for ever. Under the construction lock.
-    pub(super) fn connect(&self, parent: GroupId, slot: Slot) {
+    pub(super) fn connect(&self, parent: GroupId, slot: ChildSlot) {
         self.parent.set(parent, slot);
     }
 }
@@ -366,7 +366,7 @@ impl<L: RawLock> CpuNode<L> {
 
     /// Its place in that group.
     #[must_use]
-    pub fn slot(&self) -> Slot {
+    pub fn slot(&self) -> ChildSlot {
         self.leaf.slot()
     }
 
@@ -417,7 +417,7 @@ impl<L: RawLock> CpuNode<L> {
         }
     }
 
-    pub(super) fn connect(&self, leaf: GroupId, slot: Slot) {
+    pub(super) fn connect(&self, leaf: GroupId, slot: ChildSlot) {
         self.leaf.set(leaf, slot);
     }
 }

@@ -3,7 +3,7 @@
 use core::fmt;
 
 use super::group::NO_GROUP;
-use super::{Group, GroupId, Hierarchy, HierarchyHost, LEVELS_MAX, NumaNode, Slot, Step};
+use super::{ChildSlot, Group, GroupId, Hierarchy, HierarchyHost, LEVELS_MAX, NumaNode, Step};
 use crate::cpu::CpuId;
 
 /// State that the construction lock protects.
@@ -170,7 +170,7 @@ impl<S: HierarchyHost<WIDTH>, const WIDTH: usize> Hierarchy<S, WIDTH> {
         }
     }
 
-    fn connect(&self, child: &Group<S::Lock, WIDTH>, parent: GroupId, slot: Slot) {
+    fn connect(&self, child: &Group<S::Lock, WIDTH>, parent: GroupId, slot: ChildSlot) {
         child.connect(parent, slot);
         let child = child.id();
         self.host.step(Step::Linked {
@@ -189,10 +189,10 @@ impl<S: HierarchyHost<WIDTH>, const WIDTH: usize> Hierarchy<S, WIDTH> {
         for level in (old.level() + 1..self.group(top).level()).rev() {
             let id = GroupId(shape.groups);
             self.make(shape, id, level, old.node(), 1);
-            self.connect(self.group(id), lowest, Slot::FIRST);
+            self.connect(self.group(id), lowest, ChildSlot::FIRST);
             lowest = id;
         }
-        self.connect(old, lowest, Slot::FIRST);
+        self.connect(old, lowest, ChildSlot::FIRST);
         // Puts this link between the walks through the old root (ORDER-6): a change of its state before is seen by what
         // follows, and a CPU that changes it later sees the link. So a walk that did not go on, because there was no
         // parent, is made up for here; and one that comes late does it itself (R22, R26).

@@ -2,7 +2,7 @@
 
 use tickless_link::lock::RawLock;
 
-use super::state::{Slot, State};
+use super::state::{ChildSlot, State};
 use super::{CpuNode, Group, GroupId};
 use crate::cpu::CpuId;
 use crate::time::Instant;
@@ -95,7 +95,7 @@ pub enum Step {
         /// The group.
         group: GroupId,
         /// Child that changed.
-        child: Slot,
+        child: ChildSlot,
         /// State before the change.
         old: State,
         /// State after the change.
@@ -111,7 +111,7 @@ pub enum Step {
         /// The group.
         group: GroupId,
         /// The child that the event stands for.
-        child: Slot,
+        child: ChildSlot,
         /// The event's time, [`Instant::FOREVER`] for none.
         time: Instant,
         /// The CPU to serve then.
@@ -194,7 +194,7 @@ pub enum Step {
         /// Its parent, for ever.
         parent: GroupId,
         /// Its place there.
-        slot: Slot,
+        slot: ChildSlot,
     },
 }
 

@@ -82,7 +82,7 @@ pub use host::{HierarchyHost, Refusal, Step};
 pub use isolate::{Change, IsolationHost};
 pub use layout::{LEVELS_MAX, Layout, NumaNode};
 pub use serve::Pull;
-pub use state::{MigratorPolicy, Slot, Slots, State, WIDTH_MAX};
+pub use state::{ChildSlot, ChildSlots, MigratorPolicy, State, WIDTH_MAX};
 
 use self::grow::Shape;
 

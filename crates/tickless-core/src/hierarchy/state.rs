@@ -36,9 +36,9 @@ const _: () = assert!(
 
 /// The number of a child inside its group, below the group's width.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Slot(u8);
+pub struct ChildSlot(u8);
 
-impl Slot {
+impl ChildSlot {
     /// The slot that each group without a parent has already, so that its parent can never find it without one (spec
     /// Example 8).
     pub(super) const FIRST: Self = Self(0);
@@ -72,9 +72,9 @@ impl Slot {
 
 /// A set of slots.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Slots(u16);
+pub struct ChildSlots(u16);
 
-impl Slots {
+impl ChildSlots {
     /// The set with these bits.
     #[must_use]
     pub const fn from_bits(bits: u16) -> Self {
@@ -101,36 +101,36 @@ impl Slots {
 
     /// Returns true if `slot` is one of them.
     #[must_use]
-    pub const fn contains(self, slot: Slot) -> bool {
+    pub const fn contains(self, slot: ChildSlot) -> bool {
         self.0 & slot.mask() != 0
     }
 
     /// The lowest of them.
     #[must_use]
     #[expect(clippy::cast_possible_truncation, reason = "at most 16 bits")]
-    pub const fn lowest(self) -> Option<Slot> {
+    pub const fn lowest(self) -> Option<ChildSlot> {
         if self.0 == 0 {
             None
         } else {
-            Some(Slot(self.0.trailing_zeros() as u8))
+            Some(ChildSlot(self.0.trailing_zeros() as u8))
         }
     }
 
     /// Returns the slots above `slot`.
     #[must_use]
-    pub const fn above(self, slot: Slot) -> Self {
+    pub const fn above(self, slot: ChildSlot) -> Self {
         Self(self.0 & !(slot.mask() | (slot.mask() - 1)))
     }
 
-    const fn without(self, slot: Slot) -> Self {
+    const fn without(self, slot: ChildSlot) -> Self {
         Self(self.0 & !slot.mask())
     }
 }
 
-impl Iterator for Slots {
-    type Item = Slot;
+impl Iterator for ChildSlots {
+    type Item = ChildSlot;
 
-    fn next(&mut self) -> Option<Slot> {
+    fn next(&mut self) -> Option<ChildSlot> {
         let slot = self.lowest()?;
         *self = self.without(slot);
         Some(slot)
@@ -159,8 +159,8 @@ impl State {
     #[inline]
     #[must_use]
     #[expect(clippy::cast_possible_truncation, reason = "the lowest bits are meant")]
-    pub const fn active(self) -> Slots {
-        Slots(self.0 as u16)
+    pub const fn active(self) -> ChildSlots {
+        ChildSlots(self.0 as u16)
     }
 
     /// Returns true if any child is active.
@@ -173,12 +173,12 @@ impl State {
     /// The active child that looks after the idle ones.
     #[inline]
     #[must_use]
-    pub const fn migrator(self) -> Option<Slot> {
+    pub const fn migrator(self) -> Option<ChildSlot> {
         let field = self.0 >> MIGRATOR_SHIFT & FIELD;
         if field == NO_CHILD {
             None
         } else {
-            Some(Slot(field as u8))
+            Some(ChildSlot(field as u8))
         }
     }
 
@@ -194,7 +194,7 @@ impl State {
     /// If none is, the child comes out of idle just now, or the group is idle and the child has promised to wake up.
     #[inline]
     #[must_use]
-    pub const fn accepts(self, slot: Slot) -> bool {
+    pub const fn accepts(self, slot: ChildSlot) -> bool {
         match self.migrator() {
             None => true,
             Some(migrator) => migrator.0 == slot.0,
@@ -204,12 +204,12 @@ impl State {
     /// Returns the state after the child at `slot` became active: it becomes migrator if there was none.
     #[inline]
     #[must_use]
-    pub const fn activated(self, slot: Slot) -> Self {
+    pub const fn activated(self, slot: ChildSlot) -> Self {
         let migrator = match self.migrator() {
             None => Some(slot),
             kept => kept,
         };
-        self.next(Slots(self.active().0 | slot.mask()), migrator)
+        self.next(ChildSlots(self.active().0 | slot.mask()), migrator)
     }
 
     /// Returns the state after the child at `slot` went idle: if it was migrator, `choose` names another of those that
@@ -218,7 +218,11 @@ impl State {
     /// `choose` is asked only if there are any, and only one of them counts as an answer; the lowest stands in.
     #[inline]
     #[must_use]
-    pub fn deactivated(self, slot: Slot, choose: impl FnOnce(Slots) -> Slot) -> Self {
+    pub fn deactivated(
+        self,
+        slot: ChildSlot,
+        choose: impl FnOnce(ChildSlots) -> ChildSlot,
+    ) -> Self {
         let left = self.active().without(slot);
         let migrator = match self.migrator() {
             Some(migrator) if migrator == slot => left.lowest().map(|lowest| {
@@ -241,7 +245,7 @@ impl State {
         self.next(self.active(), self.migrator())
     }
 
-    const fn next(self, active: Slots, migrator: Option<Slot>) -> Self {
+    const fn next(self, active: ChildSlots, migrator: Option<ChildSlot>) -> Self {
         let migrator = match migrator {
             None => NO_CHILD,
             Some(slot) => slot.0 as u64,
@@ -292,7 +296,12 @@ impl MigratorPolicy {
     ///
     /// `served` says how many events of the group a child has served.
     #[must_use]
-    pub fn choose(self, left: Slots, leaving: Slot, served: impl Fn(Slot) -> u32) -> Slot {
+    pub fn choose(
+        self,
+        left: ChildSlots,
+        leaving: ChildSlot,
+        served: impl Fn(ChildSlot) -> u32,
+    ) -> ChildSlot {
         let lowest = left.lowest().unwrap_or(leaving);
         match self {
             Self::LowestBit => lowest,
@@ -307,14 +316,17 @@ mod tests {
     use proptest::prelude::{any, prop_assert, prop_assert_eq, proptest};
     use std::vec::Vec;
 
-    use super::{MigratorPolicy, Slot, Slots, State, WIDTH_MAX};
+    use super::{ChildSlot, ChildSlots, MigratorPolicy, State, WIDTH_MAX};
 
-    const fn slot(number: u8) -> Slot {
-        Slot::new(number)
+    const fn slot(number: u8) -> ChildSlot {
+        ChildSlot::new(number)
     }
 
     fn shown(state: State) -> (u16, Option<u8>) {
-        (state.active().bits(), state.migrator().map(Slot::number))
+        (
+            state.active().bits(),
+            state.migrator().map(ChildSlot::number),
+        )
     }
 
     fn leaves(state: State, leaving: u8) -> State {
@@ -378,10 +390,12 @@ mod tests {
 
     #[test]
     fn each_policy_hands_over_to_its_own_choice() {
-        let left = Slots::from_bits(0b1011);
-        let served = |slot: Slot| [5, 3, 0, 3][usize::from(slot.number())];
+        let left = ChildSlots::from_bits(0b1011);
+        let served = |slot: ChildSlot| [5, 3, 0, 3][usize::from(slot.number())];
         let chosen = |policy: MigratorPolicy, leaving| {
-            policy.choose(left, Slot::new(leaving), served).number()
+            policy
+                .choose(left, ChildSlot::new(leaving), served)
+                .number()
         };
         assert_eq!(chosen(MigratorPolicy::LowestBit, 2), 0);
         assert_eq!(chosen(MigratorPolicy::Rotating, 2), 3);
@@ -415,7 +429,7 @@ mod tests {
                 prop_assert!(state.is_valid(), "{before:?} became {state:?}");
                 prop_assert_eq!(state.sequence(), before.sequence() + 1);
                 let expected: Vec<usize> = (0..WIDTH_MAX).filter(|slot| active[*slot]).collect();
-                prop_assert_eq!(state.active().map(Slot::index).collect::<Vec<_>>(), expected);
+                prop_assert_eq!(state.active().map(ChildSlot::index).collect::<Vec<_>>(), expected);
                 if let (Some(kept), true) = (before.migrator(), state.active() == before.active()) {
                     prop_assert_eq!(state.migrator(), Some(kept));
                 }

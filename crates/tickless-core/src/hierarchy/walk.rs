@@ -3,7 +3,7 @@
 use tickless_link::lock::Guard;
 
 use super::group::{GroupEvent, NodeGuard, Queue};
-use super::{CpuNode, Group, GroupId, Hierarchy, HierarchyHost, Slot, State, Step};
+use super::{ChildSlot, CpuNode, Group, GroupId, Hierarchy, HierarchyHost, State, Step};
 use crate::time::Instant;
 
 /// The reasons why an event is published.
@@ -18,7 +18,7 @@ enum Reason {
 /// Step of a walk: the group it has come to, and the child from which.
 struct WalkStep<'h, G> {
     group: &'h G,
-    slot: Slot,
+    slot: ChildSlot,
     /// Loaded once for the step (R27).
     parent: Option<GroupId>,
     /// The child, unless it is a CPU.
@@ -68,7 +68,7 @@ impl<S: HierarchyHost<WIDTH>, const WIDTH: usize> Hierarchy<S, WIDTH> {
     /// Marks the child at `slot` of `id` active, and the groups above as far as they were idle.
     ///
     /// Nothing of the child is looked at, so the exchanges need no order beyond their own (spec C-4.4).
-    pub(super) fn activate_from(&self, mut id: GroupId, mut slot: Slot) {
+    pub(super) fn activate_from(&self, mut id: GroupId, mut slot: ChildSlot) {
         loop {
             let group = self.group(id);
             let old = self.change(group, slot, |old| Some(old.activated(slot)));
@@ -194,7 +194,7 @@ impl<S: HierarchyHost<WIDTH>, const WIDTH: usize> Hierarchy<S, WIDTH> {
     fn change(
         &self,
         group: &Group<S::Lock, WIDTH>,
-        child: Slot,
+        child: ChildSlot,
         transition: impl Fn(State) -> Option<State>,
     ) -> Option<State> {
         loop {
@@ -211,7 +211,7 @@ impl<S: HierarchyHost<WIDTH>, const WIDTH: usize> Hierarchy<S, WIDTH> {
     fn clear(
         &self,
         group: &Group<S::Lock, WIDTH>,
-        slot: Slot,
+        slot: ChildSlot,
         child: Option<&Group<S::Lock, WIDTH>>,
     ) -> bool {
         let read_child = || {
@@ -249,7 +249,13 @@ impl<S: HierarchyHost<WIDTH>, const WIDTH: usize> Hierarchy<S, WIDTH> {
         self.host.step(Step::First { group, first });
     }
 
-    fn state_changed(&self, group: &Group<S::Lock, WIDTH>, child: Slot, old: State, new: State) {
+    fn state_changed(
+        &self,
+        group: &Group<S::Lock, WIDTH>,
+        child: ChildSlot,
+        old: State,
+        new: State,
+    ) {
         debug_assert!(new.is_valid(), "STATE-1, STATE-2: {old:?} became {new:?}");
         self.host.step(Step::State {
             group: group.id(),
@@ -383,7 +389,7 @@ impl<S: HierarchyHost<WIDTH>, const WIDTH: usize> Hierarchy<S, WIDTH> {
         &self,
         group: &Group<S::Lock, WIDTH>,
         queue: &mut Queue<WIDTH>,
-    ) -> Option<(Slot, GroupEvent)> {
+    ) -> Option<(ChildSlot, GroupEvent)> {
         let mut head = queue.head();
         // At most once for each child.
         while let Some((slot, event)) = head {

@@ -3,7 +3,7 @@
 use core::task::Waker;
 
 use tickless_link::entry::{Fired, Running};
-use tickless_link::tree::Slot;
+use tickless_link::tree::OwnedEntry;
 
 use crate::base::guard::{BaseGuard, HANG_BACKOFF_MAX};
 use crate::base::overrun::{LateRestart, Overrun};
@@ -452,7 +452,7 @@ struct Due {
 
 impl Due {
     #[inline]
-    fn of(slot: &mut Slot<'_, '_, Hr>) -> Self {
+    fn of(slot: &mut OwnedEntry<'_, '_, Hr>) -> Self {
         let entry = slot.entry();
         Self {
             timer: TimerId(entry.address()),

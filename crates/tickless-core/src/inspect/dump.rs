@@ -13,7 +13,7 @@ use crate::base::state::DeferredRearm;
 use crate::base::timers::Timers;
 use crate::cpu::CpuId;
 use crate::event::flush::Flush;
-use crate::event::{DeviceState, Kind as DeviceKind, Programmed};
+use crate::event::{DeviceKind, DeviceState, Programmed};
 use crate::exact::queues::QUEUES;
 use crate::platform::Platform;
 use crate::slots::geometry::Tick;

@@ -20,7 +20,7 @@ use crate::base::state::{BaseState, DeferredRearm};
 use crate::base::stats::Stats;
 use crate::base::timers::Timers;
 use crate::cpu::CpuId;
-use crate::event::{DeviceState, EventDevice, Kind as DeviceKind, Programmed};
+use crate::event::{DeviceKind, DeviceState, EventDevice, Programmed};
 use crate::exact::family::{ExpiryRange, Hr, Tag};
 use crate::exact::far_wheel;
 use crate::exact::queues::QUEUES;

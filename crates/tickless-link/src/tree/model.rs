@@ -6,7 +6,7 @@ use std::boxed::Box;
 use loom::sync::{Arc, Mutex};
 use loom::thread;
 
-use super::{Slot, Tree};
+use super::{OwnedEntry, Tree};
 use crate::entry::{Branches, Entry, Expiry, Family, Member, Owner};
 use crate::id::Realm;
 
@@ -81,13 +81,13 @@ fn a_queue_lets_go_of_an_entry_against_one_that_adopts_it() {
             .lock()
             .unwrap()
             .open_first()
-            .map(Slot::release_expired);
+            .map(OwnedEntry::release_expired);
         assert_eq!(taken, Some(1));
         let adopted = other.join().unwrap();
         assert_eq!(adopted, world.2.state().is_queued());
         let mut there = world.1.lock().unwrap();
         assert_eq!(
-            there.open_first().map(Slot::release_expired),
+            there.open_first().map(OwnedEntry::release_expired),
             adopted.then_some(2)
         );
     });
@@ -104,7 +104,7 @@ fn two_queues_adopt_an_entry_that_is_let_go() {
             thread::spawn(move || queue(&mut world.1.lock().unwrap(), world.2.as_ref(), 2))
         };
         let mut here = world.0.lock().unwrap();
-        assert_eq!(here.open_first().map(Slot::release_expired), Some(1));
+        assert_eq!(here.open_first().map(OwnedEntry::release_expired), Some(1));
         let mine = queue(&mut here, world.2.as_ref(), 3);
         drop(here);
         let theirs = other.join().unwrap();
@@ -116,7 +116,7 @@ fn two_queues_adopt_an_entry_that_is_let_go() {
             usize::from(mine) + usize::from(theirs)
         );
         for tree in [&mut *here, &mut *there] {
-            tree.open_first().map(Slot::release_expired);
+            tree.open_first().map(OwnedEntry::release_expired);
         }
     });
 }
@@ -138,7 +138,7 @@ fn an_entry_is_let_go_against_its_owner_that_frees_it() {
                 core::mem::forget(entry);
             }
         });
-        assert_eq!(tree.open_first().map(Slot::release_expired), Some(1));
+        assert_eq!(tree.open_first().map(OwnedEntry::release_expired), Some(1));
         owner.join().unwrap();
     });
 }

@@ -9,7 +9,7 @@
 //! Cost: a search is one descent. Linking and unlinking summarise on the way up as far as something changes, rotations
 //! two entries each. In families that do not summarise nothing is compiled in.
 
-use super::{Branched, Side, Slot, Tree};
+use super::{Branched, OwnedEntry, Side, Tree};
 use crate::entry::{EntryRef, Link};
 
 impl<F: Branched> Tree<F> {
@@ -55,7 +55,7 @@ impl<F: Branched> Tree<F> {
         &mut self,
         holds_some: impl Fn(&F::Head) -> bool,
         is_meant: impl Fn(&F::Head) -> bool,
-    ) -> Option<Slot<'_, '_, F>> {
+    ) -> Option<OwnedEntry<'_, '_, F>> {
         let root = self.follow(self.root.get())?;
         let link = self.first_below(root, &holds_some, &is_meant)?.link();
         self.open_found(link)
@@ -86,16 +86,16 @@ impl<F: Branched> Tree<F> {
         &mut self,
         holds_some: impl Fn(&F::Head) -> bool,
         is_meant: impl Fn(&F::Head) -> bool,
-    ) -> Option<Slot<'_, '_, F>> {
+    ) -> Option<OwnedEntry<'_, '_, F>> {
         let link = self.first_where(holds_some, is_meant)?.link();
         self.open_found(link)
     }
 
     /// Opens what a search of this queue came to.
-    fn open_found(&mut self, found: Link<F>) -> Option<Slot<'_, '_, F>> {
+    fn open_found(&mut self, found: Link<F>) -> Option<OwnedEntry<'_, '_, F>> {
         // SAFETY: Live Link Invariant: the link names an entry of this queue, which stays borrowed.
         let entry = unsafe { EntryRef::follow(found) }?;
-        Some(Slot { tree: self, entry })
+        Some(OwnedEntry { tree: self, entry })
     }
 
     /// The head with the summary of all that is queued, and the entry's own part of it.
@@ -105,18 +105,20 @@ impl<F: Branched> Tree<F> {
 
     /// Opens an entry that no queue owns, and makes this queue its owner; `None` when it has an owner already.
     ///
-    /// An entry comes here for the first time, or after a queue [let it go](Slot::release_expired). One that a thread
-    /// is just letting go of elsewhere may still be refused.
-    pub fn adopt<'t, 'e>(&'t mut self, entry: EntryRef<'e, F>) -> Option<Slot<'t, 'e, F>> {
-        entry.adopt(self.id()).then_some(Slot { tree: self, entry })
+    /// An entry comes here for the first time, or after a queue [let it go](OwnedEntry::release_expired). One that a
+    /// thread is just letting go of elsewhere may still be refused.
+    pub fn adopt<'t, 'e>(&'t mut self, entry: EntryRef<'e, F>) -> Option<OwnedEntry<'t, 'e, F>> {
+        entry
+            .adopt(self.id())
+            .then_some(OwnedEntry { tree: self, entry })
     }
 
     /// Queues `entry`, which no queue owns, under `key` in place of `only`, if that is all that is queued here and
     /// `agrees`, which is given the heads of the two in the reverse order, says so: no queue owns `only` afterwards.
     ///
-    /// As [`release_expired`](Slot::release_expired) of the one and [`insert`](Slot::insert) of the other, for one that
-    /// has nothing to give up: it is not expired, and what it carries stays with it. Where `false` comes back both are
-    /// where they were, and their heads are as `agrees` left them, if it was asked.
+    /// It does what [`release_expired`](OwnedEntry::release_expired) of the one and [`insert`](OwnedEntry::insert) of
+    /// the other do, for one that has nothing to give up: it is not expired, and what it carries stays with it. Where
+    /// `false` comes back both are where they were, and their heads are as `agrees` left them, if it was asked.
     #[inline(always)]
     pub fn exchange_only(
         &mut self,
@@ -216,7 +218,7 @@ impl Drop for EndsOnUnwinding {
     }
 }
 
-impl<F: Branched> Slot<'_, '_, F> {
+impl<F: Branched> OwnedEntry<'_, '_, F> {
     /// Brings the summaries up to date after a change of the head of a queued entry.
     pub fn summarise(&mut self) {
         if F::SUMMARISED && self.state().is_queued() {

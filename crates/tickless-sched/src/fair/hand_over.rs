@@ -18,7 +18,7 @@
 use core::pin::Pin;
 
 use tickless_link::entry::EntryRef;
-use tickless_link::tree::{Slot, Tree};
+use tickless_link::tree::{OwnedEntry, Tree};
 
 use super::entity::Fair;
 use super::virtual_time::{Average, Virtual, halfway};
@@ -354,7 +354,7 @@ fn place_evenly<T: Send + 'static>(
 /// Lays a task down as [`FairQueue::lay_down`] does, for a task that owes nothing and whose account is written; the
 /// caller updates the average.
 #[inline(always)]
-fn leave_evenly<T: Send + 'static>(mut slot: Slot<'_, '_, Fair<T>>, lag: i64) {
+fn leave_evenly<T: Send + 'static>(mut slot: OwnedEntry<'_, '_, Fair<T>>, lag: i64) {
     let head = slot.head();
     head.luggage = Luggage {
         lag: capped(lag, head.share),
@@ -369,7 +369,7 @@ fn adopt_picked<'t, 'e, T: Send + 'static>(
     tree: &'t mut Tree<Fair<T>>,
     entry: EntryRef<'e, Fair<T>>,
     pick: Pick,
-) -> Option<Slot<'t, 'e, Fair<T>>> {
+) -> Option<OwnedEntry<'t, 'e, Fair<T>>> {
     let mut slot = tree.adopt(entry)?;
     if pick.took(slot.head().pick) {
         return Some(slot);

@@ -104,7 +104,7 @@ use core::pin::Pin;
 use tickless_core::time::Span;
 use tickless_link::entry::EntryRef;
 use tickless_link::id::{Key, QueueId, Realm};
-use tickless_link::tree::{Slot, Tree};
+use tickless_link::tree::{OwnedEntry, Tree};
 
 use crate::amount::{Request, RunTime, Weight};
 use crate::membership::{Pick, Refusal, Refused};
@@ -825,7 +825,7 @@ impl<T: Send + 'static> FairQueue<T> {
 
 /// A task that sleeps has paid what it owed. The service that it is owed by now, because no decision was made earlier,
 /// stays with the others.
-fn let_go<T: Send + 'static>(mut slot: Slot<'_, '_, Fair<T>>, average: &mut Average) {
+fn let_go<T: Send + 'static>(mut slot: OwnedEntry<'_, '_, Fair<T>>, average: &mut Average) {
     let head = slot.head();
     head.is_delayed = false;
     head.luggage = Luggage::default();

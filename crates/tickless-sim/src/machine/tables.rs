@@ -6,7 +6,7 @@ use std::rc::Rc;
 use tickless_core::base::{Frozen, Timers};
 use tickless_core::coarse::Kind;
 use tickless_core::hierarchy::{
-    GroupId, Hierarchy, Layout, MigratorPolicy, NumaNode, Slot, State, Step, WIDTH_DEFAULT,
+    ChildSlot, GroupId, Hierarchy, Layout, MigratorPolicy, NumaNode, State, Step, WIDTH_DEFAULT,
 };
 use tickless_core::platform::CpuId;
 use tickless_core::time::Instant;
@@ -61,7 +61,7 @@ impl GlobalTimers {
         self.timers.platform()
     }
 
-    fn state_changed(&self, group: GroupId, child: Slot, old: State, new: State) {
+    fn state_changed(&self, group: GroupId, child: ChildSlot, old: State, new: State) {
         let host = self.host();
         self.lines[group.0 as usize].write(&host.model, 1);
         current_cpu::charge(host.model.charges.exchange);

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 use tickless_core::clock::CounterId;
-use tickless_core::event::{DeviceConfig, DeviceWrite, InPast, Kind, MinimumPolicy};
+use tickless_core::event::{DeviceConfig, DeviceKind, DeviceWrite, InPast, MinimumPolicy};
 use tickless_core::time::Span;
 use tickless_core::time::convert::Ticks;
 
@@ -57,9 +57,9 @@ impl DeviceClass {
                 Self::Coupled | Self::Software => "virtual-coupled",
             },
             kind: if self == Self::Coupled {
-                Kind::Coupled(counter)
+                DeviceKind::Coupled(counter)
             } else {
-                Kind::Relative
+                DeviceKind::Relative
             },
             hertz: range.hertz,
             min_ticks: range.shortest,

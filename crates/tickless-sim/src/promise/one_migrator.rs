@@ -2,10 +2,14 @@
 //!
 //! Checked at each change of the state of a group.
 
-use tickless_core::hierarchy::{GroupId, Slot, State};
+use tickless_core::hierarchy::{ChildSlot, GroupId, State};
 
 /// Describes the violation if `group`, which is in the state `new`, should not have this migrator.
-pub(crate) fn wrong_migrator(group: GroupId, new: State, migrator: Option<Slot>) -> Option<String> {
+pub(crate) fn wrong_migrator(
+    group: GroupId,
+    new: State,
+    migrator: Option<ChildSlot>,
+) -> Option<String> {
     let is_right = match migrator {
         None => !new.is_active(),
         Some(slot) => new.active().contains(slot),

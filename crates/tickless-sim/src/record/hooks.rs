@@ -1,7 +1,7 @@
 //! The hooks through which a recording receives its events.
 
 use tickless_core::coarse::Kind;
-use tickless_core::hierarchy::{GroupId, Hierarchy, HierarchyHost, Slot, State, Step};
+use tickless_core::hierarchy::{ChildSlot, GroupId, Hierarchy, HierarchyHost, State, Step};
 use tickless_core::time::Clock;
 use tickless_core::trace::{Event as Traced, Placement, TimerId};
 
@@ -247,7 +247,7 @@ impl Recorder {
     pub(crate) fn state_changed(
         &self,
         group: GroupId,
-        (child, migrator): (Slot, Option<Slot>),
+        (child, migrator): (ChildSlot, Option<ChildSlot>),
         old: State,
         new: State,
     ) {

@@ -415,7 +415,7 @@ fn play(steps: &[Step]) {
                 oracle.insert(timer.tag(), key, false);
             }
             Step::Expire => {
-                let fired = queues.tree.open_first().map(Slot::expire);
+                let fired = queues.tree.open_first().map(OwnedEntry::expire);
                 let expected = (count > 0).then(|| oracle.0.remove(0).0);
                 match fired {
                     Some(Fired::Done(tag)) => assert_eq!(Some(tag), expected.map(u64::from)),

@@ -9,7 +9,7 @@ use proptest::prelude::*;
 
 use crate::entry::{Branches, Entry, Expiry, Family, Member, Owner};
 use crate::id::Realm;
-use crate::tree::{Slot, Tree};
+use crate::tree::{OwnedEntry, Tree};
 
 /// Entries with a weight, and the smallest weight below.
 #[derive(Debug)]
@@ -197,7 +197,7 @@ proptest! {
                         |scale| scale.smallest.get() <= most,
                         |scale| scale.weight <= most,
                     );
-                    prop_assert_eq!(slot.map(Slot::release_expired), expected);
+                    prop_assert_eq!(slot.map(OwnedEntry::release_expired), expected);
                 }
             }
             tree.assert_valid();

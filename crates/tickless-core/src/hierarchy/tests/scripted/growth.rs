@@ -8,8 +8,8 @@ use proptest::prelude::{prop_assert_eq, proptest};
 use crate::cpu::CpuId;
 use crate::hierarchy::tests::host::{Tree, at, empty_tree, join};
 use crate::hierarchy::{
-    Child, GroupId, HierarchyHost, MigratorPolicy, NumaNode, PrepareError, Presence, Pull, Slot,
-    State, Step,
+    Child, ChildSlot, GroupId, HierarchyHost, MigratorPolicy, NumaNode, PrepareError, Presence,
+    Pull, State, Step,
 };
 
 fn built<const WIDTH: usize>(cpus: u32, nodes: u32, node_of: impl Fn(u32) -> u32) -> Tree<WIDTH> {
@@ -41,7 +41,7 @@ fn r23_the_ninth_cpu_makes_one_new_root() {
         [Child::Group(GroupId(0)), Child::Group(GroupId(1))]
     );
     // Example 8: the place of the old root was kept for it.
-    assert_eq!(tree.host().group(GroupId(0)).slot(), Slot::new(0));
+    assert_eq!(tree.host().group(GroupId(0)).slot(), ChildSlot::new(0));
 }
 
 #[test]

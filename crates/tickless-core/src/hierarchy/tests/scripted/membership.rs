@@ -5,7 +5,7 @@ use std::vec::Vec;
 use super::{LEFT, pairs};
 use crate::cpu::CpuId;
 use crate::hierarchy::tests::host::{NEVER, Tree, at, empty_tree, idle_tree, join};
-use crate::hierarchy::{Leaving, MigratorPolicy, Presence, Pull, Refused, Slot, Step};
+use crate::hierarchy::{ChildSlot, Leaving, MigratorPolicy, Presence, Pull, Refused, Step};
 
 fn activated<const WIDTH: usize>(tree: &Tree<WIDTH>) -> Vec<CpuId> {
     core::mem::take(&mut *tree.host().activated.lock().unwrap())
@@ -36,7 +36,12 @@ fn an_unavailable_cpu_covers_its_own_timers() {
 #[test]
 fn r28_an_isolated_cpu_has_no_duty() {
     let tree = idle_tree::<4>(4);
-    let migrator = || tree.host().group_state(LEFT).migrator().map(Slot::number);
+    let migrator = || {
+        tree.host()
+            .group_state(LEFT)
+            .migrator()
+            .map(ChildSlot::number)
+    };
     tree.wakes(0);
     tree.wakes(1);
     assert_eq!(migrator(), Some(0));

@@ -3,7 +3,7 @@
 use super::{LEFT, ROOT, pairs};
 use crate::cpu::CpuId;
 use crate::hierarchy::tests::host::{NEVER, at, idle_tree, idle_tree_with};
-use crate::hierarchy::{MigratorPolicy, Pull, Refusal, Slot, Step};
+use crate::hierarchy::{ChildSlot, MigratorPolicy, Pull, Refusal, Step};
 
 /// R15, second half: with a parent, a CPU without a timer goes idle in an active group without any lock.
 #[test]
@@ -347,7 +347,10 @@ fn the_walk_of_appendix_a4_on_the_tree() {
     let shown = || {
         [0, 1, 2].map(|id| {
             let state = tree.host().group_state(crate::hierarchy::GroupId(id));
-            (state.active().bits(), state.migrator().map(Slot::number))
+            (
+                state.active().bits(),
+                state.migrator().map(ChildSlot::number),
+            )
         })
     };
     let idle = (0, None);
@@ -376,7 +379,12 @@ fn the_duty_is_handed_over_by_policy() {
             tree.wakes(cpu);
         }
         // CPU 2 has the duty, and has served; then so has CPU 0, if it gets it.
-        let migrator = || tree.host().group_state(LEFT).migrator().map(Slot::number);
+        let migrator = || {
+            tree.host()
+                .group_state(LEFT)
+                .migrator()
+                .map(ChildSlot::number)
+        };
         assert_eq!(migrator(), Some(2));
         tree.idles(2);
         migrator()
@@ -395,7 +403,12 @@ fn the_duty_goes_to_who_served_least() {
     tree.ticks(0, 5);
     tree.wakes(2);
     tree.wakes(1);
-    let migrator = || tree.host().group_state(LEFT).migrator().map(Slot::number);
+    let migrator = || {
+        tree.host()
+            .group_state(LEFT)
+            .migrator()
+            .map(ChildSlot::number)
+    };
     tree.idles(0);
     assert_eq!(migrator(), Some(1));
     tree.wakes(0);
