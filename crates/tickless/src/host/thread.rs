@@ -281,6 +281,13 @@ pub(crate) fn now_lower() -> Instant {
     earliest_at(cycles).unwrap_or_else(|| earliest_anew(cycles))
 }
 
+/// Works as [`now_lower`], without a call; `None` if the line of the clock that the thread has kept does not reach, as
+/// where its users see a virtual clock.
+#[inline(always)]
+pub(crate) fn try_now_lower_fast() -> Option<Instant> {
+    earliest_at(counter::read())
+}
+
 /// Works as [`now_lower`], by the clock of the base that this thread acts for: what the core reads.
 #[inline(always)]
 pub(super) fn core_now_lower() -> Instant {

@@ -245,6 +245,13 @@ pub(crate) fn can_fast_path() -> bool {
     with_thread(Thread::can_fast_path)
 }
 
+/// Returns whether a sleep of this thread that is queued waits for its thread's timers as before: as
+/// [`can_fast_path`], and the expiry thread runs if it is needed.
+#[inline]
+pub(crate) fn can_wait_fast() -> bool {
+    can_fast_path() && !is_missing()
+}
+
 /// Works as [`ensure_expiry_thread`], for a timer that is queued: it stays queued if this panics.
 #[inline]
 pub(crate) fn ensure_expiry_thread_again() {

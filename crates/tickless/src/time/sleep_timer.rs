@@ -24,7 +24,7 @@ use crate::host::registry::{timers, try_timers_fast};
 use crate::host::remote::reactor_turn;
 #[cfg(feature = "tokio-test-util")]
 use crate::host::thread::look_at_tokio;
-use crate::host::thread::{shown_now_lower, shown_now_upper};
+use crate::host::thread::{shown_now_lower, shown_now_upper, try_now_lower_fast};
 use crate::host::{blocked, wake};
 
 mod on_virtual_clock;
@@ -267,6 +267,7 @@ impl<T: SleepQueue> SleepTimer<T> {
             // The upper bound: by that it is filed, if it is coarse. The lower one, which decides whether it is over,
             // is asked for if this does not say it.
             SleepState::Unmade => shown_now_upper() < *this.deadline,
+            SleepState::Armed => return self.poll_armed(context),
             _ => false,
         };
         if is_ahead {
@@ -291,6 +292,24 @@ impl<T: SleepQueue> SleepTimer<T> {
             Ok(()) => Poll::Pending,
             Err(waker) => self.arm(waker),
         }
+    }
+
+    /// Works as [`poll`](Self::poll), for a timer that was queued. Nearly always it is exact and far ahead, and a task
+    /// polls it again on the thread where it waits.
+    #[inline(never)]
+    fn poll_armed(mut self: Pin<&mut Self>, context: &Context<'_>) -> Poll<()> {
+        let this = self.as_mut().project();
+        let is_exact = !T::HAS_SLACK || *this.timer.note() == Some(Slack::NONE);
+        if is_exact
+            && wake::can_wait_fast()
+            && let Some(timer) = this.timer.as_ref().armed()
+            && let Some(timers) = try_timers_fast()
+            && timer.try_wakes_fast(timers, context.waker())
+            && try_now_lower_fast().is_some_and(|now| now < *this.deadline)
+        {
+            return Poll::Pending;
+        }
+        self.poll_slow(context)
     }
 
     /// Works as [`poll`](Self::poll), for a timer that was polled before, or is over.

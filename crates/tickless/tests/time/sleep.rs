@@ -484,3 +484,18 @@ fn sleeps_go_from_thread_to_thread_and_stay_where_they_are_pinned() {
     assert_not_unpin!(tickless::time::Sleep);
     assert_not_unpin!(tokio::time::Sleep);
 }
+
+/// The clock decides, not only whether a thread came to fire it: it comes later than this polls.
+#[test]
+fn a_sleep_that_waits_is_over_when_it_is_polled_behind_its_deadline() {
+    // Near and far: in the tree, and in a bucket.
+    for late in [1, 2, 5, 20, 50].repeat(4) {
+        let mut sleep = pin!(tickless::time::sleep(ms(late)));
+        let _first = poll_idly(sleep.as_mut());
+        while tickless::time::Instant::now() < sleep.deadline() {
+            std::hint::spin_loop();
+        }
+        assert!(poll_idly(sleep.as_mut()).is_ready());
+        assert!(sleep.is_elapsed());
+    }
+}
