@@ -4,13 +4,16 @@
 mod support;
 
 use std::future::Future;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::pin::pin;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::SeqCst};
+use std::sync::{Arc, Mutex, mpsc};
 use std::task::{Context, Wake, Waker};
 
 use futures::stream::{FuturesUnordered, StreamExt as _};
+use tickless::hrtimer::{Expired, HrTimer, Monotonic, Restart, Span, StartOutcome};
 use tickless::realtime::OnSet;
 use tickless::time::{self, DelayQueue, Duration, Instant, interval, sleep, timeout};
+use tickless::wheel::{Kind, WheelTimer};
 
 const HOUR: Duration = Duration::from_secs(3_600);
 
@@ -251,4 +254,165 @@ fn a_runtime_without_timers_needs_none() {
         sleep(Duration::from_millis(1)).await;
         assert!(start.elapsed() >= Duration::from_millis(1));
     });
+}
+
+/// Names of timers with callbacks in the order in which they fired, and when by the clock that users see.
+type Fired = Arc<Mutex<Vec<(&'static str, Duration)>>>;
+
+fn notes(
+    fired: &Fired,
+    name: &'static str,
+    since: Instant,
+) -> impl FnMut(&mut Expired<'_, '_, Monotonic>) -> Restart + Send + 'static {
+    let fired = Arc::clone(fired);
+    move |expired| {
+        assert!(expired.now() >= expired.deadline());
+        fired
+            .lock()
+            .expect("no panic")
+            .push((name, since.elapsed()));
+        Restart::No
+    }
+}
+
+fn taken(fired: &Fired) -> Vec<(&'static str, Duration)> {
+    std::mem::take(&mut *fired.lock().expect("no panic"))
+}
+
+/// Each comes at its own time while the clock passes by itself; a mixed program has one order.
+#[tokio::test(start_paused = true)]
+async fn callbacks_follow_tokios_clock_that_passes_by_itself() {
+    // No reading of the clock precedes the first start.
+    let (sender, first) = mpsc::channel();
+    let at_once = pin!(HrTimer::new(move |_| {
+        let _ = sender.send(());
+        Restart::No
+    }));
+    assert_eq!(at_once.as_ref().start(HOUR), StartOutcome::Started);
+    let start = Instant::now();
+    tokio::time::sleep(HOUR + Duration::from_millis(2)).await;
+    assert!(first.try_recv().is_ok());
+
+    let (fired, start) = (Fired::default(), start + HOUR + Duration::from_millis(2));
+    assert_eq!(start, Instant::now());
+    let timers = [("third", 3), ("first", 1), ("second", 2), ("equal", 2)]
+        .map(|(name, hours)| (Box::pin(HrTimer::new(notes(&fired, name, start))), hours));
+    for (timer, hours) in &timers {
+        let outcome = timer.as_ref().start(start + HOUR * *hours);
+        assert_eq!(outcome, StartOutcome::Started);
+    }
+    let cancelled = pin!(HrTimer::new(notes(&fired, "cancelled", start)));
+    let _ = cancelled.as_ref().start(start + HOUR / 2);
+    assert!(cancelled.as_ref().cancel());
+    sleep(HOUR * 2 - Duration::from_millis(1)).await;
+    assert_eq!(taken(&fired), [("first", HOUR)]);
+    sleep(Duration::from_millis(2)).await;
+    assert_eq!(taken(&fired), [("second", HOUR * 2), ("equal", HOUR * 2)]);
+    let (sender, receiver) = futures::channel::oneshot::channel();
+    let mut sender = Some(sender);
+    let wakes = pin!(HrTimer::new(move |_| {
+        let sent = sender.take().map(|sender| sender.send(Instant::now()));
+        assert!(sent.is_some_and(|sent| sent.is_ok()));
+        Restart::No
+    }));
+    let _ = wakes.as_ref().start(start + HOUR * 4);
+    // Nothing sleeps but the timers.
+    assert_eq!(receiver.await, Ok(start + HOUR * 4));
+    assert_eq!(taken(&fired), [("third", HOUR * 3)]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn callbacks_have_come_when_an_advance_is_over() {
+    let (fired, start) = (Fired::default(), Instant::now());
+    let timer = pin!(HrTimer::new(notes(&fired, "exact", start)));
+    let timer = timer.as_ref();
+    let _ = timer.start(start + HOUR);
+    time::advance(HOUR - Duration::from_millis(1)).await;
+    assert_eq!(taken(&fired), []);
+    // Moved while it waits, to an earlier and a later time.
+    assert_eq!(timer.start(start + HOUR * 3), StartOutcome::Restarted);
+    time::advance(HOUR).await;
+    assert_eq!(taken(&fired), []);
+    assert_eq!(timer.start(start + HOUR * 2), StartOutcome::Restarted);
+    time::advance(Duration::from_millis(1)).await;
+    assert_eq!(taken(&fired), [("exact", HOUR * 2)]);
+    assert!(!timer.is_active());
+    let coarse = Arc::new(AtomicBool::new(false));
+    let of_timer = Arc::clone(&coarse);
+    let wheel = pin!(WheelTimer::new(move |_| {
+        of_timer.store(true, SeqCst);
+        Restart::No
+    }));
+    let _ = wheel.as_ref().start(HOUR);
+    time::advance(HOUR - Duration::from_millis(1)).await;
+    assert!(!coarse.load(SeqCst));
+    time::advance(HOUR).await;
+    assert!(coarse.load(SeqCst));
+    // By tokio's own function they come as a task does.
+    let _ = timer.start(Instant::now() + HOUR);
+    tokio::time::advance(HOUR).await;
+    tokio::time::sleep(Duration::from_millis(1)).await;
+    assert_eq!(taken(&fired).len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_callback_starts_itself_again_by_tokios_clock() {
+    let count = Arc::new(AtomicU32::new(0));
+    let of_timer = Arc::clone(&count);
+    let timer = pin!(HrTimer::new(move |expired| {
+        of_timer.fetch_add(1, SeqCst);
+        assert_eq!(expired.forward_now(Span::from_millis(1)), 1);
+        Restart::Yes
+    }));
+    let _ = timer.as_ref().start(Duration::from_millis(1));
+    sleep(Duration::from_millis(1_000)).await;
+    let so_far = count.load(SeqCst);
+    assert!((999..=1_000).contains(&so_far), "{so_far}");
+    assert!(timer.as_ref().cancel());
+    sleep(HOUR).await;
+    assert_eq!(count.load(SeqCst), so_far);
+}
+
+/// A timer outlives the runtime by whose clock it went: it goes on by the process's, to be started again.
+#[test]
+fn a_callback_outlives_a_runtime_of_tokio() {
+    let mut runtime = tokio::runtime::Builder::new_current_thread();
+    let (sender, fired) = mpsc::channel();
+    let timer = Box::pin(HrTimer::new(move |_| {
+        let _ = sender.send(());
+        Restart::No
+    }));
+    for _ in 0..3 {
+        let runtime = runtime.enable_time().start_paused(true).build();
+        let runtime = runtime.expect("a runtime");
+        runtime.block_on(async {
+            let _ = timer.as_ref().start(HOUR);
+            sleep(HOUR * 2).await;
+        });
+        assert!(fired.try_recv().is_ok());
+        runtime.block_on(async {
+            let _ = timer.as_ref().start(HOUR);
+            // Polled, so that it waits when its runtime ends.
+            tokio::task::yield_now().await;
+        });
+        drop(runtime);
+        assert!(timer.as_ref().is_active());
+    }
+    let _ = timer.as_ref().start(Duration::from_millis(1));
+    fired
+        .recv_timeout(Duration::from_secs(60))
+        .expect("by the process's clock");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_local_callback_says_that_it_does_not_follow() {
+    let local = pin!(WheelTimer::with_kind(Kind::Local, |_| { Restart::No }));
+    let start = std::panic::AssertUnwindSafe(|| local.as_ref().start(HOUR));
+    let told = std::panic::catch_unwind(start).expect_err("it panics");
+    let told = told.downcast_ref::<String>().cloned().unwrap_or_else(|| {
+        told.downcast_ref::<&str>()
+            .map_or_else(String::new, |told| (*told).to_owned())
+    });
+    assert!(told.starts_with("this timer with a callback goes by the process's clock"));
+    assert!(!local.as_ref().is_queued());
 }

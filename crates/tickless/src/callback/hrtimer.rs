@@ -61,7 +61,9 @@ pin_project! {
     /// order of their starts; between them and sleeps for the same nanosecond there is no order. A timer that was
     /// started before the pause goes on by the process's clock until it is started again.
     ///
-    /// In a runtime of tokio, whose clock calls no closures, a start panics and says so.
+    /// In a runtime of tokio whose clock is paused, with the feature `tokio`, a task of the runtime calls the closure,
+    /// in the millisecond of tokio's clock in which a sleep for that time ends. `tokio::time::advance` moves the clock
+    /// at once, so that the closure finds it at its end; this library's `advance` is over when it has been called.
     ///
     /// # Panics in the closure
     ///

@@ -1,14 +1,14 @@
 //! Starts of timers with callbacks by the clock of the thread that starts them.
 
 use crate::host::wake;
-use crate::time::virtual_time::runtime;
+use crate::time::virtual_time;
 
 /// Executes `start`, which starts a timer, where that goes by the clock of this thread. Makes sure that a thread
 /// expires it.
 ///
 /// # Panics
 ///
-/// On a thread with the clock of a tokio runtime, which calls no callbacks.
+/// On a thread with a virtual clock that no base is left for.
 #[inline]
 pub(super) fn by_own_clock<R>(start: impl FnOnce() -> R) -> R {
     if wake::may_start_callback() {
@@ -20,7 +20,7 @@ pub(super) fn by_own_clock<R>(start: impl FnOnce() -> R) -> R {
 #[cold]
 fn by_own_clock_slow<R>(start: impl FnOnce() -> R) -> R {
     let start = if wake::is_virtual() {
-        match runtime::start_callback(start) {
+        match virtual_time::start_callback(start) {
             Ok(started) => return started,
             Err(start) => start,
         }

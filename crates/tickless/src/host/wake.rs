@@ -35,6 +35,8 @@ use super::registry::timers;
 use super::sleep_protocol::SleepDeadline;
 #[cfg(event_host)]
 use super::sys::events;
+#[cfg(feature = "tokio-test-util")]
+use super::thread::look_at_tokio;
 use super::thread::{Thread, with_thread};
 
 /// The time until which the expiry thread sleeps.
@@ -211,6 +213,8 @@ pub(crate) fn has_expirer() -> bool {
 /// Returns whether a timer with a callback may be started on this thread, with nothing to be demanded.
 #[inline]
 pub(crate) fn may_start_callback() -> bool {
+    #[cfg(feature = "tokio-test-util")]
+    look_at_tokio();
     !with_thread(Thread::is_unattended_or_virtual)
 }
 
@@ -232,8 +236,8 @@ fn ensure_for_callback_slow() {
     assert!(
         !is_virtual() || std::thread::panicking(),
         "this timer with a callback goes by the process's clock, and the clock of this runtime is paused or was. It \
-         goes by that in a `Worker` and an `Executor`, unless it is a local one, and not in a tokio runtime: await a \
-         sleep of `tickless::time` in its place, or start it on another thread"
+         goes by that unless it is a local one, or too many threads and clocks have timers: await a sleep of \
+         `tickless::time` in its place, or start it on another thread"
     );
     ensure_expiry_thread();
 }

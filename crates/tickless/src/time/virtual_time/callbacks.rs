@@ -13,6 +13,8 @@
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::task::Waker;
 
+use tickless_core::time::Instant;
+
 use super::clock::{Clock, Key};
 use crate::host::thread::ThreadBase;
 use crate::host::virtual_base;
@@ -62,11 +64,18 @@ impl Callbacks {
         drop(old.and_then(|old| clock.cancel(old)));
     }
 
-    /// Calls what is due by `clock`, which users of this thread see.
-    pub(super) fn turn(&self, clock: &Clock) {
+    /// Returns the time at which the first of them is due, exactly.
+    #[cfg(feature = "tokio")]
+    pub(super) fn first_due(&self) -> Instant {
+        self.existing()
+            .map_or(Instant::FOREVER, virtual_base::first_due)
+    }
+
+    /// Calls what is due at `now`, by the clock that users of this thread see.
+    pub(super) fn turn(&self, now: Instant) {
         if let Some(base) = self.existing() {
             // What is left over is due still, and so is the next in the queue of the clock.
-            let _done = virtual_base::turn(base, clock.now());
+            let _done = virtual_base::turn(base, now);
         }
     }
 }

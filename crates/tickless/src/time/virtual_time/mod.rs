@@ -7,6 +7,8 @@ pub(crate) mod companion;
 pub(crate) mod draw;
 pub(crate) mod runtime;
 pub(crate) mod ticket;
+#[cfg(feature = "tokio")]
+mod tokio_callbacks;
 
 use std::future::Future;
 use std::pin::Pin;
@@ -150,7 +152,7 @@ pub async fn advance(duration: Duration) {
     #[cfg(feature = "tokio-test-util")]
     if is_in_tokio() {
         tokio::time::advance(duration).await;
-        return;
+        return tokio_callbacks::advanced();
     }
     Advancing::new(duration).await;
 }
@@ -171,6 +173,20 @@ pub(crate) fn arm(deadline: CoreInstant, waker: &Waker) -> Option<Waker> {
     return ticket::issue_in_tokio(deadline, waker);
     #[cfg(not(feature = "tokio"))]
     None
+}
+
+/// Starts a timer with a callback by `start`, on the virtual clock that this thread sees. Hands `start` back if no base
+/// is left.
+pub(crate) fn start_callback<R, S: FnOnce() -> R>(start: S) -> Result<R, S> {
+    let start = match runtime::start_callback(start) {
+        Ok(started) => return Ok(started),
+        Err(start) => start,
+    };
+    #[cfg(feature = "tokio")]
+    if runtime::current().is_none() {
+        return tokio_callbacks::start(start);
+    }
+    Err(start)
 }
 
 /// An advance that is under way.

@@ -313,9 +313,9 @@ pub(crate) fn pass_time_here(sleeper: Option<&Sleeper>) -> bool {
     true
 }
 
-/// Starts a timer with a callback by `start`, on the virtual clock of this thread. Hands `start` back if the clock is
-/// that of a tokio runtime, which calls no callbacks, and if there is no base left.
-pub(crate) fn start_callback<R, S: FnOnce() -> R>(start: S) -> Result<R, S> {
+/// Starts a timer with a callback by `start`, on the virtual clock of this thread's runtime. Hands `start` back if
+/// there is no such clock, and if no base is left.
+pub(super) fn start_callback<R, S: FnOnce() -> R>(start: S) -> Result<R, S> {
     let Some(runtime) = current().filter(|runtime| runtime.is_virtual()) else {
         return Err(start);
     };
@@ -334,7 +334,7 @@ impl Wake for Fires {
         };
         // The thread may be the expiry thread, where the clock runs.
         let _inside = enter(&runtime);
-        runtime.callbacks.turn(&runtime.clock);
+        runtime.callbacks.turn(runtime.clock.now());
         runtime.settle_callbacks();
     }
 }
