@@ -11,7 +11,7 @@ use crate::buckets::Chain;
 use crate::entry::{EntryRef, Link};
 
 /// Lists over which entries are spread.
-const LISTS: usize = 64;
+const LISTS: usize = 128;
 
 /// Entries that are sorted in an array.
 const FEW: usize = 64;
@@ -41,8 +41,10 @@ impl<F: Branched> Tree<F> {
         if chain.len < MANY {
             self.append_sorted(&mut sorted, &mut few, chain.first);
         } else {
-            for list in self.spread(chain.first) {
-                self.append_sorted(&mut sorted, &mut few, list);
+            for last in self.spread(chain.first) {
+                if let Some(last) = self.follow(last) {
+                    self.append_sorted(&mut sorted, &mut few, last.next.take());
+                }
             }
         }
         if let Some(last) = self.follow(sorted.last) {
@@ -51,7 +53,8 @@ impl<F: Branched> Tree<F> {
         sorted
     }
 
-    /// Spreads a chain over lists, each of which has keys that are less than those of the next.
+    /// Spreads a chain over lists, each of which has keys that are less than those of the next. Returns the last entry
+    /// of each, whose `next` is the first.
     #[inline]
     fn spread(&self, chain: Link<F>) -> [Link<F>; LISTS] {
         let (mut least, mut most) = (i64::MAX, i64::MIN);
@@ -64,28 +67,23 @@ impl<F: Branched> Tree<F> {
         }
         let shift =
             (u64::BITS - most.abs_diff(least).leading_zeros()).saturating_sub(LISTS.ilog2());
-        let (mut firsts, mut lasts) = ([None; LISTS], [None; LISTS]);
+        let mut lasts = [None; LISTS];
         let mut rest = chain;
         while let Some(entry) = self.follow(rest) {
-            rest = entry.next.get();
             let part = F::rank(entry.key.get()).abs_diff(least) >> shift;
             #[expect(
                 clippy::cast_possible_truncation,
                 reason = "all but the last bits are cut off"
             )]
-            let part = part as usize % LISTS;
-            match self.follow(lasts[part]) {
-                Some(last) => last.next.set(entry.link()),
-                None => firsts[part] = entry.link(),
-            }
-            lasts[part] = entry.link();
+            let last = &mut lasts[part as usize % LISTS];
+            let first = match self.follow(*last) {
+                Some(last) => last.next.replace(entry.link()),
+                None => entry.link(),
+            };
+            rest = entry.next.replace(first);
+            *last = entry.link();
         }
-        for last in lasts {
-            if let Some(last) = self.follow(last) {
-                last.next.set(None);
-            }
-        }
-        firsts
+        lasts
     }
 
     /// Sorts a chain, and puts it behind what is sorted.
