@@ -4,6 +4,7 @@
 //! never 0, which is what a machine ends with that resets itself.
 
 mod hackbench;
+mod picture;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -67,6 +68,10 @@ pub(crate) struct Arguments {
     /// `tickless verify` checks.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["test", "measure", "many", "sizes", "hackbench"])]
     trace: Option<PathBuf>,
+    /// Draws that trace to this file, as SVG: a lane for each CPU, and an arrow from each start of a timer to its
+    /// expiry.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["test", "measure", "many", "sizes", "hackbench"])]
+    picture: Option<PathBuf>,
 }
 
 /// The options of a run.
@@ -186,8 +191,8 @@ pub(crate) fn main(root: &Path, arguments: &Arguments) -> Result<(), String> {
     if arguments.hackbench {
         return hackbench::compare(root, &arguments.settings);
     }
-    if let Some(file) = &arguments.trace {
-        return trace(root, &arguments.settings, file);
+    if arguments.trace.is_some() || arguments.picture.is_some() {
+        return trace(root, arguments);
     }
     show(root, &arguments.settings)
 }
@@ -195,11 +200,11 @@ pub(crate) fn main(root: &Path, arguments: &Arguments) -> Result<(), String> {
 /// The beginning of each line of the report that is one of the trace.
 pub(crate) const TRACED: &str = "trace: ";
 
-/// Writes the kernel's trace to a file.
-fn trace(root: &Path, settings: &Settings, file: &Path) -> Result<(), String> {
+/// Writes the kernel's trace to a file, or draws it.
+fn trace(root: &Path, arguments: &Arguments) -> Result<(), String> {
     let settings = Settings {
         test: Some(TRACE_TEST.to_owned()),
-        ..settings.clone()
+        ..arguments.settings.clone()
     };
     let Some(run) = built(root, &settings)? else {
         return Ok(());
@@ -214,9 +219,18 @@ fn trace(root: &Path, settings: &Settings, file: &Path) -> Result<(), String> {
         None => rest.push(line.to_owned()),
     });
     result.map_err(|message| explained(&message))?;
-    fs::write(file, &traced).map_err(|error| format!("{}: {error}", file.display()))?;
-    println!("{}: {} lines", file.display(), traced.lines().count());
-    Ok(())
+    let write = |file: &Path, text: &str| {
+        fs::write(file, text).map_err(|error| format!("{}: {error}", file.display()))?;
+        println!("{}: {} lines", file.display(), text.lines().count());
+        Ok(())
+    };
+    if let Some(file) = &arguments.trace {
+        write(file, &traced)?;
+    }
+    match &arguments.picture {
+        Some(file) => write(file, &picture::draw(&traced)?),
+        None => Ok(()),
+    }
 }
 
 /// Prints the sizes of the core's text, data and stack.
