@@ -27,7 +27,8 @@
 //! most about twice that of the better of the two modes. A new owner starts in ordinary mode and earns its bias.
 //!
 //! On a host that has no such barrier ([`LockHost::barrier_works`]) the lock is ordinary for ever; on one that loses
-//! it, from the next stranger on.
+//! it, from the next stranger on. A host that is built without one ([`LockHost::MAY_BIAS`]) has no gate at all: the
+//! owner's fast paths take the inner lock by one exchange.
 //!
 //! # While barriers disturb
 //!
@@ -88,6 +89,10 @@ const SPINS: u32 = if cfg!(loom) { 1 } else { 100 };
 /// caller. It MUST keep doing so after `barrier_works` has answered `false` again: locks that are biased stay so until
 /// a stranger comes.
 pub unsafe trait LockHost {
+    /// False on a host that never has the barrier: no lock becomes biased there, so its owner does not look at the
+    /// gate, and takes the inner lock where another host's owner goes through the gate.
+    const MAY_BIAS: bool = true;
+
     /// Returns true if [`heavy_barrier`](LockHost::heavy_barrier) can be used, and costs no more than a system call.
     /// While it cannot, no lock becomes biased.
     fn barrier_works() -> bool;
@@ -302,6 +307,19 @@ impl<H: LockHost> BiasedLock<H> {
         token.is_some_and(|owner| self.owner.load(Ordering::Relaxed) == owner.id.get())
     }
 
+    /// Tries to take the inner lock for the owner, on a host whose locks are never biased.
+    #[inline]
+    fn try_acquire_unbiased(&self, token: Option<Owner>) -> Option<Acquired> {
+        if !self.is_owner(token) {
+            return None;
+        }
+        // Acquire: as in `lock_inner`. Failure needs no order.
+        let taken = self
+            .inner
+            .compare_exchange(FREE, TAKEN, Ordering::Acquire, Ordering::Relaxed);
+        taken.is_ok().then_some(Acquired::Inner)
+    }
+
     /// Withdraws the announcement of the owner, which found the gate closed behind it.
     fn withdraw(&self) {
         // Release: what the owner did in earlier sections was published when it left them; this only ends the wait of
@@ -357,7 +375,7 @@ impl<H: LockHost> BiasedLock<H> {
     fn may_be_biased(&self) -> bool {
         // Relaxed: guarded by the inner lock.
         let is_reserved = self.reserved.load(Ordering::Relaxed);
-        (is_reserved || !H::barrier_disturbs()) && H::barrier_works()
+        H::MAY_BIAS && (is_reserved || !H::barrier_disturbs()) && H::barrier_works()
     }
 
     #[inline]
@@ -470,6 +488,10 @@ unsafe impl<H: LockHost> RawLock for BiasedLock<H> {
 
     #[inline]
     fn acquire(&self, token: Option<Owner>) -> Acquired {
+        if !H::MAY_BIAS {
+            self.lock_inner();
+            return Acquired::Inner;
+        }
         // Those that are known to have no token do not ask for the gate.
         if token.is_none() {
             return self.acquire_as_stranger();
@@ -484,6 +506,9 @@ unsafe impl<H: LockHost> RawLock for BiasedLock<H> {
 
     #[inline]
     fn try_acquire(&self, token: Option<Owner>) -> Option<Acquired> {
+        if !H::MAY_BIAS {
+            return self.try_acquire_unbiased(token);
+        }
         match self.knock(token) {
             Some(Gate::Open) => return Some(Acquired::Gate),
             Some(Gate::Closed) => self.withdraw(),
@@ -492,9 +517,12 @@ unsafe impl<H: LockHost> RawLock for BiasedLock<H> {
         self.try_acquire_slow(token)
     }
 
-    /// Tries to acquire the lock through the gate alone.
+    /// Tries to acquire the lock through the gate alone, or, where there is none, by one exchange.
     #[inline]
     fn try_acquire_fast(&self, token: Option<Owner>) -> Option<Acquired> {
+        if !H::MAY_BIAS {
+            return self.try_acquire_unbiased(token);
+        }
         match self.knock(token)? {
             Gate::Open => Some(Acquired::Gate),
             Gate::Closed => {

@@ -71,6 +71,30 @@ unsafe impl LockHost for Plain {
     }
 }
 
+/// A host that is built without the barrier.
+struct Unbiased;
+
+// SAFETY: as [`Plain`].
+unsafe impl LockHost for Unbiased {
+    const MAY_BIAS: bool = false;
+
+    fn barrier_works() -> bool {
+        false
+    }
+    fn heavy_barrier() {
+        unreachable!("the host has no barrier");
+    }
+    fn wait(word: &AtomicU32, expected: u32) {
+        sleep_on(word, expected);
+    }
+    fn wake_one(_word: &AtomicU32) {
+        wake_all();
+    }
+    fn relax() {
+        thread::yield_now();
+    }
+}
+
 loom::lazy_static! {
     static ref DISTURBS: AtomicBool = AtomicBool::new(false);
     /// Every lock was taken since barriers disturb.

@@ -37,6 +37,49 @@ unsafe impl LockHost for Alone {
     fn relax() {}
 }
 
+/// A host that is built without a barrier.
+struct Unbiased;
+
+// SAFETY: it says that it has no barrier.
+unsafe impl LockHost for Unbiased {
+    const MAY_BIAS: bool = false;
+
+    fn barrier_works() -> bool {
+        false
+    }
+    fn heavy_barrier() {
+        unreachable!("no lock is biased");
+    }
+    fn wait(_word: &AtomicU32, _expected: u32) {
+        thread::yield_now();
+    }
+    fn wake_one(_word: &AtomicU32) {}
+    fn relax() {
+        thread::yield_now();
+    }
+}
+
+#[test]
+fn without_a_gate_the_fast_path_of_the_owner_takes_the_inner_lock() {
+    let lock = Lock::new(BiasedLock::<Unbiased>::new(), ());
+    let owner = lock.raw().claim().expect("free");
+    for _ in 0..2 * REBIAS_AFTER {
+        let held = lock.try_lock_fast(Some(owner));
+        assert!(held.is_some());
+        assert_eq!(lock.raw().inner.load(Ordering::Relaxed), TAKEN);
+        assert_eq!(lock.raw().inside.load(Ordering::Relaxed), OUTSIDE);
+        drop(held);
+        drop(lock.lock(Some(owner)));
+        assert!(!lock.raw().is_biased());
+    }
+    assert!(lock.try_lock_fast(None).is_none(), "no owner");
+    let stranger = lock.lock(None);
+    assert!(lock.try_lock_fast(Some(owner)).is_none(), "another has it");
+    assert!(lock.try_lock(Some(owner)).is_none(), "another has it");
+    drop(stranger);
+    assert!(lock.try_lock(Some(owner)).is_some());
+}
+
 #[test]
 fn the_owner_earns_its_bias_and_a_stranger_takes_it_away() {
     let lock = Lock::new(BiasedLock::<Alone>::new(), ());

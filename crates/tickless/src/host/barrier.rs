@@ -6,7 +6,7 @@ use std::time::Duration;
 use tickless_link::bias::LockHost;
 
 use super::os::relax_by_yielding;
-use super::sys::{Until, barriers as system, waiting};
+use super::sys::{IS_PORTABLE, Until, barriers as system, waiting};
 
 /// The system, as the biased lock sees it.
 #[derive(Debug)]
@@ -113,6 +113,8 @@ fn wait_for_stores() {
 // again; and if that fails no lock becomes biased any more, and the one that is taken from its owner is taken after a
 // wait that amounts to the barrier: see `wait_for_stores`.
 unsafe impl LockHost for System {
+    const MAY_BIAS: bool = !IS_PORTABLE;
+
     fn barrier_works() -> bool {
         // Relaxed: see `register_barrier`.
         match BARRIER.load(Ordering::Relaxed) {

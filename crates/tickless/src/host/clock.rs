@@ -25,7 +25,7 @@
 
 use std::sync::{Once, OnceLock};
 
-use tickless_core::clock::follow::{self, Follower, Kept};
+use tickless_core::clock::follow::{self, Follower, Kept, Reference as _};
 use tickless_core::time::Instant;
 
 use anchor::Anchor;
@@ -79,7 +79,18 @@ impl Clock {
     /// The time, comparable with that of any other thread.
     #[inline]
     pub(crate) fn now(&self) -> Instant {
+        if let Some(now) = self.without_counter() {
+            return now;
+        }
         self.follower.now(counter::read_ordered, || self.ask())
+    }
+
+    /// Returns the kernel's clock where no counter exists that could be followed; `None` before the first reading,
+    /// which finds out how the clock is best read.
+    #[inline(always)]
+    fn without_counter(&self) -> Option<Instant> {
+        let asks = !counter::EXISTS && self.judge.is_settled();
+        asks.then(|| Instant::from_nanos(self.kernel.nanos()))
     }
 
     /// Returns [`now`](Self::now) by the line that the thread has kept; `None` if the line does not reach.
@@ -91,6 +102,9 @@ impl Clock {
 
     /// Returns [`now`](Self::now), and keeps the line.
     fn now_anew(&self, kept: &Kept) -> Instant {
+        if let Some(now) = self.without_counter() {
+            return now;
+        }
         // Usually the line is over: what is kept is the one that the reading lays.
         let now = self.now();
         self.follower.keep(kept, SKEW);
@@ -106,6 +120,9 @@ impl Clock {
 
     /// Returns [`earliest`](Self::earliest), if the line that was kept does not reach.
     fn earliest_anew(&self, kept: &Kept, cycles: u64) -> Instant {
+        if let Some(now) = self.without_counter() {
+            return now;
+        }
         // As in `now_anew`.
         let (earliest, _) = self.follower.bounds(|| cycles, || self.ask());
         self.follower.keep(kept, SKEW);
@@ -121,6 +138,9 @@ impl Clock {
 
     /// Returns [`latest`](Self::latest), if the line that was kept does not reach.
     fn latest_anew(&self, kept: &Kept, cycles: u64) -> Instant {
+        if let Some(now) = self.without_counter() {
+            return now;
+        }
         // As in `now_anew`.
         let (_, latest) = self.follower.bounds(|| cycles, || self.ask());
         self.follower.keep(kept, SKEW);
@@ -131,6 +151,13 @@ impl Clock {
     #[inline]
     pub(super) fn line_number(&self) -> u64 {
         self.follower.line_number()
+    }
+
+    /// Returns a number that stays the same while the clock is not compared with the kernel's anew; `None` where no
+    /// counter exists, and the clock is read each time.
+    #[inline]
+    pub(super) fn moment(&self) -> Option<u64> {
+        counter::EXISTS.then(|| self.line_number())
     }
 
     /// Returns the start of the line that is followed; `None` if each reading asks the kernel.

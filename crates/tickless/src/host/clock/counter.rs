@@ -5,15 +5,15 @@
 //! before it, and stores after it leave the thread later: it serves times that threads compare. It costs about two
 //! thirds more.
 //!
-//! Only on 64-bit x86; on others, and in Miri, there is none.
+//! Only on 64-bit x86; on others, in Miri and on the portable host there is none.
 
-#[cfg(all(target_arch = "x86_64", not(miri)))]
+#[cfg(all(target_arch = "x86_64", not(any(miri, portable_host))))]
 pub(crate) use x86::{read, read_ordered};
 
-#[cfg(all(target_arch = "x86_64", not(miri)))]
+#[cfg(all(target_arch = "x86_64", not(any(miri, portable_host))))]
 pub(super) use x86::{EXISTS, is_invariant};
 
-#[cfg(all(target_arch = "x86_64", not(miri)))]
+#[cfg(all(target_arch = "x86_64", not(any(miri, portable_host))))]
 mod x86 {
     use core::arch::x86_64::{__cpuid, _mm_lfence, _rdtsc, CpuidResult};
 
@@ -69,13 +69,13 @@ mod x86 {
     }
 }
 
-#[cfg(not(all(target_arch = "x86_64", not(miri))))]
+#[cfg(not(all(target_arch = "x86_64", not(any(miri, portable_host)))))]
 pub(crate) use none::{read, read_ordered};
 
-#[cfg(not(all(target_arch = "x86_64", not(miri))))]
+#[cfg(not(all(target_arch = "x86_64", not(any(miri, portable_host)))))]
 pub(super) use none::{EXISTS, is_invariant};
 
-#[cfg(not(all(target_arch = "x86_64", not(miri))))]
+#[cfg(not(all(target_arch = "x86_64", not(any(miri, portable_host)))))]
 mod none {
     pub(in crate::host::clock) const EXISTS: bool = false;
 

@@ -102,6 +102,13 @@ impl Judge {
         }
     }
 
+    /// Returns true once nothing is to be calibrated any more, or not for a while.
+    #[inline]
+    pub(super) fn is_settled(&self) -> bool {
+        // Relaxed: a hint; what is settled the lock protects.
+        self.settled.load(Ordering::Relaxed)
+    }
+
     /// Keeps other threads from calibrating until the result is dropped.
     pub(super) fn pause(&self) -> Paused<'_> {
         Paused {
@@ -111,8 +118,7 @@ impl Judge {
 
     /// Takes what a reading of the kernel's clock says of the counter.
     pub(super) fn take(&self, asked: &Asked) -> Judgement {
-        // Relaxed: a hint; what is settled the lock protects.
-        if !self.settled.load(Ordering::Relaxed) {
+        if !self.is_settled() {
             return self.calibrate(asked.taken);
         }
         // Relaxed: as above.

@@ -136,7 +136,11 @@ pub(crate) const fn timespec(nanos: i64) -> Timespec {
 
 #[cfg(not(event_host))]
 fn nanos_of(time: Duration) -> i64 {
-    i64::try_from(time.as_nanos()).unwrap_or(i64::MAX)
+    // Not by 128 bits: each reading of the clock comes here.
+    let seconds = i64::try_from(time.as_secs()).unwrap_or(i64::MAX);
+    seconds
+        .saturating_mul(1_000_000_000)
+        .saturating_add(i64::from(time.subsec_nanos()))
 }
 
 #[cfg(test)]
