@@ -90,14 +90,25 @@ pub(crate) fn present(root: &Path, processor: Processor) -> Result<(), String> {
     toolchain::ensure_target(root, processor.target())
 }
 
-/// Prints how large the program is that has the exact queue alone.
+/// Prints how large the program is that has the exact queue alone: sorted, and with the far wheel in front of it.
 fn size(root: &Path, processor: Processor) -> Result<(), String> {
-    build(root, processor).run(root)?;
+    let sorted = build(root, processor).args(&["--bin", "size", "--no-default-features"]);
+    for (line, what) in [
+        (sorted, "the sorted queue"),
+        (build(root, processor), "the sorted queue and the far wheel"),
+    ] {
+        line.run(root)?;
+        print_size(root, processor, what)?;
+    }
+    Ok(())
+}
+
+fn print_size(root: &Path, processor: Processor, what: &str) -> Result<(), String> {
     let path = image(root, processor, "size");
     let bytes = fs::read(&path).map_err(|error| format!("{}: {error}", path.display()))?;
     let size = measure(&bytes).map_err(|error| format!("{}: {error}", path.display()))?;
     println!(
-        "{}: {} bytes of text, {} of them functions of tickless-core and tickless-link",
+        "{}, {what}: {} bytes of text, {} of them functions of core and link",
         processor.target(),
         size.all,
         size.core

@@ -37,6 +37,11 @@ const MATRIX: &[Row] = &[
             &["tracing"],
         ],
     },
+    // Without it what serves far timers must not be left over.
+    Row {
+        package: "tickless-core",
+        sets: &[&["default", "far-wheel"]],
+    },
     // Without `full` it is what `cargo tickless` begins with.
     Row {
         package: "tickless-lab",

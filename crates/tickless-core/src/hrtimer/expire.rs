@@ -13,6 +13,7 @@ use crate::base::timers::Timers;
 use crate::clock::SetSequence;
 use crate::cpu::CpuId;
 use crate::exact::family::{ExpiryRange, Firing, Hr};
+use crate::exact::far_wheel;
 use crate::exact::queues::{HARD, SOFT, bits};
 use crate::hrtimer::rearm::First;
 use crate::platform::Platform;
@@ -73,7 +74,9 @@ impl<'a, P: Platform> Runner<'a, P> {
             let base_now = held.state.queues[index].offset.shown_at(now);
             let counted_from = is_counted.then_some(base_now);
             loop {
-                if !is_counted
+                // Runs come from the far wheel alone.
+                if far_wheel::EXISTS
+                    && !is_counted
                     && held.state.queues[index].tree.has_run()
                     && let Some(fired) = self.fire_run(&mut held, index, base_now, &mut woken)
                 {

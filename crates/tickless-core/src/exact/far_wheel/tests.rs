@@ -22,6 +22,7 @@ fn places_fast(far: &mut FarWheel, host: &ByHand) -> bool {
 }
 
 #[test]
+#[cfg(feature = "far-wheel")]
 fn the_clock_catches_up_once_in_a_moment() {
     let (mut far, host) = (far(), ByHand::default());
     host.is_numbered.set(true);
@@ -44,6 +45,7 @@ fn the_clock_catches_up_once_in_a_moment() {
 
 /// A host that has no moments, or none at present: its clock is asked each time.
 #[test]
+#[cfg(feature = "far-wheel")]
 fn without_moments_the_clock_always_catches_up() {
     for moment in [None, Some(1)] {
         let (mut far, host) = (far(), ByHand::default());
