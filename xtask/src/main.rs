@@ -15,6 +15,7 @@
 //! | `header` | compares the header of the C interface with its crate |
 //! | `cortex-m` | builds the program for Cortex-M, runs it in an emulator, and shows its report, or its size |
 //! | `kernel` | builds the kernel, runs it in an emulator, and shows its report |
+//! | `linux` | runs the suites on other kinds of Linux: AArch64 and riscv64 by qemu-user, i686 and musl natively |
 //! | `install` | builds the C interface, and puts library, header and `tickless.pc` below a directory |
 //! | `semver` | compares the interfaces of the crates with the last release, by cargo-semver-checks |
 //! | `soak` | runs random schedules of the protocols, a million unless told otherwise |
@@ -45,6 +46,7 @@ mod hunt;
 mod install;
 mod invocation;
 mod kernel;
+mod linux;
 mod man;
 mod mutants;
 mod repeat;
@@ -77,6 +79,7 @@ enum Task {
     Install(install::Arguments),
     CortexM(cortex_m::Arguments),
     Kernel(kernel::Arguments),
+    Linux(linux::Arguments),
     Semver(semver::Arguments),
     Soak(soak::Arguments),
     Hunt(hunt::Arguments),
@@ -98,6 +101,7 @@ fn main() -> ExitCode {
         Task::Install(arguments) => install::main(&root, &arguments),
         Task::CortexM(arguments) => cortex_m::main(&root, &arguments),
         Task::Kernel(arguments) => kernel::main(&root, &arguments),
+        Task::Linux(arguments) => linux::main(&root, &arguments),
         Task::Semver(arguments) => semver::main(&root, &arguments),
         Task::Soak(arguments) => soak::main(&root, &arguments),
         Task::Hunt(arguments) => hunt::main(&root, &arguments),

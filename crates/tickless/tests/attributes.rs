@@ -7,6 +7,8 @@ use std::sync::{Arc, Mutex};
 use tickless::task;
 use tickless::time::{self, Duration, Instant, interval, sleep};
 
+mod support;
+
 const DAY: Duration = Duration::from_secs(86_400);
 
 #[tickless::test]
@@ -233,7 +235,7 @@ async fn replayed() {
 #[test]
 fn a_seed_that_fails_prints_the_line_that_replays_it() {
     let run = |seed: Option<&str>| {
-        let mut child = std::process::Command::new(std::env::current_exe().expect("a path"));
+        let mut child = support::this_program();
         child.args(["--exact", "replayed", "--ignored", "--nocapture"]);
         child.env_remove("TICKLESS_SEED");
         if let Some(seed) = seed {

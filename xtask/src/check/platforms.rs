@@ -1,10 +1,12 @@
 //! Other systems: the library is built for each of them, and the host that they have is tried here.
 //!
 //! A program for another system is not run. What runs is its host, which stands on the standard library alone and which
-//! the feature `portable` chooses on Linux too: a fast part of the suite here, the whole of it by
+//! the feature `portable` chooses on Linux too, and programs for other kinds of Linux: a fast part of both suites here,
+//! the whole of them by
 //!
 //! ```text
 //! cargo test -p tickless --features portable --tests
+//! cargo xtask linux
 //! ```
 
 use std::path::Path;
@@ -15,6 +17,7 @@ use super::run::Run;
 use crate::cortex_m::{self, Processor};
 use crate::files;
 use crate::invocation::{Invocation, is_installed};
+use crate::linux::Kind;
 use crate::toolchain;
 
 /// Systems that the library is built for, besides the one that the check runs on.
@@ -70,10 +73,25 @@ pub(super) fn step(run: &mut Run<'_>) -> Result<(), String> {
             Err(reason) => run.skip(&format!("the library for {target}"), &reason),
         }
     }
+    other_linux(run)?;
     sleep_in_node(run)?;
     sleep_in_an_event_loop(run)?;
     bare_machines(run)?;
     cortex_m(run)
+}
+
+/// Runs a fast part of the suites on other kinds of Linux.
+fn other_linux(run: &mut Run<'_>) -> Result<(), String> {
+    for kind in Kind::value_variants() {
+        if let Err(reason) = kind.present(run.root()) {
+            run.skip(&format!("the suites on {}", kind.target()), &reason);
+            continue;
+        }
+        for line in kind.fast() {
+            run.invoke(&line)?;
+        }
+    }
+    Ok(())
 }
 
 /// Builds the example for JavaScript's event loop, and runs it in node.

@@ -96,6 +96,10 @@ pub(crate) mod sleep_protocol;
     not(feature = "internals"),
     expect(unreachable_pub, reason = "what measures it is another package")
 )]
+#[cfg_attr(
+    all(not(feature = "internals"), any(miri, not(target_arch = "x86_64"))),
+    expect(dead_code, reason = "there is no counter")
+)]
 pub(crate) mod sources;
 pub(crate) mod spin;
 pub(crate) mod suspicion;

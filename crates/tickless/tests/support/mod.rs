@@ -213,13 +213,22 @@ pub(crate) fn in_own_process(test: &str, body: impl FnOnce()) {
 /// The exit code of a process that [`well_done`] ends: a test program that finds no test to run ends with zero.
 const WELL_DONE: i32 = 42;
 
+/// The command that starts this program once more: by the emulator that executes it, if `TICKLESS_EMULATOR` names one.
+pub(crate) fn this_program() -> Command {
+    let program = std::env::current_exe().expect("this program");
+    let emulator = std::env::var_os("TICKLESS_EMULATOR");
+    let mut command = Command::new(emulator.as_deref().unwrap_or(program.as_os_str()));
+    command.args(emulator.as_ref().map(|_| &program));
+    command
+}
+
 /// The command that runs the calling test, named `test`, once more, in a process in which nothing else happens; `None`
 /// in that process.
 pub(crate) fn process_of_its_own(test: &str) -> Option<Command> {
     if std::env::var_os(OWN_PROCESS).is_some() {
         return None;
     }
-    let mut command = Command::new(std::env::current_exe().expect("this program"));
+    let mut command = this_program();
     command
         .args([test, "--exact", "--include-ignored", "--nocapture"])
         .env(OWN_PROCESS, "1");

@@ -822,7 +822,8 @@ fn a_task_that_is_woken_may_drop_the_timer_with_a_callback_behind_it() {
         let timer = Box::pin(HrTimer::new(|_: &mut Expired<'_, '_, _>| Restart::No));
         assert_eq!(timer.as_ref().start(deadline), StartOutcome::Started);
         *dropper.0.lock().unwrap() = Some(Box::new(timer));
-        worker.block_on(time::sleep_until(deadline + ms(1)));
-        assert!(dropper.0.lock().unwrap().is_none());
+        while dropper.0.lock().unwrap().is_some() {
+            worker.block_on(time::sleep(ms(1)));
+        }
     }
 }

@@ -1,0 +1,250 @@
+//! The library on Linux as other machines have it: on other processors, and with another C library.
+//!
+//! Programs for AArch64 and riscv64 are executed by `qemu-user`, which translates the instructions of one process and
+//! passes its system calls on. Those for i686 and for musl are executed by this machine itself; for i686 they are
+//! linked with all that they need, because few machines have the libraries. A test that starts its program once more
+//! does so by the emulator that `TICKLESS_EMULATOR` names.
+
+use std::path::Path;
+
+use clap::{Args, ValueEnum};
+
+use crate::invocation::{Invocation, is_installed};
+use crate::toolchain;
+
+/// Seconds after which a test counts as hanging: an emulator executes it, beside others.
+const PATIENCE: &str = "300";
+
+/// Runs the suites of link, core, sched and the library on other kinds of Linux: by qemu-user, or natively.
+///
+/// Prints the tests that the emulator cannot carry, each with the reason. What the machine lacks is named as skipped,
+/// and is no failure. The whole takes half an hour.
+#[derive(Debug, Args)]
+pub(crate) struct Arguments {
+    /// The kind of Linux; all if none is given.
+    #[arg(long, value_enum)]
+    kind: Vec<Kind>,
+    /// Only the part that `check` runs.
+    #[arg(long)]
+    fast: bool,
+}
+
+/// A kind of Linux.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Kind {
+    /// ARM with 64 bits, by qemu-user.
+    Aarch64,
+    /// RISC-V with 64 bits, by qemu-user.
+    Riscv64,
+    /// A PC with 32 bits.
+    I686,
+    /// A PC with the C library musl.
+    Musl,
+}
+
+/// An emulator of a processor.
+struct Emulator {
+    program: &'static str,
+    /// The directory of the libraries that its programs are linked with.
+    libraries: &'static str,
+    runner: &'static str,
+}
+
+impl Kind {
+    pub(crate) const fn target(self) -> &'static str {
+        match self {
+            Self::Aarch64 => "aarch64-unknown-linux-gnu",
+            Self::Riscv64 => "riscv64gc-unknown-linux-gnu",
+            Self::I686 => "i686-unknown-linux-gnu",
+            Self::Musl => "x86_64-unknown-linux-musl",
+        }
+    }
+
+    const fn emulator(self) -> Option<Emulator> {
+        match self {
+            Self::Aarch64 => Some(Emulator {
+                program: "qemu-aarch64",
+                libraries: "/usr/aarch64-linux-gnu",
+                runner: "CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUNNER",
+            }),
+            Self::Riscv64 => Some(Emulator {
+                program: "qemu-riscv64",
+                libraries: "/usr/riscv64-linux-gnu",
+                runner: "CARGO_TARGET_RISCV64GC_UNKNOWN_LINUX_GNU_RUNNER",
+            }),
+            Self::I686 | Self::Musl => None,
+        }
+    }
+
+    /// Returns the program that links, and the variable that tells cargo; `None` where the usual one does.
+    const fn linker(self) -> Option<(&'static str, &'static str)> {
+        match self {
+            Self::Aarch64 => Some((
+                "aarch64-linux-gnu-gcc",
+                "CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER",
+            )),
+            Self::Riscv64 => Some((
+                "riscv64-linux-gnu-gcc",
+                "CARGO_TARGET_RISCV64GC_UNKNOWN_LINUX_GNU_LINKER",
+            )),
+            Self::I686 => Some((
+                "i686-linux-gnu-gcc",
+                "CARGO_TARGET_I686_UNKNOWN_LINUX_GNU_LINKER",
+            )),
+            Self::Musl => None,
+        }
+    }
+
+    /// Returns the tests that cannot pass there, each with the reason.
+    const fn left_out(self) -> &'static [(&'static str, &'static str)] {
+        match self {
+            Self::Aarch64 | Self::Riscv64 => EMULATED,
+            Self::I686 | Self::Musl => &[],
+        }
+    }
+
+    /// Says what the machine lacks to build and execute programs of this kind, if anything.
+    pub(crate) fn present(self, root: &Path) -> Result<(), String> {
+        let programs = [
+            self.linker().map(|(program, _)| program),
+            self.emulator().map(|emulator| emulator.program),
+        ];
+        for program in programs.into_iter().flatten() {
+            if !is_installed(program) {
+                return Err(format!("there is no {program}"));
+            }
+        }
+        if self.emulator().is_none() && cfg!(not(target_arch = "x86_64")) {
+            return Err("this processor does not execute its programs".into());
+        }
+        toolchain::ensure_target(root, self.target())
+    }
+
+    /// The part of the suites that takes seconds.
+    pub(crate) fn fast(self) -> Vec<Invocation> {
+        let library = self.test(&["tickless"], &["--test", "any_host"]);
+        if self.emulator().is_some() {
+            return vec![library];
+        }
+        vec![self.test(&BELOW, &["--lib"]), library]
+    }
+
+    /// The suites.
+    fn whole(self) -> Vec<Invocation> {
+        let library = ["--tests", "--features", FEATURES, "--no-fail-fast"];
+        let mut lines = vec![
+            self.test(&BELOW, &["--lib"]),
+            self.test(&["tickless"], &library),
+        ];
+        for line in &mut lines {
+            let skips = self.left_out().iter();
+            let skips: Vec<_> = skips.flat_map(|(test, _)| ["--skip", test]).collect();
+            *line = line.clone().arg("--").args(&skips);
+        }
+        lines
+    }
+
+    /// Tests `packages`.
+    fn test(self, packages: &[&str], arguments: &[&str]) -> Invocation {
+        let mut line = Invocation::cargo(&["test", "--target", self.target()])
+            .packages(packages)
+            .args(arguments);
+        if let Some((program, variable)) = self.linker() {
+            line = line.variable(variable, program);
+        }
+        if let Some(emulator) = self.emulator() {
+            line = line
+                .variable(emulator.runner, emulator.program)
+                .variable("TICKLESS_EMULATOR", emulator.program)
+                .variable("QEMU_LD_PREFIX", emulator.libraries)
+                .variable("TICKLESS_PATIENCE", PATIENCE);
+        }
+        if self == Self::I686 {
+            line = line.variable(
+                "CARGO_TARGET_I686_UNKNOWN_LINUX_GNU_RUSTFLAGS",
+                "-Ctarget-feature=+crt-static",
+            );
+        }
+        line
+    }
+}
+
+/// The packages below the library.
+const BELOW: [&str; 3] = ["tickless-link", "tickless-core", "tickless-sched"];
+
+/// Features of the library that its suites need.
+const FEATURES: &str = "hyper,macros,metrics,stream,tokio,tracing";
+
+/// Tests that `qemu-user` cannot carry.
+const EMULATED: &[(&str, &str)] = &[(
+    "one_wakes_up_for_all_that_is_due_at_an_instant",
+    "an emulator takes longer to arm its timers than they have",
+)];
+
+pub(crate) fn main(root: &Path, arguments: &Arguments) -> Result<(), String> {
+    let kinds = if arguments.kind.is_empty() {
+        Kind::value_variants()
+    } else {
+        &arguments.kind
+    };
+    let mut failed = Vec::new();
+    for &kind in kinds {
+        if let Err(reason) = kind.present(root) {
+            println!("skipped: the suites on {}, because {reason}", kind.target());
+            continue;
+        }
+        let lines = if arguments.fast {
+            kind.fast()
+        } else {
+            for (test, reason) in kind.left_out() {
+                println!("skipped: {test} on {}, because {reason}", kind.target());
+            }
+            kind.whole()
+        };
+        for line in lines {
+            println!("   {line}");
+            failed.extend(line.run(root).err());
+        }
+    }
+    match failed.is_empty() {
+        true => Ok(()),
+        false => Err(failed.join("\n")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::ValueEnum as _;
+
+    use super::Kind;
+
+    #[test]
+    fn an_emulator_executes_what_this_processor_cannot() {
+        let [line] = &Kind::Aarch64.fast()[..] else {
+            panic!("one line");
+        };
+        let shown = line.to_string();
+        for part in [
+            "--target aarch64-unknown-linux-gnu",
+            "LINUX_GNU_LINKER=aarch64-linux-gnu-gcc",
+            "LINUX_GNU_RUNNER=qemu-aarch64",
+            "TICKLESS_EMULATOR=qemu-aarch64",
+        ] {
+            assert!(shown.contains(part), "{shown}");
+        }
+        let native = Kind::Musl.fast()[0].to_string();
+        assert!(!native.contains("EMULATOR"), "{native}");
+    }
+
+    #[test]
+    fn the_whole_leaves_out_what_is_named_with_a_reason() {
+        for kind in Kind::value_variants() {
+            let shown = kind.whole()[1].to_string();
+            assert!(shown.contains("-p tickless --tests"), "{shown}");
+            for (test, reason) in kind.left_out() {
+                assert!(shown.contains(&format!("--skip {test}")), "{shown}");
+                assert!(!reason.is_empty(), "{test}");
+            }
+        }
+    }
+}
