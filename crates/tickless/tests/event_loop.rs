@@ -223,12 +223,18 @@ fn more_timers_than_a_turn_may_fire_keep_the_descriptor_readable() {
     for sleep in &mut sleeps {
         sleep.as_mut().reset(now);
     }
-    wait(&driver);
-    let turn = driver.turn();
-    assert_eq!((turn.fired, turn.more), (4_096, true));
-    wait(&driver);
-    let turn = driver.turn();
-    assert_eq!((turn.fired, turn.more), (404, false));
+    let (mut fired, mut turns) = (0, 0);
+    loop {
+        wait(&driver);
+        let turn = driver.turn();
+        assert!(turn.fired <= 4_096, "{turn:?}");
+        (fired, turns) = (fired + turn.fired, turns + 1);
+        if !turn.more {
+            break;
+        }
+    }
+    assert_eq!(fired, 4_500);
+    assert!(turns > 1, "a turn fires 4,096 at most");
     assert!(!is_readable(&driver));
 }
 

@@ -216,6 +216,11 @@ fn without_a_barrier_everybody_takes_the_inner_lock() {
     owner_against_strangers::<Plain>(2, 1);
 }
 
+#[test]
+fn without_a_gate_everybody_takes_the_inner_lock() {
+    owner_against_strangers::<Unbiased>(3, 1);
+}
+
 /// The owner leaves while a stranger comes; a new owner claims the lock and works.
 #[test]
 fn disown_and_claim_again_against_a_stranger() {
