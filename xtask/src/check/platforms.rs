@@ -80,16 +80,16 @@ pub(super) fn step(run: &mut Run<'_>) -> Result<(), String> {
     cortex_m(run)
 }
 
-/// Runs a fast part of the suites on other kinds of Linux.
+/// Runs a fast part of the suites on the kind of Linux that differs most: another processor, whose memory is less
+/// ordered.
 fn other_linux(run: &mut Run<'_>) -> Result<(), String> {
-    for kind in Kind::value_variants() {
-        if let Err(reason) = kind.present(run.root()) {
-            run.skip(&format!("the suites on {}", kind.target()), &reason);
-            continue;
-        }
-        for line in kind.fast() {
-            run.invoke(&line)?;
-        }
+    let kind = Kind::Aarch64;
+    if let Err(reason) = kind.present(run.root()) {
+        run.skip(&format!("the suites on {}", kind.target()), &reason);
+        return Ok(());
+    }
+    for line in kind.fast() {
+        run.invoke(&line)?;
     }
     Ok(())
 }
