@@ -223,6 +223,15 @@ const EMULATED: &[(&str, &str)] = &[
         "timers_of_the_forking_thread_and_of_ended_ones_fire_in_both_processes",
         FORKS,
     ),
+    (
+        "fork::a_child_that_was_forked_in_a_poll_ends_with_it",
+        FORKS,
+    ),
+    ("fork::the_child_of_a_fork_has_no_executor", FORKS),
+    (
+        "tasks::a_million_tasks_at_once",
+        "an emulator takes longer for it than a test has",
+    ),
 ];
 
 /// The emulator of version 7.2 ends such a child with 127, for a program of the C library alone too.
