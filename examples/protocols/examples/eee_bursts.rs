@@ -12,7 +12,7 @@ use std::time::Duration;
 use tickless::Worker;
 use tickless::time::{interval, sleep};
 use tickless_core::time::{Instant, Span};
-use tickless_protocols::eee::{Link, Port, Settings, Speed, VirtualMac, WAKE_TIME};
+use tickless_protocols::eee::{Port, Settings, VirtualMac, WAKE_TIME};
 use tickless_protocols::host::{Host, UserSpace};
 
 const IDLE: Span = Span::from_millis(20);
@@ -63,24 +63,22 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     port.set(Settings {
         enabled: true,
         idle_time: IDLE,
-    })?;
+    });
     let before = tickless::stats();
     let start = UserSpace.now();
-    port.link_up(Link::full(Speed::Mbit1000));
+    port.link_up();
     println!(
         "{BURSTS} bursts of {PACKETS} packets, idle time {} ms",
         millis(IDLE)
     );
     worker.block_on(show(&port, start));
-    let asleep = port.poll_counters().transmit;
+    let transitions = port.mac().transitions();
     let stats = tickless::stats();
     println!(
-        "{} packets; asleep {} times, {:.0} of {:.0} ms; {} writes of the bit, {} packets in low power",
+        "{} packets; asleep {} times; {} writes of the bit, {} packets in low power",
         port.mac().transmissions(),
-        asleep.transitions,
-        millis(asleep.time),
-        millis(UserSpace.now().saturating_since(start)),
-        port.mac().writes(),
+        transitions.iter().filter(|one| one.lpi).count(),
+        transitions.len(),
         port.mac().violations(),
     );
     println!(

@@ -4,7 +4,7 @@
 //! cargo run --release -p tickless-protocols --example lacp_pair
 //! ```
 //!
-//! Real time: it takes nine seconds. The program prints the changes at the first system, and the counts of its ports.
+//! Real time: it takes nine seconds. The program prints the changes at the first system.
 #![expect(clippy::print_stdout, reason = "it shows what happens")]
 
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -14,13 +14,13 @@ use std::time::Duration;
 use tickless::{Unparker, Worker};
 use tickless_core::time::{Instant, Span};
 use tickless_protocols::host::{Host, UserSpace};
-use tickless_protocols::lacp::{Activity, BondConfig, Lacpdu, Rate, Station, SystemId};
+use tickless_protocols::lacp::{BondConfig, Lacpdu, Rate, Station};
 
 const PORTS: u16 = 2;
 
 enum Event {
     Link(usize, bool),
-    Frame(usize, [u8; Lacpdu::LENGTH]),
+    Frame(usize, Lacpdu),
     Stop,
 }
 
@@ -52,29 +52,21 @@ fn run(
     let peer = peer.recv().expect("main tells");
     let mut station = Station::new(UserSpace, Span::from_millis(50));
     station.add(&BondConfig {
-        system: SystemId {
-            priority: 0x8000,
-            address: [2, 0, 0, 0, 0, number],
-        },
-        key: 1,
+        system: [2, 0, 0, 0, 0, number],
         ports: PORTS,
         rate: Rate::Fast,
-        activity: Activity::Active,
     });
     loop {
         for event in inbox.try_iter() {
             match event {
                 Event::Link(port, up) => station.set_link(0, port, up),
-                Event::Frame(port, bytes) => {
-                    let delivered = station.deliver(0, port, &bytes);
-                    delivered.expect("a station sends what a station can read");
-                }
+                Event::Frame(port, pdu) => station.deliver(0, port, &pdu),
                 Event::Stop => return,
             }
         }
         station.run_due();
         while let Some(frame) = station.take_frame() {
-            peer.send(Event::Frame(frame.port, frame.bytes));
+            peer.send(Event::Frame(frame.port, frame.pdu));
         }
         look(&station);
         // What came since was followed by an unpark, and ends this at once.

@@ -3,7 +3,7 @@
 //! | module | standard | its timers |
 //! |---|---|---|
 //! | [`eee`] | IEEE 802.3az, Energy Efficient Ethernet by software | one a port, pushed out by each burst of traffic |
-//! | [`lacp`] | IEEE 802.1AX-2014 (802.3ad), link aggregation control | six a port, restarted and cancelled all the time |
+//! | [`lacp`] | IEEE 802.1AX-2014 (802.3ad), link aggregation control | five a port, restarted and cancelled all the time |
 //!
 //! # One source for two hosts
 //!
@@ -20,6 +20,11 @@
 
 pub mod eee;
 pub mod host;
-#[cfg(not(loom))]
 pub mod lacp;
-mod sync;
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// Locks, also after a panic of another thread: what is protected here is whole between any two statements.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

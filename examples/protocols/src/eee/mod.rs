@@ -35,7 +35,7 @@
 //!
 //! # Races
 //!
-//! Each is a loom case of the same name (`model.rs`), on this code with a timer made of threads.
+//! Each is a test of the same name in `tests`, the first three with a callback that is held up at its beginning.
 //!
 //! - *A callback between head and bit.* The sender advanced the head, and the callback gets the line first. It sees a
 //!   queue that is not empty, and leaves the bit alone. If it got the line before the head was advanced it sets the
@@ -46,8 +46,6 @@
 //!   and pushes the timer out. The line remembers until when; the callback was told an earlier time, and does nothing.
 //! - *Two senders wake one port.* One of them clears the bit; the other finds it clear, but has to wait for the wake
 //!   time all the same. So the line remembers until when the port wakes.
-//! - *Two readers of the counters.* The hardware clears them when they are read. Reading and adding up is one critical
-//!   section.
 //!
 //! # Cost
 //!
@@ -56,17 +54,10 @@
 //!
 //! # Limits
 //!
-//! Whether the link partner agrees to EEE is told by the code that negotiates ([`Link::partner_agrees`]). The receive
-//! side needs nothing but its counters.
+//! Whether both ends of a link agree to EEE, and the counters of the hardware, belong to the code that negotiates.
 
-mod counters;
-mod link;
 mod mac;
-#[cfg(all(test, loom))]
-mod model;
 mod port;
 
-pub use counters::{Counters, Direction, POLL_INTERVAL_MAX};
-pub use link::{Duplex, Link, NotSupported, Settings, Speed, Status};
-pub use mac::{Mac, RawCounters, Transition, VirtualMac};
-pub use port::{FIRST_ENTRY_DEFERRAL, IDLE_TIME_DEFAULT, Port, WAKE_TIME};
+pub use mac::{Mac, Transition, VirtualMac};
+pub use port::{FIRST_ENTRY_DEFERRAL, IDLE_TIME_DEFAULT, Port, Settings, WAKE_TIME};

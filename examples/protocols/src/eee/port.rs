@@ -1,14 +1,15 @@
 //! The transmit side of a port.
 
 use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 
 use tickless_core::hrtimer::Setup;
 use tickless_core::time::{Instant, Span};
 
-use super::counters::Totals;
-use super::{Counters, Link, Mac, NotSupported, Settings, Status};
+use super::Mac;
 use crate::host::{Host, Timer};
-use crate::sync::{Arc, AtomicU64, Mutex, Ordering, lock};
+use crate::lock;
 
 /// The time after EEE becomes active in which no transmitter sleeps (clause 22.7a).
 pub const FIRST_ENTRY_DEFERRAL: Span = Span::from_secs(1);
@@ -31,18 +32,29 @@ pub struct Port<H: Host, M: Mac> {
     timer: H::Timer,
 }
 
-/// The settings, and the link that was negotiated.
-struct Control {
-    settings: Settings,
-    link: Option<Link>,
+/// The settings of a port.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// True if the port's transmitter may sleep.
+    pub enabled: bool,
+    /// The time without a transmission after which the transmitter sleeps.
+    pub idle_time: Span,
 }
 
-impl Control {
-    /// EEE is enabled, offered by this kind of link, and agreed to.
-    fn wants_active(&self) -> bool {
-        let negotiated = |link: Link| link.check().is_ok() && link.partner_agrees;
-        self.settings.enabled && self.link.is_some_and(negotiated)
+impl Default for Settings {
+    /// Enabled, after 250 ms.
+    fn default() -> Self {
+        Self {
+            enabled: true,
+            idle_time: IDLE_TIME_DEFAULT,
+        }
     }
+}
+
+#[derive(Default)]
+struct Control {
+    settings: Settings,
+    is_linked: bool,
 }
 
 /// The state that the timer's callback shares with the port.
@@ -50,7 +62,6 @@ struct Shared<M> {
     mac: M,
     queues: Box<[Queue]>,
     line: Mutex<Line>,
-    totals: Totals,
 }
 
 /// Packets that went in and came out of a transmit queue.
@@ -136,17 +147,13 @@ impl<H: Host, M: Mac> Port<H, M> {
                 active: None,
                 transmitter: Transmitter::Ready,
             }),
-            totals: Totals::new(),
         });
         let callback = Arc::clone(&shared);
         // Lazy: nearly every start is for later.
         let timer = host.timer(Setup::new().lazy(), move |now| callback.expired(now));
         Self {
             host,
-            control: Mutex::new(Control {
-                settings: Settings::default(),
-                link: None,
-            }),
+            control: Mutex::new(Control::default()),
             shared,
             timer,
         }
@@ -157,19 +164,19 @@ impl<H: Host, M: Mac> Port<H, M> {
         &self.shared.mac
     }
 
-    /// The link came up, or up again in another mode. If EEE becomes active the port does not sleep for a second.
-    pub fn link_up(&self, link: Link) {
+    /// The link came up, or up again, and its other end agrees to EEE. The port does not sleep for a second.
+    pub fn link_up(&self) {
         let mut control = lock(&self.control);
         // Another link is another negotiation: the deferral begins again.
         self.end();
-        control.link = Some(link);
+        control.is_linked = true;
         self.apply(&control);
     }
 
     /// The link went down: EEE is not active when this returns, and no callback runs.
     pub fn link_down(&self) {
         let mut control = lock(&self.control);
-        control.link = None;
+        control.is_linked = false;
         self.end();
     }
 
@@ -177,30 +184,10 @@ impl<H: Host, M: Mac> Port<H, M> {
     ///
     /// Enabling it while a link is up defers the first entry as a link that comes up does. A change of the idle time
     /// counts from the next drain on. When EEE was disabled no callback runs.
-    ///
-    /// # Errors
-    ///
-    /// [`NotSupported`] on a link without EEE; nothing changes.
-    pub fn set(&self, settings: Settings) -> Result<(), NotSupported> {
+    pub fn set(&self, settings: Settings) {
         let mut control = lock(&self.control);
-        control.link.map_or(Ok(()), Link::check)?;
         control.settings = settings;
         self.apply(&control);
-        Ok(())
-    }
-
-    /// Returns the settings, and whether EEE is active.
-    ///
-    /// # Errors
-    ///
-    /// [`NotSupported`] on a link without EEE.
-    pub fn status(&self) -> Result<Status, NotSupported> {
-        let control = lock(&self.control);
-        control.link.map_or(Ok(()), Link::check)?;
-        Ok(Status {
-            settings: control.settings,
-            active: lock(&self.shared.line).active.is_some(),
-        })
     }
 
     /// Sends a packet that was put into `queue`; wakes the transmitter, and waits for it, if it sleeps.
@@ -239,14 +226,6 @@ impl<H: Host, M: Mac> Port<H, M> {
         }
     }
 
-    /// Adds up what the hardware counted, which clears it there. Call it at least every [`POLL_INTERVAL_MAX`].
-    ///
-    /// [`POLL_INTERVAL_MAX`]: super::POLL_INTERVAL_MAX
-    pub fn poll_counters(&self) -> Counters {
-        let read = || self.shared.mac.take_counters(self.host.now());
-        self.shared.totals.poll(read)
-    }
-
     /// Clears the bit; until when the transmitter cannot be used yet.
     fn wake(&self) -> Option<Instant> {
         let mut line = lock(&self.shared.line);
@@ -266,7 +245,7 @@ impl<H: Host, M: Mac> Port<H, M> {
 
     /// Makes EEE active, or not, as `control` says.
     fn apply(&self, control: &Control) {
-        if !control.wants_active() {
+        if !(control.settings.enabled && control.is_linked) {
             return self.end();
         }
         let idle_time = control.settings.idle_time;

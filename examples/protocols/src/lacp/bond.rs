@@ -3,8 +3,8 @@
 //!
 //! # Selection (clause 6.4.14)
 //!
-//! Ports of the same LAG ID (both systems, both keys, both ends aggregatable) share an aggregator; any other port has
-//! one for itself. Of all aggregators one is *active*, the one with most usable ports that hear of their partner. On
+//! Ports with one partner, that can be aggregated at both ends, share an aggregator; any other port has one for itself.
+//! Of all aggregators one is *active*, the one with most usable ports that hear of their partner. On
 //! equal terms the active one stays, so that a port which returns moves nothing.
 //!
 //! # One active aggregator
@@ -19,11 +19,8 @@
 
 use tickless_core::time::Instant;
 
-use super::mux::MuxState;
-use super::pdu::{Lacpdu, Party, PortId, PortState, SystemId};
-use super::port::{Port, Selected};
-use super::receive::ReceiveState;
-use super::timers::{Change, TimerKind};
+use super::port::{Lacpdu, MuxState, Party, PeriodicState, Port, ReceiveState, Selected};
+use super::timers::TimerKind;
 
 /// Rounds in which all machines of a bond make their transitions for one event. Random failures of four ports take four
 /// at most; a bond that takes this many goes round in circles.
@@ -38,30 +35,15 @@ pub enum Rate {
     Slow,
 }
 
-/// The condition under which a system sends LACPDUs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Activity {
-    /// The system sends LACPDUs unasked.
-    Active,
-    /// The system only answers a partner that is active.
-    Passive,
-    /// The system does not speak LACP (`LACP_Enabled` is false).
-    Disabled,
-}
-
 /// The configuration of a bond.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BondConfig {
-    /// This system.
-    pub system: SystemId,
-    /// The key of all ports.
-    pub key: u16,
+    /// The MAC address of this system.
+    pub system: [u8; 6],
     /// The number of ports.
     pub ports: u16,
     /// The rate at which the partner is to send.
     pub rate: Rate,
-    /// The condition under which this system sends.
-    pub activity: Activity,
 }
 
 /// A command of the machines to the host that drives them.
@@ -74,21 +56,14 @@ pub enum Action {
         /// This one.
         pdu: Lacpdu,
     },
-    /// Start a timer, whether or not it runs.
-    Start {
-        /// The number of the port whose timer starts.
+    /// Start a timer, whether or not it runs, or stop it.
+    Timer {
+        /// The number of the timer's port.
         port: usize,
         /// This one.
         timer: TimerKind,
-        /// The earliest time at which the timer may expire.
-        deadline: Instant,
-    },
-    /// Stop a timer.
-    Stop {
-        /// The number of the port whose timer stops.
-        port: usize,
-        /// This one.
-        timer: TimerKind,
+        /// The earliest time at which the timer may expire; `None` stops it.
+        deadline: Option<Instant>,
     },
 }
 
@@ -99,36 +74,26 @@ pub enum Action {
 pub struct Bond {
     ports: Vec<Port>,
     active: Option<usize>,
-    switches: u64,
 }
 
 impl Bond {
     /// A bond whose links are all down. Ports and aggregators are numbered from 0.
     #[must_use]
     pub fn new(config: &BondConfig) -> Self {
-        let mut state = PortState::AGGREGATION;
-        state.set(PortState::TIMEOUT, config.rate == Rate::Fast);
-        state.set(PortState::ACTIVITY, config.activity == Activity::Active);
-        let lacp_enabled = config.activity != Activity::Disabled;
         let port = |number: u16| {
             let actor = Party {
                 system: config.system,
-                key: config.key,
-                port: PortId {
-                    priority: 0x8000,
-                    // Zero stands for "none" in LACPDUs.
-                    number: number + 1,
-                },
-                state,
+                // Zero stands for "none" in LACPDUs.
+                port: number + 1,
+                aggregation: true,
+                short_timeout: config.rate == Rate::Fast,
+                in_sync: false,
             };
-            let mut port = Port::new(actor, number.into(), lacp_enabled);
-            port.enter_initialize();
-            port
+            Port::new(actor, number.into())
         };
         Self {
             ports: (0..config.ports).map(port).collect(),
             active: None,
-            switches: 0,
         }
     }
 
@@ -136,18 +101,6 @@ impl Bond {
     #[must_use]
     pub fn ports(&self) -> &[Port] {
         &self.ports
-    }
-
-    /// The number of the active aggregator.
-    #[must_use]
-    pub const fn active(&self) -> Option<usize> {
-        self.active
-    }
-
-    /// Returns the number of times that another aggregator became active.
-    #[must_use]
-    pub const fn switches(&self) -> u64 {
-        self.switches
     }
 
     /// A link came up or went down.
@@ -166,7 +119,7 @@ impl Bond {
         self.settle(now, actions);
     }
 
-    /// A timer of the host fired. One that was restarted or stopped meanwhile is counted, and does nothing else.
+    /// A timer of the host fired. One that was restarted or stopped meanwhile does nothing.
     pub fn fired(
         &mut self,
         port: usize,
@@ -174,11 +127,8 @@ impl Bond {
         now: Instant,
         actions: &mut Vec<Action>,
     ) {
-        let hit = &mut self.ports[port];
-        if hit.timers.fired(timer, now) {
+        if self.ports[port].timers.fired(timer, now) {
             self.settle(now, actions);
-        } else {
-            hit.counters.stale_expiries += 1;
         }
     }
 
@@ -190,22 +140,20 @@ impl Bond {
             assert!(rounds < ROUNDS_MAX, "the machines do not settle");
         }
         for (number, port) in self.ports.iter_mut().enumerate() {
-            if let Some(pdu) = port.transmit(now) {
-                actions.push(Action::Send { port: number, pdu });
-            }
-            for timer in TimerKind::ALL {
-                actions.extend(port.timers.take_change(timer).map(|change| match change {
-                    Change::Started(deadline) => Action::Start {
-                        port: number,
-                        timer,
-                        deadline,
-                    },
-                    Change::Stopped => Action::Stop {
-                        port: number,
-                        timer,
-                    },
-                }));
-            }
+            // Nothing is kept for later: a link that comes up begins with its first period.
+            let is_told = std::mem::take(&mut port.need_to_transmit)
+                && port.periodic != PeriodicState::NoPeriodic;
+            let pdu = Lacpdu {
+                actor: port.actor,
+                partner: port.partner,
+            };
+            actions.extend(is_told.then_some(Action::Send { port: number, pdu }));
+            let change = |(timer, deadline)| Action::Timer {
+                port: number,
+                timer,
+                deadline,
+            };
+            actions.extend(port.timers.take_changes().map(change));
         }
         self.check();
     }
@@ -268,12 +216,12 @@ impl Bond {
         moved
     }
 
-    /// The aggregator of the ports with the same LAG ID, or a free one.
+    /// The aggregator of the ports with the same partner, or a free one.
     fn aggregator_for(&self, number: usize) -> usize {
         let own = &self.ports[number];
         let same = |port: &&Port| {
             port.selected != Selected::Unselected
-                && lag_id(port).is_some_and(|id| lag_id(own) == Some(id))
+                && partner_of(port).is_some_and(|partner| partner_of(own) == Some(partner))
         };
         if let Some(port) = self.ports.iter().find(same) {
             return port.aggregator;
@@ -299,7 +247,6 @@ impl Bond {
             return false;
         }
         let old = std::mem::replace(&mut self.active, new);
-        self.switches += 1;
         for port in &mut self.ports {
             // Not for what was unselected: that is going already.
             if old.is_some() && port.aggregator() == old {
@@ -336,13 +283,10 @@ impl Bond {
                     "a port outside of the active aggregator carries frames"
                 );
                 assert!(port.enabled, "a port without a link carries frames");
-                assert!(port.partner.state.has(PortState::SYNCHRONIZATION));
+                assert!(port.partner.in_sync);
             }
-            let flags = port.actor.state;
-            assert_eq!(flags.has(PortState::DISTRIBUTING), port.is_distributing());
-            assert_eq!(flags.has(PortState::COLLECTING), port.is_distributing());
             let is_attached = !matches!(port.mux, MuxState::Detached | MuxState::Waiting);
-            assert_eq!(flags.has(PortState::SYNCHRONIZATION), is_attached);
+            assert_eq!(port.actor.in_sync, is_attached);
             let runs = port.deadline(TimerKind::CurrentWhile).is_some();
             let needed = matches!(port.receive, ReceiveState::Expired | ReceiveState::Current);
             assert_eq!(runs, needed, "current_while in {:?}", port.receive);
@@ -357,10 +301,7 @@ struct Rank {
     usable: usize,
 }
 
-/// Returns the partner's system and key, which ports of an aggregator have in common; `None` for a port that never
-/// shares an aggregator. This system and its key are the same for all ports of a bond.
-fn lag_id(port: &Port) -> Option<(SystemId, u16)> {
-    let is_aggregatable = port.actor.state.has(PortState::AGGREGATION)
-        && port.partner.state.has(PortState::AGGREGATION);
-    is_aggregatable.then_some((port.partner.system, port.partner.key))
+/// Returns the partner's system; `None` for a port that never shares an aggregator.
+fn partner_of(port: &Port) -> Option<[u8; 6]> {
+    (port.actor.aggregation && port.partner.aggregation).then_some(port.partner.system)
 }

@@ -7,14 +7,13 @@
 //! |---|---|---|
 //! | Receive ([`ReceiveState`]) | 6.4.12, 6-18 | `current_while`, 3 or 90 s, restarted by each LACPDU |
 //! | Periodic Transmission ([`PeriodicState`]) | 6.4.13, 6-19 | `periodic`, 1 or 30 s |
-//! | Selection | 6.4.14 | |
+//! | Selection ([`Bond`]) | 6.4.14 | |
 //! | Mux, coupled control ([`MuxState`]) | 6.4.15, 6-22 | `wait_while`, 2 s |
-//! | Transmit | 6.4.16 | when the limit of three LACPDUs a second ends |
-//! | Churn Detection, actor and partner ([`Churn`]) | 6.4.17, 6-23 and 6-24 | 60 s each |
+//! | Churn Detection, actor and partner ([`ChurnState`]) | 6.4.17, 6-23 and 6-24 | 60 s each |
 //!
 //! [`Bond`] has those of all ports of one system, and is pure: events and the time go in, [`Action`]s come out.
-//! [`Station`] runs bonds on a host: it mirrors their timers in real ones, and encodes and decodes LACPDUs.
-//! [`Network`] joins stations in one virtual machine.
+//! [`Station`] runs bonds on a host: it mirrors their timers in real ones. [`Network`] joins stations in one virtual
+//! machine.
 //!
 //! # Timers
 //!
@@ -29,32 +28,20 @@
 //!
 //! # Limits
 //!
-//! Coupled control only. No Marker protocol, no `port_moved`, no keys that differ within a bond, version 1 LACPDUs.
-//! The roles of ports on standby are this crate's (an aggregator is active or not, as a whole), not the standard's
-//! resource rules.
+//! The machines are here for their timers. LACPDUs are values, not bytes, and describe of a port what the machines
+//! need; no limit holds of three LACPDUs a second (clause 6.4.16); systems are always active; all ports of a bond have
+//! one key. The roles of ports on standby are this crate's (an aggregator is active or not, as a whole), not the
+//! standard's resource rules.
 
 mod bond;
-mod churn;
-mod mux;
+mod machines;
 mod network;
-mod pdu;
-mod periodic;
 mod port;
-mod receive;
 mod station;
 mod timers;
-mod transmit;
 
-pub use bond::{Action, Activity, Bond, BondConfig, Rate};
-pub use churn::{Churn, ChurnInputs, ChurnState, ChurnTimer};
-pub use mux::MuxState;
+pub use bond::{Action, Bond, BondConfig, Rate};
 pub use network::{End, Network};
-pub use pdu::{DecodeError, Lacpdu, Party, PortId, PortState, SystemId};
-pub use periodic::PeriodicState;
-pub use port::{Port, PortCounters, Selected};
-pub use receive::ReceiveState;
+pub use port::{ChurnState, Lacpdu, MuxState, Party, PeriodicState, Port, ReceiveState, Selected};
 pub use station::{Frame, Station};
-pub use timers::{
-    AGGREGATE_WAIT_TIME, CHURN_DETECTION_TIME, FAST_PERIODIC_TIME, LONG_TIMEOUT_TIME,
-    SHORT_TIMEOUT_TIME, SLOW_PERIODIC_TIME, TimerKind,
-};
+pub use timers::{FAST_PERIODIC_TIME, SLOW_PERIODIC_TIME, TimerKind};

@@ -1,10 +1,9 @@
 //! Stations in one virtual machine, joined by wires.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
 
 use tickless_core::time::{Instant, Span};
-use tickless_rig::Rig;
+use tickless_rig::{Deferred, Rig};
 
 use super::bond::{Bond, BondConfig};
 use super::port::Port;
@@ -37,15 +36,16 @@ impl End {
 /// Stations, each on a CPU of its own, and wires between their ports.
 ///
 /// A wire takes no time: what is sent arrives at the same nanosecond, after all that is on its way already.
-pub struct Network<H: tickless_rig::Host> {
-    rig: Rig<H>,
-    stations: Vec<Station<Simulated<H>>>,
+#[derive(Debug)]
+pub struct Network {
+    rig: Rig<Deferred>,
+    stations: Vec<Station<Simulated>>,
     wires: BTreeMap<End, End>,
     /// Ends whose frames get lost although the link is up.
     silent: BTreeSet<End>,
 }
 
-impl<H: tickless_rig::Host> Network<H> {
+impl Network {
     /// A machine with one station for each CPU; `periodic_slack` is that of their periodic timers.
     ///
     /// # Panics
@@ -55,7 +55,7 @@ impl<H: tickless_rig::Host> Network<H> {
     pub fn new(periodic_slack: &[Span]) -> Self {
         let cpus = u32::try_from(periodic_slack.len()).expect("few stations");
         let rig = Rig::new(cpus);
-        let host = Simulated::new(&rig);
+        let host = Simulated(rig.clone());
         let station = |slack: &Span| Station::new(host.clone(), *slack);
         Self {
             stations: periodic_slack.iter().map(station).collect(),
@@ -67,7 +67,7 @@ impl<H: tickless_rig::Host> Network<H> {
 
     /// The machine.
     #[must_use]
-    pub fn rig(&self) -> &Rig<H> {
+    pub fn rig(&self) -> &Rig<Deferred> {
         &self.rig
     }
 
@@ -99,13 +99,10 @@ impl<H: tickless_rig::Host> Network<H> {
     /// When no wire ends there.
     pub fn set_link(&mut self, end: End, up: bool) {
         let other = self.wires[&end];
-        for End {
-            station,
-            bond,
-            port,
-        } in [end, other]
-        {
-            self.on(station, |station| station.set_link(bond, port, up));
+        for end in [end, other] {
+            self.on(end.station, |station| {
+                station.set_link(end.bond, end.port, up)
+            });
         }
         self.deliver_all();
     }
@@ -138,18 +135,12 @@ impl<H: tickless_rig::Host> Network<H> {
 
     /// Lets time pass until `until`, to the nanosecond.
     pub fn run_until(&mut self, until: Instant) {
-        self.run_until_by(until, |_| {});
-    }
-
-    /// Lets time pass until `until`, and calls `look` with the network after each moment at which something happened.
-    pub fn run_until_by(&mut self, until: Instant, mut look: impl FnMut(&Self)) {
         let until = until.as_nanos();
         // Not `Rig::run_until`: that looks at all invariants of all queues after each interrupt.
         while let Some(at) = self.next_interrupt().filter(|at| *at <= until) {
             self.pass_to(at);
             self.rig.deliver_all();
             self.deliver_all();
-            look(self);
         }
         self.pass_to(until);
     }
@@ -170,7 +161,7 @@ impl<H: tickless_rig::Host> Network<H> {
         drop(self.rig.take_trace());
     }
 
-    fn on<R>(&mut self, number: u32, body: impl FnOnce(&mut Station<Simulated<H>>) -> R) -> R {
+    fn on<R>(&mut self, number: u32, body: impl FnOnce(&mut Station<Simulated>) -> R) -> R {
         let station = &mut self.stations[number as usize];
         self.rig.on(number, || body(station))
     }
@@ -185,15 +176,10 @@ impl<H: tickless_rig::Host> Network<H> {
                     moved = true;
                     let end = End::new(from, frame.bond, frame.port);
                     let target = self.wires.get(&end).filter(|_| !self.silent.contains(&end));
-                    if let Some(&End {
-                        station,
-                        bond,
-                        port,
-                    }) = target
-                    {
-                        let delivered =
-                            self.on(station, |station| station.deliver(bond, port, &frame.bytes));
-                        delivered.expect("a station sends what a station can read");
+                    if let Some(to) = target.copied() {
+                        self.on(to.station, |station| {
+                            station.deliver(to.bond, to.port, &frame.pdu);
+                        });
                     }
                 }
             }
@@ -201,15 +187,5 @@ impl<H: tickless_rig::Host> Network<H> {
                 return;
             }
         }
-    }
-}
-
-impl<H: tickless_rig::Host> fmt::Debug for Network<H> {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter
-            .debug_struct("Network")
-            .field("rig", &self.rig)
-            .field("stations", &self.stations.len())
-            .finish_non_exhaustive()
     }
 }

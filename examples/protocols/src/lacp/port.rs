@@ -1,16 +1,90 @@
-//! A port: its variables (clause 6.4.7), and the queries for them.
+//! A port: what is known of the two ends of its link (clause 6.4.7), and the states of its machines.
 
 use std::fmt;
 
 use tickless_core::time::Instant;
 
-use super::churn::{Churn, ChurnInputs, ChurnTimer};
-use super::mux::MuxState;
-use super::pdu::{Lacpdu, Party, PortState};
-use super::periodic::PeriodicState;
-use super::receive::ReceiveState;
-use super::timers::{CHURN_DETECTION_TIME, TimerKind, Timers};
-use super::transmit::Window;
+use super::timers::{TimerKind, Timers};
+
+/// The description of one end of a link.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Party {
+    /// The MAC address of its system.
+    pub system: [u8; 6],
+    /// The number of the port, from 1; 0 for none.
+    pub port: u16,
+    /// Can be aggregated with others.
+    pub aggregation: bool,
+    /// Wants an LACPDU each second, and gives its partner up after three.
+    pub short_timeout: bool,
+    /// The port is attached to the right aggregator.
+    pub in_sync: bool,
+}
+
+impl Party {
+    /// Returns true if both describe the same port, and agree on whether it can be aggregated.
+    pub(super) fn names_same_port(&self, other: &Self) -> bool {
+        (self.system, self.port, self.aggregation) == (other.system, other.port, other.aggregation)
+    }
+}
+
+/// A Link Aggregation Control Protocol Data Unit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Lacpdu {
+    /// The party that sends it.
+    pub actor: Party,
+    /// The receiver, as the sender knows it.
+    pub partner: Party,
+}
+
+/// The states of the Receive machine (clause 6.4.12).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReceiveState {
+    /// The link is down, or the port's aggregator is the active one no longer.
+    PortDisabled,
+    /// The partner was silent for too long: it has three seconds more.
+    Expired,
+    /// The partner was silent: the port works as an individual link.
+    Defaulted,
+    /// The partner's own description of itself is in force.
+    Current,
+}
+
+/// The states of the Periodic Transmission machine (clause 6.4.13). PERIODIC_TX, which is left at once, is the
+/// transition between the others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PeriodicState {
+    /// The port sends no LACPDUs: its link is down.
+    NoPeriodic,
+    /// Each second, because the partner gives up after three.
+    FastPeriodic,
+    /// Each 30 s.
+    SlowPeriodic,
+}
+
+/// The states of the Mux machine (clause 6.4.15).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MuxState {
+    /// The port is attached to no aggregator.
+    Detached,
+    /// Others may attach too: they go together. Ports on standby stay here.
+    Waiting,
+    /// Attached; the partner is not.
+    Attached,
+    /// Carries frames.
+    CollectingDistributing,
+}
+
+/// The states of a Churn Detection machine (clause 6.4.17).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ChurnState {
+    /// Waits for the party to come into sync.
+    Monitor,
+    /// The party is in sync.
+    NoChurn,
+    /// The party did not come into sync in time.
+    Churn,
+}
 
 /// The relation of a port to its aggregator (clause 6.4.8).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,114 +97,59 @@ pub enum Selected {
     Selected,
 }
 
-/// The counts of a port.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct PortCounters {
-    /// LACPDUs sent.
-    pub sent: u64,
-    /// LACPDUs received, those not looked at included.
-    pub received: u64,
-    /// Whole periods that went by without a periodic LACPDU, because the host came late.
-    pub periods_missed: u64,
-    /// Expiries that came for a timer which had been restarted or stopped meanwhile.
-    pub stale_expiries: u64,
-}
-
 /// The machines and variables of a port.
 #[derive(Clone, Debug)]
 pub struct Port {
-    pub(super) enabled: bool,
-    pub(super) lacp_enabled: bool,
-    /// This end, as its LACPDUs describe it (operational).
-    pub(super) actor: Party,
-    /// The other end, as its LACPDUs describe it (operational).
-    pub(super) partner: Party,
-    /// The description assumed of the other end until it speaks (administrative).
-    pub(super) partner_default: Party,
-    pub(super) selected: Selected,
+    /// The link is up.
+    pub enabled: bool,
+    /// This end, as its LACPDUs describe it.
+    pub actor: Party,
+    /// The description of the other end that is in force.
+    pub partner: Party,
+    /// The port's relation to its aggregator.
+    pub selected: Selected,
+    /// The state of the Receive machine.
+    pub receive: ReceiveState,
+    /// The state of the Periodic Transmission machine.
+    pub periodic: PeriodicState,
+    /// The state of the Mux machine.
+    pub mux: MuxState,
+    /// The states of the Churn Detection machines: of this end, and of the other one.
+    pub churn: [ChurnState; 2],
+    /// Whole periods that went by without a periodic LACPDU, because the host came late.
+    pub periods_missed: u64,
     /// Meaningful unless unselected.
     pub(super) aggregator: usize,
     /// An LACPDU has to be sent (`NTT`).
     pub(super) need_to_transmit: bool,
-    pub(super) receive: ReceiveState,
-    pub(super) periodic: PeriodicState,
-    pub(super) mux: MuxState,
-    pub(super) actor_churn: Churn,
-    pub(super) partner_churn: Churn,
     pub(super) timers: Timers,
-    pub(super) window: Window,
-    pub(super) counters: PortCounters,
 }
 
+/// The description assumed of the other end until it speaks: a port without a partner works as an individual link.
+pub(super) const NO_PARTNER: Party = Party {
+    system: [0; 6],
+    port: 0,
+    aggregation: false,
+    short_timeout: false,
+    in_sync: true,
+};
+
 impl Port {
-    pub(super) fn new(actor: Party, number: usize, lacp_enabled: bool) -> Self {
-        let partner_default = Party {
-            // A port without a partner works as an individual link.
-            state: PortState::SYNCHRONIZATION
-                .and(PortState::COLLECTING)
-                .and(PortState::DISTRIBUTING),
-            ..Party::default()
-        };
+    pub(super) fn new(actor: Party, number: usize) -> Self {
         Self {
             enabled: false,
-            lacp_enabled,
             actor,
-            partner: partner_default,
-            partner_default,
+            partner: NO_PARTNER,
             selected: Selected::Unselected,
-            aggregator: number,
-            need_to_transmit: false,
-            receive: ReceiveState::Initialize,
+            receive: ReceiveState::PortDisabled,
             periodic: PeriodicState::NoPeriodic,
             mux: MuxState::Detached,
-            actor_churn: Churn::default(),
-            partner_churn: Churn::default(),
+            churn: [ChurnState::Monitor; 2],
+            periods_missed: 0,
+            aggregator: number,
+            need_to_transmit: false,
             timers: Timers::default(),
-            window: Window::default(),
-            counters: PortCounters::default(),
         }
-    }
-
-    /// `port_enabled`: the link is up.
-    #[must_use]
-    pub const fn is_enabled(&self) -> bool {
-        self.enabled
-    }
-
-    /// The state of the Receive machine.
-    #[must_use]
-    pub const fn receive(&self) -> ReceiveState {
-        self.receive
-    }
-
-    /// The state of the Periodic Transmission machine.
-    #[must_use]
-    pub const fn periodic(&self) -> PeriodicState {
-        self.periodic
-    }
-
-    /// The state of the Mux machine.
-    #[must_use]
-    pub const fn mux(&self) -> MuxState {
-        self.mux
-    }
-
-    /// The Churn Detection machine of this end.
-    #[must_use]
-    pub const fn actor_churn(&self) -> &Churn {
-        &self.actor_churn
-    }
-
-    /// The Churn Detection machine of the other end.
-    #[must_use]
-    pub const fn partner_churn(&self) -> &Churn {
-        &self.partner_churn
-    }
-
-    /// Returns the port's relation to its aggregator.
-    #[must_use]
-    pub const fn selected(&self) -> Selected {
-        self.selected
     }
 
     /// The number of its aggregator, if it has one.
@@ -139,22 +158,10 @@ impl Port {
         (self.selected != Selected::Unselected).then_some(self.aggregator)
     }
 
-    /// Returns the description of this end.
-    #[must_use]
-    pub const fn actor(&self) -> &Party {
-        &self.actor
-    }
-
-    /// Returns the description of the other end that is in force.
-    #[must_use]
-    pub const fn partner(&self) -> &Party {
-        &self.partner
-    }
-
     /// Returns true if the bond gives frames to this port.
     #[must_use]
-    pub const fn is_distributing(&self) -> bool {
-        matches!(self.mux, MuxState::CollectingDistributing)
+    pub fn is_distributing(&self) -> bool {
+        self.mux == MuxState::CollectingDistributing
     }
 
     /// Returns the time at which a timer expires, if it runs.
@@ -162,58 +169,13 @@ impl Port {
     pub fn deadline(&self, timer: TimerKind) -> Option<Instant> {
         self.timers.deadline(timer)
     }
-
-    /// Returns the counts of the port.
-    #[must_use]
-    pub const fn counters(&self) -> PortCounters {
-        self.counters
-    }
-
-    /// Returns the LACPDU that the port would send now.
-    pub(super) fn pdu(&self) -> Lacpdu {
-        Lacpdu {
-            actor: self.actor,
-            partner: self.partner,
-            collector_max_delay: 0,
-        }
-    }
-
-    /// Lets both Churn Detection machines make their transitions; says whether there were any.
-    pub(super) fn step_churn(&mut self, now: Instant) -> bool {
-        let parties = [
-            (&mut self.actor_churn, TimerKind::ActorChurn, &self.actor),
-            (
-                &mut self.partner_churn,
-                TimerKind::PartnerChurn,
-                &self.partner,
-            ),
-        ];
-        let mut moved = false;
-        for (churn, kind, party) in parties {
-            let timer = churn.step(ChurnInputs {
-                begin: matches!(self.receive, ReceiveState::Initialize),
-                port_enabled: self.enabled,
-                sync: party.state.has(PortState::SYNCHRONIZATION),
-                timer_expired: self.timers.take_expired(kind).is_some(),
-            });
-            match timer {
-                Some(ChurnTimer::Start) => {
-                    let deadline = now.saturating_add(CHURN_DETECTION_TIME);
-                    self.timers.start(kind, deadline);
-                }
-                Some(ChurnTimer::Stop) => self.timers.stop(kind),
-                None => continue,
-            }
-            moved = true;
-        }
-        moved
-    }
 }
 
 /// One line: the states of all machines.
 impl fmt::Display for Port {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let link = if self.enabled { "up" } else { "down" };
+        let [actor, partner] = self.churn;
         write!(
             formatter,
             "{link:4}  {:12}  {:12}  {:22}  {:10}  actor {:7}  partner {:7}",
@@ -221,8 +183,8 @@ impl fmt::Display for Port {
             format!("{:?}", self.periodic),
             format!("{:?}", self.mux),
             format!("{:?}", self.selected),
-            format!("{:?}", self.actor_churn.state()),
-            format!("{:?}", self.partner_churn.state()),
+            format!("{actor:?}"),
+            format!("{partner:?}"),
         )
     }
 }

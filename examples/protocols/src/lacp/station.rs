@@ -1,4 +1,4 @@
-//! Bonds on a host: real timers, and frames of bytes.
+//! Bonds on a host: real timers.
 //!
 //! # Ground rules
 //!
@@ -7,41 +7,30 @@
 //! - A note about a timer that was moved meanwhile does no harm: see [`Bond::fired`].
 
 use std::collections::VecDeque;
-use std::fmt;
+use std::sync::{Arc, Mutex};
 
 use tickless_core::hrtimer::Setup;
 use tickless_core::time::{Instant, Span};
 
 use super::bond::{Action, Bond, BondConfig};
-use super::pdu::{DecodeError, Lacpdu};
+use super::port::Lacpdu;
 use super::timers::TimerKind;
 use crate::host::{Host, Timer};
-use crate::sync::{Arc, Mutex, lock};
+use crate::lock;
 
 /// An LACPDU on its way out.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Frame {
     /// The bond that sends it.
     pub bond: usize,
     /// The port that sends it.
     pub port: usize,
-    /// The bytes behind the Ethernet type.
-    pub bytes: [u8; Lacpdu::LENGTH],
-}
-
-impl fmt::Debug for Frame {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter
-            .debug_struct("Frame")
-            .field("bond", &self.bond)
-            .field("port", &self.port)
-            .field("pdu", &Lacpdu::decode(&self.bytes))
-            .finish()
-    }
+    /// This one.
+    pub pdu: Lacpdu,
 }
 
 /// The name of a timer within its station.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 struct Fired {
     bond: usize,
     port: usize,
@@ -49,12 +38,14 @@ struct Fired {
 }
 
 /// A bond and its timers, [`TimerKind::COUNT`] for each port.
+#[derive(Debug)]
 struct Mirrored<T> {
     bond: Bond,
     timers: Vec<T>,
 }
 
 /// Bonds, and the timers of `H` that drive them.
+#[derive(Debug)]
 pub struct Station<H: Host> {
     host: H,
     periodic_slack: Span,
@@ -125,18 +116,12 @@ impl<H: Host> Station<H> {
         });
     }
 
-    /// Bytes of the type of slow protocols came in.
-    ///
-    /// # Errors
-    ///
-    /// [`DecodeError`] for what is no LACPDU; nothing else happens then.
-    pub fn deliver(&mut self, bond: usize, port: usize, bytes: &[u8]) -> Result<(), DecodeError> {
-        let pdu = Lacpdu::decode(bytes)?;
+    /// An LACPDU came in.
+    pub fn deliver(&mut self, bond: usize, port: usize, pdu: &Lacpdu) {
         self.run_due();
         self.handle(bond, |bond, now, actions| {
-            bond.receive(port, &pdu, now, actions);
+            bond.receive(port, pdu, now, actions);
         });
-        Ok(())
     }
 
     /// Works off what fired; says how many timers that were. The other events do so first.
@@ -160,38 +145,26 @@ impl<H: Host> Station<H> {
         let now = self.host.now();
         let Mirrored { bond, timers } = &mut self.bonds[number];
         event(bond, now, &mut self.actions);
-        let timer_of =
-            |port: usize, timer: TimerKind| &timers[port * TimerKind::COUNT + timer as usize];
         for action in self.actions.drain(..) {
             match action {
                 Action::Send { port, pdu } => self.outbox.push_back(Frame {
                     bond: number,
                     port,
-                    bytes: pdu.encode(),
+                    pdu,
                 }),
-                Action::Start {
+                Action::Timer {
                     port,
                     timer,
                     deadline,
                 } => {
-                    let slack = match timer {
-                        TimerKind::Periodic => self.periodic_slack,
-                        _ => Span::ZERO,
-                    };
-                    timer_of(port, timer).start(deadline, slack);
+                    let real = &timers[port * TimerKind::COUNT + timer as usize];
+                    match (deadline, timer) {
+                        (Some(at), TimerKind::Periodic) => real.start(at, self.periodic_slack),
+                        (Some(at), _) => real.start(at, Span::ZERO),
+                        (None, _) => real.stop(),
+                    }
                 }
-                Action::Stop { port, timer } => timer_of(port, timer).stop(),
             }
         }
-    }
-}
-
-impl<H: Host> fmt::Debug for Station<H> {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter
-            .debug_struct("Station")
-            .field("bonds", &self.bonds.len())
-            .field("periodic_slack", &self.periodic_slack)
-            .finish_non_exhaustive()
     }
 }

@@ -7,15 +7,15 @@ pub const FAST_PERIODIC_TIME: Span = Span::from_secs(1);
 /// `Slow_Periodic_Time`.
 pub const SLOW_PERIODIC_TIME: Span = Span::from_secs(30);
 /// `Short_Timeout_Time`.
-pub const SHORT_TIMEOUT_TIME: Span = Span::from_secs(3);
+pub(super) const SHORT_TIMEOUT_TIME: Span = Span::from_secs(3);
 /// `Long_Timeout_Time`.
-pub const LONG_TIMEOUT_TIME: Span = Span::from_secs(90);
+pub(super) const LONG_TIMEOUT_TIME: Span = Span::from_secs(90);
 /// `Aggregate_Wait_Time`.
-pub const AGGREGATE_WAIT_TIME: Span = Span::from_secs(2);
+pub(super) const AGGREGATE_WAIT_TIME: Span = Span::from_secs(2);
 /// `Churn_Detection_Time`.
-pub const CHURN_DETECTION_TIME: Span = Span::from_secs(60);
+pub(super) const CHURN_DETECTION_TIME: Span = Span::from_secs(60);
 
-/// The timers of a port (clause 6.4.10), and one of the Transmit machine.
+/// The timers of a port (clause 6.4.10).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum TimerKind {
     /// `current_while_timer`: how long what the partner said last is believed.
@@ -28,33 +28,19 @@ pub enum TimerKind {
     ActorChurn,
     /// `partner_churn_timer`.
     PartnerChurn,
-    /// The timer that ends the pause after three LACPDUs within a second (clause 6.4.16).
-    Transmit,
 }
 
 impl TimerKind {
     /// All of them.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 5] = [
         Self::CurrentWhile,
         Self::Periodic,
         Self::WaitWhile,
         Self::ActorChurn,
         Self::PartnerChurn,
-        Self::Transmit,
     ];
     /// The number of kinds.
     pub const COUNT: usize = Self::ALL.len();
-
-    const fn index(self) -> usize {
-        self as usize
-    }
-}
-
-/// A change of a timer that the host has not been sent yet.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Change {
-    Started(Instant),
-    Stopped,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -77,7 +63,7 @@ pub(super) struct Timers {
 
 impl Timers {
     pub(super) fn start(&mut self, kind: TimerKind, deadline: Instant) {
-        self.entries[kind.index()] = Entry {
+        self.entries[kind as usize] = Entry {
             deadline: Some(deadline),
             expired: None,
             is_changed: true,
@@ -85,19 +71,19 @@ impl Timers {
     }
 
     pub(super) fn stop(&mut self, kind: TimerKind) {
-        let entry = &mut self.entries[kind.index()];
+        let entry = &mut self.entries[kind as usize];
         entry.is_changed |= entry.deadline.is_some();
         entry.deadline = None;
         entry.expired = None;
     }
 
     pub(super) fn deadline(&self, kind: TimerKind) -> Option<Instant> {
-        self.entries[kind.index()].deadline
+        self.entries[kind as usize].deadline
     }
 
     /// Notes that the host's timer fired; says whether its time is over indeed.
     pub(super) fn fired(&mut self, kind: TimerKind, now: Instant) -> bool {
-        let entry = &mut self.entries[kind.index()];
+        let entry = &mut self.entries[kind as usize];
         let Some(deadline) = entry.deadline.filter(|deadline| *deadline <= now) else {
             return false;
         };
@@ -110,15 +96,17 @@ impl Timers {
 
     /// The deadline that passed, once.
     pub(super) fn take_expired(&mut self, kind: TimerKind) -> Option<Instant> {
-        self.entries[kind.index()].expired.take()
+        self.entries[kind as usize].expired.take()
     }
 
-    /// Returns the change that the host has to make to its timer, once.
-    pub(super) fn take_change(&mut self, kind: TimerKind) -> Option<Change> {
-        let entry = &mut self.entries[kind.index()];
-        if !std::mem::take(&mut entry.is_changed) {
-            return None;
-        }
-        Some(entry.deadline.map_or(Change::Stopped, Change::Started))
+    /// Returns the timers that the host has to start or to stop, each change once.
+    pub(super) fn take_changes(&mut self) -> impl Iterator<Item = (TimerKind, Option<Instant>)> {
+        let changed = |(kind, entry): (_, &mut Entry)| {
+            std::mem::take(&mut entry.is_changed).then_some((kind, entry.deadline))
+        };
+        TimerKind::ALL
+            .into_iter()
+            .zip(&mut self.entries)
+            .filter_map(changed)
     }
 }
