@@ -3,12 +3,13 @@
 #[macro_use]
 mod support;
 
-use std::future::Future;
+use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, mpsc};
 use std::task::{Context, Wake, Waker};
 
+use futures::Stream as _;
 use futures::stream::{FuturesUnordered, StreamExt as _};
 use tickless::hrtimer::{Expired, HrTimer, Monotonic, Restart, Span, StartOutcome};
 use tickless::realtime::OnSet;
@@ -204,7 +205,7 @@ async fn waiting() -> Vec<tokio::task::JoinHandle<()>> {
         tokio::spawn(async {
             let mut queue = DelayQueue::new();
             queue.insert(7, HOUR);
-            let expired = std::future::poll_fn(|context| queue.poll_expired(context)).await;
+            let expired = poll_fn(|context| queue.poll_expired(context)).await;
             assert_eq!(expired.map(time::Expired::into_inner), Some(7));
         }),
         tokio::spawn(async {
@@ -415,4 +416,100 @@ async fn a_local_callback_says_that_it_does_not_follow() {
     });
     assert!(told.starts_with("this timer with a callback goes by the process's clock"));
     assert!(!local.as_ref().is_queued());
+}
+
+/// Answers of a stream, and the milliseconds at which they came.
+#[cfg(feature = "stream")]
+type Answers = Vec<(u128, String)>;
+
+/// Each of the stream's adapters, over a source whose items come after these milliseconds; the same text for each of
+/// the two libraries.
+#[cfg(feature = "stream")]
+macro_rules! adapters {
+    ($name:ident, $time:path, $extension:path, $interval_stream:path) => {
+        async fn $name(adapter: &str, gaps: &'static [u64]) -> Answers {
+            use $extension as _;
+            use $interval_stream as IntervalStream;
+            use $time as time;
+
+            let source = futures::stream::unfold(gaps.iter(), |mut gaps| async move {
+                let gap = *gaps.next()?;
+                tokio::time::sleep(Duration::from_millis(gap)).await;
+                Some((gap, gaps))
+            });
+            let ms = Duration::from_millis;
+            let start = tokio::time::Instant::now();
+            let mut answers = Answers::new();
+            macro_rules! take {
+                ($stream:expr) => {{
+                    let mut stream = pin!($stream);
+                    for _ in 0..30 {
+                        let next = poll_fn(|context| stream.as_mut().poll_next(context)).await;
+                        let Some(next) = next else { break };
+                        answers.push((start.elapsed().as_millis(), format!("{next:?}")));
+                    }
+                }};
+            }
+            match adapter {
+                "throttle" => take!(source.throttle(ms(10))),
+                "timeout" => take!(source.timeout(ms(10))),
+                "timeout_repeating" => take!(source.timeout_repeating(time::interval(ms(10)))),
+                "chunks_timeout" => take!(source.chunks_timeout(3, ms(10))),
+                "interval" => {
+                    let mut ticks = pin!(IntervalStream::new(time::interval(ms(7))));
+                    for _ in 0..10 {
+                        let next = poll_fn(|context| ticks.as_mut().poll_next(context)).await;
+                        let tick = next.expect("it has no end");
+                        let since = tick.duration_since(start.into());
+                        answers.push((start.elapsed().as_millis(), format!("{since:?}")));
+                    }
+                }
+                _ => unreachable!("no adapter of that name"),
+            }
+            answers
+        }
+    };
+}
+
+#[cfg(feature = "stream")]
+adapters!(
+    of_tokio_stream,
+    tokio::time,
+    tokio_stream::StreamExt,
+    tokio_stream::wrappers::IntervalStream
+);
+#[cfg(feature = "stream")]
+adapters!(
+    of_this_library,
+    tickless::time,
+    tickless::time::StreamExt,
+    tickless::time::IntervalStream
+);
+
+/// The same answers at the same virtual times, items and ends and elapsed times alike.
+#[cfg(feature = "stream")]
+#[tokio::test(start_paused = true)]
+async fn streams_answer_at_the_same_virtual_times_as_tokio_streams() {
+    let sources: [&[u64]; 7] = [
+        &[],
+        &[0, 0, 0, 0, 0],
+        &[1, 1, 1, 30, 1],
+        &[10, 10, 10],
+        &[11, 9, 11, 9],
+        &[25, 0, 35, 0, 0, 0, 5],
+        &[3_600_000, 1],
+    ];
+    for adapter in [
+        "throttle",
+        "timeout",
+        "timeout_repeating",
+        "chunks_timeout",
+        "interval",
+    ] {
+        for gaps in sources {
+            let theirs = of_tokio_stream(adapter, gaps).await;
+            let ours = of_this_library(adapter, gaps).await;
+            assert_eq!(ours, theirs, "{adapter} of items after {gaps:?}");
+        }
+    }
 }
