@@ -4,6 +4,7 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::{Arc, Mutex};
 
+use tickless::hrtimer::{HrTimer, Restart, Span};
 use tickless::task;
 use tickless::time::{self, Duration, Instant, interval, sleep};
 
@@ -361,4 +362,36 @@ async fn several_workers_keep_local_tasks_where_they_are() {
     });
     spawner.await.expect("it does not panic");
     assert_eq!(start.elapsed(), Duration::from_secs(5));
+}
+
+#[tickless::test(seeds = 64, workers = 3)]
+async fn callbacks_of_several_workers_come_at_their_own_times() {
+    const TIMES: usize = 4;
+    let start = Instant::now();
+    let tasks = [1_000_000_000, 1_500_000_000, 1_500_000_001].map(|period| {
+        task::spawn(async move {
+            let log = Arc::new(Mutex::new(Vec::new()));
+            let noted = Arc::clone(&log);
+            let timer = Box::pin(HrTimer::new(move |expired| {
+                let mut noted = noted.lock().expect("no panic");
+                noted.push(start.elapsed());
+                expired.forward_now(Span::from_nanos(period));
+                if noted.len() < TIMES {
+                    Restart::Yes
+                } else {
+                    Restart::No
+                }
+            }));
+            let period = Duration::from_nanos(period);
+            assert!(timer.as_ref().start(start + period).has_armed());
+            // Another worker may have the task afterwards.
+            sleep(DAY).await;
+            let expected: Vec<Duration> = (1..=4).map(|time| period * time).collect();
+            assert_eq!(*log.lock().expect("no panic"), expected);
+        })
+    });
+    for task in tasks {
+        task.await.expect("it does not panic");
+    }
+    assert_eq!(start.elapsed(), DAY);
 }

@@ -7,7 +7,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex};
 
 use tickless::executor::io::Async;
+use tickless::hrtimer::{HrTimer, Restart};
 use tickless::time::{self, Duration, Instant, sleep, timeout};
+use tickless::wheel::{self, Tick, WheelTimer};
 use tickless::{Executor, coop, task};
 
 const DAY: Duration = Duration::from_secs(86_400);
@@ -229,4 +231,43 @@ fn several_workers_have_no_clock_that_stops() {
         text.expect("a text")
             .starts_with("`time::pause()` requires the `current_thread` Tokio runtime.")
     );
+}
+
+#[test]
+fn callbacks_of_a_task_come_by_the_clock_of_its_executor() {
+    paused(async {
+        let start = Instant::now();
+        let (exact, coarse) = task::spawn(async move {
+            let log = Arc::new(Mutex::new(Vec::new()));
+            let notes = |name: &'static str| {
+                let log = Arc::clone(&log);
+                move || log.lock().expect("no panic").push((name, start.elapsed()))
+            };
+            let (exact, coarse) = (notes("exact"), notes("coarse"));
+            let exact = Box::pin(HrTimer::new(move |_| {
+                exact();
+                Restart::No
+            }));
+            let coarse = Box::pin(WheelTimer::new(move |_| {
+                coarse();
+                Restart::No
+            }));
+            assert!(exact.as_ref().start(start + DAY).has_armed());
+            let tick = Tick(wheel::now().0 + 1_000);
+            assert!(coarse.as_ref().start(tick).has_armed());
+            time::advance(DAY).await;
+            let log = std::mem::take(&mut *log.lock().expect("no panic"));
+            let [first, second] = log[..] else {
+                panic!("{log:?}")
+            };
+            assert_eq!((first.0, second.0), ("coarse", "exact"));
+            (second.1, first.1)
+        })
+        .await
+        .expect("it does not panic");
+        assert_eq!(exact, DAY);
+        let second = Duration::from_secs(1);
+        assert!((second..2 * second).contains(&coarse), "{coarse:?}");
+        assert_eq!(start.elapsed(), DAY);
+    });
 }
