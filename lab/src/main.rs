@@ -39,6 +39,7 @@ mod noise;
 mod output;
 mod page;
 mod plot;
+#[cfg(feature = "full")]
 mod report;
 #[cfg(feature = "full")]
 mod rt_tests;
