@@ -497,7 +497,7 @@ fn signal_handlers_that_interrupt_a_wait_change_nothing() {
     });
     while !sleeper.is_finished() {
         // SAFETY: the thread has not been joined, so its handle is valid.
-        unsafe { libc::pthread_kill(sleeper.as_pthread_t(), libc::SIGUSR1) };
+        unsafe { libc::pthread_kill(sleeper.as_pthread_t() as libc::pthread_t, libc::SIGUSR1) };
         thread::sleep(us(300));
     }
     sleeper.join().expect("it does not panic");

@@ -505,6 +505,45 @@ static void children_have_none(void) {
 }
 #endif
 
+#ifndef __SANITIZE_THREAD__
+static id_type forking;
+static int of_child;
+
+static void forks(union sigval argument) {
+    pid_t child = fork();
+    (void)argument;
+    if (child == 0) {
+        struct itimerspec left;
+        faults = 0;
+        alarm(60);
+        IS(get(forking, &left), -EINVAL);
+        one_thread_gets_it();
+        fflush(stdout);
+        _exit(faults != 0);
+    }
+    of_child = -1;
+    IS(waitpid(child, &of_child, 0), child);
+    sem_post(&notified);
+}
+
+/* The child has the thread of the function alone, and is a process with timers of its own. */
+static void functions_fork(void) {
+    struct itimerspec to = value(MS, 0);
+    struct sigevent event;
+    int i;
+    memset(&event, 0, sizeof event);
+    event.sigev_notify = SIGEV_THREAD;
+    event.sigev_notify_function = forks;
+    IS(create(CLOCK_MONOTONIC, &event, &forking), 0);
+    for (i = 0; i < 3; i++) {
+        IS(set(forking, 0, &to, NULL), 0);
+        wait_for_function();
+        IS(of_child, 0);
+    }
+    IS(delete(forking), 0);
+}
+#endif
+
 static void sleeps(void) {
     /* Again and again: the first may come before the thread sleeps. */
     struct itimerspec to = value(20 * MS, 20 * MS);
@@ -620,6 +659,7 @@ int main(void) {
 #ifndef __SANITIZE_THREAD__
     /* The thread sanitizer refuses threads in the child of a fork, and the service is one. */
     children_have_none();
+    functions_fork();
 #endif
     sleeps();
 #ifndef __SANITIZE_THREAD__
