@@ -126,7 +126,7 @@ fn nanos(time: libc::timespec) -> u64 {
     let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
     seconds
         .wrapping_mul(1_000_000_000)
-        .wrapping_add(time.tv_nsec.unsigned_abs())
+        .wrapping_add(u64::try_from(time.tv_nsec).unwrap_or(0))
 }
 
 /// A way to read the time-stamp counter that is ordered: not before the loads in front of it.
