@@ -1,7 +1,7 @@
 //! The board mps2-an385, as far as the program uses it: two of its timers, which count down at 25 MHz.
 //!
-//! `TIMER1` never stops and is the counter, `TIMER0` counts once and is the event device. The interrupt of the counter
-//! says that its 32 bits are through, each 172 s.
+//! `TIMER1` never stops and is the counter, `TIMER0` counts once and is the event device. The counter interrupts each
+//! time its 32 bits wrap around, every 172 s.
 //!
 //! # Ground rules
 //!
@@ -23,7 +23,7 @@ use crate::host;
 /// Nanoseconds between two counts.
 pub(crate) const NANOS: u64 = 40;
 
-/// Counts until the counter is through for the first time: soon, so that each run sees that it may.
+/// Counts until the counter wraps around for the first time. They take only 2 ms, so that each run includes a wrap.
 const FIRST_PERIOD: u32 = 50_000;
 /// The greatest number of counts that the event device waits for.
 const COUNTS_MAX: u64 = 0x7fff_ffff;
@@ -78,7 +78,7 @@ unsafe impl InterruptNumber for Line {
     }
 }
 
-/// Starts the counter at zero, and lets both interrupts in.
+/// Starts the counter at zero, and unmasks both interrupts.
 pub(crate) fn start() {
     COUNTER.write(Register::Reload, u32::MAX);
     COUNTER.write(Register::Value, FIRST_PERIOD);
@@ -89,7 +89,7 @@ pub(crate) fn start() {
     }
 }
 
-/// The counts since the start. They never go back.
+/// Returns the counts since the start. They never go back.
 pub(crate) fn counts() -> u64 {
     cortex_m::interrupt::free(|_| {
         let value = COUNTER.read(Register::Value);
@@ -98,7 +98,7 @@ pub(crate) fn counts() -> u64 {
         if COUNTER.read(Register::Interrupt) & 1 == 0 {
             counts_of(high, value)
         } else {
-            // The counter is through, and may have been when it was read. What it shows now is of the period behind.
+            // The counter wrapped around, perhaps before the reading above. A new reading is of the next period.
             counts_of(high + 1, COUNTER.read(Register::Value))
         }
     })
@@ -138,7 +138,7 @@ pub(crate) fn fire_when(target: u64) -> bool {
     true
 }
 
-/// Stops the event device, and takes back what it may have raised. Called masked.
+/// Stops the event device, and clears its interrupt. Called masked.
 pub(crate) fn stop() {
     DEVICE.write(Register::Control, 0);
     DEVICE.write(Register::Interrupt, 1);
@@ -148,13 +148,13 @@ pub(crate) fn stop() {
 pub(crate) fn wait_unless(is_over: impl Fn() -> bool) {
     cortex_m::interrupt::free(|_| {
         if !is_over() {
-            // An interrupt ends it although it is masked, and is taken behind it.
+            // A masked interrupt ends the wait too, and is taken after it.
             cortex_m::asm::wfi();
         }
     });
 }
 
-/// Takes back what the device raised: at the entry of its interrupt.
+/// Clears the interrupt of the device. Called at the entry of its handler.
 pub(crate) fn quiet() {
     stop();
 }
@@ -164,7 +164,7 @@ pub(crate) fn raise() {
     NVIC::pend(Line::Device);
 }
 
-/// Each interrupt of the board: the processor has no other table here than that which names its faults.
+/// Handles each interrupt of the board: the table of the processor has entries of its own for its faults alone.
 #[exception]
 ///
 /// # Safety

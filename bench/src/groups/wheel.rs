@@ -1,6 +1,6 @@
-//! Coarse timers on the wheel of one CPU, against the least that lists of nodes can cost.
+//! Measures coarse timers on the wheel of one CPU beside bare linked lists, the lower limit of the cost.
 //!
-//! The core is driven without a host: [`crate::host`] is all it gets.
+//! The core runs on the CPUs of [`crate::host`], which have no device and do none of a host's own work.
 
 use std::pin::Pin;
 
@@ -33,7 +33,7 @@ fn delete_all(timers: &Timers<Host>, all: &[Pin<Box<Coarse>>]) {
     }
 }
 
-/// Arming and deleting among many.
+/// Measures arming and deleting a timer among many pending ones.
 pub(super) fn arm_and_delete(options: &Options, sink: Sink<'_>) {
     for pending in [0, 1_000, 100_000, 1_000_000] {
         let timers = host::timers(1, true, ());
@@ -86,12 +86,12 @@ pub(super) fn arm_and_delete(options: &Options, sink: Sink<'_>) {
     }
 }
 
-/// The slot of an expiry, as the wheel computes it.
+/// Returns the number of the slot that the wheel computes for an expiry.
 fn place(expiry: Tick) -> usize {
     geometry::place::<9>(NOW, expiry).slot.number()
 }
 
-/// Arming again, within the slot.
+/// Measures restarts of a timer within its slot.
 pub(super) fn rearm_in_slot(options: &Options, sink: Sink<'_>) {
     for pending in [1_000, 100_000, 1_000_000] {
         let timers = host::timers(1, true, ());
@@ -143,7 +143,7 @@ pub(super) fn rearm_in_slot(options: &Options, sink: Sink<'_>) {
 
 const DRAIN: &str = "limit: unlink a node and call its function";
 
-/// Firing many timers that are due.
+/// Measures firing many due timers.
 pub(super) fn expire(options: &Options, sink: Sink<'_>) {
     let pending = usize::try_from(options.operations(1_000_000)).unwrap_or(1_000_000);
     let timers = host::timers(1, true, ());

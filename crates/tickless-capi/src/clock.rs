@@ -28,7 +28,7 @@ pub(crate) fn clock_of(number: u32) -> Result<Clock, Errno> {
     }
 }
 
-/// Returns the time of a clock, without a lock: signal handlers read clocks, and may have interrupted a reading.
+/// Returns the time of a clock. Takes no lock, because a signal handler may call it and may have interrupted a reading.
 pub(crate) fn shown(clock: Clock) -> u64 {
     let id = match clock {
         Clock::Monotonic => {

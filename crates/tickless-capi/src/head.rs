@@ -1,4 +1,5 @@
-//! The beginning of both structures: the fields by which a pointer from C is known to be a timer of its thread.
+//! The common head of the C structures of exact and coarse timers: its fields show that a pointer from C is a timer of
+//! the calling thread.
 //!
 //! # Invariant
 //!
@@ -21,7 +22,7 @@ pub(crate) type RawCallback = unsafe extern "C-unwind" fn(*mut c_void, *mut c_vo
 /// State of a head's wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum State {
-    /// Nowhere.
+    /// The timer is in no queue and in no list.
     Idle,
     /// The head is in a queue of the library.
     Queued,
@@ -44,18 +45,18 @@ pub(crate) struct Head {
     pub(crate) delay: Cell<Option<Delay>>,
     pub(crate) slack: Cell<u64>,
     pub(crate) state: Cell<State>,
-    /// The clock that a delay counts from; none for those that delays mean nothing on.
+    /// The clock that a delay counts from. Delays on the time of day are refused: that clock can be set.
     pub(crate) clock: tickless::hrtimer::Clock,
 }
 
 const _: () = assert!(size_of::<Head>() <= 64, "a line of memory");
 
-/// A delay in nanoseconds, of which none needs no more memory than one.
+/// A delay in nanoseconds. An `Option` of it needs no more memory than a delay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Delay(NonZeroU64);
 
 impl Delay {
-    /// The delay of that many nanoseconds, of which a clock can show all.
+    /// Creates the delay of `nanos` nanoseconds. `u64::MAX` becomes one less; no clock shows so long a time.
     pub(crate) fn new(nanos: u64) -> Self {
         Self(NonZeroU64::MIN.saturating_add(nanos))
     }
@@ -70,7 +71,7 @@ impl Delay {
 pub(crate) struct Tail {
     pub(crate) callback: RawCallback,
     pub(crate) argument: *mut c_void,
-    /// The neighbours in the list of what is due; without meaning for others.
+    /// The neighbours in the list of due timers; without meaning for a timer that is not in it.
     pub(crate) previous: Cell<*const Head>,
     pub(crate) next: Cell<*const Head>,
 }

@@ -1,9 +1,9 @@
 //! The structures that a thread has initialised and not destroyed.
 //!
-//! A debug build also keeps where each was initialised, and looks at the beginning of every turn whether those that are
-//! pending are still there: memory that was given back or overwritten meanwhile is in a queue of the library, so the
-//! process is ended, and the place of the initialisation is named. A release build does neither, since both cost time
-//! for each timer.
+//! A debug build also keeps where each structure was initialised. At the beginning of every turn it checks that the
+//! memory of each pending structure is intact. Memory that was freed or overwritten meanwhile is still in a queue of
+//! the library, so the check ends the process and prints where the structure was initialised. A release build does
+//! neither, since both cost time for each timer.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -11,13 +11,13 @@ use std::collections::hash_map::Entry;
 
 use crate::errno::Errno;
 
-/// See the module.
+/// The structures that one thread has initialised and not destroyed, by address.
 #[derive(Debug, Default)]
 pub(crate) struct Registry {
     known: RefCell<HashMap<usize, Structure>>,
 }
 
-/// Facts that are kept of one structure.
+/// Facts about one structure.
 #[derive(Debug)]
 struct Structure {
     #[cfg(debug_assertions)]
@@ -25,7 +25,8 @@ struct Structure {
 }
 
 impl Registry {
-    /// Notes that the structure at `address`, which gets that magic word, is being initialised, unless it was.
+    /// Adds the structure at `address`, which is being initialised with the word `magic`. Fails with [`Errno::BUSY`] if
+    /// it was initialised already.
     pub(crate) fn admit(&self, address: usize, magic: u64) -> Result<(), Errno> {
         match self.known.borrow_mut().entry(address) {
             Entry::Occupied(_known) => {
@@ -46,7 +47,7 @@ impl Registry {
         }
     }
 
-    /// Forgets a structure.
+    /// Removes a structure, which is being destroyed.
     pub(crate) fn forget(&self, address: usize) {
         self.known.borrow_mut().remove(&address);
     }
@@ -59,7 +60,7 @@ impl Registry {
         }
     }
 
-    /// Ends the process if a structure that is pending is not there any more.
+    /// Ends the process if the memory of a pending structure was freed or overwritten.
     #[cfg(debug_assertions)]
     pub(crate) fn check(&self) {
         for (address, structure) in &*self.known.borrow() {

@@ -12,7 +12,7 @@ use crate::structure::{Structure, find};
 
 #[inline(always)]
 pub(crate) fn start(head: &Head, place: &ThreadPlace, delay: u64) -> Result<c_int, Errno> {
-    // The time of day is set: so long from now means nothing on it.
+    // The time of day may be set at any time, so a delay means nothing on it.
     if head.clock == Clock::Realtime {
         return Err(Errno::INVAL);
     }

@@ -146,11 +146,11 @@ type ClockSleep = unsafe extern "C-unwind" fn(
 type Sleep = unsafe extern "C-unwind" fn(*const libc::timespec, *mut libc::timespec) -> c_int;
 type ShortSleep = unsafe extern "C-unwind" fn(libc::useconds_t) -> c_int;
 
-/// Replaces the function of POSIX.
+/// Replaces `timer_create` of POSIX.
 ///
 /// # Safety
 ///
-/// As that.
+/// The caller keeps the contract of that function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn timer_create(
     clock: libc::clockid_t,
@@ -164,11 +164,11 @@ pub unsafe extern "C" fn timer_create(
     }
 }
 
-/// Replaces the function of POSIX.
+/// Replaces `timer_settime` of POSIX.
 ///
 /// # Safety
 ///
-/// As that.
+/// The caller keeps the contract of that function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn timer_settime(
     id: Id,
@@ -183,11 +183,11 @@ pub unsafe extern "C" fn timer_settime(
     }
 }
 
-/// Replaces the function of POSIX.
+/// Replaces `timer_gettime` of POSIX.
 ///
 /// # Safety
 ///
-/// As that.
+/// The caller keeps the contract of that function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn timer_gettime(id: Id, value: *mut libc::itimerspec) -> c_int {
     match own(id) {
@@ -197,11 +197,11 @@ pub unsafe extern "C" fn timer_gettime(id: Id, value: *mut libc::itimerspec) -> 
     }
 }
 
-/// Replaces the function of POSIX.
+/// Replaces `timer_getoverrun` of POSIX.
 ///
 /// # Safety
 ///
-/// As that.
+/// The caller keeps the contract of that function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn timer_getoverrun(id: Id) -> c_int {
     match own(id) {
@@ -210,11 +210,11 @@ pub unsafe extern "C" fn timer_getoverrun(id: Id) -> c_int {
     }
 }
 
-/// Replaces the function of POSIX.
+/// Replaces `timer_delete` of POSIX.
 ///
 /// # Safety
 ///
-/// As that.
+/// The caller keeps the contract of that function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn timer_delete(id: Id) -> c_int {
     match own(id) {
@@ -223,11 +223,11 @@ pub unsafe extern "C" fn timer_delete(id: Id) -> c_int {
     }
 }
 
-/// Replaces the function of POSIX.
+/// Replaces `clock_nanosleep` of POSIX.
 ///
 /// # Safety
 ///
-/// As that.
+/// The caller keeps the contract of that function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn clock_nanosleep(
     clock: libc::clockid_t,
@@ -239,11 +239,11 @@ pub unsafe extern "C-unwind" fn clock_nanosleep(
     next!(CLOCK_NANOSLEEP as ClockSleep, clock, flags, request, remain)
 }
 
-/// Replaces the function of POSIX.
+/// Replaces `nanosleep` of POSIX.
 ///
 /// # Safety
 ///
-/// As that.
+/// The caller keeps the contract of that function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn nanosleep(
     request: *const libc::timespec,
@@ -253,11 +253,11 @@ pub unsafe extern "C-unwind" fn nanosleep(
     next!(NANOSLEEP as Sleep, request, remain)
 }
 
-/// Replaces the function of the C library.
+/// Replaces `usleep` of the C library.
 ///
 /// # Safety
 ///
-/// As that.
+/// The caller keeps the contract of that function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn usleep(micros: libc::useconds_t) -> c_int {
     be_exact();

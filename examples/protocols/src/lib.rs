@@ -12,9 +12,9 @@
 //! virtual time. The tests run the machines in the simulator, where a minute costs milliseconds and a nanosecond can be
 //! asserted; the example programs run the same code on threads.
 //!
-//! The two show two ways of using timers with callbacks. The callback of [`eee`] does the work itself, in parallel to
-//! the threads that send, and that machine says how they exclude each other. The callbacks of [`lacp`] only note what
-//! is due; the one thread that owns the machines works it off.
+//! The two machines show two ways of using timers with callbacks. The callback of [`eee`] does the work itself, in
+//! parallel to the threads that send; its documentation says how callback and threads exclude each other. The callbacks
+//! of [`lacp`] only note which work is due, and the one thread that owns the machines does that work.
 #![forbid(unsafe_code)]
 #![deny(rustdoc::broken_intra_doc_links)]
 
@@ -24,7 +24,7 @@ pub mod lacp;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Locks, also after a panic of another thread: what is protected here is whole between any two statements.
+/// Locks `mutex`, also after a panic of another thread: the data here is consistent between any two statements.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,4 +1,4 @@
-//! Both protocols on the timers of the process.
+//! Tests of the protocols EEE and LACP on the timers of the process, in real time.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
@@ -12,7 +12,7 @@ use tickless_protocols::eee::{IDLE_TIME_DEFAULT, Port, Settings, VirtualMac, WAK
 use tickless_protocols::host::{Host, UserSpace, UserTimer};
 use tickless_protocols::lacp::{self, BondConfig, Rate, Station};
 
-/// [`UserSpace`], with callbacks that take until the test lets them go on.
+/// A host like [`UserSpace`], whose callbacks block until the test lets them go on.
 #[derive(Clone)]
 struct Slow {
     entered: mpsc::Sender<()>,
@@ -30,7 +30,7 @@ impl Host for Slow {
     fn timer(&self, setup: Setup, mut expired: impl FnMut(Instant) + Send + 'static) -> UserTimer {
         let slow = self.clone();
         UserSpace.timer(setup, move |now| {
-            // Only the first time is waited for.
+            // The test receives the first of these only, so later ones may fail.
             let _ = slow.entered.send(());
             let go_on = slow.go_on.lock().unwrap();
             go_on.recv().expect("the test lets it go on");
@@ -44,8 +44,8 @@ impl Host for Slow {
     }
 }
 
-/// A port whose timer fired, and whose callback has not begun; the channel lets it go on, and the flag says that it is
-/// done.
+/// Returns a port whose timer fired and whose callback has not begun its work. A message on the channel lets the
+/// callback go on; the flag is true once the callback is over.
 fn held() -> (Port<Slow, VirtualMac>, mpsc::Sender<()>, Arc<AtomicBool>) {
     let (entered, has_entered) = mpsc::channel();
     let (let_go, go_on) = mpsc::channel();
@@ -77,7 +77,7 @@ fn a_drain_while_eee_ends() {
             port.link_down();
             assert!(is_done.load(Ordering::SeqCst), "the callback still runs");
         });
-        // Time to be wrong in; nothing depends on its length.
+        // Leaves time for a wrong order to show; nothing depends on its length.
         std::thread::sleep(Duration::from_millis(20));
         port.drained(0, 1);
         let_go.send(()).expect("the callback waits");

@@ -1,12 +1,12 @@
-//! The walls: which library crate may depend on which.
+//! The walls between the library crates: the dependencies that each crate may have.
 //!
-//! A crate exists only where the compiler should keep two things apart, and a dependency added in passing opens the
-//! wall without a word. So what each may depend on stands in a table, and the step compares it with the manifests.
-//! Dependencies of tests are free: they reach no user.
+//! A crate exists only where the compiler should keep two things apart. A dependency that is added in passing breaks
+//! that wall unnoticed. So a table lists the dependencies that each crate may have, and this check compares the
+//! manifests with the table. Dependencies of tests are free: they reach no user.
 
 use crate::workspace::{Dependency, MODEL_CHECKERS, Package, Workspace};
 
-/// The unit tests and the public interface of one library crate.
+/// The dependencies that one library crate may have.
 struct Wall {
     package: &'static str,
     /// The packages of the workspace that it may depend on.
@@ -16,7 +16,7 @@ struct Wall {
 
 /// The foreign packages that a library crate may depend on.
 enum Outside {
-    /// These, and whatever an optional dependency names: those come with a feature that no user gets unasked.
+    /// These, and any optional dependency: it comes with a feature, which a user has to choose.
     Only(&'static [&'static str]),
     /// These and no others, not even optional ones.
     Never,
@@ -24,10 +24,10 @@ enum Outside {
     Any,
 }
 
-/// One line for each package under `crates/`, those to come included.
+/// The wall of each package under `crates/`.
 ///
-/// The link crate stands inside of most walls: all crates take their atomics from it, and hosts implement its locks.
-/// What it walls off is pointer unsafe, and that stays in it.
+/// Most crates may depend on the link crate: all crates take their atomics from it, and hosts implement its locks. The
+/// link crate walls off pointer `unsafe`, which stays inside it.
 const WALLS: &[Wall] = &[
     Wall {
         package: "tickless-link",
@@ -90,7 +90,7 @@ const WALLS: &[Wall] = &[
     },
 ];
 
-/// Every dependency of a library crate that goes through a wall, and every library crate without one.
+/// Returns every dependency of a library crate that goes through a wall, and every library crate without a wall.
 pub(super) fn breaches(workspace: &Workspace) -> Vec<String> {
     breaches_of(workspace, WALLS)
 }
@@ -135,7 +135,7 @@ impl Wall {
         if is_member {
             return self.inside.contains(&name);
         }
-        // Under its condition it passes through every wall.
+        // A model checker passes through every wall under its own condition.
         let condition = dependency.target.as_deref().unwrap_or_default();
         if MODEL_CHECKERS.contains(&(name, condition)) {
             return true;
@@ -163,7 +163,7 @@ mod tests {
         "tickless-sim",
     ];
 
-    /// The packages that break through when `package` has `dependencies`.
+    /// Returns the breaches of the walls when `package` has `dependencies`.
     fn broken(package: &str, dependencies: Vec<Value>) -> Vec<String> {
         let members: Vec<Value> = MEMBERS
             .iter()

@@ -1,11 +1,11 @@
-//! S7, T1: the sources of time, and its types.
+//! Checks S7 and T1: sources without a clock read none, and times have types of their own.
 
 use super::Report;
 use super::rust::typed;
 use super::scan::is_word;
 use super::tree::Tree;
 
-/// The crates that take `now` as an argument.
+/// The crates that take `now` as an argument and read no clock.
 const WITHOUT_CLOCK: [&str; 2] = ["crates/tickless-core/src/", "crates/tickless-sim/src/"];
 /// The calls that read the machine's clock or wait for it.
 const CLOCK_READS: [&str; 3] = ["Instant::now", "SystemTime::now", "thread::sleep"];
@@ -17,7 +17,7 @@ const TIME_MODULE: [&str; 2] = [
     "crates/tickless-core/src/time.rs",
 ];
 
-/// Names that say of a number that it is a time.
+/// Endings of names by which a number is a time.
 const TIME_SUFFIXES: [&str; 6] = ["_ns", "_us", "_ms", "_nanos", "_micros", "_secs"];
 const TIME_NAMES: [&str; 3] = ["timeout", "deadline", "duration"];
 const NUMBERS: [&str; 4] = ["u64", "i64", "u128", "f64"];

@@ -9,7 +9,7 @@ use tokio::time::{Instant, Sleep, sleep_until};
 
 use super::futures::Kind;
 
-/// Calls `body` in the one runtime of the process, which lives as long as that: threads share it, as those of a
+/// Calls `body` in the only runtime of the process, which lives as long as the process. Threads share it, as those of a
 /// program do.
 pub(super) fn entered<R>(body: impl FnOnce() -> R) -> R {
     static RUNTIME: OnceLock<Runtime> = OnceLock::new();
@@ -68,8 +68,8 @@ impl Kind for Default {
     }
 }
 
-/// The timer with a wheel for each worker, which has to be asked for. Used from outside of its workers, as here, it
-/// goes through their queue of foreign requests.
+/// The timer of a runtime that was built with `enable_alt_timer`: each worker has a wheel. The benchmark uses it from
+/// threads that are no workers, whose requests go through a queue to the workers.
 #[cfg(tokio_unstable)]
 #[derive(Debug)]
 pub(crate) struct Alternative;

@@ -1,25 +1,25 @@
-//! The base of a CPU: the one place where its queues, its device and its lock meet.
+//! The base of a CPU: its queues and its event device, under one lock.
 //!
 //! A [`CpuBase`] has eight exact queues with a far wheel in front of them, three wheels, and an event device, under one
-//! lock. The queues know none of the others. The operations on timers of a locked base are in
+//! lock. No queue knows the others. The operations on timers of a locked base are in
 //! [`hrtimer`](crate::hrtimer) and [`coarse`](crate::coarse); both go through a `BaseGuard`, which is the base while
 //! its lock is held.
 //!
-//! [`Timers`] is what a host calls. The operations of users are methods of the timer.
+//! A host calls the methods of [`Timers`]. A user calls the methods of a timer.
 //!
 //! # Ground rules
 //!
 //! - One lock for each base protects its queues and wheels, all timers that name one of them as their owner, its
 //!   caches, and its device (spec LOC-1). A thread finds the lock of a timer through the owner word of the timer, and
 //!   looks at that word again once it holds the lock (spec LOC-2, R10).
-//! - A thread holds one base at a time. The one exception is a CPU that goes offline, which the host serialises: the
-//!   leaving base first (spec LOC-9).
+//! - A thread holds one base at a time. The one exception is a thread that takes a CPU offline: it locks the leaving
+//!   base first, and the host serialises such threads (spec LOC-9).
 //! - Lock order: expiry lock of a base, then its base lock.
 //! - A timer changes bases through a state in which it names no owner; a thread that looks for it waits (spec LOC-3).
-//! - Callbacks run, and wakers are used, without the lock of any base. While a callback runs its timer keeps its base
-//!   (spec OBJ-15, C-1.9), and a second start queues it in addition.
-//! - The host locks in the order of the numbers of CPUs when it [freezes](CpuBase::freeze) them, and abandons only what
-//!   threads that ended held.
+//! - Callbacks run, and wakers are used, without the lock of any base. While its callback runs, a timer keeps its base
+//!   (spec OBJ-15, C-1.9); a start meanwhile queues the timer although its callback still runs.
+//! - A host that [freezes](CpuBase::freeze) bases locks them in the order of their CPUs' numbers. It
+//!   [abandons](Frozen::abandon) only the work of threads that no longer exist.
 
 pub(crate) mod callback;
 mod check;

@@ -290,8 +290,8 @@ fn a_timer_that_is_due_again_while_its_callback_runs() {
 
 /// WI5.
 ///
-/// R10. CPU 1 modifies a timer of CPU 0, which moves it, while CPU 2 deletes it: on whichever wheel it is, the right
-/// lock is taken, and it is gone or armed anew.
+/// R10. CPU 1 modifies a timer of CPU 0 and so moves it, while CPU 2 deletes it. CPU 2 takes the lock of whichever
+/// wheel the timer is on, and the timer is deleted or armed anew.
 #[test]
 fn a_timer_that_moves_between_cpus_against_its_deletion() {
     // Deleted on its way or at its end; or before it moved, and then armed anew.
@@ -319,8 +319,9 @@ fn a_timer_that_moves_between_cpus_against_its_deletion() {
     });
 }
 
-/// R10, the other way round: no thread that tries to take a timer out while another one moves it is told that it was
-/// not there. Of all cases it takes longest: the short check does with one preemption less again.
+/// R10, the other way round. Two CPUs modify a queued timer at once: each finds the timer queued, even while the other
+/// CPU moves it. This case takes longer than all others, so the short check explores one preemption less than in the
+/// other cases.
 #[test]
 fn two_modifications_from_two_cpus() {
     explore(explored(TWO), [(1, 200), (2, 400)], || {

@@ -9,13 +9,14 @@ use crate::time::Instant;
 /// The reasons why an event is published.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Reason {
-    /// Its owner went idle, or armed something while idle.
+    /// The event's owner went idle, or armed a timer while idle.
     Owner,
-    /// Its owner was served, and this is what is left: what its event hid must come to light (R58).
+    /// Another CPU served the event's owner, and the event is what is left. The events that the old one hid must become
+    /// visible (R58).
     AfterRemote,
 }
 
-/// Step of a walk: the group it has come to, and the child from which.
+/// Step of a walk: the group that the walk reached, and the child that it came from.
 struct WalkStep<'h, G> {
     group: &'h G,
     slot: ChildSlot,
@@ -30,8 +31,8 @@ struct WalkStep<'h, G> {
 pub(super) struct RootExpiry {
     /// First time of the tree if all of it is idle, else [`Instant::FOREVER`].
     pub(super) time: Instant,
-    /// The walk came to what was the root still when the events were in its queue: a CPU that looks at the root finds
-    /// them, or who makes another root brings them there.
+    /// True if the walk reached the root, and that group was still the root once the events were in its queue. A CPU
+    /// that looks at the root finds the events, or the CPU that makes another root brings them there.
     pub(super) is_known_to_all: bool,
 }
 
@@ -51,7 +52,7 @@ impl RootExpiry {
 #[derive(Clone, Copy, Debug)]
 struct Published {
     goes_on: bool,
-    /// No child is left active in the group to look after the event: the walk must go on in any case (HAZARD-1).
+    /// True if the group has no active child left to handle the event: the walk must go on in any case (HAZARD-1).
     is_stranded: bool,
     cover: RootExpiry,
 }
@@ -165,7 +166,8 @@ impl<S: HierarchyHost<WIDTH>, const WIDTH: usize> Hierarchy<S, WIDTH> {
         }
     }
 
-    /// Brings a group that has just got its parent to light there: active if it is, with its first event if not.
+    /// Makes a group that has just got its parent visible there: marks an active group active in the parent, and
+    /// publishes the first event of an idle group.
     ///
     /// Unlike elsewhere, the child may change at any moment through walks that do not know of the parent yet. So this
     /// looks at the child between reading the parent's state and changing it, like a walk to idle: a walk of the child
@@ -190,7 +192,7 @@ impl<S: HierarchyHost<WIDTH>, const WIDTH: usize> Hierarchy<S, WIDTH> {
         self.publish_group(&station, child, Reason::AfterRemote);
     }
 
-    /// Changes the state of a group by `transition`, and returns what it was; `None` if that did not want to.
+    /// Changes the state of a group by `transition`. Returns the old state; `None` if `transition` returned `None`.
     fn change(
         &self,
         group: &Group<S::Lock, WIDTH>,

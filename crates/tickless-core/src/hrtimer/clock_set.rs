@@ -2,20 +2,20 @@
 //!
 //! # Timers that fire on a set
 //!
-//! A timer that is made for it ([`Setup::fire_on_clock_set`](crate::hrtimer::Setup::fire_on_clock_set)) fires when its
-//! clock is set, whatever its deadline (spec TIM-34). It is not fired by the thread that tells of the set: it is filed
-//! before everything else in its own queue, under [`Deadline::CLOCK_SET`], and its CPU is kicked. So it fires where and
-//! how it always does, and its callback never executes twice at a time. Its deadline stays in its head: a callback that
-//! starts the timer again goes on with it.
+//! A timer with [`Setup::fire_on_clock_set`](crate::hrtimer::Setup::fire_on_clock_set) fires when its clock is set,
+//! whatever its deadline (spec TIM-34). The thread that reports the set does not fire the timer. It moves the timer to
+//! the front of the timer's queue, under the key [`Deadline::CLOCK_SET`], and kicks the timer's CPU. So the timer fires
+//! where and how it always does, and its callback never executes twice at a time. The timer's own deadline stays in its
+//! head: a callback that restarts the timer continues from that deadline.
 //!
-//! None is left out:
+//! Every such timer learns of each set:
 //!
-//! - One that fires by its own deadline between the jump and the telling is told by that: the base knows that it saw a
-//!   jump of which it did not tell yet.
-//! - One whose callback executes during the telling is in no queue. If the callback goes on, the timer is filed to be
-//!   told: the base counts its tellings, and the number was another one when the callback began.
-//! - A thread that starts one at the same time is ordered by the lock of the base: the timer is told, or the thread
-//!   finds the new offsets (`a_clock_is_set_against_a_start_that_wants_to_know`).
+//! - A timer may fire by its own deadline between the jump and the report. That firing also reports the set, because
+//!   the base remembers that it saw a jump that is not reported yet (`jump_untold`).
+//! - A timer whose callback executes during the report is in no queue. If the callback restarts it, the timer is queued
+//!   under `CLOCK_SET`: the base counts its reports (`tellings`), and the count changed since the callback began.
+//! - A thread may start such a timer during the report. The lock of the base orders the two: either the report finds
+//!   the timer, or the thread finds the new offsets (`a_clock_is_set_against_a_start_that_wants_to_know`).
 
 use crate::base::guard::BaseGuard;
 use crate::base::timers::Timers;
@@ -26,11 +26,11 @@ use crate::time::{Clock, Deadline};
 use crate::trace::{Event, Placement, StartMode, TimerId};
 
 impl<P: Platform> Timers<P> {
-    /// Tells the timers that `clocks` jumped (spec TIM-30).
+    /// Reports to the timers that `clocks` jumped (spec TIM-30).
     ///
-    /// Every CPU on which a timer became due earlier than what is armed is kicked, the caller's own included (B66). A
-    /// jump that makes timers due later costs one interrupt for nothing at most (spec TIM-32). Timers that [fire on a
-    /// set](crate::hrtimer::Setup::fire_on_clock_set) are due by now, at every call (spec TIM-34).
+    /// Kicks every CPU, the caller's own included, on which a timer is now due before the time that the device is armed
+    /// for (B66). A jump that makes timers due later costs one interrupt for nothing at most (spec TIM-32). Timers that
+    /// [fire on a set](crate::hrtimer::Setup::fire_on_clock_set) are due at every call (spec TIM-34).
     ///
     /// # Interrupt context
     ///
@@ -50,7 +50,7 @@ impl<P: Platform> Timers<P> {
         held.refresh_offsets();
         let told = self.tell_of_set(held, clocks);
         if !told && held.state.seen == held.state.evaluated {
-            // The CPU has taken it into account already. That its copies are fresh would not be enough: the soft stage
+            // The CPU has evaluated its queues since the jump. Fresh offsets alone would not show that: the soft stage
             // refreshes them too, but evaluates the soft queues alone.
             return false;
         }
@@ -76,7 +76,8 @@ impl<P: Platform> Timers<P> {
         })
     }
 
-    /// Files the timers that fire when one of `clocks` is set before all others; says whether there were any.
+    /// Moves the timers that fire when one of `clocks` is set to the front of their queues. Returns true if there were
+    /// any.
     fn tell_of_set(&self, held: &mut BaseGuard<'_, P>, clocks: ClockSet) -> bool {
         held.state.jump_untold = false;
         held.state.tellings = held.state.tellings.wrapping_add(1);

@@ -1,20 +1,20 @@
-//! The choice between two queues for a task, so that shares are those of one queue.
+//! The choice of the task that moves between two queues, so that tasks get the shares of a single queue.
 //!
-//! Each queue is fair to its own tasks, and there are as many as CPUs. Five tasks in one and four in the other have 20
-//! and 25 % of a CPU each, where all nine are entitled to 22 %; and no number of moves makes both the same. The best
-//! solution is that each task is in either queue for its part of the time.
+//! Each CPU has a queue, and each queue is fair to its own tasks. With five tasks in one queue and four in the other,
+//! a task gets 20 or 25 % of a CPU, although each of the nine is entitled to 22 %; no number of moves makes both queues
+//! the same. The best solution is that each task spends a part of the time in either queue.
 //!
 //! The virtual time of a queue is the average service of its tasks, each by its weight. So two queues serve their tasks
-//! alike if both virtual times go on alike, and no other condition has to be kept. A task that moves from a
-//! queue that is behind adds that difference to its lag, and is served for it in the other queue.
+//! alike if their virtual times advance alike; no other condition is needed. A task that leaves the queue that is
+//! behind adds the distance of the queues to its lag, and the other queue serves the task for it.
 //!
-//! If one queue is behind, it gives a task away. It does so before it is behind, because the queues are compared by
-//! their distance a [horizon](HORIZON) later: looking ahead evens the weights out before a task has less than its
-//! share. The distance that is left by then reverses the direction of later moves.
+//! The queue that is behind gives a task away. It does so before it is behind, because the queues are compared by their
+//! distance a [horizon](HORIZON) later: looking ahead evens the weights out before a task has less than its share. The
+//! distance that is left by then reverses the direction of later moves.
 //!
-//! A task alone on its CPU may weigh more than all others together. It can have no more than the CPU, so its queue
-//! falls behind for ever, and owes it nothing: what is more than the service of a horizon is
-//! [forgotten](Standing::caught_up).
+//! A task alone on its CPU may weigh more than all other tasks together. The task cannot get more than its CPU, so its
+//! queue falls ever further behind without owing the task anything. The comparison therefore
+//! [forgets](Standing::caught_up) all of the distance that exceeds the service of a horizon.
 
 use crate::amount::{Request, Weight};
 
@@ -24,7 +24,7 @@ pub const HORIZON: u64 = 100_000_000;
 /// The service that the tasks of a queue received, and how fast it goes on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Standing {
-    /// The weights of all that compete there.
+    /// The sum of the weights of the tasks that compete in the queue.
     weight: u64,
     /// The virtual time, in nanoseconds of service for a task of unit weight. It wraps.
     at: i64,
@@ -48,8 +48,8 @@ impl Standing {
         self.at.wrapping_sub(other.at)
     }
 
-    /// Returns true if a task that waits in the queue of `from` should be in this one: both will be less apart, and the
-    /// difference is worth a request of that task.
+    /// Returns true if a task that waits in the queue of `from` should move to this queue: the move brings the queues
+    /// closer together, and their distance is worth a request of that task.
     pub(super) fn takes(self, from: Self, weight: Weight, request: Request) -> bool {
         let ahead = self.ahead_of(from);
         let apart = |here: u64, there: u64| {
@@ -65,11 +65,11 @@ impl Standing {
         );
         let worth = i128::from(before) * i128::from(moved);
         let least = i128::from(request.nanos()) * i128::from(Weight::UNIT.get());
-        // Beyond even it would soon come back: only if both are clearly nearer.
+        // Past balance the task would soon come back, so a move overshoots by half the distance at most.
         before > 0 && behind >= -(before / 2) && worth >= least
     }
 
-    /// A task of this weight joins whose virtual time is `behind` that of this queue: its lag, when it has joined.
+    /// Adds a task of this weight, whose virtual time is `behind` that of this queue. Returns the task's new lag.
     pub(super) fn join(&mut self, weight: Weight, behind: i64) -> i64 {
         let whole = self.weight.saturating_add(weight.get());
         // It pulls the queue towards itself, by its part in the whole.
@@ -79,8 +79,8 @@ impl Standing {
         behind - part
     }
 
-    /// This queue, whose tasks came while no others were there to be compared with: they count to stand where those of
-    /// `other` do.
+    /// Returns this standing with the virtual time of `other`. It is for a queue that had no task when its tasks came:
+    /// none was there to compare them with, so they count as served like the tasks of `other`.
     #[must_use]
     pub const fn level_with(self, other: Self) -> Self {
         Self::new(self.weight, other.at)

@@ -392,7 +392,7 @@ fn tick_21_a_batch_without_a_start_leaves_the_timer_alone() {
     assert_eq!(timer.told(), []);
 }
 
-/// TICK-25, and spec: only what is queued is cancelled; the callback is not asked after.
+/// TICK-25, and spec: an idle CPU cancels the timer only if it is queued, whether its callback runs or not.
 #[test]
 fn tick_25_an_idle_cpu_cancels_what_is_queued() {
     let timer = Hand::queued_at(700_000);

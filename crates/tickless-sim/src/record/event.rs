@@ -1,7 +1,7 @@
-//! The records of a recording. Their names are those of the kernel's trace events, where it has such an event.
+//! The records of a recording. A record has the name of the kernel's trace event, if the kernel has such an event.
 //!
-//! Times are nanoseconds of virtual time, and those of coarse timers numbers of ticks, as everywhere. `None` is never.
-//! A timer has a number, which none had before it.
+//! Times are nanoseconds of virtual time. Times of coarse timers are numbers of ticks, as everywhere. `None` means
+//! never. Each timer has a number of its own, and no two timers have the same number.
 
 use serde::Serialize;
 
@@ -38,8 +38,8 @@ pub struct End {
 /// An event of the recording.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Record {
-    /// The time of the event, in order for each CPU. The work that a CPU does at once is recorded as a whole, so
-    /// another CPU's next record may be earlier than its last.
+    /// The time of the event. The records of one CPU are in the order of their times. The work that a CPU does at once
+    /// is recorded as a whole, so another CPU's next record may have an earlier time than the last record before it.
     pub time: u64,
     /// The CPU that executed; `None` is the machine itself.
     pub cpu: Option<u32>,
@@ -70,7 +70,7 @@ pub enum Recorded {
         timer: u64,
         of_cpu: u32,
     },
-    /// A program was told that its timer is cancelled and does not run.
+    /// A program learned that its timer is cancelled and its callback does not run.
     TimerDeleteSync {
         timer: u64,
     },
@@ -165,7 +165,7 @@ pub enum Recorded {
         prev: Option<u32>,
         next: Option<u32>,
     },
-    /// A CPU sleeps in `state` until `wakes`, or leaves that.
+    /// A CPU sleeps in `state` until `wakes`, or ends that sleep.
     CpuIdle {
         state: Option<String>,
         wakes: Option<i64>,

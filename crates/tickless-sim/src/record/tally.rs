@@ -9,21 +9,21 @@ use crate::record::distribution::Distribution;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Tally {
-    /// Timers that it started, moved or cancelled, with a lock.
+    /// Timers that the CPU started, moved or cancelled, with a lock.
     pub operations: u64,
-    /// Timers that it fired, those of others included.
+    /// Timers that the CPU fired, including those of other CPUs.
     pub fires: u64,
-    /// Coarse timers of others that it fired.
+    /// Coarse timers of other CPUs that the CPU fired.
     pub remote_fires: u64,
-    /// Its coarse timers that others fired.
+    /// Coarse timers of the CPU that other CPUs fired.
     pub fired_by_others: u64,
     /// Timer interrupts.
     pub interrupts: u64,
     /// Writes to its event device.
     pub device_writes: u64,
-    /// Inter-processor interrupts that it was sent.
+    /// Inter-processor interrupts that were sent to the CPU.
     pub ipis: u64,
-    /// Times that it was woken from an idle state.
+    /// Times that the CPU was woken from an idle state.
     pub wakes: u64,
 }
 
@@ -59,7 +59,7 @@ impl Tallies {
         }
     }
 
-    /// Counts something of `cpu`, if that is one.
+    /// Applies `what` to the tally of `cpu`, if `cpu` is the number of a CPU.
     #[inline]
     pub(crate) fn count(&mut self, cpu: u32, what: impl FnOnce(&mut Tally)) {
         if let Some(tally) = self.cpus.get_mut(cpu as usize) {
@@ -72,7 +72,7 @@ impl Tallies {
         self.late.get_mut(group as usize)?.get_mut(kind)
     }
 
-    /// `cpu` fired a coarse timer of `owner`.
+    /// Counts a coarse timer of `owner` that `cpu` fired.
     pub(crate) fn coarse(&mut self, cpu: u32, owner: u32, late: Picos) {
         self.count(cpu, |tally| {
             tally.fires += 1;
@@ -86,7 +86,7 @@ impl Tallies {
         }
     }
 
-    /// `cpu` fired an exact timer.
+    /// Counts an exact timer that `cpu` fired.
     pub(crate) fn exact(&mut self, cpu: u32, late: Picos) {
         self.count(cpu, |tally| tally.fires += 1);
         if let Some(times) = self.late_of(cpu, 1) {
@@ -99,7 +99,7 @@ impl Tallies {
         std::mem::take(&mut self.late)
     }
 
-    /// The group of each CPU, and what the CPU did.
+    /// Returns the group and the tally of each CPU.
     pub(crate) fn of_cpus(&self) -> impl Iterator<Item = (u32, &Tally)> {
         self.group_of.iter().copied().zip(&self.cpus)
     }

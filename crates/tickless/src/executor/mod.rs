@@ -21,17 +21,18 @@
 //! # Who runs when
 //!
 //! Each worker serves its tasks by [earliest eligible virtual deadline](tickless_sched::fair): a task of twice the
-//! [`Weight`](task::Weight) gets twice the time, and one with a shorter [`Slice`](task::Slice) is served sooner, at the
-//! same share. A worker that would idle pulls a task from another one; what the task is owed or owes goes with it. Busy
-//! workers compare what their tasks had, every 10 ms, and move tasks so that shares are those of one queue: three equal
-//! tasks that compute have two thirds of a worker each on two workers. A task with more than one worker's part has one.
+//! [`Weight`](task::Weight) gets twice the time, and a task with a shorter [`Slice`](task::Slice) is served sooner, at
+//! the same share. A worker that would idle pulls a task from another worker, and the task keeps its lag. Every 10 ms
+//! busy workers compare the service of their tasks, and move tasks so that each task gets the share that it would get
+//! from a single queue: three equal tasks that compute get two thirds of a worker each on two workers. A task that is
+//! entitled to more than one worker gets one.
 //!
-//! A task with a [`Deadline`](task::Deadline) has so much runtime in each period, before all of these, and no more. It
-//! is taken only if that can be kept.
+//! A task with a [`Deadline`](task::Deadline) gets its reserved runtime in each period, before all tasks without
+//! one, and no more. The executor admits the task only if it can keep that reservation.
 //!
 //! A task runs until it waits, or until it finds at a [checkpoint](coop) that it should give way. A task that computes
-//! and calls none keeps its worker: it is [reported](Builder::on_stuck), its neighbours are pulled by other workers,
-//! and the timers of other workers go on.
+//! without a checkpoint keeps its worker: the executor [reports](Builder::on_stuck) the task, other workers pull its
+//! neighbours, and the timers of other workers go on.
 //!
 //! # What costs what
 //!
@@ -45,14 +46,14 @@
 //!
 //! # Wakers, signals and forks
 //!
-//! Wakers work from any thread, at any time, behind the end of the executor too. They take locks, so a signal handler
+//! Wakers work from any thread, at any time, after the end of the executor too. They take locks, so a signal handler
 //! must not use one: let it write to a pipe or set a flag that a task looks at.
 //!
-//! The child of a fork has none of the workers. There nothing is taken any more, what is spawned is cancelled at once,
-//! wakers of the parent's tasks do nothing, and waiting for one of those waits for ever. A task that forks goes on in
-//! the child until its poll ends, and what [`spawn_blocking`](Executor::spawn_blocking) executes until it returns. Then
-//! the child ends with status 0, by `_exit`, whatever other threads it started: execute another program or end the
-//! process before that.
+//! The child of a fork has none of the workers. There the executor takes no tasks: a spawned task is cancelled at once.
+//! Wakers of the parent's tasks do nothing in the child, and a wait for such a task never ends. A task that forks goes
+//! on in the child until its poll ends, and a function of [`spawn_blocking`](Executor::spawn_blocking) until it
+//! returns. Then the child ends with status 0, by `_exit`, whatever other threads it started: execute another program
+//! or end the process before that.
 //!
 //! # Reading and writing
 //!
@@ -157,7 +158,7 @@ impl Executor {
 
     /// Spawns a task, with the default weight and the slice of the executor.
     ///
-    /// It begins on the worker that spawns it, or on each in turn when the thread is none.
+    /// The task begins on the worker that spawns it. Tasks from other threads begin on each worker in turn.
     ///
     /// # Cancellation
     ///
@@ -209,7 +210,8 @@ impl Executor {
     /// # Errors
     ///
     /// When no worker has room: the requested bandwidth, the admitted bandwidth where the most room is, and [the
-    /// limit](Builder::deadline_limit). The future is dropped. The same may be taken later, when another task is over.
+    /// limit](Builder::deadline_limit). The future is dropped. The same task may be admitted later, when
+    /// another is over.
     #[track_caller]
     pub fn try_spawn_with<F>(
         &self,
@@ -247,15 +249,15 @@ impl Executor {
     ///
     /// # Panics
     ///
-    /// When called by a task, which would keep its worker from what it waits for: `await` there, or call it in
-    /// [`spawn_blocking`](Self::spawn_blocking). And inside of a timer's callback or a waker.
+    /// If a task calls it: the task would keep its worker from the work that the task waits for. Use `await` there, or
+    /// call it in [`spawn_blocking`](Self::spawn_blocking). Also if a timer's callback or a waker calls it.
     ///
     /// # Exit handlers
     ///
-    /// An exit handler of the process may call it, even if a task or a callback called `exit`. The thread that did is
-    /// no worker from there on: the others steal its tasks, and poll those that the handler spawns. Where there is no
-    /// other, a task that the handler spawns is cancelled at once, as after a [shutdown](Self::shutdown), and tasks
-    /// that were spawned before do not go on: wait for them with a timeout.
+    /// An exit handler of the process may call it, even if a task or a callback called `exit`. The thread that called
+    /// `exit` is no worker from then on: the other workers steal its tasks, and poll the tasks that the handler spawns.
+    /// If there is no other worker, a task that the handler spawns is cancelled at once, as after a
+    /// [shutdown](Self::shutdown), and earlier tasks do not go on: wait for them with a timeout.
     #[track_caller]
     pub fn block_on<F: Future>(&self, future: F) -> F::Output {
         let _entered = context::enter(&self.shared);
@@ -263,8 +265,8 @@ impl Executor {
         block_on::block_on(future, &self.shared.runtime)
     }
 
-    /// Ends the executor: no task is taken any more, those that are there get until `patience` is over to end by
-    /// themselves, and the others are cancelled. Returns how many were.
+    /// Ends the executor: it takes no more tasks, waits until `patience` is over for the present tasks to end, and
+    /// cancels the rest. Returns the number of cancelled tasks.
     ///
     /// | what | becomes of it |
     /// |---|---|

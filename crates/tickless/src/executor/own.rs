@@ -1,12 +1,12 @@
-//! The worker that a thread is, as the tasks know it that it polls and wakes.
+//! Thread-local pointer to the worker that runs on this thread: a task reaches its worker through it, without a handle.
 //!
-//! A task finds its executor by its header, with a handle to be followed and a worker to be looked up. The worker that
-//! polls it is at hand: what it has to do for the task when it waits, and for another one that it wakes, begins here.
+//! The header of a task leads to its executor, but only by a handle to follow and a worker to look up. This pointer
+//! leads directly to the worker that polls the task. It is used when that task waits, and when it wakes another task.
 //!
 //! # Safety
 //!
-//! The *Worker Invariant*: the pointer in `OWN` was borrowed for a call of [`work_as`] that goes on, and that puts the
-//! previous one back when it ends, by a panic too.
+//! The *Worker Invariant*: the pointer in `OWN` was borrowed for a call of [`work_as`] that has not ended. At its end,
+//! by a panic too, that call restores the previous pointer.
 
 use std::cell::Cell;
 use std::mem;
@@ -20,12 +20,12 @@ pub(crate) trait OwnWorker {
     /// Queues a task that is new or was woken.
     fn schedule(&self, job: Job);
 
-    /// The task of that header, which the worker polls, waits for something, and did not give its turn away. Its waker
-    /// is `waker`.
+    /// Puts the task of `header` to sleep. The worker polls that task, which waits for something and did not yield. The
+    /// waker of the task is `waker`.
     fn sleep(&self, header: &OwnHeader, waker: &Waker);
 }
 
-/// The worker of an executor, by number.
+/// A worker, with the number of its executor.
 #[derive(Clone, Copy)]
 struct Own {
     executor: u64,
@@ -36,7 +36,7 @@ thread_local! {
     static OWN: Cell<Option<Own>> = const { Cell::new(None) };
 }
 
-/// Puts back what was before, also when it is dropped by a panic.
+/// Restores the previous worker of the thread when it is dropped, also by a panic.
 struct Leaves(Option<Own>);
 
 impl Drop for Leaves {
@@ -59,7 +59,7 @@ pub(crate) fn work_as<R>(executor: u64, worker: &dyn OwnWorker, body: impl FnOnc
 ///
 /// # Errors
 ///
-/// On other threads the item comes back.
+/// Returns the item if this thread is no worker of the executor.
 #[inline(always)]
 pub(crate) fn with<T, R>(
     executor: u64,

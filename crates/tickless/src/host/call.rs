@@ -1,11 +1,11 @@
-//! A call to a task that takes turns: any thread makes one, and none wakes the task that is on its way already.
+//! A call to a task that takes turns: any thread may call the task, and a call while another is pending wakes nothing.
 //!
 //! # Ground rules
 //!
 //! - The task [introduces](Call::introduce) itself before it first looks, and [takes](Call::take) the call before it
 //!   acts on it.
-//! - So a call that is pending has an answer to come: the task was woken for it, or has not looked for the first time,
-//!   or is none any more.
+//! - So a pending call needs no second wake-up: the task was woken for it, or has not looked for the first time, or no
+//!   longer exists.
 //!
 //! Loom runs this as it is (`model.rs`).
 
@@ -22,7 +22,7 @@ use std::sync::{Mutex, MutexGuard};
 #[cfg(all(test, loom))]
 mod model;
 
-/// Call of a task: whether it is called, and its waker.
+/// The call to one task: whether it is pending, and the task's waker.
 #[derive(Debug)]
 pub(crate) struct Call {
     is_pending: AtomicBool,
@@ -42,7 +42,8 @@ impl Call {
         self.task.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Wakes the task, unless it is about to come. Nothing happens if there is none.
+    /// Wakes the task, unless an earlier call is still pending. Without a task the call stays pending and wakes
+    /// nothing.
     pub(crate) fn make(&self) {
         // Relaxed, here and in `take`: what the call is about the task finds under locks of its own. One that finds
         // another call pending comes before the `take` that ends it, for which the task was woken. One that comes
@@ -58,14 +59,14 @@ impl Call {
         }
     }
 
-    /// Returns whether the task, which calls this, was called since it did so last.
+    /// Ends the pending call. Returns true if there was one. The task calls this.
     pub(crate) fn take(&self) -> bool {
         // Relaxed: see `make`.
         self.is_pending.swap(false, Ordering::Relaxed)
     }
 
-    /// `task` wakes the task, which is polled for the first time and looks behind this. The returned waker is to be
-    /// dropped without a lock.
+    /// Sets the waker of the task. The task calls this in its first poll, before it looks. The caller drops the
+    /// returned waker without a lock.
     pub(crate) fn introduce(&self, task: Waker) -> Option<Waker> {
         self.task().replace(task)
     }
@@ -110,7 +111,7 @@ mod tests {
         assert_eq!(woken(), 2);
     }
 
-    /// The next task is not kept from hearing calls by one that the task before did not answer.
+    /// A call that the previous task did not take does not keep the next task from taking calls.
     #[test]
     fn a_call_to_a_task_that_is_gone_is_found_by_the_next() {
         let (call, wakes) = (Call::new(), Arc::<Wakes>::default());

@@ -1,12 +1,13 @@
-//! The state of a thread's turn for the watcher of blocked callbacks: whether the turn is to be watched, and whether
-//! the watcher knows.
+//! State that a thread and the watcher of blocked callbacks share: whether the thread's turn is to be watched, and
+//! whether the thread is on the watcher's list.
 //!
-//! The thread says that such a turn begins, and has itself listed unless it is. The watcher takes it off its list when
-//! it finds no such turn. In between the next turn may begin, on the strength of the list: then one of them has to
-//! notice, or the thread is never looked at again. Both exchange the same word: the second of them sees what the
-//! other wrote before.
+//! The thread marks a turn as one to be watched ([`begin`](Suspicion::begin)), and has itself listed unless it is
+//! listed. The watcher takes the thread off the list ([`leave`](Suspicion::leave)) when it finds no such turn.
+//! Meanwhile the next turn may begin and rely on the listing. Then the thread or the watcher must notice, or the
+//! watcher never looks at the thread again. So both exchange the word `is_listed`, and the later of them sees what the
+//! other wrote before its exchange.
 //!
-//! Loom runs this as it is (`model.rs`).
+//! Loom runs this module as it is (`model.rs`).
 
 use tickless_link::sync::{AtomicBool, AtomicU64, Ordering};
 
@@ -16,9 +17,9 @@ mod model;
 /// Facts that the thread and the watcher know of each other.
 #[derive(Debug)]
 pub(crate) struct Suspicion {
-    /// Odd while a turn lasts that is to be watched; one more with each beginning and end of one.
+    /// Odd during a turn that is to be watched. The thread adds one at the beginning and at the end of each.
     turn: AtomicU64,
-    /// The watcher has the thread on its list, or will find it there.
+    /// True if the watcher has the thread on its list, or will find it there.
     is_listed: AtomicBool,
 }
 
@@ -30,14 +31,15 @@ impl Suspicion {
         }
     }
 
-    /// The turn that lasts and is to be watched.
+    /// Returns the number of the current turn, if it is to be watched.
     pub(crate) fn turn(&self) -> Option<u64> {
         // Relaxed: the thread reads its own word; the watcher compares with a later look, or is ordered by `leave`.
         let turn = self.turn.load(Ordering::Relaxed);
         (turn % 2 == 1).then_some(turn)
     }
 
-    /// The turn that the thread is in is to be watched, and was not so far; `true` if it has to be listed.
+    /// Marks the thread's current turn, which was not marked so far, as one to be watched. Returns true if the thread
+    /// has to be listed.
     pub(crate) fn begin(&self) -> bool {
         // Relaxed: the exchange below publishes it.
         self.turn.fetch_add(1, Ordering::Relaxed);
@@ -46,13 +48,13 @@ impl Suspicion {
         !self.is_listed.swap(true, Ordering::AcqRel)
     }
 
-    /// The turn ends.
+    /// Marks the end of the watched turn.
     pub(crate) fn end(&self) {
         // Relaxed: a watcher that does not see it yet looks once more.
         self.turn.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// The watcher takes the thread off its list; `false` if a turn began meanwhile that relies on being listed.
+    /// Takes the thread off the watcher's list. Returns false if a turn began meanwhile that relies on the listing.
     pub(crate) fn leave(&self) -> bool {
         // AcqRel, both: see `begin`.
         self.is_listed.swap(false, Ordering::AcqRel);

@@ -14,8 +14,8 @@ use super::{Instant, Sleep, sleep_until};
 /// `&mut timer`. With the feature `stream` it is a `Stream` too, and one that [repeats](Self::interval) gives an item
 /// for each tick.
 ///
-/// It is ready with the instant for which it was set. Then it is set for the next tick if it repeats. If not, it is
-/// never ready again until it is set again.
+/// The future is ready with the instant for which the timer was set. A timer that repeats is then set for the next
+/// tick. Any other timer is not ready again until it is set again.
 ///
 /// ```
 /// use std::time::Duration;
@@ -36,17 +36,17 @@ use super::{Instant, Sleep, sleep_until};
 ///
 /// # Ticks
 ///
-/// The next tick of a timer that repeats is one period after the one before, not after the moment at which that was
-/// taken. Those that were missed follow at once; an [`Interval`](super::Interval) leaves them out or counts them.
+/// The next tick of a timer that repeats is one period after the previous tick, not after the poll that took it. Missed
+/// ticks follow at once; an [`Interval`](super::Interval) leaves them out or counts them.
 ///
 /// # Cancellation
 ///
-/// Dropping the timer cancels it. A task that polled it is woken by the next `set_...` that makes it ready, without
-/// polling again.
+/// Dropping the timer cancels it. After a `set_...`, the task that polled the timer last is woken when the timer is
+/// ready, without polling again.
 ///
 /// # Cost
 ///
-/// 40 bytes. The first poll allocates a [`Sleep`], which all later ones use again.
+/// 40 bytes. The first poll allocates a [`Sleep`], which all later polls use again.
 #[derive(Debug)]
 #[must_use = "timers do nothing unless you `.await` or poll them"]
 pub struct Timer {
@@ -124,7 +124,7 @@ impl Timer {
 
     /// Sets the timer to be ready once, `duration` from this call.
     ///
-    /// A task that polled it is woken then; so it is with the other ways to set it.
+    /// The task that polled the timer last is woken at that time. The other methods that set the timer do the same.
     pub fn set_after(&mut self, duration: Duration) {
         self.set(Instant::now().checked_add(duration), None);
     }
@@ -164,7 +164,7 @@ impl Future for Timer {
     type Output = Instant;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Instant> {
-        // One that is not set keeps the waker all the same: whatever sets it wakes the task.
+        // A timer that is not set keeps the waker too: once it is set, it wakes the task.
         let aim = self.when.unwrap_or(Instant::NEVER);
         let delay = self.delay.get_or_insert_with(|| Box::pin(sleep_until(aim)));
         ready!(delay.as_mut().poll(context));

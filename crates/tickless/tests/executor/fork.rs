@@ -64,7 +64,7 @@ fn a_child_that_was_forked_in_a_poll_ends_with_it() {
     );
 }
 
-/// A closure that waits for the thread is executed once, by the parent.
+/// A closure that waits for the only thread of the pool is executed once, by the parent.
 #[test]
 fn a_child_that_was_forked_in_blocking_work_ends_with_it() {
     in_own_process(

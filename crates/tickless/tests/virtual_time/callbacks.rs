@@ -1,4 +1,4 @@
-//! Tests of timers with callbacks that go by a virtual clock.
+//! Tests timers with callbacks under a worker's virtual clock.
 
 use std::future::Future;
 use std::pin::pin;

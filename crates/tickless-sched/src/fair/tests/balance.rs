@@ -1,8 +1,8 @@
-//! Shares over several queues: those of one, as far as one CPU can give a task as much.
+//! Tests that tasks in several queues get the shares of a single queue, except that no task gets more than one CPU.
 
 use super::*;
 
-/// Time between two looks of a CPU at another one.
+/// Time between two comparisons of a CPU with another one.
 const PERIOD: u64 = 10 * MS;
 
 /// CPUs, each with a queue, and tasks that compute for ever.
@@ -18,7 +18,7 @@ struct Cpus {
 }
 
 impl Cpus {
-    /// Tasks of these weights, dealt out in turn.
+    /// Creates tasks of these weights and enqueues them on the CPUs in turn.
     fn new(cpus: usize, weights: Vec<u64>, request: u64) -> Self {
         let unit = Weight::UNIT.get();
         let mut new = Self {
@@ -76,7 +76,7 @@ impl Cpus {
         }
     }
 
-    /// One CPU balances with another one: tasks move, one way.
+    /// Balances two CPUs: tasks move from one to the other, in one direction.
     fn balance(&mut self, own: usize, other: usize) {
         let here = self.queues[own].standing(at(self.now));
         let there = self.queues[other].standing(at(self.now));
@@ -98,7 +98,7 @@ impl Cpus {
         caught_up
     }
 
-    /// Returns true if one moved.
+    /// Returns true if a task moved.
     fn pull(&mut self, to: usize, mut stands: Standing, from: usize) -> bool {
         let before = self.moves;
         for _ in 0..8 {
@@ -113,8 +113,8 @@ impl Cpus {
         self.moves > before
     }
 
-    /// Returns the distance of the worst share from its entitlement, as a part of that. A request that is open now
-    /// counts as no error.
+    /// Returns the distance of the worst share from its entitlement, as a fraction of the entitlement. The request that
+    /// a task has open now is no error.
     fn error(&self, request: u64) -> f64 {
         let total: u64 = self.served.iter().sum();
         let mut entitled: Vec<f64> = std::vec![0.0; self.weights.len()];

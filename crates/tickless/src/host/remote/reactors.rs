@@ -1,20 +1,22 @@
 //! Reactors of runtimes that ring for the timers of the runtime's threads.
 //!
-//! The expiry thread is woken to expire, and then the thread that waits. The worker of an async runtime waits in its
-//! reactor anyway: with a timer file descriptor there it is woken once, expires, and finds the task that it woke on its
-//! own queue. So each attached runtime has a [tree](super::trees) of its own with the threads that are its workers, and
-//! a [doorbell](crate::host::doorbell), which says when its reactor rings and when the expiry thread comes instead.
-//! [`reactor_turn`](super::reactor_turn) is what either does then.
+//! A timer of a foreign thread costs two wake-ups: of the expiry thread, which expires the timer, and of the thread
+//! that waits for it. The worker of an async runtime waits in its reactor anyway. With a timer file descriptor in the
+//! reactor, the worker is woken once, expires the timer, and finds the woken task in its own queue. So each attached
+//! runtime has a [tree](super::trees) of its own, for the threads that are its workers. It also has a
+//! [doorbell](crate::host::doorbell), which decides when the reactor rings and when the expiry thread acts in its
+//! place. Either then takes a [`reactor_turn`](super::reactor_turn).
 //!
 //! # Ground rules
 //!
-//! - The *role* of a reactor is held by the thread that acts for the one member of its tree. It is tried, never waited
-//!   for: a thread that does not get it leaves the rest to the doorbell.
-//! - `LIST` is locked while a runtime is attached, before the registry. It may be held by the thread that forks alone.
-//! - The lock of a doorbell is the last of all; nothing is locked behind it.
-//! - A reactor lives for ever. One that is detached is used again when no thread is in its tree.
-//! - In the child of a fork those of its parent are *foreign*: their descriptors stand for the parent's timers, so they
-//!   are neither set nor served.
+//! - The thread that acts for the one member of a reactor's tree holds the *role* of the reactor. A thread tries to get
+//!   the role and never waits for it: a thread that does not get it leaves the rest to the doorbell.
+//! - A thread that attaches a runtime holds `LIST`, and locks it before the registry. A thread that forks may also hold
+//!   `LIST`, without attaching a runtime.
+//! - The lock of a doorbell is the last of all: its holder takes no other lock.
+//! - A reactor lives for ever. A detached reactor is used again when no thread is in its tree.
+//! - In the child of a fork the parent's reactors are *foreign*: their descriptors stand for the parent's timers, so
+//!   the child neither sets nor serves them.
 
 use std::any::Any;
 use std::io;
@@ -44,15 +46,15 @@ impl Bell for Arc<OwnedFd> {
     }
 }
 
-/// Key that tells a runtime from others, in its own terms.
+/// Key by which a kind of runtime tells its runtimes apart.
 pub(crate) type Key = Arc<dyn Any + Send + Sync>;
 
 /// Thread that takes a turn for the threads of a reactor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum By {
-    /// A thread of the runtime, because its reactor rang.
+    /// A thread of the runtime, because the timer file descriptor woke it in its reactor.
     Reactor,
-    /// The expiry thread, because it did not.
+    /// The expiry thread, because the reactor did not ring.
     ExpiryThread,
 }
 
@@ -61,13 +63,13 @@ pub(crate) enum By {
 pub(crate) struct Reactor {
     number: NonZeroU32,
     pub(super) doorbell: Doorbell<Arc<OwnedFd>>,
-    /// Held by the thread that acts for the member of the tree.
+    /// The role: a thread holds this lock while it acts for the member of the tree.
     pub(super) role: Mutex<()>,
-    /// The thread that holds the role does so because the reactor rang.
+    /// True if the thread that holds the role got it because the reactor rang.
     pub(super) is_reactors_turn: AtomicBool,
-    /// The reactor took a turn since the expiry thread looked.
+    /// True if the reactor took a turn since the expiry thread looked last.
     pub(super) was_active: AtomicBool,
-    /// Time at which the expiry thread looks although nothing is pending, in nanoseconds; its own.
+    /// Time at which the expiry thread looks although nothing is pending, in nanoseconds. No other thread uses it.
     pub(super) watched_until: AtomicI64,
     /// The time until which the expiry thread leaves a turn alone that another thread takes, in nanoseconds. Only the
     /// expiry thread uses it.
@@ -83,7 +85,7 @@ static REACTORS: [OnceLock<&'static Reactor>; REACTORS_MAX] =
     [const { OnceLock::new() }; REACTORS_MAX];
 /// Number of reactors that exist.
 static MADE: AtomicU32 = AtomicU32::new(0);
-/// Number of them that belong to processes that this one was forked from.
+/// Number of reactors that belong to processes from which this one was forked.
 static INHERITED: AtomicU32 = AtomicU32::new(0);
 /// Number of times that a descriptor was set.
 static SETS: AtomicU64 = AtomicU64::new(0);
@@ -183,7 +185,7 @@ pub(crate) fn pause() -> MutexGuard<'static, ()> {
     list()
 }
 
-/// Forgets all in the child of a fork: those that exist are its parent's.
+/// Forgets all reactors in the child of a fork: the existing ones are its parent's.
 pub(crate) fn forget() {
     // Relaxed, both: there is no other thread.
     INHERITED.store(MADE.load(Ordering::Relaxed), Ordering::Relaxed);

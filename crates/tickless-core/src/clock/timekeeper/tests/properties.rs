@@ -1,4 +1,4 @@
-//! Whatever a keeper does, in any order.
+//! Properties of the timekeeper's clock, whatever the keeper does and in any order.
 
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -118,8 +118,8 @@ impl Machine {
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// ORACLE-10: time never runs backwards on any CPU, whatever the keeper does between two readings, and by however
-    /// much the copies of the counter lag behind the one that the keeper is told.
+    /// ORACLE-10: time never runs backwards on any CPU, whatever the keeper does between two readings, and however far
+    /// the copies of the counter lag behind the copy that the keeper reads.
     #[test]
     fn time_is_monotonic(
         counter in 0..COUNTERS.len(),
@@ -138,7 +138,7 @@ proptest! {
         prop_assert_eq!(machine.keeper.counts().refused, 0);
     }
 
-    /// A keeper that is told a copy that lags turns the time of the others back by that lag at most.
+    /// A keeper that reads a lagging copy of the counter turns back the time of the other CPUs by that lag at most.
     #[test]
     fn a_keeper_that_lags_turns_time_back_by_no_more_than_that(
         lags in [0_u64..2_000, 0_u64..2_000, 0_u64..10, 0_u64..1],

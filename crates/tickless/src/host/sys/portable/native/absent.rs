@@ -33,7 +33,7 @@ pub(crate) fn nap(time: Duration) {
 #[cfg(event_host)]
 pub(crate) fn nap(_time: Duration) {}
 
-/// Answers that threads get no real-time priority.
+/// Fails: threads get no real-time priority on this system.
 pub(crate) fn set_realtime_priority(_priority: Option<u8>) -> io::Result<()> {
     Err(io::ErrorKind::Unsupported.into())
 }
