@@ -28,6 +28,8 @@ const CALLS: &[(&str, libc::c_long)] = &[
     ("epoll_create1", libc::SYS_epoll_create1),
     ("epoll_ctl", libc::SYS_epoll_ctl),
     ("epoll_pwait", libc::SYS_epoll_pwait),
+    #[cfg(target_arch = "x86_64")] // Newer processors have no such call.
+    ("epoll_wait", libc::SYS_epoll_wait),
     ("epoll_pwait2", libc::SYS_epoll_pwait2),
     ("eventfd2", libc::SYS_eventfd2),
     ("fcntl", libc::SYS_fcntl),

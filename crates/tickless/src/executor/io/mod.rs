@@ -70,7 +70,8 @@ impl<T: AsFd> Async<T> {
     /// # Errors
     ///
     /// Where no executor runs the code ([`NotConnected`](io::ErrorKind::NotConnected)) or it has ended. For a
-    /// descriptor that cannot be watched, as a file on a disk (`EPERM`), or is watched already (`EEXIST`).
+    /// descriptor that cannot be watched, as a file on a disk (`EPERM`), or is watched already (`EEXIST`). Where the
+    /// system refuses to make an epoll instance or to wait on one.
     pub fn new(io: T) -> io::Result<Self> {
         let executor = context::current().ok_or(io::ErrorKind::NotConnected)?;
         let registration = IoReactor::register(&executor.reactor, io.as_fd())?;
