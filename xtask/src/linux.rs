@@ -176,10 +176,10 @@ const BELOW: [&str; 3] = ["tickless-link", "tickless-core", "tickless-sched"];
 /// Features of the library that its suites need.
 const FEATURES: &str = "hyper,macros,metrics,stream,tokio,tracing";
 
-/// Tests that `qemu-user` cannot carry.
 /// The library knows a callback that exits by the destructors of thread-local values, which glibc runs first.
 const EXITS: &str = "musl ends a process without the destructors of thread-local values";
 
+/// Tests that musl cannot carry.
 const MUSL: &[(&str, &str)] = &[
     (
         "a_task_that_waits_behind_one_that_exits_runs_on_another_worker",
@@ -206,6 +206,7 @@ const MUSL: &[(&str, &str)] = &[
     ),
 ];
 
+/// Tests that `qemu-user` cannot carry.
 const EMULATED: &[(&str, &str)] = &[
     (
         "one_wakes_up_for_all_that_is_due_at_an_instant",

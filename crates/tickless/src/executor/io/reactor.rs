@@ -159,7 +159,7 @@ impl IoReactor {
             return Ok(epoll);
         }
         let made = epoll::create(CreateFlags::CLOEXEC)?;
-        // A system that refuses to wait is told of here: a worker could tell nobody, and the task would wait for ever.
+        // A refusal to wait is told here: a worker has no caller to tell, and the task would wait for ever.
         let mut events = EpollEvents::with_capacity(1);
         events.fill(|room| epoll::wait(&made, room, Some(&timespec(0))))?;
         // Of two that are made at once one goes again.
