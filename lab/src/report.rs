@@ -15,7 +15,7 @@ use crate::table::Grid;
 const UNOPTIMISED: &str = "Built without optimisation: the figures are not those of the library.";
 
 /// The findings of a command. A part without content is left out.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Report {
     /// The heading of the page.
     pub(crate) heading: &'static str,

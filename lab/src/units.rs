@@ -163,6 +163,16 @@ pub(crate) fn digits(value: f64) -> String {
     if decimals == 0 { grouped(&text) } else { text }
 }
 
+/// Writes a share with as many digits as it takes to tell it from nothing.
+pub(crate) fn percent(share: f64) -> String {
+    format!("{} %", digits(share * 100.0))
+}
+
+/// Writes a time that is given in seconds.
+pub(crate) fn seconds(seconds: f64) -> String {
+    nanos(seconds * 1e9)
+}
+
 /// A ratio with two decimals, or three digits from 10 on.
 pub(crate) fn ratio(value: f64) -> String {
     match value {

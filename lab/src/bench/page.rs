@@ -27,18 +27,18 @@ pub(super) fn of(finished: &Finished) -> Result<String, Failure> {
             .to_owned(),
         machine: finished.machine.summary(),
         complaints: finished.notes.iter().cloned().chain(faults).collect(),
-        tables: Vec::new(),
         conclusions: closing::sentences(finished),
         marks: marks::judge(finished),
         graphic: Graphic {
             numbers: numbers(&groups),
             plots: Some(plots(&groups)?),
-            figures: None,
             reading: Some(reading(finished)),
             subjects: missing
                 .map(|missing| (format!("{}, missing", missing.subject), missing.why.to_string()))
                 .collect(),
+            ..Graphic::default()
         },
+        ..Report::default()
     };
     Ok(report.page())
 }

@@ -2,9 +2,9 @@
 
 use maud::{Markup, html};
 
+use super::Finished;
 use super::result::{Late, PERIODIC, Part, Row, SERVERS};
 use super::runtime::Subject;
-use super::{Finished, print};
 use crate::failure::Failure;
 use crate::page::{Number, figure, legend};
 use crate::plot::{self, Bar, Curve, Family, OTHERS};
@@ -18,7 +18,6 @@ pub(super) fn of(finished: &Finished<'_>) -> Result<Graphic, Failure> {
     Ok(Graphic {
         numbers: numbers(finished),
         plots: Some(plots(finished)?),
-        figures: None,
         reading: Some(reading(finished)),
         subjects: subjects
             .map(|subject| {
@@ -26,6 +25,7 @@ pub(super) fn of(finished: &Finished<'_>) -> Result<Graphic, Failure> {
                 (name.to_owned(), explanation.to_owned())
             })
             .collect(),
+        ..Graphic::default()
     })
 }
 
@@ -55,7 +55,7 @@ fn numbers(finished: &Finished<'_>) -> Vec<Number> {
         (
             "error of the worst task's share",
             Row::worst,
-            print::percent,
+            units::percent,
         ),
         (
             "late at the p99 of periodic wake-ups",
@@ -65,7 +65,7 @@ fn numbers(finished: &Finished<'_>) -> Vec<Number> {
         (
             "of the processor time spent on the tasks' work",
             Row::work,
-            print::percent,
+            units::percent,
         ),
     ];
     let Some(ours) = ran(finished).find(|row| row.subject.is_ours()) else {
@@ -141,7 +141,7 @@ fn bars_of(row: &Row) -> Vec<Bar> {
             bar(
                 format!("{number}, weight {weight}"),
                 got,
-                print::percent(got),
+                units::percent(got),
             )
         });
         return bars.collect();
@@ -256,7 +256,7 @@ fn costs(finished: &Finished<'_>) -> Result<Markup, Failure> {
         (
             "What tasks computed, of the processor time",
             Row::work,
-            print::percent,
+            units::percent,
         ),
     ];
     let mut drawn = Vec::new();

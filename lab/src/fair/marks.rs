@@ -2,7 +2,6 @@
 
 use super::arguments::Plan;
 use super::mix::Preset;
-use super::print::percent;
 use super::result::{Part, Row};
 use super::runtime::Subject;
 use crate::histogram::quantile;
@@ -59,7 +58,7 @@ impl Measured<'_> {
                 units::time(self.plan.duration)
             ),
             self.figure(subject, WORST_WEIGHT),
-            percent,
+            units::percent,
         )
     }
 

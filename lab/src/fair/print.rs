@@ -136,9 +136,9 @@ fn shares(row: &Row) -> Vec<String> {
             "no"
         }
         .to_owned(),
-        shown(row.worst_weight(), percent),
-        shown(row.worst(), percent),
-        shown(row.mean(), percent),
+        shown(row.worst_weight(), units::percent),
+        shown(row.worst(), units::percent),
+        shown(row.mean(), units::percent),
         shown(row.lag(), units::nanos),
     ]
 }
@@ -180,14 +180,9 @@ fn cost(row: &Row) -> Vec<String> {
     vec![
         row.subject.name().to_owned(),
         shown(row.processors(), |cpus| format!("{cpus:.2}")),
-        shown(row.work(), percent),
+        shown(row.work(), units::percent),
         shown(row.longest(), units::nanos),
     ]
-}
-
-/// A share with as many digits as it takes to tell it from nothing.
-pub(super) fn percent(share: f64) -> String {
-    format!("{} %", units::digits(share * 100.0))
 }
 
 /// A figure that runtimes are compared by.
@@ -204,7 +199,7 @@ const METRICS: [Metric; 4] = [
         what: "error of the worst task's share",
         less_is_better: true,
         of: |row| row.worst().filter(|_| is_shared(row)),
-        show: percent,
+        show: units::percent,
     },
     Metric {
         what: "p99.9 of periodic wake-ups",
@@ -222,7 +217,7 @@ const METRICS: [Metric; 4] = [
         what: "work for the same processor time",
         less_is_better: false,
         of: Row::work,
-        show: percent,
+        show: units::percent,
     },
 ];
 

@@ -18,19 +18,18 @@ pub(super) fn of(finished: &Finished<'_>) -> Result<Graphic, Failure> {
     Ok(Graphic {
         numbers: numbers(finished),
         plots: Some(panels(finished)?),
-        figures: None,
         reading: Some(reading()),
         subjects: others
             .map(|other| (other.name.to_owned(), other.what.clone()))
             .collect(),
+        ..Graphic::default()
     })
 }
 
 /// Three figures with everything on, each beside that with everything off.
 fn numbers(finished: &Finished<'_>) -> Vec<Number> {
-    let row = |features| finished.rows.iter().find(|row| row.features == features);
-    let on = row(Features::all(true, true));
-    let off = row(Features::all(false, true));
+    let on = Row::find(&finished.rows, Features::all(true, true));
+    let off = Row::find(&finished.rows, Features::all(false, true));
     let number = |what: &str, of: Of, show: Show| {
         let off = off.and_then(of);
         let beside = off.map(|off| format!("; everything off {}", show(off.median)));
@@ -40,13 +39,17 @@ fn numbers(finished: &Finished<'_>) -> Vec<Number> {
         })
     };
     let numbers = [
-        number("run time with everything on", Row::seconds, seconds),
+        number("run time with everything on", Row::seconds, units::seconds),
         number(
             "writes of the device, a second",
             Row::device_writes_per_s,
             units::digits,
         ),
-        number("of the interrupts found nothing", Row::spurious, percent),
+        number(
+            "of the interrupts found nothing",
+            Row::spurious,
+            units::percent,
+        ),
     ];
     numbers.into_iter().flatten().collect()
 }
@@ -54,20 +57,24 @@ fn numbers(finished: &Finished<'_>) -> Vec<Number> {
 type Of = fn(&Row) -> Option<Spread>;
 type Show = fn(f64) -> String;
 
-fn seconds(seconds: f64) -> String {
-    units::nanos(seconds * 1e9)
-}
-
 fn panels(finished: &Finished<'_>) -> Result<Markup, Failure> {
     let kinds: [(&str, Of, Show); 4] = [
-        ("Run time", Row::seconds, seconds),
+        ("Run time", Row::seconds, units::seconds),
         (
             "Writes of the device, a second",
             Row::device_writes_per_s,
             units::digits,
         ),
-        ("Interrupts that found nothing", Row::spurious, percent),
-        ("Updates that kept their place", Row::in_place, percent),
+        (
+            "Interrupts that found nothing",
+            Row::spurious,
+            units::percent,
+        ),
+        (
+            "Updates that kept their place",
+            Row::in_place,
+            units::percent,
+        ),
     ];
     let mut drawn = Vec::new();
     for (caption, of, show) in kinds {
@@ -109,10 +116,6 @@ fn panels(finished: &Finished<'_>) -> Result<Markup, Failure> {
             span.third { "others" } }
         div.panels { @for panel in drawn { (panel) } }
     })
-}
-
-fn percent(share: f64) -> String {
-    format!("{} %", units::digits(share * 100.0))
 }
 
 fn reading() -> Markup {

@@ -25,13 +25,13 @@ pub(super) fn of(rows: &[Row], device: Device) -> Vec<Mark> {
             0.25,
             "at most 25 % of timer interrupts spurious",
             figure(rows, Row::spurious, "there was no timer interrupt"),
-            percent,
+            units::percent,
         ),
         Mark::at_least(
             0.35,
             "at least 35 % of updates in place",
             figure(rows, Row::in_place, "no timer was started that was queued"),
-            percent,
+            units::percent,
         ),
         Mark::at_most(
             100.0,
@@ -44,7 +44,7 @@ pub(super) fn of(rows: &[Row], device: Device) -> Vec<Mark> {
 
 /// The row of a configuration, if it ran.
 fn row(rows: &[Row], features: Features) -> Result<&Row, String> {
-    let row = rows.iter().find(|row| row.features == features);
+    let row = Row::find(rows, features);
     row.filter(|row| !row.runs.is_empty()).ok_or_else(|| {
         format!(
             "the configuration \"{}\" with hrtick did not run",
@@ -102,10 +102,6 @@ fn run_time(rows: &[Row]) -> Mark {
 
 fn times(ratio: f64) -> String {
     units::ratio(ratio)
-}
-
-fn percent(share: f64) -> String {
-    format!("{} %", units::digits(share * 100.0))
 }
 
 #[cfg(test)]

@@ -100,9 +100,7 @@ fn figures(finished: &Finished<'_>) -> Grid {
 }
 
 fn run_time(seconds: Option<Spread>) -> String {
-    shown(seconds, |spread| {
-        spread.show(|seconds| units::nanos(seconds * 1e9))
-    })
+    shown(seconds, |spread| spread.show(units::seconds))
 }
 
 fn shown(spread: Option<Spread>, show: impl Fn(Spread) -> String) -> String {
@@ -111,7 +109,7 @@ fn shown(spread: Option<Spread>, show: impl Fn(Spread) -> String) -> String {
 
 fn cells(row: &Row) -> Vec<String> {
     let whole = |spread: Spread| units::digits(spread.median);
-    let percent = |spread: Spread| format!("{} %", units::digits(spread.median * 100.0));
+    let percent = |spread: Spread| units::percent(spread.median);
     vec![
         on(row.features).to_owned(),
         row.features.name(),
@@ -148,10 +146,7 @@ pub(super) fn conclusions(finished: &Finished<'_>) -> Vec<String> {
             units::ratio(ratio.ratio)
         ));
     }
-    let of = |features: Features| {
-        let row = finished.rows.iter().find(|row| row.features == features);
-        row.and_then(Row::seconds)
-    };
+    let of = |features: Features| Row::find(&finished.rows, features).and_then(Row::seconds);
     let best = Features::all(true, true);
     let mine = of(best);
     let others = [
@@ -184,7 +179,7 @@ pub(super) fn conclusions(finished: &Finished<'_>) -> Vec<String> {
 /// Compares the run times with everything on, in seconds, with those of `name`.
 fn compared(name: &str, mine: Spread, theirs: Spread) -> String {
     const ON: &str = "with hrtick and everything on";
-    let figures = [mine, theirs].map(|run| run.show(|seconds| units::nanos(seconds * 1e9)));
+    let figures = [mine, theirs].map(|run| run.show(units::seconds));
     let figures = figures.join(" against ");
     let verdict = match mine.compare(&theirs) {
         Outcome::Less(_) => "shorter",

@@ -51,6 +51,11 @@ pub(super) struct Row {
 }
 
 impl Row {
+    /// Returns the row of a configuration.
+    pub(super) fn find(rows: &[Self], features: Features) -> Option<&Self> {
+        rows.iter().find(|row| row.features == features)
+    }
+
     pub(super) fn new(features: Features) -> Self {
         Self {
             features,
@@ -131,7 +136,7 @@ impl Ratio {
     pub(super) fn of(rows: &[Row]) -> Option<Self> {
         let writes = |on: bool| {
             let wanted = Features::all(on, true);
-            let row = rows.iter().find(|row| row.features == wanted)?;
+            let row = Row::find(rows, wanted)?;
             row.device_writes().map(|writes| writes.median)
         };
         let (all_off, all_on) = (writes(false)?, writes(true)?);

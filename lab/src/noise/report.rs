@@ -26,16 +26,14 @@ pub(super) fn of(finished: &Finished<'_>) -> Result<String, Failure> {
                interrupted"
             .to_owned(),
         machine: Machine::read().summary(),
-        complaints: Vec::new(),
         tables: vec![("CPUs", figures(finished))],
-        conclusions: Vec::new(),
-        marks: Vec::new(),
         graphic: Graphic {
             numbers: numbers(finished),
             plots: Some(longest(finished)?),
             figures: Some(printed),
             ..Graphic::default()
         },
+        ..Report::default()
     };
     Ok(report.page())
 }

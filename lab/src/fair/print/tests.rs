@@ -1,9 +1,10 @@
 use hdrhistogram::Histogram;
 
-use super::{METRICS, against, percent};
+use super::{METRICS, against};
 use crate::fair::result::{Part, Row, Share};
 use crate::fair::runtime::Subject;
 use crate::histogram;
+use crate::units::percent;
 
 fn late(micros: u64) -> Histogram<u64> {
     let mut late = histogram::new();
