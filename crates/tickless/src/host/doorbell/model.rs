@@ -144,6 +144,22 @@ fn check(case: impl Fn() + Sync + Send + 'static) {
     builder.check(case);
 }
 
+/// Executes `reactor` while the expiry thread comes at `now`, and a thread starts a timer for soon afterwards.
+fn beside_expiry_thread_and_publisher(runtime: &Arc<Runtime>, now: i64, reactor: impl FnOnce()) {
+    let expiry_thread = {
+        let runtime = Arc::clone(runtime);
+        thread::spawn(move || runtime.turn_by_expiry_thread(now))
+    };
+    let publisher = {
+        let runtime = Arc::clone(runtime);
+        thread::spawn(move || runtime.publish(now + 5))
+    };
+    reactor();
+    expiry_thread.join().unwrap();
+    publisher.join().unwrap();
+    runtime.check();
+}
+
 /// A thread starts an earlier timer while the reactor takes a turn.
 #[test]
 fn an_earlier_deadline_arrives_during_a_turn() {
@@ -182,20 +198,11 @@ fn the_expiry_thread_comes_while_the_setting_is_put_off() {
     check(|| {
         let now = 20 + GRACE;
         let runtime = Runtime::new(10);
-        let expiry_thread = {
-            let runtime = Arc::clone(&runtime);
-            thread::spawn(move || runtime.turn_by_expiry_thread(now))
-        };
-        let publisher = {
-            let runtime = Arc::clone(&runtime);
-            thread::spawn(move || runtime.publish(now + 5))
-        };
-        if runtime.turn_put_off(now) {
-            runtime.doorbell.lower_by_reactor(NEVER);
-        }
-        expiry_thread.join().unwrap();
-        publisher.join().unwrap();
-        runtime.check();
+        beside_expiry_thread_and_publisher(&runtime, now, || {
+            if runtime.turn_put_off(now) {
+                runtime.doorbell.lower_by_reactor(NEVER);
+            }
+        });
         assert_eq!(runtime.tree.lock().unwrap().first(), now + 5);
     });
 }
@@ -206,18 +213,7 @@ fn the_expiry_thread_and_the_reactor_come_at_once() {
     check(|| {
         let now = 20 + GRACE;
         let runtime = Runtime::new(10);
-        let expiry_thread = {
-            let runtime = Arc::clone(&runtime);
-            thread::spawn(move || runtime.turn_by_expiry_thread(now))
-        };
-        let publisher = {
-            let runtime = Arc::clone(&runtime);
-            thread::spawn(move || runtime.publish(now + 5))
-        };
-        runtime.turn_by_reactor(now);
-        expiry_thread.join().unwrap();
-        publisher.join().unwrap();
-        runtime.check();
+        beside_expiry_thread_and_publisher(&runtime, now, || runtime.turn_by_reactor(now));
         let rings = runtime.rings.lock().unwrap();
         assert!(
             !runtime.doorbell.is_stalled() || rings.is_some_and(|at| at <= now),
