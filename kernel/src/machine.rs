@@ -12,8 +12,8 @@ use tickless_core::clock::Switched;
 use tickless_core::coarse::Kind;
 use tickless_core::event::DeviceConfig;
 use tickless_core::hierarchy::{
-    CpuNode, Group, GroupId, Hierarchy, HierarchyHost, Layout, MigratorPolicy, NumaNode, Presence,
-    WIDTH_DEFAULT,
+    CpuNode, Group, GroupId, Hierarchy, HierarchyHost, Layout, Leaving, MigratorPolicy, NumaNode,
+    Presence, WIDTH_DEFAULT,
 };
 use tickless_core::hrtimer::{Expired, HrTimer, Restart};
 use tickless_core::link::lock::Lock;
@@ -241,7 +241,6 @@ impl Machine {
 
     /// Ends the tick of the executing CPU, which leaves the hierarchy.
     pub(crate) fn end_tick(&self) {
-        use tickless_core::hierarchy::Leaving;
         let before = arch::mask();
         let now = self.now();
         let heir = CpuId(0);
@@ -250,6 +249,20 @@ impl Machine {
         let left = self.tree.clear_available(self.here(), Leaving::Offline);
         left.expect("each CPU was prepared");
         arch::restore(before);
+    }
+
+    /// Isolates the executing CPU: it takes no timers of others, and gives its own away.
+    pub(crate) fn isolate(&self) {
+        let left = self.tree.clear_available(self.here(), Leaving::Isolation);
+        left.expect("others are available");
+        self.host().here().is_isolated.leave();
+    }
+
+    /// Ends the isolation of the executing CPU, which is awake.
+    pub(crate) fn end_isolation(&self) {
+        self.host().here().is_isolated.set(false);
+        let joined = self.tree.set_available(self.here(), Presence::Awake);
+        joined.expect("it was prepared");
     }
 
     /// Changes the purpose of the executing CPU, which has no tick at the moment.

@@ -3,7 +3,6 @@
 use core::pin::Pin;
 
 use tickless_core::coarse::{Kind, Restart, Tick, Timeout, WheelTimer};
-use tickless_core::hierarchy::{Leaving, Presence};
 use tickless_core::hrtimer::{Expired, HrTimer, Setup, Start};
 use tickless_core::platform::CpuId;
 use tickless_core::slots::geometry::{granularity, limit};
@@ -275,11 +274,7 @@ pub(super) fn isolated(machine: &'static Machine, _parameters: &Parameters) -> V
         let _started = first.start(machine.timers, soon.pinned());
         machine.call_on(last, || {
             let machine = machine_of();
-            let left = machine
-                .tree
-                .clear_available(machine.here(), Leaving::Isolation);
-            left.expect("others are available");
-            machine.host().here().is_isolated.leave();
+            machine.isolate();
             let given_away = Pin::static_ref(&GIVEN_AWAY);
             let _started = given_away.start(machine.timers, Start::after(Span::from_secs(3)));
         });
@@ -289,12 +284,7 @@ pub(super) fn isolated(machine: &'static Machine, _parameters: &Parameters) -> V
         idle::until_time(machine.now().saturating_add(Span::from_secs(60)));
         let interrupts = local.interrupts.get() - before;
         say!("  {all} timers elsewhere, {interrupts} interrupts on the isolated CPU in 60 s");
-        machine.call_on(last, || {
-            let machine = machine_of();
-            machine.host().here().is_isolated.set(false);
-            let joined = machine.tree.set_available(machine.here(), Presence::Awake);
-            joined.expect("it was prepared");
-        });
+        machine.call_on(last, || machine_of().end_isolation());
         let on = FIRED_ON.get();
         ensure!(on != 0, "the timer that it gave away was lost");
         ensure!(on != 1 + last as u64, "it kept a timer that may move");

@@ -4,7 +4,6 @@ use alloc::boxed::Box;
 use core::pin::Pin;
 
 use tickless_core::coarse::{Kind, Tick, Timeout, WheelTimer};
-use tickless_core::hierarchy::{Leaving, Presence};
 use tickless_core::hrtimer::{Expired, HrTimer, Restart, Setup, Start};
 use tickless_core::tick::{Role, TickDependencies};
 use tickless_core::time::{Monotonic, Span};
@@ -97,20 +96,12 @@ fn change_role(role: Role) {
 
 /// The executing CPU is isolated: its tasks run without a tick, and it takes no timers of others.
 fn isolate() {
-    let machine = machine();
     change_role(Role::TicklessTasks);
-    let left = machine
-        .tree
-        .clear_available(machine.here(), Leaving::Isolation);
-    left.expect("others are available");
-    machine.host().here().is_isolated.leave();
+    machine().isolate();
 }
 
 fn join_again() {
-    let machine = machine();
-    machine.host().here().is_isolated.set(false);
-    let joined = machine.tree.set_available(machine.here(), Presence::Awake);
-    joined.expect("it was prepared");
+    machine().end_isolation();
     change_role(Role::Housekeeping);
 }
 
