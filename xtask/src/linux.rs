@@ -294,10 +294,10 @@ pub(crate) fn main(root: &Path, arguments: &Arguments) -> Result<(), String> {
             failed.extend(line.run(root).err());
         }
     }
-    match failed.is_empty() {
-        true => Ok(()),
-        false => Err(failed.join("\n")),
+    if failed.is_empty() {
+        return Ok(());
     }
+    Err(failed.join("\n"))
 }
 
 #[cfg(test)]
