@@ -4,6 +4,7 @@
 //! the format of another program, which they make themselves; of them there is a page only. What scripts read is JSON,
 //! a document of each command's own.
 
+use std::borrow::Cow;
 use std::fmt::Write as _;
 
 use maud::{Markup, html};
@@ -12,7 +13,9 @@ use crate::mark::Mark;
 use crate::page::{self, Number};
 use crate::table::Grid;
 
-const UNOPTIMISED: &str = "Built without optimisation: the figures are not those of the library.";
+/// The warning of a build without optimisation.
+pub(crate) const UNOPTIMISED: &str =
+    "Built without optimisation: the figures are not those of the library.";
 
 /// The findings of a command. A part without content is left out.
 #[derive(Debug, Default)]
@@ -26,10 +29,12 @@ pub(crate) struct Report {
     /// Sentences on what did not run, or not as it was asked, without their full stops.
     pub(crate) complaints: Vec<String>,
     /// Each table with its heading.
-    pub(crate) tables: Vec<(&'static str, Grid)>,
+    pub(crate) tables: Vec<(Cow<'static, str>, Grid)>,
     /// The conclusions that follow from the figures by rule.
     pub(crate) conclusions: Vec<String>,
     pub(crate) marks: Vec<Mark>,
+    /// The subjects of the measurement, each with an explanation.
+    pub(crate) subjects: Vec<(String, String)>,
     pub(crate) graphic: Graphic,
 }
 
@@ -44,8 +49,6 @@ pub(crate) struct Graphic {
     pub(crate) figures: Option<Markup>,
     /// Explanations of words and figures.
     pub(crate) reading: Option<Markup>,
-    /// The subjects of the measurement, each with an explanation.
-    pub(crate) subjects: Vec<(String, String)>,
 }
 
 impl Report {
@@ -65,6 +68,14 @@ impl Report {
                 line(heading);
             }
             line(&grid.text());
+        }
+        let widths = self.subjects.iter().map(|(name, _)| name.chars().count());
+        let width = widths.max().unwrap_or(0);
+        for (name, explanation) in &self.subjects {
+            line(&format!("{name:width$}  {explanation}"));
+        }
+        if width > 0 {
+            line("");
         }
         self.complaints.iter().for_each(|complaint| line(complaint));
         self.conclusions.iter().for_each(|sentence| line(sentence));
@@ -92,8 +103,8 @@ impl Report {
                 (reading)
             }
             h2 { "What ran" }
-            @if !graphic.subjects.is_empty() { table.facts { tbody {
-                @for (name, explanation) in &graphic.subjects {
+            @if !self.subjects.is_empty() { table.facts { tbody {
+                @for (name, explanation) in &self.subjects {
                     tr { th scope="row" { (name) } td { (explanation) } }
                 }
             } } }
@@ -137,11 +148,12 @@ mod tests {
             lead: "tickless try: 1 <run>".to_owned(),
             machine: "this one, 2 CPUs".to_owned(),
             complaints: vec!["missing: two".to_owned()],
-            tables: vec![("How many", grid)],
+            tables: vec![("How many".into(), grid)],
             conclusions: vec!["One is one.".to_owned()],
             marks: vec![Mark::at_most(2.0, "at most 2", figure, |value| {
                 format!("{value:.0}")
             })],
+            subjects: vec![("one".to_owned(), "the first".to_owned())],
             graphic: Graphic {
                 plots: Some(html! { h2 { "Plotted" } }),
                 ..Graphic::default()
@@ -154,7 +166,7 @@ mod tests {
         let text = report().text();
         let text = text.replace(&format!("{UNOPTIMISED}\n"), "");
         let expected = "tickless try: 1 <run>\nthis one, 2 CPUs\n\nHow many\nname  n\none   1\nA note.\n\n\
-                        missing: two\nOne is one.\nmark: at most 2: 1, holds\n";
+                        one  the first\n\nmissing: two\nOne is one.\nmark: at most 2: 1, holds\n";
         assert_eq!(text, expected);
     }
 
@@ -172,6 +184,7 @@ mod tests {
             "A note.",
             "mark: at most 2",
             "What ran",
+            "the first",
             "this one, 2 CPUs",
         ]
         .map(|part| page.find(part).unwrap_or_else(|| panic!("{part}: {page}")));

@@ -106,7 +106,7 @@ fn people_get_a_table_and_quiet_is_quiet() {
         "wake-ups a second",
         "+ slack         as + reactor, with set_thread_slack in each thread",
         "With a Worker, ",
-        "ok     no paced tick was early",
+        "ok  no paced tick was early",
     ] {
         assert!(table.contains(part), "{part:?} is missing in\n{table}");
     }

@@ -29,13 +29,13 @@ pub(super) fn of(finished: &Finished) -> Result<String, Failure> {
         complaints: finished.notes.iter().cloned().chain(faults).collect(),
         conclusions: closing::sentences(finished),
         marks: marks::judge(finished),
+        subjects: missing
+            .map(|missing| (format!("{}, missing", missing.subject), missing.why.to_string()))
+            .collect(),
         graphic: Graphic {
             numbers: numbers(&groups),
             plots: Some(plots(&groups)?),
             reading: Some(reading(finished)),
-            subjects: missing
-                .map(|missing| (format!("{}, missing", missing.subject), missing.why.to_string()))
-                .collect(),
             ..Graphic::default()
         },
         ..Report::default()

@@ -3,11 +3,11 @@
 mod arguments;
 mod clients;
 mod header;
-mod html;
 mod idle;
 mod paced;
 mod quotable;
 mod rearm;
+mod report;
 mod result;
 mod rounds;
 mod server;
@@ -33,6 +33,7 @@ use syscalls::Counter;
 use crate::failure::{Failure, Verdict};
 use crate::interrupt::Interrupt;
 use crate::output::{self, OutFile, Progress, Screen};
+use crate::report::UNOPTIMISED;
 use crate::units;
 
 pub(crate) fn run(arguments: &Arguments) -> Result<Verdict, Failure> {
@@ -48,7 +49,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Verdict, Failure> {
             "system calls were not counted: there is no time for it; make --duration longer";
         (!settings.counting).then(|| too_short.to_owned())
     });
-    let report = settings.report.as_ref().map(OutFile::prepare).transpose()?;
+    let page = settings.report.as_ref().map(OutFile::prepare).transpose()?;
     let json = output::prepare_json(&arguments.output)?;
     allow_descriptors(&settings)?;
     let screen = Screen::new(&arguments.output);
@@ -74,27 +75,25 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Verdict, Failure> {
         )
     };
 
-    // The report before the table: a reader that closes standard output early has it nevertheless.
-    if let Some(report) = report {
-        report.write(html::whole(&outcome)?.as_bytes())?;
+    let findings = report::of(&outcome)?;
+    // The page before the table: a reader that closes standard output early has it nevertheless.
+    if let Some(page) = page {
+        page.write(findings.page().as_bytes())?;
     }
     if let Some(json) = json {
         json.write_json(&outcome)?;
     }
-    let text = if arguments.all {
-        summary(&outcome)
+    let mut text = if arguments.all {
+        findings.text()
     } else {
         short(&outcome)
     };
+    if let Some(output::Place::File(path)) = &outcome.settings.report {
+        text.push_str(&format!("Report: {}\n", path.display()));
+    }
     screen.print(&text)?;
     Ok(Verdict::from_passed(outcome.holds))
 }
-
-const OPTIMISED: &str = if cfg!(debug_assertions) {
-    "Built without optimisation: the figures are not those of the library.\n"
-} else {
-    ""
-};
 
 /// Formats the end of the output: 12 lines of 80 columns at most, besides checks that failed.
 fn short(outcome: &Outcome) -> String {
@@ -102,14 +101,12 @@ fn short(outcome: &Outcome) -> String {
     text.push('\n');
     text.push_str(&table::short(outcome));
     text.push_str(if cfg!(debug_assertions) {
-        OPTIMISED
+        UNOPTIMISED
     } else {
         SHORT_NOTE
     });
+    text.push('\n');
     text.push_str(&table::short_checks(outcome));
-    if let Some(output::Place::File(path)) = &outcome.settings.report {
-        text.push_str(&format!("Report: {}\n", path.display()));
-    }
     text
 }
 
@@ -131,41 +128,7 @@ fn extent(outcome: &Outcome) -> String {
 }
 
 /// Ends the short table of an optimised build.
-const SHORT_NOTE: &str = "Behind a figure: its ratio to tokio's, below 1 is better.\n";
-
-/// Formats the end of the output with `--all`.
-fn summary(outcome: &Outcome) -> String {
-    let settings = &outcome.settings;
-    let mut text = format!(
-        "tickless {}, seed {}: {}\n{}\n{OPTIMISED}\n",
-        outcome.tickless_version,
-        settings.seed,
-        extent(outcome),
-        outcome.machine.summary(),
-    );
-    text.push_str(&table::text(outcome));
-    text.push('\n');
-    text.push_str(&table::legend());
-    text.push('\n');
-    text.push_str(table::RATIO_NOTE);
-    text.push_str(" ± is half of what rounds lie apart");
-    match &outcome.no_syscalls {
-        Some(why) => text.push_str(&format!("; {why}.\n\n")),
-        None => text.push_str(".\n\n"),
-    }
-    text.push_str(&table::checks(outcome));
-    text.push('\n');
-    for sentence in table::sentences(&outcome.settings, &outcome.totals) {
-        text.push_str(&sentence);
-        text.push('\n');
-    }
-    text.push_str(&quotable::sentence(outcome.not_quotable.as_deref()));
-    text.push('\n');
-    if let Some(output::Place::File(path)) = &settings.report {
-        text.push_str(&format!("Report: {}\n", path.display()));
-    }
-    text
-}
+const SHORT_NOTE: &str = "Behind a figure: its ratio to tokio's, below 1 is better.";
 
 /// File descriptors besides the two of each connection.
 const DESCRIPTORS: u64 = 64;

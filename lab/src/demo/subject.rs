@@ -45,7 +45,7 @@ impl Arm {
     ];
 
     /// The heading of its column.
-    pub(crate) fn name(self) -> &'static str {
+    pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Tokio => "tokio::time",
             Self::Tickless => "tickless::time",
@@ -56,7 +56,7 @@ impl Arm {
     }
 
     /// The heading of its column where there is little room.
-    pub(crate) fn short_name(self) -> &'static str {
+    pub(crate) const fn short_name(self) -> &'static str {
         match self {
             Self::Tokio => "tokio",
             Self::Tickless => "tickless",

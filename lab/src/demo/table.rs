@@ -1,13 +1,15 @@
-//! The table of the demo, once for the terminal and once for the page, and the result in a sentence.
+//! The figures of the demo, the tables that they stand in, and the result in a sentence.
 
+use std::borrow::Cow;
 use std::fmt::Write;
 use std::time::Duration;
 
 use super::arguments::Settings;
-use super::result::Outcome;
+use super::result::{Check, Outcome};
 use super::subject::Arm;
 use super::totals::{Late, Total, Totals, median};
 use crate::spread::{self, ROUNDS_MIN, Spread};
+use crate::table::Grid;
 use crate::units;
 
 /// A part of the table, with a heading.
@@ -121,8 +123,8 @@ fn against(tokio: &Spread, other: &Spread, better: Better) -> Against {
 }
 
 /// The definition of a ratio, for all tables.
-pub(crate) const RATIO_NOTE: &str =
-    "A ratio is ours / tokio's (of rates, tokio's / ours): below 1 is better.";
+const RATIO_NOTE: &str = "A ratio is ours / tokio's (of rates, tokio's / ours): below 1 is better. ± is half of what \
+                          rounds lie apart.";
 
 fn ratio(tokio: f64, value: f64, better: Better) -> Option<f64> {
     let ratio = match better {
@@ -302,36 +304,78 @@ fn threads(totals: &Totals) -> Vec<Row> {
     ]
 }
 
-/// Columns of the label, of a figure, of what its rounds lie apart, and of its ratio: 120 together.
-const LABEL: usize = 22;
-const FIGURE: usize = 8;
-const SPREAD: usize = 6;
-const RATIO: usize = 7;
+/// The columns of a group: its heading, and for each arm the figure with what its rounds lie apart, and the ratio.
+const HEAD: [&str; 2 * Arm::COUNT] = [
+    "",
+    Arm::Tokio.short_name(),
+    Arm::Tickless.short_name(),
+    "ratio",
+    Arm::Reactor.short_name(),
+    "ratio",
+    Arm::Slack.short_name(),
+    "ratio",
+    Arm::Worker.short_name(),
+    "ratio",
+];
 
-/// The table as text.
-pub(crate) fn text(outcome: &Outcome) -> String {
-    let mut out = format!("{:LABEL$}", "");
-    // Writing to a string cannot fail.
-    for arm in Arm::ALL {
-        let ratio = if arm == Arm::Tokio { 0 } else { RATIO };
-        let width = FIGURE + SPREAD + ratio;
-        let _infallible = write!(out, "{:>width$}", arm.name());
+/// The tables of the report, with their headings; the last one ends with a note.
+pub(crate) fn tables(outcome: &Outcome) -> Vec<(Cow<'static, str>, Grid)> {
+    let groups = groups(&outcome.settings, &outcome.totals).into_iter();
+    let grids = groups.map(|group| {
+        let grid = Grid {
+            head: HEAD.to_vec(),
+            left: 1,
+            rows: group.rows.into_iter().map(cells).collect(),
+            note: "",
+        };
+        (sentence_case(&group.heading).into(), grid)
+    });
+    let mut tables: Vec<_> = grids.collect();
+    if let Some((_, grid)) = tables.last_mut() {
+        grid.note = RATIO_NOTE;
     }
-    out.push('\n');
-    for group in groups(&outcome.settings, &outcome.totals) {
-        let _infallible = writeln!(out, "{}", group.heading);
-        for row in group.rows {
-            let mut line = format!("  {:width$}", row.label, width = LABEL - 2);
-            for (arm, cell) in Arm::ALL.iter().zip(&row.cells) {
-                let _infallible = write!(line, "{:>FIGURE$}{:>SPREAD$}", cell.text, cell.spread);
-                if *arm != Arm::Tokio {
-                    let _infallible = write!(line, "{:>RATIO$}", cell.ratio);
-                }
-            }
-            let _infallible = writeln!(out, "{}", line.trim_end());
+    tables.push(("Checks".into(), checks(&outcome.checks)));
+    tables
+}
+
+fn cells(row: Row) -> Vec<String> {
+    let mut cells = vec![row.label.to_owned()];
+    for (arm, cell) in Arm::ALL.into_iter().zip(row.cells) {
+        cells.push(match &*cell.spread {
+            "" => cell.text,
+            spread => format!("{} {spread}", cell.text),
+        });
+        if arm != Arm::Tokio {
+            cells.push(cell.ratio);
         }
     }
-    out
+    cells
+}
+
+/// The checks, each with the counts that it judged.
+fn checks(checks: &[Check]) -> Grid {
+    let row = |check: &Check| {
+        let holds = if check.holds { "ok" } else { "FAILED" };
+        vec![
+            holds.to_owned(),
+            check.name.to_owned(),
+            check.detail.clone(),
+        ]
+    };
+    Grid {
+        head: vec!["", "check", "counted"],
+        left: 3,
+        rows: checks.iter().map(row).collect(),
+        note: "",
+    }
+}
+
+/// Writes the first letter large.
+pub(super) fn sentence_case(text: &str) -> String {
+    let mut letters = text.chars();
+    letters.next().map_or_else(String::new, |first| {
+        first.to_uppercase().chain(letters).collect()
+    })
 }
 
 /// Columns of the short table: the label, tokio's figure, and one of the others with its ratio; 80 together.
@@ -418,25 +462,6 @@ pub(crate) fn short_checks(outcome: &Outcome) -> String {
     );
     for check in failed {
         let _infallible = writeln!(out, "FAILED {} ({})", check.name, check.detail);
-    }
-    out
-}
-
-/// Explains the columns.
-pub(crate) fn legend() -> String {
-    let mut out = String::new();
-    for arm in Arm::ALL {
-        let _infallible = writeln!(out, "{:16}{}", arm.name(), arm.what());
-    }
-    out
-}
-
-/// The checks as text.
-pub(crate) fn checks(outcome: &Outcome) -> String {
-    let mut out = String::new();
-    for check in &outcome.checks {
-        let mark = if check.holds { "ok    " } else { "FAILED" };
-        let _infallible = writeln!(out, "{mark} {} ({})", check.name, check.detail);
     }
     out
 }

@@ -14,17 +14,10 @@ use crate::units;
 
 /// Returns the pictures and explanations.
 pub(super) fn of(finished: &Finished<'_>) -> Result<Graphic, Failure> {
-    let subjects = finished.rows.iter().map(|row| row.subject);
     Ok(Graphic {
         numbers: numbers(finished),
         plots: Some(plots(finished)?),
         reading: Some(reading(finished)),
-        subjects: subjects
-            .map(|subject| {
-                let (name, explanation) = (subject.name(), subject.explanation());
-                (name.to_owned(), explanation.to_owned())
-            })
-            .collect(),
         ..Graphic::default()
     })
 }

@@ -11,14 +11,24 @@ use crate::units;
 
 /// Returns the findings of the run.
 pub(super) fn report(finished: &Finished<'_>) -> Result<Report, Failure> {
+    let tables = tables(finished).into_iter();
+    let subjects = finished.rows.iter().map(|row| row.subject);
     Ok(Report {
         heading: "Who gets how much",
         lead: title(finished),
         machine: finished.machine.summary(),
         complaints: finished.rows.iter().filter_map(Row::complaint).collect(),
-        tables: tables(finished),
+        tables: tables
+            .map(|(heading, grid)| (heading.into(), grid))
+            .collect(),
         conclusions: conclusions(finished),
         marks: marks::of(finished.plan, &finished.rows),
+        subjects: subjects
+            .map(|subject| {
+                let (name, explanation) = (subject.name(), subject.explanation());
+                (name.to_owned(), explanation.to_owned())
+            })
+            .collect(),
         graphic: html::of(finished)?,
     })
 }

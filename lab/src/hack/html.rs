@@ -14,14 +14,10 @@ use crate::units;
 
 /// Returns the pictures and explanations.
 pub(super) fn of(finished: &Finished<'_>) -> Result<Graphic, Failure> {
-    let others = finished.others.iter();
     Ok(Graphic {
         numbers: numbers(finished),
         plots: Some(panels(finished)?),
         reading: Some(reading()),
-        subjects: others
-            .map(|other| (other.name.to_owned(), other.what.clone()))
-            .collect(),
         ..Graphic::default()
     })
 }

@@ -15,6 +15,7 @@ pub(super) const SCOPE: &str = "all workers of the process together";
 
 /// Returns the findings of the run.
 pub(super) fn report(finished: &Finished<'_>) -> Result<Report, Failure> {
+    let others = finished.others.iter();
     Ok(Report {
         heading: "Messages, slices and writes of the device",
         lead: title(finished),
@@ -24,9 +25,12 @@ pub(super) fn report(finished: &Finished<'_>) -> Result<Report, Failure> {
             .iter()
             .filter_map(Other::complaint)
             .collect(),
-        tables: vec![("", figures(finished))],
+        tables: vec![("".into(), figures(finished))],
         conclusions: conclusions(finished),
         marks: marks::of(&finished.rows, finished.plan.device),
+        subjects: others
+            .map(|other| (other.name.to_owned(), other.what.clone()))
+            .collect(),
         graphic: html::of(finished)?,
     })
 }

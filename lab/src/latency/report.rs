@@ -21,14 +21,14 @@ pub(super) fn of(finished: &Finished<'_>) -> Result<String, Failure> {
         lead: "How late threads woke up that wait for a time, again and again. Lower and further left is better"
             .to_owned(),
         machine: Machine::read().summary(),
-        tables: vec![("Threads", figures(finished))],
+        tables: vec![("Threads".into(), figures(finished))],
+        subjects: subjects
+            .map(|subject| (subject.name().to_owned(), subject.explanation().to_owned()))
+            .collect(),
         graphic: Graphic {
             numbers: numbers(finished),
             plots: Some(tails(finished)?),
             figures: finished.broken.is_some().then_some(broken),
-            subjects: subjects
-                .map(|subject| (subject.name().to_owned(), subject.explanation().to_owned()))
-                .collect(),
             ..Graphic::default()
         },
         ..Report::default()

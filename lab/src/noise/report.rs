@@ -26,7 +26,7 @@ pub(super) fn of(finished: &Finished<'_>) -> Result<String, Failure> {
                interrupted"
             .to_owned(),
         machine: Machine::read().summary(),
-        tables: vec![("CPUs", figures(finished))],
+        tables: vec![("CPUs".into(), figures(finished))],
         graphic: Graphic {
             numbers: numbers(finished),
             plots: Some(longest(finished)?),

@@ -5,8 +5,6 @@ mod report;
 mod subject;
 mod workloads;
 
-use std::fmt::Write;
-
 use std::path::PathBuf;
 
 use clap::Args;
@@ -20,9 +18,6 @@ use crate::failure::{Failure, Verdict};
 use crate::machine::Machine;
 use crate::output::{self, Progress, Screen};
 use crate::page;
-use crate::shown;
-use crate::table::{Align, table};
-use crate::units;
 use real::Real;
 use workloads::{Disturbed, Workload};
 
@@ -135,7 +130,7 @@ struct Document<'r> {
 
 pub(crate) fn run(arguments: &Arguments) -> Result<Verdict, Failure> {
     let json = output::prepare_json(&arguments.output)?;
-    let report = page::prepare(arguments.report.as_ref())?;
+    let page = page::prepare(arguments.report.as_ref())?;
     let topology = Topology::read().map_err(|error| Failure::Machine(error.to_string()))?;
     let cpus = calibrate::cpus(&arguments.effort, &topology)?;
     let given = arguments.profile.as_ref().map(input::Chosen::read);
@@ -158,10 +153,11 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Verdict, Failure> {
             rows: &rows,
         })?;
     }
-    if let Some(report) = report {
-        report.write(report::of(&machine, &profile, &rows)?.as_bytes())?;
+    let findings = report::of(&machine, &profile, &rows)?;
+    if let Some(page) = page {
+        page.write(findings.page().as_bytes())?;
     }
-    Screen::new(&arguments.output).print(&text(&profile, &rows))?;
+    Screen::new(&arguments.output).print(&findings.text())?;
     Ok(Verdict::from_passed(counts_equal))
 }
 
@@ -323,103 +319,6 @@ fn attempt(workload: Workload, cpus: &[u32], rounds: usize, gap: i64) -> Result<
             .join()
             .map_err(|_| Failure::Machine(format!("\"{}\" panicked", workload.name())))?
     })
-}
-
-const HEAD: [&str; 9] = [
-    "workload",
-    "timers",
-    "predicted",
-    "measured",
-    "spread",
-    "ratio",
-    "within 25 %",
-    "counts",
-    "made of",
-];
-
-fn cells(rows: &[Row]) -> Vec<Vec<String>> {
-    let cells = rows.iter().map(|row| {
-        vec![
-            row.workload.to_owned(),
-            units::count(row.timers as u64),
-            units::nanos(row.ns.predicted),
-            units::nanos(row.ns.measured),
-            row.measured_spread.map(units::nanos).join(" to "),
-            format!("{:.2}", row.ratio),
-            if row.holds { "holds" } else { "does not hold" }.to_owned(),
-            if row.counts_equal { "equal" } else { "DIFFER" }.to_owned(),
-            row.made_of.to_owned(),
-        ]
-    });
-    cells.collect()
-}
-
-fn text(profile: &Profile, rows: &[Row]) -> String {
-    let mut aligns = vec![Align::Left];
-    aligns.extend([Align::Right; 5]);
-    aligns.extend([Align::Left; 3]);
-    let mut out = format!("{}: {}\n\n", shown::line(&profile.name), profile.about);
-    out.push_str(&table(&HEAD, &aligns, cells(rows)));
-    let missed: Vec<_> = rows.iter().filter(|row| !row.holds).collect();
-    if !missed.is_empty() {
-        out.push_str("\nWhere a time does not hold, the prediction leaves out:\n\n");
-    }
-    for row in missed {
-        let timers = units::count(row.timers as u64);
-        // Writing to a string cannot fail.
-        let _infallible = writeln!(out, "{}, {timers}: {}", row.workload, row.leaves_out);
-    }
-    out.push_str("\nCounts, predicted and measured the same unless two numbers stand there:\n\n");
-    out.push_str(&counts(rows));
-    out
-}
-
-fn counts(rows: &[Row]) -> String {
-    let head = [
-        "workload",
-        "timers",
-        "inserts",
-        "erases",
-        "in place",
-        "device writes",
-        "sleeps",
-        "spurious",
-        "filed",
-        "in slot",
-        "taken out",
-    ];
-    let cells = rows.iter().map(|row| {
-        let Both {
-            predicted,
-            measured,
-        } = &row.counts;
-        let pairs = figures(predicted).into_iter().zip(figures(measured));
-        let cell = |(predicted, measured): (u64, u64)| {
-            if predicted == measured {
-                units::count(measured)
-            } else {
-                format!("{} / {}", units::count(predicted), units::count(measured))
-            }
-        };
-        let mut cells = vec![row.workload.to_owned(), units::count(row.timers as u64)];
-        cells.extend(pairs.map(cell));
-        cells
-    });
-    table(&head, &[Align::Left], cells.collect())
-}
-
-fn figures(counts: &ProcessCounts) -> [u64; 9] {
-    [
-        counts.inserts,
-        counts.erases,
-        counts.in_place,
-        counts.device_writes,
-        counts.wakes,
-        counts.spurious,
-        counts.coarse_files,
-        counts.coarse_in_slot,
-        counts.coarse_takes,
-    ]
 }
 
 #[cfg(test)]

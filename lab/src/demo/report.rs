@@ -1,115 +1,89 @@
-//! The report: one page that needs nothing else.
+//! The report: tables, pictures and sentences.
 
 use std::ops::Range;
 
 use maud::{Markup, html};
 
 use super::arguments::Settings;
-use super::quotable;
-use super::result::Outcome;
+use super::result::{Check, Outcome};
 use super::subject::{Arm, Kind};
-use super::table::{self, Group};
 use super::totals::{Late, Round, Total, Totals, median};
+use super::{extent, quotable, table};
 use crate::failure::Failure;
 use crate::page::Number;
 use crate::plot::{self, Bar, Curve, Dots};
+use crate::report::{Graphic, Report};
 use crate::{page, units};
 
-/// The whole page.
-pub(crate) fn whole(outcome: &Outcome) -> Result<String, Failure> {
+/// Returns the findings of the run.
+pub(super) fn of(outcome: &Outcome) -> Result<Report, Failure> {
     let settings = &outcome.settings;
-    let groups = table::groups(settings, &outcome.totals);
+    let ended = outcome
+        .interrupted
+        .then(|| format!("The run was ended early, after {:.1} s", outcome.took_s));
+    let failed = outcome.checks.iter().filter(|check| !check.holds);
+    let failed = failed.map(|Check { name, detail, .. }| format!("FAILED: {name} ({detail})"));
+    let mut conclusions = table::sentences(settings, &outcome.totals);
+    conclusions.push(quotable::sentence(outcome.not_quotable.as_deref()));
+    let arms = Arm::ALL.map(|arm| (arm.name().to_owned(), arm.what().to_owned()));
+    Ok(Report {
+        heading: "The same server, with tokio::time and with tickless::time",
+        lead: format!(
+            "tickless demo {}, seed {}: {}",
+            outcome.tickless_version,
+            settings.seed,
+            extent(outcome)
+        ),
+        machine: format!("{}; {}", outcome.machine.summary(), outcome.date),
+        complaints: ended
+            .into_iter()
+            .chain(failed)
+            .chain(outcome.no_syscalls.as_deref().map(table::sentence_case))
+            .collect(),
+        tables: table::tables(outcome),
+        conclusions,
+        subjects: arms.into(),
+        graphic: graphic(outcome)?,
+        ..Report::default()
+    })
+}
+
+/// Returns the pictures and explanations: the paced ticks in front, the others among the figures.
+fn graphic(outcome: &Outcome) -> Result<Graphic, Failure> {
+    let (settings, totals) = (&outcome.settings, &outcome.totals);
     let kinds: [fn(&Total) -> &Late; 3] = [
         |total| &total.paced,
         |total| &total.idle,
         |total| &total.header,
     ];
-    let [paced, idle, header] = kinds.map(|of| tails(&outcome.totals, of));
+    let [paced, idle, header] = kinds.map(|of| tails(totals, of));
     let across = plot::times(&[&*paced, &idle, &header].concat());
-    let behind = html! {
-        @for (place, sentence) in table::sentences(settings, &outcome.totals).iter().enumerate() {
-            p.lead[place == 0] { (sentence) }
-        }
-        ul.checks { @for check in &outcome.checks {
-            li.held[check.holds].failed[!check.holds] { (check.name) " " span.faint { "(" (check.detail) ")" } }
-        } }
-        h2 { "Figures" }
-        (figures(&groups))
-        (columns())
-        p.note { (table::RATIO_NOTE) " ± is half of what rounds lie apart. "
-            @if let Some(why) = &outcome.no_syscalls { (capitalised(why)) "." } }
+    let plots = html! {
+        (legend())
+        (figure(&paced, &across, &format!("Paced ticks, every {}: the share of ticks that were at least so \
+            late. Further left and further down is better.", units::time(settings.pace)))?)
+    };
+    let figures = html! {
         h2 { "How late timeouts were" }
         (legend())
         (figure(&idle, &across, &format!("Idle timeouts of {}: each re-armed by every request, fired for \
             those that fell silent.", units::time(settings.idle)))?)
         (figure(&header, &across, &format!("Header timeouts of {}, through hyper's timer interface: fired \
             for those that never finished a header.", units::time(settings.header)))?)
-        (rounds(&outcome.totals)?)
+        (rounds(totals)?)
         h2 { "What it costs" }
-        (costs(&outcome.totals)?)
-        h2 { "How to read it" }
-        (reading())
-        h2 { "What ran" }
-        (facts(outcome))
-    };
-    let body = html! {
-        h1 { "The same server, with tokio::time and with tickless::time" }
-        @if outcome.interrupted {
-            p.note { "The run was ended early, after " (format!("{:.1} s", outcome.took_s)) "." }
-        }
-        p.lead { "tickless::time attached to the runtime's reactor, beside tokio::time." }
-        (page::numbers(&numbers(&outcome.totals)))
-        (legend())
-        (figure(&paced, &across, &format!("Paced ticks, every {}: the share of ticks that were at least so \
-            late. Further left and further down is better.", units::time(settings.pace)))?)
-        p { (quotable::sentence(outcome.not_quotable.as_deref())) }
-        @for check in outcome.checks.iter().filter(|check| !check.holds) {
-            ul.checks { li.failed { (check.name) " (" (check.detail) ")" } }
-        }
-        (page::all_figures(&behind))
-        p { "The same again:" }
-        pre { (outcome.command) }
-        p.note { "tickless " (outcome.tickless_version) ", " (outcome.date) "." }
-    };
-    let title = "tickless demo: tokio::time and tickless::time under the same load";
-    Ok(page::whole(title, &body))
-}
-
-fn figures(groups: &[Group]) -> Markup {
-    html! {
-        div.wide.many.tight tabindex="0" role="region" aria-label="Table, which scrolls sideways" { table {
-            thead { tr {
-                th {}
-                @for arm in Arm::ALL {
-                    th scope="col" { (arm.name()) }
-                    th { "±" }
-                    @if arm != Arm::Tokio { th { "×" } }
-                }
-            } }
-            tbody { @for group in groups {
-                tr { th scope="rowgroup" colspan=(3 * Arm::COUNT) { (group.heading) } }
-                @for row in &group.rows {
-                    tr {
-                        th scope="row" { (row.label) }
-                        @for (arm, cell) in Arm::ALL.iter().zip(&row.cells) {
-                            td { (cell.text) }
-                            td.faint { (cell.spread) }
-                            @if *arm != Arm::Tokio { td.ratio { (cell.ratio) } }
-                        }
-                    }
-                }
-            } }
-        } }
-    }
-}
-
-/// Describes each column.
-fn columns() -> Markup {
-    html! {
-        table.facts { tbody { @for arm in Arm::ALL {
-            tr { th scope="row" { (arm.name()) } td { (arm.what()) } }
+        (costs(totals)?)
+        h2 { "The load" }
+        table.facts { tbody { @for (name, fact) in load(settings) {
+            tr { th scope="row" { (name) } td { (fact) } }
         } } }
-    }
+    };
+    Ok(Graphic {
+        numbers: numbers(totals),
+        plots: Some(plots),
+        figures: Some(figures),
+        reading: Some(reading()),
+    })
 }
 
 /// Names the arm of each line.
@@ -123,7 +97,7 @@ fn numbers(totals: &Totals) -> Vec<Number> {
     type Show = fn(f64) -> String;
     let kinds: [(&str, Of, Show); 3] = [
         (
-            "late at the median, of paced ticks",
+            "late at the median, of paced ticks, attached to the runtime's reactor",
             |total| total.paced.quantile(0.5).map(|nanos| nanos as f64),
             units::nanos,
         ),
@@ -312,41 +286,8 @@ fn reading() -> Markup {
     }
 }
 
-fn facts(outcome: &Outcome) -> Markup {
-    let machine = &outcome.machine;
-    let unknown = |fact: &Option<String>| fact.clone().unwrap_or_else(|| "not told".to_owned());
-    let on_the_machine = [
-        (
-            "Processor",
-            format!(
-                "{}, {}{}",
-                machine.cpu,
-                units::counted(machine.cpus as u64, "CPU"),
-                if machine.is_virtual {
-                    ", virtual machine"
-                } else {
-                    ""
-                }
-            ),
-        ),
-        (
-            "Kernel",
-            format!("{}, {}", machine.kernel, machine.architecture),
-        ),
-        ("Clock source", unknown(&machine.clock_source)),
-        ("Frequency governor", unknown(&machine.governor)),
-    ];
-    let rows = on_the_machine
-        .into_iter()
-        .chain(load_facts(&outcome.settings));
-    html! {
-        table.facts { tbody { @for (name, fact) in rows {
-            tr { th scope="row" { (name) } td { (fact) } }
-        } } }
-    }
-}
-
-fn load_facts(settings: &Settings) -> [(&'static str, String); 6] {
+/// Describes the load of the run.
+fn load(settings: &Settings) -> [(&'static str, String); 6] {
     [
         (
             "Connections",
@@ -396,11 +337,4 @@ fn load_facts(settings: &Settings) -> [(&'static str, String); 6] {
             ),
         ),
     ]
-}
-
-fn capitalised(text: &str) -> String {
-    let mut letters = text.chars();
-    letters.next().map_or_else(String::new, |first| {
-        first.to_uppercase().chain(letters).collect()
-    })
 }
