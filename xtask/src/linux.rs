@@ -99,7 +99,7 @@ impl Kind {
     const fn left_out(self) -> &'static [(&'static str, &'static str)] {
         match self {
             Self::Aarch64 | Self::Riscv64 => EMULATED,
-            Self::I686 | Self::Musl => LINKED_STATICALLY,
+            Self::I686 | Self::Musl => &[],
         }
     }
 
@@ -174,37 +174,6 @@ const BELOW: [&str; 3] = ["tickless-link", "tickless-core", "tickless-sched"];
 
 /// Features of the library that its suites need.
 const FEATURES: &str = "hyper,macros,metrics,stream,tokio,tracing";
-
-/// The library knows a callback that exits by destructors of thread-local values, which the shared glibc runs first.
-const EXITS: &str =
-    "a program with a static C library ends without the destructors of thread-local values";
-
-/// Tests that a program with a static C library cannot carry.
-const LINKED_STATICALLY: &[(&str, &str)] = &[
-    (
-        "a_task_that_waits_behind_one_that_exits_runs_on_another_worker",
-        EXITS,
-    ),
-    (
-        "an_exit_handler_blocks_on_an_executor_where_a_callback_exits",
-        EXITS,
-    ),
-    ("an_exit_handler_sleeps_where_a_callback_exits", EXITS),
-    (
-        "an_exit_handler_sleeps_where_a_callback_of_a_worker_of_an_executor_exits",
-        EXITS,
-    ),
-    (
-        "an_exit_handler_sleeps_where_a_coarse_callback_exits",
-        EXITS,
-    ),
-    ("an_exit_handler_sleeps_where_a_task_exits", EXITS),
-    ("an_exit_handler_sleeps_where_a_waker_exits", EXITS),
-    (
-        "an_exit_handler_spawns_in_vain_where_a_task_of_the_only_worker_exits",
-        EXITS,
-    ),
-];
 
 /// Tests that `qemu-user` cannot carry.
 const EMULATED: &[(&str, &str)] = &[

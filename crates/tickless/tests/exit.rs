@@ -22,6 +22,17 @@ const HOUR: Duration = Duration::from_secs(3600);
 
 /// Ends the process by `exit` in a call of foreign code that `start` begins, while an exit handler sleeps.
 fn exits_in(test: &str, start: impl FnOnce()) {
+    in_own_process(test, || {
+        register_handler();
+        start();
+        loop {
+            thread::park();
+        }
+    });
+}
+
+/// Registers an exit handler that sleeps.
+fn register_handler() {
     extern "C" fn sleep_at_exit() {
         let start = Instant::now();
         block_on(sleep(ms(300)));
@@ -34,14 +45,8 @@ fn exits_in(test: &str, start: impl FnOnce()) {
             spawn_at_exit(executor);
         }
     }
-    in_own_process(test, || {
-        // SAFETY: the function has the C calling convention. A panic in it ends the process, which fails the test.
-        assert_eq!(unsafe { libc::atexit(sleep_at_exit) }, 0);
-        start();
-        loop {
-            thread::park();
-        }
-    });
+    // SAFETY: the function has the C calling convention. A panic in it ends the process, which fails the test.
+    assert_eq!(unsafe { libc::atexit(sleep_at_exit) }, 0);
 }
 
 static EXECUTOR: OnceLock<Executor> = OnceLock::new();
@@ -101,6 +106,21 @@ fn start_exiting() {
 fn an_exit_handler_sleeps_where_a_callback_exits() {
     let test = "an_exit_handler_sleeps_where_a_callback_exits";
     exits_in(test, start_exiting);
+}
+
+/// A handler that is registered later is called earlier.
+#[test]
+#[cfg_attr(
+    target_env = "musl",
+    ignore = "`exit` of musl calls no destructors of thread-locals, and so gives no sign to that handler"
+)]
+fn an_exit_handler_that_is_registered_behind_a_timer_sleeps_where_a_callback_exits() {
+    let test = "an_exit_handler_that_is_registered_behind_a_timer_sleeps_where_a_callback_exits";
+    exits_in(test, || {
+        block_on(sleep(us(100)));
+        register_handler();
+        start_exiting();
+    });
 }
 
 #[test]

@@ -20,8 +20,9 @@
 //! # Limits
 //!
 //! The end is known by a thread-local value, which `exit` of glibc drops before it calls handlers. A destructor of a
-//! younger thread-local value runs before that, and a C library whose `exit` drops none gives no sign: a callback that
-//! blocks there panics.
+//! younger thread-local value runs before that: a callback that blocks there panics. `exit` of musl drops none: an exit
+//! handler of the library's own tells, so a handler that was registered behind the first use of a timer, and is called
+//! before it, panics.
 //!
 //! The other timers of the thread wait until it is noticed, for two or three times [`EVERY`]. A callback that computes,
 //! however long, is no suspect's: it is not asleep. Where `/proc` cannot be read, or the watcher cannot be started,

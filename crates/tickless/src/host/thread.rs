@@ -505,7 +505,7 @@ impl Thread {
     /// Returns whether the thread is past the end of its life, or among the last of its destructors, or in the exit
     /// handlers of the process, where it must not panic.
     pub(crate) fn is_at_its_end(&self) -> bool {
-        self.is_gone() || ALIVE.try_with(|_| ()).is_err()
+        self.is_gone() || threads::is_exiting() || ALIVE.try_with(|_| ()).is_err()
     }
 
     /// Returns whether it is not known yet that a thread expires the next timer that this one starts.

@@ -27,6 +27,7 @@ impl FirstUse for Host {
         timers.wheel_online(EXPIRY_THREAD, tick::now());
         timers.cpu_online(EXPIRY_THREAD);
         fork::install();
+        threads::notice_exits();
     }
 }
 

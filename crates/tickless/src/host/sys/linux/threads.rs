@@ -50,6 +50,70 @@ pub(crate) fn at_end_of_thread(destructor: unsafe extern "C" fn(*mut c_void)) ->
 /// thread runs behind that crashes.
 pub(crate) const ENDS: u32 = 3;
 
+#[cfg(target_env = "gnu")]
+pub(crate) use by_destructors::{is_exiting, notice_exits};
+#[cfg(not(target_env = "gnu"))]
+pub(crate) use by_handler::{is_exiting, notice_exits};
+
+/// `exit` of glibc drops the thread-locals of its thread first, by which the end of a thread is known.
+#[cfg(target_env = "gnu")]
+mod by_destructors {
+    #[cfg(target_feature = "crt-static")]
+    unsafe extern "C" {
+        /// Registers a destructor that `exit` calls, too.
+        fn __cxa_thread_atexit_impl(
+            destructor: unsafe extern "C" fn(*mut std::ffi::c_void),
+            value: *mut std::ffi::c_void,
+            library: *mut std::ffi::c_void,
+        ) -> std::ffi::c_int;
+    }
+
+    /// Sees to it that a program which is linked with the whole C library has the function by which the standard
+    /// library registers destructors of thread-locals. That library names it weakly, for which a linker takes nothing
+    /// out of an archive; it would use keys of threads then, which `exit` does not look at.
+    #[cfg(target_feature = "crt-static")]
+    pub(crate) fn notice_exits() {
+        std::hint::black_box(__cxa_thread_atexit_impl as *const ());
+    }
+
+    /// Does nothing: the destructors tell.
+    #[cfg(not(target_feature = "crt-static"))]
+    pub(crate) fn notice_exits() {}
+
+    /// Answers that the destructors tell.
+    pub(crate) fn is_exiting() -> bool {
+        false
+    }
+}
+
+/// `exit` of other C libraries drops no thread-locals: an exit handler notes the thread that called it.
+#[cfg(not(target_env = "gnu"))]
+mod by_handler {
+    use std::cell::Cell;
+
+    thread_local! {
+        // Without a destructor: read by exit handlers.
+        static IS_EXITING: Cell<bool> = const { Cell::new(false) };
+    }
+
+    extern "C" fn note() {
+        IS_EXITING.set(true);
+    }
+
+    /// Registers a handler for `exit`: it comes before those that were registered earlier.
+    pub(crate) fn notice_exits() {
+        // SAFETY: the function has the C calling convention, does not unwind, and lives for ever.
+        let refused = unsafe { libc::atexit(note) };
+        // It fails only for lack of memory. Without it a handler that sleeps in a callback ends the process.
+        debug_assert_eq!(refused, 0);
+    }
+
+    /// True in the exit handlers that come behind the one that [`notice_exits`] registered.
+    pub(crate) fn is_exiting() -> bool {
+        IS_EXITING.get()
+    }
+}
+
 /// Returns how often the calling thread gave its CPU up: it slept, or waited for something. `None` if the kernel does
 /// not say.
 pub(crate) fn times_given_up() -> Option<c_long> {

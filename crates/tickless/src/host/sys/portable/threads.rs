@@ -44,6 +44,14 @@ pub(crate) fn at_end_of_thread(destructor: Destructor) -> bool {
 /// Number of times that the destructor of [`at_end_of_thread`] is called.
 pub(crate) const ENDS: u32 = 1;
 
+/// Does nothing: destructors of thread-locals tell, where the system calls them.
+pub(crate) fn notice_exits() {}
+
+/// Answers that destructors of thread-locals tell.
+pub(crate) fn is_exiting() -> bool {
+    false
+}
+
 /// Answers that it is not known how often a thread gave its CPU up.
 pub(crate) fn times_given_up() -> Option<c_long> {
     None
