@@ -1,7 +1,7 @@
 //! The clocks of the kernel, in nanoseconds.
 
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use rustix::io::Errno;
 pub(crate) use rustix::time::Timespec;
@@ -73,14 +73,11 @@ impl Sets {
             tv_sec: i64::MAX / 4_000_000_000,
             tv_nsec: 0,
         };
-        timerfd_settime(
-            &fd,
-            flags,
-            &Itimerspec {
-                it_interval: timespec(0),
-                it_value: never,
-            },
-        )?;
+        let new = Itimerspec {
+            it_interval: timespec(0),
+            it_value: never,
+        };
+        set_timerfd(fd.as_fd(), flags, new)?;
         Ok(Self { fd })
     }
 
@@ -91,6 +88,24 @@ impl Sets {
             Err(Errno::INTR) => Heard::Nothing,
             _ => Heard::Lost,
         }
+    }
+}
+
+/// Sets a timer file descriptor, to the last time that the C library can name if `new` is behind that.
+///
+/// A program of 32 bits whose C library is linked statically, or is old, has the old call alone: its seconds have 32
+/// bits. A thread that is woken by a time that is too early looks at its clock, and waits again.
+pub(crate) fn set_timerfd(
+    fd: BorrowedFd<'_>,
+    flags: TimerfdTimerFlags,
+    mut new: Itimerspec,
+) -> rustix::io::Result<()> {
+    match timerfd_settime(fd, flags, &new) {
+        Err(Errno::OVERFLOW) => {
+            new.it_value.tv_sec = i32::MAX.into();
+            timerfd_settime(fd, flags, &new).map(drop)
+        }
+        other => other.map(drop),
     }
 }
 

@@ -9,11 +9,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use rustix::event::{EventfdFlags, eventfd};
 pub(crate) use rustix::event::{PollFd, PollFlags, epoll, poll};
 pub(crate) use rustix::io::{Errno, Result};
-use rustix::time::{
-    Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, timerfd_create, timerfd_settime,
-};
+use rustix::time::{Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, timerfd_create};
 
-use super::clocks::timespec;
+use super::clocks::{set_timerfd, timespec};
 use crate::host::sys::Until;
 
 /// A descriptor that is made when it is needed first, and stays under its number.
@@ -100,7 +98,7 @@ pub(crate) fn set_timer(fd: BorrowedFd<'_>, until: Until) {
 
 fn set(fd: BorrowedFd<'_>, until: Until) -> Result<()> {
     let (flags, new) = spec_of(until);
-    timerfd_settime(fd, flags, &new).map(drop)
+    set_timerfd(fd, flags, new)
 }
 
 /// Returns what a timer file descriptor is set to.
@@ -157,6 +155,7 @@ pub(crate) fn is_no_device(error: &io::Error) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use super::super::clocks::Sets;
     use super::*;
 
     #[test]
@@ -166,5 +165,15 @@ mod tests {
         assert_eq!((new.it_value.tv_sec, new.it_value.tv_nsec), (5, 7));
         assert_eq!(spec_of(Until::In(1)).0, TimerfdTimerFlags::empty());
         assert_eq!(spec_of(Until::Never).1.it_value, timespec(0));
+    }
+
+    /// A program of 32 bits may have the old call alone, whose seconds have 32 bits.
+    #[test]
+    fn a_timer_takes_each_time_that_there_is() {
+        let timer = make_timer().expect("there are descriptors");
+        for until in [Until::At(i64::MAX), Until::In(i64::MAX), Until::Never] {
+            assert_eq!(set(timer.as_fd(), until), Ok(()), "{until:?}");
+        }
+        Sets::watch().expect("the kernel tells of sets");
     }
 }
