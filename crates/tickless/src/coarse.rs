@@ -1,9 +1,9 @@
-//! Timeouts that cost the same whatever else is pending, and may be a little late.
+//! Timeouts that cost the same however many are pending, and may be a little late.
 //!
-//! The names of [`time`](crate::time), for what is nearly always cancelled or pushed out: the idle timeout of a
-//! connection, the limit of a request. The queue distinguishes them: a [wheel](crate::wheel) in place of a tree.
-//! Arming, moving and dropping are O(1) with a hundred thousand of them pending, and pushing a deadline out stores one
-//! number.
+//! This module has the names of [`time`](crate::time). It is for timers that are nearly always cancelled or pushed out:
+//! the idle timeout of a connection, the limit of a request. The timers are queued in a [wheel](crate::wheel), where
+//! those of `time` are in a tree. Arming, moving and dropping are O(1) with a hundred thousand of them pending, and
+//! pushing a deadline out stores one number.
 //!
 //! ```
 //! use std::time::Duration;
@@ -131,7 +131,8 @@ pub fn timeout_at<F: IntoFuture>(deadline: Instant, future: F) -> Timeout<F::Int
     Timeout::new(future.into_future(), sleep_until(deadline))
 }
 
-/// Ticks now and then every `period`, each tick up to [about an eighth](self#how-late) of it late.
+/// Returns ticks: the first now, then one every `period`, each up to [about an eighth](self#how-late) of the period
+/// late.
 ///
 /// The ticks keep their phase: `tick` returns when a tick was due, and the next one is due a period
 /// after that. For what is to be done now and then, by the hundred thousand; an exact beat is
@@ -157,7 +158,8 @@ pub fn interval(period: Duration) -> Interval {
     Interval::new(Instant::now(), period)
 }
 
-/// Ticks at `start` and then every `period`, each tick up to [about an eighth](self#how-late) of it late.
+/// Returns ticks: the first at `start`, then one every `period`, each up to [about an eighth](self#how-late) of the
+/// period late.
 ///
 /// # Panics
 ///
@@ -207,20 +209,20 @@ impl Sleep {
         Self { timer }
     }
 
-    /// The point from which on the future is or was ready. Its task is woken no earlier, and
-    /// [somewhat later](self#how-late).
+    /// Returns the deadline. The future is ready from then on; its task is woken no earlier, and [somewhat
+    /// later](self#how-late).
     pub fn deadline(&self) -> Instant {
         Instant::from_core(self.timer.deadline())
     }
 
-    /// Returns true if the deadline has passed, and, of a sleep that was polled, if its task was woken too.
+    /// Returns true if the deadline has passed; if the sleep was polled, its task must have been woken as well.
     ///
     /// As in tokio, a sleep that was neither polled nor reset since it was made says `false`, whatever the time.
     pub fn is_elapsed(&self) -> bool {
         self.timer.is_elapsed()
     }
 
-    /// Makes the future ready at `deadline` instead, whether or not it was ready before.
+    /// Moves the deadline to `deadline`, also if the future was ready already.
     ///
     /// The task that polled it last is woken then, without polling again, whether it was told to wait or that the time
     /// had come.

@@ -1,4 +1,4 @@
-//! Exact timers for user space: `sleep(50µs).await` that means 50 µs.
+//! Exact timers for user space: `sleep(50µs).await` ends after 50 µs.
 //!
 //! | | a future: wakes a task | a callback: calls a closure |
 //! |---|---|---|
@@ -141,14 +141,14 @@ pub mod internals {
     pub use crate::host::barrier::{System as Linux, barriers};
     pub use crate::host::clock::addresses as addresses_of_the_clock;
 
-    /// A time that is not behind the kernel's clock: what sleeps count from.
+    /// Returns a time that is not behind the kernel's clock; sleeps count from it.
     #[inline]
     pub fn now_upper() -> tickless_core::time::Instant {
         crate::host::thread::now_upper()
     }
 
-    /// Lets timers that are started again stay where they are filed, as they do unless told otherwise, or files them
-    /// anew each time: to measure what it saves. Of the whole process, at once, at any time; changes no firing.
+    /// Enables or disables restarts in place for the whole process, to measure their gain. If they are disabled, each
+    /// restart dequeues the timer and enqueues it again. They are enabled at first; the setting changes no deadline.
     ///
     /// Only with this feature does a start look at the switch: one load.
     pub fn set_updates_in_place(enabled: bool) {
@@ -157,13 +157,13 @@ pub mod internals {
             .set_updates_in_place(enabled);
     }
 
-    /// Makes the clock follow the counter of the processor below an emulator, which is too slow otherwise. To be called
-    /// before the clock is first read.
+    /// Makes the clock follow the processor's counter alone, for emulators, in which the kernel's clock is too slow to
+    /// read. Call it before the clock is first read.
     pub fn emulate_clock() {
         crate::host::clock::emulation::begin();
     }
 
-    /// The sources of time that a machine has, read one by one, and compared.
+    /// The time sources of a machine, read one by one and compared.
     #[cfg(not(portable_host))]
     pub mod sources {
         pub use crate::host::sources::{
@@ -171,8 +171,8 @@ pub mod internals {
         };
     }
 
-    /// Clocks as tests set them, for they may not set those of the machine: all kernel clocks but the monotonic one
-    /// differ by these shifts.
+    /// Shifted clocks for tests, which may not set the machine's: all clocks but the monotonic one differ from the
+    /// kernel's by a constant.
     pub mod clocks {
         use tickless_core::clock::Offsets;
         use tickless_core::time::Offset;
@@ -182,21 +182,21 @@ pub mod internals {
         /// Offsets of the clocks from the kernel's, in nanoseconds.
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
         pub struct Shifts {
-            /// The time of day.
+            /// The offset of the time of day.
             pub realtime: i64,
             /// The offset of the clock that counts suspended time.
             pub boottime: i64,
-            /// International atomic time.
+            /// The offset of international atomic time.
             pub tai: i64,
         }
 
-        /// Sets the clocks, and tells the library as the kernel does.
+        /// Shifts the clocks, and notifies the library as the kernel does when a clock is set.
         pub fn set(shifts: Shifts) {
             set_unseen(shifts);
             timers().platform().wall.tell(tell_timers);
         }
 
-        /// Sets the clocks, and tells no thread.
+        /// Shifts the clocks without a notification.
         pub fn set_unseen(shifts: Shifts) {
             timers().platform().wall.shift_by(Offsets {
                 realtime: Offset::from_nanos(shifts.realtime),
@@ -205,13 +205,13 @@ pub mod internals {
             });
         }
 
-        /// Lets the library believe that the kernel does not tell when a clock is set, or that it does.
+        /// Simulates a kernel that does not notify the library when a clock is set, or ends the simulation.
         pub fn pretend_untold(is_untold: bool) {
             timers().platform().wall.pretend_untold(is_untold);
         }
     }
 
-    /// Makes the descriptor of `driver` readable, with nothing due.
+    /// Makes the descriptor of `driver` readable although nothing is due.
     pub fn poke(driver: &crate::Driver) {
         driver.poke();
     }

@@ -1,4 +1,4 @@
-//! Exact timers with callbacks: the base of [`time`](crate::time), without futures.
+//! Exact timers that call a closure; [`time`](crate::time) has the same timers as futures.
 //!
 //! The verbs are those of the coarse ones in [`wheel`](crate::wheel): [`start`](HrTimer::start),
 //! [`start_if_earlier`](HrTimer::start_if_earlier), [`cancel`](HrTimer::cancel), [`try_cancel`](HrTimer::try_cancel)
@@ -127,7 +127,7 @@ where
     F: FnMut(&mut Expired<'_, '_, C>) -> Restart + Send + 'static,
     C: ClockId,
 {
-    /// Makes an idle timer on any clock, in either stage.
+    /// Makes an idle timer on any clock, whose closure runs in either stage of an expiry, hard or soft.
     ///
     /// ```
     /// use tickless::hrtimer::{HrTimer, Realtime, Restart, Setup, Span, Stage};
@@ -149,7 +149,7 @@ where
         self.project_ref().timer
     }
 
-    /// Starts the timer, or gives it another time if it waits to fire already; says which.
+    /// Starts the timer, or restarts it if it is queued. Returns which of the two happened.
     ///
     /// A timer that was [shut down](Self::shutdown) stays as it is: [`StartOutcome::ShutDown`]. On a clock that can be
     /// set, the first start makes the library watch for that.
@@ -169,15 +169,15 @@ where
         }
     }
 
-    /// Starts the timer at an instant, without slack and [pinned](Start::pinned); otherwise as [`start`](Self::start),
-    /// which looks first at what its argument says.
+    /// Starts the timer at an instant, without slack and [pinned](Start::pinned). It skips the tests by which
+    /// [`start`](Self::start) finds out the kind of its argument.
     #[inline]
     pub fn start_pinned(self: Pin<&Self>, instant: Instant<C>) -> StartOutcome {
         Self::watch_clock();
         start_exactly::<C, true>(self.timer().timer_ref(), instant)
     }
 
-    /// Starts the timer as [`start`](Self::start) does, and leaves a timer alone that fires at that time or earlier:
+    /// Starts the timer as [`start`](Self::start) does, unless the timer is queued to fire at that time or earlier:
     /// [`StartOutcome::Unchanged`].
     pub fn start_if_earlier(self: Pin<&Self>, when: impl Into<Start<C>>) -> StartOutcome {
         Self::watch_clock();
@@ -185,8 +185,8 @@ where
         by_own_clock(|| timer.start_if_earlier(timers(), start))
     }
 
-    /// Starts the timer unless its time is over; for times that come from outside, and may cost no turn when they are
-    /// nonsense. Answers [`StartOutcome::Started`] or [`StartOutcome::Restarted`].
+    /// Starts the timer unless its deadline is over. It is meant for deadlines that come from outside the program, so
+    /// that nonsense costs no turn. Returns [`StartOutcome::Started`] or [`StartOutcome::Restarted`].
     ///
     /// A time that is over may be accepted at the moment at which other timers of the thread are being run, or due.
     /// The closure is called in the same turn then.
@@ -205,12 +205,12 @@ where
         by_own_clock(|| self.timer().start_checked(timers(), start))
     }
 
-    /// Takes the timer back, unless its closure is being called. Never waits.
+    /// Cancels the timer, unless its closure is running. Never waits.
     pub fn try_cancel(self: Pin<&Self>) -> TryCancel {
         self.timer().timer_ref().try_cancel(timers())
     }
 
-    /// Takes the timer back and waits until its closure is not being called; says whether it was waiting to fire.
+    /// Cancels the timer and waits until its closure is not running. Returns true if the timer was queued.
     ///
     /// # Panics
     ///
@@ -220,8 +220,8 @@ where
         cancel_on_any_thread(self.timer().timer_ref())
     }
 
-    /// Takes the timer back for good: it is not started again, by its running closure neither. Waits until its closure
-    /// is not being called; says whether it was waiting to fire.
+    /// Cancels the timer for good: no later start has an effect, not even one by its running closure. Waits until the
+    /// closure is not running. Returns true if the timer was queued.
     ///
     /// # Panics
     ///
@@ -356,7 +356,7 @@ impl From<crate::time::Instant> for Start {
     }
 }
 
-/// Returns the present time of clock `C`, in the unit in which timers are started.
+/// Returns the present time of clock `C`, in the type with which timers are started.
 #[must_use]
 pub fn now<C: ClockId>() -> Instant<C> {
     if wake::is_virtual() {

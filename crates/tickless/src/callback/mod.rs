@@ -1,4 +1,4 @@
-//! Timers with callbacks: exact ones and coarse ones, with the same verbs.
+//! Timers that call a closure, exact ones and coarse ones, with the same methods.
 
 pub mod hrtimer;
 mod own_clock;

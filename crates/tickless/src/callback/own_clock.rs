@@ -1,4 +1,4 @@
-//! Starts of timers with callbacks by the clock of the thread that starts them.
+//! Starts of timers with closures on the clock of the calling thread, which may be a virtual one.
 
 use crate::host::wake;
 use crate::time::virtual_time;

@@ -1,4 +1,4 @@
-//! Coarse timers with callbacks: the base of [`coarse`](crate::coarse), without futures.
+//! Coarse timers that call a closure; [`coarse`](crate::coarse) has the same timers as futures.
 //!
 //! A timer of the wheel is started for a time, and fires at the end of the slot that it falls into: never early, and
 //! [late by about an eighth of the duration](crate::coarse#how-late), at most. All operations are O(1) whatever else is
@@ -40,7 +40,7 @@ use crate::time::Instant;
 /// The length of a tick.
 pub const TICK: Duration = Duration::from_nanos(tick::TICK);
 
-/// The tick in progress.
+/// Returns the tick in progress.
 #[must_use]
 pub fn now() -> Tick {
     tick_of(shown_now_lower())
@@ -60,8 +60,8 @@ pub struct Expiry(Tick);
 const PER_SECOND: u64 = 1_000_000_000 / tick::TICK;
 
 impl Expiry {
-    /// The whole second of the monotonic clock that it is rounded to, for what needs no precision: timers that were
-    /// started at different times fire together then. A time that would not be in the future is left as it is.
+    /// Rounds to a whole second of the monotonic clock, so that timers started at different times fire together. A
+    /// result that would not be in the future is dropped, and the time stays as it was.
     ///
     /// With [`Rounding::Up`] it is the next second, and never earlier than asked for. With [`Rounding::Nearest`] it is
     /// the one that began less than a quarter of a second before, or else the next one: for what may be early.
@@ -198,13 +198,14 @@ impl<F> WheelTimer<F>
 where
     F: FnMut(&mut Timeout) -> Restart + Send + 'static,
 {
-    /// Makes an idle timer that goes to the thread that starts it.
+    /// Makes an idle timer of the kind [`Kind::Global`]: it is queued on the thread that starts it, and another thread
+    /// may fire it.
     #[must_use]
     pub const fn new(function: F) -> Self {
         Self::with_kind(Kind::Global, function)
     }
 
-    /// Makes an idle timer of any kind.
+    /// Makes an idle timer of the given kind.
     #[must_use]
     pub const fn with_kind(kind: Kind, function: F) -> Self {
         Self {
@@ -216,7 +217,7 @@ where
         self.project_ref().timer
     }
 
-    /// Starts the timer, or gives it another time if it waits to fire already; says which.
+    /// Starts the timer, or restarts it if it is queued. Returns which of the two happened.
     ///
     /// A timer that was [shut down](Self::shutdown) stays as it is: [`StartOutcome::ShutDown`].
     ///
@@ -271,7 +272,7 @@ where
         self.by_clock(|now| self.timer().modify(timers(), now, tick), |_| true)
     }
 
-    /// Starts the timer as [`start`](Self::start) does, and leaves a timer alone that fires at that time or earlier:
+    /// Starts the timer as [`start`](Self::start) does, unless the timer is queued to fire at that time or earlier:
     /// [`StartOutcome::Unchanged`].
     pub fn start_if_earlier(self: Pin<&Self>, when: impl Into<Expiry>) -> StartOutcome {
         self.start_by(when, |timer, now, expiry| {
@@ -279,8 +280,7 @@ where
         })
     }
 
-    /// Starts the timer as [`start`](Self::start) does, and leaves a timer alone that waits to fire:
-    /// [`StartOutcome::Unchanged`].
+    /// Starts the timer as [`start`](Self::start) does, unless the timer is queued: [`StartOutcome::Unchanged`].
     pub fn start_if_idle(self: Pin<&Self>, when: impl Into<Expiry>) -> StartOutcome {
         self.start_by(when, |timer, now, expiry| {
             match timer.arm(timers(), now, expiry) {
@@ -328,12 +328,12 @@ where
         })
     }
 
-    /// Takes the timer back, unless its closure is being called. Never waits.
+    /// Cancels the timer, unless its closure is running. Never waits.
     pub fn try_cancel(self: Pin<&Self>) -> TryCancel {
         self.timer().try_delete_sync(timers())
     }
 
-    /// Takes the timer back and waits until its closure is not being called; says whether it was waiting to fire.
+    /// Cancels the timer and waits until its closure is not running. Returns true if the timer was queued.
     ///
     /// # Panics
     ///
@@ -343,8 +343,7 @@ where
         self.timer().delete_sync(timers())
     }
 
-    /// Takes the timer back; says whether it was waiting to fire. Says nothing about a closure that is being called,
-    /// and does not wait for it.
+    /// Cancels the timer and returns true if it was queued. Does not wait for a closure that is running.
     #[inline]
     pub fn cancel_queued(self: Pin<&Self>) -> bool {
         // As for a start: what is rare is a call at the end.
@@ -356,8 +355,8 @@ where
         self.timer().delete(timers())
     }
 
-    /// Takes the timer back for good: it is not started again, by its running closure neither. Waits until its closure
-    /// is not being called; says whether it was waiting to fire.
+    /// Cancels the timer for good: no later start has an effect, not even one by its running closure. Waits until the
+    /// closure is not running. Returns true if the timer was queued.
     ///
     /// # Panics
     ///
@@ -378,13 +377,14 @@ where
         self.timer().is_active()
     }
 
-    /// Returns true if the timer is queued. Lock-free; the answer may be out of date when it arrives.
+    /// Returns true if the timer is queued. Lock-free; another thread may have changed it since.
     #[must_use]
     pub fn is_queued(self: Pin<&Self>) -> bool {
         self.timer().is_queued()
     }
 
-    /// The tick that had to be over, as it was started last. Lock-free; out of date when it arrives.
+    /// Returns the tick for which the timer was started last; it fires after the end of that tick. Lock-free; another
+    /// thread may have changed it since.
     #[must_use]
     pub fn expiry(self: Pin<&Self>) -> Tick {
         self.timer().expiry()

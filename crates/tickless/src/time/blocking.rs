@@ -34,7 +34,8 @@ use std::time::Duration;
 use super::Instant;
 use crate::host::{pause, thread};
 
-/// Blocks the thread for `duration`, counted from this call. Zero returns at once; more than 292 years never end.
+/// Blocks the thread for `duration`, counted from this call. Zero returns at once; a duration of more than 292 years
+/// never ends.
 ///
 /// It never returns early, by [`std::time::Instant`] and by [`Instant`].
 ///

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::io;
 
-/// The time of a [`timeout`](super::timeout()) was over before the future was ready.
+/// The error of a [`timeout`](super::timeout()) whose time was over before its future was ready.
 ///
 /// Final for that future: polling the [`Timeout`](super::Timeout) again polls the future again and then gives the same
 /// answer.
@@ -45,7 +45,7 @@ enum Kind {
 }
 
 impl Error {
-    /// The error of a timer whose driver was shut down.
+    /// Makes the error of a timer whose driver was shut down.
     pub fn shutdown() -> Self {
         Self(Kind::Shutdown)
     }
@@ -55,7 +55,7 @@ impl Error {
         self.0 == Kind::Shutdown
     }
 
-    /// The error of one timer too many.
+    /// Makes the error of a timer for which there was no room.
     pub fn at_capacity() -> Self {
         Self(Kind::AtCapacity)
     }
@@ -65,7 +65,7 @@ impl Error {
         self.0 == Kind::AtCapacity
     }
 
-    /// The error of a duration that is too long.
+    /// Makes the error of a duration that is too long.
     pub fn invalid() -> Self {
         Self(Kind::Invalid)
     }

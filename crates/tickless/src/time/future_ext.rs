@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::{Instant, Timeout, timeout, timeout_at};
 
-/// Time limits for all futures: `tokio_util::time::FutureExt`.
+/// Methods that give a future a time limit: `tokio_util::time::FutureExt`.
 ///
 /// ```
 /// use std::future::{pending, ready};

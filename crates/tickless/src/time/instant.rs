@@ -1,4 +1,4 @@
-//! A point in time, as `tokio::time` has it.
+//! A point in time, with the interface of `tokio::time::Instant`.
 
 use std::fmt;
 use std::ops::{Add, AddAssign, Sub, SubAssign};
@@ -24,7 +24,7 @@ pub struct Instant {
 }
 
 impl Instant {
-    /// The time now.
+    /// Returns the present time.
     ///
     /// # Cost
     ///
@@ -37,7 +37,7 @@ impl Instant {
         }
     }
 
-    /// The same point as one of the standard library's.
+    /// Converts an instant of the standard library.
     ///
     /// Exact, and the inverse of [`into_std`](Self::into_std). The kernel's clock and ours are not the same, so an
     /// [`Instant::now`](Self::now) behind a [`StdInstant::now`] may show less by up to
@@ -47,48 +47,49 @@ impl Instant {
         Self::from_core(CLOCK.anchor().core_of(std))
     }
 
-    /// The same point as one of the standard library's; a point beyond its range becomes a time in thirty years.
+    /// Converts to an instant of the standard library; a point beyond its range becomes a time in thirty years.
     pub fn into_std(self) -> StdInstant {
         let std = CLOCK.anchor().std_of(self.core);
         std.unwrap_or_else(|| StdInstant::now() + FAR)
     }
 
-    /// The time from `earlier` to this point; zero if `earlier` is later.
+    /// Returns the time from `earlier` to this point; zero if `earlier` is later.
     pub fn duration_since(&self, earlier: Self) -> Duration {
         self.checked_duration_since(earlier).unwrap_or_default()
     }
 
-    /// The time from `earlier` to this point, or `None` if `earlier` is later.
+    /// Returns the time from `earlier` to this point, or `None` if `earlier` is later.
     pub fn checked_duration_since(&self, earlier: Self) -> Option<Duration> {
         let (this, earlier) = (self.core.as_nanos(), earlier.core.as_nanos());
         (this >= earlier).then(|| Duration::from_nanos(this.abs_diff(earlier)))
     }
 
-    /// The time from `earlier` to this point; zero if `earlier` is later.
+    /// Returns the time from `earlier` to this point; zero if `earlier` is later.
     pub fn saturating_duration_since(&self, earlier: Self) -> Duration {
         self.duration_since(earlier)
     }
 
-    /// The time from this point to now; zero if it is to come.
+    /// Returns the time from this point to now; zero if the point is in the future.
     pub fn elapsed(&self) -> Duration {
         Self::now().duration_since(*self)
     }
 
-    /// This point plus `duration`, or `None` if that cannot be told.
+    /// Returns this point plus `duration`, or `None` if the sum is out of range.
     pub fn checked_add(&self, duration: Duration) -> Option<Self> {
         let nanos = u64::try_from(duration.as_nanos()).ok()?;
         let nanos = self.core.as_nanos().checked_add_unsigned(nanos)?;
         Some(Self::from_core(CoreInstant::from_nanos(nanos)))
     }
 
-    /// This point minus `duration`, or `None` if that cannot be told.
+    /// Returns this point minus `duration`, or `None` if the difference is out of range.
     pub fn checked_sub(&self, duration: Duration) -> Option<Self> {
         let nanos = u64::try_from(duration.as_nanos()).ok()?;
         let nanos = self.core.as_nanos().checked_sub_unsigned(nanos)?;
         Some(Self::from_core(CoreInstant::from_nanos(nanos)))
     }
 
-    /// The roundest point from this one to `slack` later, at which others that may choose are likely to fire, too.
+    /// Returns the roundest point between this one and `slack` later. Other timers with slack choose round points too,
+    /// so they are likely to fire at the same one.
     ///
     /// It is where a timer with that [slack](super::Sleep::slack) fires at last, for deadlines that meet without one:
     /// of an event loop, of a socket, of another process. (On a worker of an [attached](crate::tokio#slack) runtime it

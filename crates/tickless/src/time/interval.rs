@@ -10,7 +10,7 @@ use std::time::Duration;
 use super::slack::Slack;
 use super::{Instant, Sleep, sleep_until};
 
-/// Ticks now and then every `period`.
+/// Returns ticks: the first now, then one every `period`.
 ///
 /// # Panics
 ///
@@ -21,7 +21,7 @@ pub fn interval(period: Duration) -> Interval {
     Interval::new(Instant::now(), period)
 }
 
-/// Ticks at `start` and then every `period`.
+/// Returns ticks: the first at `start`, then one every `period`.
 ///
 /// # Panics
 ///
@@ -176,7 +176,7 @@ impl Interval {
         self
     }
 
-    /// Waits for the next tick, and returns when it was due.
+    /// Waits for the next tick, and returns the instant at which it was due.
     ///
     /// # Cancellation
     ///
@@ -190,7 +190,7 @@ impl Interval {
         poll_fn(|context| self.poll_tick(context)).await
     }
 
-    /// Asks for the next tick; the task of `context` is woken when it comes.
+    /// Polls for the next tick; the task of `context` is woken when the tick is due.
     ///
     /// # Cost
     ///
@@ -230,23 +230,23 @@ impl Interval {
         due
     }
 
-    /// Lets the next tick come one period from now.
+    /// Moves the next tick to one period from now.
     pub fn reset(&mut self) {
         self.reset_after(self.period);
     }
 
-    /// Lets the next tick come at once.
+    /// Makes the next tick due at once.
     pub fn reset_immediately(&mut self) {
         self.reset_at(Instant::now());
     }
 
-    /// Lets the next tick come after `after`.
+    /// Moves the next tick to `after` from now.
     pub fn reset_after(&mut self, after: Duration) {
         let next = Instant::now().checked_add(after);
         self.reset_at(next.unwrap_or_else(Instant::far_future));
     }
 
-    /// Lets the next tick come at `deadline`.
+    /// Moves the next tick to `deadline`.
     ///
     /// A task that waits for a tick, or polled one and dropped it, is woken then without polling again; so it is with
     /// the other ways to reset.
@@ -263,13 +263,13 @@ impl Interval {
         self.missed
     }
 
-    /// Says what is done about missed ticks.
+    /// Sets the reaction to missed ticks.
     pub fn set_missed_tick_behavior(&mut self, behavior: MissedTickBehavior) {
         self.missed = behavior;
     }
 
-    /// Returns the number of ticks so far that were over before the tick ahead of them was taken. tokio's has no such
-    /// method.
+    /// Returns the number of missed ticks so far: those that were due before the tick ahead of them was taken.
+    /// `tokio::time` has no such method.
     ///
     /// It counts each such tick once, whatever is [done about it](MissedTickBehavior): with
     /// [`Burst`](MissedTickBehavior::Burst) they are taken later, with [`Delay`](MissedTickBehavior::Delay) and
@@ -293,7 +293,7 @@ impl Interval {
         self.missed_ticks.total()
     }
 
-    /// The time between two ticks: the requested one, but thirty years at most, as in tokio.
+    /// Returns the time between two ticks: the requested period, but thirty years at most, as in tokio.
     pub fn period(&self) -> Duration {
         self.period
     }

@@ -13,7 +13,7 @@ use tickless_core::time::{Instant, Span};
 use crate::host::remote::reactor_turn;
 use crate::host::thread::{Way, with_thread};
 
-/// Names for two amounts of slack, accepted wherever slack is.
+/// Two named amounts of slack, accepted by every function that takes a slack.
 ///
 /// Every other slack is a [`Duration`]. There are two because programs that did not choose have one of them: the
 /// library's default, and the precision of tokio.
@@ -45,7 +45,7 @@ pub enum Precision {
 }
 
 impl Precision {
-    /// Returns by how much a timer may be late.
+    /// Returns the slack as a duration.
     #[must_use]
     pub const fn slack(self) -> Duration {
         match self {
@@ -118,8 +118,8 @@ fn replace_default(slack: Slack) -> Slack {
     DEFAULT.replace(slack)
 }
 
-/// Gives all timers that this thread queues from here on a slack, but those that [say one](super::Sleep::slack).
-/// Returns the one before; a thread begins with [`Duration::ZERO`].
+/// Sets the slack of timers that this thread queues from now on and that have [no slack of their
+/// own](super::Sleep::slack). Returns the previous setting; a thread begins with [`Duration::ZERO`].
 ///
 /// It counts for a [`Sleep`](super::Sleep), [`Timeout`](super::Timeout) or [`Interval`](super::Interval) when it is
 /// queued for the first time, on the thread that polls it then, and the timer keeps it. Inside of a [`with_slack`] the
@@ -144,14 +144,14 @@ pub fn set_thread_slack(slack: impl Into<Duration>) -> Duration {
     replace_default(Slack::new(slack.into())).duration()
 }
 
-/// Returns the slack of timers of this thread for which none was set.
+/// Returns the slack of this thread's timers that have none of their own.
 #[must_use]
 pub fn thread_slack() -> Duration {
     default().duration()
 }
 
-/// Gives all timers a slack that `future` queues, but those that [say one](super::Sleep::slack): whichever thread polls
-/// it. One inside of another counts in place of it.
+/// Sets the slack of all timers that `future` queues, on any thread that polls it, and that have [no slack of their
+/// own](super::Sleep::slack). If one such future is inside of another, the inner slack counts.
 ///
 /// Tasks that `future` spawns are polled outside of it, and so not concerned. More than 4.29 s (2^32 - 2 ns) count as
 /// that.

@@ -86,7 +86,7 @@ impl Sleep {
         Self { timer }
     }
 
-    /// The point at which the future is or was ready; a coarse one is not ready before.
+    /// Returns the instant from which on the future is ready.
     pub fn deadline(&self) -> Instant {
         Instant::from_core(self.timer.deadline())
     }
@@ -98,7 +98,7 @@ impl Sleep {
         self.timer.is_elapsed()
     }
 
-    /// Makes the future ready at `deadline` instead, whether or not it was ready before.
+    /// Moves the deadline to `deadline`, also if the future was ready already.
     ///
     /// The task that polled it last is woken then, without polling again, whether it was told to wait or that the time
     /// had come.
@@ -117,7 +117,7 @@ impl Sleep {
         self.project().timer.retime(deadline.to_core());
     }
 
-    /// Lets the sleep end up to `slack` later than its deadline, so that it shares a wake-up with others; a
+    /// Lets the sleep end up to `slack` later than its deadline, so that it shares a wake-up with others. `slack` is a
     /// [`Precision`](super::Precision) or a [`Duration`].
     ///
     /// It never ends before its deadline. When it does end the library chooses within the slack: together with what

@@ -1,4 +1,5 @@
-//! The queue of a sleep: the exact queue or the wheel, as [`SleepTimer`](super::sleep_timer::SleepTimer) needs them.
+//! The two queues in which a sleep can wait, exact queue and wheel, behind the trait that
+//! [`SleepTimer`](super::sleep_timer::SleepTimer) needs.
 
 use std::mem::MaybeUninit;
 use std::pin::Pin;

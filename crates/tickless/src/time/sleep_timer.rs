@@ -1,4 +1,4 @@
-//! The state machine of a future that is ready at a certain time, whatever queue it waits in.
+//! The state machine of a sleep: a future that is ready at a deadline, for every kind of queue.
 //!
 //! A [`SleepTimer`] is a deadline and a [`SleepQueue`]: the exact or the coarse timer that waits. Each operation has
 //! one fast path and one slow path: [`poll`](SleepTimer::poll) starts a sleep where it is made,

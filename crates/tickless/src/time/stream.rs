@@ -1,4 +1,4 @@
-//! Streams with time limits, at a slower pace, in batches, and of ticks.
+//! Adapters of streams: time limits, a slower pace, batches, and intervals as streams.
 
 use std::fmt;
 use std::future::Future;
@@ -13,7 +13,7 @@ use pin_project_lite::pin_project;
 use super::error::Elapsed;
 use super::{Instant, Interval, Sleep, sleep};
 
-/// Adapters of streams that take time: those of `tokio_stream::StreamExt`, exact and without a runtime.
+/// Methods that add time to a stream: those of `tokio_stream::StreamExt`, exact and without a runtime.
 ///
 /// The feature `stream` adds it.
 ///
@@ -187,7 +187,7 @@ impl<S> Throttle<S> {
         &mut self.stream
     }
 
-    /// Returns the stream inside, at its own pace.
+    /// Returns the stream inside, without the slower pace.
     pub fn into_inner(self) -> S {
         self.stream
     }
@@ -227,7 +227,7 @@ pin_project! {
 }
 
 impl<S: Stream> ChunksTimeout<S> {
-    /// Returns the items of the batch that is not complete, which are no longer in the stream then.
+    /// Returns the items of the incomplete batch; the stream no longer has them.
     pub fn into_remainder(self: Pin<&mut Self>) -> Vec<S::Item> {
         mem::take(self.project().items)
     }

@@ -10,7 +10,7 @@ use pin_project_lite::pin_project;
 use super::error::Elapsed;
 use super::{Instant, Sleep, sleep, sleep_until};
 
-/// Gives `future` at most `duration`, counted from this call.
+/// Limits `future` to `duration`, counted from this call.
 ///
 /// The future is polled first: if it is ready, its result counts, however late it is. More than 292 years are no limit.
 ///
@@ -28,7 +28,7 @@ pub fn timeout<F: IntoFuture>(duration: Duration, future: F) -> Timeout<F::IntoF
     Timeout::new(future.into_future(), sleep(duration))
 }
 
-/// Gives `future` until `deadline`.
+/// Limits `future` to the time until `deadline`.
 ///
 /// # Errors
 ///
@@ -60,17 +60,17 @@ impl<T, S> Timeout<T, S> {
         Self { value, delay }
     }
 
-    /// The future inside.
+    /// Returns the future inside.
     pub fn get_ref(&self) -> &T {
         &self.value
     }
 
-    /// The future inside.
+    /// Returns the future inside.
     pub fn get_mut(&mut self) -> &mut T {
         &mut self.value
     }
 
-    /// The future inside, without its limit.
+    /// Returns the future inside, without its limit.
     pub fn into_inner(self) -> T {
         self.value
     }

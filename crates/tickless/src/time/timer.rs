@@ -1,4 +1,4 @@
-//! A timer that its owner keeps, moves and sets again.
+//! A timer that its owner keeps and sets again and again.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use super::{Instant, Sleep, sleep_until};
 
-/// A timer that its owner keeps: a future that may be moved, set again, or never be ready.
+/// A timer that its owner keeps and sets again and again: a future that is ready once, periodically, or never.
 ///
 /// The names and semantics are those of `async_io::Timer`, exact to the nanosecond and without a reactor. Where a
 /// [`Sleep`] is pinned and lies in its future, a `Timer` is [`Unpin`], goes into a structure, and is polled by
@@ -79,8 +79,8 @@ impl Timer {
         }
     }
 
-    /// Makes a timer that is ready once, `duration` from this call; a duration that is too long for an [`Instant`]
-    /// makes one that is [never](Self::never) ready.
+    /// Makes a timer that is ready once, `duration` from this call. If the duration is too long for an [`Instant`], the
+    /// timer is [never](Self::never) ready.
     pub fn after(duration: Duration) -> Self {
         Self::set_for(Instant::now().checked_add(duration), None)
     }
@@ -110,7 +110,7 @@ impl Timer {
         }
     }
 
-    /// Returns true if the timer is set: it waits to be ready, or is.
+    /// Returns true if the timer is set: it is ready, or will be.
     #[must_use]
     pub const fn will_fire(&self) -> bool {
         self.when.is_some()

@@ -1,4 +1,4 @@
-//! Several workers at once.
+//! The builder of a group of workers.
 
 use std::sync::mpsc;
 use std::thread::{self, JoinHandle};
@@ -15,7 +15,7 @@ use crate::host::remote::trees;
 use crate::host::sys::threads;
 use crate::topology::{CpuSet, Topology};
 
-/// A plan for threads that are [workers](Worker), which [`Workers::builder`] begins.
+/// The settings of a group of threads that become [workers](Worker); [`Workers::builder`] makes one.
 ///
 /// ```
 /// use std::time::Duration;
@@ -99,8 +99,8 @@ impl Builder {
         }
     }
 
-    /// Sets the number of workers, 65,535 at most. Default: one for each CPU of [`pin`](Self::pin), or else
-    /// [`available_parallelism`](thread::available_parallelism).
+    /// Sets the number of workers, 65,535 at most. Default: the number of CPUs of [`pin`](Self::pin), if it was called,
+    /// or else [`available_parallelism`](thread::available_parallelism).
     pub const fn workers(mut self, workers: usize) -> Self {
         self.workers = Some(workers);
         self
@@ -131,27 +131,29 @@ impl Builder {
         self
     }
 
-    /// Isolates the workers on those CPUs that the kernel leaves alone: `isolcpus=`, isolated partitions, `nohz_full=`.
+    /// [Isolates](Worker::set_isolated) the workers on the CPUs that the kernel keeps free of other work: `isolcpus=`,
+    /// isolated partitions, `nohz_full=`.
     pub fn isolate_like_the_system(mut self) -> Self {
         self.isolated = Isolated::AsTheSystemSays;
         self
     }
 
-    /// Sets where the timers go that isolated workers start. Default: [`IsolatedTimers::Stay`].
+    /// Sets the queue that receives timers which isolated workers start. Default: [`IsolatedTimers::Stay`].
     pub const fn isolated_timers(mut self, policy: IsolatedTimers) -> Self {
         self.isolated_timers = policy;
         self
     }
 
-    /// Sets whether the background thread fires exact timers of all workers, isolated ones too, if no turn came 10 ms
-    /// after the first of them was due; each can [change](Worker::set_helped) that. Default: of those that are not
-    /// isolated.
+    /// Sets whether the background thread fires exact timers of a worker that has taken no turn 10 ms after the first
+    /// of them was due. Default: it does for workers that are not isolated. The setting covers all workers, isolated
+    /// ones too, and each worker can [change](Worker::set_helped) it.
     pub const fn helped(mut self, is_helped: bool) -> Self {
         self.helped = Some(is_helped);
         self
     }
 
-    /// Sets which worker becomes migrator when the present one goes to sleep.
+    /// Sets the rule that chooses the next migrator when the present one goes to sleep. The migrator is the awake
+    /// worker that fires the coarse timers of sleeping ones.
     ///
     /// For all workers of the process, also those that others started. Nothing is early, late or lost by it: it says
     /// how evenly the work is spread. Default: as it was said last, [`MigratorPolicy::Rotating`] if never.
@@ -160,7 +162,7 @@ impl Builder {
         self
     }
 
-    /// Gives the threads a real-time priority, 1 to 99, as [`Worker::set_realtime_priority`] does. Default: none.
+    /// Sets the threads' real-time priority, 1 to 99, as [`Worker::set_realtime_priority`] does. Default: none.
     ///
     /// A number that is none, and a refusal of the system, is [`BuildError::Schedule`].
     pub const fn realtime_priority(mut self, priority: u8) -> Self {
@@ -173,7 +175,7 @@ impl Builder {
         Ok(self.places()?.len())
     }
 
-    /// Starts the workers, each with a call of `body`, and the number of the worker.
+    /// Starts the workers. Each calls `body` with its number.
     ///
     /// All of them are workers, pinned and isolated as they should be, before the first `body` begins. If one cannot be
     /// had none begins.
@@ -387,7 +389,7 @@ fn pin(cpu: u32) -> Result<(), BuildError> {
     threads::pin([cpu]).map_err(|error| BuildError::Pin { cpu, error })
 }
 
-/// Threads that are [workers](Worker): what [`Builder::spawn`] started.
+/// A group of threads that are [workers](Worker); [`Builder::spawn`] starts them.
 ///
 /// Dropping it leaves them alone, as it is with [`JoinHandle`].
 #[derive(Debug)]
@@ -399,7 +401,7 @@ pub struct Workers<R> {
 }
 
 impl Workers<()> {
-    /// Begins a plan: as many workers as the process may use CPUs, not pinned, none isolated.
+    /// Returns the default settings: one worker for each CPU that the process may use, none of them pinned or isolated.
     pub const fn builder() -> Builder {
         Builder::new()
     }
@@ -417,13 +419,13 @@ impl<R> Workers<R> {
         self.threads.len()
     }
 
-    /// Returns a handle for each worker that wakes it, by number.
+    /// Returns the handles that wake the workers, in the order of their numbers.
     #[must_use]
     pub fn unparkers(&self) -> &[Unparker] {
         &self.unparkers
     }
 
-    /// Waits until all have ended: what each returned, or panicked with, by number.
+    /// Waits until all workers have ended. Returns the result or the panic of each, in the order of their numbers.
     ///
     /// # Panics
     ///

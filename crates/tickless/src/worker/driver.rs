@@ -1,4 +1,4 @@
-//! Threads that run their timers from an event loop of their own.
+//! Threads that fire their timers from an event loop of their own.
 
 #[cfg(windows)]
 use std::os::windows::io::{AsHandle, AsRawHandle, BorrowedHandle, RawHandle};
@@ -12,7 +12,7 @@ use crate::host::sys::timers::{BorrowedTimer, drain};
 use crate::host::thread::Kind;
 use crate::time::Instant;
 
-/// The timers of a thread that has an event loop of its own: a file descriptor to watch, and a turn to take when it is
+/// The timers of a thread that has its own event loop: a file descriptor to wait for, and a method to call when it is
 /// readable.
 ///
 /// Making one turns the current thread's timers over to its event loop, until it is dropped. While that takes no turns
@@ -46,7 +46,7 @@ pub struct Driver {
 }
 
 impl Driver {
-    /// Turns this thread's timers over to its event loop.
+    /// Makes this thread fire its timers by calls of [`turn`](Self::turn) from its event loop.
     ///
     /// # Errors
     ///
@@ -63,8 +63,8 @@ impl Driver {
         Ok(Self { timers, timer })
     }
 
-    /// Runs what is due, and programs the descriptor for the next timer. Call it when the descriptor is readable;
-    /// calling it at other times does no harm.
+    /// Fires the timers that are due, and programs the descriptor for the next one. Call it when the descriptor is
+    /// readable; a call at another time does no harm.
     ///
     /// # Panics
     ///
@@ -78,15 +78,15 @@ impl Driver {
         self.timers.turn()
     }
 
-    /// Returns the deadline of the first timer of this thread, if there is one, for event loops that compute their
-    /// timeout and watch no descriptor.
+    /// Returns the deadline of the first timer of this thread, if there is one. It is for event loops that compute
+    /// their timeout instead of waiting for the descriptor.
     #[must_use]
     pub fn next_deadline(&self) -> Option<Instant> {
         self.timers.next_deadline()
     }
 
-    /// Says whether the background thread fires exact timers of this thread if no turn came 10 ms after the first of
-    /// them was due. Unless told otherwise it does.
+    /// Sets whether the background thread fires exact timers of this thread if it has taken no turn 10 ms after the
+    /// first of them was due. Default: it does.
     pub fn set_helped(&self, is_helped: bool) {
         self.timers.set_helped(is_helped);
     }

@@ -4,8 +4,8 @@ use std::fmt;
 
 use crate::host::sys::descriptors::epoll::{Event, EventData, EventFlags};
 
-/// Room for events of an epoll instance, and those that [`Worker::park_on_epoll`](super::Worker::park_on_epoll) found
-/// last.
+/// A buffer for events of an epoll instance; it holds those that
+/// [`Worker::park_on_epoll`](super::Worker::park_on_epoll) found last.
 ///
 /// Cost: allocates when it is made, and never again.
 pub struct EpollEvents {
@@ -24,7 +24,7 @@ pub struct EpollEvent {
 }
 
 impl EpollEvents {
-    /// Room for so many events.
+    /// Makes a buffer for `capacity` events.
     #[must_use]
     pub fn with_capacity(capacity: usize) -> Self {
         let nothing = Event {
@@ -43,7 +43,7 @@ impl EpollEvents {
         self.ready
     }
 
-    /// Returns true if the last wait found none.
+    /// Returns true if the last wait found no event.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.ready == 0

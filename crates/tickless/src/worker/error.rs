@@ -1,4 +1,4 @@
-//! The errors of making a worker, a driver, or a group of them.
+//! The errors of workers and event loops: at their start, of isolation and of scheduling.
 
 use std::fmt;
 use std::io;
@@ -114,7 +114,7 @@ impl std::error::Error for IsolateError {
 /// Priorities of `SCHED_FIFO` on Linux.
 pub(super) const PRIORITIES: RangeInclusive<u8> = 1..=99;
 
-/// Reason for which a thread is not scheduled as it should be. It is scheduled as before.
+/// The reasons why the system refused to schedule a thread as requested. The thread keeps its scheduling.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum ScheduleError {
@@ -193,7 +193,7 @@ impl std::error::Error for ScheduleError {
     }
 }
 
-/// The reasons why workers were not started. None was, then.
+/// The reasons why a group of workers did not start. No worker of the group runs then.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum BuildError {

@@ -1,4 +1,4 @@
-//! The set of isolated workers, which changes while they run.
+//! The set of isolated workers, which can change while the workers run.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -41,8 +41,8 @@ impl<R> Workers<R> {
         isolation::change_set(&wanted).map_err(|_| IsolateError::LastWorker)
     }
 
-    /// Reads again which CPUs the kernel leaves alone, and [isolates](Self::isolate) the workers on these. Returns
-    /// those.
+    /// Reads which CPUs the kernel keeps free of other work, [isolates](Self::isolate) the workers on them, and returns
+    /// these CPUs.
     ///
     /// Does again what [`Builder::isolate_like_the_system`](super::Builder::isolate_like_the_system) does at the start,
     /// for settings that change at run time: isolated partitions of control groups ([`Topology::isolated`]). The

@@ -1,4 +1,4 @@
-//! A thread that runs its own timers: the common part of workers and event loops.
+//! A thread that fires its own timers: the common part of workers and event loops.
 
 use std::cell::Cell;
 use std::marker::PhantomData;
@@ -15,7 +15,7 @@ use crate::host::thread::{Kind, ThreadBase, now_lower, turn_taken_by_this_thread
 use crate::host::{clock, device, idle, isolation, lifecycle, tick, turn};
 use crate::time::Instant;
 
-/// The place of timers that an isolated worker starts: global coarse ones, and exact ones.
+/// The queue that receives the global coarse timers and the exact timers that an isolated worker starts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum IsolatedTimers {
@@ -29,8 +29,9 @@ pub enum IsolatedTimers {
     GoToHousekeeping,
 }
 
-/// Lets timers go where [`IsolatedTimers`] sends them, as they do unless told otherwise, or keeps each where it is
-/// started. Of the whole process, at once, at any time; what is queued stays where it is until it is started again.
+/// Enables or disables, for the whole process, that timers go where [`IsolatedTimers`] sends them. If disabled, each
+/// timer stays on the thread that starts it. It is enabled at first; timers that are queued stay where they are until
+/// they are started again.
 pub fn set_migration(enabled: bool) {
     timers().platform().set_migration(enabled);
 }
@@ -45,11 +46,12 @@ pub fn migration() -> bool {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use = "more may be due already"]
 pub struct Turn {
-    /// Timers that fired, and those that the background thread fired since the last turn because none came in time.
+    /// The number of timers that fired, with those that the background thread fired since the last turn because no turn
+    /// came in time.
     pub fired: u32,
     /// The deadline of the next timer, if there is one.
     pub next: Option<Instant>,
-    /// More is due already: the turn ended because it ran 4,096 callbacks. Take another soon.
+    /// True if more timers are due already: the turn ended because it ran 4,096 callbacks. Take another turn soon.
     pub more: bool,
 }
 

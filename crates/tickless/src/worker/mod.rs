@@ -1,4 +1,4 @@
-//! Threads that run their own timers, one at a time or several at once.
+//! Threads that fire their own timers, one at a time or several at once.
 //!
 //! On other threads the library's expiry thread fires the timers: a deadline costs a switch to that thread and back. A
 //! thread that runs its own saves both.

@@ -1,4 +1,4 @@
-//! The CPU, the priority and the policy with which the system schedules the thread of a worker.
+//! The CPUs, the priority and the policy with which the system schedules a worker's thread.
 
 use super::error::{PRIORITIES, ScheduleError};
 use super::worker::Worker;
@@ -6,7 +6,8 @@ use crate::host::sys::threads;
 use crate::topology::CpuSet;
 
 impl Worker {
-    /// Keeps the worker's thread on these CPUs, from now on, also when it is no worker any more.
+    /// Restricts the worker's thread to these CPUs from now on. The restriction stays when the thread is no longer a
+    /// worker.
     ///
     /// ```
     /// use tickless::Worker;
@@ -33,8 +34,8 @@ impl Worker {
         keep_on(cpus)
     }
 
-    /// Gives the worker's thread a real-time priority, 1 to 99, of which the highest runs first (`SCHED_FIFO`); `None`
-    /// takes it back (`SCHED_OTHER`). It stays when the thread is no worker any more.
+    /// Sets the real-time priority of the worker's thread, 1 to 99, of which the highest runs first (`SCHED_FIFO`);
+    /// `None` ends it (`SCHED_OTHER`). The priority stays when the thread is no longer a worker.
     ///
     /// Nothing else runs on the CPU while the worker has something to do, unless its priority is higher. Threads that
     /// it starts get none (`SCHED_RESET_ON_FORK`). Elsewhere than on Linux:

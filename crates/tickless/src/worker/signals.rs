@@ -1,4 +1,4 @@
-//! A worker that its clock event device interrupts while it computes.
+//! A worker whose device interrupts it by a signal while it computes.
 //!
 //! The device is a POSIX timer, and each time it fires it is not set any more. Its handler notes the signal and asks
 //! the worker to schedule. So each signal owes two answers: a turn for what is due, and the device set again if that

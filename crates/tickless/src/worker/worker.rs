@@ -1,4 +1,4 @@
-//! Threads that run their own timers.
+//! Threads that fire their own timers.
 
 use std::cell::Cell;
 use std::future::Future;
@@ -34,7 +34,7 @@ pub enum Parking {
     Spin,
 }
 
-/// A thread that runs its own timers: the fastest and most exact way to have them.
+/// A thread that fires its own timers: the fastest and most exact way to use them.
 ///
 /// Making one turns the current thread into a worker, until it is dropped. Its timers then fire only in its
 /// [turns](Worker::turn) and while it is [parked](Worker::park); a worker that computes for long delays them. One that
@@ -84,7 +84,7 @@ pub struct Worker {
     owed: Cell<bool>,
 }
 
-/// Wakes a worker.
+/// A handle that wakes a worker.
 #[derive(Clone, Debug)]
 pub struct Unparker {
     target: Arc<Target>,
@@ -132,7 +132,7 @@ impl Unparker {
         timers().pending(self.target.base.cpu()) as u64
     }
 
-    /// Ends the worker's park, or lets its next one return at once. Callable from any thread.
+    /// Ends the worker's park, or makes its next one return at once. Any thread may call it.
     pub fn unpark(&self) {
         self.target.base.local().parker.unpark();
     }
@@ -168,7 +168,7 @@ impl Worker {
         })
     }
 
-    /// Returns true if a [`turn`](Worker::turn) would find something to do.
+    /// Returns true if a [`turn`](Worker::turn) would fire a timer.
     ///
     /// # Cost
     ///
@@ -179,7 +179,7 @@ impl Worker {
         self.timers.is_due()
     }
 
-    /// Runs what is due.
+    /// Fires the timers that are due.
     ///
     /// # Panics
     ///
@@ -189,8 +189,8 @@ impl Worker {
         self.timers.turn()
     }
 
-    /// Returns true if a thread [unparked](Unparker::unpark) this worker since its last park or since the last call.
-    /// The next park waits. For workers that poll and never park.
+    /// Returns true if a thread [unparked](Unparker::unpark) this worker since its last park or the last call of this
+    /// method. The next park waits then. It is for workers that poll and never park.
     ///
     /// So may the library, when another worker ends that was to wake up for all, unless this one is
     /// [isolated](Worker::set_isolated).
@@ -212,7 +212,7 @@ impl Worker {
         parker.take_notification()
     }
 
-    /// Leaves this worker alone, or ends that.
+    /// Isolates this worker from the other threads, or ends its isolation.
     ///
     /// Workers look after each other's [coarse timers](crate::coarse): while one sleeps, one that is awake runs them,
     /// and while all sleep, one of them wakes up for all. An isolated worker neither does that nor has it done for it:
@@ -232,17 +232,17 @@ impl Worker {
         self.timers.set_isolated(isolated)
     }
 
-    /// Selects where the timers go that this worker starts while it is isolated. Those that are queued already stay
+    /// Sets the queue that receives timers which this worker starts while it is isolated. Timers that are queued stay
     /// where they are until they are started again; local coarse ones always stay.
     pub fn set_isolated_timers(&self, policy: IsolatedTimers) {
         self.timers.set_isolated_timers(policy);
     }
 
-    /// Says whether the background thread fires exact timers of this worker if no turn came 10 ms after the first of
-    /// them was due.
+    /// Sets whether the background thread fires exact timers of this worker if it has taken no turn 10 ms after the
+    /// first of them was due.
     ///
-    /// Unless told otherwise it does, but not while the worker is isolated: it interrupts the worker's CPU when it
-    /// takes the lock of its timers.
+    /// Default: it does, but not while the worker is isolated, because it would interrupt the worker's CPU to take the
+    /// lock of its timers.
     pub fn set_helped(&self, is_helped: bool) {
         self.timers.set_helped(is_helped);
     }
@@ -259,7 +259,8 @@ impl Worker {
         self.timers.next_deadline()
     }
 
-    /// Waits until a timer is due or another thread [unparks](Unparker::unpark) this worker, and runs what is due.
+    /// Waits until a timer is due or another thread [unparks](Unparker::unpark) this worker, and fires the timers that
+    /// are due.
     ///
     /// Returns without waiting if something is due already or the worker was unparked since its last park. May return
     /// for no reason; [`Turn::fired`] says whether a timer did.
@@ -363,7 +364,7 @@ impl Worker {
         }
     }
 
-    /// Waits on an epoll instance of yours too, and runs what is due.
+    /// Waits as [`park`](Self::park) does, and also for events of an epoll instance of yours.
     ///
     /// Ends when events are ready, a timer is due or another thread [unparks](Unparker::unpark) this worker, or for no
     /// reason; a worker that [spins](Parking::Spin) looks once. Events are collected in any case, also when a timer is
@@ -429,7 +430,7 @@ impl Worker {
         Ok(collected?)
     }
 
-    /// Returns a handle with which other threads wake this worker.
+    /// Returns a handle by which other threads wake this worker.
     #[must_use]
     pub fn unparker(&self) -> Unparker {
         Unparker {
@@ -439,7 +440,7 @@ impl Worker {
         }
     }
 
-    /// Runs a future to its end, and the timers of this thread meanwhile.
+    /// Runs a future to its end, and fires the timers of this thread meanwhile.
     ///
     /// The future may use anything that works by wakers. It need not be [`Send`]. It may block on others in the same
     /// way, though it makes no progress itself meanwhile.

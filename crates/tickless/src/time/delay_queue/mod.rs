@@ -1,4 +1,4 @@
-//! A queue of values that come out at their deadlines.
+//! A queue that returns each of its values at the value's deadline.
 
 mod run;
 mod slab;
@@ -21,7 +21,7 @@ use self::wheel::{Next, Wheel};
 use super::{Instant, Sleep, sleep_until};
 use crate::host::thread::{shown_now_lower, shown_now_upper};
 
-/// Values, each of which comes out at its deadline: `tokio_util::time::DelayQueue`, exact to the nanosecond.
+/// A queue of values, each of which comes out at its deadline: `tokio_util::time::DelayQueue`, exact to the nanosecond.
 ///
 /// The task that called [`poll_expired`](Self::poll_expired) last is woken when a value is due: once for any number of
 /// values with one deadline. Never early, as a [`Sleep`]. With the feature `stream` the queue is a `Stream`.
@@ -83,12 +83,12 @@ pub struct DelayQueue<T> {
 }
 
 impl<T> DelayQueue<T> {
-    /// An empty queue.
+    /// Makes an empty queue.
     pub fn new() -> Self {
         Self::with_capacity(0)
     }
 
-    /// An empty queue with room for `capacity` values.
+    /// Makes an empty queue with room for `capacity` values.
     pub fn with_capacity(capacity: usize) -> Self {
         Self {
             wheel: Wheel::with_capacity(capacity),
@@ -110,7 +110,8 @@ impl<T> DelayQueue<T> {
         self.insert_ordered(value, order(when.to_core()))
     }
 
-    /// Inserts `value`, to come out after `timeout`, counted from this call. More than 292 years are never over.
+    /// Inserts `value`, to come out after `timeout`, counted from this call. A timeout of more than 292 years never
+    /// ends.
     ///
     /// # Panics
     ///
@@ -183,7 +184,7 @@ impl<T> DelayQueue<T> {
         Some(Expired::new(taken))
     }
 
-    /// The deadline of a value.
+    /// Returns the deadline of a value.
     ///
     /// # Panics
     ///
@@ -194,7 +195,7 @@ impl<T> DelayQueue<T> {
         instant(deadline)
     }
 
-    /// Lets a value come out at `when` instead.
+    /// Moves the deadline of a value to `when`.
     ///
     /// # Panics
     ///
@@ -204,7 +205,7 @@ impl<T> DelayQueue<T> {
         self.reset_ordered(*key, order(when.to_core()));
     }
 
-    /// Lets a value come out after `timeout`, counted from this call, instead.
+    /// Moves the deadline of a value to `timeout` from this call.
     ///
     /// # Panics
     ///
@@ -220,7 +221,7 @@ impl<T> DelayQueue<T> {
         self.set_earlier(when);
     }
 
-    /// The key of the value that comes out next, whether or not it is due; `None` if there is none.
+    /// Returns the key of the value that comes out next, even if it is not due yet; `None` if the queue is empty.
     ///
     /// # Cost
     ///
@@ -229,7 +230,7 @@ impl<T> DelayQueue<T> {
         self.wheel.peek()
     }
 
-    /// Removes all values, and keeps the room. No key of before is contained afterwards.
+    /// Removes all values and keeps the allocation. Keys from before the call are no longer valid.
     pub fn clear(&mut self) {
         self.wheel.clear();
         self.wake();
@@ -257,12 +258,12 @@ impl<T> DelayQueue<T> {
         self.wheel.len()
     }
 
-    /// True if there is no value.
+    /// Returns true if there is no value.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Gives back the room behind the value that lies last. Keys stay valid.
+    /// Frees the memory behind the last value. Keys stay valid.
     ///
     /// # Cost
     ///
@@ -271,7 +272,7 @@ impl<T> DelayQueue<T> {
         self.wheel.shrink();
     }
 
-    /// Gives back as much room as possible: what [`compact`](Self::compact) does, since no value moves.
+    /// Frees as much memory as possible, which is the same as [`compact`](Self::compact), since no value moves.
     pub fn shrink_to_fit(&mut self) {
         self.wheel.shrink();
     }
@@ -402,17 +403,17 @@ impl<T> Expired<T> {
         Self { taken }
     }
 
-    /// The value.
+    /// Returns the value.
     pub fn get_ref(&self) -> &T {
         &self.taken.value
     }
 
-    /// The value.
+    /// Returns the value.
     pub fn get_mut(&mut self) -> &mut T {
         &mut self.taken.value
     }
 
-    /// The value.
+    /// Returns the value.
     pub fn into_inner(self) -> T {
         self.taken.value
     }
@@ -422,7 +423,7 @@ impl<T> Expired<T> {
         instant(self.taken.deadline)
     }
 
-    /// The key that the value had.
+    /// Returns the key that the value had in the queue.
     pub fn key(&self) -> Key {
         self.taken.key
     }

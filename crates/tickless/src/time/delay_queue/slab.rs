@@ -1,4 +1,5 @@
-//! The entries of a [`Wheel`](super::wheel::Wheel), in one vector: links are indices, and what left makes room.
+//! The entries of a [`Wheel`](super::wheel::Wheel), in one vector: links are indices, and the place of a removed entry
+//! is used again.
 
 use std::num::NonZeroU16;
 
@@ -27,7 +28,7 @@ impl ListNumber {
     }
 }
 
-/// Names a value in the [`DelayQueue`](super::DelayQueue) that returned it.
+/// The name of a value in the [`DelayQueue`](super::DelayQueue) that returned it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Key {
     pub(super) index: u32,

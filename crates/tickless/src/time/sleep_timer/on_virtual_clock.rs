@@ -1,4 +1,4 @@
-//! Sleeps on threads with a virtual clock: they wait there, and their timer of the host is idle.
+//! Sleeps on threads with a virtual clock: they wait in the queue of that clock, and the host's timer stays idle.
 
 use std::pin::Pin;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Timers with callbacks that go by a virtual clock.
+//! Timers with closures on a virtual clock.
 //!
 //! They wait on a [base](virtual_base) that the runtime of the clock has for them from the first one on. The first of
 //! them has a place in the queue of the clock, among the sleeps; when its turn comes, all that are due then are called,

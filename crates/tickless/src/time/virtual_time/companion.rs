@@ -1,4 +1,4 @@
-//! Sleeps of tokio's beside those of this library, so that a test that stops tokio's clock loses none.
+//! A tokio sleep beside each sleep of this library, so that a test that pauses tokio's clock loses no sleep.
 //!
 //! tokio does not say when its clock is paused. A sleep that was armed before waits in a queue of the host, by the
 //! process's clock, and if nothing else polls its task it would wait there for as long as it says. So in a build for

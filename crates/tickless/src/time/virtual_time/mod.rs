@@ -1,4 +1,4 @@
-//! Virtual time: a clock that can be stopped, and moved by hand.
+//! Virtual time: a clock that can be stopped, and moved by the program.
 
 pub(crate) mod callbacks;
 pub(crate) mod clock;
@@ -97,7 +97,7 @@ pub fn pause_manually() {
     refuse(at_runtime(|runtime| runtime.pause(false)));
 }
 
-/// Lets the clock of this runtime run on from where it is.
+/// Lets the clock of this runtime run again, from the time at which it stands.
 ///
 /// Timers that wait keep their deadlines.
 ///

@@ -1,4 +1,4 @@
-//! The runtimes whose clocks can be paused, and the thread that belongs to one.
+//! The table of runtimes whose clocks can be paused, and of the threads that belong to them.
 //!
 //! A [`Runtime`] is what has one clock: a [`Worker`](crate::Worker) in `block_on`, or an executor, whose worker and
 //! whose threads in `block_on` share it. The time passes when all of them wait and nothing holds it.

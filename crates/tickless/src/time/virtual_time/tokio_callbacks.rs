@@ -1,4 +1,4 @@
-//! Timers with callbacks in runtimes of tokio whose clock is paused, or was.
+//! Timers with closures in tokio runtimes whose clock is paused, or was paused before.
 //!
 //! tokio's clock calls no closures. So the first such timer of a runtime spawns a task there. The task sleeps by the
 //! clock of tokio until the first of them is due, and calls those that are due then, by deadline and in the order of
