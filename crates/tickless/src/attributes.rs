@@ -8,7 +8,7 @@ use std::process::{ExitCode, Termination};
 use crate::Executor;
 use crate::executor::on_thread;
 
-/// Runs a test: on this thread, unless it asks for several workers.
+/// Runs a test on this thread, or on several workers if the attribute says so.
 #[track_caller]
 pub fn test<F>(is_paused: bool, workers: Option<usize>, body: fn() -> F) -> F::Output
 where
@@ -24,7 +24,8 @@ where
 /// The environment variable with the seed to replay.
 const REPLAY: &str = "TICKLESS_SEED";
 
-/// Runs a test once for each of `seeds`, or for the one in the environment; `name` is for the line that replays it.
+/// Runs a test once for each of `seeds`, or for the one seed in the environment. `name` is for the line that replays
+/// it.
 #[track_caller]
 pub fn seeds<F>(seeds: Range<u64>, name: &str, body: fn() -> F)
 where
@@ -34,7 +35,7 @@ where
     each(seeds, name, |seed| on_thread::run(true, Some(seed), body));
 }
 
-/// Runs a test as [`seeds`] does, on so many workers, one of which runs at a time.
+/// Runs a test as [`seeds`] does, on `workers` workers, one of which runs at a time.
 #[track_caller]
 pub fn seeds_on<F>(workers: usize, seeds: Range<u64>, name: &str, body: fn() -> F)
 where

@@ -10,8 +10,8 @@ use pin_project_lite::pin_project;
 
 use crate::time::{self, Instant};
 
-/// The timer to give to hyper: `http1::Builder::timer`, `http2::Builder::timer`, `hyper_util`'s builders, and clients'
-/// pools.
+/// A timer for hyper: pass it to `http1::Builder::timer`, `http2::Builder::timer`, the builders of `hyper_util`, and
+/// the pools of clients.
 ///
 /// Connections that re-arm a timeout for every request do so in place; nothing is allocated for that.
 ///

@@ -1,4 +1,4 @@
-//! The live state of all timers of the process: as text, and as data.
+//! The present state of all timers of the process, as text and as data.
 //!
 //! [`dump`] writes it in the layout of `/proc/timer_list`, [`snapshot`] has the same as values. Each thread counts as a
 //! CPU; number 0 is the expiry thread, which is what that file calls the broadcast device: it fires for threads
@@ -45,7 +45,8 @@ pub use tickless_core::inspect::{CpuReport, DeviceReport, Queued, WAKES, WheelRe
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Snapshot {
-    /// The monotonic clock of the timers, in nanoseconds: what all times here count from.
+    /// The time of the snapshot on the monotonic clock of the timers, in nanoseconds. All other times here are on that
+    /// clock.
     pub now: i64,
     /// The tick of coarse timers in progress.
     pub tick: Tick,
@@ -53,12 +54,12 @@ pub struct Snapshot {
     pub tick_period: Duration,
     /// The threads that have timers, or had some; number 0 is the expiry thread.
     pub threads: Vec<Thread>,
-    /// The state of the expiry thread and when it wakes next.
+    /// The state of the expiry thread, with its next wake-up.
     pub expiry_thread: ExpiryThread,
     /// The hierarchy of threads that do not fire their own timers, and that of workers. The hierarchies of runtimes are
     /// in [`reactors`](Self::reactors).
     pub hierarchies: [Hierarchy; 2],
-    /// The runtimes that are or were attached, whose reactors ring for their threads.
+    /// The runtimes that are or were attached; their reactors wake for the timers of their threads.
     pub reactors: Vec<Reactor>,
 }
 
@@ -66,21 +67,23 @@ pub struct Snapshot {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Thread {
-    /// Its number, as that of a CPU.
+    /// The number of the thread, which counts as the number of a CPU.
     pub number: u32,
     /// The thread that fires the timers of this thread.
     pub role: Role,
     /// The system's number of the thread.
     pub id: Option<u32>,
-    /// Its name, as far as the system keeps it: 15 bytes. `None` where that cannot be read, and for threads that ended.
+    /// The name of the thread, as far as the system keeps it: 15 bytes. `None` where that cannot be read, and for
+    /// threads that ended.
     pub name: Option<String>,
     /// True if the thread is an isolated worker.
     pub is_isolated: bool,
-    /// The [reactor](Reactor::number) that rings for its timers: it is a worker of an attached runtime.
+    /// The number of the [reactor](Reactor::number) that wakes for the thread's timers, if the thread is a worker of an
+    /// attached runtime.
     pub reactor: Option<u32>,
-    /// Its queues, its device and what it counted.
+    /// The state and the counters of the thread's queues and device.
     pub state: CpuReport,
-    /// Its timers.
+    /// The pending timers of the thread.
     pub timers: Vec<Timer>,
 }
 
@@ -103,7 +106,7 @@ pub enum Role {
 }
 
 impl Role {
-    /// Its name in dumps.
+    /// Returns the name of the role in dumps.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -132,9 +135,9 @@ impl Role {
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct Timer {
-    /// The type of its callback; [`WAKES`] for a timer that wakes a task.
+    /// The type of the timer's callback; [`WAKES`] for a timer that wakes a task.
     pub callback: &'static str,
-    /// Its callback is being called at this moment, and the timer was started again.
+    /// True if the timer's callback is running at this moment, and the timer was started again.
     pub is_running: bool,
     /// The queue that holds the timer, and its deadline.
     pub queued: Queued,
@@ -154,17 +157,17 @@ pub struct ExpiryThread {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Reactor {
-    /// Its number.
+    /// The number of the reactor.
     pub number: u32,
     /// The thread that fires the timers of the runtime's threads.
     pub served_by: ServedBy,
     /// The time of the next expiry, in nanoseconds; `None` if nothing is pending, and during an expiry.
     pub rings_at: Option<i64>,
-    /// Timers that fired because the reactor rang.
+    /// The number of timers that fired because the reactor woke for them.
     pub expired: u64,
-    /// Timers that the expiry thread fired in its place.
+    /// The number of timers that the expiry thread fired in place of the reactor.
     pub expired_by_fallback: u64,
-    /// The tree of its threads, in which the member with the number 0 stands for the thread that looks after them.
+    /// The hierarchy of the runtime's threads; its member with the number 0 is the thread that fires their timers.
     pub hierarchy: Hierarchy,
 }
 
@@ -181,7 +184,7 @@ pub enum ServedBy {
 }
 
 impl ServedBy {
-    /// Its name in dumps.
+    /// Returns the name of the server in dumps.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -202,7 +205,7 @@ impl ServedBy {
     }
 }
 
-/// A tree through which timers are found when they are due.
+/// A tree in which threads find due timers of others.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Hierarchy {
@@ -210,7 +213,7 @@ pub struct Hierarchy {
     pub name: &'static str,
     /// The number of members that can fire the timers of others.
     pub available: u32,
-    /// Its groups.
+    /// The groups of the hierarchy.
     pub groups: Vec<Group>,
 }
 
@@ -218,19 +221,19 @@ pub struct Hierarchy {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Group {
-    /// Its number.
+    /// The number of the group.
     pub number: u32,
     /// The level of the group; groups of threads are on level 0.
     pub level: usize,
-    /// The group that it is in, and its place there; `None` for the root.
+    /// The group's parent, and the group's place in it; `None` for the root.
     pub parent: Option<(u32, u8)>,
-    /// The places of its children that are awake.
+    /// The places of the children that are awake.
     pub active: Vec<u8>,
-    /// The one of them that looks after the others.
+    /// The place of the migrator: the awake child that fires the timers of idle ones.
     pub migrator: Option<u8>,
     /// A lower bound of the time of its first event, in nanoseconds.
     pub first_event: Option<i64>,
-    /// The threads in it.
+    /// The threads in the group.
     pub members: Vec<Member>,
 }
 
@@ -238,15 +241,15 @@ pub struct Group {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Member {
-    /// Its number.
+    /// The number of the thread.
     pub thread: u32,
-    /// Its place.
+    /// The place of the thread in its group.
     pub place: u8,
     /// True if the thread can fire the timers of others.
     pub is_available: bool,
     /// True if the thread counts as idle, so that others fire its timers.
     pub is_idle: bool,
-    /// The time at which the thread has promised to wake up for all, in nanoseconds.
+    /// The time at which the thread has promised to wake up for the timers of all, in nanoseconds.
     pub wakeup: Option<i64>,
 }
 

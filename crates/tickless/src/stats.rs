@@ -1,4 +1,4 @@
-//! Looking inside: counters, and the clock.
+//! Counters of the whole process, and facts about the clock.
 
 use crate::host::registry::{bases, timers};
 use crate::host::remote::reactors;
@@ -15,44 +15,44 @@ pub struct Stats {
     pub threads: u64,
     /// Timers that are queued at present.
     pub pending: u64,
-    /// Starts and restarts.
+    /// Starts and restarts of exact timers.
     pub starts: u64,
-    /// Restarts that kept their place in the sorted queue under their new deadline.
+    /// Restarts that kept the timer's place in the sorted queue, and changed its key to the new deadline.
     pub in_place: u64,
-    /// Restarts that left the timer at its old place in the sorted queue, before its new deadline. The timer is
-    /// enqueued again when it comes to the front.
+    /// Restarts that left the timer in the sorted queue with its old key, which is earlier than its new deadline. The
+    /// timer is enqueued again when it comes to the front.
     pub filed_early: u64,
-    /// Restarts that left the timer in its bucket of far timers.
+    /// Restarts that left the timer in its bucket of the far wheel.
     pub far_in_slot: u64,
     /// Timers that fired.
     pub expired: u64,
-    /// Restarts by callbacks that were put off by up to 1 ms, because the timer takes longer than it moves its deadline
-    /// on and would leave its thread no time for anything else.
+    /// Restarts by callbacks that were delayed by up to 1 ms, because the callback runs for longer than it moves the
+    /// deadline ahead, and would leave its thread no time for anything else.
     pub paced: u64,
     /// Timers that were cancelled while they were queued.
     pub cancelled: u64,
     /// Timers that moved from one thread's queue to another's.
     pub moved: u64,
-    /// Looks at a queue because its first deadline had come.
+    /// Checks of a queue because its first timer was due.
     pub interrupts: u64,
     /// Interrupts that found nothing due.
     pub spurious: u64,
-    /// Deadlines handed to the operating system or the expiry thread.
+    /// Deadlines passed to the operating system or the expiry thread.
     pub device_writes: u64,
-    /// Next deadlines that were over before the monotonic clock began, as those of a wall clock can be, and were armed
-    /// for its beginning.
+    /// Next expiries before the beginning of the monotonic clock, which a wall clock can have; the device was
+    /// programmed for the beginning of the clock.
     pub clamped: u64,
-    /// Times that a clock was set, or the machine woke from a suspend, as far as that was noticed: from the first timer
-    /// on a clock besides the monotonic one on. [`clock::last_set`] says what the last one did.
+    /// Sets of a clock and resumes from a suspend that the library noticed; it watches from the first timer on a clock
+    /// besides the monotonic one. [`clock::last_set`] describes the last one.
     pub clock_sets: u64,
     /// Timers that fired because their clock was set.
     pub told_of_sets: u64,
     /// Callbacks and wakers that panicked.
     pub panics: u64,
-    /// Times that one thread had all others execute a memory barrier, which interrupts every CPU that runs one of them:
-    /// because it locked the queue of a thread that had it to itself.
+    /// Memory barriers that one thread made all others execute, in order to lock the queue of a thread that owned its
+    /// lock. Each interrupts every CPU that runs a thread of the process.
     pub barriers: u64,
-    /// Coarse timers that were started or started again.
+    /// Starts and restarts of coarse timers.
     pub coarse_arms: u64,
     /// Restarts of coarse timers that kept their bucket.
     pub coarse_in_slot: u64,
@@ -60,22 +60,22 @@ pub struct Stats {
     pub coarse_expired: u64,
     /// Coarse timers that were cancelled while they were queued.
     pub coarse_cancelled: u64,
-    /// Timers that an attached runtime fired, exact and coarse, because its reactor rang, or along with its tasks.
+    /// Timers, exact and coarse, that an attached runtime fired, because its reactor woke for them or along with its
+    /// tasks.
     pub reactor_expired: u64,
-    /// Timers that the expiry thread fired in place of a runtime that was attached and did not come in time, or is
-    /// gone.
+    /// Timers that the expiry thread fired in place of an attached runtime that was late or is gone.
     pub fallback_expired: u64,
-    /// Exact timers that the expiry thread fired in place of a thread that runs its own, a
-    /// [`Worker`](crate::Worker), a [`Driver`](crate::Driver) or a worker of an executor, and took no turn in time.
+    /// Exact timers that the expiry thread fired in place of a thread that fires its own and took no turn in time: a
+    /// [`Worker`](crate::Worker), a [`Driver`](crate::Driver) or a worker of an executor.
     pub stuck_expired: u64,
     /// Ticks that intervals missed: see [`Interval::missed_ticks`](crate::time::Interval::missed_ticks).
     pub missed_ticks: u64,
-    /// Times that the timer file descriptor of an attached runtime was set, a system call each.
+    /// System calls that set the timer file descriptor of an attached runtime.
     pub reactor_sets: u64,
 }
 
 impl Stats {
-    /// Starts of timers that were pending and took nothing out of its place: [`in_place`](Self::in_place),
+    /// Returns the number of restarts that dequeued no timer: [`in_place`](Self::in_place),
     /// [`filed_early`](Self::filed_early) and [`far_in_slot`](Self::far_in_slot) together.
     #[must_use]
     pub const fn kept(&self) -> u64 {
@@ -83,7 +83,7 @@ impl Stats {
     }
 }
 
-/// Counters of the library since the process began, over all threads.
+/// Returns the counters of the library since the process began, over all threads.
 ///
 /// Locks each thread's queue for a moment, which interrupts an [isolated worker](crate::Worker::set_isolated) once.
 #[must_use]
@@ -140,7 +140,8 @@ pub mod clock {
     pub use crate::host::clock::{ERROR, Refusal, WINDOW};
     use crate::host::registry::timers;
 
-    /// The time-stamp counter of the CPU that this thread is on, whether or not timers use it; 0 where none is known.
+    /// Reads the time-stamp counter of the CPU that this thread is on, even if timers do not use it; 0 where none is
+    /// known.
     ///
     /// Not ordered with neighbouring instructions. Only if [`time_stamp_counter`] gives its frequency do differences
     /// mean a time.
@@ -150,8 +151,8 @@ pub mod clock {
         counter::read()
     }
 
-    /// Reads the counter in order: after all that the thread did before, and before other threads can notice what it
-    /// does next. Values of two threads can be compared if one thread received its value from the other. [`cycles`] is
+    /// Reads the counter in program order: after the thread's earlier operations, and before its later ones can be
+    /// noticed. Values of two threads can be compared if one thread received its value from the other. [`cycles`] is
     /// cheaper and promises no order.
     #[inline]
     #[must_use]
@@ -160,20 +161,22 @@ pub mod clock {
     }
 
     /// Returns the largest present difference between the library's clock and the kernel's, in nanoseconds: [`ERROR`]
-    /// at most, and 0 if the kernel is asked each time.
+    /// at most, and 0 if each reading is a reading of the kernel's clock.
     #[must_use]
     pub fn error() -> u64 {
         clock::error()
     }
 
-    /// Returns true if readings of several threads are combined: one thread asks the kernel, and all that wait take its
-    /// answer. The library does so if the counter is refused and the kernel takes more than half a microsecond.
+    /// Returns true if threads share readings of the clock: one thread reads the kernel's clock, and all that wait take
+    /// its result. The library does so if the counter is refused and a reading of the kernel's clock takes more than
+    /// half a microsecond.
     #[must_use]
     pub fn is_combined() -> bool {
         clock::is_combined()
     }
 
-    /// The frequency of the time-stamp counter in hertz, if it is read in place of asking the kernel.
+    /// Returns the frequency of the time-stamp counter in hertz if the library's clock uses the counter, or the reason
+    /// why it reads the kernel's clock instead.
     ///
     /// # Errors
     ///
@@ -189,7 +192,7 @@ pub mod clock {
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     #[non_exhaustive]
     pub struct Set {
-        /// The time at which the library noticed it, on the monotonic clock of [`inspect`](crate::inspect), in
+        /// The time at which the library noticed the set, on the monotonic clock of [`inspect`](crate::inspect), in
         /// nanoseconds.
         pub noticed: i64,
         /// The jump of the time of day, in nanoseconds, at most 292 years.
@@ -222,15 +225,16 @@ pub mod clock {
         })
     }
 
-    /// Returns true if the library learns of sets of clocks. It is false if the kernel does not tell, or if the thread
-    /// that waits for it could not be started; either is known after the first timer on such a clock was started.
+    /// Returns true if the kernel notifies the library of sets of clocks. It is false if the kernel cannot, or if the
+    /// thread that waits for the notification could not be started; either is known once the first timer on such a
+    /// clock was started.
     #[must_use]
     pub fn is_told_of_sets() -> bool {
         !timers().platform().wall.is_untold()
     }
 }
 
-/// Does now what the first timer of a thread would do: gives the thread its queue, and starts the expiry thread.
+/// Prepares the thread for timers, which otherwise its first timer does: makes its queue, and starts the expiry thread.
 ///
 /// No program has to call it. It is for programs that would rather handle an error now than have a panic at the first
 /// timer, and for programs that fork while other threads run: a child that is forked during the very first use hangs at

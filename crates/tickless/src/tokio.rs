@@ -1,5 +1,4 @@
-//! The attachment of tokio runtimes: their own reactors then fire the timers of their tasks, with one wake-up for each
-//! timer.
+//! The attachment of tokio runtimes: a runtime's own reactor fires the timers of its tasks, with one wake-up each.
 //!
 //! Without this, a timer of a tokio task costs two: the library's expiry thread is woken at the deadline, and it wakes
 //! the runtime's worker. A runtime that is *attached* has a timer file descriptor in its own reactor: the worker that
@@ -94,8 +93,7 @@ use crate::host::sys::descriptors::AsyncFd;
 use crate::host::sys::descriptors::{AsRawFd, OwnedFd, RawFd};
 use crate::host::wake;
 
-/// The reasons why a runtime is not attached. Its timers are fired by the expiry thread, as if it had not been asked
-/// for.
+/// The reasons why a runtime is not attached. The expiry thread continues to fire its timers.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum AttachError {
@@ -150,7 +148,7 @@ struct Key {
     tasks: OnceLock<[AbortHandle; 2]>,
 }
 
-/// A runtime that was [attached](attach). Dropping this changes nothing.
+/// A runtime that was [attached](attach). Dropping the value detaches nothing.
 #[derive(Clone, Debug)]
 pub struct Attachment {
     attached: Attached,
@@ -158,7 +156,7 @@ pub struct Attachment {
 }
 
 impl Attachment {
-    /// Leaves the timers of the runtime to the expiry thread from here on. Harmless if it does already.
+    /// Detaches the runtime: the expiry thread fires its timers from now on. Detaching twice does no harm.
     pub fn detach(&self) {
         self.attached.detach();
         for task in self.tasks.iter().flatten() {
@@ -166,14 +164,15 @@ impl Attachment {
         }
     }
 
-    /// Returns true if the runtime's reactor fires its timers: the runtime was neither dropped nor detached.
+    /// Returns true if the runtime's reactor fires its timers, which means that the runtime was neither dropped nor
+    /// detached.
     #[must_use]
     pub fn is_attached(&self) -> bool {
         self.attached.is_attached()
     }
 }
 
-/// Attaches the runtime that this thread is in: one wake-up for each timer of its workers.
+/// Attaches the runtime that runs this thread, so that each timer of its workers takes one wake-up.
 ///
 /// Attaching a runtime that is attached already changes nothing, and gives another handle of the same. Workers that
 /// started timers before are among them when they next poll the reactor; [`Builder`] has them so when they next wait.
@@ -453,20 +452,20 @@ impl Builder {
         }
     }
 
-    /// A runtime with several workers.
+    /// Makes a builder of a runtime with several workers.
     #[must_use]
     pub fn new_multi_thread() -> Self {
         Self::of(runtime::Builder::new_multi_thread())
     }
 
-    /// A runtime whose one worker is the thread that drives it.
+    /// Makes a builder of a runtime whose one worker is the thread that drives it.
     #[must_use]
     pub fn new_current_thread() -> Self {
         Self::of(runtime::Builder::new_current_thread())
     }
 
-    /// Gives access to tokio's own builder. [`build`](Self::build) enables the reactor, and replaces a function that
-    /// was set for when a thread parks.
+    /// Returns tokio's own builder. [`build`](Self::build) enables the reactor, and replaces the function that was set
+    /// with `on_thread_park`.
     pub fn tokio(&mut self) -> &mut runtime::Builder {
         &mut self.tokio
     }
@@ -516,7 +515,7 @@ impl Builder {
     }
 }
 
-/// Runs `future` on a current-thread runtime, and in it the timers of this thread, which `driver` took over.
+/// Runs `future` on a current-thread runtime, with the timers of this thread, which `driver` took over.
 ///
 /// As [`attach`], with nothing shared: the timers of this thread are fired by this thread alone, and wait for no other.
 /// While the runtime is not driven, take [turns](Driver::turn) yourself, or drop the driver.

@@ -1,4 +1,4 @@
-//! Timers that count the time for which the machine is suspended.
+//! Timers on a clock that also counts the time for which the machine is suspended.
 //!
 //! [`time`](crate::time) stands still while the machine sleeps: an hour that was half over when the lid was closed is
 //! half over when it is opened. Here it goes on (`CLOCK_BOOTTIME`). It is what a lease, a token or a cache entry wants
@@ -52,7 +52,7 @@ use super::interval::TickSleep;
 use super::point::Point;
 use crate::time::Timeout;
 
-/// A point on the clock that counts suspended time.
+/// A point on the clock that also counts suspended time.
 pub type Instant = Point<Boottime>;
 
 /// Waits for `duration`, suspended time included, counted from this call.
@@ -66,7 +66,7 @@ pub fn sleep(duration: Duration) -> Sleep {
     sleep_until(Instant::now() + duration)
 }
 
-/// Waits until `deadline`. The future is ready at once if that is over.
+/// Waits until `deadline`. The future is ready at once if the deadline has passed.
 ///
 /// # Cancellation
 ///
@@ -75,7 +75,7 @@ pub fn sleep_until(deadline: Instant) -> Sleep {
     ClockSleep::until(deadline)
 }
 
-/// Gives `future` at most `duration`, suspended time included, counted from this call.
+/// Limits `future` to `duration`, suspended time included, counted from this call.
 ///
 /// The future is polled first: if it is ready, its result counts, however late it is.
 ///
@@ -86,7 +86,7 @@ pub fn timeout<F: IntoFuture>(duration: Duration, future: F) -> Timeout<F::IntoF
     Timeout::new(future.into_future(), sleep(duration))
 }
 
-/// Gives `future` until `deadline`.
+/// Limits `future` to the time until `deadline`.
 ///
 /// # Errors
 ///
@@ -95,7 +95,7 @@ pub fn timeout_at<F: IntoFuture>(deadline: Instant, future: F) -> Timeout<F::Int
     Timeout::new(future.into_future(), sleep_until(deadline))
 }
 
-/// Ticks now and then every `period`, suspended time included.
+/// Returns ticks: the first now, then one every `period`, suspended time included.
 ///
 /// Ticks that fell into a suspend are missed ticks behind it.
 ///
@@ -119,7 +119,7 @@ pub fn interval(period: Duration) -> Interval {
     Interval::new(Instant::now(), period)
 }
 
-/// Ticks at `start` and then every `period`, suspended time included.
+/// Returns ticks: the first at `start`, then one every `period`, suspended time included.
 ///
 /// # Panics
 ///
@@ -158,14 +158,14 @@ impl<C: ClockId> ClockSleep<C> {
         }
     }
 
-    /// The point at which the future is or was ready.
+    /// Returns the point from which on the future is ready.
     #[must_use]
     pub fn deadline(&self) -> Point<C> {
         Point::from_core(self.timer.deadline())
     }
 
-    /// Makes the future ready at `deadline` instead, whether or not it was ready before. To be polled again: the task
-    /// is not woken for a deadline that is over.
+    /// Moves the deadline to `deadline`, also if the future was ready already. Poll the future again afterwards: the
+    /// task is not woken for a deadline that has passed.
     pub fn reset(self: Pin<&mut Self>, deadline: Point<C>) {
         self.project().timer.reset(deadline.to_core());
     }

@@ -1,4 +1,4 @@
-//! Ticks at a fixed rate on the clocks besides the exact monotonic one.
+//! Ticks at a fixed rate, on all clocks but the exact monotonic one.
 
 use std::fmt;
 use std::future::{Future, poll_fn};
@@ -9,7 +9,7 @@ use std::time::Duration;
 use crate::time::MissedTickBehavior;
 use crate::time::interval::{LONGEST, MISSED, MissedTicks};
 
-/// A sleep that an [`ClockInterval`] is made of.
+/// A sleep of which a [`ClockInterval`] is made.
 pub trait TickSleep: Future + Sized {
     /// Point on its clock.
     type Instant: Copy + fmt::Debug;
@@ -70,7 +70,7 @@ impl<S: TickSleep> ClockInterval<S> {
         }
     }
 
-    /// Waits for the next tick, and returns when it was due.
+    /// Waits for the next tick, and returns the time at which it was due.
     ///
     /// # Cancellation
     ///
@@ -79,7 +79,7 @@ impl<S: TickSleep> ClockInterval<S> {
         poll_fn(|context| self.poll_tick(context)).await
     }
 
-    /// Asks for the next tick; the task of `context` is woken when it comes.
+    /// Polls for the next tick; the task of `context` is woken when the tick is due.
     pub fn poll_tick(&mut self, context: &mut Context<'_>) -> Poll<S::Instant> {
         let next = self.next;
         let delay = self
@@ -109,22 +109,22 @@ impl<S: TickSleep> ClockInterval<S> {
         due
     }
 
-    /// Lets the next tick come one period from now.
+    /// Moves the next tick to one period from now.
     pub fn reset(&mut self) {
         self.reset_after(self.period);
     }
 
-    /// Lets the next tick come at once.
+    /// Makes the next tick due at once.
     pub fn reset_immediately(&mut self) {
         self.reset_at(S::now());
     }
 
-    /// Lets the next tick come after `after`.
+    /// Moves the next tick to `after` from now.
     pub fn reset_after(&mut self, after: Duration) {
         self.reset_at(S::sum(S::now(), after));
     }
 
-    /// Lets the next tick come at `deadline`.
+    /// Moves the next tick to `deadline`.
     pub fn reset_at(&mut self, deadline: S::Instant) {
         self.next = deadline;
         self.missed_ticks.reset();
@@ -144,14 +144,14 @@ impl<S: TickSleep> ClockInterval<S> {
         self.missed = behavior;
     }
 
-    /// Returns the number of ticks so far that were over before the tick ahead of them was taken, as
-    /// [`time::Interval::missed_ticks`](crate::time::Interval::missed_ticks) does.
+    /// Returns the number of missed ticks so far, counted as by
+    /// [`time::Interval::missed_ticks`](crate::time::Interval::missed_ticks).
     #[must_use]
     pub fn missed_ticks(&self) -> u64 {
         self.missed_ticks.total()
     }
 
-    /// Returns the time between two ticks: the one that was asked for, but thirty years at most.
+    /// Returns the time between two ticks: the requested period, but thirty years at most.
     #[must_use]
     pub fn period(&self) -> Duration {
         self.period

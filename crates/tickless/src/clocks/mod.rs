@@ -1,4 +1,4 @@
-//! The clocks besides the monotonic one, at the user's side.
+//! Futures and instants on the clocks besides the monotonic one: time of day, suspended time, atomic time.
 //!
 //! | room | holds |
 //! |---|---|

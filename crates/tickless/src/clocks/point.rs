@@ -1,4 +1,4 @@
-//! A point in time on a clock that only goes on.
+//! A point in time on a clock that never goes back.
 
 use std::fmt;
 use std::ops::{Add, AddAssign, Sub, SubAssign};
@@ -30,7 +30,8 @@ pub struct Point<C> {
 }
 
 impl<C: ClockId> Point<C> {
-    /// Reads the clock from the kernel; on a thread whose clock is [paused](crate::time::pause), from that.
+    /// Reads the clock from the kernel; on a thread whose clock is [paused](crate::time::pause), reads the paused
+    /// clock.
     ///
     /// # Cost
     ///
@@ -41,7 +42,7 @@ impl<C: ClockId> Point<C> {
         Self { point: shown() }
     }
 
-    /// The point `nanos` nanoseconds behind the origin of the clock, or before it if negative.
+    /// Makes the point `nanos` nanoseconds after the origin of the clock, or before it if negative.
     #[must_use]
     pub const fn from_nanos(nanos: i64) -> Self {
         Self {
@@ -49,38 +50,38 @@ impl<C: ClockId> Point<C> {
         }
     }
 
-    /// Nanoseconds since the origin of the clock.
+    /// Returns the nanoseconds since the origin of the clock.
     #[must_use]
     pub const fn as_nanos(self) -> i64 {
         self.point.as_nanos()
     }
 
-    /// The time from `earlier` to this point; zero if `earlier` is later.
+    /// Returns the time from `earlier` to this point; zero if `earlier` is later.
     #[must_use]
     pub fn duration_since(&self, earlier: Self) -> Duration {
         self.point.saturating_since(earlier.point).into()
     }
 
-    /// The time from `earlier` to this point, or `None` if `earlier` is later.
+    /// Returns the time from `earlier` to this point, or `None` if `earlier` is later.
     #[must_use]
     pub fn checked_duration_since(&self, earlier: Self) -> Option<Duration> {
         (earlier <= *self).then(|| self.duration_since(earlier))
     }
 
-    /// The time from this point to now; zero if it is to come.
+    /// Returns the time from this point to now; zero if the point is in the future.
     #[must_use]
     pub fn elapsed(&self) -> Duration {
         Self::now().duration_since(*self)
     }
 
-    /// This point plus `duration`, or `None` if that is beyond the range.
+    /// Returns this point plus `duration`, or `None` if the sum is out of range.
     #[must_use]
     pub fn checked_add(&self, duration: Duration) -> Option<Self> {
         let nanos = i64::try_from(duration.as_nanos()).ok()?;
         self.as_nanos().checked_add(nanos).map(Self::from_nanos)
     }
 
-    /// This point minus `duration`, or `None` if that is beyond the range.
+    /// Returns this point minus `duration`, or `None` if the difference is out of range.
     #[must_use]
     pub fn checked_sub(&self, duration: Duration) -> Option<Self> {
         let nanos = i64::try_from(duration.as_nanos()).ok()?;

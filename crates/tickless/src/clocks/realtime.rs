@@ -145,14 +145,13 @@ pub enum Ended {
 }
 
 impl Ended {
-    /// Returns true if the deadline passed. With [`OnSet::Keep`] this is the deadline by the clock as it was before the
-    /// set.
+    /// Returns true if the deadline passed. With [`OnSet::Keep`] the deadline is on the clock as it was before the set.
     #[must_use]
     pub const fn is_due(self) -> bool {
         matches!(self, Self::Due | Self::DueAfterSet)
     }
 
-    /// Returns true if a clock was set since the future was made. A resume of the machine is a set.
+    /// Returns true if a clock was set since the future was made. Waking from a suspend counts as a set.
     #[must_use]
     pub const fn clock_was_set(self) -> bool {
         matches!(self, Self::DueAfterSet | Self::ClockSet)
@@ -167,7 +166,7 @@ impl Ended {
     }
 }
 
-/// Waits until the time of day is `deadline`; `on_set` says what a set of the clock means.
+/// Waits until the time of day is `deadline`; `on_set` is the reaction if the clock is set meanwhile.
 ///
 /// The future is ready at once if `deadline` is over. Clock sets count from this call on.
 ///
@@ -229,14 +228,14 @@ pin_project! {
 }
 
 impl Sleep {
-    /// The time of day that the future waits for.
+    /// Returns the time of day for which the future waits.
     #[must_use]
     pub fn deadline(&self) -> SystemTime {
         self.deadline
     }
 
-    /// Makes the future ready at `deadline` instead, whether or not it was ready before; what a set of the clock means
-    /// stays. To be polled again: the task is not woken for a deadline that is over.
+    /// Moves the deadline to `deadline`, also if the future was ready already; the reaction to a set of the clock
+    /// stays. Poll the future again afterwards: the task is not woken for a deadline that has passed.
     ///
     /// Sets of the clock count from this call on.
     pub fn reset(self: Pin<&mut Self>, deadline: SystemTime) {
@@ -290,8 +289,8 @@ impl fmt::Debug for Sleep {
     }
 }
 
-/// Gives `future` until the time of day has gone on by `duration` from this call; `on_set` says what a set of the clock
-/// means.
+/// Limits `future` to `duration` of the time of day, counted from this call; `on_set` is the reaction if the clock is
+/// set meanwhile.
 ///
 /// The future is polled first: if it is ready, its result counts, however late it is.
 ///
@@ -310,7 +309,8 @@ pub fn timeout<F: IntoFuture>(
     timeout_at(sum(now(), duration), on_set, future)
 }
 
-/// Gives `future` until the time of day is `deadline`; `on_set` says what a set of the clock means.
+/// Limits `future` to the time until the time of day is `deadline`; `on_set` is the reaction if the clock is set
+/// meanwhile.
 ///
 /// ```
 /// use std::future::pending;
@@ -371,7 +371,7 @@ impl<T: Future> Future for Timeout<T> {
     }
 }
 
-/// The time of a [`timeout`](timeout()) was over before the future was ready.
+/// The error of a [`timeout`](timeout()) whose time was over before its future was ready.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Elapsed {
     ended: Ended,
@@ -402,7 +402,7 @@ impl From<Elapsed> for io::Error {
     }
 }
 
-/// Ticks now and then every `period` of the time of day.
+/// Returns ticks: the first now, then one every `period` of the time of day.
 ///
 /// The ticks follow sets, as [`OnSet::Follow`]: they stay at whole periods from the first one, as the clock shows them.
 /// A set past ticks makes them missed ticks, of which [`MissedTickBehavior::Skip`](time::MissedTickBehavior::Skip)
@@ -429,7 +429,7 @@ pub fn interval(period: Duration) -> Interval {
     Interval::new(now(), period)
 }
 
-/// Ticks at `start` and then every `period` of the time of day.
+/// Returns ticks: the first at `start`, then one every `period` of the time of day.
 ///
 /// # Panics
 ///
@@ -466,7 +466,8 @@ impl TickSleep for Sleep {
     }
 }
 
-/// Waits until the instant that `next` returns for the time now, and asks it again whenever a clock is set.
+/// Waits until the instant that `next` computes from the present time of day. When a clock is set, it calls `next`
+/// again.
 ///
 /// `next` is called here, and then by the task that polls, without any lock. It should return an instant behind the one
 /// that it is given; one that is over ends the wait. The future returns the instant that came.
@@ -513,7 +514,7 @@ pin_project! {
 }
 
 impl<F> SleepNext<F> {
-    /// The instant that the future waits for at present.
+    /// Returns the instant for which the future waits at present.
     #[must_use]
     pub fn deadline(&self) -> SystemTime {
         self.deadline
@@ -548,13 +549,13 @@ impl<F> fmt::Debug for SleepNext<F> {
     }
 }
 
-/// A start at this time of day, for [timers with callbacks](crate::hrtimer).
+/// Makes the argument that starts a [timer with a callback](crate::hrtimer) at this time of day.
 pub fn at(deadline: SystemTime) -> Start<Realtime> {
     Start::at(to_instant(deadline))
 }
 
-/// The point on the monotonic clock at which the time of day is `deadline`, if no clock is set until then. For what is
-/// over it is a point that is over, by this clock and by the kernel's.
+/// Converts a time of day to the point on the monotonic clock at which it comes if no clock is set until then. For a
+/// deadline that has passed, it returns a point that has passed too, on this clock and on the kernel's.
 #[must_use]
 pub fn kept(deadline: SystemTime) -> time::Instant {
     let shows = shown::<Realtime>();
@@ -567,8 +568,8 @@ pub fn kept(deadline: SystemTime) -> time::Instant {
     time::Instant::from_core(behind.saturating_add(left))
 }
 
-/// Returns the time of day that the timers of this module go by: [`SystemTime::now`], or, on a thread whose clock is
-/// [paused](crate::time::pause), the time of day when it was paused plus what has passed on that clock.
+/// Returns the time of day that this module's timers use: [`SystemTime::now`], or, on a thread whose clock is
+/// [paused](crate::time::pause), the time of day at the pause plus the time that has passed on that clock.
 ///
 /// ```
 /// use std::time::Duration;

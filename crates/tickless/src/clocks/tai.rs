@@ -27,14 +27,13 @@ use super::boottime::ClockSleep;
 use super::point::Point;
 use crate::host::registry::timers;
 
-/// A point on the clock of international atomic time: what the time of day counts from 1970 on, plus
-/// [`offset_from_utc`].
+/// A point on the clock of international atomic time: the time of day since 1970, plus [`offset_from_utc`].
 pub type Instant = Point<Tai>;
 
 /// The future that [`sleep`] and [`sleep_until`] return.
 pub type Sleep = ClockSleep<Tai>;
 
-/// Waits until the clock has gone on by `duration` from what it shows now.
+/// Waits until the clock has advanced by `duration` from now.
 ///
 /// # Cancellation
 ///
@@ -43,7 +42,7 @@ pub fn sleep(duration: Duration) -> Sleep {
     sleep_until(Instant::now() + duration)
 }
 
-/// Waits until `deadline`. The future is ready at once if that is over.
+/// Waits until `deadline`. The future is ready at once if the deadline has passed.
 ///
 /// # Cancellation
 ///
@@ -52,8 +51,8 @@ pub fn sleep_until(deadline: Instant) -> Sleep {
     Sleep::until(deadline)
 }
 
-/// Returns by how many seconds this clock is ahead of the time of day, as the kernel knows it: 37 in 2026, or 0 if no
-/// daemon has set it.
+/// Returns the number of seconds by which this clock is ahead of the time of day, as the kernel knows it: 37 in 2026,
+/// or 0 if no daemon has set it.
 #[must_use]
 pub fn offset_from_utc() -> i64 {
     let wall = &timers().platform().wall;

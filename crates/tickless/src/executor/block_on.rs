@@ -1,4 +1,4 @@
-//! A thread that waits for a future while the workers of an executor run its tasks.
+//! A thread outside of the executor that waits for a future while the workers run tasks.
 
 use std::future::Future;
 use std::pin::pin;

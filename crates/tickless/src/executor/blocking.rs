@@ -1,4 +1,4 @@
-//! Threads for blocking calls: as many as are needed, and no more than a bound.
+//! The pool of threads for blocking calls; it grows on demand, up to a limit.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};

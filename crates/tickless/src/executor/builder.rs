@@ -18,7 +18,7 @@ use crate::time::virtual_time::runtime::Others;
 use crate::topology::{CpuSet, Topology};
 use crate::worker::{BuildError, Builder as WorkersBuilder, StartError, Workers};
 
-/// Settings of an executor; [`Executor::builder`] makes one.
+/// The settings of an executor; [`Executor::builder`] makes them.
 ///
 /// | | default |
 /// |---|---|
@@ -63,8 +63,8 @@ impl Builder {
         self
     }
 
-    /// Pins one worker to each of these CPUs, in the order of their numbers. A worker that would idle then pulls tasks
-    /// from those first that share its core, its last cache or its memory.
+    /// Pins one worker to each of these CPUs, in the order of their numbers. A pinned worker without tasks pulls them
+    /// first from workers that share its core, then its last cache, then its memory.
     pub fn pin(mut self, cpus: CpuSet) -> Self {
         self.threads = self.threads.pin(cpus);
         self
@@ -76,29 +76,28 @@ impl Builder {
         self
     }
 
-    /// Sets whether the background thread fires exact timers of workers whose tasks keep them from their turns for 10
-    /// ms after the first of them was due: a task computes, or blocks where the executor does not see it. Default: it
-    /// does.
+    /// Sets whether the background thread fires exact timers of a worker that has taken no turn 10 ms after the first
+    /// of them was due, because a task computes, or blocks unseen by the executor. Default: it does.
     pub fn helped(mut self, is_helped: bool) -> Self {
         self.threads = self.threads.helped(is_helped);
         self
     }
 
-    /// Selects how the end of a slice reaches a task that computes.
+    /// Selects the way in which a task that computes learns that its slice is over.
     pub fn preemption(mut self, preemption: Preemption) -> Self {
         self.settings.preemption = preemption;
         self
     }
 
-    /// Sets whether a timer ends each slice exactly. Without it a task that calls checkpoints gives way when another
-    /// one is woken that should run before it, or when any other timer of its worker is due.
+    /// Sets whether a timer ends each slice exactly. Without that timer, a task that calls checkpoints gives way only
+    /// when a more urgent task is woken, or when any other timer of its worker is due.
     pub fn hrtick(mut self, on: bool) -> Self {
         self.settings.hrtick = on;
         self
     }
 
-    /// Sets whether a timer ends the runtime of tasks with a [`Deadline`](super::task::Deadline) exactly. Without it a
-    /// task that computes uses more at a time, and waits longer for the next time.
+    /// Sets whether a timer ends the runtime of tasks with a [`Deadline`](super::task::Deadline) exactly. Without that
+    /// timer, a task that computes overruns its runtime, and waits longer for its next one.
     pub fn deadline_hrtick(mut self, on: bool) -> Self {
         self.settings.deadline_hrtick = on;
         self
@@ -111,7 +110,7 @@ impl Builder {
         self
     }
 
-    /// The slice of tasks that ask for none.
+    /// Sets the slice of tasks that are spawned without one.
     pub fn slice(mut self, slice: Duration) -> Self {
         self.settings.slice = Slice::new(slice);
         self
@@ -124,13 +123,13 @@ impl Builder {
         self
     }
 
-    /// Sets what the executor does when a task panics.
+    /// Sets the reaction to a panic of a task.
     pub fn on_panic(mut self, policy: PanicPolicy) -> Self {
         self.settings.panic = policy;
         self
     }
 
-    /// Sets how long a poll may last before its task is reported, once for each poll.
+    /// Sets the time that a poll may last before its task is reported, once for each poll.
     pub fn stuck_after(mut self, threshold: Duration) -> Self {
         self.settings.stuck_after = threshold;
         self
@@ -146,15 +145,15 @@ impl Builder {
         self
     }
 
-    /// Turns off some of what makes the tick cheap.
+    /// Turns off savings of the tick, one by one, for experiments.
     #[cfg(feature = "internals")]
     pub fn savings(mut self, savings: super::Savings) -> Self {
         self.settings.savings = savings;
         self
     }
 
-    /// Wraps the rounds of the workers, each of which schedules and polls once, in calls of `around`: to count
-    /// instructions in a round.
+    /// Runs the rounds of the workers inside of calls of `around`, which can count their instructions. A round
+    /// schedules and polls once.
     #[cfg(feature = "internals")]
     pub fn rounds(mut self, around: super::Rounds) -> Self {
         self.settings.rounds = Some(around);

@@ -1,4 +1,4 @@
-//! The executor that a thread's code belongs to, for the functions that name none.
+//! Thread-local access to the executor whose code runs on the thread, for functions like [`spawn`](super::task::spawn).
 
 use std::cell::RefCell;
 use std::mem::ManuallyDrop;

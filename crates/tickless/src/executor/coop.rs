@@ -45,7 +45,7 @@ pub fn need_resched() -> bool {
     })
 }
 
-/// Gives the task's turn away if the task [should give way](need_resched), and is ready at once otherwise.
+/// Gives way to other tasks if the running task [should](need_resched), and is ready at once otherwise.
 ///
 /// ```
 /// # let executor = tickless::Executor::builder().workers(1).build()?;
@@ -72,8 +72,8 @@ pub fn checkpoint() -> Checkpoint {
     }
 }
 
-/// Gives the task's turn away. The task stays runnable, and runs again when it is next by the rules of the queue: at
-/// once if no other task waits.
+/// Gives way to other tasks. The task stays runnable, and runs again when the queue's rules pick it: at once if no
+/// other task waits.
 ///
 /// In other executors it works as their own does.
 #[inline]
@@ -106,8 +106,8 @@ impl Future for Checkpoint {
     }
 }
 
-/// Asks for a little more, should the task's slice end before the result is dropped: then its next checkpoint does not
-/// give way, and it goes on for 20 µs.
+/// Requests 20 µs more in case the task's slice ends before the returned guard is dropped. The task's next checkpoint
+/// does not give way then.
 ///
 /// For short sections that other tasks wait for, such as one that holds a lock across an `await`: a task that is
 /// preempted in there keeps them waiting for as long as the slices of all others take. It is granted once for each turn

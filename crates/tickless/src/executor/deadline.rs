@@ -1,4 +1,4 @@
-//! A task that needs so much of a worker in each period.
+//! Reservations of tasks: an amount of runtime in each period of a worker.
 
 use std::error::Error;
 use std::fmt;
@@ -60,7 +60,7 @@ impl Deadline {
         Self::new(runtime, period, period)
     }
 
-    /// The runtime in each period.
+    /// Returns the runtime in each period.
     #[must_use]
     pub const fn runtime(self) -> Duration {
         duration(self.0.runtime())
@@ -78,7 +78,7 @@ impl Deadline {
         duration(self.0.period())
     }
 
-    /// The part of a worker that it takes.
+    /// Returns the share of a worker that the reservation takes.
     #[must_use]
     pub const fn bandwidth(self) -> Bandwidth {
         self.0.bandwidth()
@@ -89,7 +89,7 @@ impl Deadline {
     }
 }
 
-/// A [`Deadline`] that makes no sense: its text names both numbers. Final.
+/// The reason why a [`Deadline`] is not possible; its text names both numbers. Final.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DeadlineError(ReservationError);
 

@@ -1,4 +1,4 @@
-//! The operations of a worker on the tasks that it polls and wakes.
+//! The operations with which a worker queues, picks, polls and ends its tasks.
 //!
 //! Nearly all that happens to tasks happens here: one wakes another, and waits. A function on these ways is called
 //! last, as a rule, so that no register is saved for it.

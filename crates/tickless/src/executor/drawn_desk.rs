@@ -1,4 +1,4 @@
-//! The operations of a worker on its tasks where a seed draws their order: no time is accounted, and no task moves to
+//! The operations of a worker on its tasks if a seed draws their order: no time is accounted, and no task moves to
 //! another worker.
 
 use std::task::Waker;

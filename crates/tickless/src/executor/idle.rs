@@ -1,4 +1,4 @@
-//! The set of idle workers, from which one is claimed for new work.
+//! The set of idle workers; a thread that queues new work claims one and wakes it.
 //!
 //! A wake-up gets lost where a worker has looked at all queues and is about to park, while another thread queues a task
 //! and finds that every worker is busy. Each side writes its own word and then reads the other's (Dekker's pattern),

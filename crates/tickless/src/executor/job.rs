@@ -1,4 +1,4 @@
-//! A task in the hand of a thread: polled, or ended.
+//! A task that a thread took from a queue, to poll it or to end it.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 

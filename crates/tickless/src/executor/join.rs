@@ -1,4 +1,4 @@
-//! The handle of a task: waiting for its result, and ending it early.
+//! The handle of a task, which waits for its result or ends it early.
 
 use std::any::Any;
 use std::fmt;
@@ -15,7 +15,7 @@ use super::header::Header;
 use super::job::caught;
 use super::polled::{Ended, Outcome, Payload};
 
-/// A task, for waiting for what it returns.
+/// A handle of a task; as a future it waits for the task's result.
 ///
 /// Dropping the handle lets the task go on by itself, as it does in tokio and with threads.
 #[must_use = "dropping it lets the task go on; `detach` says so"]
@@ -65,7 +65,8 @@ impl<T> JoinHandle<T> {
         Waker::from(Arc::clone(self.foreign.insert(kept)))
     }
 
-    /// Ends the task when it would be polled next, which is at once if it waits: its future is dropped, on a worker.
+    /// Ends the task instead of polling it the next time: a worker drops its future. A task that waits is ended at
+    /// once.
     ///
     /// A task that is being polled goes on to its next `await`, and its result counts if it finishes there. A job of
     /// [`spawn_blocking`](super::Executor::spawn_blocking) ends only if it did not begin.
@@ -87,7 +88,7 @@ impl<T> JoinHandle<T> {
         self.task.as_ref().is_none_or(Task::is_finished)
     }
 
-    /// Lets the task go on by itself; its result is dropped.
+    /// Drops the handle and leaves the task running; its result is dropped.
     pub fn detach(mut self) {
         self.let_go();
     }
@@ -158,20 +159,21 @@ enum Why {
 }
 
 impl JoinError {
-    /// The task was [aborted](JoinHandle::abort), its executor shut down, or took no task any more.
+    /// Returns true if the task was [aborted](JoinHandle::abort), if its executor shut down, or if the executor had
+    /// shut down before the task was spawned.
     #[must_use]
     pub const fn is_cancelled(&self) -> bool {
         matches!(self.0, Why::Cancelled)
     }
 
-    /// The task panicked.
+    /// Returns true if the task panicked.
     #[must_use]
     pub const fn is_panic(&self) -> bool {
         matches!(self.0, Why::Panicked(_))
     }
 
-    /// The task was never polled, because no worker had room for its [`Deadline`](super::task::Deadline): the requested
-    /// bandwidth, and the rest that was free.
+    /// Returns the requested bandwidth and the bandwidth that was free, if the task was never polled because no worker
+    /// had room for its [`Deadline`](super::task::Deadline).
     #[must_use]
     pub const fn rejected(&self) -> Option<Rejected> {
         match self.0 {

@@ -1,4 +1,4 @@
-//! The shutdown state of a task: whether it is to be ended, and the waker that has it polled then.
+//! The shutdown state of a task: a flag that the task is to be ended, and the waker that makes a worker poll it then.
 //!
 //! A task is listed by its worker, with a waker, when it waits for something for the first time. Until then it is in a
 //! queue, or being polled. So an abort that finds no place has no task to wake; but one that is about to wait must not

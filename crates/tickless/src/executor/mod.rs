@@ -120,7 +120,7 @@ mod tick;
 mod watch;
 mod work;
 
-/// A fair executor.
+/// An executor that shares its workers among tasks by weight.
 ///
 /// See the [module documentation](self).
 ///
@@ -134,7 +134,7 @@ pub struct Executor {
 }
 
 impl Executor {
-    /// Begins a plan; [`Builder::build`] carries it out.
+    /// Returns the default settings; [`Builder::build`] starts the executor.
     pub fn builder() -> Builder {
         Builder::new()
     }
@@ -182,8 +182,8 @@ impl Executor {
         )
     }
 
-    /// Spawns a task that is entitled to something: a [`Weight`](task::Weight), a [`Slice`](task::Slice),
-    /// a [`Deadline`](task::Deadline), or a [`Spec`] of several.
+    /// Spawns a task with a [`Weight`](task::Weight), a [`Slice`](task::Slice), a [`Deadline`](task::Deadline), or a
+    /// [`Spec`] of several.
     ///
     /// A task whose deadline no worker has room for is never polled, and [its handle says
     /// so](JoinError::rejected); [`try_spawn_with`](Self::try_spawn_with) says it at once.
@@ -201,8 +201,7 @@ impl Executor {
         )
     }
 
-    /// Spawns a task whose [`Deadline`](task::Deadline) is admitted, or refuses the task if the deadline cannot be
-    /// kept.
+    /// Spawns a task with a [`Deadline`](task::Deadline), or returns an error if no worker can keep the deadline.
     ///
     /// The task is admitted to the worker with the most room, and stays there. Its part must be free on that one: two
     /// tasks of 60 % need two workers.
@@ -243,7 +242,7 @@ impl Executor {
         spawn::spawn_blocking(Arc::clone(&self.shared), Location::caller(), function)
     }
 
-    /// Runs a future on this thread to its end, while the workers run the tasks. It need not be [`Send`].
+    /// Runs a future on this thread to its end, while the workers run the tasks. The future need not be [`Send`].
     ///
     /// The thread is a [`Worker`](crate::Worker) meanwhile, or the one that it is already; its timers fire here.
     ///
@@ -265,8 +264,8 @@ impl Executor {
         block_on::block_on(future, &self.shared.runtime)
     }
 
-    /// Ends the executor: it takes no more tasks, waits until `patience` is over for the present tasks to end, and
-    /// cancels the rest. Returns the number of cancelled tasks.
+    /// Ends the executor: it takes no more tasks, waits for the present ones up to `patience`, and cancels the rest.
+    /// Returns the number of cancelled tasks.
     ///
     /// | what | becomes of it |
     /// |---|---|
@@ -320,7 +319,7 @@ impl Executor {
         self.shared.stats()
     }
 
-    /// Returns how long starts of the workers' ticks took since the workers began, system calls included.
+    /// Returns the duration of the workers' starts of their ticks since the workers began, system calls included.
     #[cfg(feature = "internals")]
     #[must_use]
     pub fn start_cost(&self) -> StartCost {

@@ -1,4 +1,4 @@
-//! The executor's part of the counters on the bases of workers.
+//! The executor's share of the counters that each worker's base keeps.
 //!
 //! A base counts from its first use on, for all threads that ever were on it: one after the other, and the next one
 //! behind the executor's end. So a worker notes the counts at its begin and at its end.

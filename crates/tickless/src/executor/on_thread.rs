@@ -1,4 +1,4 @@
-//! The execution of a future and of the tasks that it spawns, all on the calling thread.
+//! An executor without workers: it runs a future and the tasks that it spawns on the calling thread.
 //!
 //! For tests: tasks run in one order, nothing has to be [`Send`] to be returned, and what is printed belongs to the
 //! test.

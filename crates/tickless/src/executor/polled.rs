@@ -1,4 +1,4 @@
-//! The future in a task's cell: the user's, guarded, with the work that its worker does around a poll.
+//! The future in a task's cell: the user's future, and around it the work of a worker before and after each poll.
 
 use std::any::Any;
 use std::future::Future;

@@ -1,12 +1,11 @@
-//! A task that keeps its worker, as it is reported.
+//! The report on a task that keeps its worker for too long.
 
 use std::fmt;
 use std::panic::Location;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A task that kept its worker for longer than [`Builder::stuck_after`](super::Builder::stuck_after) without coming to
-/// an end of its poll.
+/// A report on a task whose present poll lasts longer than [`Builder::stuck_after`](super::Builder::stuck_after).
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Stuck {
@@ -14,11 +13,11 @@ pub struct Stuck {
     pub name: Option<Arc<str>>,
     /// The place in the source where the task was spawned.
     pub spawned_at: &'static Location<'static>,
-    /// The worker, by number.
+    /// The number of the worker.
     pub worker: usize,
-    /// The time that the present poll has lasted at least.
+    /// A lower bound of the time that the present poll has lasted.
     pub polled_for: Duration,
-    /// Tasks that wait behind it.
+    /// The number of tasks that wait for the same worker.
     pub waiting: usize,
 }
 

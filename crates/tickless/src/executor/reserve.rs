@@ -1,4 +1,4 @@
-//! The choice of the worker that a task with a deadline is admitted to.
+//! The choice of the worker for a task with a deadline.
 //!
 //! Reservations are partitioned: each belongs to one worker, and the task with it. With deadlines that are the periods,
 //! earliest deadline first on each worker keeps all that is admitted there; across workers it would not (Dhall and Liu,

@@ -1,4 +1,4 @@
-//! The tasks of a worker that have something to do, in the order in which they are served.
+//! The runnable tasks of a worker, in the order in which it polls them.
 
 use std::pin::Pin;
 use std::task::Waker;

@@ -13,7 +13,7 @@ use super::spec::Slice;
 use super::stats::Count;
 use crate::host::process::Host;
 
-/// Selects how the end of a slice reaches a task that computes.
+/// The way in which a task that computes learns that its slice is over.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Preemption {
@@ -29,7 +29,7 @@ pub enum Preemption {
     Signal,
 }
 
-/// The fate of a panic in a task that no [`JoinHandle`](super::JoinHandle) waits for.
+/// The reaction to a panic in a task that has no [`JoinHandle`](super::JoinHandle) any more.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum PanicPolicy {
@@ -75,13 +75,13 @@ pub(crate) struct Settings {
 )]
 #[expect(clippy::struct_excessive_bools, reason = "each is varied on its own")]
 pub struct Savings {
-    /// The device stays as it is when the tick moves later or is cancelled (spec ).
+    /// True if the device stays as it is when the tick moves later or is cancelled (spec ).
     pub lazy: bool,
     /// True if an interrupt and the scheduling decision behind it share one rearm (spec ).
     pub deferred: bool,
-    /// The device is told until when, and not how long: no reading of the clock (spec ).
+    /// True if the device is programmed with an absolute time, which saves a reading of the clock (spec ).
     pub coupled: bool,
-    /// A tick that is queued within 5 µs of the time stays (TICK-16).
+    /// True if a tick stays as it is when it is queued within 5 µs of its new time (TICK-16).
     pub filter: bool,
 }
 

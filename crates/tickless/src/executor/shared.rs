@@ -1,4 +1,4 @@
-//! The state that the workers of an executor share, and the way of a task from a waker into a queue.
+//! The state that the workers of an executor share, and the path of a woken task into a run queue.
 //!
 //! # Ground rules
 //!

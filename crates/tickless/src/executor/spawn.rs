@@ -1,4 +1,4 @@
-//! The spawning of a task.
+//! The spawning of a task: its cell, its worker and its first place in a queue.
 
 use std::future::Future;
 use std::panic::Location;

@@ -1,4 +1,4 @@
-//! The entitlement of a task: its weight, slice and deadline, with its name.
+//! The settings of a task: weight, slice, deadline and name.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,8 +9,8 @@ pub use tickless_sched::Weight;
 
 use super::deadline::Deadline;
 
-/// The time that a task asks for at once. A task with a short slice is served sooner and preempted sooner, at the same
-/// share.
+/// The time for which a task wants to run at once. A task with a short slice runs sooner and is preempted sooner, at
+/// the same share.
 ///
 /// A task that has to be served soon asks for what it computes each time it wakes up, not for how often it does: others
 /// may be served before it for as long as its request. One that computes 20 µs each millisecond asks for 20 µs.
@@ -20,20 +20,20 @@ use super::deadline::Deadline;
 pub struct Slice(u64);
 
 impl Slice {
-    /// The shortest: 10 µs.
+    /// The shortest slice: 10 µs.
     pub const MIN: Self = Self(10_000);
     /// The slice of a task for which no other one was set: 3 ms.
     pub const DEFAULT: Self = Self(3_000_000);
-    /// The longest: 100 ms.
+    /// The longest slice: 100 ms.
     pub const MAX: Self = Self(100_000_000);
 
-    /// A slice, moved into the range if it is outside.
+    /// Makes a slice, clamped to [`MIN`](Self::MIN) and [`MAX`](Self::MAX).
     #[must_use]
     pub const fn new(slice: Duration) -> Self {
         Self(clamp(slice, Self::MIN.0, Self::MAX.0))
     }
 
-    /// The slice as a duration.
+    /// Returns the slice as a duration.
     #[must_use]
     pub const fn get(self) -> Duration {
         Duration::from_nanos(self.0)
@@ -68,7 +68,7 @@ pub struct Spec {
 }
 
 impl Spec {
-    /// The default weight, the slice of the executor, no name.
+    /// Makes the default settings: default weight, the slice of the executor, no name.
     #[must_use]
     pub const fn new() -> Self {
         Self {
@@ -79,21 +79,21 @@ impl Spec {
         }
     }
 
-    /// The share of the task among others.
+    /// Sets the weight of the task, which decides on its share among others.
     #[must_use]
     pub fn weight(mut self, weight: Weight) -> Self {
         self.weight = weight;
         self
     }
 
-    /// Sets the time that the task asks for at once.
+    /// Sets the time for which the task wants to run at once.
     #[must_use]
     pub fn slice(mut self, slice: Slice) -> Self {
         self.slice = Some(slice);
         self
     }
 
-    /// Reserves runtime in each period in place of a share; weight and slice have no effect then.
+    /// Reserves runtime in each period instead of a share; weight and slice have no effect then.
     #[must_use]
     pub fn deadline(mut self, deadline: Deadline) -> Self {
         self.deadline = Some(deadline);

@@ -1,4 +1,4 @@
-//! The cost of starting the tick, in cycles of the time-stamp counter, for measurements.
+//! Measurements of how many cycles of the time-stamp counter it takes to start the tick.
 
 use std::cell::Cell;
 
@@ -9,20 +9,20 @@ const EVERY: u32 = 16;
 /// Bound in cycles, from which on a start was interrupted: by the system, or by the hypervisor.
 const INTERRUPTED: u64 = 1 << 16;
 
-/// The duration of starts of the tick, of all workers together; see
-/// [`Executor::start_cost`](super::Executor::start_cost).
+/// The total duration of starts of the tick by all workers; see [`Executor::start_cost`](super::Executor::start_cost).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StartCost {
-    /// Starts that were timed: one in sixteen.
+    /// The number of starts that were timed: one in sixteen.
     pub timed: u64,
-    /// The cycles of the time-stamp counter that they took together, a reading of the counter included.
+    /// The total of their cycles of the time-stamp counter, a reading of the counter included.
     pub cycles: u64,
-    /// Starts that took 65,536 cycles or more, which are not among them: something else ran meanwhile.
+    /// The number of starts that took 65,536 cycles or more, because another thread ran meanwhile. They are not counted
+    /// above.
     pub interrupted: u64,
 }
 
 impl StartCost {
-    /// The cycles of one; [`None`] if none was timed.
+    /// Returns the mean number of cycles of a start; [`None`] if none was timed.
     #[must_use]
     pub fn mean(&self) -> Option<f64> {
         #[expect(clippy::cast_precision_loss, reason = "a mean of few digits")]

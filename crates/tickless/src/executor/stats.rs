@@ -1,4 +1,4 @@
-//! The counts of an executor.
+//! The counters of an executor.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -43,40 +43,42 @@ pub(crate) struct Counters {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ExecutorStats {
-    /// Tasks that are not over.
+    /// Tasks that have not ended.
     pub tasks: u64,
     /// Polls of tasks.
     pub polls: u64,
-    /// Polls of another task than the worker polled last.
+    /// Polls of a task other than the one that the worker polled before.
     pub switches: u64,
     /// Tasks that gave their turn away at a checkpoint, because the tick or a wake-up asked for it.
     pub preemptions: u64,
-    /// Slices that went on for a little, because the task had [asked for that](super::coop::extend_slice).
+    /// Slices that were extended, because the task had [requested it](super::coop::extend_slice).
     pub extensions: u64,
-    /// Tasks that a worker took over from another one: because it was idle, or because its tasks had more than theirs.
+    /// Tasks that a worker pulled from another one, because it was idle, or because its tasks had received more service
+    /// than theirs.
     pub pulls: u64,
-    /// Tasks that a worker gave to another busy one, because its own had less than those there.
+    /// Tasks that a worker pushed to another busy one, because its own tasks had received less service than those
+    /// there.
     pub pushes: u64,
-    /// Times that a worker parked.
+    /// Parks of workers.
     pub parks: u64,
-    /// Times that a task with a [`Deadline`](super::task::Deadline) had used its runtime and had to wait for its next
+    /// Tasks with a [`Deadline`](super::task::Deadline) that had used their runtime and had to wait for their next
     /// period.
     pub throttles: u64,
-    /// Times that a tick was asked for: at each pick with another task waiting.
+    /// Starts of a tick: at each pick with another task waiting.
     pub tick_starts: u64,
-    /// Starts of the tick that were skipped, because the tick was queued within 5 µs of the new time, or before it
-    /// where checkpoints compare the counter (it fires early then).
+    /// Starts of a tick that were skipped, because the tick was queued within 5 µs of the new time; where checkpoints
+    /// compare the counter, also if it was queued before the new time (it fires early then).
     pub tick_filtered: u64,
     /// Ticks that fired.
     pub ticks: u64,
-    /// Times that a worker's POSIX timer was set: calls of `timer_settime`, with
-    /// [`Preemption::Signal`](super::Preemption::Signal) alone.
+    /// Calls of `timer_settime`, by which workers set their POSIX timers; only with
+    /// [`Preemption::Signal`](super::Preemption::Signal).
     pub device_writes: u64,
     /// Signals of these timers.
     pub signals: u64,
     /// Starts of timers on the workers, ticks among them.
     pub timer_starts: u64,
-    /// Starts whose timer was queued already.
+    /// Starts of timers that were already queued.
     ///
     /// Nothing counts them where timers start. A timer leaves its queue by firing or by a cancel, so the other starts
     /// are as many as timers left the workers' queues or are queued there. That is exact for the timers of workers that
@@ -84,19 +86,19 @@ pub struct ExecutorStats {
     /// one, and none was taken back because it was over when it was started. While workers run, it is off by what
     /// happens between two looks at a worker.
     pub timer_updates: u64,
-    /// Updates that kept their place in the sorted queue, filed for their new deadline.
+    /// Updates that kept the timer's place in the sorted queue, and changed its key to the new deadline.
     pub in_place: u64,
-    /// Updates that were left where they were in the sorted queue, before their new deadline.
+    /// Updates that left the timer in the sorted queue with its old key, which is earlier than its new deadline.
     pub filed_early: u64,
-    /// Updates that were left in the slot of far timers where they were.
+    /// Updates that left the timer in its bucket of the far wheel.
     pub far_in_slot: u64,
-    /// Looks at a worker's timers because its first deadline had come.
+    /// Checks of a worker's timers because the first of them was due.
     pub interrupts: u64,
     /// Interrupts that found nothing due.
     pub spurious: u64,
-    /// The time during which the system ran other threads on the CPUs of workers that could have run, as far as the
-    /// kernel's account is known; a hypervisor counts as the system, where it tells the kernel. Tasks are not charged
-    /// for it. Zero where the kernel keeps no account of waiting.
+    /// The time for which workers could have run and the system ran other threads on their CPUs, as far as the kernel
+    /// accounts for it; a hypervisor counts as the system if it informs the kernel. Tasks are not charged for it. Zero
+    /// if the kernel keeps no account of waiting.
     pub stolen: Duration,
     /// Tasks that were reported because they kept their worker for longer than
     /// [`Builder::stuck_after`](super::Builder::stuck_after).

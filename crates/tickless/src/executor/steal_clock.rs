@@ -1,4 +1,4 @@
-//! Time in which a worker could have run and the system ran others.
+//! The clock of stolen time: a worker could have run, and the system ran other threads.
 //!
 //! A task is charged for what it has of the worker. When the system takes the CPU away from the worker, for another
 //! process, because a real-time thread had its quota, or because a hypervisor ran another machine, whichever task is

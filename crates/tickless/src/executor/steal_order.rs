@@ -1,5 +1,4 @@
-//! The order in which a worker looks at others for tasks to steal: the nearest first, so that work moves no farther
-//! than it has to.
+//! The order in which a worker tries others to steal tasks from: the nearest first, so that tasks stay near their data.
 //!
 //! A task that is pulled leaves what it has in caches. Between the two threads of a core nothing is lost, below one
 //! last cache little, across nodes its memory stays behind. So a worker that would idle asks those near by first, and a

@@ -1,4 +1,4 @@
-//! Tasks: their entitlements, and spawning from within one.
+//! Functions that a task calls to spawn others, and the settings of tasks.
 //!
 //! The functions here work where an executor runs the code: in its tasks, in what its
 //! [`block_on`](crate::Executor::block_on) runs, and in its blocking jobs.
@@ -33,7 +33,7 @@ where
     spawning::spawn(executor(), Spec::new(), Location::caller(), future)
 }
 
-/// Spawns a task that is entitled to something: see [`Executor::spawn_with`](crate::Executor::spawn_with).
+/// Spawns a task with settings of its own: see [`Executor::spawn_with`](crate::Executor::spawn_with).
 ///
 /// # Panics
 ///
@@ -47,7 +47,7 @@ where
     spawning::spawn(executor(), spec.into(), Location::caller(), future)
 }
 
-/// Spawns a task with a [`Deadline`] that may be refused: see
+/// Spawns a task with a [`Deadline`], or returns an error if it cannot be kept: see
 /// [`Executor::try_spawn_with`](crate::Executor::try_spawn_with).
 ///
 /// # Errors
@@ -70,7 +70,7 @@ where
     spawned.rejected().map_or(Ok(spawned), Err)
 }
 
-/// Spawns a task that need not be [`Send`]: the worker that this task runs on polls it, and no other one.
+/// Spawns a task that need not be [`Send`]: only the worker that runs the calling task polls it.
 ///
 /// The spawning task itself may move to another worker at its next `await`.
 ///

@@ -1,4 +1,4 @@
-//! The timer under the tick of a worker: an exact timer of the worker's own base.
+//! The timer of a worker's slice tick: an exact timer on the worker's own base.
 
 use std::cell::Cell;
 use std::fmt;

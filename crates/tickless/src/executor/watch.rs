@@ -1,4 +1,4 @@
-//! A coarse timer of each worker that looks for a task that keeps it.
+//! A coarse timer of each worker that finds a task whose poll lasts too long.
 //!
 //! The timer goes while the worker has something to do: it ends when it finds that it has not, and the worker starts it
 //! with the next task that it picks. Both are decided under the lock of the run queue, so that no task is polled

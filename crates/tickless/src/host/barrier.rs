@@ -1,4 +1,4 @@
-//! The system as the biased lock sees it: the barrier that one thread has all others execute.
+//! The memory barrier that the biased lock needs: one thread makes all others execute it.
 
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering, fence};
 use std::time::Duration;

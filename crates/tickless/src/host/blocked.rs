@@ -1,4 +1,4 @@
-//! Callbacks that wait for a timer which only their own thread could fire.
+//! Callbacks that block on a timer which only their own thread could fire.
 //!
 //! A callback or waker may poll a sleep: executors that run tasks inside of a waker do. It must not *block* until the
 //! sleep is ready, because the thread that runs callbacks is the one that would fire it. On the expiry thread that

@@ -1,4 +1,4 @@
-//! A call to a task that takes turns: any thread may call the task, and a call while another is pending wakes nothing.
+//! Wake-ups of a task that takes turns: any thread may call the task, and a second call before its turn wakes nothing.
 //!
 //! # Ground rules
 //!

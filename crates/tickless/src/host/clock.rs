@@ -223,8 +223,7 @@ impl Clock {
     }
 }
 
-/// Returns the addresses of the clock in memory. One of the threads that read the clock writes there in each
-/// [`WINDOW`].
+/// Returns the addresses of the clock in memory. A thread that reads the clock writes there once in each [`WINDOW`].
 #[cfg(feature = "internals")]
 pub fn addresses() -> std::ops::Range<usize> {
     let clock = &raw const CLOCK;

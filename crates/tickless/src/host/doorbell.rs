@@ -1,5 +1,5 @@
-//! The doorbell of a runtime: it rings the reactor for the timers of the runtime's threads, and the expiry thread comes
-//! if the reactor does not.
+//! The doorbell of a runtime: a descriptor that wakes the runtime's reactor when timers of the runtime's threads are
+//! due. If the reactor does not react, the expiry thread fires them.
 //!
 //! The threads of a runtime publish into a tree of their own ([`trees`](super::remote::trees)). A thread that takes a
 //! turn for that tree ends it by *lowering* the doorbell to what is first there; a thread whose deadline is the first

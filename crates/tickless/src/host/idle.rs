@@ -1,4 +1,4 @@
-//! A worker goes to sleep and wakes up, as far as coarse timers are concerned.
+//! The steps of a worker that goes to sleep or wakes up, for coarse timers: until when it may sleep, and for whom.
 
 use tickless_core::time::Instant;
 use tickless_core::wheel::idle::wake_times;

@@ -1,4 +1,4 @@
-//! The report of timers that take longer than they move on.
+//! The report on timers whose callback runs for longer than it moves the deadline ahead.
 //!
 //! The core paces such a timer, and says so in the report of a turn ([`Overrun`]). The program is told once for each
 //! callback, by a line on standard error, when that lasts: a loaded machine keeps threads from their CPUs for a while,

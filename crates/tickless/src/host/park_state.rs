@@ -1,4 +1,4 @@
-//! The park state of a thread, in one word: whether it sleeps, and whether another thread notified it.
+//! The park state of a thread, in one word: it says if the thread sleeps, and if another thread notified it.
 //!
 //! The classic lost wake-up is a notification between the thread's last look and its going to sleep. Here both are one
 //! exchange on the same word: going to sleep succeeds only without a notification, and the thread that leaves one

@@ -1,4 +1,5 @@
-//! The protocol by which a thread passes an earlier deadline to the expiry thread while that goes to sleep.
+//! The protocol by which a thread passes an earlier deadline to the expiry thread while the expiry thread goes to
+//! sleep.
 //!
 //! Timer libraries lose wake-ups here: the expiry thread has looked at all deadlines and is about to sleep, a thread
 //! writes an earlier one and finds that the expiry thread is "awake, it will see it". Each side writes its own word and

@@ -1,5 +1,5 @@
 //! The sources of time that a machine has, read one by one: for the checks that compare them, and for the command that
-//! shows them. Timers do not read them here.
+//! shows them. Timers do not read time here.
 //!
 //! Every function is safe, and none is faster than the instruction or the call that it names: its measured cost is that
 //! of the instruction or call.
@@ -39,7 +39,7 @@ pub enum KernelClock {
 }
 
 impl KernelClock {
-    /// All of them.
+    /// All clocks.
     pub const ALL: [Self; 8] = [
         Self::Monotonic,
         Self::MonotonicRaw,
@@ -51,7 +51,7 @@ impl KernelClock {
         Self::ThreadCpu,
     ];
 
-    /// Its name in the manual, in small letters and without `CLOCK_`.
+    /// Returns the name in the manual, in small letters and without `CLOCK_`.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -79,8 +79,8 @@ impl KernelClock {
         }
     }
 
-    /// Reads it as programs do: through the vDSO, where the kernel provides it there. In nanoseconds; 0 if the kernel
-    /// does not know it.
+    /// Reads the clock as programs do: through the vDSO, if the kernel provides the clock there. Returns nanoseconds; 0
+    /// if the kernel does not know the clock.
     #[inline]
     #[must_use]
     pub fn read(self) -> u64 {
@@ -93,7 +93,8 @@ impl KernelClock {
         if refused == 0 { nanos(time) } else { 0 }
     }
 
-    /// Reads it by a system call. In nanoseconds; 0 if the kernel does not know it, or a filter forbids the call.
+    /// Reads the clock by a system call. Returns nanoseconds; 0 if the kernel does not know the clock, or a filter
+    /// forbids the call.
     #[inline]
     #[must_use]
     pub fn read_by_system_call(self) -> u64 {
@@ -107,7 +108,7 @@ impl KernelClock {
         if refused == 0 { nanos(time) } else { 0 }
     }
 
-    /// The resolution that the kernel tells, in nanoseconds; `None` if it does not know the clock.
+    /// Returns the resolution that the kernel reports, in nanoseconds; `None` if it does not know the clock.
     #[must_use]
     pub fn resolution(self) -> Option<u64> {
         let mut time = libc::timespec {
@@ -129,7 +130,7 @@ fn nanos(time: libc::timespec) -> u64 {
         .wrapping_add(u64::try_from(time.tv_nsec).unwrap_or(0))
 }
 
-/// A way to read the time-stamp counter that is ordered: not before the loads in front of it.
+/// An ordered way to read the time-stamp counter: the processor does not read it before earlier loads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Ordered {
@@ -139,13 +140,13 @@ pub enum Ordered {
     WithProcessor(HasProcessor),
 }
 
-/// The processor has `rdtscp`.
+/// A proof that the processor has `rdtscp`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HasProcessor(());
 
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 impl Ordered {
-    /// The ways that this processor has.
+    /// Returns the ways that this processor has.
     #[must_use]
     pub fn ways() -> Vec<Self> {
         use core::arch::x86_64::__cpuid;
@@ -196,19 +197,19 @@ impl HasProcessor {
 
 #[cfg(not(all(target_arch = "x86_64", not(miri))))]
 impl Ordered {
-    /// The ways that this processor has: none is known here.
+    /// Returns the ways that this processor has: none is known on this architecture.
     #[must_use]
     pub fn ways() -> Vec<Self> {
         Vec::new()
     }
 
-    /// 0, as there is none.
+    /// Returns 0, as there is no counter.
     #[must_use]
     pub fn read(self) -> u64 {
         0
     }
 
-    /// 0, as there is none.
+    /// Returns 0, as there is no counter.
     #[must_use]
     pub fn read_fenced() -> u64 {
         0
@@ -217,14 +218,14 @@ impl Ordered {
 
 #[cfg(not(all(target_arch = "x86_64", not(miri))))]
 impl HasProcessor {
-    /// 0, as there is none.
+    /// Returns 0, as there is no counter.
     #[must_use]
     pub fn read(self) -> u64 {
         0
     }
 }
 
-/// A read-out of the clock `read` against a clock of the kernel, for a
+/// Reads the clock `read` between two readings of a clock of the kernel. The result is for a
 /// [`FrequencyCheck`](tickless_core::clock::watchdog::FrequencyCheck) whose reference counts nanoseconds in 64 bits.
 #[inline]
 pub fn read_out(reference: KernelClock, read: impl FnOnce() -> u64) -> ReadOut {
@@ -253,7 +254,7 @@ pub struct Agreement {
 /// other threads of its CPU.
 const LOOKS: u32 = 200_000;
 
-/// Compares what `read` reads on two CPUs, over so many rounds: two threads pinned to them hand readings to and fro.
+/// Compares the values of `read` on two CPUs: two threads, pinned to them, exchange readings for `rounds` rounds.
 ///
 /// `read` must not run before the loads in front of it: an [`Ordered`] read of the time-stamp counter, or a clock.
 ///

@@ -1,4 +1,4 @@
-//! The deadline of a polling worker, in cycles: before it, no timer is due.
+//! The deadline of a worker that polls, converted to cycles so that each poll is one comparison.
 //!
 //! A worker that [spins](crate::Parking::Spin) looks again and again at its deadline and at the word into which a waker
 //! writes. It converts its deadline to cycles once ([`Aim`]), so that a look is the loads that say what is due, one

@@ -1,5 +1,5 @@
-//! State that a thread and the watcher of blocked callbacks share: whether the thread's turn is to be watched, and
-//! whether the thread is on the watcher's list.
+//! The state that a thread shares with the watcher of blocked callbacks: a flag that its turn is to be watched, and a
+//! flag that it is on the watcher's list.
 //!
 //! The thread marks a turn as one to be watched ([`begin`](Suspicion::begin)), and has itself listed unless it is
 //! listed. The watcher takes the thread off the list ([`leave`](Suspicion::leave)) when it finds no such turn.

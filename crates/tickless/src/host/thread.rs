@@ -1,4 +1,4 @@
-//! A thread as the host sees it: its base, and the thread's own state.
+//! The host's record of a thread: its base, and the state that only the thread uses.
 //!
 //! Each thread that uses a timer occupies a [base](ThreadBase): the queues, the device and the place to sleep that a
 //! CPU has on other hosts. Bases live for ever, so that a timer may name one by number; a thread that ends gives its

@@ -1,4 +1,4 @@
-//! The clock of the tokio runtime that polls on this thread, where that is not the process's: paused, or shifted.
+//! The clock of the tokio runtime that polls on this thread, if it is paused or shifted.
 
 use std::time::Instant as StdInstant;
 

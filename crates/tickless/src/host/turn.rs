@@ -1,4 +1,4 @@
-//! A turn: everything that a timer interrupt, its soft stage and its way back are on other hosts.
+//! A turn: the expiry of a thread's timers, which on other hosts a timer interrupt and its soft stage do.
 
 use tickless_core::coarse::{Kind as Wheel, PassEnd};
 use tickless_core::event::Flush;

@@ -1,4 +1,4 @@
-//! The base of a virtual clock: the timers with callbacks that go by it wait there, and no thread is on it.
+//! The base of a virtual clock, which belongs to no thread: the clock's timers with callbacks wait there.
 //!
 //! The core knows timers by the CPU that they are on, and each CPU has one time. So a virtual clock has a CPU of its
 //! own. A thread of its runtime [visits](visit) that base to start a timer, and takes a [turn](fn@turn) for it when the

@@ -1,4 +1,4 @@
-//! The handle of the expiry thread: it starts it, wakes it, and publishes the end of its sleep.
+//! The handle of the expiry thread: it starts the thread, wakes it, and publishes the end of its sleep.
 //!
 //! The [expiry thread](super::remote::expiry_thread) expires for threads that do not do it themselves. It is started
 //! when the first such thread needs it. Its work stands above this room, as the [`Body`] of the host.

@@ -1,4 +1,4 @@
-//! The offsets of the clocks that can be set, and noticing when they are.
+//! The offsets of the clocks that can be set, and the detection of such sets.
 //!
 //! The kernel tells a thread that asks: a timer file descriptor on the time of day, armed for the far future with
 //! `TFD_TIMER_CANCEL_ON_SET`, returns `ECANCELED` from a read when the clock is set, and when the machine wakes from a

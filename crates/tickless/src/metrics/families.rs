@@ -1,4 +1,4 @@
-//! The names under which counters are published.
+//! The names of the published counters.
 
 use super::{Counts, ThreadMetrics};
 use crate::stats::Stats;

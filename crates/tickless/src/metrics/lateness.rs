@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::host::lateness::{BUCKETS, Counts, FIRST};
 
-/// A histogram of how late timers fired, in buckets that end at 1.024 µs times the powers of two; the last has no end.
+/// A histogram of how late timers fired, in buckets that end at 1.024 µs times powers of two; the last has no end.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Lateness(Counts);
 
@@ -13,28 +13,28 @@ impl Lateness {
         Self(counts)
     }
 
-    /// Returns the number of timers in it.
+    /// Returns the number of timers in the histogram.
     #[must_use]
     pub fn count(&self) -> u64 {
         self.0.buckets.iter().sum()
     }
 
-    /// Returns the lateness of all its timers together; wraps around after 584 years of it.
+    /// Returns the total lateness of all timers in the histogram; it wraps around after 584 years.
     #[must_use]
     pub const fn sum(&self) -> Duration {
         Duration::from_nanos(self.0.sum)
     }
 
-    /// Returns each bucket: the lateness at which it ends, which is not in it, and the number of its timers. The end of
-    /// the last, for all that is later than 17 s, is `None`.
+    /// Returns each bucket as its end, which is the first lateness outside of it, and the number of its timers. The
+    /// last bucket, for timers more than 17 s late, has the end `None`.
     pub fn buckets(&self) -> impl Iterator<Item = (Option<Duration>, u64)> + '_ {
         let counts = self.0.buckets.iter().enumerate();
         counts.map(|(index, count)| (end(index), *count))
     }
 
-    /// Returns the end of the bucket that holds the timer at the share `quantile` of all, in the order of lateness: 0.5
-    /// for the median. At most twice the lateness of that timer, but 1.024 µs at least; `None` if there is no timer, or
-    /// if that timer is in the last bucket. A `quantile` outside of 0 to 1 counts as the nearer of the two.
+    /// Returns the end of the bucket of the timer at the share `quantile` of all timers, ordered by lateness: 0.5 is
+    /// the median. The result is at most twice the lateness of that timer, but 1.024 µs at least; `None` if there is no
+    /// timer, or if that timer is in the last bucket. A `quantile` outside of 0 to 1 counts as the nearer of the two.
     #[must_use]
     pub fn quantile(&self, quantile: f64) -> Option<Duration> {
         let count = self.count();
@@ -54,7 +54,7 @@ impl Lateness {
             .and_then(|(end, _)| end)
     }
 
-    /// Returns the timers that are in this histogram and were not in `earlier`, an older one of the same thread.
+    /// Returns the histogram of the timers that were added since `earlier`, an older histogram of the same thread.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
         let (new, old) = (&self.0, &earlier.0);

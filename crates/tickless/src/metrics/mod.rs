@@ -94,21 +94,21 @@ pub struct ThreadMetrics {
     pub exact: Counts,
     /// Counters of coarse timers.
     pub coarse: Counts,
-    /// Exact timers that came from another thread's queue.
+    /// Exact timers that another thread's queue passed to this thread.
     pub arrived: u64,
-    /// Timers of this thread that another thread fired, exact and coarse: all of a thread that neither is a worker nor
-    /// has a driver, and for a worker those that it was too busy or too far asleep for.
+    /// Timers of this thread that another thread fired, exact and coarse. For a thread without a worker or driver these
+    /// are all; for a worker, those that were due while it was too busy or too deeply asleep.
     pub pulled: u64,
-    /// Sleeps of the thread that ended, for a timer or for other reasons: of workers and of the expiry thread. Other
-    /// threads sleep where the library does not see it, and count none.
+    /// Sleeps of a worker or of the expiry thread that ended, for a timer or for another reason. Other threads sleep
+    /// unseen by the library, and count none.
     pub wakeups: u64,
-    /// Looks at the exact timers because the first of them was due.
+    /// Checks of the exact timers because the first of them was due.
     pub interrupts: u64,
     /// Interrupts that found nothing due.
     pub spurious: u64,
-    /// Deadlines that the thread handed to the operating system or to the expiry thread.
+    /// Deadlines that the thread passed to the operating system or to the expiry thread.
     pub device_writes: u64,
-    /// The lateness of exact timers that fired since [`count_lateness`].
+    /// The lateness of exact timers that fired after [`count_lateness`] was enabled.
     pub lateness: Lateness,
 }
 
@@ -120,13 +120,13 @@ pub struct Counts {
     pub pending: u64,
     /// Starts and restarts.
     pub armed: u64,
-    /// Starts of timers that were pending, which are among [`armed`](Self::armed).
+    /// Starts of timers that were pending; [`armed`](Self::armed) includes them.
     ///
     /// Computed, because nothing counts them where timers start: the starts that no timer that fired, was cancelled or
     /// is pending accounts for. A timer that moves to another thread's queue counts as one on the thread that it
     /// leaves.
     pub rearmed: u64,
-    /// Restarts that left the timer where it was queued; the cheapest way.
+    /// Restarts that left the timer at its place in the queue, which is the cheapest way.
     pub rearmed_in_place: u64,
     /// Timers that fired.
     pub fired: u64,
@@ -144,7 +144,7 @@ impl Counts {
     }
 }
 
-/// Has exact timers of the process count by how much they are late from now on, or no longer. Off at first.
+/// Enables or disables the histograms of lateness for all exact timers of the process. Disabled at first.
 ///
 /// Lateness is the time from the deadline to the beginning of the turn that fires the timer, and the deadline is that
 /// without [slack](crate::time::Sleep::slack): a timer that uses its slack counts as late by that. What comes behind

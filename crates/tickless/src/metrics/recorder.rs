@@ -36,14 +36,14 @@ const METADATA: Metadata<'static> =
     Metadata::new(module_path!(), Level::INFO, Some(module_path!()));
 
 impl Recorder {
-    /// Makes a value that has passed nothing on.
+    /// Makes a recorder that has passed nothing on.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Passes on the present counters, and the lateness of timers that fired since the last call. Does nothing if no
-    /// recorder is installed.
+    /// Passes on the present counters, and the lateness of timers that fired since the last call. Without an installed
+    /// recorder it does nothing.
     ///
     /// # Cost
     ///

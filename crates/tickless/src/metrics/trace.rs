@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::snapshot;
 
 /// Emits an event of the level `INFO` for each thread that has timers, or had some, with its counters as fields; the
-/// target is `tickless::metrics`. Does nothing but ask if no subscriber takes such events.
+/// target is `tickless::metrics`. Without a subscriber for such events it does nothing.
 ///
 /// Fields: `thread`, `role`, `name`, `pending`, `armed`, `rearmed`, `fired`, `cancelled` (exact and coarse together),
 /// `pulled`, `wakeups`, `device_writes`, and of the timers whose [lateness is counted](super::count_lateness)

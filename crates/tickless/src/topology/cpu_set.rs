@@ -1,4 +1,4 @@
-//! Sets of CPU numbers, and the lists in which the kernel writes them.
+//! Sets of CPU numbers, and their text form in the kernel's files.
 
 use std::fmt;
 use std::str::FromStr;
@@ -28,13 +28,13 @@ pub struct CpuSet {
     words: Vec<u64>,
 }
 
-/// The largest CPU number of a set, plus one. Linux is built for 8,192 at most.
+/// The exclusive upper bound of CPU numbers in a set. Linux is built for 8,192 CPUs at most.
 pub const CPUS_MAX: u32 = 1 << 16;
 
 const BITS: u32 = u64::BITS;
 
 impl CpuSet {
-    /// The empty set.
+    /// Makes the empty set.
     #[must_use]
     pub const fn new() -> Self {
         Self { words: Vec::new() }
@@ -67,44 +67,44 @@ impl CpuSet {
         self.iter().count()
     }
 
-    /// Returns true if there is none.
+    /// Returns true if the set has no CPU.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.words.is_empty()
     }
 
-    /// The CPUs in the order of their numbers.
+    /// Returns the CPUs in the order of their numbers.
     pub fn iter(&self) -> impl Iterator<Item = u32> + '_ {
         (0..CPUS_MAX)
             .take_while(|&cpu| place(cpu).0 < self.words.len())
             .filter(|&cpu| self.contains(cpu))
     }
 
-    /// The CPU with the lowest number.
+    /// Returns the CPU with the lowest number.
     #[must_use]
     pub fn first(&self) -> Option<u32> {
         self.iter().next()
     }
 
-    /// The CPU with the highest number.
+    /// Returns the CPU with the highest number.
     #[must_use]
     pub fn last(&self) -> Option<u32> {
         self.iter().last()
     }
 
-    /// The CPUs that are in either set.
+    /// Returns the CPUs that are in either set.
     #[must_use]
     pub fn union(&self, other: &Self) -> Self {
         self.iter().chain(other.iter()).collect()
     }
 
-    /// The CPUs that are in both sets.
+    /// Returns the CPUs that are in both sets.
     #[must_use]
     pub fn intersection(&self, other: &Self) -> Self {
         self.iter().filter(|&cpu| other.contains(cpu)).collect()
     }
 
-    /// The CPUs that are in this set and not in the other.
+    /// Returns the CPUs that are in this set and not in the other.
     #[must_use]
     pub fn difference(&self, other: &Self) -> Self {
         self.iter().filter(|&cpu| !other.contains(cpu)).collect()
@@ -204,13 +204,13 @@ enum Reason {
 }
 
 impl ListError {
-    /// The list that was to be read.
+    /// Returns the list that could not be read.
     #[must_use]
     pub fn list(&self) -> &str {
         &self.list
     }
 
-    /// The part of it that is wrong.
+    /// Returns the part of the list that is wrong.
     #[must_use]
     pub fn token(&self) -> &str {
         &self.token
@@ -287,7 +287,7 @@ impl FromStr for CpuSet {
 }
 
 impl CpuSet {
-    /// Reads a list of CPUs that have to be in `machine`; for lists that people type.
+    /// Reads a list of CPUs that a person typed, and checks that `machine` has all of them.
     ///
     /// It may say `all`, for the machine, and `N`, for its last CPU, as the kernel's parameters may:
     ///

@@ -1,4 +1,4 @@
-//! The kernel's files, one fact each.
+//! Readers of the kernel's files that hold one fact each.
 
 use std::collections::BTreeMap;
 use std::fs;

@@ -1,4 +1,5 @@
-//! The machine as the kernel describes it: CPUs, cores, packages, caches, nodes, and which CPUs are to be left alone.
+//! The machine as the kernel describes it: CPUs, cores, packages, caches, nodes, and the CPUs to keep free of other
+//! work.
 //!
 //! Where timers go depends on which CPUs share a core, a cache or a memory, and on which of them must not be disturbed.
 //! The kernel tells it in files, under `/sys/devices/system/cpu` and `/sys/devices/system/node`, and this module reads
@@ -36,7 +37,7 @@ use std::path::{Path, PathBuf};
 pub use cpu_set::{CPUS_MAX, CpuSet, ListError};
 use files::Files;
 
-/// The machine, at the moment when it was read.
+/// A description of the machine, at the time when it was read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Topology {
     possible: CpuSet,
@@ -51,23 +52,24 @@ pub struct Topology {
     kinds: Vec<CoreKind>,
 }
 
-/// A CPU that is online: what the kernel schedules on, one of the threads of a core.
+/// A CPU that is online: one hardware thread of a core, on which the kernel schedules.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Cpu {
-    /// Its number.
+    /// The number of the CPU.
     pub number: u32,
-    /// The socket.
+    /// The number of the package (socket).
     pub package: Option<u32>,
     /// The die inside of the package.
     pub die: Option<u32>,
-    /// The number of the core, which other packages use too.
+    /// The number of the core, which is unique in its package only.
     pub core: Option<u32>,
     /// All CPUs of the same core that are online, this one included.
     pub siblings: CpuSet,
-    /// The memory next to it.
+    /// The number of the NUMA node of its memory.
     pub node: Option<u32>,
-    /// The relative speed of the CPU; 1,024 is the fastest CPU of the machine. Known where cores differ.
+    /// The relative speed of the CPU; 1,024 is the fastest CPU of the machine. Known on machines with several kinds of
+    /// cores.
     pub capacity: Option<u32>,
 }
 
@@ -87,11 +89,11 @@ pub enum CacheKind {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Cache {
-    /// 1 is nearest to the core.
+    /// The level of the cache; 1 is nearest to the core.
     pub level: u32,
     /// The contents of the cache.
     pub kind: CacheKind,
-    /// Its size in KiB.
+    /// The size in KiB.
     pub size_kib: Option<u64>,
     /// The CPUs that share the cache.
     pub cpus: CpuSet,
@@ -101,17 +103,17 @@ pub struct Cache {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Node {
-    /// Its number.
+    /// The number of the node.
     pub number: u32,
     /// The CPUs next to it that are online.
     pub cpus: CpuSet,
-    /// Its memory in KiB.
+    /// The memory of the node in KiB.
     pub memory_kib: Option<u64>,
-    /// The distance to the memory of each node, in the order of their numbers; 10 means "here".
+    /// The distance to the memory of each node, in the order of their numbers; 10 is the distance of a node to itself.
     pub distances: Vec<u32>,
 }
 
-/// A kind of cores of a machine that has several.
+/// A kind of cores, on a machine with several kinds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CoreKind {
@@ -131,7 +133,7 @@ impl Topology {
         Self::read_from(Path::new("/"))
     }
 
-    /// Reads a machine from copies of its files: `root/sys/devices/system/cpu` and so on.
+    /// Reads a machine from copies of the kernel's files: `root/sys/devices/system/cpu` and so on.
     ///
     /// # Errors
     ///
@@ -179,76 +181,76 @@ impl Topology {
         self.isolated.union(&self.nohz_full)
     }
 
-    /// CPUs that could ever be plugged in.
+    /// Returns the CPUs that could ever be plugged in.
     #[must_use]
     pub fn possible(&self) -> &CpuSet {
         &self.possible
     }
 
-    /// CPUs that are plugged in.
+    /// Returns the CPUs that are plugged in.
     #[must_use]
     pub fn present(&self) -> &CpuSet {
         &self.present
     }
 
-    /// CPUs that can run something.
+    /// Returns the CPUs that are online.
     #[must_use]
     pub fn online(&self) -> &CpuSet {
         &self.online
     }
 
-    /// CPUs that the scheduler leaves alone: `isolcpus=`, and isolated partitions of control groups (version 2), as far
-    /// as they can be seen: all of them where the root of the groups is mounted (`cpuset.cpus.isolated`), or else that
-    /// of the process's own group.
+    /// Returns the CPUs that the scheduler leaves alone: `isolcpus=`, and isolated partitions of control groups
+    /// (version 2). If the root of the control groups is mounted (`cpuset.cpus.isolated`), these are all partitions;
+    /// otherwise only the process's own group is known.
     #[must_use]
     pub fn isolated(&self) -> &CpuSet {
         &self.isolated
     }
 
-    /// CPUs without a tick while they run one task: `nohz_full=`.
+    /// Returns the CPUs that have no tick while they run one task: `nohz_full=`.
     #[must_use]
     pub fn nohz_full(&self) -> &CpuSet {
         &self.nohz_full
     }
 
-    /// CPUs that this process may run on, if that is known.
+    /// Returns the CPUs that this process may run on, if that is known.
     #[must_use]
     pub fn allowed(&self) -> Option<&CpuSet> {
         self.allowed.as_ref()
     }
 
-    /// The CPUs that are online, in the order of their numbers.
+    /// Returns the CPUs that are online, in the order of their numbers.
     #[must_use]
     pub fn cpus(&self) -> &[Cpu] {
         &self.cpus
     }
 
-    /// The CPU with this number, if it is online.
+    /// Returns the CPU with this number, if it is online.
     #[must_use]
     pub fn cpu(&self, number: u32) -> Option<&Cpu> {
         let place = self.cpus.binary_search_by_key(&number, |cpu| cpu.number);
         Some(&self.cpus[place.ok()?])
     }
 
-    /// The NUMA nodes in the order of their numbers; none if the kernel knows of none.
+    /// Returns the NUMA nodes in the order of their numbers; none if the kernel knows of none.
     #[must_use]
     pub fn nodes(&self) -> &[Node] {
         &self.nodes
     }
 
-    /// All caches, level by level.
+    /// Returns all caches, level by level.
     #[must_use]
     pub fn caches(&self) -> &[Cache] {
         &self.caches
     }
 
-    /// The kinds of cores, on machines that have several; none otherwise.
+    /// Returns the kinds of cores, if the machine has several; none otherwise.
     #[must_use]
     pub fn kinds(&self) -> &[CoreKind] {
         &self.kinds
     }
 
-    /// The packages: the CPUs of each that are online. The CPUs whose package is unknown count as one.
+    /// Returns the CPUs of each package that are online. The CPUs whose package is unknown count as one package.
     #[must_use]
     pub fn packages(&self) -> BTreeMap<Option<u32>, CpuSet> {
         let mut packages = BTreeMap::<_, CpuSet>::new();
@@ -258,7 +260,7 @@ impl Topology {
         packages
     }
 
-    /// The cores, in the order of their first CPUs: the CPUs of each that are online.
+    /// Returns the CPUs of each core that are online, in the order of the cores' first CPUs.
     #[must_use]
     pub fn cores(&self) -> Vec<&CpuSet> {
         let first = |cpu: &&Cpu| cpu.siblings.first() == Some(cpu.number);
@@ -269,7 +271,7 @@ impl Topology {
             .collect()
     }
 
-    /// The last cache before memory that `cpu` has, if that is known.
+    /// Returns the last cache between `cpu` and the memory, if that is known.
     ///
     /// CPUs with the same one hand data to each other without going through memory.
     #[must_use]
@@ -280,8 +282,8 @@ impl Topology {
             .max_by_key(|cache| cache.level)
     }
 
-    /// The domains of CPUs with the same last cache, in the order of their first CPUs. A CPU without a known cache is
-    /// in none.
+    /// Returns the caches that are the last before memory, in the order of their first CPUs. A CPU without a known
+    /// cache is in none.
     #[must_use]
     pub fn last_level_caches(&self) -> Vec<&Cache> {
         let mut domains = Vec::<&Cache>::new();
@@ -334,7 +336,7 @@ impl TopologyError {
         matches!(&self.fault, Fault::Unreadable(error) if error.kind() == denied)
     }
 
-    /// The file that is missing or wrong.
+    /// Returns the path of the file that is missing or wrong.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path

@@ -1,4 +1,4 @@
-//! The choice of the worker that waits for descriptors, and the notification of it about a new descriptor.
+//! The choice of the one worker that waits for descriptors, and its notification about a new descriptor.
 //!
 //! A descriptor that is registered while all workers park without looking would never be noticed. Each side writes its
 //! own word and then reads the other's, with a full fence in between on both sides (Dekker's pattern, as in

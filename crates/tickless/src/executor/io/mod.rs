@@ -1,4 +1,4 @@
-//! Waiting for descriptors: sockets, pipes and the like, watched by the workers themselves.
+//! Tasks that wait for descriptors: sockets, pipes and the like, which the workers watch themselves.
 //!
 //! ```
 //! use std::io::{Read, Write};
@@ -50,7 +50,7 @@ mod attendance;
 mod reactor;
 mod source;
 
-/// A descriptor that tasks wait for.
+/// A descriptor for which tasks can wait.
 ///
 /// It need not be used on the executor that watches it, but that has to be there: after its end, waiting is an error.
 /// The owner of the descriptor must not replace it by another one.
@@ -86,19 +86,19 @@ impl<T: AsFd> Async<T> {
         })
     }
 
-    /// Returns a reference to the source that was given.
+    /// Returns a reference to the descriptor's owner, as it was given to [`new`](Self::new).
     pub fn get_ref(&self) -> &T {
         self.io.as_ref().expect("taken by `into_inner` alone")
     }
 
-    /// Ends the watch. The descriptor stays non-blocking.
+    /// Ends the watch and returns the descriptor's owner. The descriptor stays non-blocking.
     pub fn into_inner(mut self) -> T {
         let io = self.io.take().expect("taken here alone");
         self.registration.end(io.as_fd());
         io
     }
 
-    /// Waits until there is something to read, a connection to accept, or the other side is gone.
+    /// Waits until there is something to read, there is a connection to accept, or the other side has closed.
     ///
     /// Another task may take what is there: try, and wait again when it [would block](io::ErrorKind::WouldBlock), or
     /// have [`read_with`](Self::read_with) do that.
@@ -114,14 +114,15 @@ impl<T: AsFd> Async<T> {
         self.readiness(Direction::Read)
     }
 
-    /// Waits until there is room to write, a connection is made, or the other side is gone: as
-    /// [`readable`](Self::readable).
+    /// Waits until there is room to write, a connection is made, or the other side has closed.
+    ///
+    /// Another task may use the room first, as at [`readable`](Self::readable).
     pub fn writable(&self) -> Readiness<'_> {
         self.readiness(Direction::Write)
     }
 
-    /// Does `operation` until it does not block; in between it waits until the descriptor is
-    /// [readable](Self::readable). It is a [checkpoint](coop::checkpoint).
+    /// Calls `operation` until it no longer blocks, and waits until the descriptor is [readable](Self::readable) in
+    /// between. It is a [checkpoint](coop::checkpoint).
     ///
     /// # Errors
     ///
@@ -130,8 +131,8 @@ impl<T: AsFd> Async<T> {
         self.repeat(Direction::Read, operation).await
     }
 
-    /// Calls `operation` until it no longer blocks, and waits until the source is [writable](Self::writable) in
-    /// between. [`read_with`](Self::read_with) is the same for reading.
+    /// Calls `operation` until it no longer blocks, and waits until the descriptor is [writable](Self::writable) in
+    /// between. It is a [checkpoint](coop::checkpoint).
     ///
     /// # Errors
     ///

@@ -1,4 +1,4 @@
-//! A descriptor as the reactor knows it, with the tasks that wait for it.
+//! The reactor's record of a descriptor, with the tasks that wait for it.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::task::{Poll, Waker};

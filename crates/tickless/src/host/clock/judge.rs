@@ -1,4 +1,4 @@
-//! The test whether the time-stamp counter may be used, and the measurement of its rate.
+//! The test that decides if the time-stamp counter may be used, and the measurement of its rate.
 //!
 //! The rate is that of two readings of the kernel's clock, each between two of the counter. A thread that is
 //! interrupted in one leaves the counter open by as much, so a reading that is wide for its distance from the other one

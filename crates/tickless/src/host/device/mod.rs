@@ -1,4 +1,4 @@
-//! The device of a thread: the wake-up that stands for a timer interrupt.
+//! The device of a thread: a wake-up that takes the place of a timer interrupt.
 //!
 //! The device of a thread is what brings the thread that expires its timers in time: a worker's own sleep, the timer
 //! file descriptor of an event loop, the time that a foreign thread publishes in its [tree](super::remote::trees) and

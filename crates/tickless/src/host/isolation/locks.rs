@@ -1,4 +1,4 @@
-//! Biased locks that are no base's: those of the executors' run queues.
+//! The list of biased locks other than base locks: those of the executors' run queues.
 //!
 //! They are owned by threads as base locks are, and a barrier on behalf of one of their owners interrupts an isolated
 //! CPU as well. So they are made ordinary where base locks are.

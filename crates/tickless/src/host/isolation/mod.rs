@@ -1,4 +1,4 @@
-//! Workers that must not be disturbed.
+//! The isolation of workers, which other threads must not disturb.
 //!
 //! An isolated worker is not in the tree of workers: it neither pulls nor is pulled. And no other thread executes a
 //! barrier on its behalf, which would interrupt its CPU: a thread that takes a biased base lock of another thread does

@@ -1,4 +1,4 @@
-//! The words of a worker's [isolation](super): whether it is isolated, and the request of another thread.
+//! The words of a worker's [isolation](super): the flag that it is isolated, and the request of another thread.
 
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 

@@ -1,4 +1,4 @@
-//! The child of a fork has one thread, and a copy of everything that the others were in the middle of.
+//! Timers in the child of a fork, which has one thread and a copy of the data that all others were changing.
 //!
 //! Around the fork the forking thread holds the registry and every base lock, so that the copy is consistent and no
 //! lock in it belongs to a thread that does not exist there. In the child:

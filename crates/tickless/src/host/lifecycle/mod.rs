@@ -1,5 +1,5 @@
-//! The life of threads and processes: a thread enters at its first timer and leaves at its end, a process begins with
-//! the first use and goes on in the child of a [`fork`].
+//! The life of threads and processes: a thread enters at its first timer and leaves at its end; a process begins at the
+//! first use of the library and continues in the child of a [`fork`].
 //!
 //! # Ground rules
 //!

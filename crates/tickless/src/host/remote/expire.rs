@@ -1,4 +1,5 @@
-//! Turns for other threads: the calls of the [trees](super::trees) to the host when a thread finds due timers there.
+//! Expiry for other threads: the calls from the [trees](super::trees) to the host if a thread finds due timers of
+//! another.
 
 use std::num::NonZeroU32;
 

@@ -1,4 +1,4 @@
-//! The expiry thread: it expires for threads that do not do it themselves.
+//! The expiry thread: it fires the timers of threads that do not fire their own.
 //!
 //! It sleeps until the earliest deadline of all of them, and runs the callbacks. The [tree](super::trees) of these
 //! threads has the first deadline and the due timers. The handle that starts and wakes it is [`wake`]. For threads that

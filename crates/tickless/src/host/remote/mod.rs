@@ -1,4 +1,4 @@
-//! The work of threads for the timers of other threads.
+//! Expiry of timers by threads other than their owners.
 //!
 //! | room | holds |
 //! |---|---|

@@ -1,4 +1,4 @@
-//! The published due time of a thread's first coarse timer, by which another thread comes in time.
+//! The published due time of a thread's first coarse timer; another thread reads it to fire the timer in time.
 //!
 //! A worker tells the expiry thread at the end of a turn, and when it starts something, if the expiry thread means to
 //! sleep for longer than a tick beyond that ([`stuck`](super::stuck) says why). The published time only ever becomes

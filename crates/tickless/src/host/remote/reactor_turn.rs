@@ -1,5 +1,5 @@
-//! The turn for the threads of a [reactor](super::reactors): a task of the runtime takes it when the reactor rang, the
-//! expiry thread when it did not.
+//! The turn that fires the timers of a [reactor's](super::reactors) threads: a task of the runtime takes it if the
+//! reactor rang, and the expiry thread if it did not.
 //!
 //! A turn finds its timers in the reactor's tree, as the expiry thread does in that of all other foreign threads.
 

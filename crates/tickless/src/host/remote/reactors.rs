@@ -1,4 +1,4 @@
-//! Reactors of runtimes that ring for the timers of the runtime's threads.
+//! The reactors of runtimes; each is woken when timers of its runtime's threads are due.
 //!
 //! A timer of a foreign thread costs two wake-ups: of the expiry thread, which expires the timer, and of the thread
 //! that waits for it. The worker of an async runtime waits in its reactor anyway. With a timer file descriptor in the

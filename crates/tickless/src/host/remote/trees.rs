@@ -1,5 +1,5 @@
-//! The hierarchies through which threads' timers are found when they are due, and where their nodes and groups are
-//! kept.
+//! The [migration hierarchies](tickless_core::hierarchy), in which threads find due timers of others, and the storage
+//! of their nodes and groups.
 //!
 //! There are two trees, because they promise different things, and one for each runtime with a reactor:
 //!

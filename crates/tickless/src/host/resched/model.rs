@@ -1,4 +1,4 @@
-//! Loom cases for requests that meet their taking back.
+//! Loom cases for requests that are taken back while they are made.
 
 use loom::sync::Arc;
 use loom::thread;

@@ -1,4 +1,4 @@
-//! Loom cases for suspicions.
+//! Loom cases for the flags that a thread and the watcher of blocked callbacks share.
 
 use loom::sync::Arc;
 use loom::thread;

@@ -1,4 +1,4 @@
-//! The missing barriers on behalf of other threads: a lock that has to have one stays an ordinary lock.
+//! Barriers on systems that have none for other threads: a lock that needs one stays an ordinary lock.
 
 /// Answers that there are none.
 pub(crate) fn register() -> bool {

@@ -1,5 +1,5 @@
-//! The missing descriptors: each function that would make one returns [`Unsupported`](io::ErrorKind::Unsupported), so
-//! no other function of this module is ever executed for one.
+//! Descriptors on systems without them: each function that would make one returns
+//! [`Unsupported`](io::ErrorKind::Unsupported), so the functions that take one are never executed.
 //!
 //! The types are those of the standard library where it has them. Elsewhere they have no values, so that the functions
 //! of the library which take a descriptor exist and cannot be called.
@@ -279,13 +279,13 @@ mod absent {
     /// The number of a descriptor.
     pub type RawFd = i32;
 
-    /// Anything that has a descriptor: nothing, on this system.
+    /// A type that has a descriptor; there is none on this system.
     pub trait AsFd {
         /// Returns the descriptor.
         fn as_fd(&self) -> BorrowedFd<'_>;
     }
 
-    /// Anything that has the number of a descriptor: nothing, on this system.
+    /// A type that has the number of a descriptor; there is none on this system.
     pub trait AsRawFd {
         /// Returns the number.
         fn as_raw_fd(&self) -> RawFd;

@@ -1,4 +1,4 @@
-//! The missing timers that send a signal.
+//! Timers that send a signal, on systems that have none: they cannot be made.
 
 use std::ffi::{c_int, c_void};
 use std::io;

@@ -1,4 +1,4 @@
-//! A timer of the system that a thread sleeps in, where it is finer than condition variables are.
+//! A timer of the system in which a thread sleeps, on systems where it is more exact than condition variables.
 
 /// A timer of the system and a bell, on which one thread waits together.
 ///

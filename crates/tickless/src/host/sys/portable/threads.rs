@@ -1,4 +1,4 @@
-//! Threads, as far as the standard library knows them.
+//! Threads by the means of the standard library.
 
 use std::cell::Cell;
 use std::convert::Infallible;

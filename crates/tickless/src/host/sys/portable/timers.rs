@@ -1,4 +1,4 @@
-//! The device of an event loop: a timer of the system that a thread can wait for among other things.
+//! The device of an event loop: a timer of the system, for which a thread can wait together with other things.
 
 use std::io;
 use std::sync::OnceLock;

@@ -1,4 +1,4 @@
-//! The calls of `kqueue`, which macOS and the BSDs have alike but for the way to set a timer.
+//! The calls of `kqueue`; only the way to set a timer differs between macOS and the BSDs.
 
 use std::io;
 use std::mem::MaybeUninit;

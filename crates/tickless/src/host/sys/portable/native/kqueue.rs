@@ -1,4 +1,4 @@
-//! Sleeping and ringing with `kqueue`, over the calls of a system.
+//! Sleeps and wake-ups by `kqueue`, on top of the calls of a system.
 //!
 //! A thread sleeps in a queue of its own, which holds a timer that fires once and a bell that other threads ring. One
 //! call sets the timer and waits. The device of an event loop is a queue with a timer alone: a queue is readable while

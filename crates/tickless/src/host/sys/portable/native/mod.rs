@@ -1,4 +1,4 @@
-//! Timers and priorities of each system, which the standard library does not have.
+//! Timers and thread priorities of each system, which the standard library lacks.
 //!
 //! | file | system | a thread sleeps with | an event loop watches |
 //! |---|---|---|---|

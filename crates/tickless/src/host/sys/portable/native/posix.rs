@@ -1,4 +1,4 @@
-//! Priorities of threads, as POSIX has them.
+//! Thread priorities by the calls of POSIX.
 
 use std::cell::Cell;
 use std::ffi::c_int;
