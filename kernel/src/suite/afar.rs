@@ -5,6 +5,7 @@ use core::hint::black_box;
 use tickless_core::time::Span;
 use tickless_sched::{Request, Weight};
 
+use super::classes::Want;
 use super::tasks::{self, Leaves, Tick};
 use super::{Verdict, ensure};
 use crate::arch;
@@ -94,7 +95,7 @@ fn spin() {
 /// A tick that another CPU asks for is started by a kick, or is not where the CPU started one meanwhile: and either way
 /// the task that spins makes room.
 pub(super) fn afar(_machine: &'static Machine, _parameters: &Parameters) -> Verdict {
-    let wants = [(Weight::UNIT, Request::clamped(SLICE)); 2];
+    let wants = [Want::Share(Weight::UNIT, Request::clamped(SLICE)); 2];
     let tick = Tick {
         is_lazy: true,
         filter: true,

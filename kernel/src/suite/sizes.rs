@@ -9,6 +9,7 @@ use tickless_core::hrtimer::{Expired, HrTimer, Restart, Setup, Stage, Start};
 use tickless_core::time::{Monotonic, Span};
 use tickless_sched::{Request, Weight};
 
+use super::classes::Want;
 use super::tasks::{self, Leaves, Tick as TaskTick};
 use super::{Verdict, ensure};
 use crate::arch;
@@ -78,7 +79,11 @@ pub(super) fn sizes(_machine: &'static Machine, _parameters: &Parameters) -> Ver
         filter: true,
         slices: false,
     };
-    let ran = tasks::run(tick, &[(Weight::UNIT, Request::DEFAULT); 3], body);
+    let ran = tasks::run(
+        tick,
+        &[Want::Share(Weight::UNIT, Request::DEFAULT); 3],
+        body,
+    );
     ensure!(ran.left == 0, "{} tasks did not finish", ran.left);
     let [hard, soft, coarse] = [0, 1, 2].map(tasks::stack_used);
     say!(

@@ -16,6 +16,7 @@ use tickless_core::platform::Platform;
 use tickless_core::time::Span;
 use tickless_sched::{Request, Weight};
 
+use super::classes::Want;
 use super::tasks::{self, LAZY, Leaves, Ran, Tick};
 use super::{Verdict, ensure};
 use crate::arch;
@@ -375,7 +376,7 @@ pub(super) fn run(machine: &'static Machine, way: &Way, shape: &Shape) -> Result
     let kept = |stats: &Stats| stats.in_place + stats.filed_early + stats.far_in_slot;
     let before = counted();
     machine.host().set_in_place(way.in_place);
-    let wants = [(Weight::UNIT, shape.request); 2 * PAIRS];
+    let wants = [Want::Share(Weight::UNIT, shape.request); 2 * PAIRS];
     let body = match shape.wakes {
         Wakes::HalfFull => talk,
         Wakes::AtOnce => talk_at_once,

@@ -1,26 +1,32 @@
-//! Tasks on the first CPU: threads that the fair queue of `tickless-sched` chooses among, and that its tick preempts.
+//! Tasks on the first CPU: threads that the queues of `tickless-sched` choose among, and that its tick preempts.
 //!
 //! The tick is a lazy timer that each switch restarts. When it fires, the interrupt notes that a decision is due; the
 //! end of the interrupt decides, restarts the tick, writes the device for both, and goes on with the thread that was
-//! chosen, on its stack.
+//! chosen, on its stack. A second timer fires when the next period of a [reservation](Want::Reserved) begins whose
+//! runtime is spent. A task that asked for it has a little more time at the end of its slice, once.
+//!
+//! # Limits
+//!
+//! The clock of the queues goes on in interrupts, so a task is charged for those that come while it runs.
 
 use alloc::boxed::Box;
-use alloc::vec::Vec;
 use core::pin::Pin;
 
 use tickless_core::event::Flush;
-use tickless_core::hrtimer::{Expired, HrTimer, Restart, Setup, Stage};
-use tickless_core::link::id::Realm;
+use tickless_core::hrtimer::{Expired, HrTimer, Restart, Setup, Stage, Start};
 use tickless_core::link::lock::Lock;
 use tickless_core::platform::CpuId;
-use tickless_core::time::Monotonic;
-use tickless_sched::fair::Rules;
-use tickless_sched::hrtick::{CoreHost, CoreTimer, Decision, Reschedule, SETUP, Stats, Switches};
+use tickless_core::time::{Instant, Monotonic};
+use tickless_sched::hrtick::{
+    CoreHost, CoreTimer, Decision, Extension, Reschedule, SETUP, Stats, Switches,
+};
 use tickless_sched::load::RunClock;
-use tickless_sched::{Entity, FairQueue, HrTick, Request, Weight};
+use tickless_sched::{HrTick, RunTime};
 
+use super::classes::{Classes, Rest, Want};
 use crate::arch;
 use crate::host::Host;
+use crate::idle;
 use crate::late::Late;
 use crate::lock::MaskingLock;
 use crate::machine::machine;
@@ -35,6 +41,9 @@ pub(super) type Function = fn(&mut Expired<'_, '_, Monotonic>) -> Restart;
 pub(super) static LAZY: HrTimer<Function> = HrTimer::with_setup(SETUP, false, slice_ends);
 static EXACT: HrTimer<Function> =
     HrTimer::with_setup(Setup::new().stage(Stage::Hard), false, slice_ends);
+/// The timer of the next period.
+static PERIOD: HrTimer<Function> =
+    HrTimer::with_setup(Setup::new().stage(Stage::Hard), false, period_begins);
 static TASKS: Late<Lock<MaskingLock, Tasks>> = Late::new();
 static THREADS: Late<[Thread; MOST]> = Late::new();
 /// The kernel itself, which runs the tests.
@@ -52,21 +61,28 @@ pub(super) struct Tick {
 /// The counts of a run.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Ran {
+    /// The time at which all tasks were queued.
+    pub(super) began: Instant,
     /// The number of times that a task was chosen.
     pub(super) switches: u64,
     /// The number of times that an interrupt took the CPU from one task for another one.
     pub(super) preempted: u64,
     /// Tasks that did not finish.
     pub(super) left: usize,
+    /// The number of times that a task had a little more time.
+    pub(super) extended: u64,
     /// The counts of the tick.
     pub(super) tick: Stats,
 }
 
 struct Tasks {
-    queue: FairQueue<usize>,
+    classes: Classes,
     tick: HrTick,
     clock: RunClock,
-    entities: Vec<Pin<Box<Entity<usize>>>>,
+    /// The wish of the task that runs for a little more time.
+    extension: Extension,
+    /// The begin of the period for which [`PERIOD`] was started.
+    replenishes: Option<RunTime>,
     running: Option<usize>,
     timer: Pin<&'static HrTimer<Function>>,
     is_ended: bool,
@@ -90,6 +106,12 @@ impl CoreHost for Kicks {
         machine().host().local(cpu).is_tick_kicked.leave();
         arch::interrupt_cpu(cpu);
     }
+
+    fn masked(&self, work: impl FnOnce()) {
+        let before = arch::mask();
+        work();
+        arch::restore(before);
+    }
 }
 
 type SliceTimer<'a> = CoreTimer<'a, Host, Function, Kicks>;
@@ -106,27 +128,30 @@ impl Tasks {
         let timer = self.timer();
         self.tick.begin_batch(owes);
         if let Some(task) = self.running.take() {
-            let entity = self.entities[task].as_ref();
-            let is_known = match leaves {
-                Leaves::Ready => self.queue.enqueue(entity, task, now).is_ok(),
-                Leaves::Asleep => self.queue.sleep(entity, now).is_ok(),
-                Leaves::Finished => {
-                    self.ran.left -= 1;
-                    true
+            match leaves {
+                Leaves::Ready => {
+                    let _preempts = self.classes.enqueue(task, now);
                 }
-            };
-            assert!(is_known, "the task that runs is in no queue");
+                Leaves::Asleep => self.classes.sleep(task, now),
+                Leaves::Finished => self.ran.left -= 1,
+            }
         }
-        self.running = self.queue.pick(now);
+        self.running = self.classes.pick(now);
         // A run that is ended from outside lets go of all that is queued.
         while self.is_ended && self.running.is_some() {
-            self.running = self.queue.pick(now);
+            self.running = self.classes.pick(now);
         }
+        self.extension.picked();
         self.ran.switches += 1;
-        let decision = match self.queue.slice() {
-            Some(slice) => {
+        self.await_period(instant);
+        let decision = match self.classes.rest(now) {
+            Some(Rest::Runtime(left)) => {
+                let _later = self.tick.picked_deadline(left, &timer);
+                Decision::Keep
+            }
+            Some(Rest::Slice(slice)) => {
                 let load = self.clock.load(instant);
-                let runnable = self.queue.runnable();
+                let runnable = self.classes.fair_runnable();
                 let _later = self.tick.picked(slice, runnable, load, true, &timer);
                 Decision::Keep
             }
@@ -135,25 +160,78 @@ impl Tasks {
         self.tick.end_batch(decision, Flush::Switched, &timer);
     }
 
+    /// A decision is due: true if the task that runs has a little more time in place of it, and the device is written.
+    fn is_extended(&mut self) -> bool {
+        let has_ticks = if self.classes.runs_reserved() {
+            self.tick.deadline_is_on()
+        } else {
+            self.tick.fair_is_on()
+        };
+        let timer = self.timer();
+        let is_extended = !self.is_ended && self.extension.grant(has_ticks, &mut self.tick, &timer);
+        self.ran.extended += u64::from(is_extended);
+        is_extended
+    }
+
+    /// Returns true if no task can run and one will, by itself.
+    fn is_waiting(&self) -> bool {
+        self.running.is_none() && self.replenishes.is_some() && !self.is_ended
+    }
+
+    /// Starts the timer of the next period, if a task waits for one that it was not started for.
+    fn await_period(&mut self, now: Instant) {
+        let next = self.classes.next_replenishment();
+        if next == self.replenishes {
+            return;
+        }
+        self.replenishes = next;
+        let (timer, timers) = (Pin::static_ref(&PERIOD), machine().timers);
+        match next {
+            Some(next) => {
+                let at = self.clock.expiry(next, now);
+                let _started = timer.start(timers, Start::at(at).pinned());
+            }
+            None => {
+                let _removed = timer.try_cancel(timers);
+            }
+        }
+    }
+
     /// Wakes a task; true if that preempts the one that runs.
     fn wake(&mut self, task: usize) -> bool {
         let instant = machine().now();
         let now = self.clock.at(instant);
-        let woken = self.queue.enqueue(self.entities[task].as_ref(), task, now);
-        let woken = woken.expect("a task that sleeps is in no queue");
-        let (slice, runnable) = (self.queue.slice(), self.queue.runnable());
-        let load = self.clock.load(instant);
-        let timer = self.timer();
-        let ends = self.tick.enqueued(slice, runnable, load, &timer) == Reschedule::Hard;
-        ends || (self.running.is_some() && woken.preempts && !woken.was_current)
+        let preempts = self.classes.enqueue(task, now);
+        self.await_period(instant);
+        let ends = match self.classes.rest(now) {
+            Some(Rest::Slice(slice)) => {
+                let runnable = self.classes.fair_runnable();
+                let load = self.clock.load(instant);
+                let timer = self.timer();
+                let slice = Some(slice);
+                self.tick.enqueued(slice, runnable, load, &timer) == Reschedule::Hard
+            }
+            Some(Rest::Runtime(_)) | None => false,
+        };
+        ends || (self.running.is_some() && preempts)
     }
 }
 
-fn slice_ends(_: &mut Expired<'_, '_, Monotonic>) -> Restart {
+/// The callback of a tick: a decision is due at the end of the interrupt.
+pub(super) fn slice_ends(_: &mut Expired<'_, '_, Monotonic>) -> Restart {
     machine().host().here().must_decide.leave();
     if let Some(tasks) = TASKS.get() {
-        let _decides = tasks.lock(None).tick.fired(true);
+        let mut tasks = tasks.lock(None);
+        let is_fair = !tasks.classes.runs_reserved();
+        // Of either class it decides: a task that has runtime left is picked again, with its tick.
+        let _decides = tasks.tick.fired(is_fair);
     }
+    Restart::No
+}
+
+/// A task has runtime again: the decision gives it that.
+fn period_begins(_: &mut Expired<'_, '_, Monotonic>) -> Restart {
+    machine().host().here().must_decide.leave();
     Restart::No
 }
 
@@ -165,10 +243,15 @@ pub(crate) fn decide_in_interrupt(owes: bool, written: impl FnOnce()) {
     };
     let (from, to) = {
         let mut tasks = tasks.lock(None);
+        if tasks.is_extended() {
+            // It flushed the device in place of the decision (FLUSH-7).
+            written();
+            return;
+        }
         let from = tasks.running;
         tasks.decide(Leaves::Ready, owes);
         let to = tasks.running;
-        tasks.ran.preempted += u64::from(from != to);
+        tasks.ran.preempted += u64::from(from.is_some() && from != to);
         (from, to)
     };
     written();
@@ -223,6 +306,36 @@ pub(super) fn wake_from_afar(task: usize) {
     }
 }
 
+/// Wakes a task that sleeps, from the callback of a timer: the interrupt that calls it decides at its end.
+pub(super) fn wake_in_interrupt(task: usize) {
+    let Some(tasks) = TASKS.get() else {
+        return;
+    };
+    let mut tasks = tasks.lock(None);
+    if tasks.wake(task) || tasks.running.is_none() {
+        machine().host().here().must_decide.leave();
+    }
+}
+
+/// The executing task asks for a little more time, should its slice end soon.
+pub(super) fn ask_for_more() {
+    if let Some(tasks) = TASKS.get() {
+        tasks.lock(None).extension.ask();
+    }
+}
+
+/// The executing task needs no more time, and makes room if it had more.
+pub(super) fn need_no_more() {
+    let before = arch::mask();
+    let makes_room = TASKS
+        .get()
+        .is_some_and(|tasks| tasks.lock(None).extension.withdraw());
+    if makes_room {
+        leave(Leaves::Ready);
+    }
+    arch::restore(before);
+}
+
 /// The kick for a tick that another CPU asked for came, in an interrupt of the CPU of the tasks.
 pub(crate) fn tick_kicked() {
     if let Some(tasks) = TASKS.get() {
@@ -241,28 +354,41 @@ pub(super) fn end() {
 }
 
 /// Runs a task for each of `wants`, all of them with `body(its number)`, until none can go on.
-pub(super) fn run(tick: Tick, wants: &[(Weight, Request)], body: fn(usize)) -> Ran {
+///
+/// # Panics
+///
+/// When the reservations come to more than there is.
+pub(super) fn run(tick: Tick, wants: &[Want], body: fn(usize)) -> Ran {
     let timer = Pin::static_ref(if tick.is_lazy { &LAZY } else { &EXACT });
-    let [key] = Realm::new().keys();
+    run_by(timer, tick, wants, body)
+}
+
+/// Runs tasks as [`run`] does, by a tick of the caller, whose callback calls [`slice_ends`].
+pub(super) fn run_by(
+    timer: Pin<&'static HrTimer<Function>>,
+    tick: Tick,
+    wants: &[Want],
+    body: fn(usize),
+) -> Ran {
     let fresh = Tasks {
-        queue: FairQueue::new(key, Rules::default()),
+        classes: Classes::new(wants).expect("the reservations fit"),
         tick: HrTick::new(Switches {
             fair: tick.slices,
-            deadline: false,
+            deadline: tick.slices,
             filter: tick.filter,
         }),
         clock: RunClock::new(machine().now()),
-        entities: wants
-            .iter()
-            .map(|&(weight, request)| Box::pin(Entity::new(weight, request)))
-            .collect(),
+        extension: Extension::default(),
+        replenishes: None,
         running: None,
         timer,
         is_ended: false,
         ran: Ran {
+            began: Instant::ZERO,
             switches: 0,
             preempted: 0,
             left: wants.len(),
+            extended: 0,
             tick: Stats::default(),
         },
     };
@@ -280,19 +406,19 @@ pub(super) fn run(tick: Tick, wants: &[(Weight, Request)], body: fn(usize)) -> R
     let before = arch::mask();
     {
         let mut tasks = tasks.lock(None);
-        let now = tasks.clock.at(machine().now());
+        tasks.ran.began = machine().now();
+        let now = tasks.clock.at(tasks.ran.began);
         for (task, thread) in threads.iter().enumerate().take(wants.len()) {
             thread.begin(body, task);
-            let Tasks {
-                queue, entities, ..
-            } = &mut *tasks;
-            let queued = queue.enqueue(entities[task].as_ref(), task, now);
-            assert!(queued.is_ok(), "a new task is in no queue");
+            let _preempts = tasks.classes.enqueue(task, now);
         }
     }
     leave(Leaves::Ready);
+    idle::until(|| !tasks.lock(None).is_waiting());
     arch::restore(before);
-    let _removed = timer.try_cancel(machine().timers);
+    for timer in [timer, Pin::static_ref(&PERIOD)] {
+        let _removed = timer.try_cancel(machine().timers);
+    }
     let tasks = tasks.lock(None);
     Ran {
         tick: tasks.tick.stats(),

@@ -6,6 +6,7 @@ use tickless_core::hrtimer::{Restart, Setup, Start};
 use tickless_core::time::Span;
 use tickless_sched::{Request, Weight};
 
+use super::classes::Want;
 use super::tasks::{self, Ran, Tick};
 use super::{Verdict, ensure, timer};
 use crate::console::say;
@@ -33,7 +34,8 @@ fn spin(task: usize) {
 
 /// Four threads that spin, for 800 ms: each is preempted, and has counted according to its weight.
 pub(super) fn threads(machine: &'static Machine, parameters: &Parameters) -> Verdict {
-    let wants = WEIGHTS.map(|units| (Weight::UNIT.times(units), Request::clamped(SLICE)));
+    let wants =
+        WEIGHTS.map(|units| Want::Share(Weight::UNIT.times(units), Request::clamped(SLICE)));
     let ending = timer(Setup::new(), |_| {
         tasks::end();
         Restart::No

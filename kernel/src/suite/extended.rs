@@ -1,0 +1,207 @@
+//! A little more time for a thread in a critical section, whose slice ends meanwhile: it is not preempted there, once,
+//! and for 20 µs at most (FLUSH-7).
+
+use alloc::boxed::Box;
+use core::pin::Pin;
+
+use tickless_core::hrtimer::{Expired, HrTimer, Restart};
+use tickless_core::platform::Platform;
+use tickless_core::time::{Monotonic, Span};
+use tickless_sched::hrtick::{EXTENSION, SETUP};
+use tickless_sched::{Request, Weight};
+
+use super::classes::Want;
+use super::tasks::{self, Function, Leaves, Ran, Tick};
+use super::{Spread, Verdict, ensure};
+use crate::arch;
+use crate::console::say;
+use crate::host::{Count, Host, Note};
+use crate::late::Late;
+use crate::machine::{Machine, machine};
+use crate::parameters::Parameters;
+
+/// The thread that has critical sections, one behind the other. The other one looks whether it is in one.
+const HOLDS: usize = 0;
+const SLICE: Span = Span::from_micros(200);
+/// Slices of the first thread in each way.
+const SLICES: u64 = 20;
+/// A section that is over before an extension is, and one that takes longer than a slice.
+const SHORT: Span = Span::from_micros(6);
+const LONG: Span = Span::from_micros(330);
+/// Nanoseconds that the interrupt, the decision and the switch take at most, behind the end of a slice.
+const SWITCH_MAX: u64 = 8_000;
+/// Two readings of the counter with so much between them were interrupted by the other thread.
+const GAP: Span = Span::from_micros(20);
+
+/// The tick, whose callback notes when a slice ends.
+static TICK: HrTimer<Function> = HrTimer::with_setup(SETUP, false, ends);
+/// The length of a section, in counts, and whether the thread asks for more time in it.
+static LENGTH: Count = Count::new();
+static ASKS: Note = Note::new();
+/// True while the first thread is in a section, and when it has finished.
+static IS_INSIDE: Note = Note::new();
+static IS_OVER: Note = Note::new();
+/// Ticks since the first thread went on, and the counter at the entry of the first of them.
+static TICKS: Count = Count::new();
+static SLICE_END: Count = Count::new();
+
+/// The observations of the other thread.
+#[derive(Debug)]
+struct Seen {
+    /// Times that it went on, and found the first thread in a section.
+    found: Count,
+    /// The time from the end of the slice of the first thread until it went on.
+    delay: Spread,
+}
+
+static SEEN: [Late<Seen>; 3] = [const { Late::new() }; 3];
+/// The number of the way that runs.
+static WAY: Count = Count::new();
+
+fn ends(expired: &mut Expired<'_, '_, Monotonic>) -> Restart {
+    if TICKS.get() == 0 {
+        SLICE_END.set(machine().host().here().entered.get());
+    }
+    TICKS.add(1);
+    tasks::slice_ends(expired)
+}
+
+fn counts(span: Span) -> u64 {
+    span.as_nanos() * u64::from(arch::kilohertz().0) / 1_000_000
+}
+
+fn body(task: usize) {
+    if task == HOLDS {
+        hold()
+    } else {
+        look()
+    }
+    let before = arch::mask();
+    tasks::leave(Leaves::Finished);
+    arch::restore(before);
+}
+
+/// Has sections, until it was preempted often enough.
+fn hold() {
+    let (gap, asks) = (counts(GAP), ASKS.is_there());
+    let (mut slices, mut last) = (0, arch::counter());
+    TICKS.set(0);
+    while slices < SLICES {
+        if asks {
+            tasks::ask_for_more();
+        }
+        IS_INSIDE.set(true);
+        let mut left = LENGTH.get();
+        while left > 0 {
+            let now = arch::counter();
+            let passed = now - last;
+            if passed > gap {
+                slices += 1;
+                TICKS.set(0);
+            } else {
+                left = left.saturating_sub(passed);
+            }
+            last = now;
+        }
+        IS_INSIDE.set(false);
+        if asks {
+            tasks::need_no_more();
+        }
+    }
+    IS_OVER.leave();
+}
+
+/// Notes whether the first thread is in a section, each time that the CPU is taken from that.
+fn look() {
+    let Some(seen) = SEEN[WAY.get() as usize].get() else {
+        return;
+    };
+    let (host, gap, mut last) = (machine().host(), counts(GAP), arch::counter());
+    while !IS_OVER.is_there() {
+        let now = arch::counter();
+        if now - last > gap && TICKS.get() > 0 {
+            seen.found.add(u64::from(IS_INSIDE.is_there()));
+            let end = host.time_of(SLICE_END.get());
+            let delay = host.time_of(now).saturating_since(end);
+            seen.delay.note(delay.as_nanos());
+        }
+        last = now;
+    }
+}
+
+/// Runs both threads one way; returns what the second one saw, and the number of extensions.
+fn run(way: usize, asks: bool, length: Span) -> (&'static Seen, u64) {
+    let seen = SEEN[way].set(Box::new(Seen {
+        found: Count::new(),
+        delay: Spread::new(),
+    }));
+    WAY.set(way as u64);
+    ASKS.set(asks);
+    LENGTH.set(counts(length));
+    IS_OVER.set(false);
+    let wants = [Want::Share(Weight::UNIT, Request::clamped(SLICE)); 2];
+    let tick = Tick {
+        is_lazy: true,
+        filter: true,
+        slices: true,
+    };
+    let Ran { extended, .. } = tasks::run_by(Pin::static_ref(&TICK), tick, &wants, body);
+    say!(
+        "  sections of {} us, {}: preempted in one {} times of {}, {extended} extensions; {} behind the slice",
+        length.as_nanos() / 1_000,
+        if asks { "asking" } else { "not asking" },
+        seen.found.get(),
+        seen.delay.count.get(),
+        seen.delay
+    );
+    (seen, extended)
+}
+
+/// A thread with short sections, without a wish and with one, and one with long sections.
+pub(super) fn extended(machine: &'static Machine, parameters: &Parameters) -> Verdict {
+    let local = machine.host().here();
+    let miswritten = local.miswritten.get();
+    let (plain, none) = run(0, false, SHORT);
+    let (short, shorts) = run(1, true, SHORT);
+    let (long, longs) = run(2, true, LONG);
+    ensure!(none == 0, "{none} extensions, and nothing asked for one");
+    if !parameters.is_exact {
+        return Ok(());
+    }
+    let all = |seen: &Seen| seen.delay.count.get();
+    ensure!(
+        plain.found.get() * 2 > all(plain) && plain.delay.greatest.get() <= SWITCH_MAX,
+        "without a wish it was found in a section {} times of {}",
+        plain.found.get(),
+        all(plain)
+    );
+    ensure!(
+        short.found.get() == 0 && shorts * 2 > SLICES,
+        "a thread that asked was preempted in a short section {} times, and had {shorts} extensions",
+        short.found.get()
+    );
+    ensure!(
+        short.delay.greatest.get() <= SHORT.as_nanos() + SWITCH_MAX,
+        "a thread made room {} ns behind its slice, with sections of {} ns",
+        short.delay.greatest.get(),
+        SHORT.as_nanos()
+    );
+    // A section asks once: a slice that ends in it a second time is not extended.
+    let extension = EXTENSION.as_nanos();
+    let range = extension..=extension + SWITCH_MAX;
+    ensure!(
+        longs * 4 > SLICES && longs < SLICES && range.contains(&long.delay.greatest.get()),
+        "{longs} extensions of {SLICES} slices in long sections, the longest {} ns",
+        long.delay.greatest.get()
+    );
+    ensure!(
+        long.delay.least.get() <= SWITCH_MAX,
+        "each end of a slice in a long section was put off"
+    );
+    let miswritten = local.miswritten.get() - miswritten;
+    ensure!(
+        miswritten == 0 || !Host::DEFERRED_REARM,
+        "{miswritten} interrupts did not write once"
+    );
+    Ok(())
+}
