@@ -1,4 +1,4 @@
-//! The mechanisms of Tickless, for every host.
+//! The mechanisms of Tickless, independent of the host.
 //!
 //! Everything between a counter and a timer's callback is here, and nothing that knows an operating system: clocks and
 //! their offsets ([`clock`]), the devices that make an interrupt happen ([`event`]), high-resolution timers

@@ -23,11 +23,11 @@ use crate::trace::Event;
 
 pub use crate::cpu::CpuId;
 
-/// The CPU that executes, as [`Port::this_cpu`] answers.
+/// The executing CPU, as [`Port::this_cpu`] returns it.
 pub struct ThisCpu<'a, P: Port> {
-    /// Its base.
+    /// The base of the CPU.
     pub base: &'a CpuBase<P>,
-    /// The token by which the lock of the base knows its owner.
+    /// The token that proves to the lock of the base that its owner takes it.
     pub token: Option<<P::Lock as RawLock>::Token>,
 }
 
@@ -70,7 +70,8 @@ impl Waiting {
     }
 }
 
-/// The part of a host that every port writes: who executes, a clock, a device, and a way to interrupt another CPU.
+/// The part of a host that every port implements: the executing CPU, a clock, a device, and a way to interrupt another
+/// CPU.
 ///
 /// # Contexts
 ///
@@ -121,7 +122,7 @@ pub trait Port: Sized {
     fn kick(&self, base: &CpuBase<Self>);
 }
 
-/// A host: a [`Port`] with its policies and its tuning.
+/// A host: a [`Port`] with policies and tuning.
 ///
 /// All of it has a default, so that `impl Platform for MyHost {}` makes a host of a port. The defaults are right for
 /// one CPU, whose device is [told the instant](crate::event::DeviceConfig::software), whose only clock is the monotonic
@@ -321,7 +322,7 @@ impl<P: Port> BaseTypes for P {
     type Local = <P as Port>::Local;
 }
 
-/// The reference answer to [`Platform::keep_local`]: the table of spec, cases 8 to 11.
+/// Returns the default answer of [`Platform::keep_local`]: the table of spec, cases 8 to 11.
 #[must_use]
 pub const fn keep_local_by_table(
     isolated: bool,
@@ -337,7 +338,7 @@ pub const fn keep_local_by_table(
     reschedule_pending
 }
 
-/// A CPU that keeps house, and might take a timer of another one.
+/// A housekeeping CPU, which may receive timers that another CPU starts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Housekeeper {
     /// The CPU would [keep](keep_local_by_table) the timer if it were its own: its tick runs, or is about to.
@@ -346,8 +347,8 @@ pub enum Housekeeper {
     Asleep(CpuId),
 }
 
-/// The reference answer to [`Platform::pick_target`] (spec ): the first of `others` that is awake. If all sleep,
-/// the timer of an isolated CPU goes to the first of them, and that of any other CPU stays with `this`.
+/// Returns the default answer of [`Platform::pick_target`] (spec ): the first of `others` that is awake. If all
+/// sleep, the timer of an isolated CPU goes to the first of them, and that of any other CPU stays with `this`.
 ///
 /// `others` are the online CPUs that keep house, without `this`, the nearest first.
 #[must_use]

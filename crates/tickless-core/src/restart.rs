@@ -1,8 +1,8 @@
-//! The answer of a callback, of an exact timer or of a coarse one.
+//! The result of a timer's callback, for exact and coarse timers.
 
 use core::task::Waker;
 
-/// The answer of a callback.
+/// The result of a callback, which decides if the timer is started again.
 #[derive(Debug)]
 pub enum Restart {
     /// The timer is done, unless another thread started it meanwhile.

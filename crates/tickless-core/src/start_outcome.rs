@@ -1,8 +1,8 @@
-//! Outcomes of starts, of exact timers and of coarse ones.
+//! The outcome of a start, for exact and coarse timers.
 
 use core::fmt;
 
-/// Outcome of a start.
+/// The outcome of a start.
 ///
 /// Each call that starts a timer answers with it: those that always start, and those that do so on a condition. It
 /// tells of the moment at which the call took effect; another thread may have changed the timer since.
@@ -34,7 +34,7 @@ impl StartOutcome {
         }
     }
 
-    /// Returns true if the call gave the timer its time: [`Started`](Self::Started) and
+    /// Returns true if the timer now has the time of the call: [`Started`](Self::Started) and
     /// [`Restarted`](Self::Restarted).
     #[inline]
     #[must_use]
@@ -42,7 +42,7 @@ impl StartOutcome {
         matches!(self, Self::Started | Self::Restarted)
     }
 
-    /// Makes an error of [`ShutDown`](Self::ShutDown), for callers to which every other outcome will do.
+    /// Returns [`ShutDown`](Self::ShutDown) as an error, and every other outcome as a success.
     ///
     /// # Errors
     ///
@@ -56,7 +56,7 @@ impl StartOutcome {
     }
 }
 
-/// The timer was shut down, and does not start again. Final.
+/// The error of a timer that was shut down and cannot be started again. Final.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ShutDown;
 
@@ -68,7 +68,7 @@ impl fmt::Display for ShutDown {
 
 impl core::error::Error for ShutDown {}
 
-/// Reason for which a checked start refused. The timer does not wait to fire, and its callback will not run.
+/// The reason why a checked start was refused. The timer is not queued, and its callback will not run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum StartError {

@@ -11,22 +11,22 @@ use crate::wheel::family::{Kind, Timeout};
 
 pub use crate::exact::family::Placement;
 
-/// The identity of a timer in a trace: its address, never followed.
+/// The identity of a timer in a trace: its address, which is never dereferenced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TimerId(pub usize);
 
 /// The options of a start, for traces.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StartMode {
-    /// The time was given relative to the start.
+    /// True if the time was relative to the start.
     pub relative: bool,
-    /// The timer must be on the CPU that executes the start.
+    /// True if the timer must be on the CPU that executes the start.
     pub pinned: bool,
-    /// A time in the past is refused.
+    /// True if the start refuses a time in the past.
     pub checked: bool,
 }
 
-/// An event of the trace.
+/// An event of a trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Event {

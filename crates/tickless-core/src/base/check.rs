@@ -1,4 +1,4 @@
-//! The rules that hold for a base while its lock is free, checked.
+//! Checks of the rules that hold for a base while its lock is free.
 
 use tickless_link::sync::Ordering;
 

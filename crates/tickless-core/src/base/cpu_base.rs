@@ -1,4 +1,4 @@
-//! The per-CPU state: eight queues, the last write of the device, and the rearm that is still owed.
+//! The state of one CPU: its eight queues, the value last written to its device, and a flag that a rearm is due.
 
 use core::fmt;
 use core::mem::MaybeUninit;
@@ -150,14 +150,14 @@ impl<P: BaseTypes> CpuBase<P> {
         Kind::numbered(place)
     }
 
-    /// The lock of the base, for what the host's primitive can do besides locking.
+    /// Returns the lock of the base, for operations of the host's lock type besides locking.
     #[inline]
     pub const fn lock(&self) -> &P::Lock {
         self.state.raw()
     }
 
-    /// Returns the time at which the device is to fire, [`Instant::FOREVER`] if not at all, while the interrupt handler
-    /// runs, or while a rearm is owed.
+    /// Returns the time for which the device is programmed. It is [`Instant::FOREVER`] if the device is not programmed,
+    /// while the interrupt handler runs, and while a rearm is deferred.
     ///
     /// Lock-free: one load. A poller that finds this later than now has nothing to do.
     #[inline]
@@ -167,10 +167,10 @@ impl<P: BaseTypes> CpuBase<P> {
         Instant::from_nanos(self.armed.load(Ordering::Relaxed))
     }
 
-    /// Returns the time from which on the first timer may fire, which is not behind the [armed](Self::armed) value:
-    /// with slack it is earlier (spec OBJ-9). A thread that is awake then and expires for this CPU may have it take an
-    /// interrupt, and so saves the one at the armed time (spec OBJ-23). The time of a timer that was pushed out or
-    /// taken back may stand here still; then the interrupt finds nothing.
+    /// Returns the earliest time at which the first timer may fire: the [armed](Self::armed) value, or an earlier time
+    /// if the timer has slack (spec OBJ-9). A thread that is awake then and expires for this CPU may interrupt it,
+    /// which saves the interrupt at the armed time (spec OBJ-23). The value may be out of date if the timer was pushed
+    /// out or cancelled; then the interrupt finds nothing.
     #[inline]
     pub fn may_fire_from(&self) -> Instant {
         // Relaxed: as for `armed`.
@@ -208,7 +208,7 @@ impl<P: BaseTypes> CpuBase<P> {
         self.kicked.swap(false, Ordering::AcqRel);
     }
 
-    /// Returns the tick at which a wheel of this CPU is due first, or an earlier one; see
+    /// Returns the tick at which a wheel of this CPU is first due, or an earlier one; see
     /// [`Timers::wheel_first_due`](crate::base::Timers::wheel_first_due).
     #[inline]
     pub fn wheel_first_due(&self) -> Option<Tick> {
@@ -218,14 +218,14 @@ impl<P: BaseTypes> CpuBase<P> {
         (first != u64::MAX).then_some(Tick(first))
     }
 
-    /// Returns the tick at which one wheel is due first, or an earlier one.
+    /// Returns the tick at which one wheel is first due, or an earlier one.
     #[inline]
     pub fn wheel_due(&self, kind: Kind) -> Option<Tick> {
         let due = self.published_next_expiry(kind);
         (due != u64::MAX).then_some(Tick(due))
     }
 
-    /// Returns the ticks at which the two wheels that wake a CPU are due first, or earlier ones.
+    /// Returns the ticks at which the two wheels that wake a CPU are first due, or earlier ones.
     #[inline]
     pub fn wheel_next_due(&self) -> NextDue {
         NextDue {

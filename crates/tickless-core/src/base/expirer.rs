@@ -1,9 +1,9 @@
-//! The side of a base on which callbacks run.
+//! The part of a base's types on which the running of callbacks depends.
 
 use tickless_link::lock::{Lock, RawLock};
 use tickless_link::sync::{AtomicU32, Ordering};
 
-/// The types of a host that the base of a CPU is made of. Each [`Platform`](crate::platform::Platform) has them.
+/// The host's types of which the base of a CPU is made. Each [`Platform`](crate::platform::Platform) has them.
 ///
 /// They are apart from the rest so that the base knows nothing of what a platform does, and a platform can name the
 /// base.

@@ -1,4 +1,4 @@
-//! A base that its host holds still, to copy it.
+//! A base that its host keeps locked while it copies itself, as in a fork.
 
 use core::fmt;
 
@@ -39,9 +39,9 @@ impl<P: BaseTypes> Frozen<'_, P> {
         self.base.cpu()
     }
 
-    /// Gives up what a thread that is gone was in the middle of here: a callback counts as finished with
-    /// [`Restart::No`](crate::hrtimer::Restart::No), an interrupt as ended. The device is not armed:
-    /// [`retrigger`](crate::base::Timers::retrigger) does that. Has `free` free the locks around those callbacks.
+    /// Ends the work that threads which no longer exist were doing on this base: a running callback counts as finished
+    /// with [`Restart::No`](crate::hrtimer::Restart::No), and an interrupt as ended. Calls `free` to unlock the expiry
+    /// locks around those callbacks. Does not arm the device; [`retrigger`](crate::base::Timers::retrigger) does.
     pub fn abandon(&mut self, others_are_gone: &LastThread, mut free: impl FnMut(&P::ExpiryLock)) {
         for queue in self.state.queues.iter_mut() {
             queue.tree.abandon_running(others_are_gone);
@@ -54,9 +54,9 @@ impl<P: BaseTypes> Frozen<'_, P> {
         self.base.kicked.store(false, Ordering::Relaxed);
     }
 
-    /// Abandons the base as [`abandon`](Self::abandon) does, for a base on which the thread that is left executes a
-    /// callback itself, as CPU `own`: that goes on, and of the others' only what they did on the wheels is given up. No
-    /// two threads share an interrupt.
+    /// Abandons the base as [`abandon`](Self::abandon) does, but leaves alone the callback that the surviving thread
+    /// runs here as CPU `own`. Of the other threads' work only passes over the wheels are ended, as no two threads
+    /// share an interrupt.
     pub fn abandon_passes(
         &mut self,
         others_are_gone: &LastThread,
@@ -71,8 +71,8 @@ impl<P: BaseTypes> Frozen<'_, P> {
         }
     }
 
-    /// Takes every timer out of the queues, as if it had been cancelled; what it would wake stays in it. For timers
-    /// whose memory, stacks of threads that are gone, will serve other purposes.
+    /// Removes every timer from the queues as if it had been cancelled, and leaves the wakers in the timers. It is for
+    /// timers on the stacks of threads that no longer exist, whose memory will be used again.
     pub fn discard(&mut self, _others_are_gone: &LastThread) {
         let state = &mut *self.state;
         for queue in state.queues.iter_mut() {

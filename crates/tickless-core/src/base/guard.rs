@@ -1,4 +1,4 @@
-//! A base in the hands of the thread that locked it.
+//! The base of a CPU while a thread holds its lock.
 
 use core::fmt;
 

@@ -1,4 +1,4 @@
-//! Asking another CPU to look at its queues.
+//! Requests that another CPU checks its queues.
 
 use crate::base::cpu_base::CpuBase;
 use crate::base::timers::Timers;
@@ -7,8 +7,7 @@ use crate::platform::{Platform, ThisCpu};
 use crate::trace::Event;
 
 impl<P: Platform> Timers<P> {
-    /// Asks `cpu` to look at its queues, wherever it is: a [kick](crate::platform::Port::kick), unless one is under
-    /// way.
+    /// Makes `cpu` check its queues, by a [kick](crate::platform::Port::kick) unless one is under way.
     pub fn request_retrigger(&self, cpu: CpuId) {
         if let Some(base) = self.platform.base(cpu)
             && base.note_kick()

@@ -1,4 +1,4 @@
-//! Timers that their callbacks restart into the past again and again.
+//! Timers whose callbacks restart them into the past again and again.
 //!
 //! A callback that takes longer than it moves its deadline on is due again whenever it ends, so its thread would do
 //! nothing else. A timer that is merely behind, because its thread was kept from the CPU, moves on by more than it
@@ -38,13 +38,13 @@ pub(crate) const PLACES: usize = 4;
 /// A timer that was not restarted into the past for so long is judged from the beginning: 1 s.
 const FORGOTTEN_AFTER: i64 = 1_000_000_000;
 
-/// A timer whose callback takes longer than it moves its deadline on, so that the timer is always due.
+/// A timer whose callback runs for longer than it moves the deadline ahead, so that the timer is always due.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Overrun {
-    /// The name of the callback, as dumps have it.
+    /// The name of the callback in dumps.
     pub name: &'static str,
-    /// Time since the timer is paced.
+    /// The time for which the timer has been paced.
     pub lasts: Span,
 }
 

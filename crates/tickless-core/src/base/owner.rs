@@ -1,4 +1,4 @@
-//! The locked base that owns a timer, found from the timer.
+//! The search for the base that owns a timer, which ends with that base locked.
 
 use tickless_link::entry::{EntryRef, Family, Owner};
 use tickless_link::id::QueueId;

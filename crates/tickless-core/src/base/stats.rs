@@ -14,7 +14,7 @@ pub struct Stats {
     pub passes: u64,
     /// Interrupts that gave up after three passes (spec IRQ-2).
     pub hangs: u64,
-    /// The longest of those.
+    /// The duration of the longest such interrupt.
     pub max_hang: Span,
     /// Interrupts that found nothing to do (spec IRQ-9).
     pub spurious: u64,
@@ -22,16 +22,17 @@ pub struct Stats {
     pub budget_exhausted: u64,
     /// Starts and restarts that ended on this base.
     pub starts: u64,
-    /// Restarts that kept their place in the tree under their new deadline.
+    /// Restarts that kept the timer's place in the tree, and changed its key to the new deadline.
     pub in_place: u64,
-    /// Restarts that left the timer at its old place in the tree, before its new deadline. The timer is enqueued again
-    /// when it comes to the front.
+    /// Restarts that left the timer in the tree with its old key, which is earlier than its new deadline. The timer is
+    /// enqueued again when it comes to the front.
     pub filed_early: u64,
-    /// Restarts that left the timer in its bucket of far timers.
+    /// Restarts that left the timer in its bucket of the far wheel.
     pub far_in_slot: u64,
     /// Timers that fired.
     pub expired: u64,
-    /// Restarts by callbacks that were put off by a pause, because the timer takes longer than it moves on.
+    /// Restarts by callbacks that were delayed by a pause, because the callback runs for longer than it moves the
+    /// deadline ahead.
     pub paced: u64,
     /// Pending timers that were cancelled.
     pub cancelled: u64,
@@ -39,39 +40,39 @@ pub struct Stats {
     pub arrived: u64,
     /// Writes to the device.
     pub device_writes: u64,
-    /// Next events that were over before the monotonic clock began, and were armed for its beginning (spec Q-22): each
-    /// time that one was found.
+    /// Searches whose next event was before the beginning of the monotonic clock; the device was programmed for the
+    /// beginning of the clock (spec Q-22).
     pub clamped: u64,
     /// Timers that fired, or are about to, because their clock was set (spec TIM-34).
     pub told_of_sets: u64,
-    /// Writes that found their event over already, so that the device was told its shortest delay. Devices that are
-    /// told an instant or the value of a counter find that out by themselves, and are not counted.
+    /// Writes for an event that had passed, so that the device was programmed for its shortest delay. A device that
+    /// takes an instant or a counter value detects this itself; its writes are not counted.
     pub written_late: u64,
     /// Searches for the next event.
     pub evaluations: u64,
-    /// Kicks that asked this base to look at its queues.
+    /// Kicks that made this base check its queues.
     pub kicks: u64,
     /// Deferred rearms carried out, by place (spec ).
     pub flushes: [u64; Flush::COUNT],
     /// Flushes that had to evaluate again.
     pub stale_flushes: u64,
-    /// Interrupts that came while a rearm was still owed: a flush point is missing in the host.
+    /// Interrupts that came while a deferred rearm was due: the host lacks a flush point.
     pub missed_flushes: u64,
-    /// Coarse timers that were armed on this base, or modified there.
+    /// Coarse timers that were armed or modified on this base.
     pub coarse_arms: u64,
     /// Restarts of coarse timers that kept their bucket.
     pub coarse_in_slot: u64,
     /// Coarse timers that fired.
     pub coarse_expired: u64,
-    /// Coarse timers whose slot was due before they were: they were filed again.
+    /// Coarse timers that were enqueued again, because their slot was due before they were.
     pub coarse_refiled: u64,
-    /// Pending coarse timers that were taken out.
+    /// Pending coarse timers that were cancelled.
     pub coarse_cancelled: u64,
 }
 
 impl Stats {
-    /// Starts of queued timers that took nothing out of its place: in the tree, filed for the new deadline or an
-    /// earlier one, or in a slot of far timers.
+    /// Returns the number of restarts that dequeued no timer: those that kept their place in the tree, with the new key
+    /// or the old one, and those that kept their bucket of the far wheel.
     #[must_use]
     pub const fn kept(&self) -> u64 {
         self.in_place + self.filed_early + self.far_in_slot

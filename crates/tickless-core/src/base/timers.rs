@@ -1,4 +1,4 @@
-//! The timers of a system of CPUs.
+//! All timers of a host, over all its CPUs.
 
 use core::fmt;
 use core::mem::MaybeUninit;
@@ -12,7 +12,8 @@ use crate::cpu::CpuId;
 use crate::event::{DeviceConfig, EventDevice};
 use crate::platform::{Platform, ThisCpu};
 
-/// The timers of a system of CPUs.
+/// All timers of a host, over all its CPUs; the operations on timers are methods of this type or take it as an
+/// argument.
 ///
 /// A host makes one and keeps it as long as any timer of it is used. All methods take `&self` and may be called by any
 /// CPU.
@@ -43,8 +44,8 @@ impl<P: Platform> Timers<P> {
         emplace::moved(|slot| self.emplace_base(slot, device, local))
     }
 
-    /// Makes a base in `slot`, where [`new_base`](Self::new_base) returns it: on the stack it takes 18 KiB for each
-    /// time that it is moved.
+    /// Makes a base in `slot`, as [`new_base`](Self::new_base) does by value. By value, each move of the base takes 18
+    /// KiB of stack.
     ///
     /// # Panics
     ///

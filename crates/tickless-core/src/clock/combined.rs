@@ -1,4 +1,4 @@
-//! Combined reads: one read of a slow shared counter for all CPUs that want one at that moment (spec C-6).
+//! Combined reads: one read of a slow shared counter serves all CPUs that wait for one at that time (spec C-6).
 //!
 //! A counter behind a bus takes a microsecond or more, and serves one CPU at a time. When all CPUs read it at each tick
 //! they queue for it, and the last one waits for all. So one CPU reads and publishes what it got, and the others wait
@@ -72,11 +72,12 @@ mod word;
 pub use clock::CombinedClock;
 pub use word::{Step, Waiting, Word};
 
-/// The number of polls after which a waiter overtakes by default: some ten to fifty microseconds, many reads of any
-/// counter that is worth it, and short beside the time slice that a preempted holder is away for.
+/// The number of polls after which, by default, a waiter reads the counter itself: ten to fifty microseconds. That is
+/// longer than several reads of any counter for which combining pays, and short beside the time slice for which a
+/// preempted reader is away.
 pub const ATTEMPTS_MAX: u32 = 1_024;
 
-/// A waiter's decision to go on waiting or to read the counter itself.
+/// The choice of a waiter: to wait on, or to read the counter itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Patience {
     /// The holder's time goes on: the reader looks again.
@@ -213,9 +214,9 @@ impl<C, const BITS: u32> Combined<C, BITS> {
 }
 
 impl<C: SlowCounter<Sample = Cycles>, const BITS: u32> Combined<C, BITS> {
-    /// Returns the counter, modulo 2^`BITS`: sampled for this call, or for another one and published within this one.
-    /// So the sample may have begun before the call, by a read, and in user space by as long as a thread may be
-    /// preempted.
+    /// Returns the counter modulo 2^`BITS`. The sample was taken for this call, or for another one that published it
+    /// during this call. So it may have begun before the call, by the time of a read, and in user space by as long as a
+    /// thread may be preempted.
     ///
     /// # Interrupt context
     ///
@@ -233,7 +234,7 @@ impl<C: SlowCounter<Sample = Cycles>, const BITS: u32> Combined<C, BITS> {
         self.read(Waiting::for_any(entry), entry)
     }
 
-    /// Reads the counter as [`read_joined`](Self::read_joined) does, and the sample began within the call.
+    /// Returns the counter as [`read_joined`](Self::read_joined) does, from a sample that began during the call.
     ///
     /// # Interrupt context
     ///

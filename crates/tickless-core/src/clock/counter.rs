@@ -1,10 +1,11 @@
-//! Free-running counters: the properties of one, and the factors that follow from them.
+//! The properties of a free-running counter, and the conversion factors that follow from them.
 
 use core::fmt;
 
 use crate::time::convert::{Kilohertz, Rounding, Scale};
 
-/// The identity of a counter. A device that compares with a counter asks by it whether that counter drives the time.
+/// The identity of a counter. A device that compares with a counter uses it to find out if the same counter drives the
+/// time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct CounterId(pub u32);
 
@@ -17,12 +18,12 @@ pub struct Counter {
     pub frequency: Kilohertz,
     /// The number of bits that count before the counter wraps, 2 to 64.
     pub bits: u32,
-    /// True if the host's inlined read gives the value of this counter, so that the fast path of a guarded clock may be
-    /// on while it drives the time (spec TIM-44).
+    /// True if the host's inlined read returns the value of this counter. Then the fast path of a guarded clock may be
+    /// on while this counter drives the time (spec TIM-44).
     pub can_inline: bool,
 }
 
-/// A counter that can drive no time.
+/// The reasons why a counter cannot drive the time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum BadCounter {
@@ -72,7 +73,7 @@ impl Counter {
         Ok(())
     }
 
-    /// The largest value that it shows.
+    /// Returns the largest value that the counter shows.
     #[must_use]
     pub const fn mask(&self) -> u64 {
         if self.bits >= 64 {

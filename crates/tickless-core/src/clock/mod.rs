@@ -21,14 +21,14 @@ pub use counter::{BadCounter, Counter, CounterId};
 pub use switch::{Counters, GuardedClock, SwitchHost, Switched};
 pub use timekeeper::{Keeper, KeeperCounts, Slept, Timekeeper};
 
-/// Counts the jumps of the clocks. A base that has seen the current number has the current offsets.
+/// A count of the jumps of the clocks. A base that has seen the present number has the present offsets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct SetSequence(u64);
 
 impl SetSequence {
     /// The count before any jump.
     pub const START: Self = Self(0);
-    /// A state before the first: asking for what changed since then always gives the offsets.
+    /// A value that matches no jump: a query for changes since then always returns the offsets.
     pub const UNSEEN: Self = Self(u64::MAX);
 
     /// The number after one more jump.
@@ -70,14 +70,14 @@ impl Offsets {
     }
 }
 
-/// A set of clocks, to say which of them jumped.
+/// A set of clocks; it names those that jumped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ClockSet(u8);
 
 impl ClockSet {
-    /// The time of day was set: it and international atomic time jumped (spec TIM-29).
+    /// The clocks that jump when the time of day is set: it and international atomic time (spec TIM-29).
     pub const WALL: Self = Self::of(Clock::Realtime).with(Clock::Tai);
-    /// The machine slept: all clocks but the monotonic one jumped (spec TIM-29).
+    /// The clocks that jump when the machine wakes from a sleep: all but the monotonic one (spec TIM-29).
     pub const SLEEP: Self = Self::WALL.with(Clock::Boottime);
 
     /// The set of one clock.

@@ -1,4 +1,4 @@
-//! Changing the counter of a clock whose counter is read inline.
+//! The change from one counter to another in a clock whose readers have the read of one counter inlined.
 //!
 //! The fast path of a clock reads its counter by a few instructions in the reader itself, without a call. That is right
 //! while the counter that drives the time is the one that these instructions read, and wrong when another one does: the
@@ -135,7 +135,7 @@ pub enum Switched {
     Inlined,
 }
 
-/// A clock whose counter is read inline where that is right.
+/// A clock that reads one counter inline while that counter drives the time.
 #[derive(Debug)]
 pub struct GuardedClock<C> {
     timekeeper: Timekeeper,
@@ -160,7 +160,7 @@ impl<C: Counters> GuardedClock<C> {
         Ok((clock, keeper))
     }
 
-    /// The monotonic time.
+    /// Returns the monotonic time.
     #[inline(always)]
     pub fn now(&self) -> Instant {
         if self.guard.is_on() {
@@ -170,7 +170,7 @@ impl<C: Counters> GuardedClock<C> {
         }
     }
 
-    /// The monotonic time and, if the clocks were set since `seen`, the new offsets: see
+    /// Returns the monotonic time and, if the clocks were set since `seen`, the new offsets: see
     /// [`Timekeeper::now_and_offsets`].
     #[inline]
     pub fn now_and_offsets(&self, seen: SetSequence) -> (Instant, Option<(SetSequence, Offsets)>) {
@@ -178,7 +178,7 @@ impl<C: Counters> GuardedClock<C> {
             .now_and_offsets(seen, |counter| self.counters.read(counter))
     }
 
-    /// Reads the clock for what may interrupt a switch: see [`Timekeeper::now_on_top_of_writer`].
+    /// Reads the clock in a context that may have interrupted a switch: see [`Timekeeper::now_on_top_of_writer`].
     #[inline]
     pub fn now_on_top_of_writer(&self) -> Instant {
         self.timekeeper
@@ -191,7 +191,7 @@ impl<C: Counters> GuardedClock<C> {
             .now_by(|counter| self.counters.read(counter))
     }
 
-    /// The published record, for the other queries of it, and for the [`Keeper`].
+    /// Returns the published record, for its other queries and for the [`Keeper`].
     #[must_use]
     pub const fn timekeeper(&self) -> &Timekeeper {
         &self.timekeeper

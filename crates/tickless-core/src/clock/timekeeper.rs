@@ -1,4 +1,4 @@
-//! The monotonic time out of a free-running counter.
+//! The monotonic time, computed from a free-running counter.
 //!
 //! The published record says: at counter value `base_cycles` it was `base` nanoseconds and a residue, and since then
 //! each cycle counts `mult / 2^shift` nanoseconds. Readers copy the record and read the counter in one section of a
@@ -57,7 +57,7 @@ pub use keeper::{Keeper, KeeperCounts, Slept};
 
 use record::{Irregular, Record, after, cycles_at, elapsed};
 
-/// The published side: what any thread may read.
+/// The published record of the time, which any thread may read.
 #[derive(Debug)]
 pub struct Timekeeper {
     cell: SeqCell<{ Record::WORDS }>,
@@ -106,7 +106,7 @@ impl Timekeeper {
         Ok((timekeeper, keeper))
     }
 
-    /// The monotonic time, given how to read the counter: once, and again where the record changes meanwhile.
+    /// Returns the monotonic time. `read` reads the counter; it is called again if the record changes meanwhile.
     ///
     /// The counter SHOULD be read before what stands behind, as by `lfence; rdtsc; lfence`. A reading that is executed
     /// some tens of nanoseconds later may show by how much the rate falls in that time more, which is nothing: it takes
@@ -117,7 +117,8 @@ impl Timekeeper {
         self.from(words, now)
     }
 
-    /// The monotonic time, given how to read whichever counter drives it; zero cycles count while none does.
+    /// Returns the monotonic time. `read` reads the counter with the given identity; while no counter drives the time,
+    /// zero cycles count.
     #[inline]
     pub fn now_by(&self, mut read: impl FnMut(CounterId) -> Cycles) -> Instant {
         let sample = |words: &[u64; Record::WITH_COUNTER]| Record::sample(words, &mut read);
@@ -125,8 +126,8 @@ impl Timekeeper {
         self.from(fast, now)
     }
 
-    /// Reads the clock as [`now_by`](Self::now_by) does, for what may interrupt the writer: interrupts that no CPU
-    /// masks, signal handlers, debuggers (spec TIM-18, B38).
+    /// Reads the clock as [`now_by`](Self::now_by) does, in contexts that may have interrupted the writer: interrupts
+    /// that no CPU masks, signal handlers, debuggers (spec TIM-18, B38).
     ///
     /// While the keeper publishes, such a reader may go by the record before, and another one by the record behind it.
     /// The two agree at the published base, so what is read may run backwards by a few nanoseconds: by what the rates
@@ -156,24 +157,24 @@ impl Timekeeper {
         count.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Returns the number of readings that found the counter behind the base, because a CPU's copy lags or the counter
-    /// steps back. They got the time of the base.
+    /// Returns the number of readings whose counter value was before the base of the record, because a CPU's copy lags
+    /// or the counter stepped back. They returned the time of the base.
     #[must_use]
     pub fn behind(&self) -> u64 {
         // Relaxed: see `notice`.
         self.behind.load(Ordering::Relaxed)
     }
 
-    /// Returns the number of readings that found the counter further ahead than the record reaches, because the machine
-    /// stood still. They took longer and are right.
+    /// Returns the number of readings whose counter value was beyond the reach of the record, because the machine stood
+    /// still. They took longer and are right.
     #[must_use]
     pub fn ahead(&self) -> u64 {
         // Relaxed: see `notice`.
         self.ahead.load(Ordering::Relaxed)
     }
 
-    /// The monotonic time and, if the clocks were set since `seen`, the new offsets (spec TIM-20). `read` is called as
-    /// in [`now_by`](Self::now_by).
+    /// Returns the monotonic time and, if the clocks were set since `seen`, the new offsets (spec TIM-20). `read` is
+    /// called as in [`now_by`](Self::now_by).
     ///
     /// At and after a leap second that the record does not know yet, the offset of the time of day is already the one
     /// behind it, so that no timer fires a second early.

@@ -1,4 +1,4 @@
-//! The watchdog: judges counters against each other, and names the one to drive the time when another is bad.
+//! The watchdog of counters: it compares them, and chooses another one to drive the time when the present one is bad.
 //!
 //! A counter can be wrong in two ways that its readers do not notice: it runs at another rate than it says, or its copy
 //! on one CPU lags behind that on another. Each has its test, and neither test may condemn a good counter because the
@@ -52,7 +52,7 @@ pub struct Candidate {
     pub counter: Counter,
     /// The name of the counter, for people.
     pub name: &'static str,
-    /// The higher, the better.
+    /// The rating; the best rated counter drives the time.
     pub rating: u32,
 }
 
@@ -68,14 +68,14 @@ pub enum Next {
     NothingBetter,
 }
 
-/// A counter that was found bad: the counter, the reason, and the consequence.
+/// A counter that was found bad, with the reason and its replacement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Condemned {
-    /// The bad one.
+    /// The bad counter.
     pub counter: Candidate,
     /// The reason.
     pub reason: Reason,
-    /// The counter that it was compared with, if the watchdog knows that counter.
+    /// The counter that it was compared with, if that one is known to the watchdog.
     pub reference: Option<Candidate>,
     /// The counter that takes over.
     pub next: Next,
@@ -102,7 +102,7 @@ impl fmt::Display for Condemned {
     }
 }
 
-/// The known counters, which of them are bad, and the time of the next check.
+/// The known counters, their faults, and the time of the next check.
 #[derive(Clone, Debug)]
 pub struct Watchdog<const N: usize> {
     candidates: [Candidate; N],
@@ -115,7 +115,8 @@ pub struct Watchdog<const N: usize> {
 }
 
 impl<const N: usize> Watchdog<N> {
-    /// Watches `candidates`, of which the best rated drives the time. The first check is due an interval after `now`.
+    /// Makes a watchdog of `candidates`; the best rated one drives the time. The first check is due an interval after
+    /// `now`.
     #[must_use]
     pub fn new(candidates: [Candidate; N], now: Instant) -> Self {
         let mut watchdog = Self {
@@ -135,7 +136,7 @@ impl<const N: usize> Watchdog<N> {
         self.current.map(|place| &self.candidates[place])
     }
 
-    /// Returns the counter to compare the current one with: the best rated other counter that is not bad.
+    /// Returns the counter to compare the current one with: the best rated other one that is not bad.
     #[must_use]
     pub fn reference(&self) -> Option<&Candidate> {
         self.best(self.current).map(|place| &self.candidates[place])
@@ -153,14 +154,14 @@ impl<const N: usize> Watchdog<N> {
         self.next
     }
 
-    /// A check is over at `now`. The next one is due an interval later, however late this one was: where a check had to
-    /// wait, another one at once would only add to what it waited for (spec C-6.6).
+    /// Notes that a check ended at `now`. The next one is due an interval later, however late this one was: if the
+    /// machine is so loaded that a check had to wait, another one at once would add to the load (spec C-6.6).
     pub fn checked(&mut self, now: Instant) {
         self.next = now.saturating_add(INTERVAL);
     }
 
-    /// The partner of `this` CPU for the next agreement check: the CPUs below `cpus` in turns, those that `is_online`
-    /// refuses left out. `None` if there is no other.
+    /// Returns the partner of `this` CPU for the next agreement check: the CPUs below `cpus` in turn, without those for
+    /// which `is_online` returns false. `None` if there is no other.
     pub fn partner(
         &mut self,
         this: CpuId,
@@ -175,8 +176,8 @@ impl<const N: usize> Watchdog<N> {
         Some(found)
     }
 
-    /// A check of `counter`, against `reference` if it was one of frequency, came to `verdict`. `Some` if that condemns
-    /// a counter that was not bad before.
+    /// Records the `verdict` of a check of `counter`, which was against `reference` if it was a check of frequency.
+    /// Returns `Some` if the verdict condemns a counter that was not bad before.
     pub fn judge(
         &mut self,
         counter: CounterId,

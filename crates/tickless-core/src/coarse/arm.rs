@@ -36,7 +36,7 @@ use crate::trace::{Event, TimerId};
 use crate::wheel::cpu_wheel::{Filed, Now};
 use crate::wheel::family::{Coarse, Kind, Timeout};
 
-/// The reasons why a timer was not armed. It is as it was before.
+/// The reasons why a timer was not armed. The timer has not changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ArmError {
@@ -75,7 +75,7 @@ impl<F> WheelTimer<F>
 where
     F: FnMut(&mut Timeout) -> Restart + Send + 'static,
 {
-    /// Arms an inactive timer, on the executing CPU, to fire when the tick `expiry` is over.
+    /// Arms an inactive timer on the executing CPU. It fires after the end of the tick `expiry`.
     ///
     /// It fires between one tick and one slot of its level later (spec C-1.3), in the pass that finds it then. `now` is
     /// the tick in progress; one that is behind the time makes nothing early.
@@ -106,8 +106,8 @@ where
         timers.arm_entry(self.erase(), Target::AsMade, now, expiry)
     }
 
-    /// Arms the timer as [`arm`](Self::arm) does, pinned to the executing CPU whatever the timer was made for, unless
-    /// it is deferrable.
+    /// Arms the timer as [`arm`](Self::arm) does, on the local wheel of the executing CPU for any kind of timer but a
+    /// deferrable one.
     ///
     /// # Errors
     ///
@@ -121,7 +121,7 @@ where
         timers.arm_entry(self.erase(), Target::Local, now, expiry)
     }
 
-    /// Arms the timer as [`arm`](Self::arm) does, not pinned whatever the timer was made for, unless it is deferrable.
+    /// Arms the timer as [`arm`](Self::arm) does, on the global wheel for any kind of timer but a deferrable one.
     ///
     /// # Errors
     ///
@@ -135,7 +135,8 @@ where
         timers.arm_entry(self.erase(), Target::Global, now, expiry)
     }
 
-    /// Arms the timer as [`arm`](Self::arm) does, pinned to `cpu` (or deferrable there).
+    /// Arms the timer as [`arm`](Self::arm) does, on the local wheel of `cpu`, or on its deferrable wheel if the timer
+    /// is deferrable.
     ///
     /// A movable timer is always on the CPU that armed it, so this never ends on a global wheel (R32). If `cpu` sleeps
     /// and the timer is its first, it is kicked, so that it looks again when to wake; a deferrable timer kicks no CPU.
@@ -153,7 +154,7 @@ where
         timers.arm_entry(self.erase(), Target::On(cpu), now, expiry)
     }
 
-    /// Makes the timer fire when the tick `expiry` is over, whether it is queued or not; says which it was.
+    /// Starts or restarts the timer to fire after the end of the tick `expiry`. Returns which of the two happened.
     ///
     /// A timer on a local wheel stays there; any other is on the executing CPU afterwards, unless it keeps its slot.
     ///
@@ -178,8 +179,8 @@ where
         timers.modify_entry(self.erase(), Modify::Always, now, expiry)
     }
 
-    /// Modifies the timer as [`modify`](Self::modify) does, if the timer waits on a wheel of the executing CPU and can
-    /// stay in the slot where it is; says whether it did. Otherwise nothing was done.
+    /// Restarts the timer if it waits on a wheel of the executing CPU and its present slot will do. Returns true if it
+    /// did; otherwise nothing changes.
     ///
     /// It can if the slot serves `expiry`, too; or if `expiry` is later than what it was armed for, and the slot is not
     /// the first of its wheel. Then it is filed again by the pass that finds the slot due, and as finely as what is
@@ -196,8 +197,9 @@ where
         timers.modify_in_slot(self.erase(), expiry)
     }
 
-    /// Arms the timer as [`arm`](Self::arm) does, if the timer is idle, waited last on a wheel of the executing CPU,
-    /// belongs there, and the lock is to be had without a call. `None` otherwise: then nothing was done.
+    /// Arms the timer as [`arm`](Self::arm) does, on the fast path: if the timer is idle, belongs on the executing
+    /// CPU's wheel, where it was last, and the lock can be taken without a call. Returns `None` otherwise, and nothing
+    /// changes.
     ///
     /// It also says whether a CPU that sleeps until the wheel is due has to be told.
     #[inline]
@@ -210,9 +212,9 @@ where
         timers.arm_own(self.erase(), (now, expiry))
     }
 
-    /// Modifies the timer as [`modify`](Self::modify) does, if the timer waits or waited on a wheel of the executing
-    /// CPU and belongs there, its callback does not run, and the lock is to be had without a call. `None` otherwise:
-    /// then nothing was done.
+    /// Modifies the timer as [`modify`](Self::modify) does, on the fast path: if the timer is or was last on a wheel of
+    /// the executing CPU and belongs there, its callback does not run, and the lock can be taken without a call.
+    /// Returns `None` otherwise, and nothing changes.
     ///
     /// It also says whether a CPU that sleeps until the wheel is due has to be told.
     #[inline]
@@ -225,8 +227,7 @@ where
         timers.modify_own(self.erase(), Modify::Always, (now, expiry))
     }
 
-    /// Modifies the timer as [`modify`](Self::modify) does, and leaves a timer alone that is not queued:
-    /// [`StartOutcome::Unchanged`].
+    /// Modifies the timer as [`modify`](Self::modify) does, if it is queued; else returns [`StartOutcome::Unchanged`].
     #[inline]
     pub fn modify_if_active<P: Platform>(
         self: Pin<&Self>,
@@ -237,8 +238,8 @@ where
         timers.modify_entry(self.erase(), Modify::IfActive, now, expiry)
     }
 
-    /// Modifies the timer as [`modify`](Self::modify) does, and leaves a queued timer alone that has this expiry or an
-    /// earlier one: [`StartOutcome::Unchanged`].
+    /// Modifies the timer as [`modify`](Self::modify) does, unless it is queued with this expiry or an earlier one:
+    /// [`StartOutcome::Unchanged`].
     #[inline]
     pub fn reduce<P: Platform>(
         self: Pin<&Self>,

@@ -18,7 +18,7 @@ impl<F> WheelTimer<F>
 where
     F: FnMut(&mut Timeout) -> Restart + Send + 'static,
 {
-    /// Takes the timer off its wheel; says whether it was on one. Says nothing about a callback that runs.
+    /// Cancels the timer. Returns true if it was queued. Does not wait for a callback that runs.
     ///
     /// # Interrupt context
     ///
@@ -32,14 +32,15 @@ where
         timers.delete_entry(self.erase())
     }
 
-    /// Deletes the timer as [`delete`](Self::delete) does, if the timer is on a wheel of the executing CPU, its
-    /// callback does not run, and the lock is to be had without a call. `None` otherwise: then nothing was done.
+    /// Cancels the timer as [`delete`](Self::delete) does, on the fast path: if the timer is on a wheel of the
+    /// executing CPU, its callback does not run, and the lock can be taken without a call. Returns `None` otherwise,
+    /// and nothing changes.
     #[inline]
     pub fn delete_own<P: Platform>(self: Pin<&Self>, timers: &Timers<P>) -> Option<bool> {
         timers.delete_own(self.erase())
     }
 
-    /// Takes the timer off its wheel, unless its callback runs.
+    /// Cancels the timer, unless its callback runs.
     ///
     /// # Interrupt context
     ///
@@ -48,7 +49,7 @@ where
         timers.try_delete_entry(self.erase(), timers.executing_cpu())
     }
 
-    /// Takes the timer off its wheel and waits until its callback does not run; says whether it was queued.
+    /// Cancels the timer and waits until its callback does not run. Returns true if the timer was queued.
     ///
     /// On return the timer is idle, unless another thread armed it meanwhile: the caller stops those first, or
     /// [shuts the timer down](Self::shutdown_sync).
@@ -71,8 +72,8 @@ where
             .unwrap_or_else(|| timers.delete_entry_sync(entry))
     }
 
-    /// Takes the timer off its wheel for good: it is not armed again, by its running callback neither. Says whether it
-    /// was queued. Does not wait for a callback that runs.
+    /// Cancels the timer for good: no later arming has an effect, not even one by its running callback. Returns true if
+    /// the timer was queued. Does not wait for a callback that runs.
     ///
     /// # Interrupt context
     ///
@@ -88,7 +89,7 @@ where
     }
 
     /// Shuts the timer down as [`shutdown`](Self::shutdown) does, and waits until the callback does not run: on return
-    /// the timer is idle, and stays so. Says whether it was queued.
+    /// the timer is idle, and stays so. Returns true if the timer was queued.
     ///
     /// # Panics
     ///

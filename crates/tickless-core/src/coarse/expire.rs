@@ -1,4 +1,4 @@
-//! The pass that fires due timers (spec C-1.7).
+//! The pass that fires the due timers of a wheel (spec C-1.7).
 
 use core::task::Waker;
 
@@ -18,9 +18,9 @@ use crate::wheel::family::{Coarse, ExpiryTick, Kind, Timeout};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use = "the host has to know whether more is due"]
 pub struct Pass {
-    /// Timers that fired.
+    /// The number of timers that fired.
     pub fired: u32,
-    /// The end of the pass.
+    /// The reason why the pass ended.
     pub end: PassEnd,
 }
 
@@ -232,7 +232,7 @@ impl<'a, P: Platform> Runner<'a, P> {
 }
 
 impl<P: Platform> Timers<P> {
-    /// Returns true if a wheel of `cpu` may have something due at `now`: a pass is worth while.
+    /// Returns true if a pass over the wheels of `cpu` at `now` may find due timers.
     ///
     /// Wrong now and then, both ways: see spec C-2.4. A timer that it misses is found a tick later.
     ///
@@ -250,7 +250,7 @@ impl<P: Platform> Timers<P> {
             .is_some_and(|base| Kind::ALL.into_iter().any(|kind| base.is_due(kind, now)))
     }
 
-    /// Fires what is due at `now` on a wheel of `cpu`, up to `budget` timers.
+    /// Fires the timers of one wheel of `cpu` that are due at `now`, `budget` of them at most.
     ///
     /// Afterwards nothing of this wheel is due at `now`, unless the budget was spent: then the next pass goes on, and
     /// until then [`wheel_is_due`](Self::wheel_is_due) says yes. The timers of a tick fire coarse slots first, and in

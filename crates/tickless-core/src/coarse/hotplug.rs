@@ -1,4 +1,4 @@
-//! Wheels of CPUs that come and go (spec C-5.2 step 1, C-5.3 step 3).
+//! The wheels of CPUs that go online or offline (spec C-5.2 step 1, C-5.3 step 3).
 
 use tickless_link::sync::Ordering;
 
@@ -12,8 +12,8 @@ use crate::wheel::cpu_wheel::CpuWheel;
 use crate::wheel::family::Kind;
 
 impl<P: Platform> Timers<P> {
-    /// Prepares the wheels of `cpu`, which is about to go [online](Self::cpu_online): their clocks are at `now`, and
-    /// nothing of an earlier life is left (R09).
+    /// Prepares the wheels of `cpu`, which is about to go [online](Self::cpu_online): sets their clocks to `now`, and
+    /// makes sure that no timer is left from before (R09).
     ///
     /// A wheel that was not prepared works too: the first timer that is filed in it prepares it.
     ///
@@ -32,8 +32,8 @@ impl<P: Platform> Timers<P> {
         held.base.wheel_idle.store(false, Ordering::Relaxed);
     }
 
-    /// Takes over the coarse timers of `cpu`, which went [offline](Self::cpu_offline), pinned ones included: onto the
-    /// wheels of the executing CPU, or of another that is online (R08). If that one sleeps it is kicked.
+    /// Moves the coarse timers of `cpu`, which went [offline](Self::cpu_offline), to the executing CPU or to another
+    /// that is online (R08), pinned timers included. Kicks that CPU if it sleeps.
     ///
     /// Until then they stay where they are and do not fire. Waits until no pass of `cpu` runs any more. The host
     /// serialises these calls; only here, and when a CPU goes offline, two bases are locked at once, the dead one

@@ -1,4 +1,4 @@
-//! The usual case: a timer on a wheel of the executing CPU, whose callback does not run.
+//! The fast path of coarse timers: the timer is on a wheel of the executing CPU, and its callback does not run.
 //!
 //! Each operation here is done as a whole in one section of the CPU's own lock, or not at all: what is rare (a timer
 //! that is elsewhere, runs, was never queued or was shut down, a lock that is contended, a CPU that is isolated or
@@ -28,10 +28,10 @@ use crate::wheel::family::{Coarse, Kind};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use = "what is due before everything else has to be told"]
 pub struct Own {
-    /// Outcome of the start.
+    /// The outcome of the start.
     pub outcome: StartOutcome,
-    /// True if the timer is due before everything else on its wheel. If not, then a thread that comes for the wheel
-    /// comes in time.
+    /// True if the timer is due before all others on its wheel. If false, the thread that expires the wheel comes early
+    /// enough.
     pub is_first: bool,
 }
 

@@ -1,4 +1,4 @@
-//! Queries about coarse timers, and the queries and settings of idle code (spec C-3.2, C-3.3).
+//! Queries about coarse timers, and the calls of a CPU that goes to sleep and wakes (spec C-3.2, C-3.3).
 
 use core::pin::Pin;
 
@@ -25,7 +25,7 @@ where
         timers.is_executing(self.erase(), timers.platform.this_cpu())
     }
 
-    /// The CPU and the wheel that `timer` is on, if it ever was on one; out of date when it arrives.
+    /// Returns the CPU and the wheel that `timer` is or was last on, if any. Another CPU may have changed it since.
     pub fn wheel<P: Platform>(self: Pin<&Self>, timers: &Timers<P>) -> Option<(CpuId, Kind)> {
         let Owner::Queue(id) = self.erase().owner() else {
             return None;
@@ -36,8 +36,8 @@ where
 }
 
 impl<P: Platform> Timers<P> {
-    /// Returns the ticks at which the wheels of `cpu` are due first, exactly: for a forecast. Never waits, and wakes no
-    /// CPU.
+    /// Returns the ticks at which the wheels of `cpu` are first due, exactly. It is for a forecast: it never waits, and
+    /// wakes no CPU.
     ///
     /// # Cost
     ///
@@ -49,8 +49,8 @@ impl<P: Platform> Timers<P> {
         self.settle(&mut held, now)
     }
 
-    /// Lets `cpu` go to sleep until the first of its wheels, if `decide` says so: then a thread that arms an earlier
-    /// local timer there from another CPU kicks it. Returns what `decide` said.
+    /// Notes that `cpu` sleeps until the first of its wheels is due, if `decide` returns so. A thread on another CPU
+    /// that arms an earlier local timer there then kicks `cpu`. Returns the result of `decide`.
     ///
     /// `decide` is told when the wheels are due first, and is called with the base locked: between its computation of
     /// when to wake and the note that `cpu` sleeps no other thread arms a timer (II1). It MUST NOT call back into the
@@ -96,7 +96,7 @@ impl<P: Platform> Timers<P> {
         }
     }
 
-    /// Returns true if `cpu` is noted as sleeping until the first of its wheels.
+    /// Returns true if `cpu` is noted as sleeping until the first of its wheels is due.
     pub fn wheel_sleeps(&self, cpu: CpuId) -> bool {
         self.platform
             .base(cpu)
@@ -115,8 +115,8 @@ impl<P: Platform> Timers<P> {
         next
     }
 
-    /// Returns the time at which something is due on the local or global wheel of `cpu` first, or before: `None` if
-    /// there is nothing.
+    /// Returns the tick at which the local or global wheel of `cpu` is first due, or an earlier one; `None` if both are
+    /// empty.
     ///
     /// Wrong now and then, as [`wheel_is_due`](Self::wheel_is_due); exact for a thread that holds the base of `cpu`.
     ///

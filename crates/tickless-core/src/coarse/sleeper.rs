@@ -44,7 +44,7 @@ impl Member<Coarse> for Wake {
     }
 }
 
-/// A coarse timer that wakes a task: what futures are made of.
+/// A coarse timer that wakes a task; futures contain one.
 ///
 /// It never runs a callback, so deleting it never waits.
 ///
@@ -53,7 +53,7 @@ pub struct WheelSleeper {
     entry: Entry<Coarse, Wake>,
 }
 
-/// A sleeper that is about to be [made](WheelSleeper::emplace), and started.
+/// The arguments of a sleeper that [`start_new`](WheelSleeper::start_new) makes and starts.
 #[derive(Debug)]
 pub struct NewWheelSleeper {
     kind: Kind,
@@ -78,18 +78,18 @@ impl WheelSleeper {
         self.entry.state().is_queued()
     }
 
-    /// Gives the timer another expiry, if it waits on a wheel of the executing CPU and can stay in the slot where it
-    /// is; says whether it did. Otherwise nothing was done. See
+    /// Moves the timer to another expiry, if it waits on a wheel of the executing CPU and can stay in its slot. Returns
+    /// true if it did; otherwise nothing changes. See
     /// [`WheelTimer::modify_in_slot`](crate::coarse::WheelTimer::modify_in_slot).
     #[inline]
     pub fn modify_in_slot<P: Platform>(self: Pin<&Self>, timers: &Timers<P>, expiry: Tick) -> bool {
         timers.modify_in_slot(self.erase(), expiry)
     }
 
-    /// Starts a sleeper of `kind` that does not exist yet, in a tick and for an expiry, if the executing CPU keeps it
-    /// and its lock is to be had without a call: as [`start`](crate::base::TaskTimer::start) would. `put` puts it where
-    /// it stays once its place is known. Says whether it is due before everything else on its wheel, so that it has to
-    /// be told.
+    /// Makes and starts a sleeper in one step, as [`start`](crate::base::TaskTimer::start) would start it, on the fast
+    /// path: if the executing CPU keeps the timer, and the lock can be taken without a call. `put` stores the sleeper
+    /// in its final place. Returns true if the sleeper is due before all others on its wheel, so that the thread that
+    /// expires the wheel has to be notified.
     ///
     /// # Errors
     ///

@@ -1,4 +1,4 @@
-//! The timers of the wheel.
+//! Coarse timers with a callback, and their state.
 
 use core::fmt;
 use core::pin::Pin;
@@ -55,20 +55,20 @@ tickless_link::project_entry!(
 
 impl<F: FnMut(&mut Timeout) -> Restart> WheelTimer<F> {
     const_unless_loom! {
-        /// Makes an idle timer. `kind` says on which wheel [`arm`](crate::coarse::WheelTimer::arm) files it.
+        /// Makes an idle timer. `kind` selects the wheel on which [`arm`](crate::coarse::WheelTimer::arm) queues it.
         pub const fn new(kind: Kind, function: F) -> Self {
             Self { entry: Entry::new((), kind, (), ExpiryTick::new(), (), Callback(function)) }
         }
     }
 
-    /// Returns true if the timer is queued. Lock-free; out of date when it arrives: what depends on it belongs into one
-    /// [`modify_if_active`](crate::coarse::WheelTimer::modify_if_active) (R56).
+    /// Returns true if the timer is queued. Lock-free; another CPU may have changed it since. To act on the answer, use
+    /// one [`modify_if_active`](crate::coarse::WheelTimer::modify_if_active) instead (R56).
     #[inline]
     pub fn is_queued(&self) -> bool {
         self.entry.state().is_queued()
     }
 
-    /// Returns true if the timer is queued, or its callback executes. Lock-free; never wrongly "no".
+    /// Returns true if the timer is queued, or its callback executes. Lock-free; never wrongly false.
     #[inline]
     pub fn is_active(&self) -> bool {
         !self.entry.state().is_idle()
@@ -80,13 +80,13 @@ impl<F: FnMut(&mut Timeout) -> Restart> WheelTimer<F> {
         self.entry.state()
     }
 
-    /// Returns the kind that the timer was made with.
+    /// Returns the kind with which the timer was made.
     #[inline]
     pub fn kind(&self) -> Kind {
         self.entry.tag()
     }
 
-    /// Returns the tick that the timer was armed for last. Lock-free; the answer may be out of date when it arrives.
+    /// Returns the tick for which the timer was armed last. Lock-free; another CPU may have changed it since.
     #[inline]
     pub fn expiry(&self) -> Tick {
         self.entry.shared().get()

@@ -78,20 +78,21 @@ pub struct DeviceConfig {
     pub name: &'static str,
     /// The way in which the device is programmed.
     pub kind: DeviceKind,
-    /// Ticks a second.
+    /// The frequency in hertz.
     pub hertz: u32,
-    /// The shortest delay.
+    /// The shortest delay that it accepts, in its ticks.
     pub min_ticks: Ticks,
-    /// The longest delay.
+    /// The longest delay that it accepts, in its ticks.
     pub max_ticks: Ticks,
-    /// True if it can be stopped; if not, "no event" leaves the last one programmed.
+    /// True if the device can be stopped. If not, the last programmed event stays when none is needed.
     pub can_stop: bool,
     /// The reaction to a device that refuses the shortest delay.
     pub minimum: MinimumPolicy,
 }
 
 impl DeviceConfig {
-    /// A device that is told the instant, for hosts whose device is a deadline handed to the operating system.
+    /// Returns a device that takes an instant, for hosts whose device is a deadline that they pass to the operating
+    /// system.
     #[must_use]
     pub const fn software(name: &'static str) -> Self {
         Self {
@@ -106,7 +107,7 @@ impl DeviceConfig {
     }
 }
 
-/// The device was told an instant that is over: it will not fire.
+/// The error of a device that was programmed for an instant in the past: it will not fire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct InPast;
 
@@ -129,7 +130,7 @@ pub enum DeviceWrite {
     Absolute(Instant),
 }
 
-/// The host's side of a device. One driver serves one CPU's device.
+/// The host's side of a device. Each driver serves the device of one CPU.
 pub trait EventDriver {
     /// The monotonic time, for delays. MUST NOT run ahead.
     fn now(&self) -> Instant;
@@ -176,7 +177,7 @@ enum Transition {
     Minimum(Instant),
 }
 
-/// The record of one device.
+/// The record of one device: its abilities, its state and what was programmed.
 #[derive(Debug)]
 pub struct EventDevice {
     config: DeviceConfig,
@@ -199,7 +200,7 @@ const SHORTEST_DELAY: Span = Span::from_nanos(1_000);
 const LONGEST_RANGE_SECS: u64 = 600;
 
 impl EventDevice {
-    /// Takes a device into use.
+    /// Makes the record of a device that is put to use.
     ///
     /// # Panics
     ///
@@ -258,7 +259,7 @@ impl EventDevice {
         self.programmed
     }
 
-    /// The instant requested last; `FOREVER` if it fired or nothing was requested.
+    /// Returns the instant that was requested last; `FOREVER` if the device fired or nothing was requested.
     #[must_use]
     pub const fn next_event(&self) -> Instant {
         self.next_event
@@ -282,20 +283,20 @@ impl EventDevice {
         self.scale
     }
 
-    /// Failed attempts to program the minimum.
+    /// Returns the number of failed attempts to program the minimum.
     #[must_use]
     pub const fn retries(&self) -> u64 {
         self.retries
     }
 
-    /// Programmings whose event was over already, so that the shortest delay took its place, as far as that was looked
-    /// at: not by devices that are told an instant, or the value of a counter.
+    /// Returns the number of events that had passed when they were programmed, so that the shortest delay was written.
+    /// Devices that take an instant or a counter value are not checked for this.
     #[must_use]
     pub const fn late(&self) -> u64 {
         self.late
     }
 
-    /// Notes that the device fired (spec DEV-5): nothing is programmed any more.
+    /// Notes that the device fired (spec DEV-5): no event is programmed any more.
     pub fn interrupted(&mut self) {
         self.next_event = Instant::FOREVER;
         self.transition(Transition::Interrupt);

@@ -6,7 +6,7 @@ use super::{
 };
 use crate::time::{Instant, Span};
 
-/// The treatment of an instant that has passed already.
+/// The treatment of an instant that has passed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Force {
     /// Report it.

@@ -1,4 +1,4 @@
-//! Far-exact timers: exact, and O(1) while they are far away.
+//! The far wheel: exact timers that are far away wait here unsorted, so that operations on them are O(1).
 //!
 //! Nearly all timeouts are cancelled or pushed out long before their time. A tree sorts each of them for nothing, and
 //! with many of them the sorting is the cost of a timer. So a timer whose deadline is far away stands in the *far
@@ -110,8 +110,8 @@ pub(crate) fn instant_of(due: FarTick) -> Instant {
     Instant::from_nanos(i64::try_from(nanos).unwrap_or(i64::MAX))
 }
 
-/// Returns true if a timer that is started at `now` and may fire from `earliest` on goes to the far timers, unsorted.
-/// Its base has seen `now`. For hosts that account for what a start costs.
+/// Returns true if a timer that is started at `now` and may fire from `earliest` on goes to the far wheel. The base of
+/// its CPU has seen `now`. It is for hosts that account for the cost of a start.
 #[must_use]
 pub const fn is_far(now: Instant, earliest: Instant) -> bool {
     EXISTS

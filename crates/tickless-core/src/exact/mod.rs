@@ -1,4 +1,4 @@
-//! The sorted queues of a CPU, and the wheel of far timers in front of them.
+//! The sorted queues of a CPU, and the far wheel in front of them.
 //!
 //! Pure: nothing here knows a base, a device, a clock or a lock. Times are arguments, and what changes about the first
 //! timers is an answer.

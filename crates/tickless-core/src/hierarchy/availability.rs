@@ -1,4 +1,4 @@
-//! CPUs that join and leave: online and offline, isolated and not (spec C-5.1 to C-5.4).
+//! CPUs that join and leave the hierarchy: online and offline, isolated and not (spec C-5.1 to C-5.4).
 
 use super::{Hierarchy, HierarchyHost, Step};
 use crate::cpu::CpuId;
@@ -49,7 +49,7 @@ impl core::fmt::Display for Refused {
 impl core::error::Error for Refused {}
 
 impl<S: HierarchyHost<WIDTH>, const WIDTH: usize> Hierarchy<S, WIDTH> {
-    /// Makes `cpu` take part. Harmless if it does already.
+    /// Makes `cpu` take part in the hierarchy. Has no effect if it does already.
     ///
     /// Called by the CPU, or on behalf of one that executes nothing meanwhile.
     ///
@@ -80,8 +80,8 @@ impl<S: HierarchyHost<WIDTH>, const WIDTH: usize> Hierarchy<S, WIDTH> {
         Ok(())
     }
 
-    /// Makes `cpu` stop taking part: it looks after its own timers, is never migrator, and is never served. Harmless if
-    /// it does not take part.
+    /// Ends the part of `cpu` in the hierarchy: from now on it fires its own timers only, is never migrator, and no
+    /// other CPU fires its timers. Has no effect if it does not take part.
     ///
     /// Called by the CPU, or on behalf of one that executes nothing meanwhile, without locks. A service of it that has
     /// begun ends by itself. If it was to wake up for others, another CPU of the tree is
@@ -130,7 +130,7 @@ impl<S: HierarchyHost<WIDTH>, const WIDTH: usize> Hierarchy<S, WIDTH> {
         Ok(())
     }
 
-    /// Returns the number of CPUs that can look after others.
+    /// Returns the number of CPUs that can fire the timers of others.
     #[must_use]
     pub fn available_cpus(&self) -> u32 {
         *self.available.lock(None)

@@ -1,4 +1,4 @@
-//! A look at the tree, for drawing and for checks. Everything is as of some moment during the call.
+//! Descriptions of the tree, for drawings and checks. Each value is of some moment during the call.
 
 use super::{ChildSlots, GroupId, Hierarchy, HierarchyHost, LEVELS_MAX};
 use crate::cpu::CpuId;
@@ -29,13 +29,13 @@ pub enum Misshapen {
 }
 
 impl<S: HierarchyHost<WIDTH>, const WIDTH: usize> Hierarchy<S, WIDTH> {
-    /// Returns the number of groups. They are called 0 to one less, and found with [`HierarchyHost::group`].
+    /// Returns the number of groups. Their numbers count from 0, and [`HierarchyHost::group`] finds them.
     #[must_use]
     pub fn groups(&self) -> u32 {
         self.shape.lock(None).groups
     }
 
-    /// The group without parent; `None` before the first CPU.
+    /// Returns the group without a parent; `None` before the first CPU.
     #[must_use]
     pub fn root(&self) -> Option<GroupId> {
         self.shape.lock(None).root
@@ -47,7 +47,8 @@ impl<S: HierarchyHost<WIDTH>, const WIDTH: usize> Hierarchy<S, WIDTH> {
         self.root().map_or(0, |root| self.group(root).level() + 1)
     }
 
-    /// The children of a group, in the order of their numbers. Takes time in the number of all groups and CPUs.
+    /// Returns the children of a group, in the order of their numbers. Takes time in proportion to the number of all
+    /// groups and CPUs.
     pub fn children(&self, of: GroupId) -> impl Iterator<Item = Child> {
         let is_leaf = self.group(of).level() == 0;
         let cpus = if is_leaf { self.host.cpus() } else { 0 };

@@ -7,8 +7,8 @@ use crate::cpu::CpuId;
 use crate::inspect::At;
 
 impl<S: HierarchyHost<WIDTH>, const WIDTH: usize> Hierarchy<S, WIDTH> {
-    /// Writes each group with its state, who of its children looks after the others, and its first event; and each CPU
-    /// with what it has promised. `name` is what the hierarchy is called.
+    /// Writes each group with its state, its migrator and its first event, and each CPU with its promised wake-up.
+    /// `name` is the name of the hierarchy.
     ///
     /// Each line is as of some moment during the call.
     ///

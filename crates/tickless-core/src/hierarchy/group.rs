@@ -1,4 +1,4 @@
-//! The records of the hierarchy: inner nodes, and one leaf for each CPU (spec C-4.2).
+//! The nodes of the hierarchy: groups, and one leaf for each CPU (spec C-4.2).
 
 use core::fmt;
 
@@ -179,7 +179,7 @@ impl<L: RawLock + Default, const WIDTH: usize> Group<L, WIDTH> {
 }
 
 impl<L: RawLock, const WIDTH: usize> Group<L, WIDTH> {
-    /// Its number.
+    /// Returns the number of the group.
     #[must_use]
     pub const fn id(&self) -> GroupId {
         self.id
@@ -191,38 +191,39 @@ impl<L: RawLock, const WIDTH: usize> Group<L, WIDTH> {
         self.level as usize
     }
 
-    /// The NUMA node of all its CPUs, if the level is below the cross-node level; of its first one otherwise.
+    /// Returns the NUMA node of all CPUs of the group, if its level is below the cross-node level; otherwise that of
+    /// the first one.
     #[must_use]
     pub const fn node(&self) -> NumaNode {
         self.node
     }
 
-    /// Its parent; `None` for the root.
+    /// Returns the parent; `None` for the root.
     #[must_use]
     pub fn parent(&self) -> Option<GroupId> {
         self.parent.get()
     }
 
-    /// Its place in its parent.
+    /// Returns the place of the group in its parent.
     #[must_use]
     pub fn slot(&self) -> ChildSlot {
         self.parent.slot()
     }
 
-    /// Returns the number of children that the group has, or has reserved room for.
+    /// Returns the number of children that the group has or has reserved room for.
     #[must_use]
     pub fn children(&self) -> usize {
         // Relaxed: changed under the construction lock; readers without it only draw.
         usize::from(self.children.load(Ordering::Relaxed))
     }
 
-    /// The time of its first event, [`Instant::FOREVER`] without one: may be too early, never too late.
+    /// Returns the time of the first event, [`Instant::FOREVER`] if there is none. It may be too early, never too late.
     #[must_use]
     pub fn first(&self) -> Instant {
         self.first.get()
     }
 
-    /// Its state now.
+    /// Returns the present state.
     #[inline]
     #[must_use]
     pub fn state(&self) -> State {
@@ -311,7 +312,7 @@ pub(super) struct NodeState {
     pub(super) time: Instant,
 }
 
-/// A CPU's place in the hierarchy. The host keeps one for each, at a place that never moves.
+/// The leaf of a CPU in the hierarchy. The host keeps one for each CPU, at an address that never changes.
 pub struct CpuNode<L: RawLock> {
     cpu: CpuId,
     pub(super) state: Lock<L, NodeState>,
@@ -331,7 +332,7 @@ pub struct CpuNode<L: RawLock> {
 }
 
 impl<L: RawLock + Default> CpuNode<L> {
-    /// The place of `cpu`, outside of the hierarchy until it is [prepared](super::Hierarchy::prepare).
+    /// Makes the leaf of `cpu`. It is outside of the hierarchy until it is [prepared](super::Hierarchy::prepare).
     #[must_use]
     pub fn new(cpu: CpuId) -> Self {
         let state = NodeState {
@@ -352,25 +353,25 @@ impl<L: RawLock + Default> CpuNode<L> {
 }
 
 impl<L: RawLock> CpuNode<L> {
-    /// Its CPU.
+    /// Returns the CPU of the node.
     #[must_use]
     pub const fn cpu(&self) -> CpuId {
         self.cpu
     }
 
-    /// The group that it is in; `None` until it is prepared.
+    /// Returns the group of the node; `None` until it is prepared.
     #[must_use]
     pub fn leaf(&self) -> Option<GroupId> {
         self.leaf.get()
     }
 
-    /// Its place in that group.
+    /// Returns the place of the node in its group.
     #[must_use]
     pub fn slot(&self) -> ChildSlot {
         self.leaf.slot()
     }
 
-    /// Returns true if it takes part.
+    /// Returns true if the CPU takes part in the hierarchy.
     #[inline]
     #[must_use]
     pub fn is_available(&self) -> bool {
@@ -379,7 +380,7 @@ impl<L: RawLock> CpuNode<L> {
         self.available.load(Ordering::Relaxed)
     }
 
-    /// Returns true if it counts as idle.
+    /// Returns true if the CPU counts as idle.
     #[inline]
     #[must_use]
     pub fn is_idle(&self) -> bool {
@@ -388,14 +389,14 @@ impl<L: RawLock> CpuNode<L> {
         self.idle.load(Ordering::Relaxed)
     }
 
-    /// Returns true if it is a thread that can do nothing for others.
+    /// Returns true if the CPU is a thread that can fire no timers of others.
     #[must_use]
     pub fn is_foreign(&self) -> bool {
         // Relaxed: written under the availability lock, and read under it where it matters.
         self.foreign.load(Ordering::Relaxed)
     }
 
-    /// Returns the time at which it has undertaken to wake up for the whole tree; [`Instant::FOREVER`] if never.
+    /// Returns the time at which the CPU has promised to wake up for the whole tree; [`Instant::FOREVER`] if never.
     #[inline]
     #[must_use]
     pub fn wakeup(&self) -> Instant {

@@ -1,4 +1,5 @@
-//! The growth of the tree of groups: one CPU at a time, at the top or beside, never in between (spec C-5.2).
+//! The growth of the tree as CPUs are added: new groups come above the root or beside other groups, never in between
+//! (spec C-5.2).
 
 use core::fmt;
 
@@ -62,8 +63,8 @@ struct Chain {
 }
 
 impl<S: HierarchyHost<WIDTH>, const WIDTH: usize> Hierarchy<S, WIDTH> {
-    /// Gives `cpu`, of NUMA node `numa`, its place in the tree, for ever. Harmless if it has one. It does not take part
-    /// until it is [available](Hierarchy::set_available).
+    /// Gives `cpu`, of NUMA node `numa`, its permanent place in the tree. Has no effect if it has one. The CPU does not
+    /// take part until it is [available](Hierarchy::set_available).
     ///
     /// Called by any CPU but the new one, which has no place yet. The tree may be in use, and no CPU in it need be
     /// awake.

@@ -7,7 +7,7 @@ use super::{CpuNode, Group, GroupId};
 use crate::cpu::CpuId;
 use crate::time::Instant;
 
-/// The host of one hierarchy: it keeps the nodes and groups in tables, and runs timers when told.
+/// The host of one hierarchy: it stores the nodes and groups, and fires timers when the hierarchy calls it.
 ///
 /// The words MUST and MAY are meant as in RFC 2119.
 ///
@@ -74,7 +74,7 @@ pub trait HierarchyHost<const WIDTH: usize> {
     }
 }
 
-/// The step of a walk that [`HierarchyHost::step`] receives.
+/// A step of a walk, which [`HierarchyHost::step`] receives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Step {
@@ -198,7 +198,7 @@ pub enum Step {
     },
 }
 
-/// The reasons why a CPU was not served although its event was first.
+/// The reasons why the timers of a CPU were not fired although its event was first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Refusal {

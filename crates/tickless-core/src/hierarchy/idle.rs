@@ -1,4 +1,5 @@
-//! The steps of a CPU in the hierarchy when it goes idle and comes back (spec C-4.4, C-4.5, C-4.7, C-4.11).
+//! The steps of a CPU in the hierarchy when it becomes idle and when it is active again (spec C-4.4, C-4.5, C-4.7,
+//! C-4.11).
 
 use super::walk::RootExpiry;
 use super::{CpuNode, Hierarchy, HierarchyHost, Step};
@@ -6,9 +7,9 @@ use crate::cpu::CpuId;
 use crate::time::Instant;
 
 impl<S: HierarchyHost<WIDTH>, const WIDTH: usize> Hierarchy<S, WIDTH> {
-    /// Says that `cpu` is about to idle, and when its first global timer is due: [`Instant::FOREVER`] if there is none,
-    /// or one of its own comes first. Returns when the CPU has to wake up for the whole tree, its own global timers
-    /// included; [`Instant::FOREVER`] if another CPU looks after them.
+    /// Notes that `cpu` is about to be idle, and that its first global timer is due at `global`: [`Instant::FOREVER`]
+    /// if there is none, or if one of its own comes first. Returns the time at which the CPU has to wake up for the
+    /// whole tree, its own global timers included; [`Instant::FOREVER`] if another CPU fires them.
     ///
     /// Called by the CPU, with its timer bases locked, so that what it says stays true. A CPU that is idle already
     /// [rearms](Hierarchy::rearm_from_idle). A CPU that is not available gets its own time back: it looks after itself.
@@ -38,7 +39,7 @@ impl<S: HierarchyHost<WIDTH>, const WIDTH: usize> Hierarchy<S, WIDTH> {
         self.promise(node, cover)
     }
 
-    /// Says that `cpu` runs work again. Called by the CPU, with or without its timer bases locked.
+    /// Notes that `cpu` runs work again. Called by the CPU, with or without its timer bases locked.
     ///
     /// An interrupt that only wakes the processor need not call this (spec C-3.5).
     pub fn leave_idle(&self, cpu: CpuId) {
@@ -56,8 +57,8 @@ impl<S: HierarchyHost<WIDTH>, const WIDTH: usize> Hierarchy<S, WIDTH> {
         self.activate_node(node);
     }
 
-    /// Says when the first global timer of the idle `cpu` is due now. Returns when the CPU has to wake up for the whole
-    /// tree, as [`enter_idle`](Hierarchy::enter_idle) does.
+    /// Notes that the first global timer of the idle `cpu` is due at `global` now. Returns the time at which the CPU
+    /// has to wake up for the whole tree, as [`enter_idle`](Hierarchy::enter_idle) does.
     ///
     /// Called by the CPU, with its timer bases locked, whenever it may have armed something since: after an interrupt,
     /// or each time if it is a [foreign thread](super::Presence::Foreign). A foreign thread wakes for no CPU: if the
@@ -95,7 +96,7 @@ impl<S: HierarchyHost<WIDTH>, const WIDTH: usize> Hierarchy<S, WIDTH> {
         }
     }
 
-    /// Returns the time at which `cpu`, which is active, would have to wake up if it idled now with its first global
+    /// Returns the time at which the active `cpu` would have to wake up if it became idle now with its first global
     /// timer due at `global`.
     ///
     /// A forecast for the idle governor: it takes no lock and changes nothing, and may be wrong in both

@@ -16,7 +16,7 @@ pub enum Change {
     Leave,
 }
 
-/// The host's way to carry a change of the isolated set to the CPUs: work items in a kernel, requests to threads in
+/// The host's way to make CPUs carry out a change of the isolated set: work items in a kernel, requests to threads in
 /// user space.
 ///
 /// No CPU goes on- or offline, and no other change of the set is made, from the first call until the last.
@@ -46,7 +46,7 @@ pub trait IsolationHost {
 }
 
 impl<S: HierarchyHost<WIDTH>, const WIDTH: usize> Hierarchy<S, WIDTH> {
-    /// Isolates those CPUs that `host` names, and no others.
+    /// Isolates the CPUs that `host` names, and ends the isolation of all others.
     ///
     /// Returns how many changed. Foreign threads, and CPUs that were never prepared, are not asked.
     ///

@@ -1,15 +1,14 @@
-//! The number of levels that a hierarchy needs, and the groups that would be built: pure functions of the possible
-//! CPUs.
+//! The computation of how many levels and groups a hierarchy needs, from the possible CPUs.
 
-/// The most levels that a hierarchy can have. Eight levels of eight would be sixteen million CPUs; narrow groups, in
-/// tests, need more.
+/// The most levels of a hierarchy. Eight levels with groups of eight would do for sixteen million CPUs; narrow groups,
+/// in tests, need more.
 pub const LEVELS_MAX: usize = 16;
 
 /// The number of a NUMA node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct NumaNode(pub u32);
 
-/// The height of a hierarchy, decided once from all CPUs that there may be (spec C-4.1).
+/// The height of a hierarchy, computed once from all possible CPUs (spec C-4.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Layout {
     levels: usize,
@@ -17,7 +16,7 @@ pub struct Layout {
 }
 
 impl Layout {
-    /// The layout for `cpus` CPUs, evenly spread over `nodes` NUMA nodes, in groups of `width`.
+    /// Computes the layout for `cpus` CPUs, evenly spread over `nodes` NUMA nodes, in groups of `width`.
     ///
     /// Levels of a node are as many as it takes for `width^levels` to reach the CPUs of one; above them those that do
     /// the same for the nodes. One CPU alone needs no hierarchy, and gets one group.
@@ -45,15 +44,15 @@ impl Layout {
         self.levels
     }
 
-    /// The lowest level at which a group may have children of several NUMA nodes. Equal to [`levels`](Self::levels)
-    /// when there is only one node.
+    /// Returns the lowest level at which a group may have children of several NUMA nodes. Equal to
+    /// [`levels`](Self::levels) if there is only one node.
     #[must_use]
     pub const fn cross_node_level(self) -> usize {
         self.cross
     }
 
-    /// Returns the number of groups on each level, the leaves first, once `cpus` CPUs have joined; `node_of` names the
-    /// node of each, and levels that no node needed have zero. Use it to draw a hierarchy before it exists.
+    /// Returns the number of groups on each level, the leaves first, after `cpus` CPUs have joined. `node_of` returns
+    /// the NUMA node of each; a level that no node needed has zero. Use it to draw a hierarchy before it exists.
     ///
     /// `None` if they do not fit, which takes CPUs that are spread very unevenly, or none.
     #[must_use]

@@ -1,4 +1,4 @@
-//! The hierarchy through which awake CPUs run the global timers of idle ones.
+//! The migration hierarchy: a tree through which awake CPUs fire the global timers of idle ones.
 //!
 //! A timer is armed where its user runs, and nothing is predicted. While that CPU is awake it expires its timers
 //! itself. Before it idles it hands the *time* of its first global timer to the hierarchy, not the timer. An awake CPU
@@ -86,11 +86,11 @@ pub use state::{ChildSlot, ChildSlots, MigratorPolicy, State, WIDTH_MAX};
 
 use self::grow::Shape;
 
-/// The children of a group unless a host says otherwise: a state word and its queue stay within a few cache lines, and
-/// four levels reach 4,096 CPUs.
+/// The number of children of a group unless a host chooses another: a state word and its queue stay within a few cache
+/// lines, and four levels reach 4,096 CPUs.
 pub const WIDTH_DEFAULT: usize = 8;
 
-/// A tree of groups. CPUs that are not to run each other's timers belong to several of them (spec C-4.15).
+/// A tree of groups. CPUs that must not fire each other's timers belong to different trees (spec C-4.15).
 pub struct Hierarchy<S: HierarchyHost<WIDTH>, const WIDTH: usize = WIDTH_DEFAULT> {
     host: S,
     layout: Layout,
@@ -136,7 +136,7 @@ impl<S: HierarchyHost<WIDTH>, const WIDTH: usize> Hierarchy<S, WIDTH> {
         }
     }
 
-    /// Says who becomes migrator from here on. Callable at any time: a child that is migrator now stays it.
+    /// Sets the policy that chooses the next migrator. Callable at any time; the present migrators stay.
     pub fn set_migrator_policy(&self, policy: MigratorPolicy) {
         // Relaxed: see `migrator_policy`.
         self.policy.store(policy as u8, Ordering::Relaxed);

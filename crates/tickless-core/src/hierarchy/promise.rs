@@ -1,4 +1,4 @@
-//! The promise of the last CPU that goes idle: it wakes up for the whole tree, so that no other CPU needs to.
+//! The promise of the last CPU that becomes idle: it wakes up for the timers of all, so that no other CPU needs to.
 //!
 //! When all CPUs idle, the last of them wakes up for the tree. Others may follow it: a CPU that wakes while the
 //! rest sleeps and finds nothing to do is the last one again. By the letter of spec C-4.7 it promises the

@@ -1,4 +1,4 @@
-//! The work of an awake CPU for idle ones (spec C-3.6, C-4.9, C-4.10).
+//! The expiry of idle CPUs' timers by an awake CPU (spec C-3.6, C-4.9, C-4.10).
 
 use super::walk::RootExpiry;
 use super::{CpuNode, Hierarchy, HierarchyHost, Refusal, Step};
@@ -9,16 +9,17 @@ use crate::time::Instant;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[must_use]
 pub struct Pull {
-    /// The number of CPUs that were served.
+    /// The number of CPUs whose timers were fired.
     pub served: u32,
     /// The number of events that turned out to be out of date.
     pub refused: u32,
-    /// The budget is spent and more may be due: the caller MUST come again soon.
+    /// True if the budget is spent and more may be due: the caller MUST call again soon.
     pub has_more: bool,
 }
 
 impl<S: HierarchyHost<WIDTH>, const WIDTH: usize> Hierarchy<S, WIDTH> {
-    /// Returns true if `cpu`, which calls, has timers of idle CPUs to run at `now`. Takes no lock: for a tick.
+    /// Returns true if the calling `cpu` has to fire timers of idle CPUs at `now`. Takes no lock, so a tick can call
+    /// it.
     #[must_use]
     pub fn remote_work_due(&self, cpu: CpuId, now: Instant) -> bool {
         let Some(node) = self.available_node(cpu) else {
@@ -42,8 +43,8 @@ impl<S: HierarchyHost<WIDTH>, const WIDTH: usize> Hierarchy<S, WIDTH> {
         false
     }
 
-    /// Runs the timers of idle CPUs that are due at `now` and that `cpu`, which calls, is to look after: as migrator,
-    /// or because it is idle like all others and has promised to.
+    /// Fires the timers of idle CPUs that are due at `now` and that the calling `cpu` is responsible for, as migrator
+    /// or, while all CPUs are idle, because of its promise.
     ///
     /// Called without locks. Each callback and each look at a CPU takes one from `budget`; at zero it returns, and what
     /// is left stays due (spec C-D.6). One `now` for the whole call: what becomes due meanwhile waits for the next.

@@ -18,7 +18,7 @@
 
 use core::fmt;
 
-/// The most children that a group can have: bits of the active mask.
+/// The most children of a group, limited by the bits of the active mask.
 pub const WIDTH_MAX: usize = 16;
 
 const MIGRATOR_SHIFT: u32 = 16;
@@ -55,7 +55,7 @@ impl ChildSlot {
         Self(number)
     }
 
-    /// Its number.
+    /// Returns the number of the slot.
     #[must_use]
     pub const fn number(self) -> u8 {
         self.0
@@ -70,24 +70,24 @@ impl ChildSlot {
     }
 }
 
-/// A set of slots.
+/// A set of child slots.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ChildSlots(u16);
 
 impl ChildSlots {
-    /// The set with these bits.
+    /// Makes the set whose members are the one-bits of `bits`.
     #[must_use]
     pub const fn from_bits(bits: u16) -> Self {
         Self(bits)
     }
 
-    /// The set as bits.
+    /// Returns the members as one-bits.
     #[must_use]
     pub const fn bits(self) -> u16 {
         self.0
     }
 
-    /// Returns true if there is none.
+    /// Returns true if the set has no member.
     #[must_use]
     pub const fn is_empty(self) -> bool {
         self.0 == 0
@@ -99,13 +99,13 @@ impl ChildSlots {
         self.0.count_ones()
     }
 
-    /// Returns true if `slot` is one of them.
+    /// Returns true if `slot` is a member.
     #[must_use]
     pub const fn contains(self, slot: ChildSlot) -> bool {
         self.0 & slot.mask() != 0
     }
 
-    /// The lowest of them.
+    /// Returns the lowest member.
     #[must_use]
     #[expect(clippy::cast_possible_truncation, reason = "at most 16 bits")]
     pub const fn lowest(self) -> Option<ChildSlot> {
@@ -116,7 +116,7 @@ impl ChildSlots {
         }
     }
 
-    /// Returns the slots above `slot`.
+    /// Returns the members above `slot`.
     #[must_use]
     pub const fn above(self, slot: ChildSlot) -> Self {
         Self(self.0 & !(slot.mask() | (slot.mask() - 1)))
@@ -137,12 +137,12 @@ impl Iterator for ChildSlots {
     }
 }
 
-/// A value of the state word. Pure: the transitions return the next one.
+/// A value of a group's state word. It is pure: the transitions return the next value.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct State(u64);
 
 impl State {
-    /// No child is active.
+    /// The state without an active child.
     pub const IDLE: Self = Self(NO_CHILD << MIGRATOR_SHIFT);
 
     #[inline]
@@ -155,7 +155,7 @@ impl State {
         self.0
     }
 
-    /// The active children.
+    /// Returns the set of active children.
     #[inline]
     #[must_use]
     #[expect(clippy::cast_possible_truncation, reason = "the lowest bits are meant")]
@@ -170,7 +170,7 @@ impl State {
         !self.active().is_empty()
     }
 
-    /// The active child that looks after the idle ones.
+    /// Returns the migrator: the active child that fires the timers of idle ones.
     #[inline]
     #[must_use]
     pub const fn migrator(self) -> Option<ChildSlot> {
@@ -189,7 +189,7 @@ impl State {
         self.0 >> SEQUENCE_SHIFT
     }
 
-    /// Returns true if the child at `slot` may look after the group: it is migrator, or no child is.
+    /// Returns true if the child at `slot` may fire timers for the group: it is migrator, or no child is.
     ///
     /// If none is, the child comes out of idle just now, or the group is idle and the child has promised to wake up.
     #[inline]
@@ -212,8 +212,8 @@ impl State {
         self.next(ChildSlots(self.active().0 | slot.mask()), migrator)
     }
 
-    /// Returns the state after the child at `slot` went idle: if it was migrator, `choose` names another of those that
-    /// are left.
+    /// Returns the state after the child at `slot` went idle. If it was migrator, `choose` chooses the next one among
+    /// the rest.
     ///
     /// `choose` is asked only if there are any, and only one of them counts as an answer; the lowest stands in.
     #[inline]
@@ -238,7 +238,7 @@ impl State {
         self.next(left, migrator)
     }
 
-    /// Returns the same state, one update later: makes older conclusions fail.
+    /// Returns the same state with the next sequence number, so that decisions based on an older one fail.
     #[inline]
     #[must_use]
     pub const fn touched(self) -> Self {
@@ -292,7 +292,7 @@ pub enum MigratorPolicy {
 }
 
 impl MigratorPolicy {
-    /// Chooses among `left`, which is not empty, after the child at `leaving` went.
+    /// Chooses a migrator among `left`, which is not empty, after the child at `leaving` became idle.
     ///
     /// `served` says how many events of the group a child has served.
     #[must_use]

@@ -20,7 +20,7 @@ where
     F: FnMut(&mut Expired<'_, '_, C>) -> Restart + Send + 'static,
     C: ClockId,
 {
-    /// Takes the timer out of its queue, unless its callback runs.
+    /// Cancels the timer, unless its callback runs.
     ///
     /// # Interrupt context
     ///
@@ -36,7 +36,7 @@ where
         self.timer_ref().try_cancel(timers)
     }
 
-    /// Takes the timer out of its queue and waits until its callback does not run; says whether it was queued.
+    /// Cancels the timer and waits until its callback does not run. Returns true if the timer was queued.
     ///
     /// On return the timer is idle, unless another thread started it meanwhile: the caller stops those first.
     ///
@@ -52,8 +52,8 @@ where
         self.timer_ref().cancel(timers)
     }
 
-    /// Takes the timer out of use: it is not started again, by its running callback neither. Waits until its callback
-    /// does not run; says whether it was queued.
+    /// Cancels the timer for good: no later start has an effect, not even one by its running callback. Waits until the
+    /// callback does not run. Returns true if the timer was queued.
     ///
     /// # Panics
     ///
@@ -90,13 +90,13 @@ where
 }
 
 impl<C: ClockId> TimerRef<'_, C> {
-    /// [`HrTimer::try_cancel`] for a timer whose closure is forgotten.
+    /// Cancels the timer as [`HrTimer::try_cancel`] does, without knowing the type of its closure.
     #[inline]
     pub fn try_cancel<P: Platform>(self, timers: &Timers<P>) -> TryCancel {
         timers.try_cancel_entry(self.entry, timers.platform.this_cpu())
     }
 
-    /// [`HrTimer::cancel`] for a timer whose closure is forgotten.
+    /// Cancels the timer as [`HrTimer::cancel`] does, without knowing the type of its closure.
     ///
     /// # Panics
     ///
@@ -106,8 +106,8 @@ impl<C: ClockId> TimerRef<'_, C> {
         timers.cancel_slow(self.entry)
     }
 
-    /// [`cancel`](Self::cancel) of a timer that waits far ahead on the executing CPU: if that takes no call. `false`,
-    /// and nothing was done, if it is not as simple as that.
+    /// Cancels the timer as [`cancel`](Self::cancel) does, on the fast path: if it waits in the far wheel of the
+    /// executing CPU and the lock can be taken without a call. Returns `false` otherwise, and nothing changes.
     #[inline(always)]
     pub fn cancel_far<P: Platform>(self, timers: &Timers<P>) -> bool {
         timers.try_cancel_fast(self.entry)

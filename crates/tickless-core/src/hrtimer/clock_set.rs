@@ -1,4 +1,4 @@
-//! Clocks that jump (spec ).
+//! The reaction of timers to clocks that jump (spec ).
 //!
 //! # Timers that fire on a set
 //!
@@ -26,7 +26,7 @@ use crate::time::{Clock, Deadline};
 use crate::trace::{Event, Placement, StartMode, TimerId};
 
 impl<P: Platform> Timers<P> {
-    /// Reports to the timers that `clocks` jumped (spec TIM-30).
+    /// Notifies the timers that `clocks` jumped (spec TIM-30).
     ///
     /// Kicks every CPU, the caller's own included, on which a timer is now due before the time that the device is armed
     /// for (B66). A jump that makes timers due later costs one interrupt for nothing at most (spec TIM-32). Timers that

@@ -1,4 +1,4 @@
-//! Devices that lose their programming: the sleep of a machine, and deep idle (spec ).
+//! Devices that lose their programming, in a sleep of the machine or in deep idle (spec ).
 
 use crate::base::state::DeferredRearm;
 use crate::base::timers::Timers;
@@ -34,8 +34,8 @@ impl<P: Platform> Timers<P> {
         held.reevaluate(false);
     }
 
-    /// Notes that the device of `cpu` stops, in an idle state that `cpu` is about to enter (spec C-7.6):
-    /// what was programmed is lost. The host is told to [shut it down](DeviceState::Shutdown).
+    /// Notes that the device of `cpu` stops and loses its programming, in an idle state that `cpu` is about to enter
+    /// (spec C-7.6). The host has to [shut it down](DeviceState::Shutdown).
     ///
     /// The armed value stays: something else wakes the CPU for it, as a [broadcast
     /// device](crate::tick::Broadcast) does. Called on `cpu` with timer delivery masked, and with no rearm owed.
@@ -46,7 +46,7 @@ impl<P: Platform> Timers<P> {
         held.set_device_state(DeviceState::Shutdown);
     }
 
-    /// Switches the device of `cpu` on again, which [stopped](Timers::stop_device), with nothing programmed.
+    /// Switches the device of `cpu` on again after it was [stopped](Timers::stop_device). No event is programmed.
     ///
     /// The host calls [`retrigger`](Timers::retrigger) next, unless an interrupt for what `cpu` waits for is on its
     /// way. Called on `cpu` with timer delivery masked, before anything else that concerns its timers.

@@ -32,16 +32,17 @@ const PASSES_MAX: u32 = 3;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use = "the host has to know whether more is due"]
 pub struct ExpiryReport {
-    /// Timers that fired.
+    /// The number of timers that fired.
     pub fired: u32,
     /// The next event of the CPU, as far as this stage knows it.
     pub next: Instant,
-    /// The soft stage was raised.
+    /// True if the interrupt raised the soft stage.
     pub soft_raised: bool,
-    /// More is due, but the budget is spent, or timers were restarted into the past for so long that other work should
-    /// have a turn: the device is armed in the past.
+    /// True if more timers are due, because the budget is spent, or because timers were restarted into the past for so
+    /// long that other work should run first. The device is programmed for a time in the past.
     pub more: bool,
-    /// A timer that is paced because its callback takes longer than it moves its deadline on, now and then while it is.
+    /// A timer that is paced, because its callback runs for longer than it moves the deadline ahead. It is reported now
+    /// and then while that lasts.
     pub overrun: Option<Overrun>,
 }
 
@@ -504,8 +505,8 @@ fn first_is_due<P: Platform>(held: &mut BaseGuard<'_, P>, index: usize, now: Dea
 }
 
 impl<P: Platform> Timers<P> {
-    /// Handles the timer interrupt of `cpu`: runs what is due, and arms the device for the next event or leaves that to
-    /// a flush point.
+    /// Handles the timer interrupt of `cpu`: fires the due timers, and programs the device for the next event or leaves
+    /// that to a flush point.
     ///
     /// Afterwards no timer of the hard stage that was due at entry is queued, unless it was started again, or the
     /// budget was spent, or after three passes new ones were still due: then the device is armed a little later, so

@@ -1,4 +1,4 @@
-//! The fast paths of a start: timers of this CPU that are far, or stay where they are filed.
+//! The fast paths of a start, for timers of the executing CPU that are far away or keep their place.
 //!
 //! Programs do three things with nearly all of their timers: they start one far ahead, push it out, and take it back
 //! ([`cancel`](super::cancel)). Each takes one lock section of the owner, writes one line of the timer and at most

@@ -1,4 +1,4 @@
-//! CPUs that come and go (spec ).
+//! CPUs that go online or offline (spec ).
 
 use tickless_link::entry::EntryRef;
 
@@ -34,7 +34,7 @@ impl Moving {
 }
 
 impl<P: Platform> Timers<P> {
-    /// Takes `cpu` into timing. Called on `cpu`, with timer delivery masked.
+    /// Puts `cpu` online for timers. Called on `cpu`, with timer delivery masked.
     ///
     /// Whatever an earlier life of the CPU left behind is reset (spec HP-2, HP-3), and the device is armed for what is
     /// queued already. Harmless for a CPU that went down only part of the way (B55).
@@ -56,8 +56,8 @@ impl<P: Platform> Timers<P> {
         }
     }
 
-    /// Takes `cpu` out of timing and hands its timers to another CPU, which is kicked. Called on `cpu`, or on behalf of
-    /// one that executes nothing any more.
+    /// Takes `cpu` offline for timers: moves its timers to another CPU, and kicks that. Called on `cpu`, or on behalf
+    /// of a CPU that no longer executes anything.
     ///
     /// Timers that are started on `cpu` later go to an online CPU (spec HP-6). The host serialises these calls; only
     /// here two bases are locked at once, the leaving one first (spec LOC-9).

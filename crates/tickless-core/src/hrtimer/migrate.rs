@@ -1,4 +1,4 @@
-//! Timers that go to another base when they are started (spec ).
+//! Timers that move to another CPU's base when they are started (spec ).
 
 use tickless_link::entry::{EntryRef, Transit};
 

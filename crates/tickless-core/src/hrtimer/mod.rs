@@ -1,4 +1,4 @@
-//! High-resolution timers: exact, with callbacks.
+//! High-resolution timers with callbacks: exact timers.
 //!
 //! The [base](crate::base::CpuBase) of a CPU has eight queues, one for each clock and stage. A queue is a red-black
 //! tree with neighbour links, so that the three frequent questions (what is first, is this first, does this keep its

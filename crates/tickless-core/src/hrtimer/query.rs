@@ -1,5 +1,5 @@
-//! Queries about timers and CPUs. None changes when a timer fires; those about the next event may requeue timers whose
-//! key was stale, and sort far ones.
+//! Queries about timers and CPUs. None of them changes when a timer fires; a query for the next event may requeue
+//! timers whose key is stale, and sort far ones.
 
 use core::pin::Pin;
 
@@ -20,7 +20,7 @@ where
     F: FnMut(&mut Expired<'_, '_, C>) -> Restart + Send + 'static,
     C: ClockId,
 {
-    /// The deadline of `timer`, if it is queued.
+    /// Returns the deadline of `timer`, if it is queued.
     pub fn deadline<P: Platform>(self: Pin<&Self>, timers: &Timers<P>) -> Option<Instant<C>> {
         let entry = self.erase();
         if !entry.state().is_queued() {
@@ -31,7 +31,7 @@ where
         entry.state().is_queued().then(|| deadline.instant())
     }
 
-    /// The CPU that `timer` is on, if it ever was on one; for tests and dumps, out of date when it arrives.
+    /// Returns the CPU of `timer`, if it ever was on one. For tests and dumps: another CPU may have changed it since.
     pub fn cpu<P: Platform>(self: Pin<&Self>, timers: &Timers<P>) -> Option<CpuId> {
         match self.erase().owner() {
             tickless_link::entry::Owner::Queue(id) => timers.owning_base(id).map(CpuBase::cpu),
@@ -39,14 +39,14 @@ where
         }
     }
 
-    /// The identity of `timer` in traces and dumps: its address, never followed.
+    /// Returns the identity of `timer` in traces and dumps: its address, which is never dereferenced.
     pub fn id(self: Pin<&Self>) -> usize {
         self.erase().address()
     }
 }
 
 impl<P: Platform> Timers<P> {
-    /// The next event of `cpu`, over the queues of both stages; `FOREVER` if nothing is queued.
+    /// Returns the next event of `cpu`, over the queues of both stages; `FOREVER` if no timer is queued.
     ///
     /// Far timers may be sorted for the answer, or all be looked at if too many come first together; nothing else
     /// changes. While the soft stage is pending its timers do not count (spec Q-20).
@@ -54,7 +54,7 @@ impl<P: Platform> Timers<P> {
         self.next_event_except(cpu, 0)
     }
 
-    /// The next event of `cpu` as it would be without `timer` (spec ).
+    /// Returns the next event that `cpu` would have without `timer` (spec ).
     ///
     /// The question of idle code before it stops the tick: how long could this CPU sleep?
     pub fn next_event_without<F, C>(&self, cpu: CpuId, timer: Pin<&HrTimer<F, C>>) -> Instant
@@ -104,12 +104,13 @@ impl<P: Platform> Timers<P> {
             .map_or_else(Stats::default, |held| held.state.stats.told())
     }
 
-    /// Returns the number of [pending](Timers::pending) timers of `cpu` that are sorted; the others are far away.
+    /// Returns the number of [pending](Timers::pending) timers of `cpu` in sorted queues; the others are in the far
+    /// wheel.
     pub fn sorted(&self, cpu: CpuId) -> usize {
         self.lock(cpu).map_or(0, |held| held.state.queues.pending())
     }
 
-    /// The number of timers queued on `cpu`.
+    /// Returns the number of timers queued on `cpu`.
     pub fn pending(&self, cpu: CpuId) -> usize {
         self.lock(cpu).map_or(0, |held| {
             held.state.queues.pending() + held.state.far.buckets().len()

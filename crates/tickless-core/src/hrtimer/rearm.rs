@@ -160,7 +160,7 @@ impl<P: Platform> BaseGuard<'_, P> {
 }
 
 impl<P: Platform> Timers<P> {
-    /// Carries out the rearm that the last interrupt of `cpu` left behind, if it did (spec ).
+    /// Carries out the deferred rearm of the last interrupt of `cpu`, if there is one (spec ).
     ///
     /// # Interrupt context
     ///
@@ -176,7 +176,7 @@ impl<P: Platform> Timers<P> {
         held.flush(reason);
     }
 
-    /// Looks at the queues of `cpu` again and writes its device in any case (spec TIM-31).
+    /// Checks the queues of `cpu` and programs its device in any case (spec TIM-31).
     ///
     /// The rearm that a [kick](crate::platform::Port::kick) requests; also for a CPU that resumes, whose device lost
     /// its programming.
@@ -197,8 +197,8 @@ impl<P: Platform> Timers<P> {
         held.reevaluate(false);
     }
 
-    /// Arms `cpu` for its first timer, if the armed value may be earlier: for a CPU that is about to sleep until then.
-    /// The armed value, exact.
+    /// Programs the device of `cpu` for its first timer if it may be programmed for an earlier time. A CPU calls it
+    /// before it sleeps until then. Returns the time for which the device is programmed.
     ///
     /// A [`Sleeper`](crate::hrtimer::Sleeper) that is pushed out or taken back leaves the device as it is, because
     /// nearly all of them are, and so does a [lazy](crate::hrtimer::Setup::lazy) timer. Without this call the device

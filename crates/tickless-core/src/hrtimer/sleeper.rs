@@ -45,7 +45,7 @@ impl Member<Hr> for Wake {
     }
 }
 
-/// A timer that wakes a task: what futures are made of (spec, "sleepers").
+/// A timer that wakes a task; futures contain one (spec, "sleepers").
 ///
 /// It never runs a callback, so cancelling it never waits.
 ///
@@ -55,7 +55,7 @@ pub struct Sleeper<C = Monotonic> {
     clock: PhantomData<fn() -> C>,
 }
 
-/// A sleeper that is about to be [made](Sleeper::emplace), and started.
+/// The arguments of a sleeper that [`start_new`](Sleeper::start_new) makes and starts.
 #[derive(Debug)]
 pub struct NewSleeper {
     head: ExpiryRange,
@@ -74,8 +74,8 @@ impl<C: ClockId> Sleeper<C> {
     }
 
     const_unless_loom! {
-        /// Makes a value as [`new`](Self::new) does, and the timer fires when its clock is set too, whatever its
-        /// deadline: see [`Setup::fire_on_clock_set`]. The task that it wakes asks the host what happened.
+        /// Makes an idle timer that fires at its deadline, and also whenever its clock is set: see
+        /// [`Setup::fire_on_clock_set`]. The woken task finds out from the host which of the two happened.
         #[must_use]
         pub const fn new_for_clock_sets() -> Self {
             Self::with_setup(Setup::new().fire_on_clock_set())
@@ -110,10 +110,9 @@ impl<C: ClockId> Sleeper<C> {
         self.entry_mut().guarded_mut()
     }
 
-    /// Gives a sleeper that waits in the far wheel of the executing CPU later times, `earliest` and `latest` of which
-    /// are one without slack, if the lock is to be had without a call: its bucket is due before the new ones too, so
-    /// that it stays where it is, behind the others that are due before. `false`, and nothing was done, if it is not as
-    /// simple as that.
+    /// Moves a sleeper in the far wheel of the executing CPU to later times, on the fast path. The sleeper stays in its
+    /// bucket, which is due before the new times too. Without slack `earliest` and `latest` are the same. Returns
+    /// `false`, and nothing changes, if the sleeper is not in that wheel or the lock cannot be taken without a call.
     ///
     /// Of two threads that push it out at the same time, and of one that does so while another fires it, each finds
     /// what the one before left: the deadline is written under the lock.
@@ -148,10 +147,10 @@ impl<C: ClockId> Sleeper<C> {
         timers.push_out(&mut held, self.erase(), (earliest, latest), mode, me)
     }
 
-    /// Starts a [new](Self::new) sleeper that does not exist yet, to fire from `earliest` on and at `latest`, if that
-    /// leads straight into the far wheel of the executing CPU and takes no call: as
-    /// [`start`](crate::base::TaskTimer::start) would. `put` puts it where it stays once its place is known. The field
-    /// that was just stored is not read again.
+    /// Makes and starts a sleeper in one step, as [`start`](crate::base::TaskTimer::start) would start a
+    /// [new](Self::new) one, on the fast path: if it goes to the far wheel of the executing CPU, and the lock can be
+    /// taken without a call. It fires from `earliest` on, at `latest` at the latest. `put` stores the sleeper in its
+    /// final place.
     ///
     /// # Errors
     ///

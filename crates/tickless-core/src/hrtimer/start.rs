@@ -1,4 +1,4 @@
-//! Starting timers (spec ), and where they go (spec ).
+//! The start of an exact timer (spec ), and the choice of its queue (spec ).
 //!
 //! # Lazy requeue
 //!
@@ -49,7 +49,7 @@ where
     F: FnMut(&mut Expired<'_, '_, C>) -> Restart + Send + 'static,
     C: ClockId,
 {
-    /// Starts the timer, or starts it again with a new time; says which.
+    /// Starts the timer, or restarts it if it is queued. Returns which of the two happened.
     ///
     /// A timer that is queued is moved; one whose callback runs is queued in addition. The timer is on the executing
     /// CPU afterwards, unless the host's policy sends it elsewhere or its callback is running elsewhere. A timer that
@@ -77,8 +77,8 @@ where
         self.timer_ref().start(timers, start)
     }
 
-    /// Starts the timer as [`start`](Self::start) does, for times that come from a caller that is not trusted: a time
-    /// in the past is refused, so that it costs no interrupt (spec ). Answers [`StartOutcome::Started`] or
+    /// Starts the timer as [`start`](Self::start) does, but refuses a time in the past. It is for times from a caller
+    /// that is not trusted, so that they cost no interrupt (spec ). Returns [`StartOutcome::Started`] or
     /// [`StartOutcome::Restarted`].
     ///
     /// # Errors
@@ -107,8 +107,8 @@ where
 }
 
 impl<C: ClockId> TimerRef<'_, C> {
-    /// [`HrTimer::start`] for a timer whose closure is forgotten, so that a host can have the code once and not
-    /// once for each closure.
+    /// Starts the timer as [`HrTimer::start`] does, without knowing the type of its closure. A host has this code once,
+    /// not once for each closure.
     ///
     /// # Panics
     ///
@@ -126,8 +126,9 @@ impl<C: ClockId> TimerRef<'_, C> {
         }
     }
 
-    /// [`start`](Self::start) at `instant`, with no slack, of a timer that waits far ahead on the executing CPU and can
-    /// stay where it is filed: if that takes no call. `false`, and nothing was done, if it is not as simple as that.
+    /// Restarts a timer at `instant` without slack, as [`start`](Self::start) does, on the fast path: if it stays in
+    /// its bucket of the executing CPU's far wheel, and the lock can be taken without a call. Returns `false`
+    /// otherwise, and nothing changes.
     #[inline(always)]
     pub fn push_out<P: Platform>(
         self,
@@ -140,8 +141,9 @@ impl<C: ClockId> TimerRef<'_, C> {
         })
     }
 
-    /// [`start`](Self::start) at `instant`, with no slack, of a timer that is [idle](Self::is_fresh) and goes far ahead
-    /// on the executing CPU: if that takes no call. `false`, and nothing was done, if it is not as simple as that.
+    /// Starts an [idle](Self::is_fresh) timer at `instant` without slack, as [`start`](Self::start) does, on the fast
+    /// path: if it goes to the executing CPU's far wheel, and the lock can be taken without a call. Returns `false`
+    /// otherwise, and nothing changes.
     #[inline(always)]
     pub fn start_far<P: Platform>(
         self,
@@ -154,8 +156,8 @@ impl<C: ClockId> TimerRef<'_, C> {
         })
     }
 
-    /// [`start`](Self::start) at `instant`, with no slack, for which [`push_out`](Self::push_out) and
-    /// [`start_far`](Self::start_far) need not be tried.
+    /// Starts the timer at `instant` without slack, as [`start`](Self::start) does, without trying the fast paths
+    /// [`push_out`](Self::push_out) and [`start_far`](Self::start_far).
     ///
     /// # Panics
     ///
@@ -171,15 +173,15 @@ impl<C: ClockId> TimerRef<'_, C> {
         timers.start_resolved(self.entry, (deadline, deadline), mode_of(pinned))
     }
 
-    /// Returns true if the timer is idle and was not shut down. Lock-free; out of date when it arrives.
+    /// Returns true if the timer is idle and was not shut down. Lock-free; another CPU may have changed it since.
     #[inline]
     #[must_use]
     pub fn is_fresh(&self) -> bool {
         self.entry.state().is_fresh()
     }
 
-    /// Starts the timer as [`start`](Self::start) does, and leaves a queued timer alone that has this deadline or an
-    /// earlier one: [`StartOutcome::Unchanged`].
+    /// Starts the timer as [`start`](Self::start) does, unless it is queued with this deadline or an earlier one:
+    /// [`StartOutcome::Unchanged`].
     ///
     /// # Panics
     ///

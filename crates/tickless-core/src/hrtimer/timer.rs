@@ -1,4 +1,4 @@
-//! The timer objects, and how they are started.
+//! Exact timers with a callback, their settings, and the arguments of a start.
 
 use core::fmt;
 use core::marker::PhantomData;
@@ -27,7 +27,7 @@ pub enum Stage {
     Soft,
 }
 
-/// The argument of a callback: the expired timer, with room for its next deadline.
+/// The argument of a callback: the expired timer, and a method to set its next deadline.
 ///
 /// Nothing here takes a lock.
 #[derive(Debug)]
@@ -37,27 +37,27 @@ pub struct Expired<'f, 'a, C> {
 }
 
 impl<C: ClockId> Expired<'_, '_, C> {
-    /// The time that found the timer due: read once for all timers that fire together (spec Q-27).
+    /// Returns the clock reading that found the timer due; all timers that fire together have the same one (spec Q-27).
     #[must_use]
     pub fn now(&self) -> Instant<C> {
         self.firing.now.instant()
     }
 
-    /// The time now, read afresh.
+    /// Reads the clock.
     #[must_use]
     pub fn read_clock(&self) -> Instant<C> {
         (self.firing.read)().instant()
     }
 
-    /// Returns true if the timer fires because its clock was set, at whatever time: it was made to
-    /// ([`Setup::fire_on_clock_set`]). Its deadline may be over too, or not: compare it with
-    /// [`read_clock`](Self::read_clock), for [`now`](Self::now) may have been read before the set.
+    /// Returns true if the timer fires because its clock was set, as [`Setup::fire_on_clock_set`] requested. Its
+    /// deadline may have passed or not: compare it with [`read_clock`](Self::read_clock), because [`now`](Self::now)
+    /// may be a reading from before the set.
     #[must_use]
     pub fn clock_was_set(&self) -> bool {
         self.firing.clock_was_set
     }
 
-    /// The deadline that passed; after a [`forward`](Self::forward), the next one.
+    /// Returns the deadline that passed; after a [`forward`](Self::forward), the next one.
     #[must_use]
     pub fn deadline(&self) -> Instant<C> {
         self.firing.deadline.instant()
@@ -74,7 +74,7 @@ impl<C: ClockId> Expired<'_, '_, C> {
         self.firing.earliest = self.firing.deadline;
     }
 
-    /// Moves the deadline on by whole intervals until it is after `now`, and returns by how many (spec ).
+    /// Moves the deadline ahead by whole intervals until it is after `now`, and returns their number (spec ).
     ///
     /// The phase is kept: a timer that is late by three and a half intervals goes on where it would have been. A timer
     /// that fired within its slack, before its deadline, goes on by one interval. 0 means that its time has not come at
@@ -88,7 +88,7 @@ impl<C: ClockId> Expired<'_, '_, C> {
         )
     }
 
-    /// [`forward`](Self::forward) to the time now, read afresh.
+    /// Moves the deadline as [`forward`](Self::forward) does, past a fresh reading of the clock.
     pub fn forward_now(&mut self, interval: Span) -> u64 {
         let now = self.read_clock();
         self.forward(now, interval)
@@ -136,7 +136,7 @@ pub struct Setup {
 }
 
 impl Setup {
-    /// A timer in the host's preferred stage that is armed exactly.
+    /// Makes the default settings: the host's preferred stage, and a device that is programmed at each change.
     #[must_use]
     pub const fn new() -> Self {
         Self {
@@ -164,8 +164,8 @@ impl Setup {
     }
 
     /// Leaves the device alone when the timer is pushed out or cancelled, as a [`Sleeper`](crate::hrtimer::Sleeper)
-    /// does (spec LAZY-7): for a host whose CPUs [settle](crate::base::Timers::settle_armed) the armed time before they
-    /// sleep. One that does not fires once for nothing.
+    /// does (spec LAZY-7). It is for a host whose CPUs [settle](crate::base::Timers::settle_armed) the armed time
+    /// before they sleep; another host takes one useless interrupt.
     ///
     /// It has an effect on hard monotonic timers only. Other than for [`lazy`](Self::lazy) ones the armed value is not
     /// compared when such a timer is started again, and it is left alone by other CPUs too.
@@ -177,7 +177,7 @@ impl Setup {
         }
     }
 
-    /// Makes the timer fire also when its clock is set, forwards or backwards, whatever its deadline (spec TIM-34).
+    /// Makes the timer fire also when its clock is set, forwards or backwards, before its deadline too (spec TIM-34).
     ///
     /// [`Expired::clock_was_set`] tells the callback. It may start the timer again: for the same deadline, or for one
     /// that it computes anew from what the clock shows now. The timer is told of each set that it is queued or executes
@@ -274,7 +274,7 @@ where
         self.entry().erase()
     }
 
-    /// The timer, with its closure forgotten.
+    /// Returns a reference to the timer that does not name the type of its closure.
     #[inline]
     pub fn timer_ref(self: Pin<&Self>) -> TimerRef<'_, C> {
         TimerRef {
@@ -283,7 +283,7 @@ where
         }
     }
 
-    /// Returns true if the timer is queued, or its callback executes. Lock-free; never wrongly "no" (spec OBJ-14).
+    /// Returns true if the timer is queued, or its callback executes. Lock-free; never wrongly false (spec OBJ-14).
     #[inline]
     pub fn is_active(&self) -> bool {
         !self.entry.state().is_idle()
@@ -311,7 +311,7 @@ where
     }
 }
 
-/// A borrowed [`HrTimer`] whose closure is forgotten.
+/// A borrowed [`HrTimer`] without the type of its closure.
 #[derive(Debug)]
 pub struct TimerRef<'a, C = Monotonic> {
     pub(crate) entry: EntryRef<'a, Hr>,
@@ -377,7 +377,7 @@ impl<C: ClockId> Start<C> {
         }
     }
 
-    /// Starts after this span, counted from the moment of the start.
+    /// Starts after this span, counted from the call of the start.
     #[inline]
     pub const fn after(span: Span) -> Self
     where
@@ -407,7 +407,7 @@ impl<C: ClockId> Start<C> {
         self
     }
 
-    /// The instant, if this says nothing else: a start that is absolute, without slack, and not pinned.
+    /// Returns the instant, if the start is at an instant, without slack, and not pinned.
     #[inline]
     #[must_use]
     pub fn exact_instant(&self) -> Option<Instant<C>> {

@@ -20,7 +20,7 @@ use crate::slots::geometry::Tick;
 use crate::time::{Clock, Instant, Offset};
 use crate::wheel::family::Kind;
 
-/// The host's additions to a dump, and their form. Everything has a default: nothing.
+/// The host's additions to a dump, and their form. By default there are none.
 ///
 /// Each method writes whole lines. None is called with a lock held.
 pub trait DumpHost {
@@ -78,8 +78,8 @@ pub struct Plain;
 impl DumpHost for Plain {}
 
 impl<P: Platform> Timers<P> {
-    /// Writes the state of all CPUs in the layout of `/proc/timer_list`, with the library's additional lines, and those
-    /// of `host`.
+    /// Writes the state of all CPUs in the layout of `/proc/timer_list`, with additional lines of the library and of
+    /// `host`.
     ///
     /// The remarks on records in [`inspect`](crate::inspect) are true of it.
     ///
@@ -279,7 +279,7 @@ impl WheelReport {
 }
 
 impl DeviceReport {
-    /// Writes what the kernel prints of a clock event device.
+    /// Writes the lines of `/proc/timer_list` about a clock event device.
     ///
     /// # Errors
     ///

@@ -1,4 +1,4 @@
-//! The live state: the pending timers of each queue, and the state of each CPU and its device.
+//! The present state of the timers: the pending ones of each queue, and each CPU with its device.
 //!
 //! [`Timers::report`] and [`Timers::for_each_pending`] hand out records, for programs; [`Timers::dump`] prints them, in
 //! the layout of `/proc/timer_list` (spec ). Nothing is allocated, and nothing is changed.
@@ -39,20 +39,21 @@ pub use crate::base::sleeper::WAKES;
 pub(crate) use dump::At;
 pub use dump::{DumpHost, Plain};
 
-/// Timers copied for each time the lock is held (spec DMP-2).
+/// The number of timers that are copied under the lock at a time (spec DMP-2).
 pub const BATCH: usize = 32;
 
 /// A timer that is pending.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct PendingTimer {
-    /// Its identity in traces: its address, never followed. It says where things lie, so it is not for strangers.
+    /// The timer's identity in traces: its address, which is never dereferenced. An address helps attackers, so it is
+    /// not for untrusted readers.
     pub id: TimerId,
-    /// The address of its callback's code, of which the same is true.
+    /// The address of its callback's code, which is not for untrusted readers either.
     pub code: usize,
     /// The type of the callback; [`WAKES`] for a timer that wakes a task.
     pub callback: &'static str,
-    /// Its callback executes at this moment, and the timer was started again meanwhile.
+    /// True if the callback executes at this moment, and the timer was started again meanwhile.
     pub is_running: bool,
     /// The queue that holds the timer, and its deadline.
     pub queued: Queued,
@@ -98,7 +99,7 @@ pub enum Queued {
 }
 
 impl Queued {
-    /// The part of the queues of its CPU that it is in.
+    /// Returns the part of its CPU's queues in which it is.
     #[must_use]
     pub const fn part(self) -> Part {
         match self {
@@ -136,13 +137,13 @@ impl Part {
 pub struct WheelReport {
     /// The kind of the wheel.
     pub kind: Kind,
-    /// The first tick that was not processed yet.
+    /// The first tick that was not processed.
     pub clock: Tick,
     /// A tick before which nothing is due; `None` if the wheel is empty.
     pub first_due: Option<Tick>,
-    /// The number of its timers.
+    /// The number of timers on the wheel.
     pub pending: usize,
-    /// A CPU executes a pass.
+    /// True if a CPU executes a pass over the wheel.
     pub is_running: bool,
 }
 
@@ -150,7 +151,7 @@ pub struct WheelReport {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct DeviceReport {
-    /// Its name.
+    /// The name of the device.
     pub name: &'static str,
     /// The way in which the device is programmed.
     pub kind: DeviceKind,
@@ -162,9 +163,9 @@ pub struct DeviceReport {
     pub max_delay: Span,
     /// The scale from nanoseconds to its ticks.
     pub scale: Scale,
-    /// Returns the event that was programmed last.
+    /// The event that was programmed last.
     pub programmed: Programmed,
-    /// The instant requested last.
+    /// The instant that was requested last.
     pub next_event: Instant,
     /// Failed attempts to program the minimum.
     pub retries: u64,
@@ -192,30 +193,30 @@ impl DeviceReport {
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct CpuReport {
-    /// Its number.
+    /// The number of the CPU.
     pub cpu: CpuId,
     /// True if the CPU takes part in timing.
     pub is_online: bool,
-    /// The time at which its device is to fire; [`Instant::FOREVER`] if not at all, while the handler runs, or while a
-    /// rearm is owed.
+    /// The time for which the device is programmed; [`Instant::FOREVER`] if it is not, while the handler runs, or while
+    /// a rearm is deferred.
     pub armed: Instant,
-    /// The last interrupt gave up, so that the device fires later than the first timer.
+    /// True if the last interrupt gave up, so that the device fires later than the first timer.
     pub is_backing_off: bool,
-    /// The soft stage was raised and has not finished.
+    /// True if the soft stage was raised and has not finished.
     pub soft_pending: bool,
     /// The time at which the soft stage has to be raised.
     pub soft_next: Instant,
     /// True if the CPU is noted as sleeping until its first wheel is due.
     pub wheels_sleep: bool,
-    /// Timers in sorted queues.
+    /// The number of timers in sorted queues.
     pub sorted: usize,
-    /// Timers that are far away.
+    /// The number of timers in the far wheel.
     pub far: usize,
     /// The offsets of its clocks from the monotonic one, in the order of [`Clock::ALL`].
     pub offsets: [Offset; 4],
-    /// Its wheels, by [`Kind`].
+    /// The wheels of the CPU, by [`Kind`].
     pub wheels: [WheelReport; Kind::COUNT],
-    /// Its device.
+    /// The device of the CPU.
     pub device: DeviceReport,
     /// The counters of the CPU.
     pub stats: Stats,
@@ -223,7 +224,7 @@ pub struct CpuReport {
 }
 
 impl CpuReport {
-    /// Returns true if the device is owed a write, or an interrupt runs that will see to it.
+    /// Returns true if a write of the device is deferred, or will be made by an interrupt that runs.
     #[must_use]
     pub fn owes_rearm(&self) -> bool {
         self.deferred != DeferredRearm::Clear
@@ -231,7 +232,7 @@ impl CpuReport {
 }
 
 impl<P: Platform> Timers<P> {
-    /// Returns the state of `cpu`; `None` if there never was such a CPU.
+    /// Returns the state of `cpu`; `None` if the host made no such CPU.
     ///
     /// # Cost
     ///
@@ -241,8 +242,8 @@ impl<P: Platform> Timers<P> {
         Some(report(held.base, &held.state))
     }
 
-    /// Shows every pending timer of `cpu` to `visit`, which is called without any lock: part by part in the order of
-    /// [`Part::all`], the sorted ones in the order in which they are filed, the others by their slots.
+    /// Calls `visit` for every pending timer of `cpu`, without holding a lock: part by part in the order of
+    /// [`Part::all`]; sorted timers in the order of their keys, the others by their slots.
     ///
     /// # Errors
     ///

@@ -1,17 +1,17 @@
-//! The computation of the slot in which a timeout belongs (spec C-1.2, C-1.3).
+//! The computation of a timeout's slot in a wheel (spec C-1.2, C-1.3).
 //!
 //! Level `l` has 64 slots of `8^l` ticks each. It takes timers that are less than `63 * 8^l` ticks ahead, and too far
 //! ahead for the level below: 63 and not 64, because rounding up needs a slot to spare. Then a slot is never shared by
 //! two rotations of its level.
 
-/// A point in time as wheels count it, and, where it says so, a number of ticks.
+/// A tick of the wheels, counted from the beginning; where the text says so, a number of ticks.
 ///
 /// Wide enough never to wrap: 64 bits of milliseconds are 585 million years. A host whose own count is narrower extends
 /// it before it comes here.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Tick(pub u64);
 
-/// Slots in each level.
+/// The number of slots in each level.
 pub const SLOTS: u64 = 64;
 /// The ratio of the granularities of two neighbouring levels, as a power of two.
 pub const SHIFT: u32 = 3;
@@ -74,29 +74,30 @@ impl Slot {
         }
     }
 
-    /// Its level, from 0 for the finest.
+    /// Returns the level of the slot, from 0 for the finest.
     #[inline]
     #[must_use]
     pub const fn level(self) -> usize {
         (self.number >> SLOTS.trailing_zeros()) as usize
     }
 
-    /// Returns true if what [`place`] filed in this slot for one of two ticks belongs here for the other one too: it is
-    /// due at the same tick. No clock is read, so a timer here keeps the granularity that it was enqueued with.
+    /// Returns true if a timeout that [`place`] put in this slot for one of the two ticks belongs in it for the other
+    /// tick too: the slot is due at the same tick for both. No clock is read, so the timeout keeps the granularity with
+    /// which it was enqueued.
     #[inline]
     #[must_use]
     pub const fn serves_alike(self, one: Tick, other: Tick) -> bool {
         (one.0 ^ other.0) >> (SHIFT as usize * self.level()) == 0
     }
 
-    /// Its index in its level, less than 64.
+    /// Returns the index of the slot in its level, less than 64.
     #[inline]
     #[must_use]
     pub const fn index(self) -> usize {
         self.number as usize % (1 << SLOTS.trailing_zeros())
     }
 
-    /// Its number in the wheel: slots of a finer level come first.
+    /// Returns the number of the slot in the wheel; slots of a finer level come first.
     #[inline]
     #[must_use]
     pub const fn number(self) -> usize {
@@ -104,18 +105,18 @@ impl Slot {
     }
 }
 
-/// The slot of a timeout.
+/// The slot of a timeout, with the tick at which it is due.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DueSlot {
     /// The slot.
     pub slot: Slot,
-    /// The tick at which the slot is due. If the timeout is beyond the range of the wheel, that is before its expiry,
-    /// and it has to be enqueued again.
+    /// The tick at which the slot is due. For a timeout beyond the range of the wheel it is before the expiry, and the
+    /// timeout has to be enqueued again.
     pub due: Tick,
 }
 
 impl DueSlot {
-    /// The slot of `level` that is due at `at`, or as shortly before as can be.
+    /// Returns the slot of `level` that is due at `at`, or else the last one that is due before.
     #[inline]
     #[must_use]
     pub const fn before(level: usize, at: Tick) -> Self {
@@ -127,8 +128,8 @@ impl DueSlot {
     }
 }
 
-/// Returns the place where a wheel of `LEVELS` levels, whose clock is `clock`, enqueues a timeout that must not fire
-/// before `expiry` is over.
+/// Returns the slot in which a wheel of `LEVELS` levels, whose clock is `clock`, enqueues a timeout that must not fire
+/// before the end of `expiry`.
 ///
 /// The tick `expiry` is taken to be in progress when the caller computed it, so the slot is due one tick later at the
 /// earliest. Only what is over already (`expiry < clock`) goes to the next pass.
@@ -157,9 +158,8 @@ pub const fn place<const LEVELS: usize>(clock: Tick, expiry: Tick) -> DueSlot {
     }
 }
 
-/// Returns the place where a wheel of `LEVELS` levels, whose clock is `clock`, enqueues an entry that is to be taken
-/// out at the tick `at` or before: in a slot that is due at `at` at the latest. `None` if that is less than two ticks
-/// ahead.
+/// Returns the slot in which a wheel of `LEVELS` levels, whose clock is `clock`, enqueues an entry that must be
+/// dequeued at the tick `at` or before. `None` if `at` is less than two ticks ahead.
 ///
 /// The opposite of [`place`]: that rounds up, so that nothing fires early; this rounds down, so that nothing is filed
 /// for too long. A timer that comes out of such a slot is less than a slot of that level ahead, so it goes to a finer
@@ -180,7 +180,7 @@ pub const fn place_before<const LEVELS: usize>(clock: Tick, at: Tick) -> Option<
     Some(DueSlot::before(LEVELS - 1, at))
 }
 
-/// Returns the place as [`place_before`] does, for a time within the range of the wheel; `None` beyond it, too.
+/// Returns the slot as [`place_before`] does, but also `None` for a time beyond the range of the wheel.
 ///
 /// One comparison finds out: before the clock, and nearer than two ticks, is as far as can be when it is counted from
 /// two ticks ahead on.

@@ -1,4 +1,4 @@
-//! Queues of slots: which slot a time belongs in, and which slots hold something.
+//! Slotted queues: the slot of a time, and the map of slots that hold entries.
 //!
 //! The common base of the [wheels](crate::wheel) of coarse timers and of the wheel of far exact ones.
 

@@ -1,17 +1,17 @@
-//! The update of a pending map: a time that is over, read once in a while.
+//! The host's *moments*: intervals in which one clock reading is recent enough to advance the clock of a wheel.
 
 use crate::time::Instant;
 
-/// A time that is over, see [`Moments::recent`].
+/// A time that has passed, see [`Moments::recent`].
 #[derive(Clone, Copy, Debug)]
 pub struct Recent {
-    /// The moment to which it belongs, if that has a number.
+    /// The moment of the time, if it has a number.
     pub moment: Option<u64>,
     /// The time.
     pub now: Instant,
 }
 
-/// The part of a [`Platform`](crate::platform::Platform) that is about the present time.
+/// The methods of a [`Platform`](crate::platform::Platform) that concern the present time.
 pub trait Moments {
     /// The number of the moment that it is, if that is known without reading a clock.
     fn moment(&self) -> Option<u64>;

@@ -16,13 +16,13 @@ use crate::slots::geometry::{
     DueSlot, LEVELS_MAX, SHIFT, SLOTS, Slot, Tick, granularity, limit, place,
 };
 
-/// The distance, in ticks, at which an empty wheel claims to be due: the idle time of a CPU must have some end to
-/// compare with. Nothing is filed in a slot that is due later.
+/// The distance, in ticks, at which an empty wheel claims to be due, so that the sleep of an idle CPU has an end. No
+/// slot is due later.
 pub const FAR: u64 = (1 << 30) - 1;
 
 const _: () = assert!(limit(LEVELS_MAX - 1) < FAR);
 
-/// The record of a wheel with `LEVELS` levels: what its owner's lock protects, besides the timers themselves.
+/// The record of a wheel with `LEVELS` levels, without its timers. The lock of its owner protects it.
 #[derive(Clone, Debug)]
 pub struct PendingMap<const LEVELS: usize> {
     /// Bits of the slots that hold something, one for each slot.
@@ -49,19 +49,19 @@ const NO_MOMENT: u64 = u64::MAX;
 pub struct DueSlots {
     slots: [Slot; LEVELS_MAX],
     count: usize,
-    /// The tick at which they are due.
+    /// The tick at which the slots are due.
     pub tick: Tick,
 }
 
 impl DueSlots {
-    /// The slots.
+    /// Returns the slots.
     pub fn iter(&self) -> impl Iterator<Item = Slot> + '_ {
         self.slots[..self.count].iter().rev().copied()
     }
 }
 
 impl<const LEVELS: usize> PendingMap<LEVELS> {
-    /// An empty pending_map.
+    /// Makes an empty map.
     #[must_use]
     pub const fn new(now: Tick) -> Self {
         Self {
@@ -75,7 +75,7 @@ impl<const LEVELS: usize> PendingMap<LEVELS> {
         }
     }
 
-    /// The first tick that was not processed yet.
+    /// Returns the first tick that was not processed.
     #[inline]
     #[must_use]
     pub const fn clock(&self) -> Tick {
@@ -89,14 +89,14 @@ impl<const LEVELS: usize> PendingMap<LEVELS> {
         self.first_due
     }
 
-    /// Returns true if anything is filed, as far as is known without a search: see [`settle`](PendingMap::settle).
+    /// Returns true if a slot holds an entry, as far as is known without a search: see [`settle`](PendingMap::settle).
     #[inline]
     #[must_use]
     pub const fn has_timers(&self) -> bool {
         self.has_timers
     }
 
-    /// Moves the clock to `now`, but not past what is due (spec C-1.4).
+    /// Moves the clock to `now`, but not past the first due slot (spec C-1.4).
     ///
     /// Nothing is due in an empty wheel, whatever it claims: its clock catches up all the way, and its claim goes ahead
     /// with it.
@@ -114,7 +114,7 @@ impl<const LEVELS: usize> PendingMap<LEVELS> {
         }
     }
 
-    /// Returns true if it was brought up to date in the `moment` of the host, see
+    /// Returns true if the map was brought up to date in the `moment` of the host, see
     /// [`Platform::moment`](crate::platform::Platform::moment).
     #[inline(always)]
     #[must_use]
@@ -122,21 +122,21 @@ impl<const LEVELS: usize> PendingMap<LEVELS> {
         self.moment == moment
     }
 
-    /// Notes that it is up to date in a moment; `None` if that has no number.
+    /// Notes the moment in which the map was brought up to date; `None` if it has no number.
     #[inline]
     pub fn note_moment(&mut self, moment: Option<u64>) {
         self.moment = moment.unwrap_or(NO_MOMENT);
     }
 
-    /// Returns the slot of a timeout that must not fire before `expiry` has passed; enqueues nothing.
+    /// Returns the slot of a timeout that must not fire before the end of `expiry`. Enqueues nothing.
     #[inline]
     #[must_use]
     pub const fn place(&self, expiry: Tick) -> DueSlot {
         place::<LEVELS>(self.clock, expiry)
     }
 
-    /// Notes that something was filed at `place`, which this pending_map chose at its present clock. Returns whether it
-    /// is due before everything else: then a CPU that sleeps until the first has to be kicked.
+    /// Notes that an entry was enqueued at `place`, which this map chose at its present clock. Returns true if it is
+    /// due before all others: then a CPU that sleeps until the first has to be kicked.
     // What is placed would go through memory.
     #[inline(always)]
     pub fn file(&mut self, place: DueSlot) -> bool {
@@ -158,7 +158,7 @@ impl<const LEVELS: usize> PendingMap<LEVELS> {
         is_first
     }
 
-    /// Notes that the last timer of `slot` was taken out.
+    /// Notes that the last entry of `slot` was removed.
     // Always: a call in the middle is what the shortest paths have to save registers for.
     #[inline(always)]
     pub fn vacate(&mut self, slot: Slot) {
@@ -166,7 +166,7 @@ impl<const LEVELS: usize> PendingMap<LEVELS> {
         self.unsettled = true;
     }
 
-    /// The slot that is due first, and when; `None` if nothing is filed. Searches if need be.
+    /// Returns the first due slot and its tick; `None` if all slots are empty. Searches if necessary.
     ///
     /// Of slots that are due at the same tick it is the coarsest: a timer in there was enqueued before any timer for
     /// the same time in a finer one.
@@ -175,16 +175,16 @@ impl<const LEVELS: usize> PendingMap<LEVELS> {
         self.has_timers.then_some((self.first_slot, self.first_due))
     }
 
-    /// Returns true if `slot` holds something.
+    /// Returns true if `slot` holds an entry.
     #[inline]
     #[must_use]
     pub const fn is_occupied(&self, slot: Slot) -> bool {
         self.occupied[slot.level()] & (1 << slot.index()) != 0
     }
 
-    /// Returns true if what is in `slot` for `old` may stay there for `expiry`: that is later, so `slot` is due before
-    /// it or serves it, and what is taken out of it then is placed anew. The timer in the first slot may not: a CPU may
-    /// sleep until that is due, and would wake for nothing.
+    /// Returns true if an entry in `slot` for the tick `old` may stay there for the later tick `expiry`. The slot is
+    /// due before `expiry` or serves it, and the pass that empties the slot enqueues the entry again. An entry in the
+    /// first due slot may not stay: a CPU that sleeps until then would wake for nothing.
     #[inline]
     #[must_use]
     pub fn serves_later(&self, slot: Slot, old: Tick, expiry: Tick) -> bool {
@@ -192,8 +192,8 @@ impl<const LEVELS: usize> PendingMap<LEVELS> {
         is_later && slot != self.first_slot
     }
 
-    /// Returns the time at which `slot` is due, if it holds something: all that is in it was filed for this rotation of
-    /// its level.
+    /// Returns the tick at which `slot` is due, if it holds an entry. All entries in it belong to this rotation of its
+    /// level.
     #[must_use]
     pub fn due_of(&self, slot: Slot) -> Tick {
         let position = self.clock.0.div_ceil(granularity(slot.level()));
@@ -203,9 +203,8 @@ impl<const LEVELS: usize> PendingMap<LEVELS> {
         Tick(due.saturating_mul(granularity(slot.level())))
     }
 
-    /// Makes [`first_due`](PendingMap::first_due) exact, for a CPU that is about to sleep until then. An empty wheel
-    /// claims to be due far ahead of `now`, whenever it is asked, so that the claim neither comes true nor grows old
-    /// (C-1.5).
+    /// Makes [`first_due`](PendingMap::first_due) exact, for a CPU that is about to sleep until then. For an empty
+    /// wheel it is far ahead of `now` at each call, so that it neither comes nor grows old (C-1.5).
     pub fn settle(&mut self, now: Tick) {
         if self.unsettled {
             self.search(now);
@@ -215,8 +214,8 @@ impl<const LEVELS: usize> PendingMap<LEVELS> {
         }
     }
 
-    /// Takes the slots that are due first, if that is not after `now`, and marks them empty. To be called until it
-    /// returns `None`.
+    /// Empties and returns the slots that are due first, if they are due at `now` or before. Call it until it returns
+    /// `None`.
     ///
     /// The clock is past them when this returns: what a callback files for "now" is due a tick later, or the caller's
     /// loop would never end (spec C-1.7).

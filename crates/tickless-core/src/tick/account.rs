@@ -1,4 +1,4 @@
-//! The idle time of a CPU, for readers on other CPUs while it sleeps and wakes (R43).
+//! The idle time of a CPU, which readers on other CPUs get while the CPU sleeps and wakes (R43).
 
 use core::fmt;
 
@@ -10,7 +10,7 @@ use crate::time::{Instant, Span};
 /// Stand-in for the instant of entry while the CPU is awake. No clock shows it: a monotonic time is not negative.
 const AWAKE: u64 = u64::MAX;
 
-/// The time that one CPU has been idle. The answers to any two readers, one after the other, do not decrease.
+/// The time for which one CPU has been idle. It never decreases from one reading to the next, whichever CPUs read.
 ///
 /// The CPU reads the clock before it publishes, and a reader before it reads, so that a reader may see it asleep at an
 /// instant at which it was awake. Therefore the largest answer so far is kept.
@@ -25,12 +25,12 @@ pub struct IdleTime {
     told: AtomicU64,
 }
 
-/// The right of the CPU to say when it sleeps.
+/// The right to note when the CPU becomes idle and active.
 #[derive(Debug)]
 pub struct IdleWriter(Writer);
 
 impl IdleTime {
-    /// The account of a CPU that is awake, and the right to change it.
+    /// Makes the account of a CPU that is awake, and the right to change it.
     #[must_use]
     pub fn new() -> (Self, IdleWriter) {
         let (record, writer) = SeqCell::new([0, AWAKE]);
@@ -41,7 +41,7 @@ impl IdleTime {
         (account, IdleWriter(writer))
     }
 
-    /// The CPU goes idle at `now`. Harmless if it is.
+    /// Notes that the CPU became idle at `now`. Has no effect if it is idle.
     pub fn enter(&self, writer: &mut IdleWriter, now: Instant) {
         let [total, since] = self.record.read();
         if since == AWAKE {
@@ -50,7 +50,7 @@ impl IdleTime {
         }
     }
 
-    /// The CPU is idle no longer, at `now`. Harmless if it is not.
+    /// Notes that the CPU stopped being idle at `now`. Has no effect if it is not idle.
     pub fn exit(&self, writer: &mut IdleWriter, now: Instant) {
         let [total, since] = self.record.read();
         let total = sum(total, since, now);

@@ -32,8 +32,9 @@ pub enum Carrier {
     Software,
 }
 
-/// The duties of a CPU that may sleep deeply. [`Timers::stop_device`](crate::base::Timers::stop_device) stops its own
-/// device, and has to be what does so: a record that goes on as if something were programmed there loses timers.
+/// The duties of a CPU that may sleep deeply. It MUST stop its own device by
+/// [`Timers::stop_device`](crate::base::Timers::stop_device): if the record still had an event as programmed, timers
+/// would be lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use = "devices have to be stopped and programmed"]
 pub enum Entered {
@@ -45,7 +46,7 @@ pub enum Entered {
     OwnWakeup(Instant),
 }
 
-/// The reasons why a CPU has to choose a state in which its own device goes on.
+/// The reasons why a CPU has to choose an idle state in which its own device goes on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub enum Busy {
@@ -59,8 +60,8 @@ pub enum Busy {
     TakesOver(Instant),
 }
 
-/// The duties of a CPU that comes back. [`Timers::switch_device_on`](crate::base::Timers::switch_device_on) switches
-/// its own device on.
+/// The duties of a CPU that leaves a deep idle state.
+/// [`Timers::switch_device_on`](crate::base::Timers::switch_device_on) switches its own device on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use = "the device has to be switched on and programmed"]
 pub enum BroadcastExit {
@@ -78,12 +79,12 @@ pub enum BroadcastExit {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use = "CPUs are asleep until they are woken"]
 pub struct Delivery<const WORDS: usize> {
-    /// Program the broadcast device for this instant, [`Instant::FOREVER`] for not at all. A periodic one goes on by
-    /// itself.
+    /// The instant to program the broadcast device for; [`Instant::FOREVER`] for none. A periodic device needs no
+    /// programming.
     pub program: Instant,
-    /// Send these an interrupt, in which they do what their own would have done.
+    /// The CPUs to send an interrupt, in which they do the work of their own device's interrupt.
     pub wake: CpuMask<WORDS>,
-    /// Do so on the CPU that handles.
+    /// True if the handling CPU has to do that work too.
     pub own: bool,
 }
 
@@ -145,7 +146,8 @@ impl<const WORDS: usize> State<WORDS> {
     }
 }
 
-/// The CPUs that sleep deeply, until when, and the device that wakes them. Room for `64 * WORDS` CPUs.
+/// The CPUs that sleep deeply, the ends of their sleeps, and the device that wakes them. It has room for `64 * WORDS`
+/// CPUs.
 ///
 /// # Cost
 ///
@@ -155,7 +157,7 @@ pub struct Broadcast<L: RawLock, const WORDS: usize> {
 }
 
 impl<L: RawLock + Default, const WORDS: usize> Broadcast<L, WORDS> {
-    /// No CPU is online, and there is no broadcast device.
+    /// Makes the state without online CPUs and without a broadcast device.
     #[must_use]
     pub fn new() -> Self {
         let state = State {
@@ -187,7 +189,7 @@ impl<L: RawLock, const WORDS: usize> Broadcast<L, WORDS> {
         self.state.lock(None)
     }
 
-    /// Lets `cpu` take part. `is_independent` says whether it has a wake-up device of its own.
+    /// Adds `cpu`. `is_independent` is true if it has a wake-up device of its own.
     pub fn online(&self, cpu: CpuId, is_independent: bool) {
         let mut state = self.lock();
         state.online.insert(cpu);
@@ -198,8 +200,8 @@ impl<L: RawLock, const WORDS: usize> Broadcast<L, WORDS> {
         }
     }
 
-    /// Ends the part of `cpu`, which is awake or will never be again. The broadcast device goes on for the others: if
-    /// it was a timer on that CPU, `heir` starts it for the instant that is returned.
+    /// Removes `cpu`, which is awake or will never be again. The broadcast device goes on for the others: if it was a
+    /// timer on that CPU, `heir` starts it for the returned instant.
     #[must_use = "the carrier has to go on elsewhere"]
     pub fn offline(&self, cpu: CpuId, heir: CpuId) -> Option<Instant> {
         let mut state = self.lock();
@@ -227,8 +229,8 @@ impl<L: RawLock, const WORDS: usize> Broadcast<L, WORDS> {
         &mut state.waiting
     }
 
-    /// Puts another device to use, or the same in another mode; returns what to program it for. A periodic one needs
-    /// nothing; a software one starts on `cpu`, the caller.
+    /// Replaces the broadcast device or its mode, and returns the instant to program it for. A periodic device needs no
+    /// programming; a software one starts on `cpu`, the caller.
     ///
     /// A CPU that waited for a period of the old device sleeps until the next one would have come. No other is touched:
     /// a CPU that is awake and counted as asleep would not hand over its next event (R39).
@@ -256,7 +258,8 @@ impl<L: RawLock, const WORDS: usize> Broadcast<L, WORDS> {
         }
     }
 
-    /// Hands over the next event of `cpu`, which is about to enter a state in which its own device stops.
+    /// Passes the next event of `cpu`, which is about to enter an idle state in which its own device stops, to the
+    /// broadcast device.
     ///
     /// # Errors
     ///
@@ -295,7 +298,7 @@ impl<L: RawLock, const WORDS: usize> Broadcast<L, WORDS> {
         Ok(Entered::Program(event))
     }
 
-    /// Takes back the event of `cpu`, which has left the deep state.
+    /// Withdraws the event of `cpu`, which has left the deep idle state.
     pub fn exit(&self, cpu: CpuId, now: Instant) -> BroadcastExit {
         let mut state = self.lock();
         let waited = state.waiting.remove(cpu);
@@ -318,14 +321,15 @@ impl<L: RawLock, const WORDS: usize> Broadcast<L, WORDS> {
         BroadcastExit::Program
     }
 
-    /// The entry of any interrupt of `cpu`. Returns true if it sleeps deeply and MUST switch its own device on first.
+    /// Returns true if `cpu` sleeps deeply and MUST switch its own device on first. The entry of every interrupt of
+    /// `cpu` calls it.
     #[must_use]
     pub fn interrupt(&self, cpu: CpuId) -> bool {
         let state = self.lock();
         state.sleeping.contains(cpu) || state.waiting.contains(cpu)
     }
 
-    /// The broadcast device fired, and `cpu` handles it at `now`.
+    /// Handles an interrupt of the broadcast device on `cpu` at `now`.
     pub fn handle(&self, cpu: CpuId, now: Instant) -> Delivery<WORDS> {
         let mut state = self.lock();
         let mut due = core::mem::take(&mut state.forced);

@@ -1,4 +1,5 @@
-//! The count of ticks, the CPU that keeps it, and the reaction when that CPU does not (spec C-7.2).
+//! The count of ticks, the CPU that has the duty of counting, and the reaction of the others if it fails to (spec
+//! C-7.2).
 
 use core::fmt;
 
@@ -11,10 +12,10 @@ use crate::slots::geometry::Tick;
 use crate::time::{Instant, Span};
 use crate::wheel::idle::TickTime;
 
-/// The number of ticks in a row at which a CPU sees the same count before it counts itself (spec C-7.2, R34).
+/// The number of ticks in a row at which a CPU sees the same count before it counts by itself (spec C-7.2, R34).
 pub const STALL_TICKS: u32 = 5;
 
-/// The CPU that counts.
+/// The CPU that has the duty of counting ticks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Duty {
     /// No CPU has it: the next one that runs a tick takes it.
@@ -58,8 +59,8 @@ impl Duty {
         }
     }
 
-    /// Returns true if `cpu` counts, or was the last to count. Any CPU, if none ever did: all may go idle before the
-    /// first tick, and one has to look at the clock.
+    /// Returns true if `cpu` has the duty, or had it last. If no CPU ever had it, any CPU may read the clock, because
+    /// all may become idle before the first tick.
     #[must_use]
     pub fn concerns(self, cpu: CpuId) -> bool {
         match self {
@@ -94,7 +95,7 @@ impl SeenCounts {
     }
 }
 
-/// The count of ticks of a machine, and the instant at which the tick in progress began.
+/// The count of ticks of a machine, with the instant at which the present tick began.
 ///
 /// `L` is the lock of those who count. Where timer interrupts can arrive it MUST mask them while it is held: a reader
 /// on top of the writer would wait for ever.
@@ -148,7 +149,7 @@ impl<L: RawLock> TickCount<L> {
         self.period
     }
 
-    /// The tick in progress as far as it was counted, and when it began: one consistent pair.
+    /// Returns the present tick, as far as it was counted, and its beginning: one consistent pair.
     #[must_use]
     pub fn now(&self) -> TickTime {
         let [tick, began] = self.pair.read();
@@ -159,7 +160,7 @@ impl<L: RawLock> TickCount<L> {
         }
     }
 
-    /// Counts the ticks that are over at `now`; returns how many.
+    /// Counts the ticks that have passed at `now`, and returns their number.
     ///
     /// Any CPU may: the one with the duty does at each tick, and so does the entry of an interrupt on a CPU without a
     /// tick, so that no handler goes by an old count (R33).
@@ -195,21 +196,21 @@ impl<L: RawLock> TickCount<L> {
         ticks
     }
 
-    /// Returns the CPU that has the duty; the answer may be out of date when it arrives, unless it is the caller.
+    /// Returns the CPU that has the duty. Unless it is the caller, it may have changed since.
     #[must_use]
     pub fn duty(&self) -> Duty {
         // Relaxed: says only which CPU counts. What is counted is published by itself.
         Duty::of(self.duty.load(Ordering::Relaxed))
     }
 
-    /// Says whether tasks run without a tick. As long as they do, the CPU with the duty keeps its tick and may not
-    /// leave (spec C-5.5).
+    /// Sets if there are tasks that run without a tick. While there are, the CPU with the duty keeps its tick and may
+    /// not leave (spec C-5.5).
     pub fn set_tickless_tasks(&self, exist: bool) {
         // Relaxed: a CPU that has stopped its tick before finds out when it evaluates again.
         self.kept_for_tasks.store(exist, Ordering::Relaxed);
     }
 
-    /// Returns true if tasks run without a tick.
+    /// Returns true if there are tasks that run without a tick.
     #[must_use]
     pub fn has_tickless_tasks(&self) -> bool {
         // Relaxed: see `set_tickless_tasks`.

@@ -1,11 +1,11 @@
-//! The tick of one CPU: whether it runs, and where it goes on (spec C-7.3 to C-7.5).
+//! The tick of one CPU: if it runs, and when the next one is (spec C-7.3 to C-7.5).
 
 use super::count::SeenCounts;
 use crate::cpu::CpuId;
 use crate::time::forward::forward;
 use crate::time::{Deadline, Instant, Monotonic, Span};
 
-/// The purpose of a CPU.
+/// The role of a CPU: it may run tasks without a tick, or not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
     /// The CPU may count ticks for all.
@@ -53,7 +53,7 @@ pub struct CpuTick {
 }
 
 impl CpuTick {
-    /// The record of a CPU that is not there yet.
+    /// Makes the record of a CPU that is not online.
     #[must_use]
     pub fn new(cpu: CpuId, role: Role) -> Self {
         Self {
@@ -91,8 +91,8 @@ impl CpuTick {
         matches!(self.mode, Mode::StoppedTick { .. })
     }
 
-    /// Returns the time of the next tick; if the tick is stopped, the time at which its timer fires in its place, as
-    /// far as that is known.
+    /// Returns the time of the next tick. If the tick is stopped, returns the time for which its timer is started
+    /// instead, if that is known.
     #[must_use]
     pub const fn next(&self) -> Option<Instant> {
         match self.mode {
@@ -155,9 +155,8 @@ fn after(due: Instant, now: Instant, period: Span) -> (Instant, u64) {
     (deadline.instant::<Monotonic>(), passed)
 }
 
-/// Returns by how much the tick of `cpu`, of `cpus`, is behind the count, so that not all CPUs want the same locks at
-/// the same moment: half a period, spread over all of them (spec C-7.2). Rounds down. A host that does not want it uses
-/// [`Span::ZERO`].
+/// Returns by how much the tick of `cpu`, one of `cpus`, is behind the count: half a period, spread over all CPUs, so
+/// that not all want the same locks at once (spec C-7.2). Rounds down. A host without this skew uses [`Span::ZERO`].
 #[must_use]
 pub fn skew(cpu: CpuId, cpus: u32, period: Span) -> Span {
     let half = period.as_nanos() / 2;

@@ -1,4 +1,4 @@
-//! The reasons to keep the tick of a CPU whose tasks could run without one (spec C-5.5).
+//! The reasons why a CPU whose tasks could run without a tick keeps it (spec C-5.5).
 
 use tickless_link::const_unless_loom;
 use tickless_link::sync::{AtomicU32, Ordering};
@@ -22,7 +22,7 @@ pub enum Dependency {
 }
 
 impl Dependency {
-    /// All of them, in the order in which they are found.
+    /// All dependencies, in the order in which they are found.
     pub const ALL: [Self; 6] = [
         Self::CpuTimers,
         Self::PerfEvents,
@@ -37,7 +37,7 @@ impl Dependency {
     }
 }
 
-/// The owner of dependencies, in the order in which they are looked at.
+/// The owner of a set of dependencies, in the order of the search.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scope {
     /// Every CPU.
@@ -62,8 +62,8 @@ impl Dependencies {
         }
     }
 
-    /// Adds `dependency`. Returns true if there was none before: then the host MUST make every CPU that is concerned
-    /// look again, by a kick. Clearing asks no CPU to.
+    /// Adds `dependency`. Returns true if the set had none before: then the host MUST make every affected CPU check
+    /// again, by a kick. Clearing needs no kick.
     #[must_use = "the CPUs that are concerned have to be kicked"]
     pub fn set(&self, dependency: Dependency) -> bool {
         // AcqRel: pairs with the Acquire in `first`. The kick comes behind it, and a CPU that takes a kick clears its
@@ -77,7 +77,7 @@ impl Dependencies {
         self.0.fetch_and(!dependency.bit(), Ordering::Release);
     }
 
-    /// The first of those that there are.
+    /// Returns the first dependency of the set.
     #[must_use]
     pub fn first(&self) -> Option<Dependency> {
         // Acquire: see `set`.

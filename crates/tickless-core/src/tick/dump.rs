@@ -12,8 +12,8 @@ use crate::cpu::CpuId;
 use crate::inspect::At;
 
 impl CpuTick {
-    /// Writes the kernel's lines about the tick of a CPU, and the CPU whose turn it is to count. Called by its CPU, or
-    /// while that stands still.
+    /// Writes the lines of `/proc/timer_list` about the tick of a CPU and about the counting CPU. Called by that CPU,
+    /// or while it stands still.
     ///
     /// # Errors
     ///
@@ -42,8 +42,8 @@ impl CpuTick {
 }
 
 impl<L: RawLock, const WORDS: usize> Broadcast<L, WORDS> {
-    /// Writes what the kernel prints of the broadcast device: its name, the time that it is programmed for, and the
-    /// masks of the CPUs that sleep and of those whose interrupt is on its way.
+    /// Writes the lines of `/proc/timer_list` about the broadcast device: its name, the time that it is programmed for,
+    /// and the masks of the sleeping CPUs and of those whose interrupt is on its way.
     ///
     /// # Errors
     ///

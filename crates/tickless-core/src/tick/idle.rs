@@ -1,5 +1,4 @@
-//! The decision whether a CPU may stop its tick, the end of its sleep, and the CPU that is notified (spec C-3.2, C-3.3,
-//! C-7.3, C-7.4).
+//! The decisions of an idle CPU: if it may stop its tick, and when it has to wake up (spec C-3.2, C-3.3, C-7.3, C-7.4).
 
 use core::pin::Pin;
 
@@ -20,8 +19,8 @@ use crate::wheel::idle::{NextDue, TickTime, wake_times};
 impl<P: Platform, S: HierarchyHost<WIDTH>, L: RawLock, const WIDTH: usize>
     Nohz<'_, P, S, L, WIDTH>
 {
-    /// Returns the time until which the CPU could sleep. Changes no state, so that the governor, which chooses how deep
-    /// to sleep, may still keep the tick.
+    /// Returns the time until which the CPU could sleep. Changes no state, so that the governor, which chooses the
+    /// depth of the sleep, may still keep the tick.
     ///
     /// # Cost
     ///
@@ -55,7 +54,7 @@ impl<P: Platform, S: HierarchyHost<WIDTH>, L: RawLock, const WIDTH: usize>
         forecast
     }
 
-    /// Returns the time that the CPU could sleep from `entered` on, its exact timers included.
+    /// Returns the time for which the CPU could sleep from `entered` on, with regard to its exact timers too.
     ///
     /// # Cost
     ///
@@ -88,7 +87,7 @@ impl<P: Platform, S: HierarchyHost<WIDTH>, L: RawLock, const WIDTH: usize>
         }
     }
 
-    /// Stops the tick, or, if it is stopped, sees to it that the CPU wakes up when it has to by now (spec C-3.4).
+    /// Stops the tick. If it is stopped already, makes sure that the CPU wakes up in time (spec C-3.4).
     ///
     /// Called with a fresh `forecast`, each time before the CPU sleeps, also after interrupts that did not end idle.
     /// The forecast stays the latest time to wake up, because how deep the CPU sleeps may rest on it.

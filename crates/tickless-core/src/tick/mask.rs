@@ -10,9 +10,9 @@ pub(super) const WORD: usize = u64::BITS as usize;
 pub struct CpuMask<const WORDS: usize>([u64; WORDS]);
 
 impl<const WORDS: usize> CpuMask<WORDS> {
-    /// No CPU.
+    /// The empty set.
     pub const NONE: Self = Self([0; WORDS]);
-    /// The set of all CPUs that it has room for.
+    /// The set of all CPUs that fit.
     pub const ALL: Self = Self([u64::MAX; WORDS]);
 
     /// The word and the bit in it.
@@ -29,7 +29,7 @@ impl<const WORDS: usize> CpuMask<WORDS> {
         (number / WORD, number % WORD)
     }
 
-    /// Adds `cpu`. Returns true if it was missing.
+    /// Adds `cpu`. Returns true if it was not in the set.
     ///
     /// # Panics
     ///
@@ -41,7 +41,7 @@ impl<const WORDS: usize> CpuMask<WORDS> {
         was_missing
     }
 
-    /// Removes `cpu`. Returns true if it was there.
+    /// Removes `cpu`. Returns true if it was in the set.
     ///
     /// # Panics
     ///
@@ -53,7 +53,7 @@ impl<const WORDS: usize> CpuMask<WORDS> {
         was_there
     }
 
-    /// Returns true if `cpu` is there.
+    /// Returns true if `cpu` is in the set.
     ///
     /// # Panics
     ///
@@ -64,19 +64,19 @@ impl<const WORDS: usize> CpuMask<WORDS> {
         self.0[word] & 1 << bit != 0
     }
 
-    /// Returns true if no CPU is in it.
+    /// Returns true if the set is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.iter().all(|word| *word == 0)
     }
 
-    /// Returns the CPUs that are in both.
+    /// Returns the CPUs that are in both sets.
     #[must_use]
     pub fn and(&self, other: &Self) -> Self {
         Self(core::array::from_fn(|word| self.0[word] & other.0[word]))
     }
 
-    /// Returns the CPUs that are in either.
+    /// Returns the CPUs that are in either set.
     #[must_use]
     pub fn or(&self, other: &Self) -> Self {
         Self(core::array::from_fn(|word| self.0[word] | other.0[word]))

@@ -1,4 +1,4 @@
-//! The tick: it counts time coarsely, stops on idle CPUs, and goes on in step.
+//! The tick: a periodic interrupt of each CPU that counts coarse time, and stops while the CPU is idle.
 //!
 //! Wheels are driven by a *tick*, a periodic event of each CPU that runs work. It would wake a CPU that sleeps a
 //! thousand times a second, for nothing. So it is stopped when a CPU goes idle, and the one timer that stands for it is

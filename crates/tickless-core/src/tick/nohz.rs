@@ -15,23 +15,23 @@ use crate::restart::Restart;
 use crate::time::{Instant, Monotonic, Offset, Span};
 use crate::trace::Event;
 
-/// The host's knowledge of its CPU that bears on the tick (spec C-7.3).
+/// The host's reasons for and against a tick on its CPU (spec C-7.3).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TickDependencies {
-    /// Another task is to run.
+    /// True if another task is about to run.
     pub reschedule: bool,
-    /// Work of the soft stage waits, other than what may wait as long as the CPU sleeps.
+    /// True if work of the soft stage waits, other than work that may wait until the CPU wakes up.
     pub soft_work: bool,
     /// True if the host wants a tick for another reason, which does not forbid the CPU to sleep until that tick.
     pub wants_tick: bool,
-    /// A pass of the wheels was asked for and has not run. A due timer would be found due again and again, and each
-    /// time cause an interrupt (R12).
+    /// True if a pass over the wheels was requested and has not run. Without this, a due timer would cause an interrupt
+    /// again and again (R12).
     pub pass_pending: bool,
-    /// A tickless task [depends](super::Dependencies) on the tick.
+    /// True if a tickless task [depends](super::Dependencies) on the tick.
     pub dependency: bool,
 }
 
-/// The reasons why a tick goes on.
+/// The reasons why a tick is not stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum KeepReason {
@@ -55,31 +55,31 @@ pub enum KeepReason {
     HandedOver,
 }
 
-/// The time until which a CPU could sleep if it slept now, for the governor, which chooses how deep.
+/// The time until which a CPU could sleep from now, for the governor that chooses the depth of the sleep.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub struct Forecast {
-    /// Time of the next event of its wheels that no other CPU looks after, and of the tick.
+    /// The time of the tick, or of the first event of the CPU's wheels that no other CPU expires.
     pub own: Instant,
-    /// Time of the next event of its wheels, the global one included.
+    /// The time of the first event of its wheels, the global one included.
     pub including_movable: Instant,
-    /// The reason why the tick cannot be stopped.
+    /// The reason why the tick cannot be stopped, if there is one.
     pub keeps: Option<KeepReason>,
     /// The wheels are not asked what is due: a pass is on its way and sees to it.
     pub(super) leaves_wheels: bool,
 }
 
-/// The time that a CPU could sleep, signed: negative if the event has passed (spec C-7.7, N6, N7).
+/// The time for which a CPU could sleep. It is signed: negative if the event has passed (spec C-7.7, N6, N7).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SleepLength {
     /// The time until the first timer that only this CPU expires.
     pub own: Offset,
-    /// The time until the first timer, those that other CPUs would expire included: the length of sleeps before timers
-    /// were pulled.
+    /// The time until the first timer, including those that other CPUs would expire: the length of sleeps without a
+    /// migration hierarchy.
     pub including_movable: Offset,
 }
 
-/// A tick that is stopped.
+/// The result of stopping a tick.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StoppedTick {
     /// The time at which the CPU wakes up for its wheels, for others, or for the clock; [`Instant::FOREVER`] if not at
@@ -87,7 +87,7 @@ pub struct StoppedTick {
     pub wake: Instant,
     /// True if the tick ran until now.
     pub was_ticking: bool,
-    /// The timer of the tick was started or cancelled; otherwise it stood right.
+    /// True if the timer of the tick was started or cancelled; false if it was right already.
     pub was_programmed: bool,
 }
 
@@ -97,13 +97,13 @@ pub struct StoppedTick {
 pub struct TickOutcome {
     /// The time at which the timer is to fire next; `None` if the tick is stopped.
     pub next: Option<Instant>,
-    /// Ticks that this CPU counted for all.
+    /// The number of ticks that this CPU counted for all.
     pub counted: u64,
-    /// Its own ticks that were left out because this one came late.
+    /// The number of its own ticks that were skipped because this one came late.
     pub missed: u64,
-    /// The wheels have something due: the host runs a pass of each kind in its soft stage.
+    /// True if the wheels may have due timers: the host runs a pass over each in its soft stage.
     pub wheel_is_due: bool,
-    /// A CPU that sleeps has something due that is this CPU's to run: the host calls
+    /// True if this CPU has to expire timers of a sleeping one: the host calls
     /// [`serve_remote`](Hierarchy::serve_remote) after its own wheels.
     pub remote_is_due: bool,
 }
@@ -118,7 +118,7 @@ impl TickOutcome {
     };
 }
 
-/// The parts of a machine that a tick has to do with. The host makes one where it needs one: it is a few references.
+/// The parts of a machine that a tick uses. It is a few references, which the host puts together where it needs them.
 ///
 /// All methods that take a [`CpuTick`] are called by its CPU, with timer delivery masked and no lock held. `timer` is
 /// the CPU's own timer of the tick, in the hard stage; its callback calls [`tick`](Nohz::tick).
@@ -131,18 +131,19 @@ pub struct Nohz<
 > {
     /// The timers and wheels.
     pub timers: &'a Timers<P>,
-    /// The hierarchy that says which CPU looks after whose wheels.
+    /// The hierarchy through which CPUs expire each other's timers.
     pub tree: &'a Hierarchy<S, WIDTH>,
     /// The count of ticks.
     pub count: &'a TickCount<L>,
-    /// The time for which no CPU need look at the clock: [`Keeper::max_idle`](crate::clock::Keeper::max_idle).
+    /// The longest time between two readings of the clock by any CPU:
+    /// [`Keeper::max_idle`](crate::clock::Keeper::max_idle).
     pub max_deferment: Span,
 }
 
 impl<P: Platform, S: HierarchyHost<WIDTH>, L: RawLock, const WIDTH: usize>
     Nohz<'_, P, S, L, WIDTH>
 {
-    /// Lets the tick of a CPU that comes online run: first `skew` into the next period.
+    /// Starts the tick of a CPU that goes online: the first one `skew` after the beginning of the next period.
     ///
     /// The CPU is online for its [timers](Timers::cpu_online), and [awake](crate::hierarchy::Presence::Awake) in the
     /// hierarchy.
@@ -164,7 +165,7 @@ impl<P: Platform, S: HierarchyHost<WIDTH>, L: RawLock, const WIDTH: usize>
         self.start(timer, due);
     }
 
-    /// Ends the tick of a CPU that goes offline (R37). It is awake, and leaves the hierarchy and the timers
+    /// Ends the tick of a CPU that goes offline (R37). The CPU is awake, and leaves the hierarchy and the timers
     /// *afterwards*.
     ///
     /// Whether `heir`, another CPU that is online, has to evaluate again if it sleeps: it is the one now that wakes up
@@ -194,7 +195,7 @@ impl<P: Platform, S: HierarchyHost<WIDTH>, L: RawLock, const WIDTH: usize>
         Ok(self.count.bequeath(cpu, heir))
     }
 
-    /// Takes one tick at `now`: called by the callback of the timer, which then asks to be started for
+    /// Takes one tick at `now`. The callback of the tick's timer calls it, and then requests a restart for
     /// [`next`](TickOutcome::next).
     ///
     /// # Cost
@@ -218,8 +219,8 @@ impl<P: Platform, S: HierarchyHost<WIDTH>, L: RawLock, const WIDTH: usize>
         }
     }
 
-    /// The entry of any interrupt: on a CPU without a tick it counts first, so that no handler goes by an old count
-    /// (R33). Returns how many ticks.
+    /// Counts ticks at the entry of an interrupt on a CPU without a tick, before a handler can use an old count (R33).
+    /// Returns their number.
     ///
     /// # Cost
     ///
@@ -232,15 +233,15 @@ impl<P: Platform, S: HierarchyHost<WIDTH>, L: RawLock, const WIDTH: usize>
         }
     }
 
-    /// The idle loop begins: from now on the tick may be stopped.
+    /// Notes that the idle loop begins: from now on the tick may be stopped.
     pub fn enter_idle(&self, tick: &mut CpuTick) {
         if tick.context == Context::Task {
             tick.context = Context::Idle;
         }
     }
 
-    /// The idle loop ends, or an interrupt of a CPU with tickless tasks: the tick runs again, in the phase that it had,
-    /// unless tasks may run without it, and then it stops.
+    /// Starts the tick again, in its old phase, because the idle loop ends or an interrupt came on a CPU with tickless
+    /// tasks. If tasks may run without a tick, it stops the tick instead.
     ///
     /// Not called for an interrupt that does not end idle: that leaves the hierarchy as it is (spec C-3.5).
     ///
@@ -274,8 +275,8 @@ impl<P: Platform, S: HierarchyHost<WIDTH>, L: RawLock, const WIDTH: usize>
         stopped
     }
 
-    /// Returns true if the CPU, which runs a task without a tick, has armed something that it does not wake up for
-    /// (R31).
+    /// Returns true if the CPU, which runs a task without a tick, has armed a timer for which it does not wake up in
+    /// time (R31).
     ///
     /// Asked after a task armed a coarse timer there; if so the host calls [`run_task`](Nohz::run_task). A timer that
     /// another CPU files there makes that one kick this one.

@@ -1,4 +1,4 @@
-//! The one place where one unit of time becomes another.
+//! All conversions from one unit of time to another.
 //!
 //! Counters count cycles, devices count ticks, everything else counts nanoseconds. A [`Scale`] converts by one
 //! multiplication and one shift, because a division by a frequency would cost more than all the rest of a clock read.
@@ -24,8 +24,8 @@ pub struct Cycles(pub u64);
 pub struct Kilohertz(pub u32);
 
 impl Kilohertz {
-    /// Nanoseconds in which a counter of this frequency counts `cycles`, exactly and without a limit: a division in 128
-    /// bits, for what is no hot path. Rounds down. A frequency of zero counts as 1 kHz.
+    /// Returns the nanoseconds in which a counter of this frequency counts `cycles`, exactly and without a limit, by a
+    /// slow division in 128 bits. Rounds down. A frequency of zero counts as 1 kHz.
     #[must_use]
     pub const fn nanos_in(self, cycles: u128) -> u128 {
         let kilohertz = if self.0 == 0 { 1 } else { self.0 };
@@ -42,7 +42,7 @@ pub enum Rounding {
     Up,
 }
 
-/// `result = (value * mult) >> shift`.
+/// A conversion factor as a multiplication and a shift: `result = (value * mult) >> shift`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Scale {
     mult: u32,
@@ -50,8 +50,8 @@ pub struct Scale {
 }
 
 impl Scale {
-    /// The most precise scale from units of `from` a second to units of `to` a second that cannot overflow 64 bits for
-    /// values up to `range` times `from` (spec TIM-11).
+    /// Returns the most precise scale from units of `1 / from` s to units of `1 / to` s that cannot overflow 64 bits
+    /// for values up to `range` times `from` (spec TIM-11).
     ///
     /// `range` is in seconds if `from` and `to` are in hertz.
     ///
@@ -81,7 +81,7 @@ impl Scale {
         }
     }
 
-    /// The scale with these very numbers.
+    /// Makes the scale from its factor and its shift.
     ///
     /// # Panics
     ///
@@ -109,7 +109,7 @@ impl Scale {
         self.shift
     }
 
-    /// The same scale with a factor changed by `parts_per_billion`, as steering does. Rounds towards zero.
+    /// Returns the scale with its factor changed by `parts_per_billion`, as steering does. Rounds towards zero.
     #[must_use]
     pub fn steered(self, parts_per_billion: i32) -> Self {
         let change = i64::from(self.mult) * i64::from(parts_per_billion) / 1_000_000_000;
@@ -117,7 +117,7 @@ impl Scale {
         Self { mult, ..self }
     }
 
-    /// Nanoseconds in `cycles`, with the part that is left below one nanosecond carried in `residue` (scaled by
+    /// Returns the nanoseconds in `cycles`, and carries the rest below one nanosecond in `residue` (scaled by
     /// `2^shift`). Rounds down (spec TIM-10, TIM-15).
     ///
     /// The product must fit: the caller compares with [`max_input`](Scale::max_input) first.
@@ -131,7 +131,8 @@ impl Scale {
             >> self.shift
     }
 
-    /// [`cycles_to_nanos`](Scale::cycles_to_nanos) for any number of cycles, by 128-bit arithmetic. Saturates.
+    /// Converts as [`cycles_to_nanos`](Scale::cycles_to_nanos) does, for any number of cycles, by 128-bit arithmetic.
+    /// Saturates.
     #[must_use]
     pub const fn cycles_to_nanos_wide(self, cycles: Cycles, residue: u64) -> u64 {
         let nanos = (cycles.0 as u128 * self.mult as u128 + residue as u128) >> self.shift;
@@ -142,7 +143,7 @@ impl Scale {
         }
     }
 
-    /// The largest input whose product still leaves room for a residue of one unit below 2^63.
+    /// Returns the largest input whose product leaves room for a residue of one unit below 2^63.
     #[inline]
     #[must_use]
     pub const fn max_input(self) -> u64 {
@@ -150,8 +151,8 @@ impl Scale {
         (u64::MAX / 2) / if self.mult == 0 { 1 } else { self.mult as u64 }
     }
 
-    /// Ticks that last at least `span`: rounds up, and adds `in_progress`, the tick that is partly over when the device
-    /// starts to count (0 for devices that start a fresh tick). Saturates.
+    /// Returns the number of ticks that last at least `span`: rounds up, and adds `in_progress`, the tick that is
+    /// partly over when the device starts to count (0 for devices that start a fresh tick). Saturates.
     #[inline]
     #[must_use]
     pub const fn wait(self, span: Span, in_progress: u64) -> Ticks {
@@ -185,8 +186,8 @@ const fn narrow_wide(value: u128) -> u64 {
     value as u64
 }
 
-/// The conversion from nanoseconds to cycles of the counter that drives the time, for devices that compare with that
-/// very counter (spec ).
+/// The conversion from nanoseconds to cycles of the counter that drives the time, for devices that compare with the
+/// same counter (spec ).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reverse {
     mult: u32,
@@ -199,7 +200,7 @@ impl Reverse {
     const RANGE_MS: u64 = 3_600_000;
     const NANOS_PER_MILLI: u32 = 1_000_000;
 
-    /// The factors at the installation of a counter of `frequency` with `mask` (spec CPL-1 to CPL-3).
+    /// Computes the factors at the installation of a counter of `frequency` with `mask` (spec CPL-1 to CPL-3).
     ///
     /// # Panics
     ///
@@ -225,7 +226,7 @@ impl Reverse {
         reverse
     }
 
-    /// The factors after the forward scale became `forward` (spec CPL-2).
+    /// Computes the factors after the forward scale became `forward` (spec CPL-2).
     #[must_use]
     pub fn follow(self, forward: Scale, mask: u64) -> Self {
         let mult = (1_u128 << (forward.shift + self.shift))

@@ -1,4 +1,4 @@
-//! Moving a deadline on by whole intervals (spec ).
+//! The move of a deadline ahead by whole intervals (spec ).
 
 use crate::time::{Deadline, Span};
 

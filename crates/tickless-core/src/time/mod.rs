@@ -1,4 +1,4 @@
-//! Points in time, spans of time, and the clocks they are on.
+//! Points in time, spans of time, and the clocks on which they are.
 //!
 //! All of them count nanoseconds in 64 bits, and none of them is a naked integer: an [`Instant`] knows its clock by
 //! type, so that a time of day cannot be compared with a time since boot by accident (spec TIM-4). Counter cycles and
@@ -17,7 +17,7 @@ pub mod convert;
 pub(crate) mod forward;
 mod roundest;
 
-/// A clock that timers can be on.
+/// A clock for timers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub enum Clock {
@@ -57,7 +57,7 @@ pub trait ClockId: sealed::Sealed + 'static {
     const CLOCK: Clock;
 }
 
-/// A clock on which "in five seconds" has a meaning of its own.
+/// A clock on which a relative time such as "in five seconds" is well defined.
 ///
 /// [`Realtime`] is not one: POSIX demands that a relative sleep is not affected by setting the time of day, so a
 /// relative timer belongs on [`Monotonic`] (spec TIM-6).
@@ -94,9 +94,9 @@ pub struct Instant<C = Monotonic> {
 impl<C> Instant<C> {
     /// The origin of the clock.
     pub const ZERO: Self = Self::from_nanos(0);
-    /// Later than everything: "no event".
+    /// A point later than all others, which means "no event".
     pub const FOREVER: Self = Self::from_nanos(i64::MAX);
-    /// The latest instant a timer can be started for; later requests mean this one.
+    /// The latest instant for which a timer can be started; a later request is clamped to it.
     pub const LATEST: Self = Self::from_nanos(SETTABLE_MAX);
 
     /// The point `nanos` nanoseconds after the origin of the clock, or before it if negative.
@@ -147,7 +147,7 @@ impl<C> Instant<C> {
         }
     }
 
-    /// This point, or the origin of the clock if this is before it.
+    /// Returns this point, or the origin of the clock if this point is before it.
     ///
     /// A deadline on a clock whose offset changed can lie before the origin of the monotonic clock, and no device can
     /// be programmed for that (spec TIM-3).
@@ -205,7 +205,7 @@ pub struct Span {
 }
 
 impl Span {
-    /// No time at all.
+    /// The empty span.
     pub const ZERO: Self = Self { nanos: 0 };
     /// The longest span.
     pub const MAX: Self = Self { nanos: i64::MAX };
@@ -251,7 +251,7 @@ impl Span {
         self.nanos.cast_unsigned()
     }
 
-    /// Returns true if there is no time at all.
+    /// Returns true if the span is empty.
     #[inline]
     #[must_use]
     pub const fn is_zero(self) -> bool {

@@ -35,8 +35,8 @@ const fn roundest(first: i64, last: i64) -> i64 {
 }
 
 impl<C> Instant<C> {
-    /// The roundest point from this one to `slack` later: where a timer fires best that may choose, because others that
-    /// may are likely to choose the same.
+    /// Returns the roundest point between this one and `slack` later. Timers with slack fire there, because others with
+    /// slack are likely to choose the same point.
     ///
     /// It is a multiple of the longest unit of which a multiple is in that time; units are 1/64 ms (15,625 ns), 1/32 ms
     /// and so on, 1 ms, 2 ms and so on. With a slack of 1 ms it is a whole millisecond, or rounder. Where there is no

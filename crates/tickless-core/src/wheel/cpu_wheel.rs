@@ -1,4 +1,4 @@
-//! One wheel of a CPU: its enqueued timers, and the timers that a pass has taken out.
+//! One wheel of a CPU: its enqueued timers, and those that a pass has dequeued and not fired yet.
 
 use core::mem::MaybeUninit;
 
@@ -44,13 +44,13 @@ pub(crate) struct CpuWheel {
     pending_due: Tick,
 }
 
-/// The tick in progress, as the caller that starts a timer knows it.
+/// The present tick, in the form in which the caller that starts a timer knows it.
 pub trait Now: Copy + sealed::CatchUp {}
 
 impl Now for Tick {}
 
-/// A tick that is asked for once in a [moment](crate::platform::Platform::moment) of the host: it is in progress, or
-/// was when the moment began.
+/// A function that returns the present tick; it is called once in a [moment](crate::platform::Platform::moment) of the
+/// host. The result is the present tick, or the tick in which the moment began.
 #[derive(Clone, Copy, Debug)]
 pub struct AskedFor<F>(pub F);
 

@@ -1,4 +1,4 @@
-//! The entries of the wheels: what each keeps, the arguments of its callback, and its results.
+//! The entries of the wheels: their data, the arguments of their callbacks, and the results.
 
 use core::task::Waker;
 
@@ -10,7 +10,7 @@ use crate::cpu::CpuId;
 use crate::restart::Restart;
 use crate::slots::geometry::Tick;
 
-/// The three wheels of a CPU, one of which a timer is on (spec C-1.11).
+/// The three wheels of a CPU; a timer is on one of them (spec C-1.11).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub enum Kind {
@@ -25,7 +25,7 @@ pub enum Kind {
 impl Kind {
     /// All kinds, in the order of their numbers.
     pub const ALL: [Self; 3] = [Self::Local, Self::Global, Self::Deferrable];
-    /// Returns the number of members.
+    /// The number of kinds.
     pub const COUNT: usize = Self::ALL.len();
 
     /// The kind of this number; `None` if there is none.
@@ -90,35 +90,35 @@ impl ExpiryTick {
     }
 }
 
-/// A timeout that is over, as a callback is told.
+/// The argument of a callback: a timeout that has passed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Timeout {
-    /// The tick in progress, as the pass was told.
+    /// The tick for which the pass was called.
     pub now: Tick,
-    /// The time at which the slot of the timer was due; `now - due` is how late the pass was.
+    /// The tick at which the slot of the timer was due; `now - due` is the lateness of the pass.
     pub due: Tick,
-    /// The tick that the timer was armed for; and what [`Restart::Yes`] arms it for again.
+    /// The tick for which the timer was armed, and for which [`Restart::Yes`] arms it again.
     pub expiry: Tick,
-    /// The wheel that it was on.
+    /// The wheel on which the timer was.
     pub kind: Kind,
-    /// The CPU that it was on.
+    /// The CPU on which the timer was.
     pub cpu: CpuId,
-    /// The CPU that executes the callback; `None` for a thread that is none. Another one for a global timer of a CPU
-    /// that sleeps.
+    /// The CPU that executes the callback, which is another one for a global timer of a CPU that sleeps; `None` for a
+    /// thread that is no CPU.
     pub executed_by: Option<CpuId>,
 }
 
 impl Timeout {
-    /// Sets the tick that has to be over when [`Restart::Yes`] has the timer fire again.
+    /// Sets the tick after whose end the timer fires again, if the callback returns [`Restart::Yes`].
     ///
     /// One in the past fires with the next tick.
     pub fn set_expiry(&mut self, expiry: Tick) {
         self.expiry = expiry;
     }
 
-    /// Sets the expiry to `ticks` ticks after the tick for which the pass was called. A pass may be behind the time,
-    /// and the timer that late; it counts from there, not from the end of the callback.
+    /// Sets the expiry to `ticks` ticks after the tick for which the pass was called. If the pass is late the timer is
+    /// late too, but the length of the callback is not added.
     pub fn set_expiry_after(&mut self, ticks: u64) {
         self.expiry = Tick(self.now.0.saturating_add(ticks));
     }

@@ -4,12 +4,12 @@ use crate::slots::geometry::Tick;
 use crate::slots::pending_map::FAR;
 use crate::time::{Instant, Span};
 
-/// The first due ticks of the wheels of a CPU; `None` for a wheel that is empty.
+/// The first due ticks of a CPU's wheels; `None` for an empty wheel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NextDue {
     /// The first due tick of timers that no other CPU can fire.
     pub local: Option<Tick>,
-    /// The first due tick of timers that others can fire.
+    /// The first due tick of timers that other CPUs can fire too.
     pub global: Option<Tick>,
 }
 
@@ -41,19 +41,19 @@ impl TickTime {
     }
 }
 
-/// The times until which a CPU may sleep.
+/// The times until which a CPU may sleep, for its own timers and for those that others could fire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WakeTimes {
-    /// The time at which the CPU has to be awake, whatever others do; [`Instant::FOREVER`] if not at all.
+    /// The time at which the CPU has to wake up, whatever the others do; [`Instant::FOREVER`] if it has not.
     pub local: Instant,
-    /// A CPU has to look after its global wheel then; [`Instant::FOREVER`] if none has to, because there is
-    /// nothing, or because the CPU will be awake before and does it itself.
+    /// The time at which a CPU has to expire its global wheel; [`Instant::FOREVER`] if the wheel is empty, or if this
+    /// CPU will be awake before and does it itself.
     pub global: Instant,
-    /// More than a tick is left: sleeping is worth while.
+    /// True if more than a tick is left, so that sleeping is worth while.
     pub may_idle: bool,
 }
 
-/// Returns the times until which a CPU may sleep whose wheels are due at `next`.
+/// Returns the times until which a CPU may sleep if its wheels are due at `next`.
 ///
 /// A tie counts as local: the CPU is awake then anyway.
 #[must_use]

@@ -1,4 +1,4 @@
-//! The timer wheel: constant cost for timeouts that are nearly always cancelled or pushed out.
+//! The timer wheel: a queue with constant cost, for timeouts that are nearly always cancelled or pushed out.
 //!
 //! A timeout is filed in a *slot*, by how far ahead it is: near ones in fine slots, far ones in coarse ones. It stays
 //! there until the slot is due, and then fires. Nothing cascades: a classical wheel files far timers again and again as

@@ -1,4 +1,4 @@
-//! Rounding timeouts to whole seconds, so that those that need no precision share a wake-up (spec C-7.8).
+//! Timeouts rounded to whole seconds, so that those that need no precision share a wake-up (spec C-7.8).
 
 use crate::cpu::CpuId;
 use crate::slots::geometry::Tick;
@@ -15,7 +15,7 @@ pub enum Rounding {
 /// Difference of the seconds of two neighbouring CPUs, in ticks: all CPUs at once would be a storm.
 const SKEW: u64 = 3;
 
-/// The whole second, in ticks, to which `expiry` is rounded for `cpu`.
+/// Returns the whole second, in ticks, to which `expiry` is rounded for `cpu`.
 ///
 /// `per_second` is how many ticks there are in a second; 0 rounds nothing. A tick that would not be in the future of
 /// `now` is left as it is.

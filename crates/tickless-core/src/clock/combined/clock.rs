@@ -46,8 +46,8 @@ pub struct CombinedClock<C, K: ClockId = Monotonic> {
 
 impl<C: SlowCounter<Sample = Instant<K>>, K: ClockId> CombinedClock<C, K> {
     const_unless_loom! {
-        /// Combines the reads of `clock`, which shows about `base`: [`Instant::ZERO`] for clocks that began with the
-        /// machine, what it shows now for the time of day.
+        /// Combines the reads of `clock`. `base` is a time near the one that it shows: [`Instant::ZERO`] for clocks
+        /// that began with the machine, the present time for the time of day.
         #[must_use]
         pub const fn new(clock: C, base: Instant<K>) -> Self {
             Self {

@@ -1,4 +1,4 @@
-//! The word of a combined read, and the rules by which it changes: values, without an atomic.
+//! The word of a combined read, as plain values and transitions without an atomic.
 //!
 //! ```text
 //!    63            BITS+1    BITS   BITS-1               0
@@ -10,15 +10,16 @@
 //! All rules are here, so that a host that lets time pass by itself, such as a simulator, obeys those that
 //! [`Combined`](super::Combined) obeys.
 
-/// The word that all CPUs share: the last value, whether a CPU is reading, and the number of publications.
+/// The word that all CPUs share: the last value, a bit that a CPU is reading, and the number of publications.
 ///
 /// `BITS` is the width of the value, 1 to [`VALUE_BITS_MAX`](Self::VALUE_BITS_MAX); others fail the build.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Word<const BITS: u32>(u64);
 
 impl<const BITS: u32> Word<BITS> {
-    /// Two bits of generation at least: with one, a waiter that misses two publications of one value would take the
-    /// word for unchanged, with two bits it has to miss four. It waits on in that case, and nothing worse.
+    /// The most bits of a value, which leaves two bits for the generation. With one bit, a waiter that misses two
+    /// publications of the same value would take the word for unchanged; with two bits it has to miss four, and then
+    /// merely waits on.
     pub const VALUE_BITS_MAX: u32 = 61;
 
     /// The word before the first read. Its value is returned to no reader.
@@ -52,26 +53,26 @@ impl<const BITS: u32> Word<BITS> {
         self.0 & Self::VALUE
     }
 
-    /// Returns true if a CPU reads the counter for all.
+    /// Returns true if a CPU is reading the counter for all waiters.
     #[must_use]
     pub const fn is_locked(self) -> bool {
         self.0 & Self::LOCK != 0
     }
 
-    /// The word of a CPU that begins to read for all.
+    /// Returns the word of a CPU that begins to read for all waiters.
     #[must_use]
     pub const fn locked(self) -> Self {
         Self(self.0 | Self::LOCK)
     }
 
-    /// The word of a CPU that gives up without a value.
+    /// Returns the word of a CPU that gives up without a value.
     #[must_use]
     pub const fn given_up(self) -> Self {
         Self(self.0 & !Self::LOCK)
     }
 
-    /// The word in which a CPU publishes `value`: unlocked, and a generation on. One store says all three, so that
-    /// those who wait see the whole of it or nothing (spec C-6.5).
+    /// Returns the word that publishes `value`: unlocked, with the next generation. One store writes all three, so that
+    /// a waiter sees all or none of it (spec C-6.5).
     #[must_use]
     pub const fn publish(self, value: u64) -> Self {
         let generation = (self.0 & !(Self::LOCK | Self::VALUE)).wrapping_add(Self::GENERATION);

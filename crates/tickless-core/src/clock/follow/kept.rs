@@ -1,4 +1,4 @@
-//! The line that is followed, as one thread keeps it.
+//! A thread's copy of the line that a [`Follower`] follows.
 //!
 //! The words of a line are the same for as long as it is followed, and each line has a number of its own. So a thread
 //! copies them once, looks at the number at each reading, and has what else there is to reckon out done by then: a
@@ -42,7 +42,7 @@ impl Default for Kept {
 }
 
 impl Kept {
-    /// Keeps nothing yet.
+    /// Makes an empty copy.
     #[must_use]
     pub const fn new() -> Self {
         Self {
@@ -115,8 +115,8 @@ impl Follower {
         Some(Instant::from_nanos(base.wrapping_add(nanos.cast_signed())))
     }
 
-    /// Returns the time at which the line that is `kept` began, if it is followed still; any reading so far is a
-    /// [window](super::WINDOW) later at most.
+    /// Returns the time at which the copied line began, if it is still followed. Every reading so far is at most a
+    /// [window](super::WINDOW) later.
     #[inline(always)]
     pub fn kept_since(&self, kept: &Kept) -> Option<Instant> {
         // Relaxed: as in `gone`.
@@ -124,8 +124,7 @@ impl Follower {
         is_followed.then_some(Instant::from_nanos(kept.base.get()))
     }
 
-    /// Copies the line that is followed; [`kept_latest`](Self::kept_latest) answers so many nanoseconds later than the
-    /// line says.
+    /// Copies the line that is followed; [`kept_latest`](Self::kept_latest) adds `later` nanoseconds to its times.
     pub fn keep(&self, kept: &Kept, later: i64) {
         let (number, fast) = self.read::<{ Line::FAST }>();
         let [start, span, rate, residue, base, _] = fast;

@@ -2,7 +2,7 @@
 
 use super::Sandwich;
 
-/// The time for which a line is followed, in nanoseconds. Taking the next one costs about as much as four readings.
+/// The time for which a line is followed, in nanoseconds. Fitting the next line costs about as much as four readings.
 pub const WINDOW: u64 = 50_000;
 /// Returns how far reference and line come apart in `nanos`, at most: by 1,000 parts in a million, from one end to the
 /// other of the range that clocks are steered in (spec TIM-27).
@@ -12,8 +12,8 @@ const fn drifted(nanos: u64) -> u64 {
     (nanos >> 10) + (nanos >> 15) + 1
 }
 
-/// The largest distance, in nanoseconds, of the two counter readings around a reading of the reference that may move
-/// the line: several times what the three take, less than anything that interrupts them.
+/// The largest distance, in nanoseconds, between the two counter readings around a reading of the reference that may
+/// move the line. It is several times what the three readings take, and less than any interruption.
 pub const WIDTH: u64 = 100;
 /// The largest error of a line that is followed, in nanoseconds.
 pub const ERROR: u64 = WIDTH + 2 * DRIFT;

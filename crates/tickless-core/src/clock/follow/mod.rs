@@ -1,4 +1,4 @@
-//! A clock that is kept by another one, read through a counter.
+//! A clock that approximates another one by a line over a counter, which is cheaper to read.
 //!
 //! In user space the kernel keeps the time. Asking it takes 20 to 30 ns, and a process that asks all the time for what
 //! it could compute pays that each time. So a [`Follower`] reads a counter, and computes by a straight line what the
@@ -60,19 +60,19 @@ pub trait Reference {
     fn relax(&self, attempt: u32);
 }
 
-/// A reading of the reference between two of the counter.
+/// A reading of the reference between two readings of the counter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sandwich {
-    /// The counter before.
+    /// The counter before the reference was read.
     pub before: u64,
-    /// The reference.
+    /// The reference, in nanoseconds.
     pub nanos: i64,
-    /// The counter behind.
+    /// The counter after the reference was read.
     pub behind: u64,
 }
 
 impl Sandwich {
-    /// Reads all three.
+    /// Reads the counter, the reference, and the counter again.
     #[inline]
     pub fn take(reference: &impl Reference) -> Self {
         let before = reference.cycles();
@@ -86,16 +86,16 @@ impl Sandwich {
     }
 }
 
-/// A time, and what it may be off by.
+/// A time, with bounds of its error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reading {
     /// The time that the clock shows.
     pub now: Instant,
-    /// A time that the reference showed already.
+    /// A time that the reference had reached before the reading.
     pub earliest: Instant,
-    /// A time that the reference did not show yet when the reading began.
+    /// A time that the reference had not reached when the reading began.
     pub latest: Instant,
-    /// The result of asking the reference, if it was asked.
+    /// The reading of the reference, if there was one.
     pub asked: Option<Asked>,
 }
 
@@ -104,9 +104,9 @@ pub struct Reading {
 pub struct Asked {
     /// The readings.
     pub taken: Sandwich,
-    /// The reference is elsewhere than the line says, and no steering explains that.
+    /// True if the reference is off the line by more than any steering explains.
     pub is_misfit: bool,
-    /// None of a few attempts was narrow: the thread was interrupted in each, or the reference is slow.
+    /// True if no attempt was narrow: the thread was interrupted in each, or the reference is slow.
     pub is_wide: bool,
 }
 
@@ -158,7 +158,7 @@ enum NotLaid {
     Full,
 }
 
-/// A clock that follows another one.
+/// A clock that approximates a reference by a line over a counter.
 #[derive(Debug)]
 pub struct Follower {
     /// The slot that holds the line, below [`SLOT_BITS`], and the number of lines before it.
@@ -174,7 +174,7 @@ impl Default for Follower {
 
 impl Follower {
     #[cfg(not(loom))]
-    /// A clock that asks the reference each time, until it is told to [follow](Self::follow).
+    /// Makes a clock that reads the reference each time, until a call of [`follow`](Self::follow).
     #[must_use]
     pub const fn new() -> Self {
         Self {
@@ -255,8 +255,8 @@ impl Follower {
         Err(NotLaid::Full)
     }
 
-    /// The time, comparable with that of any other thread. `cycles` reads the counter, [ordered](Reference::cycles);
-    /// `slowly` is called where the reference is to be [asked](Self::ask).
+    /// Returns the time, comparable with that of any other thread. `cycles` reads the counter,
+    /// [ordered](Reference::cycles); `slowly` is called if the reference has to be [read](Self::ask).
     #[inline]
     pub fn now(&self, cycles: impl FnOnce() -> u64, slowly: impl FnOnce() -> Reading) -> Instant {
         // The counter first: what is read of the line meanwhile is the line of any earlier reading or a later one,
@@ -269,8 +269,8 @@ impl Follower {
         }
     }
 
-    /// A time that is over, and one that is not behind the true one: bounds for this thread alone, for which `cycles`
-    /// need not be ordered.
+    /// Returns a time that has passed and a time that has not, as bounds for this thread alone. `cycles` need not be
+    /// ordered.
     #[inline]
     pub fn bounds(
         &self,
@@ -290,21 +290,21 @@ impl Follower {
         (reading.earliest, reading.latest)
     }
 
-    /// Returns the number of the line that is followed now. It changes whenever the reference is asked.
+    /// Returns the number of the line that is followed now. It changes with each reading of the reference.
     #[inline]
     pub fn line_number(&self) -> u64 {
         // Relaxed: the number alone is looked at.
         self.current.load(Ordering::Relaxed)
     }
 
-    /// Returns true if the reference is followed, and not asked each time.
+    /// Returns true if a line is followed, false if each reading reads the reference.
     #[inline]
     pub fn is_following(&self) -> bool {
         let (_, [_, span]) = self.read();
         span != 0
     }
 
-    /// A time that is over, without a reading; [`None`] where the reference is asked each time.
+    /// Returns a time that has passed, without a reading; [`None`] if no line is followed.
     #[inline]
     pub fn recently(&self) -> Option<Instant> {
         let (_, fast) = self.read::<{ Line::FAST }>();
@@ -312,8 +312,8 @@ impl Follower {
         (span != 0).then_some(Instant::from_nanos(base.cast_signed()))
     }
 
-    /// The counter value from which on [`bounds`](Self::bounds) say that `when` is over; where the line ends if that is
-    /// before, so that it has to be asked again then. [`None`] where the reference is asked each time.
+    /// Returns the counter value from which on [`bounds`](Self::bounds) place `when` in the past. If the line ends
+    /// before `when`, returns its end, at which the caller has to call this again. [`None`] if no line is followed.
     ///
     /// For threads that poll: a reading of the counter and a comparison.
     #[must_use]
@@ -322,14 +322,14 @@ impl Follower {
         (line.span != 0).then(|| line.cycles_at(when.as_nanos()))
     }
 
-    /// Nanoseconds for a cycle, times `2^32`; [`None`] where the reference is asked.
+    /// Returns nanoseconds per cycle, times `2^32`; [`None`] if no line is followed.
     #[must_use]
     pub fn rate(&self) -> Option<u64> {
         let line = self.line().1;
         (!line.is_asking()).then_some(line.measured())
     }
 
-    /// Returns the largest error of the line; [`None`] if the reference is asked each time.
+    /// Returns the largest error of the line; [`None`] if no line is followed.
     #[must_use]
     pub fn error(&self) -> Option<u64> {
         let line = self.line().1;
@@ -341,7 +341,7 @@ impl Follower {
         (current, Line::from_words(words))
     }
 
-    /// The time, asking the reference where there is no line any more.
+    /// Returns the time, and reads the reference if the line has ended.
     #[cold]
     pub fn ask(&self, reference: &impl Reference) -> Reading {
         let mut attempt = 0;
@@ -385,8 +385,8 @@ impl Follower {
         }
     }
 
-    /// Follows the reference from here on by a counter that takes `rate` nanoseconds for a cycle, times `2^32`, as
-    /// measured. The reference's own answers, given until now, are not ahead of its answers from then on.
+    /// Follows the reference from now on by a counter that takes `rate` nanoseconds for a cycle, times `2^32`, as
+    /// measured. Times that were returned before are not ahead of times that will be.
     ///
     /// Nothing happens if it is followed already, or the rate is zero.
     pub fn follow(&self, rate: u64, reference: &impl Reference) {
@@ -395,7 +395,7 @@ impl Follower {
         });
     }
 
-    /// Asks the reference from here on. Until it has caught up, time stands still.
+    /// Reads the reference each time from now on. The clock stands still until the reference has caught up.
     pub fn give_up(&self, reference: &impl Reference) {
         self.replace(reference, |line| {
             (!line.is_asking()).then(|| Line::ask(line.end()))

@@ -1,4 +1,5 @@
-//! Time in whole intervals: the base's step, the rest below a nanosecond, and the correction that is owed.
+//! The steps of the time in whole intervals: the move of the base, the fraction of a nanosecond, and the correction
+//! that is still due.
 //!
 //! An interval is a fixed number of cycles, about one tick. Its intended length is known to `2^-32` ns, its real length
 //! is a whole factor times its cycles, and the difference is the *error* (spec TIM-22). The factor is chosen so that

@@ -1,4 +1,4 @@
-//! The writing side: the operations of the time's owner.
+//! The writing side of the timekeeper: the operations that only the owner of the time may do.
 
 use tickless_link::latch::LatchWriter;
 use tickless_link::seqlock::Writer;
@@ -34,8 +34,8 @@ pub enum Slept {
 }
 
 impl Slept {
-    /// Measures the suspend by a clock that went on: it showed `before` and shows `after`. A clock that was set back
-    /// meanwhile says zero.
+    /// Measures the suspend by a clock that ran on: it showed `before`, and now shows `after`. If that clock was set
+    /// back meanwhile, the result is zero.
     #[must_use]
     pub const fn by_persistent_clock(before: Instant<Realtime>, after: Instant<Realtime>) -> Self {
         Self::Lasted(after.saturating_since(before))
@@ -48,17 +48,17 @@ impl Slept {
 pub struct KeeperCounts {
     /// Publications.
     pub publications: u64,
-    /// Changes of the factor, those of one step that spread the error among them.
+    /// Changes of the factor, including those that spread an error over one step.
     pub rates: u64,
     /// Reverse factors computed after the installation of a counter (spec TIM-28).
     pub reverse_factors: u64,
-    /// Updates at which the counter read less than at the one before: no time passed.
+    /// Updates at which the counter showed less than at the one before, so that no time passed.
     pub behind: u64,
-    /// Factors that the clock was not steered to, because they are out of range (spec TIM-25).
+    /// Factors that were out of range, so that the clock was not steered to them (spec TIM-25).
     pub refused: u64,
 }
 
-/// The writing side: what the owner of the time may do.
+/// The right to change the time, with the operations of its owner.
 ///
 /// Every call publishes at once. The host serialises the calls and masks what could read on top of them, but for
 /// [`Timekeeper::now_on_top_of_writer`].
@@ -181,14 +181,14 @@ impl Keeper {
         self.counts
     }
 
-    /// Returns by how much the clock is behind its steered time, in `2^-32` ns. As long as the clock is advanced each
-    /// tick, less than what one step of the factor gains in a tick.
+    /// Returns by how much the clock is behind its steered time, in `2^-32` ns. If the clock is advanced at each tick,
+    /// that is less than one step of the factor gains in a tick.
     #[must_use]
     pub const fn error(&self) -> i64 {
         self.time.error()
     }
 
-    /// Moves the base of the record to the counter value `now`, and chooses the factor for the time to come.
+    /// Moves the base of the record to the counter value `now`, and chooses the factor for the following interval.
     pub fn advance(&mut self, timekeeper: &Timekeeper, now: Cycles) {
         self.accumulate(now);
         self.steer_to_wanted();
@@ -234,14 +234,14 @@ impl Keeper {
         });
     }
 
-    /// Lets what was given as one tick last `tick` from the counter value `now` on: a tenth more or less at most (spec
-    /// TIM-27). Time does not jump.
+    /// Makes a tick last `tick` from the counter value `now` on; `tick` may differ by a tenth from the nominal one
+    /// (spec TIM-27). Time does not jump.
     pub fn set_tick(&mut self, timekeeper: &Timekeeper, now: Cycles, tick: Span) {
         self.change(timekeeper, now, |steering| steering.set_tick(tick));
     }
 
-    /// Lets the clock gain `offset` by and by: half a second at most, each second a sixteenth of what is left, and 500
-    /// µs at most. The rest of an earlier slew is forgotten.
+    /// Makes the clock gain `offset` gradually: at most half a second in all, and each second a sixteenth of the rest,
+    /// at most 500 µs. It replaces the rest of an earlier slew.
     pub fn slew(&mut self, timekeeper: &Timekeeper, now: Cycles, offset: Offset) {
         self.change(timekeeper, now, |steering| steering.set_slew(offset));
     }
@@ -252,13 +252,13 @@ impl Keeper {
         self.steering.left()
     }
 
-    /// The frequency by which the clock is steered, in parts in a billion.
+    /// Returns the frequency by which the clock is steered, in parts per billion.
     #[must_use]
     pub const fn frequency(&self) -> i32 {
         self.steering.frequency()
     }
 
-    /// The tick as it is steered.
+    /// Returns the steered length of a tick.
     #[must_use]
     pub const fn tick(&self) -> Span {
         self.steering.steered_tick()
@@ -286,8 +286,8 @@ impl Keeper {
         self.publish(timekeeper);
     }
 
-    /// Replaces the counter that drives the time: `old` and `new` are what both read at the same moment (spec TIM-43).
-    /// Time does not jump, and the settings of the clock stay: tick, frequency and what is left of a slew.
+    /// Replaces the counter that drives the time: `old` and `new` are the values of both at the same moment (spec
+    /// TIM-43). Time does not jump. The clock keeps its settings: tick, frequency and the rest of a slew.
     ///
     /// # Errors
     ///
@@ -318,16 +318,16 @@ impl Keeper {
     }
 
     /// Stops the monotonic clock at the counter value `now`: the machine goes to sleep (spec TIM-37). Until
-    /// [`resume`](Self::resume) all readers get that time, whatever the counter reads, and no counter drives it.
+    /// [`resume`](Self::resume) all readers get that time, and no counter drives it.
     pub fn suspend(&mut self, timekeeper: &Timekeeper, now: Cycles) {
         self.accumulate(now);
         self.is_suspended = true;
         self.publish(timekeeper);
     }
 
-    /// Lets the time go on where it stopped: the machine woke up after `slept`, and the counter reads `now` (spec
-    /// TIM-38). The monotonic clock shows what it showed, the others are ahead by the sleep. Returns how long that was;
-    /// zero, and nothing changes, if the clock was not suspended.
+    /// Starts the stopped clock again: the machine woke up after `slept`, and the counter shows `now` (spec TIM-38).
+    /// The monotonic clock continues where it stopped; the others are ahead by the sleep. Returns the length of the
+    /// sleep; zero if the clock was not suspended, and then nothing changes.
     ///
     /// The caller then lets each CPU look at its queues, through [`Timers::resume`](crate::base::Timers::resume), and
     /// tells the timers of the clocks of [`ClockSet::SLEEP`](crate::clock::ClockSet::SLEEP).
@@ -357,7 +357,7 @@ impl Keeper {
         slept
     }
 
-    /// Tells how long the machine slept after it woke up, where that is known late (spec TIM-38).
+    /// Adds the length of the machine's sleep after the resume, if it is known only then (spec TIM-38).
     pub fn inject_sleep(&mut self, timekeeper: &Timekeeper, slept: Span) {
         self.add_sleep(slept);
         self.publish(timekeeper);

@@ -1,4 +1,4 @@
-//! The record as it is published, in words, and what a reader computes from it.
+//! The published record, in words, and the computation of the time from it.
 
 use crate::clock::counter::CounterId;
 use crate::time::Instant;

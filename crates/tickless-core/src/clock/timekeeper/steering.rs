@@ -1,4 +1,4 @@
-//! The duration that an interval should have: the tick, the frequency and the offset that is worked off.
+//! The steered duration of an interval, from the tick, the frequency and the offset that is being slewed.
 //!
 //! - *Tick*: a coarse knob, by 10 % at most; for counters that are not what they were taken for.
 //! - *Frequency*: the rate at which the oscillator is wrong, by 500 ppm at most (spec TIM-27).

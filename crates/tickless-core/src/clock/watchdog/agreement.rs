@@ -1,4 +1,4 @@
-//! The check whether the copies of a counter on two CPUs agree.
+//! The check that a counter shows the same on two CPUs.
 //!
 //! Two CPUs hand a reading to and fro through one word of memory, the [`Exchange`]. Each reads its copy after it saw
 //! the reading of the other, and demands that its own is not behind. How long the word takes from one to the other does
@@ -28,12 +28,12 @@ use crate::cpu::CpuId;
 use crate::time::Span;
 use crate::time::convert::Cycles;
 
-/// The number of times that a reading goes to the other CPU and comes back. Enough that some ways are as short as they
-/// can be.
+/// The number of times that a reading goes to the other CPU and comes back; enough that some of them are as fast as
+/// possible.
 pub const ROUNDS: u32 = 1_000;
-/// The number of looks for the other CPU's answer before a CPU gives up: about 20 µs where a look takes 20 ns.
+/// The number of polls for the other CPU's answer before a CPU gives up: about 20 µs if a poll takes 20 ns.
 pub const LOOKS: u32 = 1_000;
-/// The number of times that a CPU is asked again if it does not answer (spec C-6.6).
+/// The number of tries with a CPU that does not answer (spec C-6.6).
 pub const TRIES: u32 = 10;
 
 /// Bits of a reading that fit into the word. At 4 GHz they wrap after two years, and half of that is how late a CPU may
@@ -83,14 +83,14 @@ impl Word {
     }
 }
 
-/// The word through which two CPUs hand a reading to and fro.
+/// The word through which two CPUs exchange readings of a counter.
 #[derive(Debug, Default)]
 pub struct Exchange {
     word: CachePadded<AtomicU64>,
 }
 
 impl Exchange {
-    /// A closed one.
+    /// Makes a closed exchange.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
@@ -106,13 +106,13 @@ pub enum Role {
     Second,
 }
 
-/// The readings that a CPU received from the other: how far ahead of each its own next reading was.
+/// The readings that a CPU received from the other, each compared with its own next reading.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Heard {
     /// The number of readings that arrived.
     pub readings: u32,
-    /// The smallest distance in cycles: how long the fastest reading was on its way, plus how far this copy is ahead.
-    /// Negative if this copy lags. `None` if no reading came.
+    /// The smallest difference, in cycles, between a CPU's own reading and the received one before it: the travel time
+    /// of the fastest reading, plus the lead of this CPU's copy. Negative if this copy lags. `None` if no reading came.
     pub nearest: Option<i64>,
 }
 
@@ -126,7 +126,7 @@ impl Heard {
     }
 }
 
-/// The result of one look at the exchange.
+/// The result of one poll of the exchange.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub enum Look {
@@ -138,7 +138,7 @@ pub enum Look {
     Over,
 }
 
-/// The exchange as one of the two CPUs sees it.
+/// One of the two CPUs in an exchange.
 #[derive(Debug)]
 pub struct Side<'a> {
     exchange: &'a Exchange,
@@ -150,8 +150,8 @@ pub struct Side<'a> {
 }
 
 impl<'a> Side<'a> {
-    /// The side of `role` in the try number `attempt` (from 0, as [`AgreementCheck::attempt`] says) of comparing
-    /// `counter` over `rounds` rounds.
+    /// Makes the side of `role` in the try `attempt` (from 0, see [`AgreementCheck::attempt`]) of comparing `counter`
+    /// over `rounds` rounds.
     #[must_use]
     pub fn new(
         exchange: &'a Exchange,
@@ -170,9 +170,9 @@ impl<'a> Side<'a> {
         }
     }
 
-    /// The whole run: opens if it is the first, and looks until the exchange is over, at most `looks` times for each
+    /// Runs the exchange to its end: opens it if this is the first CPU, and polls at most `looks` times for each
     /// answer. `read` must read the counter after all loads before it: on x86-64, an ordered read of the time-stamp
-    /// counter. `Err` with what was heard so far, if the other CPU did not answer.
+    /// counter. Returns the readings received.
     ///
     /// # Errors
     ///
@@ -212,14 +212,14 @@ impl<'a> Side<'a> {
         }
     }
 
-    /// The first CPU hands its first reading over.
+    /// Opens the exchange: the first CPU sends its first reading.
     pub fn open(&mut self, read: impl FnOnce() -> Cycles) {
         let word = self.word(WhoseTurn::Second, read());
         // Release: pairs with the acquire load of the second's look, so that what that CPU reads then is behind.
         self.exchange.word.store(word.pack(), Ordering::Release);
     }
 
-    /// Looks whether it is this side's turn, and if so reads the counter and hands it over.
+    /// Polls the exchange, and if it is this side's turn, reads the counter and sends the reading.
     pub fn look(&mut self, read: impl FnOnce() -> Cycles) -> Look {
         // Acquire: pairs with the release of the other side, so that the counter is read behind the other's reading.
         let packed = self.exchange.word.load(Ordering::Acquire);
@@ -260,7 +260,7 @@ impl<'a> Side<'a> {
         exchanged.map_or(Look::Over, |_| Look::Answered)
     }
 
-    /// The first CPU gives up. `false` if the answer has come meanwhile.
+    /// Closes the exchange, for the first CPU to give up. Returns `false` if the answer has come meanwhile.
     pub fn close(&mut self) -> bool {
         // Relaxed: what is compared below decides.
         let packed = self.exchange.word.load(Ordering::Relaxed);
@@ -304,7 +304,7 @@ impl<'a> Side<'a> {
     }
 }
 
-/// The result of a try.
+/// The result of a try of an agreement check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub enum AgreementStep {
@@ -314,7 +314,7 @@ pub enum AgreementStep {
     Done(Verdict),
 }
 
-/// The check of the copies on two CPUs, try by try.
+/// The check of a counter's copies on two CPUs, try by try.
 #[derive(Clone, Debug)]
 pub struct AgreementCheck {
     counter: Counter,
@@ -324,7 +324,7 @@ pub struct AgreementCheck {
 }
 
 impl AgreementCheck {
-    /// Checks the copies of `counter` on two CPUs.
+    /// Makes a check of the copies of `counter` on two CPUs.
     #[must_use]
     pub const fn new(counter: Counter, first: CpuId, second: CpuId) -> Self {
         Self {
@@ -341,7 +341,8 @@ impl AgreementCheck {
         self.attempt
     }
 
-    /// Looks at what both sides heard in a try: `Err` where a side gave up, as [`Side::run`] says it.
+    /// Evaluates the readings that both sides received in a try. A side is `Err` if it gave up, as [`Side::run`]
+    /// returns it.
     pub fn feed(
         &mut self,
         first: Result<Heard, Heard>,

@@ -1,4 +1,4 @@
-//! The check of a counter's rate against a reference, on one CPU.
+//! The check of one counter's rate against another, on one CPU.
 //!
 //! A [`ReadOut`] is the counter between two readings of the reference. Somewhere between those two the counter was
 //! read, so between two read-outs passed, by the reference, at least `lo` and at most `hi`; what the counter counted
@@ -21,7 +21,7 @@ use super::verdict::{Doubt, Reason, Verdict};
 use crate::time::Span;
 use crate::time::convert::Cycles;
 
-/// The largest distance of the two readings of the reference in a read-out (spec C-6.6).
+/// The largest distance between the two readings of the reference in a read-out (spec C-6.6).
 pub const WINDOW: Span = Span::from_micros(50);
 /// The largest difference, in parts per million, of two counters whose frequencies are known: as much as clocks are
 /// steered (spec C-6.6, TIM-27).
@@ -29,11 +29,11 @@ pub const LIMIT_PPM: u32 = 500;
 /// The largest difference, in parts per million, while the frequency of one counter is only nominal, or measured in a
 /// hurry (spec C-6.6).
 pub const LIMIT_UNCALIBRATED_PPM: u32 = 4_000;
-/// The number of read-outs that may turn out too wide before the check is inconclusive. Few: a machine that stops the
-/// checker three times within microseconds does so a fourth time.
+/// The number of too wide read-outs after which the check is inconclusive. It is small, because a machine that
+/// interrupts the checker three times within microseconds does so a fourth time.
 pub const READ_OUTS: u32 = 3;
-/// The longest interval that is judged. Twenty times the one that is meant: behind that the checker was stopped, and
-/// perhaps the machine, of whose counters some stop too.
+/// The longest interval that is judged, twenty times the intended one. After a longer one the checker was stopped, and
+/// perhaps the machine with some of its counters.
 pub const LONGEST: Span = Span::from_secs(10);
 /// Longest time that a checker may be stopped where both counters wrap meanwhile.
 const STOPPED: Span = Span::from_secs(3_600);
@@ -42,15 +42,15 @@ const EXPLANATIONS: u128 = 4_096;
 /// Largest rate that is reported.
 const PPM_MAX: i128 = 1_000_000_000;
 
-/// A counter, between two readings of its reference. All three by one CPU, and in this order: the host orders its
+/// A reading of a counter between two readings of its reference, all by one CPU and in this order. The host orders its
 /// reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReadOut {
-    /// The reference, before.
+    /// The reference, before the counter was read.
     pub before: Cycles,
     /// The counter.
     pub counter: Cycles,
-    /// The reference, behind.
+    /// The reference, after the counter was read.
     pub behind: Cycles,
 }
 
@@ -127,8 +127,8 @@ fn span(nanos: u128) -> Span {
 }
 
 impl FrequencyCheck {
-    /// Checks `counter` against `reference`, which must be another one. They may differ by `limit_ppm` parts in a
-    /// million: [`LIMIT_PPM`], or [`LIMIT_UNCALIBRATED_PPM`]; more than 999,999 count as that.
+    /// Makes a check of `counter` against `reference`, which must be another one. They may differ by `limit_ppm` parts
+    /// per million: [`LIMIT_PPM`], or [`LIMIT_UNCALIBRATED_PPM`]; the largest limit is 999,999.
     #[must_use]
     pub fn new(counter: Counter, reference: Counter, limit_ppm: u32) -> Self {
         Self {
@@ -140,7 +140,7 @@ impl FrequencyCheck {
         }
     }
 
-    /// Forgets the last read-out: the machine slept, or one of the counters was set.
+    /// Forgets the last read-out, because the machine slept or one of the counters was set.
     pub fn start_again(&mut self) {
         self.last = None;
         self.tries = 0;
@@ -155,7 +155,7 @@ impl FrequencyCheck {
         }
     }
 
-    /// Looks at one read-out.
+    /// Evaluates one read-out.
     pub fn feed(&mut self, read_out: ReadOut) -> FrequencyStep {
         let width = self
             .reference
