@@ -1,4 +1,4 @@
-//! A lock that costs its owner next to nothing, while strangers can still take it.
+//! A biased lock: its owner thread takes it at nearly no cost, and other threads can still take it.
 //!
 //! A timer base is locked by its owner a million times for each time by a stranger, so the owner must not pay for
 //! strangers. With an ordinary lock it would: an atomic exchange for every arm and every cancel.
@@ -64,7 +64,7 @@ mod model;
 #[cfg(all(test, not(loom)))]
 mod tests;
 
-/// Quiet acquisitions by the owner after which an ordinary lock becomes biased.
+/// The number of uncontended acquisitions by the owner after which an ordinary lock becomes biased.
 ///
 /// The barrier costs 2 to 10 µs, an exchange 2 to 10 ns: with a few thousand the owner loses about as much before the
 /// switch as the next stranger pays after it.
@@ -79,7 +79,7 @@ pub const REBIAS_AFTER: u32 = if cfg!(loom) {
 /// Polls of a contended word before the waiter goes to sleep.
 const SPINS: u32 = if cfg!(loom) { 1 } else { 100 };
 
-/// The operating system's part of the lock.
+/// The part of the lock that the operating system provides.
 ///
 /// # Safety
 ///
@@ -137,7 +137,7 @@ const FREE: u32 = 0;
 const TAKEN: u32 = 1;
 const CONTENDED: u32 = 2;
 
-/// The lock. See the [module documentation](self).
+/// A biased lock. See the [module documentation](self).
 pub struct BiasedLock<H> {
     inside: AtomicU32,
     inner: AtomicU32,
@@ -152,7 +152,7 @@ pub struct BiasedLock<H> {
     host: PhantomData<fn() -> H>,
 }
 
-/// The proof of being the owner of a [`BiasedLock`]. It cannot leave the thread.
+/// The token of a [`BiasedLock`]'s owner, which proves the ownership. It cannot leave the thread.
 #[derive(Clone, Copy)]
 pub struct Owner {
     /// Not zero, so that a token that may be missing takes no more space than one.
@@ -199,7 +199,7 @@ impl<H: LockHost> BiasedLock<H> {
         }
     }
 
-    /// Makes the calling thread the owner; `None` if there is one.
+    /// Makes the calling thread the owner; returns `None` if there is one.
     pub fn claim(&self) -> Option<Owner> {
         self.lock_inner();
         // Relaxed: written only under the inner lock.
@@ -216,7 +216,7 @@ impl<H: LockHost> BiasedLock<H> {
         claimed
     }
 
-    /// Ends the ownership that `owner` stands for. From here on the token means nothing, and the lock is ordinary.
+    /// Ends the ownership that the token proves. From here on the lock is ordinary, and the token proves nothing.
     pub fn disown(&self, owner: Owner) {
         // Being the owner, the caller is outside, so closing the gate needs no barrier: the next to enter through it
         // would be the caller.
@@ -232,7 +232,7 @@ impl<H: LockHost> BiasedLock<H> {
         self.unlock_inner();
     }
 
-    /// Lets the lock be biased while barriers [disturb](LockHost::barrier_disturbs), or ends that.
+    /// Allows or forbids that the lock is biased while barriers [disturb](LockHost::barrier_disturbs) a thread.
     ///
     /// For an owner whose lock strangers have no reason to take. The first of them that does ends it. Called by the
     /// owner while it does not hold the lock; does nothing with a token that means nothing any more.
@@ -250,7 +250,8 @@ impl<H: LockHost> BiasedLock<H> {
         self.unlock_inner();
     }
 
-    /// Frees the lock and forgets its owner: in the child of a fork, where those who held or owned it do not exist.
+    /// Frees the lock and forgets its owner. It is for the child of a fork, in which the threads that held or owned it
+    /// do not exist.
     pub fn free_after_fork(&self, _others_are_gone: &LastThread) {
         // Relaxed: there is no thread to be ordered with.
         self.owner.store(NO_OWNER, Ordering::Relaxed);
@@ -261,7 +262,7 @@ impl<H: LockHost> BiasedLock<H> {
         self.reserved.store(false, Ordering::Relaxed);
     }
 
-    /// Returns true if the owner can enter without the inner lock at present; for statistics.
+    /// Returns true if the owner can take the lock without the inner one at present; for statistics.
     #[must_use]
     pub fn is_biased(&self) -> bool {
         // Relaxed: a hint.

@@ -1,4 +1,4 @@
-//! Levels of buckets of pinned entries, under one identity.
+//! Levels of buckets: lists of pinned entries that have one owner.
 //!
 //! A timer wheel and whatever else files by slots needs many lists that are nearly always empty, entries that know
 //! which list they are on, and a way to hold on to a list while new entries already come to its number. A
@@ -55,16 +55,17 @@ pub(crate) use self::gather::Chain;
 pub use self::gather::{Gathered, Gathering};
 pub use self::quiet::{Idle, Queued, Quiet};
 
-/// Buckets in each level.
+/// The number of buckets in each level.
 pub const BUCKETS: usize = 64;
 
-/// Entries of one bucket array whose callbacks may run at the same time: one for each [place](Bucketed::expire).
+/// The number of a bucket array's entries whose callbacks may run at the same time: one for each
+/// [place](Bucketed::expire).
 ///
 /// Three are enough for a timer wheel: the CPU that owns it, a CPU that looks after it while that sleeps, and one that
 /// helps when both are held up.
 pub const RUNNERS: usize = 3;
 
-/// The queue.
+/// An array of buckets, each of which is a list of entries.
 ///
 /// Dropping it takes out what is still on it, so that those entries can be dropped later.
 pub struct BucketArray<F: Family, const LEVELS: usize> {
@@ -93,7 +94,7 @@ pub enum BucketState {
 }
 
 impl<F: Family, const LEVELS: usize> BucketArray<F, LEVELS> {
-    /// Makes an empty bucket array with the identity of `key`, where it stays.
+    /// Makes an empty bucket array with the identity of `key` in its final place.
     pub fn emplace(slot: &mut MaybeUninit<Self>, key: Key) -> Emplaced<'_, Self> {
         const { assert!(LEVELS >= 1 && LEVELS * BUCKETS <= u16::MAX as usize) };
         emplace!(slot => Self {
@@ -105,34 +106,34 @@ impl<F: Family, const LEVELS: usize> BucketArray<F, LEVELS> {
         })
     }
 
-    /// Makes a bucket array and moves it to the caller; [`emplace`](Self::emplace) makes it in place.
+    /// Makes a bucket array and returns it by value; [`emplace`](Self::emplace) makes it in place.
     #[must_use]
     pub fn new(key: Key) -> Self {
         emplace::moved(|slot| Self::emplace(slot, key))
     }
 
-    /// The identity that entries of this bucket array name as their owner.
+    /// Returns the identity that entries of this bucket array name as their owner.
     #[inline]
     #[must_use]
     pub const fn id(&self) -> QueueId {
         self.key.id()
     }
 
-    /// The number of entries on it.
+    /// Returns the number of queued entries.
     #[inline]
     #[must_use]
     pub const fn len(&self) -> usize {
         self.len
     }
 
-    /// Returns true if nothing is on it.
+    /// Returns true if no entry is queued.
     #[inline]
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// Opens an entry that belongs to this bucket array, queued or not; `None` when it belongs elsewhere.
+    /// Opens an entry that belongs to this bucket array, queued or not; returns `None` if it belongs to another queue.
     #[inline]
     pub fn open<'s, 'e>(
         &'s mut self,
@@ -192,7 +193,7 @@ impl<F: Family, const LEVELS: usize> BucketArray<F, LEVELS> {
         self.open_linked(self.first_of(self.pending[level]))
     }
 
-    /// Returns true if the pending list of `level` holds anything.
+    /// Returns true if the pending list of `level` holds an entry.
     ///
     /// # Panics
     ///
@@ -219,8 +220,8 @@ impl<F: Family, const LEVELS: usize> BucketArray<F, LEVELS> {
         })
     }
 
-    /// Makes the list of a bucket the pending one of its level: the bucket is free for others at once, and the entries
-    /// stay queued until they are [opened](Self::open_first_pending) and taken out.
+    /// Moves all entries of a bucket to the pending list of its level. The bucket is empty at once, and the entries
+    /// stay queued until they are [opened](Self::open_first_pending) and removed.
     ///
     /// # Panics
     ///
@@ -234,14 +235,14 @@ impl<F: Family, const LEVELS: usize> BucketArray<F, LEVELS> {
         self.pending[level] = self.levels[level][list % BUCKETS].take();
     }
 
-    /// Makes this bucket array the owner of an entry that never had one; `false` when it has one.
+    /// Makes this bucket array the owner of an entry that never had one; returns `false` if it has one.
     #[inline]
     pub fn bind(&mut self, entry: EntryRef<'_, F>) -> bool {
         entry.bind(self.id())
     }
 
-    /// Makes this bucket array the owner of an entry that never had one and puts it on a list; `false`, and nothing was
-    /// done, if it has one or had.
+    /// Makes this bucket array the owner of an entry that never had one, and adds it to a list. Returns `false`, and
+    /// nothing changes, if the entry has or had an owner.
     ///
     /// Does the work of [`bind`](Self::bind), [`open`](Self::open) and [`insert`](Bucketed::insert) together, with one
     /// check.
@@ -263,7 +264,7 @@ impl<F: Family, const LEVELS: usize> BucketArray<F, LEVELS> {
         true
     }
 
-    /// Receives an entry that left another queue, and puts it on a list.
+    /// Receives an entry that left another queue, and adds it to a list.
     ///
     /// `update` is given the head first.
     #[inline]
@@ -279,8 +280,8 @@ impl<F: Family, const LEVELS: usize> BucketArray<F, LEVELS> {
         self.link(entry, list, End::Back);
     }
 
-    /// Shows every entry with the number of its list and its head, bucket by bucket, the pending lists first, while
-    /// `visit` answers `true`.
+    /// Calls `visit` for every entry with the number of its list and its head, bucket by bucket, the pending lists
+    /// first, until `visit` returns false.
     pub fn for_each(&self, mut visit: impl FnMut(EntryRef<'_, F>, usize, &F::Head) -> bool) {
         let buckets = self.levels.iter().map(|row| &row[..]);
         for row in core::iter::once(&self.pending[..]).chain(buckets) {
@@ -297,7 +298,7 @@ impl<F: Family, const LEVELS: usize> BucketArray<F, LEVELS> {
         }
     }
 
-    /// The number of entries on pending lists, in O(of them).
+    /// Returns the number of entries on pending lists, in time proportional to that number.
     #[must_use]
     pub fn pending_len(&self) -> usize {
         self.pending
@@ -351,7 +352,7 @@ impl<F: Family, const LEVELS: usize> BucketArray<F, LEVELS> {
         count
     }
 
-    /// The place whose callback is that of `entry`, if it runs.
+    /// Returns the place at which the callback of `entry` runs, if it runs.
     #[must_use]
     pub fn place_of(&self, entry: EntryRef<'_, F>) -> Option<usize> {
         self.running
@@ -359,8 +360,8 @@ impl<F: Family, const LEVELS: usize> BucketArray<F, LEVELS> {
             .position(|running| *running == entry.link())
     }
 
-    /// Gives up the claim of a thread that is gone on the entry whose callback it executed at `place`: the entry counts
-    /// as stopped.
+    /// Ends the claim of a thread that no longer exists on the entry whose callback it executed at `place`. The entry
+    /// counts as stopped.
     ///
     /// # Panics
     ///
@@ -551,8 +552,7 @@ impl<F: Family, const LEVELS: usize> entry::sealed::Owner<F> for BucketArray<F, 
 }
 
 impl<F: Family> Running<F> {
-    /// Ends the claim and puts the entry on a list of `buckets`, unless a thread queued it meanwhile: the other start
-    /// wins.
+    /// Ends the claim and adds the entry to a list of `buckets`, unless a thread queued it meanwhile, whose start wins.
     ///
     /// `update` is given the head if the entry is queued here. Answers whether it is.
     #[inline]
@@ -570,8 +570,8 @@ impl<F: Family> Running<F> {
 }
 
 impl<F: Branched> Running<F> {
-    /// Ends the claim on an entry of `tree` and gives it to `buckets`, which puts it on a list, unless a thread queued
-    /// it meanwhile: the other start wins, and it stays in the tree.
+    /// Ends the claim on an entry of `tree` and moves it to a list of `buckets`, unless a thread queued it meanwhile.
+    /// That thread's start wins, and the entry stays in the tree.
     ///
     /// `update` is given the head if the entry is queued here. Answers whether it is.
     ///
@@ -594,21 +594,21 @@ impl<F: Branched> Running<F> {
     }
 }
 
-/// An entry that belongs to a bucket array, together with that bucket array.
+/// An open entry: a reference to an entry together with the bucket array that owns it.
 pub struct Bucketed<'s, 'e, F: Family, const LEVELS: usize> {
     buckets: &'s mut BucketArray<F, LEVELS>,
     entry: EntryRef<'e, F>,
 }
 
 impl<'s, 'e, F: Family, const LEVELS: usize> Bucketed<'s, 'e, F, LEVELS> {
-    /// The entry.
+    /// Returns the entry.
     #[inline]
     #[must_use]
     pub const fn entry(&self) -> EntryRef<'e, F> {
         self.entry
     }
 
-    /// The life cycle of the entry.
+    /// Returns the life cycle of the entry.
     #[inline]
     #[must_use]
     pub fn state(&self) -> State {
@@ -622,7 +622,8 @@ impl<'s, 'e, F: Family, const LEVELS: usize> Bucketed<'s, 'e, F, LEVELS> {
         unsafe { self.entry.head_mut() }
     }
 
-    /// The number of the bucket in which the entry is, or was before its list was pending; `None` if it is not queued.
+    /// Returns the number of the bucket that the entry is in, or was in before its list became pending; `None` if it is
+    /// not queued.
     #[inline]
     #[must_use]
     pub fn list(&self) -> Option<usize> {
@@ -631,7 +632,7 @@ impl<'s, 'e, F: Family, const LEVELS: usize> Bucketed<'s, 'e, F, LEVELS> {
             .then(|| usize::from(self.entry.place.get()))
     }
 
-    /// Returns true if the entry is in the bucket of that number, and not on a pending list.
+    /// Returns true if the entry is in the bucket with this number, and not on a pending list.
     ///
     /// An entry in the middle of a list cannot say: then the answer is that of [`list`](Self::list), which is the same
     /// while its level has no pending list.
@@ -641,7 +642,7 @@ impl<'s, 'e, F: Family, const LEVELS: usize> Bucketed<'s, 'e, F, LEVELS> {
         self.list() == Some(list) && self.buckets.pending[list / BUCKETS].is_none()
     }
 
-    /// Puts the entry behind the others of a list.
+    /// Adds the entry at the end of a list.
     ///
     /// # Panics
     ///
@@ -652,7 +653,7 @@ impl<'s, 'e, F: Family, const LEVELS: usize> Bucketed<'s, 'e, F, LEVELS> {
         self.buckets.link(self.entry, list, End::Back);
     }
 
-    /// Takes the entry out, if it is queued; `None` if it was not.
+    /// Removes the entry, if it is queued; returns `None` if it was not.
     ///
     /// Unless its callback is running, the entry is idle afterwards.
     #[inline]
@@ -665,7 +666,7 @@ impl<'s, 'e, F: Family, const LEVELS: usize> Bucketed<'s, 'e, F, LEVELS> {
         Some(left)
     }
 
-    /// Puts a queued entry behind the others of another list. It stays queued for every observer.
+    /// Moves a queued entry to the end of another list. It stays queued for every observer.
     ///
     /// # Panics
     ///
@@ -675,8 +676,8 @@ impl<'s, 'e, F: Family, const LEVELS: usize> Bucketed<'s, 'e, F, LEVELS> {
         self.move_to_end(list, End::Back)
     }
 
-    /// Moves the entry as [`move_to`](Self::move_to) does, but in front of the others: for entries that came to this
-    /// bucket array before them.
+    /// Moves a queued entry to the front of another list. It is for entries that came to this bucket array before those
+    /// of that list.
     ///
     /// # Panics
     ///
@@ -697,7 +698,7 @@ impl<'s, 'e, F: Family, const LEVELS: usize> Bucketed<'s, 'e, F, LEVELS> {
         left
     }
 
-    /// Takes the entry out of the array, towards another queue; returns the new state of its place, if it was queued.
+    /// Removes the entry so that it can go to another queue. Returns the new state of its list, if it was queued.
     ///
     /// A queued entry stays marked queued while it travels.
     ///
@@ -716,8 +717,8 @@ impl<'s, 'e, F: Family, const LEVELS: usize> Bucketed<'s, 'e, F, LEVELS> {
         (Transit::depart(self.entry), left)
     }
 
-    /// Takes the entry, which must be queued and not running, out of the bucket array and
-    /// [expires](crate::entry::Member::expire) it at `place`, one of [`RUNNERS`].
+    /// Removes the entry, which must be queued and not running, and [expires](crate::entry::Member::expire) it at
+    /// `place`, one of [`RUNNERS`].
     ///
     /// # Panics
     ///
@@ -740,7 +741,7 @@ impl<'s, 'e, F: Family, const LEVELS: usize> Bucketed<'s, 'e, F, LEVELS> {
         (fired, left)
     }
 
-    /// Puts the entry out of use: its [state](State::is_shut) says from here on that it is shut.
+    /// Shuts the entry down: its [state](State::is_shut) says so from now on, and no queue takes it again.
     ///
     /// # Panics
     ///
@@ -755,8 +756,8 @@ impl<'s, 'e, F: Family, const LEVELS: usize> Bucketed<'s, 'e, F, LEVELS> {
 }
 
 impl<F: Branched, const LEVELS: usize> Bucketed<'_, '_, F, LEVELS> {
-    /// Gives a queued entry to `tree`, which queues it under `key` with that `turn` among its equals; returns the new
-    /// state of its place here, and whether it is the first of the tree. It stays queued for every observer.
+    /// Moves a queued entry to `tree`, which queues it under `key`, with `turn` as its place among equal keys. Returns
+    /// the new state of its list, and true if it is the first of the tree. It stays queued for every observer.
     ///
     /// # Panics
     ///
@@ -776,7 +777,7 @@ impl<F: Branched, const LEVELS: usize> Bucketed<'_, '_, F, LEVELS> {
         (left, is_first)
     }
 
-    /// Takes a queued entry out and gives it to `tree`, idle.
+    /// Removes a queued entry and gives it to `tree`, idle.
     ///
     /// # Panics
     ///
@@ -802,8 +803,8 @@ impl<F: Branched, const LEVELS: usize> Bucketed<'_, '_, F, LEVELS> {
 }
 
 impl<F: Branched> tree::OwnedEntry<'_, '_, F> {
-    /// Gives the entry, queued or not, to `buckets`, which puts it on a list; answers whether it was the first of the
-    /// tree. If it was queued it stays so for every observer.
+    /// Moves the entry, queued or not, to a list of `buckets`. Returns true if it was the first of the tree. A queued
+    /// entry stays queued for every observer.
     ///
     /// # Panics
     ///
@@ -822,7 +823,7 @@ impl<F: Branched> tree::OwnedEntry<'_, '_, F> {
 }
 
 impl<F: Branched> tree::OwnedEntry<'_, '_, F> {
-    /// Enqueues an entry as [`put_in_bucket`](Self::put_in_bucket) does; the entry is idle.
+    /// Moves an idle entry to a list of `buckets`, as [`put_in_bucket`](Self::put_in_bucket) does.
     ///
     /// # Panics
     ///

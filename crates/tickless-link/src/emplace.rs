@@ -1,4 +1,4 @@
-//! Making large values where they stay.
+//! The construction of large values in their final place.
 //!
 //! A function that returns a value of 18 KiB makes it on its stack, and its caller moves it from there, often more than
 //! once. The base of a CPU is that large, because its lists lie inside of it; and a thread that arms its first timer
@@ -42,19 +42,19 @@
 
 use core::mem::MaybeUninit;
 
-/// The proof that a place holds a value.
+/// The proof that a place holds an initialized value.
 #[derive(Debug)]
 #[must_use = "the value stands there and will not be dropped"]
 pub struct Emplaced<'a, T>(&'a mut T);
 
 impl<'a, T> Emplaced<'a, T> {
-    /// The value.
+    /// Returns the value.
     #[inline]
     pub fn into_mut(self) -> &'a mut T {
         self.0
     }
 
-    /// Claims that `slot` is filled.
+    /// Claims that `slot` is initialized.
     ///
     /// # Safety
     ///
@@ -67,13 +67,13 @@ impl<'a, T> Emplaced<'a, T> {
     }
 }
 
-/// Puts a value, which is small enough to be moved, in its place.
+/// Moves a small value into its place.
 #[inline]
 pub fn value<T>(slot: &mut MaybeUninit<T>, value: T) -> Emplaced<'_, T> {
     Emplaced(slot.write(value))
 }
 
-/// Makes an array in its place, element by element; `make` is told the index.
+/// Makes an array in its place, element by element; `make` receives the index.
 #[inline]
 pub fn array<T, const N: usize>(
     slot: &mut MaybeUninit<[T; N]>,
@@ -89,7 +89,7 @@ pub fn array<T, const N: usize>(
     unsafe { Emplaced::filled(slot) }
 }
 
-/// Lets `make` fill a place that is part of a larger one.
+/// Lets `make` initialize a place that is part of a larger one.
 ///
 /// # Panics
 ///
@@ -110,7 +110,7 @@ pub fn part<T>(
     );
 }
 
-/// Makes a value in place and moves it to the caller, for places where the stack does not matter.
+/// Makes a value in place and returns it by value, where the use of the stack does not matter.
 #[inline]
 pub fn moved<T>(make: impl for<'s> FnOnce(&'s mut MaybeUninit<T>) -> Emplaced<'s, T>) -> T {
     let mut slot = MaybeUninit::uninit();
@@ -119,7 +119,7 @@ pub fn moved<T>(make: impl for<'s> FnOnce(&'s mut MaybeUninit<T>) -> Emplaced<'s
     unsafe { slot.assume_init() }
 }
 
-/// The place of a field.
+/// Returns the place of a field, to be initialized.
 ///
 /// # Safety
 ///

@@ -1,4 +1,4 @@
-//! Values that end where they are.
+//! Values that are ended in their place: dropped, or taken apart by a queue.
 //!
 //! Dropping a value that a queue just let go of asks again what was known a moment ago: whether it is still queued, and
 //! whether it has something to drop; and before that the queue has left it as it must be for the next start.
@@ -18,21 +18,21 @@
 
 use core::pin::Pin;
 
-/// A pinned value, with the right to end it.
+/// A pinned value, with the right to end it: to drop it, or to have a queue take it apart.
 #[derive(Debug)]
 #[must_use = "it goes back to who gave it out, or is ended"]
 pub struct Dropping<'v, T>(Pin<&'v mut T>);
 
-/// The proof that the value at a place was ended.
+/// The proof that the value in a place was ended.
 #[derive(Debug)]
 #[must_use = "it goes back to who gave out the value"]
 pub struct Dropped<'v, T>(&'v mut core::mem::MaybeUninit<T>);
 
-/// The result of trying to end a value: something that was taken out of it, or the untouched value.
+/// The result of an attempt to end a value: data that was taken out of it, or the untouched value.
 pub type End<'v, T, R> = Result<(R, Dropped<'v, T>), Dropping<'v, T>>;
 
 impl<'v, T> Dropping<'v, T> {
-    /// The value.
+    /// Returns the value.
     #[inline(always)]
     pub fn as_ref(&self) -> Pin<&T> {
         self.0.as_ref()
@@ -60,7 +60,7 @@ impl<'v, T> Dropping<'v, T> {
         Dropped::at(unsafe { self.0.get_unchecked_mut() })
     }
 
-    /// Lets `end` end a part of the value, and with that the whole.
+    /// Ends the value by letting `end` end one part of it.
     ///
     /// # Safety
     ///

@@ -1,4 +1,4 @@
-//! The pinned entry that a queue links, and its life cycle.
+//! The pinned entry, by which a queue links a timer, and its life cycle.
 //!
 //! An [`Entry`] lives wherever its user puts it. A queue never owns it, never allocates for it and never moves it. Its
 //! state makes that sound, one atomic byte of two bits:
@@ -54,7 +54,7 @@ use crate::end::{Dropped, Dropping};
 use crate::id::{self, OwnerWord, QueueId};
 use crate::sync::{AtomicU8, Exclusive, Ordering};
 
-/// The common properties of all entries of one kind of queue.
+/// The common properties of all entries in one kind of queue.
 pub trait Family: Sized + 'static {
     /// The sort key.
     type Key: Copy + Ord + fmt::Debug + Send;
@@ -102,7 +102,7 @@ pub trait Family: Sized + 'static {
     }
 }
 
-/// The links of an entry besides those to its neighbours.
+/// The links of an entry besides those to its two neighbours.
 pub trait Branching: Sized + sealed::Sealed {
     /// The links of an entry that is in no tree.
     const NONE: Self;
@@ -116,7 +116,7 @@ impl<F: Family> Branching for Branches<F> {
     const NONE: Self = Self::NONE;
 }
 
-/// The links of an entry that only trees need.
+/// The links of an entry that is in a tree.
 pub struct Branches<F: Family> {
     /// The children: left, right.
     pub(crate) children: [Cell<Link<F>>; 2],
@@ -159,7 +159,7 @@ pub(crate) mod sealed {
     }
 }
 
-/// The particular properties of one type of entry in a [`Family`].
+/// The properties of one type of entry in a [`Family`].
 pub trait Member<F: Family>: Sized {
     /// Data of this entry that is guarded by the queue, like [`Family::Head`].
     type Guarded: Send;
@@ -185,7 +185,7 @@ pub trait Member<F: Family>: Sized {
     fn call(&mut self, context: &mut F::Context<'_>) -> F::Answer;
 }
 
-/// The answer of [`Member::expire`].
+/// The result of [`Member::expire`].
 #[derive(Debug)]
 pub enum Expiry<T> {
     /// All is done: the entry is idle from here on, and the token is what to use after the lock is released.
@@ -194,7 +194,7 @@ pub enum Expiry<T> {
     Call,
 }
 
-/// The owner of an entry, as any thread may read it.
+/// The owner of an entry, which any thread may read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Owner {
     /// No queue owns the entry: none ever did, or the one that did
@@ -209,7 +209,7 @@ pub enum Owner {
 /// A link to another entry of the same queue.
 pub(crate) type Link<F> = Option<NonNull<Raw<F>>>;
 
-/// The part of an entry that a queue sees, without knowing the member.
+/// The part of an entry that a queue uses, without the type of the member.
 ///
 /// The order of the fields is that of their use: the fields for a restart in place (owner, state, head) lie in 32 bytes
 /// together, those for a descent (key, branches) in the next 32. Where allocations are multiples of 32 bytes that is
@@ -242,7 +242,7 @@ struct Actions<F: Family> {
     name: fn() -> &'static str,
 }
 
-/// A node that is linked where it lies.
+/// A pinned node by which queues link a member, without an allocation.
 ///
 /// See the [module documentation](self) for its life cycle.
 #[repr(C)]
@@ -274,7 +274,7 @@ unsafe impl<F: Family, M: Member<F> + Send> Sync for Entry<F, M> {}
 
 impl<F: Family, M: Member<F>> Entry<F, M> {
     const_unless_loom! {
-        /// Makes an idle entry that belongs to no queue yet.
+        /// Makes an idle entry without an owner.
         ///
         /// [`OwnedEntry::key`](crate::tree::OwnedEntry::key) answers `key` until the entry is queued for the first
         /// time.
@@ -307,8 +307,8 @@ impl<F: Family, M: Member<F>> Entry<F, M> {
         }
     }
 
-    /// Makes what [`new`](Self::new) makes where it stays: field by field, so that of what is stored there nothing is
-    /// copied, and the compiler knows it afterwards.
+    /// Makes the entry that [`new`](Self::new) makes, in its final place, field by field. Nothing is copied, and the
+    /// compiler knows the stored values afterwards.
     #[inline(always)]
     pub fn emplace(
         slot: &mut MaybeUninit<Self>,
@@ -346,7 +346,7 @@ impl<F: Family, M: Member<F>> Entry<F, M> {
         name: M::name,
     };
 
-    /// The entry as queues see it.
+    /// Returns a reference to the entry without the type of its member, as queues use it.
     ///
     /// The member must be `Send`, because a callback may run on any thread that holds the queue, and `'static`,
     /// because a pinned entry that is leaked stays queued after everything it borrows is gone.
@@ -363,7 +363,7 @@ impl<F: Family, M: Member<F>> Entry<F, M> {
         }
     }
 
-    /// The member of an idle entry; `None` while a queue knows the entry.
+    /// Returns the member of an idle entry; `None` while the entry has an owner.
     #[inline]
     pub fn member_mut(self: Pin<&mut Self>) -> Option<&mut M> {
         if !self.raw.state().is_idle() {
@@ -374,7 +374,7 @@ impl<F: Family, M: Member<F>> Entry<F, M> {
         Some(unsafe { &mut *self.member.get() })
     }
 
-    /// The guarded data of an idle entry; `None` while a queue knows the entry.
+    /// Returns the guarded data of an idle entry; `None` while the entry has an owner.
     #[inline]
     pub fn guarded_mut(self: Pin<&mut Self>) -> Option<&mut M::Guarded> {
         if !self.raw.state().is_idle() {
@@ -385,8 +385,8 @@ impl<F: Family, M: Member<F>> Entry<F, M> {
         Some(unsafe { &mut *self.guarded.get() })
     }
 
-    /// Gives an entry that never had an owner to `queue`, without the cost of a race that cannot happen; `false` if it
-    /// has one.
+    /// Makes `queue` the owner of an entry that never had one, without the cost of a race, since the caller has the
+    /// entry for itself. Returns `false` if it has an owner.
     #[inline]
     pub fn bind(self: Pin<&mut Self>, queue: &impl Queue<F>) -> bool {
         // SAFETY: nothing is moved.
@@ -428,7 +428,7 @@ impl<F: Family, M: Member<F>> Entry<F, M> {
         (guarded, unsafe { entry.ended() })
     }
 
-    /// The guarded data of an entry that belongs to `queue`; `None` when it belongs elsewhere.
+    /// Returns the guarded data of an entry that belongs to `queue`; `None` if it belongs to another one.
     #[inline]
     pub fn guarded<'a>(
         self: Pin<&'a Self>,
@@ -498,7 +498,7 @@ unsafe fn call<F: Family, M: Member<F>>(
 }
 
 impl<F: Family> Raw<F> {
-    /// The life cycle of the entry at this instant.
+    /// Returns the life cycle of the entry at this instant.
     ///
     /// Lock-free. An entry that is queued or whose callback executes is never reported idle (spec OBJ-14); the answer
     /// may be out of date when it arrives.
@@ -519,8 +519,8 @@ impl<F: Family> Raw<F> {
         }
     }
 
-    /// Returns the distance from `first` to the queue that owns the entry at this instant, in the same realm. If it
-    /// belongs to no such queue, a number beyond all places.
+    /// Returns the distance from `first` to the entry's owner at this instant, in the same realm. If the entry has no
+    /// owner in that realm, the result is beyond all places.
     #[inline]
     pub fn owner_behind(&self, first: QueueId) -> usize {
         // An entry without a queue has one of the numbers that are less than all identities.
@@ -533,7 +533,7 @@ impl<F: Family> Raw<F> {
         &self.shared
     }
 
-    /// The tag that the entry was made with.
+    /// Returns the tag, which is fixed when the entry is made.
     #[inline]
     pub fn tag(&self) -> F::Tag {
         self.tag
@@ -580,7 +580,7 @@ impl<F: Family> fmt::Debug for Raw<F> {
     }
 }
 
-/// A borrowed entry whose member type is forgotten.
+/// A borrowed entry without the type of its member.
 pub struct EntryRef<'a, F: Family> {
     raw: NonNull<Raw<F>>,
     entry: PhantomData<&'a Raw<F>>,
@@ -621,14 +621,14 @@ impl<F: Family> fmt::Debug for EntryRef<'_, F> {
 }
 
 impl<'a, F: Family> EntryRef<'a, F> {
-    /// The address of the entry, for comparing and printing only.
+    /// Returns the address of the entry, for comparing and printing only.
     #[inline]
     #[must_use]
     pub fn address(self) -> usize {
         self.raw.addr().get()
     }
 
-    /// The address of the callback's code, for printing only.
+    /// Returns the address of the callback's code, for printing only.
     #[must_use]
     pub fn code_address(self) -> usize {
         self.actions.call as *const () as usize
@@ -857,7 +857,7 @@ impl<'a, F: Family> EntryRef<'a, F> {
     }
 }
 
-/// The result of an expiry.
+/// The result of a queue's expiry of an entry.
 #[derive(Debug)]
 pub enum Fired<F: Family> {
     /// The entry is idle; this is what was taken out of it.

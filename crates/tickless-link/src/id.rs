@@ -1,4 +1,4 @@
-//! Identities of queues, and the key that gives access to a queue's entries.
+//! The identities of queues, and the keys that prove them.
 //!
 //! A timer names the queue it belongs to by an index, never by a pointer: following it is a table look-up in the host,
 //! which safe code can do. The index alone would not do, because a program may hold several systems of queues (a
@@ -28,12 +28,12 @@ pub(crate) const TRANSIT: usize = 1;
 /// The owner word of an entry that its queue let go of.
 pub(crate) const RELEASED: usize = 2;
 
-/// The identity of one queue, unique in the process for ever.
+/// The identity of one queue, unique in the process for its whole life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct QueueId(pub(crate) usize);
 
 impl QueueId {
-    /// The realm that the queue belongs to.
+    /// Returns the realm of the queue.
     #[inline]
     #[must_use]
     pub const fn realm(self) -> RealmId {
@@ -47,7 +47,7 @@ impl QueueId {
         self.0.wrapping_sub(first.0) < count
     }
 
-    /// The place of the queue in its realm.
+    /// Returns the index of the queue in its realm.
     #[inline]
     #[must_use]
     pub const fn index(self) -> usize {
@@ -59,7 +59,7 @@ impl QueueId {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct RealmId(usize);
 
-/// A set of queues that know each other by index.
+/// A set of queues that are numbered by consecutive indices.
 #[derive(Debug)]
 pub struct Realm {
     id: RealmId,
@@ -68,7 +68,7 @@ pub struct Realm {
 }
 
 impl Realm {
-    /// Makes a realm that no other will ever be equal to.
+    /// Makes a realm that equals no other one, ever.
     ///
     /// # Panics
     ///
@@ -89,7 +89,7 @@ impl Realm {
         }
     }
 
-    /// The identity of this realm.
+    /// Returns the identity of this realm.
     #[inline]
     #[must_use]
     pub const fn id(&self) -> RealmId {
@@ -124,7 +124,7 @@ impl Default for Realm {
     }
 }
 
-/// The one proof of being a certain queue.
+/// The only proof of being a certain queue.
 ///
 /// There is at most one key with a given [`QueueId`], so a mutable borrow of it (or of the queue around it) is
 /// exclusive access to all that names this identity as its owner. This is the Owner Key Invariant of the crate
@@ -133,7 +133,7 @@ impl Default for Realm {
 pub struct Key(QueueId);
 
 impl Key {
-    /// The identity that this key proves.
+    /// Returns the identity that this key proves.
     #[inline]
     #[must_use]
     pub const fn id(&self) -> QueueId {

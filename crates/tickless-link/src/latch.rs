@@ -1,4 +1,4 @@
-//! A record in two copies, for readers that may stand on top of the writer.
+//! A record in two copies, which a reader can read even if it interrupted the writer.
 //!
 //! A reader of a [`SeqCell`](crate::seqlock::SeqCell) waits while the writer is inside. A reader that interrupts the
 //! writer waits for ever there (B38): an interrupt that no CPU can mask, a signal handler, a debugger. A [`LatchCell`]
@@ -24,7 +24,7 @@ use crate::sync::{AtomicU64, Ordering, fence, spin_loop};
 #[cfg(all(test, loom))]
 mod model;
 
-/// `N` words that are read together, twice.
+/// A record of `N` words, in two copies.
 #[derive(Debug)]
 pub struct LatchCell<const N: usize> {
     /// Its low bit says which copy readers take.
@@ -47,9 +47,9 @@ impl<const N: usize> LatchCell<N> {
         (cell, LatchWriter(()))
     }
 
-    /// Copies the record, and gives what `sample` makes of the copy while readers are sent to it: where they are sent
-    /// to the other one before `sample` is over, both are taken again. That happens only while publications follow
-    /// each other on another CPU: on top of the writer the first attempt succeeds.
+    /// Copies the record, and returns the copy with the result of `sample` for it. If the writer sends readers to the
+    /// other copy before `sample` has returned, both are repeated. That happens only while another CPU publishes again
+    /// and again: a reader that interrupted the writer succeeds at its first attempt.
     #[inline]
     pub fn read_and<T>(&self, mut sample: impl FnMut(&[u64; N]) -> T) -> ([u64; N], T) {
         loop {

@@ -1,4 +1,4 @@
-//! A value that is made where it stays.
+//! A pinned value that is made in place when it is first needed.
 //!
 //! Futures are moved from where they are made to where they wait, and the copy of what was stored a moment ago in other
 //! pieces is waited for until the stores before it have arrived in the cache: behind an operation that touched memory
@@ -20,7 +20,7 @@ use crate::emplace;
 use crate::emplace::Emplaced;
 use crate::end::{self, Dropping, End};
 
-/// The stages of a [`LazyInit`]: defined by [`stages!`](crate::stages).
+/// The stages of a [`LazyInit`], which [`stages!`](crate::stages) defines.
 ///
 /// # Safety
 ///
@@ -30,7 +30,7 @@ pub unsafe trait Stage: Copy {
     fn is_made(self) -> bool;
 }
 
-/// A stage, a note that fits beside it, and a value that is made when it is needed first.
+/// A stage, a note that is always there, and a value that is made when it is first needed.
 ///
 /// `repr(C)`: the note and the stage lie before the value, so that what is used together can be placed together.
 #[repr(C)]
@@ -60,25 +60,25 @@ impl<N, S: Stage, T> LazyInit<N, S, T> {
         }
     }
 
-    /// The note.
+    /// Returns the note.
     #[inline(always)]
     pub const fn note(&self) -> &N {
         &self.note
     }
 
-    /// The note, while it may be moved still.
+    /// Returns the note for changes, before the cell is pinned.
     #[inline(always)]
     pub const fn note_mut(&mut self) -> &mut N {
         &mut self.note
     }
 
-    /// The stage.
+    /// Returns the stage.
     #[inline(always)]
     pub const fn stage(&self) -> S {
         self.stage
     }
 
-    /// Goes on to another stage; the value stays as it is.
+    /// Changes the stage; the value stays as it is.
     ///
     /// # Panics
     ///
@@ -93,7 +93,7 @@ impl<N, S: Stage, T> LazyInit<N, S, T> {
         unsafe { self.get_unchecked_mut() }.stage = stage;
     }
 
-    /// The value, if it is made.
+    /// Returns the value, if it was made.
     #[inline(always)]
     pub fn get(&self) -> Option<&T> {
         if !self.stage.is_made() {
@@ -103,7 +103,7 @@ impl<N, S: Stage, T> LazyInit<N, S, T> {
         Some(unsafe { self.value.assume_init_ref() })
     }
 
-    /// The value, if it is made, which stays where it is.
+    /// Returns the value pinned, if it was made.
     #[inline(always)]
     pub fn value(self: Pin<&Self>) -> Option<Pin<&T>> {
         let value = self.get_ref().get()?;
@@ -111,7 +111,7 @@ impl<N, S: Stage, T> LazyInit<N, S, T> {
         Some(unsafe { Pin::new_unchecked(value) })
     }
 
-    /// The note, and the value if it is made.
+    /// Returns the note, and the value if it was made.
     #[inline(always)]
     pub fn parts(self: Pin<&mut Self>) -> (&mut N, Option<Pin<&mut T>>) {
         // SAFETY: nothing is moved: the value is given out pinned, and the note is no part of what is pinned.
@@ -127,7 +127,7 @@ impl<N, S: Stage, T> LazyInit<N, S, T> {
         (&mut late.note, value)
     }
 
-    /// The place for the value, if it is not made.
+    /// Returns the place for the value, if it was not made.
     #[inline(always)]
     pub fn vacant(self: Pin<&mut Self>) -> Option<Vacant<'_, N, S, T>> {
         if self.stage.is_made() {
@@ -136,7 +136,7 @@ impl<N, S: Stage, T> LazyInit<N, S, T> {
         Some(Vacant { late: self })
     }
 
-    /// The value, if it is made, to be [ended](Made::end).
+    /// Returns the value with the right to [end](Made::end) it, if it was made.
     #[inline(always)]
     pub fn made(self: Pin<&mut Self>) -> Option<Made<'_, N, S, T>> {
         if !self.stage.is_made() {
@@ -145,7 +145,7 @@ impl<N, S: Stage, T> LazyInit<N, S, T> {
         Some(Made { late: self })
     }
 
-    /// Makes the value, unless it is made, by going on to `stage`; the note, and the value.
+    /// Changes the stage to `stage`, and makes the value if it was not made. Returns the note and the value.
     ///
     /// # Panics
     ///
@@ -166,7 +166,7 @@ impl<N, S: Stage, T> LazyInit<N, S, T> {
     }
 }
 
-/// The place for the value of a [`LazyInit`], which is not made.
+/// The place for the value of a [`LazyInit`] that was not made.
 #[derive(Debug)]
 pub struct Vacant<'l, N, S: Stage, T> {
     /// The value of this one is not made, and nothing else can make it meanwhile.
@@ -174,8 +174,8 @@ pub struct Vacant<'l, N, S: Stage, T> {
 }
 
 impl<'l, N, S: Stage, T> Vacant<'l, N, S, T> {
-    /// Lets `make` make the value in its place, and goes on to `stage`. Returns the note, and the value, whose contents
-    /// the compiler knows.
+    /// Makes the value in its place by `make`, and changes the stage to `stage`. Returns the note, and the value, whose
+    /// contents the compiler knows.
     ///
     /// # Panics
     ///
@@ -198,7 +198,7 @@ impl<'l, N, S: Stage, T> Vacant<'l, N, S, T> {
     }
 }
 
-/// A [`LazyInit`] whose value is made.
+/// A [`LazyInit`] whose value was made.
 #[derive(Debug)]
 pub struct Made<'l, N, S: Stage, T> {
     /// The value of this one is made, and nothing else can end it meanwhile.
@@ -206,14 +206,14 @@ pub struct Made<'l, N, S: Stage, T> {
 }
 
 impl<N, S: Stage, T> Made<'_, N, S, T> {
-    /// The stage.
+    /// Returns the stage.
     #[inline(always)]
     #[must_use]
     pub fn stage(&self) -> S {
         self.late.stage
     }
 
-    /// Lets `end` end the value, and goes on to `stage`. Returns the data that was taken out of it.
+    /// Ends the value by `end`, and changes the stage to `stage`. Returns the data that was taken out of the value.
     ///
     /// # Errors
     ///

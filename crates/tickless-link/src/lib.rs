@@ -129,8 +129,8 @@ compile_error!("tickless is tried on targets with 32-bit and 64-bit pointers onl
 pub struct LastThread(());
 
 impl LastThread {
-    /// Claims that no other thread of this process exists, and that none of those that the copy was made from will ever
-    /// run in it.
+    /// Claims that no other thread of this process exists, and that no thread of the process of which it is a copy will
+    /// ever run in it.
     ///
     /// # Safety
     ///

@@ -1,4 +1,4 @@
-//! A lock around data, over whatever primitive the host has.
+//! A lock around data, on top of the host's own locking primitive.
 //!
 //! The core knows one lock for each base and nothing about how a host implements it: a biased lock in user space
 //! ([`bias`](crate::bias)), a spin lock with interrupts masked on bare metal, an order-checking one in the simulator.
@@ -15,7 +15,7 @@ use crate::emplace::Emplaced;
 use crate::sync::cell::UnsafeCell;
 use crate::sync::{AtomicBool, Ordering, spin_loop};
 
-/// A mutual-exclusion primitive.
+/// A mutual-exclusion primitive of a host.
 ///
 /// # Safety
 ///
@@ -67,13 +67,13 @@ unsafe impl<R: RawLock + Send, T: Send> Send for Lock<R, T> {}
 
 impl<R: RawLock, T> Lock<R, T> {
     const_unless_loom! {
-        /// Puts `data` behind `raw`.
+        /// Makes a lock of `raw` around `data`.
         pub const fn new(raw: R, data: T) -> Self {
             Self { raw, data: UnsafeCell::new(data) }
         }
     }
 
-    /// Makes the data where they stay, and puts them behind `raw`.
+    /// Makes the data in their final place, and locks them by `raw`.
     pub fn emplace<'a>(
         slot: &'a mut MaybeUninit<Self>,
         raw: R,
@@ -88,28 +88,28 @@ impl<R: RawLock, T> Lock<R, T> {
         return emplace::value(slot, Self::new(raw, emplace::moved(data)));
     }
 
-    /// The primitive, for what it can do besides locking.
+    /// Returns the primitive, for its operations besides locking.
     #[inline]
     pub const fn raw(&self) -> &R {
         &self.raw
     }
 
-    /// Opens the data if that needs neither waiting nor a call; `None` says nothing about whether the lock is free.
+    /// Takes the lock if that needs neither waiting nor a call. `None` does not mean that the lock is taken.
     #[inline]
     pub fn try_lock(&self, token: Option<R::Token>) -> Option<Guard<'_, R, T>> {
         let held = self.raw.try_acquire(token)?;
         Some(self.guard(held))
     }
 
-    /// Takes the lock as [`try_lock`](Self::try_lock) does, but in the most frequent way alone, so that the release is
-    /// one store at the end of the section.
+    /// Takes the lock as [`try_lock`](Self::try_lock) does, but in the most frequent case only, so that its release is
+    /// a single store.
     #[inline]
     pub fn try_lock_fast(&self, token: Option<R::Token>) -> Option<Guard<'_, R, T>> {
         let held = self.raw.try_acquire_fast(token)?;
         Some(self.guard(held))
     }
 
-    /// Waits for the lock and opens the data.
+    /// Waits for the lock and takes it.
     #[inline]
     pub fn lock(&self, token: Option<R::Token>) -> Guard<'_, R, T> {
         let held = self.raw.acquire(token);
@@ -137,7 +137,7 @@ impl<R: RawLock + fmt::Debug, T> fmt::Debug for Lock<R, T> {
     }
 }
 
-/// The right to use the data of a [`Lock`], until it is dropped.
+/// The right to use the data of a [`Lock`]; dropping it releases the lock.
 pub struct Guard<'a, R: RawLock, T> {
     lock: &'a Lock<R, T>,
     held: R::Acquired,
@@ -149,7 +149,7 @@ pub struct Guard<'a, R: RawLock, T> {
 }
 
 impl<'a, R: RawLock, T> Guard<'a, R, T> {
-    /// Releases this lock and then waits for `other`: never holds both.
+    /// Releases this lock, then waits for `other`. It never holds both.
     ///
     /// A panic while it waits, holding neither, ends the process.
     pub fn move_to(&mut self, other: &'a Lock<R, T>, token: Option<R::Token>) {
@@ -214,7 +214,7 @@ impl<R: RawLock, T: fmt::Debug> fmt::Debug for Guard<'_, R, T> {
     }
 }
 
-/// The plainest lock there is: one flag, spun on.
+/// The simplest lock: one flag that waiters poll.
 ///
 /// For bare metal and for tests. It does not mask interrupts.
 ///
@@ -322,7 +322,7 @@ use loom::sync as model;
 #[cfg(shuttle)]
 use shuttle::sync as model;
 
-/// A lock for models: it blocks, so that loom and shuttle need not explore how often a thread polled.
+/// A lock for models: waiters block, so that loom and shuttle need not explore how often a thread polls.
 #[cfg(any(loom, shuttle))]
 #[derive(Debug, Default)]
 pub struct ModelLock {

@@ -1,4 +1,4 @@
-//! The way from the pin of a wrapper to the pin of its entry.
+//! The macro that projects the pin of a wrapper to the pin of its entry.
 
 /// Gives a type that wraps one [`Entry`](crate::entry::Entry) the way from its pin to the entry's pin.
 ///

@@ -1,4 +1,4 @@
-//! A record that readers copy without ever blocking the writer.
+//! A sequence lock: readers copy a record and never block the writer.
 //!
 //! The current time is a small record that one writer changes a few times a second and every thread reads all the time,
 //! from interrupt handlers too. So readers take no lock: they copy the record between two looks at a sequence number,
@@ -20,7 +20,7 @@ use crate::sync::{AtomicU64, Ordering, fence, spin_loop};
 #[cfg(all(test, loom))]
 mod model;
 
-/// `N` words that are read together.
+/// A record of `N` words, which readers copy as a whole.
 #[derive(Debug)]
 pub struct SeqCell<const N: usize> {
     /// Odd while a writer is inside.
@@ -43,7 +43,7 @@ impl<const N: usize> SeqCell<N> {
         (cell, Writer(()))
     }
 
-    /// Copies the record; waits while a writer is inside.
+    /// Copies the record; waits while a publication is in progress.
     ///
     /// A thread that loaded a value, in whatever ordering, before it calls this gets the publications that stand before
     /// the Release store of that value, or later ones: the sequence is loaded a second time behind an acquire fence.
@@ -53,7 +53,7 @@ impl<const N: usize> SeqCell<N> {
         self.read_first()
     }
 
-    /// Copies the first `M` words of the record; waits while a writer is inside.
+    /// Copies the first `M` words of the record; waits while a publication is in progress.
     ///
     /// A record with fewer words fails the build.
     #[inline]
@@ -92,7 +92,8 @@ impl<const N: usize> SeqCell<N> {
         }
     }
 
-    /// Returns one word of the record, as it is or is about to be: a hint that a reading has to confirm.
+    /// Returns one word of the record, from this publication or the next one. It is a hint that a full reading has to
+    /// confirm.
     ///
     /// A word that does not exist fails the build.
     #[inline]

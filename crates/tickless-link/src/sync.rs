@@ -1,4 +1,4 @@
-//! The atomics facade: `core`'s in a build, loom's or shuttle's in a model.
+//! The atomics of all crates: `core`'s in a build, loom's or shuttle's in a model.
 //!
 //! Every crate of Tickless takes its atomics, fences and shared cells from here, so that one `--cfg loom` turns the
 //! code under test, and not a copy of it, into a model. Loom explores every interleaving of few operations, with weak
@@ -117,7 +117,7 @@ pub mod cell {
     #[cfg(not(loom))]
     use crate::emplace::{self, Emplaced};
 
-    /// An `UnsafeCell` that hands out raw pointers to a closure, as loom's does.
+    /// An `UnsafeCell` that passes raw pointers to a closure, as loom's does.
     #[cfg(not(loom))]
     #[derive(Debug)]
     #[repr(transparent)]
@@ -131,7 +131,7 @@ pub mod cell {
             Self(core::cell::UnsafeCell::new(value))
         }
 
-        /// Lets `make` fill the place of the value.
+        /// Makes the value in its final place by `make`.
         #[inline]
         pub fn emplace(
             slot: &mut MaybeUninit<Self>,
@@ -144,13 +144,13 @@ pub mod cell {
             unsafe { Emplaced::filled(slot) }
         }
 
-        /// Gives out a pointer, whose use is up to the caller.
+        /// Returns a pointer; the caller is responsible for its use.
         #[inline]
         pub const fn get(&self) -> *mut T {
             self.0.get()
         }
 
-        /// The value, through an exclusive borrow.
+        /// Returns the value through an exclusive borrow.
         #[inline]
         pub fn get_mut(&mut self) -> &mut T {
             self.0.get_mut()

@@ -73,7 +73,7 @@ impl Side {
     }
 }
 
-/// The turn of an entry among those with an equal key.
+/// The place of an entry among those with an equal key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TieOrder {
     /// Enqueued after all old entries and before all others: it was queued before those came.
@@ -125,7 +125,7 @@ impl<F: Branched> Raw<F> {
     }
 }
 
-/// The queue.
+/// A red-black tree of entries, sorted by their keys.
 ///
 /// Dropping it takes out what is still queued, so that those entries can be dropped later.
 pub struct Tree<F: Branched> {
@@ -163,42 +163,42 @@ impl<F: Branched> Tree<F> {
         }
     }
 
-    /// The identity that entries of this queue name as their owner.
+    /// Returns the identity that entries of this queue name as their owner.
     #[inline]
     #[must_use]
     pub const fn id(&self) -> QueueId {
         self.key.id()
     }
 
-    /// The number of queued entries.
+    /// Returns the number of queued entries.
     #[inline]
     #[must_use]
     pub const fn len(&self) -> usize {
         self.len
     }
 
-    /// Returns true if nothing is queued.
+    /// Returns true if no entry is queued.
     #[inline]
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.first.is_none()
     }
 
-    /// The entry with the smallest key.
+    /// Returns the entry with the smallest key.
     #[inline]
     #[must_use]
     pub fn first(&self) -> Option<EntryRef<'_, F>> {
         self.follow(self.first)
     }
 
-    /// The smallest key.
+    /// Returns the smallest key.
     #[inline]
     #[must_use]
     pub fn first_key(&self) -> Option<F::Key> {
         self.first().map(|first| first.key.get())
     }
 
-    /// The key behind the smallest one, and the entry that has it.
+    /// Returns the entry with the second smallest key, and that key.
     #[inline]
     #[must_use]
     pub fn second(&self) -> Option<(EntryRef<'_, F>, F::Key)> {
@@ -206,7 +206,7 @@ impl<F: Branched> Tree<F> {
         Some((second, second.key.get()))
     }
 
-    /// Opens an entry that belongs to this queue, queued or not; `None` when it belongs elsewhere.
+    /// Opens an entry that belongs to this queue, queued or not; returns `None` if it belongs to another one.
     #[inline]
     pub fn open<'t, 'e>(&'t mut self, entry: EntryRef<'e, F>) -> Option<OwnedEntry<'t, 'e, F>> {
         entry
@@ -231,7 +231,7 @@ impl<F: Branched> Tree<F> {
         Some(OwnedEntry { tree: self, entry })
     }
 
-    /// Makes this queue the owner of an entry that never had one; `false` when it has one.
+    /// Makes this queue the owner of an entry that never had one; returns `false` if it has one.
     #[inline]
     pub fn bind(&mut self, entry: EntryRef<'_, F>) -> bool {
         entry.bind(self.id())
@@ -253,8 +253,8 @@ impl<F: Branched> Tree<F> {
         self.link(entry, key)
     }
 
-    /// Gives `key`, which no key here is before, to every queued entry that `is_meant` names, in their order; says how
-    /// many there were that had another one.
+    /// Changes the key of every queued entry that `is_meant` selects to `key`, which is not behind any other key, and
+    /// keeps their order. Returns the number of entries whose key was another one.
     ///
     /// O(n) in what is queued.
     pub fn bring_to_front(
@@ -277,7 +277,8 @@ impl<F: Branched> Tree<F> {
         brought
     }
 
-    /// Shows every queued entry with its key and head, in order, from the `skip`-th on, while `visit` answers `true`.
+    /// Calls `visit` for every queued entry with its key and head, in order, from the `skip`-th on, until `visit`
+    /// returns false.
     pub fn for_each(
         &self,
         skip: usize,
@@ -311,7 +312,8 @@ impl<F: Branched> Tree<F> {
         self.follow(entry.child_link(side).get())
     }
 
-    /// Gives up the claim of a thread that is gone on an entry whose callback it executed: the entry counts as stopped.
+    /// Ends the claim of a thread that no longer exists on an entry whose callback it executed. The entry counts as
+    /// stopped.
     pub fn abandon_running(&mut self, _others_are_gone: &LastThread) {
         // SAFETY: Live Link Invariant: the entry was marked running when the link was stored, and the link is cleared
         // before the claim ends, so the entry is still claimed. The thread that holds the claim is gone, so it ends
@@ -545,8 +547,8 @@ impl<F: Branched> entry::sealed::Owner<F> for Tree<F> {
 }
 
 impl<F: Branched> Running<F> {
-    /// Ends the claim and queues the entry in `tree` under `key`, unless a thread queued it meanwhile: the other start
-    /// wins (spec OBJ-13).
+    /// Ends the claim and queues the entry in `tree` under `key`, unless a thread queued it meanwhile, whose start wins
+    /// (spec OBJ-13).
     ///
     /// `update` is given the head if the entry is queued here. Returns whether the entry is the first of the tree now,
     /// or `None` if it was not queued here.
@@ -583,7 +585,7 @@ impl<F: Branched> fmt::Debug for Tree<F> {
     }
 }
 
-/// An entry that belongs to a queue, together with that queue.
+/// An open entry: a reference to an entry together with the queue that owns it.
 ///
 /// To have one is to have checked, once, that the entry belongs here; everything it offers is then possible.
 pub struct OwnedEntry<'t, 'e, F: Branched> {
@@ -592,21 +594,21 @@ pub struct OwnedEntry<'t, 'e, F: Branched> {
 }
 
 impl<'t, 'e, F: Branched> OwnedEntry<'t, 'e, F> {
-    /// The entry.
+    /// Returns the entry.
     #[inline]
     #[must_use]
     pub const fn entry(&self) -> EntryRef<'e, F> {
         self.entry
     }
 
-    /// The life cycle of the entry.
+    /// Returns the life cycle of the entry.
     #[inline]
     #[must_use]
     pub fn state(&self) -> State {
         self.entry.state()
     }
 
-    /// The key under which the entry is or was last queued.
+    /// Returns the key under which the entry is or was last queued.
     #[inline]
     #[must_use]
     pub fn key(&self) -> F::Key {
@@ -623,21 +625,21 @@ impl<'t, 'e, F: Branched> OwnedEntry<'t, 'e, F> {
         unsafe { self.entry.head_mut() }
     }
 
-    /// Returns true if the entry is queued and first.
+    /// Returns true if the entry is queued and first in the queue.
     #[inline]
     #[must_use]
     pub fn is_first(&self) -> bool {
         self.tree.first == self.entry.link()
     }
 
-    /// Returns true if the entry is queued, not first, and its callback does not run.
+    /// Returns true if the entry is queued and not first, and its callback does not run.
     #[inline]
     #[must_use]
     pub fn is_waiting_behind_another(&self) -> bool {
         self.state().is_only_queued() && !self.is_first()
     }
 
-    /// Queues the entry under `key`; returns whether it is the first of the queue now.
+    /// Queues the entry under `key`; returns true if it is now the first of the queue.
     ///
     /// # Panics
     ///
@@ -648,7 +650,7 @@ impl<'t, 'e, F: Branched> OwnedEntry<'t, 'e, F> {
         self.tree.link(self.entry, key)
     }
 
-    /// Puts the entry out of use: its queue will not take it again.
+    /// Shuts the entry down: no queue takes it again.
     ///
     /// # Panics
     ///
@@ -661,7 +663,7 @@ impl<'t, 'e, F: Branched> OwnedEntry<'t, 'e, F> {
         self.entry.mark_shut();
     }
 
-    /// Takes the entry out, if it is queued; returns whether it was the first, or `None` if it was not queued.
+    /// Removes the entry, if it is queued. Returns true if it was the first, or `None` if it was not queued.
     ///
     /// Unless its callback is running, the entry is idle afterwards.
     #[inline]
@@ -674,7 +676,7 @@ impl<'t, 'e, F: Branched> OwnedEntry<'t, 'e, F> {
         Some(was_first)
     }
 
-    /// Gives a queued entry another key if it keeps its place under it (spec ); answers whether it did.
+    /// Changes the key of a queued entry if it keeps its place (spec ). Returns true if it did.
     ///
     /// A key that the next one has too is another place: behind that. The key that the entry has is no change.
     ///
@@ -708,7 +710,8 @@ impl<'t, 'e, F: Branched> OwnedEntry<'t, 'e, F> {
         true
     }
 
-    /// Gives a queued entry another key, wherever that leads; returns whether it is the first of the queue now.
+    /// Changes the key of a queued entry, and moves it to its new place. Returns true if it is now the first of the
+    /// queue.
     ///
     /// The entry stays queued for every observer.
     ///
@@ -728,7 +731,7 @@ impl<'t, 'e, F: Branched> OwnedEntry<'t, 'e, F> {
         self.tree.link(self.entry, key)
     }
 
-    /// Takes the entry out of the queue's hands, towards another queue.
+    /// Removes the entry so that it can go to another queue.
     ///
     /// A queued entry is unlinked but stays marked queued, so that no thread takes it for idle while it travels (spec
     /// LOC-8). The journey ends with [`Tree::admit`].
@@ -763,7 +766,7 @@ impl<'t, 'e, F: Branched> OwnedEntry<'t, 'e, F> {
         (self.entry, was_first)
     }
 
-    /// Takes the entry, which must be queued, out of the queue and [expires](crate::entry::Member::expire) it.
+    /// Removes the entry, which must be queued, and [expires](crate::entry::Member::expire) it.
     ///
     /// # Panics
     ///

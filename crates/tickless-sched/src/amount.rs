@@ -1,4 +1,4 @@
-//! The amounts of the scheduler: weights, requests, and the time of a run queue.
+//! The quantities of the scheduler: weights, requests, and times on the clock of a run queue.
 
 use core::fmt;
 use core::num::NonZeroU32;
@@ -28,27 +28,27 @@ impl RunTime {
         self.0
     }
 
-    /// The time from `earlier` to this; nothing if that is later.
+    /// Returns the time from `earlier` to this one; zero if `earlier` is later.
     #[must_use]
     pub const fn saturating_since(self, earlier: Self) -> Span {
         Span::from_nanos(self.0.saturating_sub(earlier.0))
     }
 
-    /// This much later; the end of the clock, after 584 years, is not passed.
+    /// Returns the time later by `span`, at most the end of the clock, which is after 584 years.
     #[must_use]
     pub const fn saturating_add(self, span: Span) -> Self {
         Self(self.0.saturating_add(span.as_nanos()))
     }
 }
 
-/// A number outside of its bounds.
+/// The error of a number outside of its bounds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OutOfBounds {
     /// The value that was given.
     pub given: u64,
-    /// The smallest that is taken.
+    /// The smallest value that is accepted.
     pub least: u64,
-    /// The largest that is taken.
+    /// The largest value that is accepted.
     pub most: u64,
 }
 
@@ -68,7 +68,7 @@ const fn check(given: u64, least: u64, most: u64) -> Result<(), OutOfBounds> {
     Ok(())
 }
 
-/// The part of the CPU that a task is entitled to, in proportion to those of the others.
+/// The share of the CPU to which a task is entitled, relative to the weights of the other tasks.
 ///
 /// Between a thousandth of the [unit](Self::UNIT) and a thousand times as much, so that nothing a run queue computes
 /// can overflow: a million tasks of the largest weight come to 2^50.
@@ -85,17 +85,17 @@ const fn check(given: u64, least: u64, most: u64) -> Result<(), OutOfBounds> {
 pub struct Weight(NonZeroU32);
 
 impl Weight {
-    /// The weight of a task that says nothing: W0 of the specification, 2^20.
+    /// The weight of a task for which none was set: W0 of the specification, 2^20.
     pub const UNIT: Self = Self::clamped(1 << 20);
-    /// The smallest, 2^10.
+    /// The smallest weight, 2^10.
     pub const MIN: Self = Self::clamped(0);
-    /// The largest, 2^30.
+    /// The largest weight, 2^30.
     pub const MAX: Self = Self::clamped(u64::MAX);
 
     const LEAST: u64 = 1 << 10;
     const MOST: u64 = 1 << 30;
 
-    /// A weight in parts of 2^20.
+    /// Makes a weight from parts of 2^20.
     ///
     /// # Errors
     ///
@@ -107,7 +107,7 @@ impl Weight {
         }
     }
 
-    /// The nearest weight to this one.
+    /// Makes the weight nearest to `weight`, in parts of 2^20.
     #[must_use]
     #[expect(clippy::cast_possible_truncation, reason = "the largest weight fits")]
     pub const fn clamped(weight: u64) -> Self {
@@ -149,7 +149,7 @@ impl fmt::Debug for Weight {
     }
 }
 
-/// The time that a task asks for at once: the request of EEVDF.
+/// The time for which a task wants to run at once: the request of EEVDF.
 ///
 /// A short request gets an early deadline: the task is served soon and little at a time. A long one is served late and
 /// at length. The share of the CPU is the same.
@@ -168,15 +168,15 @@ pub struct Request(NonZeroU32);
 impl Request {
     /// The request of a task for which none was set: 3 ms.
     pub const DEFAULT: Self = Self::clamped(Span::from_millis(3));
-    /// The shortest, 10 µs: no slice timer is started for less (TICK-15).
+    /// The shortest request, 10 µs: no slice timer is started for a shorter time (TICK-15).
     pub const MIN: Self = Self::clamped(Span::from_nanos(0));
-    /// The longest, 100 ms: so long others wait at most behind one that was served out of turn.
+    /// The longest request, 100 ms: other tasks wait at most that long behind one that was served out of turn.
     pub const MAX: Self = Self::clamped(Span::from_secs(1));
 
     const LEAST: u64 = 10_000;
     const MOST: u64 = 100_000_000;
 
-    /// A request of this length.
+    /// Makes a request of this length.
     ///
     /// # Errors
     ///
@@ -188,7 +188,7 @@ impl Request {
         }
     }
 
-    /// The request that comes nearest to this length.
+    /// Makes the request whose length is nearest to this one.
     #[must_use]
     #[expect(clippy::cast_possible_truncation, reason = "the longest request fits")]
     pub const fn clamped(length: Span) -> Self {
@@ -206,7 +206,7 @@ impl Request {
         }
     }
 
-    /// Its length.
+    /// Returns the length.
     #[must_use]
     pub const fn length(self) -> Span {
         Span::from_nanos(self.nanos())

@@ -1,5 +1,4 @@
-//! A scheduler: it chooses the next task of a CPU and the length of its slice. It is policy above the timers of
-//! Tickless.
+//! A scheduler: it chooses the next task of a CPU and the length of its slice. It uses the timers of Tickless.
 //!
 //! | module | holds |
 //! |---|---|

@@ -1,4 +1,4 @@
-//! The time that interrupts take: the clock of a run queue, which stands meanwhile, and how much of the CPU it is.
+//! The time that interrupts take: the clock of a run queue, which stops during interrupts, and their share of the CPU.
 //!
 //! A task is charged for its service, so interrupts are taken out of the clock of [the queues](crate::fair). A slice
 //! timer fires by the clock on the wall, so the time that interrupts will probably take is added to it
@@ -8,7 +8,7 @@ use tickless_core::time::{Instant, Span};
 
 use crate::amount::RunTime;
 
-/// A part of a CPU in parts of 1,024.
+/// A share of a CPU in parts of 1,024.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Load(u32);
 
@@ -16,7 +16,7 @@ impl Load {
     /// No share at all.
     pub const NONE: Self = Self(0);
 
-    /// Makes a load from parts of 1,024. More than all of them is taken as it is, and scales nothing (spec ).
+    /// Makes a load from parts of 1,024. A larger number is accepted, and scales nothing (spec ).
     #[must_use]
     pub const fn of_1024(parts: u32) -> Self {
         Self(parts)
@@ -29,7 +29,7 @@ impl Load {
     }
 }
 
-/// The clock of the run queue of a CPU, which stands while interrupts have the CPU.
+/// The clock of the run queue of a CPU, which stops while interrupts run.
 ///
 /// The host says when they begin and end. Nested ones are part of the outermost. A time before the last one that was
 /// told counts as that.
@@ -59,7 +59,7 @@ pub struct RunClock {
 }
 
 impl RunClock {
-    /// A clock that shows 0 at `now`.
+    /// Makes a clock that shows 0 at `now`.
     #[must_use]
     pub const fn new(now: Instant) -> Self {
         Self {
@@ -70,12 +70,12 @@ impl RunClock {
         }
     }
 
-    /// An interrupt takes the CPU.
+    /// Stops the clock: an interrupt begins.
     pub fn interrupt_begins(&mut self, now: Instant) {
         self.interrupt.get_or_insert(now);
     }
 
-    /// The outermost interrupt gives the CPU back.
+    /// Lets the clock run again: the outermost interrupt ends.
     pub fn interrupt_ends(&mut self, now: Instant) {
         let Some(began) = self.interrupt.take() else {
             return;
@@ -95,8 +95,8 @@ impl RunClock {
         RunTime::from_nanos(passed.saturating_sub(self.stolen.as_nanos()))
     }
 
-    /// Returns the time at which the clock will show `at`, if no interrupt comes: by adding what the monotonic clock is
-    /// ahead at `now`.
+    /// Returns the time at which the clock will show `at` if no interrupt comes, by adding the lead of the monotonic
+    /// clock at `now`.
     #[must_use]
     pub fn expiry(&self, at: RunTime, now: Instant) -> Instant {
         let left = at.saturating_since(self.at(now));
@@ -106,7 +106,7 @@ impl RunClock {
         Instant::from_nanos(then.as_nanos().saturating_sub_unsigned(over.as_nanos()))
     }
 
-    /// The part of the CPU that interrupts took of late.
+    /// Returns the share of the CPU that interrupts took recently.
     #[must_use]
     pub fn load(&mut self, now: Instant) -> Load {
         self.average.advance(now);

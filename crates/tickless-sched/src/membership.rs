@@ -1,4 +1,4 @@
-//! The membership of tasks in queues, in one form for the queues of all classes.
+//! The membership of tasks in queues, in the same form for the queues of all classes.
 
 use core::fmt;
 use core::marker::PhantomData;
@@ -80,7 +80,7 @@ pub enum Refusal {
     NotAdmitted,
 }
 
-/// A task that was refused, with what the queue was to hand out for it.
+/// A refused task, with the item that came with it.
 pub struct Refused<T> {
     /// The item that came with the task.
     pub item: T,

@@ -1,4 +1,4 @@
-//! Entries that leave for good.
+//! Entries that leave a bucket array and will not be used again.
 
 use core::cell::Cell;
 
@@ -7,7 +7,7 @@ use crate::end::{Dropping, End};
 use crate::entry::{Entry, Family, Member};
 
 impl<F: Family, const LEVELS: usize> BucketArray<F, LEVELS> {
-    /// Takes a queued entry out for good: returns its guarded data, and the new state of its place.
+    /// Removes a queued entry that will not be used again. Returns its guarded data, and the new state of its list.
     ///
     /// Takes it out and drops it, with fewer stores and checks than both separately.
     ///

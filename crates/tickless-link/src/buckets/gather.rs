@@ -1,4 +1,4 @@
-//! Gathering: entries of several lists that go to a tree together.
+//! Gathering: entries of several lists move to a tree together.
 
 use core::fmt;
 
@@ -35,7 +35,7 @@ impl<F: Branched> Gathering<F> {
         }
     }
 
-    /// Returns true if nothing was gathered.
+    /// Returns true if no entry was gathered.
     #[inline]
     #[must_use]
     pub const fn is_empty(&self) -> bool {
@@ -145,8 +145,8 @@ pub(crate) struct Chain<F: Branched> {
 }
 
 impl<F: Branched, const LEVELS: usize> BucketArray<F, LEVELS> {
-    /// Moves those entries of a list for which `key_of` has a key to `gathering`, behind what was gathered before, in
-    /// their order, to be queued under it. The others stay, in theirs. Looks at no more than `limit`.
+    /// Moves the entries of a list for which `key_of` returns a key to the end of `gathering`, in their order, to be
+    /// queued under that key. The others stay in their order. Looks at `limit` entries at most.
     ///
     /// # Panics
     ///
@@ -200,14 +200,14 @@ impl<F: Branched, const LEVELS: usize> BucketArray<F, LEVELS> {
     }
 }
 
-/// The result of [gathering](BucketArray::gather).
+/// The result of [`gather`](BucketArray::gather).
 #[derive(Clone, Copy, Debug)]
 pub struct Gathered {
-    /// Entries that were moved.
+    /// The number of entries that were moved.
     pub count: u32,
-    /// The limit did not end it.
+    /// True if the limit did not end the gathering.
     pub is_whole: bool,
-    /// The state of the list.
+    /// The state of the list afterwards.
     pub left: BucketState,
 }
 

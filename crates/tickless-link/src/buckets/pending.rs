@@ -1,10 +1,10 @@
-//! Expiry of the front of a pending list, many entries at a time.
+//! Expiry of many entries at the front of a pending list at once.
 
 use super::BucketArray;
 use crate::entry::{EntryRef, Family};
 
 impl<F: Family, const LEVELS: usize> BucketArray<F, LEVELS> {
-    /// Returns true if the first entry of the pending list of `level` needs no call in any case.
+    /// Returns true if the first entry of the pending list of `level` expires without a call in every case.
     ///
     /// # Panics
     ///
@@ -16,10 +16,10 @@ impl<F: Family, const LEVELS: usize> BucketArray<F, LEVELS> {
         first.is_some_and(EntryRef::is_taken)
     }
 
-    /// [Expires](crate::entry::Member::expire) entries of the pending list of `level` whose expiry is to
-    /// [take](crate::entry::Always::TAKEN) their token, from the first on, and puts the tokens into `places`. Ends
-    /// before the first entry of another kind, or of which `is_due` says no. A value that was in a place may be in an
-    /// entry afterwards that is idle.
+    /// [Expires](crate::entry::Member::expire) entries of the pending list of `level` whose expiry
+    /// [takes](crate::entry::Always::TAKEN) their token, from the first on, and moves the tokens into `places`. Ends
+    /// before the first entry of another kind, or for which `is_due` returns false. The old value of a place may be in
+    /// an idle entry afterwards.
     ///
     /// Returns the number of entries.
     ///

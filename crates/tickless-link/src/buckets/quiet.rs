@@ -1,4 +1,4 @@
-//! Entries of bucket arrays of which more is known: that they are idle, or queued and nothing else.
+//! Quiet entries of bucket arrays: they are idle or queued, and neither running nor shut down.
 //!
 //! Nearly all are one or the other. An operation on one of them needs no look at its state any more: only the thread
 //! that holds the bucket array mutably changes that, by the [`Bucketed`] that was looked at.
@@ -18,7 +18,7 @@ pub enum Quiet<'s, 'e, F: Family, const LEVELS: usize> {
 }
 
 impl<'s, 'e, F: Family, const LEVELS: usize> Bucketed<'s, 'e, F, LEVELS> {
-    /// The entry with what is known of its state; `None` if its callback runs, or it was shut down.
+    /// Returns the entry as idle or queued; `None` if its callback runs, or it was shut down.
     #[inline]
     #[must_use]
     pub fn quiet(self) -> Option<Quiet<'s, 'e, F, LEVELS>> {
@@ -36,14 +36,14 @@ impl<'s, 'e, F: Family, const LEVELS: usize> Bucketed<'s, 'e, F, LEVELS> {
 pub struct Idle<'s, 'e, F: Family, const LEVELS: usize>(Bucketed<'s, 'e, F, LEVELS>);
 
 impl<'e, F: Family, const LEVELS: usize> Idle<'_, 'e, F, LEVELS> {
-    /// The entry.
+    /// Returns the entry.
     #[inline]
     #[must_use]
     pub const fn entry(&self) -> EntryRef<'e, F> {
         self.0.entry
     }
 
-    /// Puts the entry behind the others of a list.
+    /// Adds the entry at the end of a list.
     ///
     /// # Panics
     ///
@@ -56,11 +56,11 @@ impl<'e, F: Family, const LEVELS: usize> Idle<'_, 'e, F, LEVELS> {
     }
 }
 
-/// An entry that is queued, whose callback does not run, and that was not shut down.
+/// An entry that is queued; its callback does not run, and it was not shut down.
 pub struct Queued<'s, 'e, F: Family, const LEVELS: usize>(Bucketed<'s, 'e, F, LEVELS>);
 
 impl<'e, F: Family, const LEVELS: usize> Queued<'_, 'e, F, LEVELS> {
-    /// The entry.
+    /// Returns the entry.
     #[inline]
     #[must_use]
     pub const fn entry(&self) -> EntryRef<'e, F> {
@@ -74,7 +74,7 @@ impl<'e, F: Family, const LEVELS: usize> Queued<'_, 'e, F, LEVELS> {
         usize::from(self.0.entry.place.get())
     }
 
-    /// Returns true if the entry is in that bucket; see [`Bucketed::is_on`].
+    /// Returns true if the entry is in the bucket with this number; see [`Bucketed::is_on`].
     #[inline]
     #[must_use]
     pub fn is_on(&self, list: usize) -> bool {
@@ -94,7 +94,7 @@ impl<'e, F: Family, const LEVELS: usize> Queued<'_, 'e, F, LEVELS> {
         left
     }
 
-    /// Takes the entry out: it is idle from here on.
+    /// Removes the entry, which is idle afterwards.
     #[inline]
     pub fn remove(self) -> BucketState {
         let Bucketed { buckets, entry } = self.0;

@@ -1,9 +1,10 @@
-//! Expiries whose outcome is known without a call.
+//! The constant outcome of a member's expiries, which saves a queue the call.
 
 use core::fmt;
 use core::marker::PhantomData;
 
-/// The outcome that every expiry of a member with guarded data of type `G` has, with tokens of type `T`.
+/// The outcome of every expiry of a member, if it is always the same. The member's guarded data have type `G`, its
+/// tokens type `T`.
 ///
 /// Where it is known a queue need not call [`Member::expire`](super::Member::expire), which costs as much as all else
 /// that it does for an entry.
@@ -23,9 +24,9 @@ pub(super) enum Outcome {
 }
 
 impl<G, T> Always<G, T> {
-    /// No fixed outcome: [`Member::expire`](super::Member::expire) decides each time.
+    /// The outcome is not constant: [`Member::expire`](super::Member::expire) decides each time.
     pub const ASKED: Self = Self::new(Outcome::Asked);
-    /// [`Expiry::Call`](super::Expiry::Call).
+    /// The outcome is always [`Expiry::Call`](super::Expiry::Call).
     pub const CALLED: Self = Self::new(Outcome::Called);
 
     const fn new(outcome: Outcome) -> Self {
@@ -37,8 +38,8 @@ impl<G, T> Always<G, T> {
 }
 
 impl<T> Always<T, T> {
-    /// [`Expiry::Done`](super::Expiry::Done) with the guarded data: it is the token, and something without meaning
-    /// takes its place. Such an entry is never shut.
+    /// The outcome is always [`Expiry::Done`](super::Expiry::Done) with the guarded data as the token; a value without
+    /// meaning takes their place. Such an entry is never shut.
     pub const TAKEN: Self = Self::new(Outcome::Taken);
 }
 

@@ -25,15 +25,15 @@ impl<F: Family> Running<F> {
         }
     }
 
-    /// The address of the entry, for comparing and printing only.
+    /// Returns the address of the entry, for comparing and printing only.
     #[inline]
     #[must_use]
     pub fn address(&self) -> usize {
         self.entry().address()
     }
 
-    /// The life cycle of the entry; a thread that holds its queue and finds it neither queued nor shut can rely on what
-    /// a [`restart`](Running::restart) or [`refile`](Running::refile) will answer.
+    /// Returns the life cycle of the entry. A thread that holds the lock of its queue and finds it neither queued nor
+    /// shut can rely on the result that a [`restart`](Running::restart) or [`refile`](Running::refile) will have.
     #[inline]
     #[must_use]
     pub fn state(&self) -> State {

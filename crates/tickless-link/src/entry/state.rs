@@ -1,4 +1,4 @@
-//! The life cycle of an entry in a byte.
+//! The life cycle of an entry, in a byte.
 
 use core::fmt;
 
@@ -18,14 +18,14 @@ impl State {
         Self(bits)
     }
 
-    /// No queue knows the entry, and no callback executes.
+    /// Returns true if the entry is neither queued nor running.
     #[inline]
     #[must_use]
     pub const fn is_idle(self) -> bool {
         self.0 & Self::ACTIVE == 0
     }
 
-    /// The entry is linked in a queue, or travels between two, and its callback does not execute.
+    /// Returns true if the entry is queued in a queue or moving between two, and its callback does not execute.
     #[inline]
     #[must_use]
     pub const fn is_only_queued(self) -> bool {
@@ -38,28 +38,28 @@ impl State {
         self.0 == Self::QUEUED
     }
 
-    /// The entry was shut down: its queue will not take it again.
+    /// Returns true if the entry was shut down: its queue will not take it again.
     #[inline]
     #[must_use]
     pub const fn is_shut(self) -> bool {
         self.0 & Self::SHUT != 0
     }
 
-    /// The entry is linked in a queue, or travels between two.
+    /// Returns true if the entry is queued in a queue or moving between two.
     #[inline]
     #[must_use]
     pub const fn is_queued(self) -> bool {
         self.0 & Self::QUEUED != 0
     }
 
-    /// The entry is idle, and was not shut down.
+    /// Returns true if the entry is idle, and was not shut down.
     #[inline]
     #[must_use]
     pub const fn is_fresh(self) -> bool {
         self.0 == 0
     }
 
-    /// The callback of the entry executes.
+    /// Returns true if the callback of the entry executes.
     #[inline]
     #[must_use]
     pub const fn is_running(self) -> bool {

@@ -1,4 +1,4 @@
-//! Journeys between queues.
+//! The move of an entry from one queue to another.
 
 use core::fmt;
 

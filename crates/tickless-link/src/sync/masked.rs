@@ -1,4 +1,4 @@
-//! 64-bit atomics for bare machines without: each access is a critical section of the program's.
+//! 64-bit atomics for bare machines that have none: each access is a critical section of the program.
 //!
 //! `portable-atomic` has such atomics too, where a processor can exchange a word: behind a spin lock, for which an
 //! interrupt would wait for ever that came while the lock is held. Its critical section is for processors that can
@@ -28,7 +28,7 @@ macro_rules! atomics {
 
         #[allow(clippy::allow_attributes, dead_code, reason = "the same operations for both, as `core` has them")]
         impl $name {
-            /// Makes one that holds `value`.
+            /// Makes an atomic that holds `value`.
             #[must_use]
             pub const fn new(value: $value) -> Self {
                 Self(UnsafeCell::new(value))
@@ -64,43 +64,44 @@ macro_rules! atomics {
                 self.change(|_| value);
             }
 
-            /// Replaces the value, and returns what it was.
+            /// Replaces the value, and returns the old one.
             #[inline]
             pub fn swap(&self, value: $value, _: Ordering) -> $value {
                 self.change(|_| value)
             }
 
-            /// Adds to the value, wrapping around, and returns what it was.
+            /// Adds to the value, wrapping around, and returns the old one.
             #[inline]
             pub fn fetch_add(&self, value: $value, _: Ordering) -> $value {
                 self.change(|before| before.wrapping_add(value))
             }
 
-            /// Subtracts from the value, wrapping around, and returns what it was.
+            /// Subtracts from the value, wrapping around, and returns the old one.
             #[inline]
             pub fn fetch_sub(&self, value: $value, _: Ordering) -> $value {
                 self.change(|before| before.wrapping_sub(value))
             }
 
-            /// Keeps the bits that `value` has, and returns what the value was.
+            /// Replaces the value by the bitwise AND with `value`, and returns the old one.
             #[inline]
             pub fn fetch_and(&self, value: $value, _: Ordering) -> $value {
                 self.change(|before| before & value)
             }
 
-            /// Sets the bits that `value` has, and returns what the value was.
+            /// Replaces the value by the bitwise OR with `value`, and returns the old one.
             #[inline]
             pub fn fetch_or(&self, value: $value, _: Ordering) -> $value {
                 self.change(|before| before | value)
             }
 
-            /// Replaces the value by `value` if that is larger, and returns what it was.
+            /// Replaces the value by `value` if that is larger, and returns the old one.
             #[inline]
             pub fn fetch_max(&self, value: $value, _: Ordering) -> $value {
                 self.change(|before| before.max(value))
             }
 
-            /// Replaces `current` by `new`, and returns what the value was.
+            /// Replaces the value by `new` if it is `current`. Returns the old value, as an error if it was another
+            /// one.
             ///
             /// # Errors
             ///

@@ -1,4 +1,4 @@
-//! Loom's atomics, with the interleavings that loom 0.7 leaves out.
+//! Loom's atomics, with interleavings that loom 0.7 does not explore.
 //!
 //! Loom explores another order of two operations when they touch the same atomic and one of them writes. For that it
 //! remembers the *last* operation on each atomic. A thread that reads and then writes hides behind its own read what

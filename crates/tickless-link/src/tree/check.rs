@@ -1,4 +1,4 @@
-//! The structural rules of a tree, as a check of all of it.
+//! The check of all structural rules of a tree.
 
 use super::{Branched, Side, Tree};
 use crate::entry::EntryRef;

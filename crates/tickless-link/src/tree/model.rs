@@ -1,4 +1,4 @@
-//! Loom cases for entries that queues let go of and adopt.
+//! Loom cases for entries that one queue releases and another one adopts.
 
 use core::pin::Pin;
 use std::boxed::Box;

@@ -1,4 +1,4 @@
-//! The run: entries that are due, sorted in one line in front of a tree.
+//! The run: due entries, sorted in a line in front of a tree.
 //!
 //! Due entries are taken out from the front, one after the other. To put it into the tree for that would balance the
 //! tree twice for each of them, for nothing. So the entries that a [bucket array](crate::buckets)
@@ -49,8 +49,8 @@ impl<F: Branched> Raw<F> {
 }
 
 impl<F: Branched> Tree<F> {
-    /// Queues all that was [gathered](BucketArray::gather), with the [turn](super::TieOrder::Old) of what was queued
-    /// there before. It stays queued for every observer.
+    /// Queues all entries that were [gathered](BucketArray::gather), as [old](super::TieOrder::Old) ones among equal
+    /// keys. They stay queued for every observer.
     pub fn receive(&mut self, gathering: Gathering<F>) {
         const { assert!(!F::SUMMARISED, "what stands in a run is in no subtree") };
         let mut chain = gathering.arrive(self.id());
@@ -183,9 +183,9 @@ impl<F: Branched> Tree<F> {
         Some((parent.link(), side))
     }
 
-    /// [Expires](crate::entry::Member::expire) entries of the run, from the first on, while `is_due` says so of their
-    /// key and head, and puts what is taken out of those that need no call into `places`, one after the other, until
-    /// there are no more of them. A value that was in a place may be in an entry afterwards that is idle.
+    /// [Expires](crate::entry::Member::expire) entries of the run, from the first on, while `is_due` returns true for
+    /// their key and head. The tokens of entries that need no call go into `places`, one after the other, until the
+    /// places are full. The old value of a place may be in an idle entry afterwards.
     ///
     /// How many there were. An entry that may need a call is expired if nothing comes before it, which `follows` says
     /// too of what was expired earlier: it ends the run otherwise, and stays. What is taken out before may have to be
@@ -261,22 +261,22 @@ impl<F: Branched> Tree<F> {
         count
     }
 
-    /// Returns true if the first entry of all needs no call in any case.
+    /// Returns true if the first entry of the queue expires without a call in every case.
     #[inline]
     #[must_use]
     pub fn first_is_taken(&self) -> bool {
         self.follow(self.first).is_some_and(EntryRef::is_taken)
     }
 
-    /// Returns true if entries stand in the run.
+    /// Returns true if the run holds an entry.
     #[inline]
     #[must_use]
     pub const fn has_run(&self) -> bool {
         self.run_end.is_some()
     }
 
-    /// Expires the first entry of the run if `is_due` says so of its key and head, and its callback is to be
-    /// [executed](crate::entry::Always::CALLED); the head, too.
+    /// Expires the first entry of the run if `is_due` returns true for its key and head, and its callback is to be
+    /// [executed](crate::entry::Always::CALLED). Returns its head too.
     #[inline]
     pub fn expire_called(
         &mut self,

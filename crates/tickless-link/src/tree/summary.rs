@@ -1,4 +1,4 @@
-//! Summaries of subtrees, and the search that is led by them.
+//! Summaries of subtrees in the heads of entries, and searches by them.
 //!
 //! In a family that [summarises](crate::entry::Family::SUMMARISED) each entry keeps, in its head, what it and all below
 //! it come to: the smallest of something, say. A search for the first entry *in the order of the keys* that fulfils a
@@ -13,7 +13,7 @@ use super::{Branched, OwnedEntry, Side, Tree};
 use crate::entry::{EntryRef, Link};
 
 impl<F: Branched> Tree<F> {
-    /// The first entry, in the order of the keys, for which `is_meant` is true of the head.
+    /// Returns the first entry, in the order of the keys, for whose head `is_meant` returns true.
     ///
     /// `holds_some` is asked about the summary in a head and MUST be true whenever the subtree holds an entry that is
     /// meant; if it is true only then the search is one descent. Where it says more than there is, the search ends at a
@@ -45,8 +45,8 @@ impl<F: Branched> Tree<F> {
         }
     }
 
-    /// Opens the first entry that `holds_some` finds, as [`first_where`](Self::first_where) does, but `holds_some` may
-    /// be wrong about a subtree: the search goes on behind a subtree that holds none.
+    /// Opens the entry that [`first_where`](Self::first_where) finds, with a test `holds_some` that may be wrong about
+    /// a subtree: the search continues after a subtree that holds no such entry.
     ///
     /// # Cost
     ///
@@ -81,7 +81,7 @@ impl<F: Branched> Tree<F> {
             .or_else(|| below(Side::Right))
     }
 
-    /// Finds an entry as [`first_where`](Self::first_where) does, and opens it.
+    /// Opens the entry that [`first_where`](Self::first_where) finds.
     pub fn open_first_where(
         &mut self,
         holds_some: impl Fn(&F::Head) -> bool,
@@ -98,12 +98,12 @@ impl<F: Branched> Tree<F> {
         Some(OwnedEntry { tree: self, entry })
     }
 
-    /// The head with the summary of all that is queued, and the entry's own part of it.
+    /// Returns the head of the root entry, which has the summary of all queued entries.
     pub fn summary(&self) -> Option<&F::Head> {
         self.follow(self.root.get()).map(|root| self.head_of(root))
     }
 
-    /// Opens an entry that no queue owns, and makes this queue its owner; `None` when it has an owner already.
+    /// Opens an entry that has no owner, and makes this queue its owner; returns `None` if it has an owner.
     ///
     /// An entry comes here for the first time, or after a queue [let it go](OwnedEntry::release_expired). One that a
     /// thread is just letting go of elsewhere may still be refused.
@@ -113,8 +113,9 @@ impl<F: Branched> Tree<F> {
             .then_some(OwnedEntry { tree: self, entry })
     }
 
-    /// Queues `entry`, which no queue owns, under `key` in place of `only`, if that is all that is queued here and
-    /// `agrees`, which is given the heads of the two in the reverse order, says so: no queue owns `only` afterwards.
+    /// Queues `entry`, which has no owner, under `key` in place of `only`, which has no owner afterwards. It does so if
+    /// `only` is the only queued entry and `agrees`, which receives the heads of the two in the reverse order, returns
+    /// true.
     ///
     /// It does what [`release_expired`](OwnedEntry::release_expired) of the one and [`insert`](OwnedEntry::insert) of
     /// the other do, for one that has nothing to give up: it is not expired, and what it carries stays with it. Where
@@ -219,7 +220,7 @@ impl Drop for EndsOnUnwinding {
 }
 
 impl<F: Branched> OwnedEntry<'_, '_, F> {
-    /// Brings the summaries up to date after a change of the head of a queued entry.
+    /// Updates the summaries after a change of a queued entry's head.
     pub fn summarise(&mut self) {
         if F::SUMMARISED && self.state().is_queued() {
             self.tree
@@ -227,9 +228,8 @@ impl<F: Branched> OwnedEntry<'_, '_, F> {
         }
     }
 
-    /// Takes the entry, which must be queued, out of the queue, [expires](crate::entry::Member::expire) it and lets it
-    /// go: no queue owns it afterwards, and any may [adopt](Tree::adopt) it. The data that the expiry gives up is
-    /// returned.
+    /// Removes the entry, which must be queued, [expires](crate::entry::Member::expire) it and releases it: it has no
+    /// owner afterwards, and any queue may [adopt](Tree::adopt) it. Returns the token that the expiry gives up.
     ///
     /// # Panics
     ///
@@ -241,7 +241,7 @@ impl<F: Branched> OwnedEntry<'_, '_, F> {
         unsafe { self.entry.expire_and_release() }
     }
 
-    /// Lets go of an entry that is not queued: no queue owns it afterwards.
+    /// Releases an entry that is not queued: it has no owner afterwards.
     ///
     /// # Panics
     ///

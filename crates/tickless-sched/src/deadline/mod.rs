@@ -1,4 +1,4 @@
-//! The deadline class: tasks that need so much of the CPU in each period, and get no more.
+//! The deadline class: tasks that get an amount of the CPU in each period, and no more.
 //!
 //! # The mechanism
 //!
@@ -70,7 +70,7 @@ pub use reservation::{Bandwidth, Rejected, Reservation, ReservationError};
 pub use server::Server;
 use server::{Budget, Served};
 
-/// The runtime that the running server has left, as it is accounted at this moment.
+/// The runtime that the running server has left, as just accounted.
 ///
 /// There is no other way to have one than [`DeadlineQueue::account`], so it is never what was left when the server was
 /// picked (TICK-8).
@@ -78,14 +78,14 @@ use server::{Budget, Served};
 pub struct RuntimeLeft(Span);
 
 impl RuntimeLeft {
-    /// Returns the runtime; zero when it is spent.
+    /// Returns the runtime; zero if it is spent.
     #[must_use]
     pub const fn span(self) -> Span {
         self.0
     }
 }
 
-/// The account of the running server.
+/// The result of accounting the running server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub struct Account {
@@ -123,7 +123,7 @@ struct Current {
     pick: Pick,
 }
 
-/// A queue of servers.
+/// A queue of deadline servers.
 ///
 /// See the [module documentation](self).
 pub struct DeadlineQueue<T: Send + 'static> {
@@ -139,7 +139,7 @@ pub struct DeadlineQueue<T: Send + 'static> {
 }
 
 impl<T: Send + 'static> DeadlineQueue<T> {
-    /// An empty queue whose servers may come to `limit` together.
+    /// Makes an empty queue whose servers may have a bandwidth of `limit` together.
     #[must_use]
     pub fn new(limit: Bandwidth) -> Self {
         let [ready, throttled] = Realm::new().keys();
@@ -173,7 +173,7 @@ impl<T: Send + 'static> DeadlineQueue<T> {
         Ok(Server::new(reservation, self.throttled.id()))
     }
 
-    /// Gives the bandwidth of a server back, which was admitted here: it can be freed, and is not queued again.
+    /// Gives back the bandwidth of a server that was admitted here: it can be freed, and is not queued again.
     ///
     /// # Errors
     ///
@@ -198,26 +198,26 @@ impl<T: Send + 'static> DeadlineQueue<T> {
         self.admitted
     }
 
-    /// The number of servers that could run: those that wait, and the one that does.
+    /// Returns the number of servers that could run: the waiting ones, and the running one.
     #[must_use]
     pub fn runnable(&self) -> usize {
         self.ready.len() + usize::from(self.current.is_some())
     }
 
-    /// The number of servers that wait for their turn and have runtime.
+    /// Returns the number of servers that have runtime and wait for their turn.
     #[must_use]
     pub const fn waiting(&self) -> usize {
         self.ready.len()
     }
 
-    /// The number of servers that wait for their next period.
+    /// Returns the number of servers that wait for their next period.
     #[must_use]
     pub const fn throttled(&self) -> usize {
         self.throttled.len()
     }
 
-    /// Puts a server into the queue that wakes up, or ran and could go on, with what is to be handed out when it is
-    /// picked.
+    /// Enqueues a server that wakes up, or that ran and could go on, with the item that [`pick`](Self::pick) returns
+    /// for it.
     ///
     /// # Errors
     ///
@@ -285,8 +285,8 @@ impl<T: Send + 'static> DeadlineQueue<T> {
         })
     }
 
-    /// Takes out the server with the earliest deadline; it belongs to no queue while it runs. `None` when none has
-    /// runtime left.
+    /// Removes the server with the earliest deadline, and returns its item. It belongs to no queue while it runs.
+    /// Returns `None` if no server has runtime left.
     ///
     /// One that ran before and was neither put back nor put to sleep [has finished](Self::retire).
     pub fn pick(&mut self, now: RunTime) -> Option<T> {
@@ -305,8 +305,8 @@ impl<T: Send + 'static> DeadlineQueue<T> {
         }
     }
 
-    /// Charges the server that runs with the time until `now`; says what it has left, and whether another task should
-    /// run. When none runs, nothing is left and nothing is due.
+    /// Charges the running server for the time until `now`. Returns the runtime that it has left, and whether another
+    /// task should run. If no server runs, none is left and nothing is due.
     pub fn account(&mut self, now: RunTime) -> Account {
         self.charge(now);
         let Some(Current { budget, .. }) = &self.current else {
@@ -326,7 +326,7 @@ impl<T: Send + 'static> DeadlineQueue<T> {
         }
     }
 
-    /// The server that runs has nothing to do.
+    /// Notes that the running server has nothing to do.
     ///
     /// # Errors
     ///
@@ -347,13 +347,13 @@ impl<T: Send + 'static> DeadlineQueue<T> {
         ran.map(drop).ok_or(Refusal::Elsewhere)
     }
 
-    /// The task that runs has finished; if one runs.
+    /// Notes that the task of the running server has finished; has no effect if no server runs.
     pub fn retire(&mut self, now: RunTime) {
         self.charge(now);
         self.current = None;
     }
 
-    /// Takes a server out that waits; `None` when it does not wait here.
+    /// Removes a waiting server; returns `None` if it does not wait here.
     pub fn dequeue(&mut self, server: Pin<&Server<T>>, now: RunTime) -> Option<T> {
         self.charge(now);
         let entry = server.linked().erase();
@@ -376,7 +376,7 @@ impl<T: Send + 'static> DeadlineQueue<T> {
         self.throttled.first_key()
     }
 
-    /// Gives those their runtime whose next period has begun; says how many there were.
+    /// Refills the runtime of the servers whose next period has begun, and returns their number.
     pub fn replenish(&mut self, now: RunTime) -> usize {
         let mut count = 0;
         while self.throttled.first_key().is_some_and(|first| first <= now) {

@@ -1,10 +1,10 @@
-//! The reservation of a deadline server, and the test whether all reservations can be kept.
+//! The reservation of a deadline server, and the test that all reservations can be kept.
 
 use core::fmt;
 
 use tickless_core::time::Span;
 
-/// A part of a CPU, in parts of 2^20.
+/// A share of a CPU, in parts of 2^20.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Bandwidth(u64);
 
@@ -57,7 +57,7 @@ pub struct Reservation {
     period: Span,
 }
 
-/// A reservation that makes no sense.
+/// The reasons why a reservation is not possible.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ReservationError {
@@ -105,9 +105,9 @@ impl fmt::Display for ReservationError {
 impl core::error::Error for ReservationError {}
 
 impl Reservation {
-    /// No tick is started for less: 10 µs.
+    /// The shortest runtime, 10 µs: no tick is started for a shorter time.
     pub const LEAST_RUNTIME: Span = Span::from_micros(10);
-    /// An hour.
+    /// The longest period, an hour.
     pub const LONGEST_PERIOD: Span = Span::from_secs(3_600);
 
     /// Reserves `runtime` in each `period`, before its `deadline`.
@@ -135,7 +135,7 @@ impl Reservation {
         })
     }
 
-    /// The runtime in each period.
+    /// Returns the runtime in each period.
     #[must_use]
     pub const fn runtime(self) -> Span {
         self.runtime
@@ -153,7 +153,7 @@ impl Reservation {
         self.period
     }
 
-    /// The part of the CPU that it takes, rounded up.
+    /// Returns the share of the CPU that the reservation takes, rounded up.
     #[must_use]
     pub const fn bandwidth(self) -> Bandwidth {
         // An hour is 2^41.7 ns, so it fits.
@@ -161,10 +161,10 @@ impl Reservation {
     }
 }
 
-/// The bandwidth of all servers would be above the limit.
+/// The error of a reservation that would raise the bandwidth of all servers above the limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rejected {
-    /// The bandwidth that was asked for.
+    /// The requested bandwidth.
     pub asked: Bandwidth,
     /// The bandwidth that was admitted before.
     pub admitted: Bandwidth,

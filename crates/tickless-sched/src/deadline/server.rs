@@ -1,4 +1,4 @@
-//! A deadline server: its runtime, and the time until which that may be used.
+//! A deadline server: its runtime, and the deadline before which it is to be used.
 
 use core::fmt;
 use core::marker::PhantomData;
@@ -165,7 +165,7 @@ impl Budget {
     }
 }
 
-/// A server, as a [`DeadlineQueue`](super::DeadlineQueue) links it, where it lies.
+/// A deadline server, which a [`DeadlineQueue`](super::DeadlineQueue) links without an allocation.
 ///
 /// While a queue has it, it must not be dropped: that ends the process. One that runs belongs to no queue.
 pub struct Server<T: Send + 'static> {
@@ -192,7 +192,7 @@ impl<T: Send + 'static> Server<T> {
         self.entry.tag()
     }
 
-    /// Returns true if a queue has it.
+    /// Returns true if the server is in a queue.
     #[must_use]
     pub fn is_queued(&self) -> bool {
         self.entry.state().is_queued()

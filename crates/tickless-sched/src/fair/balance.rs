@@ -1,4 +1,5 @@
-//! The choice of the task that moves between two queues, so that tasks get the shares of a single queue.
+//! The choice of the task that moves from one queue to another, so that tasks get the shares that a single queue would
+//! give them.
 //!
 //! Each CPU has a queue, and each queue is fair to its own tasks. With five tasks in one queue and four in the other,
 //! a task gets 20 or 25 % of a CPU, although each of the nine is entitled to 22 %; no number of moves makes both queues
@@ -21,7 +22,7 @@ use crate::amount::{Request, Weight};
 /// The time that a decision looks ahead: 100 ms, in nanoseconds.
 pub const HORIZON: u64 = 100_000_000;
 
-/// The service that the tasks of a queue received, and how fast it goes on.
+/// The service that the tasks of a queue received, and the rate at which they receive more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Standing {
     /// The sum of the weights of the tasks that compete in the queue.
@@ -35,14 +36,14 @@ impl Standing {
         Self { weight, at }
     }
 
-    /// Returns true if no task competes there.
+    /// Returns true if no task competes in the queue.
     #[must_use]
     pub const fn is_empty(self) -> bool {
         self.weight == 0
     }
 
-    /// Returns how much more service the tasks here received than those of `other`, in virtual nanoseconds; negative if
-    /// they received less.
+    /// Returns how much more service the tasks of this queue received than those of `other`, in virtual nanoseconds;
+    /// negative if they received less.
     #[must_use]
     pub const fn ahead_of(self, other: Self) -> i64 {
         self.at.wrapping_sub(other.at)
@@ -79,14 +80,14 @@ impl Standing {
         behind - part
     }
 
-    /// Returns this standing with the virtual time of `other`. It is for a queue that had no task when its tasks came:
-    /// none was there to compare them with, so they count as served like the tasks of `other`.
+    /// Returns this standing with the virtual time of `other`. It is for a queue that was empty when its tasks came:
+    /// there was no task to compare them with, so they count as served like the tasks of `other`.
     #[must_use]
     pub const fn level_with(self, other: Self) -> Self {
         Self::new(self.weight, other.at)
     }
 
-    /// Returns the standing without the part by which this queue is behind `other` beyond recovery.
+    /// Returns this standing without the part of its lag behind `other` that is too large to make up for.
     #[must_use]
     pub fn caught_up(self, other: Self) -> Self {
         let most = progress(other.weight);

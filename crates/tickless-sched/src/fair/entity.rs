@@ -210,7 +210,7 @@ impl Head {
     }
 }
 
-/// A task, as a [`FairQueue`](crate::FairQueue) links it: where it lies, without an allocation.
+/// A task, which a [`FairQueue`](crate::FairQueue) links without an allocation.
 ///
 /// `T` is what the queue hands out when the task is picked: a number, a pointer to the task, the task. While a queue
 /// has the entity it must not be dropped: that ends the process. A picked one belongs to no queue, so a task that
@@ -225,7 +225,7 @@ tickless_link::project_entry!([T] Entity<T> [T: Send + 'static] entry: Entry<Fai
 
 impl<T: Send + 'static> Entity<T> {
     tickless_link::const_unless_loom! {
-        /// Makes a task that competes with `weight`, in pieces of `request`.
+        /// Makes a task that competes with `weight`, and runs for `request` at a time.
         #[must_use]
         pub const fn new(weight: Weight, request: Request) -> Self {
             Self::pinned_if(false, weight, request)
@@ -233,7 +233,7 @@ impl<T: Send + 'static> Entity<T> {
     }
 
     tickless_link::const_unless_loom! {
-        /// Makes an entity for a task that stays on its CPU if it `is_pinned`: no other queue pulls it then.
+        /// Makes an entity. If `is_pinned`, the task stays on its CPU: no other queue pulls it.
         #[must_use]
         #[inline(always)]
         pub const fn pinned_if(is_pinned: bool, weight: Weight, request: Request) -> Self {
@@ -258,7 +258,7 @@ impl<T: Send + 'static> Entity<T> {
         }
     }
 
-    /// Returns true if a run queue has the task, which waits for its turn there, or sleeps and still owes time.
+    /// Returns true if a run queue has the task, which waits for its turn, or sleeps and still owes time.
     ///
     /// Lock-free, and out of date when it arrives unless the caller holds the queue.
     #[must_use]

@@ -1,4 +1,4 @@
-//! A task that sleeps behind one that it woke: three steps at once.
+//! The hand-over of the CPU from a task that sleeps to the one that it woke: enqueue, sleep and pick in one step.
 //!
 //! Two tasks that work by turns pass each other the CPU: the one that runs wakes the other and sleeps, and no third one
 //! waits. Each of the three steps, to enqueue, to sleep and to pick, would link one of the two in the tree or take it
@@ -25,9 +25,9 @@ use super::virtual_time::{Average, Virtual, halfway};
 use super::{Current, Entity, FairQueue, Luggage, Pick, RunTime, Share, Weight, capped};
 
 impl<T: Send + 'static> FairQueue<T> {
-    /// [Enqueues](Self::enqueue) `to`, which woke up at `woken`, has `from`, the task that runs, [sleep](Self::sleep)
-    /// at `now`, and [picks](Self::pick): in one step, where `to` is the only task that waits then. It runs from here
-    /// on. Nothing is handed out for it: it comes with nothing either.
+    /// [Enqueues](Self::enqueue) `to`, which woke up at `woken`, lets `from`, the running task, [sleep](Self::sleep) at
+    /// `now`, and [picks](Self::pick) `to`, all in one step. It does so only if `to` is the only task that waits then.
+    /// `to` runs from here on. It comes without an item, so none is returned.
     ///
     /// Without `from` the task that runs has finished, if there is one.
     ///
@@ -65,9 +65,9 @@ impl<T: Send + 'static> FairQueue<T> {
         }
     }
 
-    /// Hands over between two tasks of unit weight that take turns without a third one, as
-    /// [`hand_over`](Self::hand_over) does: `to` sleeps in debt, and `from` sleeps in debt from here on, in the middle
-    /// of its request. Returns `false`, with nothing changed, in any other case.
+    /// Hands over as [`hand_over`](Self::hand_over) does, for two tasks of unit weight that take turns without a third
+    /// one: `to` sleeps in debt, and `from` sleeps in debt from here on, in the middle of its request. Returns `false`,
+    /// with nothing changed, in any other case.
     ///
     /// Nothing is called here, so that no register is saved for it.
     // Always: as `hand_over`.

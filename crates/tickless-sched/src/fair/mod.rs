@@ -123,15 +123,16 @@ pub use entity::Entity;
 use entity::{Fair, Head, Luggage, Share};
 use virtual_time::{Average, Virtual, virtual_length};
 
-/// Rules of a queue beyond the two of EEVDF.
+/// The rules of a queue beyond the two of EEVDF.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rules {
-    /// A task that was picked goes on until its request is served. A task that wakes up ends that only if it has the
-    /// earlier deadline, and either the one that runs had its share already or the other one asks for less at a time.
-    /// Fewer switches, for a lag of up to the longest request of all. Without, each accounting decides anew.
+    /// True if a picked task goes on until its request is served. A task that wakes up preempts it only if the woken
+    /// one has the earlier deadline, and either the running task had its share already or the woken one has a shorter
+    /// request. There are fewer switches then, for a lag of up to the longest request of all. If false, each accounting
+    /// decides anew.
     pub protect_slices: bool,
-    /// A task that sleeps while it owes time stays queued until the others had that. Without, it leaves at once and
-    /// takes the debt along.
+    /// True if a task that sleeps while it owes time stays queued until the others had that time. If false, it leaves
+    /// at once and keeps its debt.
     pub delay_dequeue: bool,
 }
 
@@ -148,13 +149,13 @@ impl Default for Rules {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub struct Enqueued {
-    /// The task should run in place of the one that does, or no task runs.
+    /// True if the task should run in place of the running one, or if no task runs.
     pub preempts: bool,
-    /// The task was the one that ran: it was put back, and no task runs.
+    /// True if the task was the running one: it was put back, and no task runs.
     pub was_current: bool,
 }
 
-/// The result of accounting the running task: whether its slice is over.
+/// The result of accounting the running task, which says if its slice is over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub enum SliceCheck {
@@ -172,7 +173,7 @@ impl SliceCheck {
     }
 }
 
-/// The place of a task that stops to run.
+/// The place of a task that stops running: out of the queue, or still in it because it owes time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sleep {
     /// Out of the queue.
@@ -181,7 +182,7 @@ pub enum Sleep {
     Delayed,
 }
 
-/// The slice of the task that runs, for a [slice timer](crate::hrtick).
+/// The slice of the running task, for a [slice timer](crate::hrtick).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Slice {
     /// The weight of the task.
@@ -191,8 +192,8 @@ pub struct Slice {
 }
 
 impl Slice {
-    /// The slice, ended after `service` if it goes on for longer: for a host that decides more often than at the end of
-    /// each request.
+    /// Returns the slice, shortened to `service` if it is longer. It is for a host that decides more often than at the
+    /// end of each request.
     ///
     /// ```
     /// use tickless_core::time::Span;
@@ -232,7 +233,7 @@ impl Current {
     }
 }
 
-/// A run queue.
+/// A fair run queue.
 ///
 /// See the [module documentation](self).
 pub struct FairQueue<T: Send + 'static> {
@@ -253,7 +254,7 @@ pub struct FairQueue<T: Send + 'static> {
 }
 
 impl<T: Send + 'static> FairQueue<T> {
-    /// An empty queue with the identity of `key`.
+    /// Makes an empty queue with the identity of `key`.
     #[must_use]
     pub const fn new(key: Key, rules: Rules) -> Self {
         Self {
@@ -268,25 +269,25 @@ impl<T: Send + 'static> FairQueue<T> {
         }
     }
 
-    /// The identity of the queue.
+    /// Returns the identity of the queue.
     #[must_use]
     pub const fn id(&self) -> QueueId {
         self.tree.id()
     }
 
-    /// The number of tasks that want to run: those that wait, and the one that does.
+    /// Returns the number of tasks that could run: the waiting ones, and the running one.
     #[must_use]
     pub fn runnable(&self) -> usize {
         self.waiting() + usize::from(self.current.is_some())
     }
 
-    /// The number of tasks that wait.
+    /// Returns the number of waiting tasks.
     #[must_use]
     pub const fn waiting(&self) -> usize {
         self.tree.len() - self.delayed
     }
 
-    /// The number of tasks that sleep and still owe time.
+    /// Returns the number of tasks that sleep and still owe time.
     #[must_use]
     pub const fn delayed(&self) -> usize {
         self.delayed
@@ -298,7 +299,7 @@ impl<T: Send + 'static> FairQueue<T> {
         self.current.is_some()
     }
 
-    /// Charges the task that runs with the time until `now`, and says whether another one should run.
+    /// Charges the running task for the time until `now`. Returns whether another task should run.
     ///
     /// To be called at each tick, at each slice timer, and whenever a task asks whether it should make room. A `now`
     /// before the last one counts as that.
@@ -326,7 +327,7 @@ impl<T: Send + 'static> FairQueue<T> {
         }
     }
 
-    /// Takes out the task that runs next; it belongs to no queue while it runs.
+    /// Removes the task that runs next, and returns its item. It belongs to no queue while it runs.
     ///
     /// A task that ran before and was neither put back nor put to sleep [has finished](Self::retire).
     ///
@@ -380,7 +381,7 @@ impl<T: Send + 'static> FairQueue<T> {
         self.current = Some(Current::of(share));
     }
 
-    /// Puts a task into the queue: one that is new, wakes up, comes from another queue, or ran and could go on.
+    /// Enqueues a task that is new, wakes up, comes from another queue, or ran and could go on.
     ///
     /// Its lag, which is distributed when it is picked, comes with it.
     ///
@@ -438,7 +439,7 @@ impl<T: Send + 'static> FairQueue<T> {
         Ok(self.enqueued(share, was_current))
     }
 
-    /// The task that runs sleeps.
+    /// Notes that the running task sleeps.
     ///
     /// # Errors
     ///
@@ -462,7 +463,7 @@ impl<T: Send + 'static> FairQueue<T> {
         Ok(self.lay_down(entry.erase(), current.share))
     }
 
-    /// The task that runs has finished, or is gone for other reasons; if one runs.
+    /// Notes that the running task has finished, or is gone for another reason; has no effect if no task runs.
     pub fn retire(&mut self, now: RunTime) {
         self.charge(now);
         if let Some(Current { share, .. }) = self.current.take() {
@@ -470,8 +471,8 @@ impl<T: Send + 'static> FairQueue<T> {
         }
     }
 
-    /// Takes a task out that waits, or sleeps and still owes time: to move it to another queue, to change it, to end
-    /// it.
+    /// Removes a task that waits, or that sleeps and still owes time: to move it to another queue, to change it, or to
+    /// end it.
     ///
     /// It keeps its lag, and the rest of its request. `None` when it does not wait here; one that slept has nothing to
     /// hand out.
@@ -500,7 +501,7 @@ impl<T: Send + 'static> FairQueue<T> {
         Some(item)
     }
 
-    /// Takes out the task that this queue would pick next, for another queue that has none.
+    /// Removes the task that this queue would pick next, for another queue that has none.
     ///
     /// It keeps its lag. The task that runs stays, and so do those that sleep and those that are
     /// [pinned](Entity::pinned_if).
@@ -512,8 +513,8 @@ impl<T: Send + 'static> FairQueue<T> {
         self.pull_as(now, |share, lag| Some(capped(lag, share)))
     }
 
-    /// Takes out the task that this queue would pick next, for another queue that has some, if that is better for both:
-    /// `to` is where those stand, and goes on to be where they stand with that task.
+    /// Removes the task that this queue would pick next, for another queue that has tasks, if the move is better for
+    /// both. `to` is the standing of the other queue's tasks; afterwards it includes the moved one.
     ///
     /// It keeps its lag, and the difference between the service of this queue's tasks and that of the other one's.
     /// Which stay: as for [`pull`](Self::pull).
@@ -568,7 +569,7 @@ impl<T: Send + 'static> FairQueue<T> {
         }
     }
 
-    /// Takes out any task that waits, a [pinned](Entity::pinned_if) one included, for a queue that ends.
+    /// Removes any waiting task, a [pinned](Entity::pinned_if) one included, for a queue that ends.
     ///
     /// The order is that of deadlines. No task takes a lag along, and tasks that sleep here are let go on the way.
     ///
@@ -590,19 +591,19 @@ impl<T: Send + 'static> FairQueue<T> {
         }
     }
 
-    /// Returns the service of the tasks of this queue, to be compared with that of another queue.
+    /// Returns the service of the tasks of this queue, for a comparison with another queue.
     pub fn standing(&mut self, now: RunTime) -> Standing {
         self.charge(now);
         let at = self.average.settle().since(Virtual::ZERO);
         Standing::new(self.average.weight(), at.wrapping_add(self.shift))
     }
 
-    /// The tasks of this queue count to stand there, whatever they had.
+    /// Moves the standing of this queue's tasks from `from` to `to`.
     pub const fn shift(&mut self, from: Standing, to: Standing) {
         self.shift = self.shift.wrapping_add(to.ahead_of(from));
     }
 
-    /// Gives a task another weight, wherever it is: it waits here, runs here, or is in no queue.
+    /// Changes the weight of a task that waits here, runs here, or is in no queue.
     ///
     /// It is owed, or owes, the same service as before, and the same part of its request is left.
     ///
@@ -626,7 +627,8 @@ impl<T: Send + 'static> FairQueue<T> {
         })
     }
 
-    /// Gives a task another length of requests, wherever it is. A shorter one holds for the request that is open too.
+    /// Changes the length of a task's requests, in any of its states. A shorter one also applies to the present
+    /// request.
     ///
     /// # Errors
     ///
@@ -649,7 +651,7 @@ impl<T: Send + 'static> FairQueue<T> {
         })
     }
 
-    /// The slice of the task that runs, as it was accounted last.
+    /// Returns the slice of the running task, as it was accounted last.
     #[must_use]
     pub fn slice(&self) -> Option<Slice> {
         self.current.as_ref().map(|Current { share, .. }| Slice {
@@ -658,7 +660,7 @@ impl<T: Send + 'static> FairQueue<T> {
         })
     }
 
-    /// Returns the lag of the running task, in nanoseconds of service; negative if it had more than its share.
+    /// Returns the lag of the running task, in nanoseconds of service; negative if it received more than its share.
     #[must_use]
     pub fn current_lag(&self) -> Option<i64> {
         self.current

@@ -1,5 +1,5 @@
-//! Loom cases for tasks that go from one run queue to another, each of which has a lock of its own, and for one that is
-//! noted by its waker's CPU and filed by the CPU that looks first.
+//! Loom cases for tasks that move from one run queue to another, each with its own lock, and for a woken task that its
+//! waker's CPU notes and the next CPU to look enqueues.
 
 use core::pin::Pin;
 use std::boxed::Box;

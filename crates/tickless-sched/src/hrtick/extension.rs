@@ -1,4 +1,4 @@
-//! A little more time before a task is preempted.
+//! A short delay of a preemption, on request of the running task.
 //!
 //! A task that is about to leave a short critical section asks for [20 µs](EXTENSION) more. When its slice ends
 //! meanwhile, the host grants them in place of the reschedule, once until the task is picked again. The tick bounds
@@ -16,7 +16,7 @@ use super::{HrTick, SliceTimer};
 /// The length of an extension: 20 µs.
 pub const EXTENSION: Span = Span::from_micros(20);
 
-/// The wish of the task that runs on a CPU. It belongs to the run queue, like the [tick](HrTick).
+/// The state of the running task's request for an extension. It belongs to the run queue, like the [tick](HrTick).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Extension {
     /// The task has no extension.
@@ -29,16 +29,16 @@ pub enum Extension {
 }
 
 impl Extension {
-    /// The task asks for more, should its slice end before it [withdraws](Self::withdraw) that. Not twice: one that was
-    /// granted stays.
+    /// Requests an extension, in case the slice of the running task ends before it [withdraws](Self::withdraw) the
+    /// request. A granted one stays granted.
     pub fn ask(&mut self) {
         if *self == Self::None {
             *self = Self::Asked;
         }
     }
 
-    /// The task needs no more. Says whether it has to make room at once: its slice ended, and it went on because it had
-    /// asked.
+    /// Withdraws the request. Returns true if the task has to give way at once, because its slice ended and the
+    /// extension was granted.
     #[must_use]
     pub fn withdraw(&mut self) -> bool {
         match *self {
@@ -50,8 +50,8 @@ impl Extension {
         }
     }
 
-    /// A reschedule is pending, with interrupts enabled. Returns true if it is put off by [`EXTENSION`], because the
-    /// task asked for it and was not granted it before.
+    /// Grants the extension at a pending reschedule, with interrupts enabled. Returns true if the reschedule is delayed
+    /// by [`EXTENSION`], because the task requested that and had no extension before.
     ///
     /// Then the tick is started and the device settled. Where the class of the task has no ticks nothing would end the
     /// extension, so there is none: `ticks` is [`HrTick::fair_is_on`] or [`HrTick::deadline_is_on`].
@@ -65,7 +65,7 @@ impl Extension {
         true
     }
 
-    /// Another task was picked, or the same again: it begins without a wish.
+    /// Forgets the request, because another task was picked, or the same again.
     pub fn picked(&mut self) {
         *self = Self::None;
     }

@@ -1,4 +1,4 @@
-//! The time for which the running task may go on.
+//! The time for which the running task may continue to run.
 
 use tickless_core::time::Span;
 

@@ -1,4 +1,4 @@
-//! The high-resolution tick: a timer that fires when the slice of the task that runs is over.
+//! The slice tick: a timer that fires when the slice of the running task is over.
 //!
 //! Without it a task is reconsidered at the periodic tick, and a slice is a whole number of ticks. With it a slice is
 //! as long as it should be, at the price of a timer that is started at every switch. The timers make that cheap (lazy,
@@ -81,14 +81,14 @@ pub use extension::{EXTENSION, Extension};
 pub use length::{Length, fair_length};
 pub use on_core::{CoreHost, CoreTimer, SETUP};
 
-/// No slice timer is started for less: 10 µs (TICK-15, B64).
+/// The shortest delay of a slice timer: 10 µs (TICK-15, B64).
 pub const LEAST_DELAY: Span = Span::from_micros(10);
 
-/// A queued timer is not moved by so little: 5 µs (TICK-16).
+/// The largest change of time for which a queued timer is not moved: 5 µs (TICK-16).
 pub const TOLERANCE: Span = Span::from_nanos(5_000);
 
-/// A device that laziness left armed too early is written once the rest of its time is less than this part of the time
-/// by which it fires too early: a sixteenth.
+/// The fraction that decides when a lazy device, programmed too early, is programmed again: when the rest of its time
+/// is less than a sixteenth of the time by which it fires too early.
 ///
 /// The interrupt for nothing would write it, too. So this is the same number of writes without the interrupt, if a
 /// decision is made in that time, and at most a sixteenth more of them than there would be such interrupts.
@@ -157,7 +157,7 @@ pub struct Switches {
     pub fair: bool,
     /// Ticks for tasks of the deadline class.
     pub deadline: bool,
-    /// A queued timer is left alone where it would move by [`TOLERANCE`] at most. To be turned off for comparisons
+    /// True if a queued timer stays as it is when it would move by [`TOLERANCE`] at most. It is false for comparisons
     /// only.
     pub filter: bool,
 }
@@ -169,14 +169,14 @@ impl Switches {
         deadline: true,
         filter: true,
     };
-    /// The tick is on for neither class.
+    /// The tick is off for both classes.
     pub const OFF: Self = Self {
         fair: false,
         deadline: false,
         filter: true,
     };
 
-    /// Returns the switches that pay on this platform: both if the rearm of the device is deferred, else neither
+    /// Returns the switches that pay on this platform: both on if the rearm of the device is deferred, else both off
     /// (TICK-3).
     ///
     /// Without that, a slice that ends costs two writes of the device.
@@ -190,7 +190,7 @@ impl Switches {
     }
 }
 
-/// The end of `schedule()` as the tick sees it (TICK-28).
+/// The result of `schedule()` as far as it concerns the tick (TICK-28).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Decision {
     /// The tick stays as it is, or as a start since the begin of the batch wants it.
@@ -201,7 +201,7 @@ pub enum Decision {
     CancelIfIdle,
 }
 
-/// The wish of the running class when the tick fired.
+/// The reschedule that the running class requests when the tick fires.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub enum Reschedule {
@@ -215,11 +215,11 @@ pub enum Reschedule {
 /// Counters of a tick.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stats {
-    /// Starts that the scheduler asked for.
+    /// Starts that the scheduler requested.
     pub asked: u64,
     /// Starts that were replaced by a later one in the same batch.
     pub replaced: u64,
-    /// Dropped because the timer was queued near enough.
+    /// Starts that were dropped because the timer was queued near enough.
     pub filtered: u64,
     /// Kicks that were sent for a start on another CPU.
     pub kicks: u64,
@@ -227,7 +227,7 @@ pub struct Stats {
     pub filtered_by_kick: u64,
     /// Starts of the timer.
     pub started: u64,
-    /// Times that the device was to be armed exactly, because it would soon have fired for nothing.
+    /// Requests to program the device exactly, because it would soon have fired for nothing.
     pub settled: u64,
     /// Cancellations at idle.
     pub cancelled: u64,
@@ -298,7 +298,7 @@ pub struct HrTick {
 }
 
 impl HrTick {
-    /// The tick of a CPU that takes part, on a machine with precise devices.
+    /// Makes the tick of an online CPU, on a machine with precise devices.
     #[must_use]
     pub const fn new(switches: Switches) -> Self {
         Self {
@@ -331,7 +331,7 @@ impl HrTick {
         self.switch();
     }
 
-    /// The switches of the ticks.
+    /// Sets the switches of the ticks.
     pub const fn set_switches(&mut self, switches: Switches) {
         self.switches = switches;
         self.switch();
@@ -344,7 +344,8 @@ impl HrTick {
         self.deadline_is_on = self.switches.deadline && is_on;
     }
 
-    /// Returns true if tasks of the fair class have ticks: the CPU is active, high resolution is on, and the switch is.
+    /// Returns true if tasks of the fair class have ticks: the CPU is active, high resolution is on, and the switch is
+    /// on.
     #[must_use]
     pub const fn fair_is_on(&self) -> bool {
         self.fair_is_on
@@ -362,7 +363,7 @@ impl HrTick {
         self.stats
     }
 
-    /// A task of the fair class was picked: another one, or the same again (TICK-8).
+    /// Notes that a task of the fair class was picked: another one, or the same again (TICK-8).
     ///
     /// `runnable` counts the tasks of the class that could run on this CPU, through all groups, the one that was picked
     /// among them. A host without groups has [that of its queue](crate::FairQueue::runnable). `spends` says that the
@@ -390,8 +391,8 @@ impl HrTick {
         }
     }
 
-    /// A task came to wait in the fair class, `runnable` with it. `running` is the slice of the task whose time is
-    /// being spent, if that is of the fair class.
+    /// Notes that a task was enqueued in the fair class, which makes `runnable` tasks. `running` is the slice of the
+    /// task that is charged at present, if it is of the fair class.
     ///
     /// Starts the tick if it is not active: the task that runs may have been alone when it was picked. One that is
     /// queued stays, unless a task that ran before left it over and it comes later than the one that runs should end
@@ -415,8 +416,8 @@ impl HrTick {
         self.picked(slice, runnable, interrupts, true, timer)
     }
 
-    /// Returns true if the tick is active and was started for the task that runs: then an [enqueue](Self::enqueued)
-    /// does nothing.
+    /// Returns true if the tick is active and was started for the running task. Then an [`enqueued`](Self::enqueued)
+    /// has no effect.
     #[must_use]
     #[inline]
     pub fn is_current(&self, timer: &impl SliceTimer) -> bool {
@@ -442,15 +443,15 @@ impl HrTick {
         }
     }
 
-    /// A task of the fair class is picked outside of a batch: a tick that is queued is that of a task which ran before
-    /// (`docs/scheduler.md`), unless one is [started](Self::picked) behind this call.
+    /// Notes that a task of the fair class is picked outside of a batch. From now on a queued tick is that of an
+    /// earlier task (`docs/scheduler.md`), unless a later call [starts](Self::picked) one.
     #[inline]
     pub fn leave_over(&mut self) {
         self.is_left_over = true;
     }
 
-    /// A task of the deadline class was picked, or goes on behind a tick of its own: until its runtime is spent
-    /// (TICK-13).
+    /// Notes that a task of the deadline class was picked, or goes on after its tick fired. The tick fires when its
+    /// runtime is spent (TICK-13).
     ///
     /// The rest of its runtime is only known [up to date](crate::deadline::DeadlineQueue::account), so a task that is
     /// picked again has its tick too.
@@ -467,7 +468,7 @@ impl HrTick {
         }
     }
 
-    /// The tick fired: called by its callback, with the run queue locked and its accounts up to date.
+    /// Notes that the tick fired. Its callback calls this, with the run queue locked and its accounts up to date.
     ///
     /// `fair` says that the task whose time is being spent is of the fair class. It has to make room at once, or be
     /// picked again. Nothing is started: which task is next is not known (TICK-4). The callback answers
@@ -481,7 +482,7 @@ impl HrTick {
         }
     }
 
-    /// Asks for a tick after `delay`, which is raised to [`LEAST_DELAY`].
+    /// Requests a tick after `delay`, which is raised to [`LEAST_DELAY`].
     ///
     /// Inside of a batch it is recorded, and the last one counts. Else the timer is started if it is not queued near
     /// enough, on another CPU by way of a kick.
@@ -499,7 +500,7 @@ impl HrTick {
         self.start_after(delay, timer);
     }
 
-    /// The kick for a start from another CPU arrived; called on the CPU of the timer with the run queue locked.
+    /// Handles the kick for a start from another CPU. Called on the CPU of the timer with the run queue locked.
     ///
     /// The time may have changed since, so the filter is asked again. A CPU that has become idle wants no tick.
     pub fn kicked(&mut self, is_idle: bool, timer: &impl SliceTimer) {
@@ -512,8 +513,8 @@ impl HrTick {
         timer.start(self.time);
     }
 
-    /// `schedule()` begins, with interrupts off and the run queue locked. `owes` says that the interrupt before left
-    /// the device to it.
+    /// Notes that `schedule()` begins, with interrupts off and the run queue locked. `owes` is true if the interrupt
+    /// before deferred its rearm.
     pub fn begin_batch(&mut self, owes: bool) {
         self.word = if owes {
             Word::DEFER.with(Word::OWES)
@@ -522,15 +523,15 @@ impl HrTick {
         };
     }
 
-    /// Returns true if `schedule()` began and did not end.
+    /// Returns true if `schedule()` began and has not ended.
     #[must_use]
     pub const fn in_batch(&self) -> bool {
         self.word.0 != 0
     }
 
-    /// `schedule()` ends, behind balancing and right before the run queue is unlocked: at both ends, by the task that
-    /// was switched to, its first time included, and where the same task goes on ([`Flush::Switched`],
-    /// [`Flush::SameTask`]).
+    /// Notes that `schedule()` ends, after balancing and right before the run queue is unlocked. It is called at both
+    /// ends: by the task that was switched to, also when it runs for the first time, and where the same task goes on
+    /// ([`Flush::Switched`], [`Flush::SameTask`]).
     ///
     /// First the tick, then the device: it is written once, for what is first then.
     pub fn end_batch(&mut self, decision: Decision, place: Flush, timer: &impl SliceTimer) {
@@ -550,13 +551,13 @@ impl HrTick {
         }
     }
 
-    /// The CPU takes part again.
+    /// Notes that the CPU goes online.
     pub const fn online(&mut self) {
         self.active = true;
         self.switch();
     }
 
-    /// The CPU stops to take part: a queued tick is cancelled (TICK-27).
+    /// Notes that the CPU goes offline: a queued tick is cancelled (TICK-27).
     pub fn offline(&mut self, timer: &impl SliceTimer) {
         self.active = false;
         self.switch();

@@ -1,4 +1,4 @@
-//! The slice timer on a timer of the core.
+//! The slice timer as an exact timer of the core.
 
 use core::fmt;
 use core::pin::Pin;
@@ -39,7 +39,7 @@ where
     host: H,
 }
 
-/// Hard and lazy (TICK-1).
+/// The settings of the timer: hard and lazy (TICK-1).
 pub const SETUP: Setup = Setup::new().stage(Stage::Hard).lazy();
 
 impl<'a, P, F, H> CoreTimer<'a, P, F, H>
@@ -48,7 +48,7 @@ where
     F: FnMut(&mut Expired<'_, '_, Monotonic>) -> Restart + Send + 'static,
     H: CoreHost,
 {
-    /// The timer of the run queue of `cpu`.
+    /// Makes the timer of the run queue of `cpu`.
     pub const fn new(
         timers: &'a Timers<P>,
         timer: Pin<&'a HrTimer<F>>,
