@@ -1,4 +1,4 @@
-//! Clocks, and how their times go through the boundary: nanoseconds without a sign.
+//! Clocks of the C interface, and the conversion of their times: unsigned nanoseconds.
 
 use std::ffi::c_int;
 
@@ -8,7 +8,7 @@ use crate::errno::{Errno, answer};
 
 /// The version of the interface: the first number of the name of the shared library.
 pub const TICKLESS_ABI_VERSION: u32 = 0;
-/// The numbers of clocks are those of Linux.
+/// The number of the clock of the time of day; the numbers of clocks are those of Linux.
 pub const TICKLESS_CLOCK_REALTIME: u32 = 0;
 /// Time since the machine started, without suspension.
 pub const TICKLESS_CLOCK_MONOTONIC: u32 = 1;
@@ -80,13 +80,13 @@ pub(crate) fn after(start: u64, delay: u64) -> Result<u64, Errno> {
     deadline(start.checked_add(delay).ok_or(Errno::OVERFLOW)?).map_err(|_| Errno::OVERFLOW)
 }
 
-/// The version of the interface that this library has.
+/// Returns the version of the interface of this library.
 #[unsafe(no_mangle)]
 pub extern "C" fn tickless_abi_version() -> u32 {
     TICKLESS_ABI_VERSION
 }
 
-/// Writes the time that a clock shows.
+/// Writes the present time of a clock.
 ///
 /// # Safety
 ///

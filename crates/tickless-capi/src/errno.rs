@@ -1,4 +1,4 @@
-//! Answers: numbers that are not negative, or negative numbers of `errno.h`.
+//! The results of calls: not negative for success, or a negative number of `errno.h`.
 
 use std::ffi::c_int;
 use std::panic::{AssertUnwindSafe, catch_unwind};

@@ -1,4 +1,4 @@
-//! The timers of a thread that has an event loop of its own: a descriptor, a time, a turn.
+//! Timers of a thread with its own event loop: a descriptor to wait for, a deadline, and a call that fires due timers.
 
 use std::ffi::c_int;
 use std::os::fd::AsRawFd;
@@ -8,7 +8,7 @@ use tickless::Driver;
 use crate::errno::{Errno, answer};
 use crate::place::{Runner, free, make, next, own};
 
-/// `struct tickless_loop`: never looked into by C.
+/// `struct tickless_loop`, whose contents are hidden from C.
 #[derive(Debug)]
 #[repr(C)]
 pub struct Loop {
@@ -33,13 +33,13 @@ pub unsafe extern "C" fn tickless_loop_new(made: *mut *mut Loop) -> c_int {
     }
 }
 
-/// Frees it, with no timer pending.
+/// Frees a loop that has no pending timer.
 #[unsafe(no_mangle)]
 pub extern "C" fn tickless_loop_free(r#loop: *mut Loop) -> c_int {
     answer(|| free(own(r#loop)?))
 }
 
-/// Writes when its first timer fires: 1 and the time, or 0.
+/// Writes the deadline of the loop's first timer, if there is one, and returns 1 or 0.
 ///
 /// # Safety
 ///
@@ -50,7 +50,7 @@ pub unsafe extern "C" fn tickless_loop_next(r#loop: *mut Loop, at_ns: *mut u64) 
     unsafe { next(r#loop, at_ns) }
 }
 
-/// The descriptor that is readable when a timer is due.
+/// Returns the descriptor that is readable when a timer is due.
 #[unsafe(no_mangle)]
 pub extern "C" fn tickless_loop_fd(r#loop: *mut Loop) -> c_int {
     answer(|| match &own(r#loop)?.runner {
@@ -59,7 +59,7 @@ pub extern "C" fn tickless_loop_fd(r#loop: *mut Loop) -> c_int {
     })
 }
 
-/// Calls the callbacks of what is due; says how many.
+/// Calls the callbacks of due timers, and returns their number.
 #[unsafe(no_mangle)]
 pub extern "C" fn tickless_loop_turn(r#loop: *mut Loop) -> c_int {
     answer(|| {

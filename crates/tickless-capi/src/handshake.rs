@@ -1,4 +1,4 @@
-//! The handshake of the delivery rule, between the thread that notifies and `settime`, which replaces the notification.
+//! The handshake between the thread that notifies of an expiration and `settime`, which replaces the notification.
 //!
 //! The thread publishes the slot that it is about to notify for, and then reads the version of the slot's record again.
 //! `settime` replaces the record, and then waits until that slot is not published. Between the two steps of each stands

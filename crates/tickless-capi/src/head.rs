@@ -1,5 +1,5 @@
-//! The common head of the C structures of exact and coarse timers: its fields show that a pointer from C is a timer of
-//! the calling thread.
+//! The common first fields of the C structures of exact and coarse timers, which prove that a pointer from C is a timer
+//! of the calling thread.
 //!
 //! # Invariant
 //!

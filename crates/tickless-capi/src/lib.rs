@@ -1,4 +1,4 @@
-//! The C interface of Tickless: timers that lie in structures of the caller, and threads that run them.
+//! The C interface of Tickless: timers in structures of the caller, and threads that fire them.
 //!
 //! The problem: C has no closures, no destructors, no borrow checker. A callback destroys the structure that holds its
 //! timer, structures are used before they are initialised, twice, or from the wrong thread.

@@ -1,4 +1,4 @@
-//! The operations on a timer of the library, for every clock and kind.
+//! The operations on a timer, independent of its clock and kind.
 
 use std::pin::Pin;
 

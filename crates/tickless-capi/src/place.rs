@@ -1,4 +1,4 @@
-//! The loop or worker of a thread, and its timers that are due.
+//! The loop or worker of a thread, and the list of its due timers.
 //!
 //! A turn of the library only files timers as due; their callbacks are called behind it, one by one, from a list whose
 //! links lie in the timers. So a callback finds all timers idle, queued, or due, and can unlink any of them, its own

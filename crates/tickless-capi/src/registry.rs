@@ -1,4 +1,4 @@
-//! The structures that a thread has initialised and not destroyed.
+//! The list of structures that a thread has initialised and not destroyed.
 //!
 //! A debug build also keeps where each structure was initialised. At the beginning of every turn it checks that the
 //! memory of each pending structure is intact. Memory that was freed or overwritten meanwhile is still in a queue of

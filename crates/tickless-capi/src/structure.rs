@@ -1,5 +1,5 @@
-//! The structures of C: their initialisation, the look whether a pointer from C is one of this thread's timers, and
-//! their end.
+//! The initialisation and the end of structures of C, and the check that a pointer from C is one of this thread's
+//! timers.
 //!
 //! # Invariant
 //!

@@ -10,7 +10,7 @@ use crate::head::RawCallback;
 use crate::structure::{Structure, Wanted, destroy, initialise, with};
 use crate::verbs;
 
-/// Words of a [`Timeout`]: with some to spare, for what later versions may need.
+/// The size of a [`Timeout`] in words, with some to spare for later versions.
 pub const TICKLESS_TIMEOUT_WORDS: usize = 28;
 
 /// `struct tickless_timeout`.
@@ -67,7 +67,7 @@ pub unsafe extern "C" fn tickless_timeout_init(
     })
 }
 
-/// Starts a coarse timer, so long from now; says whether it was pending.
+/// Starts a coarse timer to fire after a duration. Returns 1 if it was pending.
 ///
 /// # Safety
 ///
@@ -78,7 +78,7 @@ pub unsafe extern "C" fn tickless_timeout_start(timeout: *mut Timeout, delay_ns:
     unsafe { with(timeout, |head, place| verbs::start(head, place, delay_ns)) }
 }
 
-/// Starts a coarse timer for a time of its clock; says whether it was pending.
+/// Starts a coarse timer to fire at a time of its clock. Returns 1 if it was pending.
 ///
 /// # Safety
 ///
@@ -89,7 +89,7 @@ pub unsafe extern "C" fn tickless_timeout_start_at(timeout: *mut Timeout, at_ns:
     unsafe { with(timeout, |head, place| verbs::start_at(head, place, at_ns)) }
 }
 
-/// Starts a coarse timer as long from now as it was started for last.
+/// Starts a coarse timer with the duration of its last start.
 ///
 /// # Safety
 ///
@@ -100,7 +100,8 @@ pub unsafe extern "C" fn tickless_timeout_restart(timeout: *mut Timeout) -> c_in
     unsafe { with(timeout, verbs::restart) }
 }
 
-/// Starts a coarse timer again, whole intervals after its last time; writes how many of them passed before now.
+/// Starts a coarse timer again, whole intervals after its last deadline, and writes the number of intervals that have
+/// passed.
 ///
 /// # Safety
 ///
@@ -116,7 +117,7 @@ pub unsafe extern "C" fn tickless_timeout_forward(
     unsafe { verbs::forward(timeout, interval_ns, passed) }
 }
 
-/// Takes a coarse timer back; says whether it was pending.
+/// Cancels a coarse timer. Returns 1 if it was pending.
 ///
 /// # Safety
 ///
@@ -127,7 +128,7 @@ pub unsafe extern "C" fn tickless_timeout_cancel(timeout: *mut Timeout) -> c_int
     unsafe { with(timeout, |head, place| Ok(verbs::cancel(head, place))) }
 }
 
-/// Cancels, unless its callback is being called.
+/// Cancels a coarse timer, unless its callback is running.
 ///
 /// # Safety
 ///
@@ -138,7 +139,7 @@ pub unsafe extern "C" fn tickless_timeout_try_cancel(timeout: *mut Timeout) -> c
     unsafe { with(timeout, verbs::try_cancel) }
 }
 
-/// Cancels, and refuses to wait for the callback that calls it.
+/// Cancels a coarse timer, and returns an error if its own callback calls this.
 ///
 /// # Safety
 ///
@@ -149,7 +150,7 @@ pub unsafe extern "C" fn tickless_timeout_cancel_sync(timeout: *mut Timeout) -> 
     unsafe { with(timeout, verbs::cancel_sync) }
 }
 
-/// Returns whether it waits for its callback to be called.
+/// Returns 1 if a coarse timer is pending.
 ///
 /// # Safety
 ///
@@ -160,7 +161,7 @@ pub unsafe extern "C" fn tickless_timeout_pending(timeout: *mut Timeout) -> c_in
     unsafe { with(timeout, |head, _| Ok(verbs::pending(head))) }
 }
 
-/// Writes when it is to fire, or was last.
+/// Writes the time at which a coarse timer fires, or fired last.
 ///
 /// # Safety
 ///
@@ -172,7 +173,7 @@ pub unsafe extern "C" fn tickless_timeout_expires(timeout: *mut Timeout, at_ns: 
     unsafe { verbs::expires(timeout, at_ns) }
 }
 
-/// Takes a coarse timer back and ends its structure.
+/// Cancels a coarse timer and destroys its structure.
 ///
 /// # Safety
 ///

@@ -12,7 +12,7 @@ use crate::head::RawCallback;
 use crate::structure::{Structure, Wanted, destroy, initialise, with};
 use crate::verbs;
 
-/// Words of a [`Timer`]: with some to spare, for what later versions may need.
+/// The size of a [`Timer`] in words, with some to spare for later versions.
 pub const TICKLESS_TIMER_WORDS: usize = 32;
 
 /// `struct tickless_timer`.
@@ -31,7 +31,7 @@ impl Structure for Timer {
 pub type TimerCallback =
     Option<unsafe extern "C-unwind" fn(timer: *mut Timer, argument: *mut c_void)>;
 
-/// `struct tickless_timer_config`, as this version has it.
+/// `struct tickless_timer_config` of this version.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct TimerConfig {
@@ -168,7 +168,7 @@ pub unsafe extern "C" fn tickless_timer_init_config(
     })
 }
 
-/// Starts an exact timer, so long from now; says whether it was pending.
+/// Starts an exact timer to fire after a duration. Returns 1 if it was pending.
 ///
 /// # Safety
 ///
@@ -179,7 +179,7 @@ pub unsafe extern "C" fn tickless_timer_start(timer: *mut Timer, delay_ns: u64) 
     unsafe { with(timer, |head, place| verbs::start(head, place, delay_ns)) }
 }
 
-/// Starts an exact timer for a time of its clock; says whether it was pending.
+/// Starts an exact timer to fire at a time of its clock. Returns 1 if it was pending.
 ///
 /// # Safety
 ///
@@ -190,7 +190,7 @@ pub unsafe extern "C" fn tickless_timer_start_at(timer: *mut Timer, at_ns: u64) 
     unsafe { with(timer, |head, place| verbs::start_at(head, place, at_ns)) }
 }
 
-/// Starts an exact timer as long from now as it was started for last.
+/// Starts an exact timer with the duration of its last start.
 ///
 /// # Safety
 ///
@@ -201,7 +201,8 @@ pub unsafe extern "C" fn tickless_timer_restart(timer: *mut Timer) -> c_int {
     unsafe { with(timer, verbs::restart) }
 }
 
-/// Starts an exact timer again, whole intervals after its last time; writes how many of them passed before now.
+/// Starts an exact timer again, whole intervals after its last deadline, and writes the number of intervals that have
+/// passed.
 ///
 /// # Safety
 ///
@@ -217,7 +218,7 @@ pub unsafe extern "C" fn tickless_timer_forward(
     unsafe { verbs::forward(timer, interval_ns, passed) }
 }
 
-/// Takes an exact timer back; says whether it was pending.
+/// Cancels an exact timer. Returns 1 if it was pending.
 ///
 /// # Safety
 ///
@@ -228,7 +229,7 @@ pub unsafe extern "C" fn tickless_timer_cancel(timer: *mut Timer) -> c_int {
     unsafe { with(timer, |head, place| Ok(verbs::cancel(head, place))) }
 }
 
-/// Cancels, unless its callback is being called.
+/// Cancels an exact timer, unless its callback is running.
 ///
 /// # Safety
 ///
@@ -239,7 +240,7 @@ pub unsafe extern "C" fn tickless_timer_try_cancel(timer: *mut Timer) -> c_int {
     unsafe { with(timer, verbs::try_cancel) }
 }
 
-/// Cancels, and refuses to wait for the callback that calls it.
+/// Cancels an exact timer, and returns an error if its own callback calls this.
 ///
 /// # Safety
 ///
@@ -250,7 +251,7 @@ pub unsafe extern "C" fn tickless_timer_cancel_sync(timer: *mut Timer) -> c_int 
     unsafe { with(timer, verbs::cancel_sync) }
 }
 
-/// Returns whether it waits for its callback to be called.
+/// Returns 1 if an exact timer is pending.
 ///
 /// # Safety
 ///
@@ -261,7 +262,7 @@ pub unsafe extern "C" fn tickless_timer_pending(timer: *mut Timer) -> c_int {
     unsafe { with(timer, |head, _| Ok(verbs::pending(head))) }
 }
 
-/// Writes when it is to fire, or was last.
+/// Writes the time at which an exact timer fires, or fired last.
 ///
 /// # Safety
 ///
@@ -273,7 +274,7 @@ pub unsafe extern "C" fn tickless_timer_expires(timer: *mut Timer, at_ns: *mut u
     unsafe { verbs::expires(timer, at_ns) }
 }
 
-/// Takes an exact timer back and ends its structure.
+/// Cancels an exact timer and destroys its structure.
 ///
 /// # Safety
 ///

@@ -1,4 +1,4 @@
-//! The calls on a timer of either kind, after its structure was found.
+//! The calls on a timer of either kind, once its structure is found.
 
 use std::ffi::c_int;
 

@@ -1,4 +1,4 @@
-//! A thread that does nothing else but run timers, or does so between its work.
+//! A thread that fires its own timers, all the time or between other work.
 
 use std::ffi::c_int;
 
@@ -7,7 +7,7 @@ use tickless::Worker as LibraryWorker;
 use crate::errno::{Errno, answer};
 use crate::place::{Runner, ThreadPlace, free, make, next, own};
 
-/// `struct tickless_worker`: never looked into by C.
+/// `struct tickless_worker`, whose contents are hidden from C.
 #[derive(Debug)]
 #[repr(C)]
 pub struct Worker {
@@ -32,13 +32,13 @@ pub unsafe extern "C" fn tickless_worker_new(made: *mut *mut Worker) -> c_int {
     }
 }
 
-/// Frees it, with no timer pending.
+/// Frees a worker that has no pending timer.
 #[unsafe(no_mangle)]
 pub extern "C" fn tickless_worker_free(worker: *mut Worker) -> c_int {
     answer(|| free(own(worker)?))
 }
 
-/// Writes when its first timer fires: 1 and the time, or 0.
+/// Writes the deadline of the worker's first timer, if there is one, and returns 1 or 0.
 ///
 /// # Safety
 ///
@@ -49,7 +49,7 @@ pub unsafe extern "C" fn tickless_worker_next(worker: *mut Worker, at_ns: *mut u
     unsafe { next(worker, at_ns) }
 }
 
-/// Calls the callbacks of what is due; says how many.
+/// Calls the callbacks of due timers, and returns their number.
 #[unsafe(no_mangle)]
 pub extern "C" fn tickless_worker_turn(worker: *mut Worker) -> c_int {
     answer(|| {
@@ -61,7 +61,7 @@ pub extern "C" fn tickless_worker_turn(worker: *mut Worker) -> c_int {
     })
 }
 
-/// Waits until a timer is due or the worker is woken, and takes a turn.
+/// Waits until a timer is due or another thread wakes the worker, and calls the callbacks of due timers.
 #[unsafe(no_mangle)]
 pub extern "C" fn tickless_worker_park(worker: *mut Worker) -> c_int {
     answer(|| {
@@ -73,7 +73,7 @@ pub extern "C" fn tickless_worker_park(worker: *mut Worker) -> c_int {
     })
 }
 
-/// Ends the park of a worker, or lets its next one return at once; from any thread.
+/// Ends the park of a worker, or makes its next one return at once. Any thread may call it.
 ///
 /// # Safety
 ///

@@ -1,4 +1,4 @@
-//! A library for `LD_PRELOAD`, which puts the POSIX timers of an unmodified program on Tickless.
+//! A library for `LD_PRELOAD` that moves the POSIX timers of an unmodified program to Tickless.
 //!
 //! The problem: a program that calls `timer_create` gets a timer of the kernel for each, counted against a limit.
 //!

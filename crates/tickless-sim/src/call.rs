@@ -1,4 +1,5 @@
-//! The script behind an owned timer's closure, which need not be `Send`.
+//! Scripts as callbacks of owned timers. A timer's closure must be `Send`, a script need not, so the closure holds a
+//! number.
 
 use std::any::Any;
 use std::cell::RefCell;
@@ -14,7 +15,7 @@ thread_local! {
     static SCRIPTS: RefCell<Vec<Option<SharedScript>>> = const { RefCell::new(Vec::new()) };
 }
 
-/// The part of a scripted callback that the timer holds: the number of the script.
+/// A callback that holds the number of its script.
 #[derive(Debug)]
 pub struct Call {
     script: usize,
@@ -31,7 +32,7 @@ impl Call {
         })
     }
 
-    /// Gives the script to `run`, if it is there still.
+    /// Calls `run` with the script, if it still exists.
     pub fn run<S: 'static, R>(&self, run: impl FnOnce(&mut S) -> R) -> Option<R> {
         let script = SCRIPTS.with_borrow(|scripts| scripts[self.script].clone())?;
         let mut script = script.borrow_mut();

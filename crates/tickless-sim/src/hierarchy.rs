@@ -1,4 +1,4 @@
-//! A host of the migration hierarchy and of nothing else: CPUs whose timers are moments.
+//! A host that has only a migration hierarchy: its CPUs' global timers are instants without callbacks.
 //!
 //! To draw a hierarchy, or to count what one does under a load, its [tables](crate::tables) are enough: [`Cpus`] keeps
 //! the real nodes and groups, answers for timers that have no callbacks, and counts the [`Step`]s.
@@ -36,12 +36,12 @@ use tickless_core::time::Instant;
 
 use crate::tables::{CpuTimers, PlainLock, Tables};
 
-/// The counts of the CPUs of one hierarchy.
+/// The counters of one hierarchy.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Changes of state words: each is an exchange on a line that a group's children share.
     pub exchanges: u64,
-    /// Changes of a state word that made another child migrator in place of one that went.
+    /// Changes of a state word that replaced a migrator which became idle.
     pub handovers: u64,
     /// Visits of walks to the queue of a group, under its lock.
     pub publications: u64,
@@ -49,7 +49,7 @@ pub struct Counts {
     pub fired: u64,
 }
 
-/// CPUs whose global timers are moments.
+/// The global timers of all CPUs, each of which is an instant.
 #[derive(Debug)]
 pub struct Moments {
     /// The number of timers of each CPU, by their due time.
@@ -61,7 +61,7 @@ pub struct Moments {
 pub type Cpus<const WIDTH: usize = WIDTH_DEFAULT> = Tables<Moments, WIDTH>;
 
 impl<const WIDTH: usize> Cpus<WIDTH> {
-    /// CPUs 0 to `cpus - 1`, with room for all the groups that `layout` can ask for.
+    /// Makes CPUs 0 to `cpus - 1`, with room for all groups that `layout` can need.
     #[must_use]
     pub fn new(cpus: u32, layout: Layout) -> Self {
         let moments = Moments {
@@ -71,7 +71,7 @@ impl<const WIDTH: usize> Cpus<WIDTH> {
         Self::with_timers(moments, cpus, layout)
     }
 
-    /// Gives `cpu` one more global timer. The caller tells the hierarchy.
+    /// Adds a global timer to `cpu`. The caller notifies the hierarchy.
     ///
     /// # Panics
     ///

@@ -1,4 +1,4 @@
-//! Timers on the heap that belong to a host, and end before it does.
+//! Timers on the heap that belong to a host, and are dropped before it.
 //!
 //! An [`Exact`] and a [`Coarse`] hold the timers of a [`Keeper`], a platform that one thread drives. Dropped, they take
 //! themselves out of their queue. Callbacks that hold what belongs to one thread are given as *scripts*, which a
@@ -30,9 +30,9 @@ pub trait Keeper: Platform {
     }
 }
 
-/// The callback of a [`Coarse`] whose kind is forgotten.
+/// The callback of a [`Coarse`], without its type.
 pub type CoarseCall = Box<dyn FnMut(&mut Timeout) -> Restart + Send>;
-/// The callback of an [`Exact`] whose kind is forgotten.
+/// The callback of an [`Exact`], without its type.
 pub type ExactCall<C> = Box<dyn FnMut(&mut Expired<'_, '_, C>) -> Restart + Send>;
 
 /// A coarse timer of the host `P`.
@@ -46,7 +46,7 @@ where
 }
 
 impl<P: Keeper> Coarse<P> {
-    /// A timer with a callback of its own.
+    /// Makes a timer with its own callback.
     pub fn new(
         timers: &Rc<Timers<P>>,
         kind: Kind,
@@ -73,7 +73,7 @@ where
     P: Keeper,
     F: FnMut(&mut Timeout) -> Restart + Send + 'static,
 {
-    /// One of many timers with the same callback, which lies in the timer.
+    /// Makes one of many timers with the same callback, which is stored in the timer.
     pub fn with(timers: &Rc<Timers<P>>, kind: Kind, call: F) -> Self {
         Self {
             timers: Rc::clone(timers),
@@ -81,13 +81,13 @@ where
         }
     }
 
-    /// The timers of its host.
+    /// Returns the timers of the host.
     #[must_use]
     pub fn timers(&self) -> &Timers<P> {
         &self.timers
     }
 
-    /// The timer, for the operations of [`Timers`].
+    /// Returns the timer, for the operations of [`Timers`].
     #[must_use]
     pub fn pinned(&self) -> Pin<&WheelTimer<F>> {
         self.timer.as_ref()
@@ -131,7 +131,7 @@ pub struct Exact<P: Keeper, C: ClockId = Monotonic> {
 }
 
 impl<P: Keeper, C: ClockId> Exact<P, C> {
-    /// A timer of the hard stage.
+    /// Makes a timer of the hard stage.
     pub fn new(
         timers: &Rc<Timers<P>>,
         call: impl FnMut(&mut Expired<'_, '_, C>) -> Restart + Send + 'static,
@@ -139,7 +139,7 @@ impl<P: Keeper, C: ClockId> Exact<P, C> {
         Self::with_setup(timers, Setup::new().stage(Stage::Hard), call)
     }
 
-    /// A timer of the hard stage with a callback that may hold what belongs to this thread.
+    /// Makes a timer of the hard stage with a callback that may hold data of this thread.
     pub fn scripted<S>(timers: &Rc<Timers<P>>, script: S) -> Self
     where
         S: FnMut(&mut Expired<'_, '_, C>) -> Restart + 'static,
@@ -159,7 +159,7 @@ impl<P: Keeper, C: ClockId> Exact<P, C> {
         })
     }
 
-    /// A timer made with `setup`.
+    /// Makes a timer with `setup`.
     pub fn with_setup(
         timers: &Rc<Timers<P>>,
         setup: Setup,
@@ -172,13 +172,13 @@ impl<P: Keeper, C: ClockId> Exact<P, C> {
         }
     }
 
-    /// The timers of its host.
+    /// Returns the timers of the host.
     #[must_use]
     pub fn timers(&self) -> &Timers<P> {
         &self.timers
     }
 
-    /// The timer, for the operations of [`Timers`].
+    /// Returns the timer, for the operations of [`Timers`].
     #[must_use]
     pub fn pinned(&self) -> Pin<&HrTimer<ExactCall<C>, C>> {
         self.timer.as_ref()

@@ -1,5 +1,5 @@
-//! A process of the user-space host in virtual time: its worker threads are the CPUs of a profile, and the event device
-//! of each is the deadline of its sleep.
+//! A process of the user-space host in virtual time: its worker threads are the CPUs of a profile, and each worker's
+//! device is the deadline of its sleep.
 //!
 //! [`run`](crate::run()) is a kernel on a machine: it has a tick, interrupts and tasks. A [`Process`] is a program that
 //! uses the library on it, and so what can be compared with a real run on the machine that a profile was measured on.
@@ -49,26 +49,26 @@ pub use timers::{CoarseTimer, ExactTimer, SleepTimer};
 /// The tick of coarse timers in user space.
 const TICK: Span = Span::from_nanos(1_000_000);
 
-/// The counts of a process.
+/// The counters of a process.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct ProcessCounts {
-    /// Exact timers put into their queue: the sorted one, or that of the far timers.
+    /// Exact timers that were enqueued, in the sorted queue or the far wheel.
     pub inserts: u64,
-    /// Exact timers taken out of it again: cancelled, fired, or moved.
+    /// Exact timers that were dequeued: cancelled, fired, or moved.
     pub erases: u64,
-    /// Exact timers that kept their place when they were started again.
+    /// Exact timers that kept their place at a restart.
     pub in_place: u64,
-    /// Deadlines handed to the device.
+    /// Deadlines passed to the device.
     pub device_writes: u64,
     /// Sleeps that ended.
     pub wakes: u64,
-    /// Turns that came for an exact timer and found none.
+    /// Turns for an exact timer that found none due.
     pub spurious: u64,
-    /// Coarse timers put into a slot.
+    /// Coarse timers that were enqueued in a slot.
     pub coarse_files: u64,
-    /// Coarse timers that were armed again within their slot.
+    /// Coarse timers that were armed again and kept their slot.
     pub coarse_in_slot: u64,
-    /// Coarse timers taken out: cancelled or fired.
+    /// Coarse timers that were dequeued: cancelled or fired.
     pub coarse_takes: u64,
 }
 
@@ -95,7 +95,7 @@ pub struct Process {
 }
 
 impl Process {
-    /// A process with a worker on each CPU of `profile`, of which the first one executes.
+    /// Makes a process with a worker on each CPU of `profile`. The first worker executes.
     #[must_use]
     pub fn new(profile: &Profile) -> Self {
         let topology = &profile.topology;
@@ -118,7 +118,7 @@ impl Process {
         process
     }
 
-    /// Makes the worker `thread` the one that executes, from its own time on, but not before now.
+    /// Makes the worker `thread` the executing one, at its own time, but not before now.
     ///
     /// # Panics
     ///
@@ -137,7 +137,7 @@ impl Process {
         ExactTimer::new(&self.timers)
     }
 
-    /// Makes an exact timer of the kind that futures sleep by, which is not sorted while it is far away.
+    /// Makes an exact timer as in a future, which is not sorted while it is far away.
     #[must_use]
     pub fn sleep(&self) -> SleepTimer {
         SleepTimer::new(&self.timers)
@@ -158,17 +158,17 @@ impl Process {
         result
     }
 
-    /// Starts `timer` for `at`, counted from when the process began.
+    /// Starts `timer` for `at`, counted from the beginning of the process.
     pub fn start(&mut self, timer: &ExactTimer, at: Instant) {
         self.execute(|_| timer.start(at));
     }
 
-    /// Cancels `timer`. Returns true if it was waiting to fire.
+    /// Cancels `timer`. Returns true if it was queued.
     pub fn cancel(&mut self, timer: &ExactTimer) -> bool {
         self.execute(|_| timer.cancel())
     }
 
-    /// Begins a sleep, which takes a reading of the clock.
+    /// Begins a sleep of `after`, which takes a reading of the clock.
     pub fn begin(&mut self, timer: &mut SleepTimer, after: Span) {
         self.execute(|timers| {
             let now = timers.platform().glance();
@@ -176,17 +176,17 @@ impl Process {
         });
     }
 
-    /// Gives a sleep another deadline.
+    /// Moves the deadline of a sleep.
     pub fn reset(&mut self, timer: &mut SleepTimer, at: Instant) {
         self.execute(|_| timer.restart(at));
     }
 
-    /// Gives a sleep up.
+    /// Cancels a sleep.
     pub fn drop_sleep(&mut self, timer: &mut SleepTimer) {
         self.execute(|_| timer.cancel());
     }
 
-    /// Arms `timer`, which is not armed, to fire when the tick `expiry` is over. Takes a reading of the clock.
+    /// Arms `timer`, which is idle, to fire after the end of the tick `expiry`. Takes a reading of the clock.
     ///
     /// # Panics
     ///
@@ -198,7 +198,7 @@ impl Process {
         });
     }
 
-    /// Arms `timer`, whether it is armed or not, for the tick `expiry`. Takes a reading of the clock.
+    /// Arms `timer`, idle or not, for the tick `expiry`. Takes a reading of the clock.
     pub fn modify(&mut self, timer: &CoarseTimer, expiry: Tick) {
         self.execute(|timers| {
             let now = tick_time(timers.platform().glance());
@@ -206,12 +206,12 @@ impl Process {
         });
     }
 
-    /// Takes `timer` out. Returns true if it was armed.
+    /// Cancels `timer`. Returns true if it was armed.
     pub fn delete(&mut self, timer: &CoarseTimer) -> bool {
         self.execute(|_| timer.delete())
     }
 
-    /// The worker does nothing until `at`, and does not sleep either.
+    /// Lets the worker poll until `at`.
     pub fn spin_until(&mut self, at: Instant) {
         let thread = &mut self.threads[self.me as usize];
         let at = Picos::of_instant(at);
@@ -219,13 +219,13 @@ impl Process {
         thread.cursor = thread.cursor.max(at);
     }
 
-    /// Takes a turn: runs what is due; how many fired.
+    /// Takes a turn, which fires the due timers, and returns their number.
     pub fn turn(&mut self) -> u32 {
         let me = self.me;
         self.execute(|timers| turn(timers, CpuId(me)))
     }
 
-    /// Sleeps until something is due, if nothing is, and takes a turn; how many fired.
+    /// Sleeps until a timer is due, and takes a turn. Returns the number of timers that fired.
     pub fn park(&mut self) -> u32 {
         let cpu = CpuId(self.me);
         let until = self.execute(|timers| {
@@ -257,13 +257,13 @@ impl Process {
         thread.wakes += 1;
     }
 
-    /// The time of the worker that executes, which costs nothing to know.
+    /// Returns the time of the executing worker, at no cost.
     #[must_use]
     pub fn now(&self) -> Instant {
         self.threads[self.me as usize].cursor.instant()
     }
 
-    /// Returns the time that the worker that executes spent so far without sleeping.
+    /// Returns the time for which the executing worker was awake so far.
     #[must_use]
     pub fn spent(&self) -> Picos {
         let thread = &self.threads[self.me as usize];

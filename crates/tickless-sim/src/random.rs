@@ -1,21 +1,22 @@
-//! Random numbers whose sequence is part of this project, so that a seed means the same for ever.
+//! Random numbers that depend on the seed alone, for ever: the generator is part of this project.
 
 use std::prelude::v1::*;
 
-/// SplitMix64 (Steele, Lea, Flood: "Fast Splittable Pseudorandom Number Generators", OOPSLA 2014).
+/// A generator of random numbers: SplitMix64 (Steele, Lea, Flood: "Fast Splittable Pseudorandom Number Generators",
+/// OOPSLA 2014).
 #[derive(Clone, Debug)]
 pub struct Random {
     state: u64,
 }
 
 impl Random {
-    /// A generator for `seed`.
+    /// Makes a generator from `seed`.
     #[must_use]
     pub const fn new(seed: u64) -> Self {
         Self { state: seed }
     }
 
-    /// The next 64 bits.
+    /// Draws 64 bits.
     pub const fn bits(&mut self) -> u64 {
         self.state = self.state.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mut mixed = self.state;
@@ -24,28 +25,28 @@ impl Random {
         mixed ^ (mixed >> 31)
     }
 
-    /// A number below `limit`, which must not be zero.
+    /// Draws a number below `limit`, which must not be zero.
     pub const fn below(&mut self, limit: u64) -> u64 {
         ((self.bits() as u128 * limit as u128) >> 64) as u64
     }
 
-    /// An index below `limit`, which must not be zero.
+    /// Draws an index below `limit`, which must not be zero.
     pub fn index(&mut self, limit: usize) -> usize {
         usize::try_from(self.below(limit as u64)).unwrap_or(0)
     }
 
-    /// A number from `low` to `high`, both included.
+    /// Draws a number from `low` to `high`, both included.
     pub fn between(&mut self, low: i64, high: i64) -> i64 {
         let width = u64::try_from(high - low).unwrap_or(0) + 1;
         low + i64::try_from(self.below(width)).unwrap_or(0)
     }
 
-    /// `true` once in `times` on average.
+    /// Draws `true` once in `times` on average.
     pub const fn one_in(&mut self, times: u64) -> bool {
         self.below(times) == 0
     }
 
-    /// Draws a number from 0 up to 1, without 1.
+    /// Draws a number from 0 up to 1, excluding 1.
     pub fn fraction(&mut self) -> f64 {
         // 53 bits are what the type can hold exactly.
         (self.bits() >> 11) as f64 / (1_u64 << 53) as f64
@@ -60,7 +61,7 @@ impl Random {
         }
     }
 
-    /// All indices below `count`, in random order.
+    /// Draws a random order of all indices below `count`.
     pub fn permutation(&mut self, count: usize) -> Vec<usize> {
         let mut order: Vec<_> = (0..count).collect();
         self.shuffle(&mut order);

@@ -1,4 +1,4 @@
-//! The tables of a migration hierarchy: where its nodes and groups lie, for every host of this crate.
+//! The tables of a migration hierarchy, which store its nodes and groups for every host of this crate.
 //!
 //! A host of a [`Hierarchy`](tickless_core::hierarchy::Hierarchy) keeps nodes and groups, and runs timers when told.
 //! The first half is the same for all of them and is here: [`Tables`] reserve their places when they are made, for one
@@ -15,13 +15,13 @@ use tickless_core::platform::CpuId;
 use tickless_core::time::Instant;
 use tickless_link::lock::{RawLock, SoloLock, Watcher};
 
-/// A lock of one thread without a watcher: taken twice, it panics.
+/// A watcher that ignores all calls; its lock still panics when it is taken twice.
 #[derive(Debug, Default)]
 pub struct Unwatched;
 
 impl Watcher for Unwatched {}
 
-/// The lock of nodes and groups where locks cost nothing.
+/// The lock of nodes and groups on hosts where locks cost nothing.
 pub type PlainLock = SoloLock<Unwatched>;
 
 /// The timers of a hierarchy's CPUs; each method is that of [`HierarchyHost`] with the same name.
@@ -57,7 +57,7 @@ pub struct Tables<T: CpuTimers, const WIDTH: usize = WIDTH_DEFAULT> {
     groups: Vec<OnceCell<Box<Group<T::Lock, WIDTH>>>>,
 }
 
-/// Returns the number of groups that `layout` can ask for with CPUs 0 to `cpus - 1`.
+/// Returns the largest number of groups that `layout` can need with CPUs 0 to `cpus - 1`.
 #[must_use]
 pub fn groups_max(cpus: u32, layout: Layout) -> usize {
     // A new CPU brings a group for each level at most, and as many may join an old root to the new one.
@@ -65,7 +65,7 @@ pub fn groups_max(cpus: u32, layout: Layout) -> usize {
 }
 
 impl<T: CpuTimers, const WIDTH: usize> Tables<T, WIDTH> {
-    /// Tables for CPUs 0 to `cpus - 1`, with room for all the groups that `layout` can ask for.
+    /// Makes tables for CPUs 0 to `cpus - 1`, with room for all groups that `layout` can need.
     #[must_use]
     pub fn with_timers(timers: T, cpus: u32, layout: Layout) -> Self {
         Self {
@@ -77,7 +77,7 @@ impl<T: CpuTimers, const WIDTH: usize> Tables<T, WIDTH> {
         }
     }
 
-    /// The timers of the CPUs.
+    /// Returns the timers of the CPUs.
     #[must_use]
     pub const fn timers(&self) -> &T {
         &self.timers

@@ -14,7 +14,7 @@ use tickless_link::lock::RawLock;
 /// Room for 4,096 CPUs.
 const WORDS: usize = 64;
 
-/// The CPUs that sleep deeply, and the device that wakes them.
+/// The sleeping CPUs whose device has stopped, and the device that wakes them.
 pub struct Wakener<L: RawLock + Default, T: Copy + Ord> {
     broadcast: Broadcast<L, WORDS>,
     fires: Cell<Option<T>>,
@@ -50,12 +50,12 @@ impl<L: RawLock + Default, T: Copy + Ord> Wakener<L, T> {
         self.cpu.get() == cpu && self.fires.get().is_some_and(|fires| fires <= now)
     }
 
-    /// The device has fired.
+    /// Notes that the device has fired.
     pub fn stop(&self) {
         self.fires.set(None);
     }
 
-    /// Puts another device, or a timer, in the place of the one before, which `cpu` programs. `convert` says when a
+    /// Replaces the device or the timer in its place; `cpu` programs the new one. `convert` returns the time at which a
     /// device fires that is programmed for an instant.
     pub fn set_carrier(
         &self,
@@ -68,20 +68,20 @@ impl<L: RawLock + Default, T: Copy + Ord> Wakener<L, T> {
         self.program(cpu, first, convert);
     }
 
-    /// `cpu` programs the device for `when`, which may be never.
+    /// Programs the device for `when` on `cpu`; `when` may be never.
     pub fn program(&self, cpu: u32, when: Instant, convert: impl FnOnce(Instant) -> T) {
         self.cpu.set(cpu);
         let fires = (!when.is_forever()).then(|| convert(when));
         self.fires.set(fires);
     }
 
-    /// `cpu` takes part.
+    /// Adds `cpu`.
     pub fn online(&self, cpu: u32) {
         self.broadcast.online(CpuId(cpu), false);
     }
 
-    /// `cpu` leaves, and its part in waking others goes to `heir`: the time for which it was programmed, if a timer of
-    /// its wakes the others.
+    /// Removes `cpu`. Returns the time for which `heir` has to program a timer of its own, if a timer of `cpu` woke the
+    /// others.
     pub fn offline(&self, cpu: u32, heir: u32) -> Option<Instant> {
         let carried = self.broadcast.offline(CpuId(cpu), CpuId(heir));
         if self.cpu.get() == cpu {
@@ -90,7 +90,7 @@ impl<L: RawLock + Default, T: Copy + Ord> Wakener<L, T> {
         carried
     }
 
-    /// `cpu` is about to stop its device, whose next event is `event`.
+    /// Passes the next event of `cpu`, `event`, to the device, because `cpu` is about to stop its own.
     ///
     /// # Errors
     ///
@@ -108,23 +108,23 @@ impl<L: RawLock + Default, T: Copy + Ord> Wakener<L, T> {
         Ok(entered)
     }
 
-    /// `cpu` woke: what it does with its device.
+    /// Withdraws the event of `cpu`, which woke, and returns what it has to do with its own device.
     pub fn exit(&self, cpu: u32, now: Instant) -> BroadcastExit {
         self.broadcast.exit(CpuId(cpu), now)
     }
 
-    /// Notes that `cpu` was interrupted. Returns true if the core has it down for a CPU whose device is stopped.
+    /// Notes that `cpu` was interrupted. Returns true if the core has its device as stopped.
     pub fn interrupt(&self, cpu: u32) -> bool {
         self.broadcast.interrupt(CpuId(cpu))
     }
 
-    /// The device, or the timer in its place, fired on `cpu`: which CPUs to wake, and when it has to fire next, for
-    /// which it is not programmed yet.
+    /// Handles that the device, or the timer in its place, fired on `cpu`. Returns the CPUs to wake and the next time,
+    /// for which the device is not programmed yet.
     pub fn handle(&self, cpu: u32, now: Instant) -> Delivery<WORDS> {
         self.broadcast.handle(CpuId(cpu), now)
     }
 
-    /// Writes which CPUs sleep deeply, as the core's dumps do.
+    /// Writes the CPUs that sleep deeply, as the core's dumps do.
     ///
     /// # Errors
     ///

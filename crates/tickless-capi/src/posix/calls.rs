@@ -1,4 +1,4 @@
-//! The functions of POSIX, with answers instead of `errno`.
+//! The functions of POSIX, which return an error number instead of setting `errno`.
 
 use std::ffi::c_int;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -104,7 +104,7 @@ fn create(settings: &Settings) -> Result<TimerId, Errno> {
     Ok(id)
 }
 
-/// Makes a timer that is not armed, and notifies as `event` says; by `SIGALRM` if that is null.
+/// Makes an idle timer that notifies as `event` says, or by `SIGALRM` if `event` is null.
 ///
 /// # Safety
 ///
@@ -165,7 +165,7 @@ pub unsafe extern "C" fn tickless_timer_create_fd(
     })
 }
 
-/// The descriptor of a timer that has one.
+/// Returns the descriptor of a timer that has one.
 #[unsafe(no_mangle)]
 pub extern "C" fn tickless_timer_fd(id: TimerId) -> c_int {
     answer(|| {
@@ -177,7 +177,7 @@ pub extern "C" fn tickless_timer_fd(id: TimerId) -> c_int {
     })
 }
 
-/// Arms a timer, or disarms it if the value is zero; writes what was left.
+/// Arms a timer, or disarms it if the value is zero. Writes the time that was left.
 ///
 /// # Safety
 ///
@@ -211,7 +211,7 @@ pub unsafe extern "C" fn tickless_timer_settime(
     })
 }
 
-/// Writes how long a timer has left, and its interval.
+/// Writes the time that a timer has left, and its interval.
 ///
 /// # Safety
 ///
@@ -228,7 +228,7 @@ pub unsafe extern "C" fn tickless_timer_gettime(
     })
 }
 
-/// Returns how many expirations came between that of the last notification and the notification.
+/// Returns the number of expirations between the one that caused the last notification and the notification itself.
 #[unsafe(no_mangle)]
 pub extern "C" fn tickless_timer_getoverrun(id: TimerId) -> c_int {
     answer(|| {

@@ -1,4 +1,4 @@
-//! The child of a fork has no timers.
+//! The removal of all timers in the child of a fork, which has none.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 

@@ -1,4 +1,4 @@
-//! POSIX timers in user space: `timer_create` and its siblings, without a timer of the kernel for each of them.
+//! POSIX timers in user space: `timer_create` and its siblings, without a kernel timer for each of them.
 //!
 //! The problem: a kernel timer is created, set and deleted by a system call each, counts against a limit of the user,
 //! and is queued by the kernel. A process with 100,000 of them pays for all that.
@@ -36,8 +36,8 @@ pub use calls::{
 };
 pub use sleep::{be_exact, tickless_clock_nanosleep};
 
-/// `tickless_timer_id`: which timer, and which life of its slot.
+/// `tickless_timer_id`: the number of a slot and of its present use.
 pub type TimerId = u64;
 
-/// The bits by which an id is told from those of the system, which are small or negative numbers.
+/// The bits that distinguish an id from the system's ids, which are small or negative numbers.
 pub const ID_TAG: u64 = 0x6000_0000_0000_0000;

@@ -1,4 +1,4 @@
-//! The notifications of a timer: reading the request given to `create`, and starting threads.
+//! The notifications of a timer: the request given to `create`, and the start of threads.
 
 use std::ffi::{c_int, c_void};
 use std::mem::MaybeUninit;

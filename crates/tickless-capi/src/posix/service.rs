@@ -1,4 +1,4 @@
-//! The thread that files timers, and notifies when they expire.
+//! The thread that queues all POSIX timers, and notifies when they expire.
 
 use std::cell::RefCell;
 use std::hint;

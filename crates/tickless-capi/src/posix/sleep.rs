@@ -1,4 +1,4 @@
-//! Sleeping on a clock of POSIX.
+//! Sleeps on a clock of POSIX.
 
 use std::cell::Cell;
 use std::ffi::c_int;
@@ -19,7 +19,7 @@ pub fn be_exact() {
     }
 }
 
-/// Sleeps for a time, or until one; says how much was left if a signal handler ended it.
+/// Sleeps for a duration, or until a time. If a signal handler ends the sleep, writes the rest of the duration.
 ///
 /// # Safety
 ///

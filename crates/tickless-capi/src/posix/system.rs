@@ -1,4 +1,4 @@
-//! The system calls of signals and descriptors, each checked and in one place.
+//! All system calls for signals and descriptors, each with its check.
 
 use std::ffi::{c_int, c_void};
 use std::fs::File;

@@ -1,4 +1,4 @@
-//! The timers of the process: slots that are found by their number, without a lock, and never move.
+//! The table of the process's timers: slots that never move, and are found by their number without a lock.
 
 use std::ffi::c_int;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, AtomicUsize, Ordering};

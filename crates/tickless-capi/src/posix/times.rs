@@ -1,4 +1,4 @@
-//! Times of POSIX, as nanoseconds without a sign.
+//! The conversion of POSIX times to unsigned nanoseconds.
 
 use std::ffi::c_int;
 

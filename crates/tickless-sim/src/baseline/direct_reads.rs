@@ -1,4 +1,4 @@
-//! Each CPU reads the slow counter for itself (spec C-6.1).
+//! The baseline without combined reads: each CPU reads the slow counter itself (spec C-6.1).
 //!
 //! The counter serves one read at a time. So a CPU that reads while others do waits for all of them, with interrupts
 //! off and whatever it holds, and reading becomes slower for all the more CPUs read: ticks that come at the same moment

@@ -1,5 +1,5 @@
-//! Alternatives to the library's choices, for comparison: each policy is one field of [`Policy`], small, and used by
-//! nothing else.
+//! Alternatives to the library's policies, for comparison: each is one field of [`Policy`], small, and used by nothing
+//! else.
 
 pub mod direct_reads;
 pub mod plain_tree;
@@ -9,7 +9,7 @@ pub mod search;
 pub use rearm::Rearm;
 use serde::{Deserialize, Serialize};
 
-/// The CPU on whose wheel a movable timer is enqueued when it is armed.
+/// The CPU whose wheel receives a movable timer when it is armed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Target {
@@ -25,7 +25,7 @@ pub enum Target {
     Single,
 }
 
-/// The condition for the tick to run the soft stage.
+/// The condition under which the tick runs the soft stage.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Soft {
@@ -192,9 +192,9 @@ pub enum Migration {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Policy {
-    /// The CPU on whose wheel movable timers are enqueued.
+    /// The CPU whose wheel receives movable timers.
     pub target: Target,
-    /// The condition for the tick to run the soft stage.
+    /// The condition under which the tick runs the soft stage.
     pub soft: Soft,
     /// The place of isolated CPUs in the hierarchy.
     pub isolation: Isolation,

@@ -1,4 +1,4 @@
-//! Exact timers in a sorted tree whose nodes do not know their neighbours: the order is the same, the cost is higher.
+//! Exact timers in a sorted tree without links between neighbours: the order is the same, the cost is higher.
 //!
 //! A timer that is started again cannot see whether it keeps its place, so the core is told [to file each
 //! anew](tickless_core::Platform::updates_in_place), and charged for taking it out and filing it. And when

@@ -1,4 +1,4 @@
-//! The time at which the event device of a CPU is written: as the library does it, or as earlier designs did.
+//! The time at which a CPU's device is written: as in the library, or as in earlier designs.
 //!
 //! Both baselines need nothing from the core but what every host may call. *Immediate* is a host that reaches its flush
 //! point as soon as the interrupt has run what was due, and that starts a queued timer again by taking it out first, so

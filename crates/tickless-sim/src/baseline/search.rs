@@ -1,4 +1,4 @@
-//! Push at enqueue: finding a busy CPU for a timer by walking over the flags of all others.
+//! The baseline that pushes a timer when it is armed: it searches a busy CPU by walking over the flags of all others.
 //!
 //! A CPU that runs something keeps what it arms. For one that is isolated, or idle, the nearest busy CPU that is not
 //! isolated takes the timer: other threads of the core first, then the cores of the same last-level cache, of the

@@ -23,7 +23,7 @@ const SKEW_MAX: Picos = Picos::from_micros(100);
 /// The number that separates the random copies from other draws of the same seed.
 const SALT: u64 = 0xC0C0_0A1D_5EED_0C10;
 
-/// A counter as data: its nominal behaviour, and its real one.
+/// The description of a counter: its nominal behaviour, and its real one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct CounterModel {
     /// The nominal frequency.
@@ -34,18 +34,18 @@ pub struct CounterModel {
     pub error_ppm: i32,
     /// The largest lag of a CPU's copy. The lag of each copy is drawn.
     pub skew: Picos,
-    /// The time at which the counter wraps: its start value is chosen so.
+    /// The time at which the counter wraps; the start value is computed from it.
     pub wraps_at: Option<Picos>,
     /// True if the counter stops in deep idle states. Before the first CPU goes into one, the host takes [`STAND_IN`]
     /// for good.
     pub stops_in_deep_idle: bool,
-    /// The host has the core's watchdog compare it with [`STAND_IN`], and the copies of two CPUs with each other, and
-    /// takes that when it is bad.
+    /// True if the core's watchdog compares the counter with [`STAND_IN`], and its copies on two CPUs with each other.
+    /// If it is bad, [`STAND_IN`] drives the time.
     pub is_watched: bool,
 }
 
 impl CounterModel {
-    /// A counter of a nanosecond that does nothing wrong: the clock shows the true time.
+    /// A counter with a period of one nanosecond and no error: the clock shows the true time.
     pub const IDEAL: Self = Self {
         kilohertz: 1_000_000,
         bits: 64,

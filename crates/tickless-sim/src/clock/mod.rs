@@ -1,5 +1,5 @@
-//! The clocks of a machine: a [counter](CounterModel) that counts as well as it can, and the core's `Timekeeper`, which
-//! makes time of it.
+//! The clocks of a machine: a [counter](CounterModel) with its errors, and the core's `Timekeeper`, which computes the
+//! time from it.
 //!
 //! # True time and clocks
 //!

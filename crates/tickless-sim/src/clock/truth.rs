@@ -1,4 +1,4 @@
-//! The correct time of each clock, computed apart from the clocks that the machine shows.
+//! The true time of each clock, computed independently of the clocks that the machine shows.
 
 use tickless_core::time::Clock;
 

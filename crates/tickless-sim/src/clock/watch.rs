@@ -1,5 +1,5 @@
-//! The core's watchdog as the host of a machine drives it: an event each half a second, in which a CPU compares the
-//! counter with [`STAND_IN`] and its own copy with that of another CPU.
+//! The driver of the core's watchdog on a machine: each half a second a CPU compares the counter with [`STAND_IN`], and
+//! its own copy with that of another CPU.
 //!
 //! The cost of the checks is not charged to any CPU: some microseconds in half a second.
 

@@ -1,4 +1,4 @@
-//! Faults, as data: the failures of a run besides the timers, and the lateness that each excuses.
+//! Faults: what fails in a run besides the timers, and how late each fault may make them.
 //!
 //! A scenario lists them as `[[fault]]` with a `kind`, the `cpus` they hit, and when: `at` a moment, on all of them;
 //! `every` so often, on one of them that is drawn; or, of the kinds that spoil interrupts, `one_in` so many. With
@@ -69,7 +69,7 @@ pub enum FaultKind {
 }
 
 impl FaultKind {
-    /// All of them, in the order of their declaration.
+    /// All kinds, in the order of their declaration.
     pub const ALL: [Self; 15] = [
         Self::Late,
         Self::Early,
@@ -90,7 +90,7 @@ impl FaultKind {
     /// The number of kinds that seeds draw: all but the last.
     pub(crate) const DRAWN: usize = Self::ALL.len() - 1;
 
-    /// The name of the kind.
+    /// Returns the name of the kind.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -162,25 +162,25 @@ pub enum When {
     OneIn(u32),
 }
 
-/// A fault: what, when, where, and how much.
+/// A fault: its kind, its times, the CPUs that it may hit, and its amount.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Fault {
     /// The kind of the fault.
     pub kind: FaultKind,
     /// The times of the fault.
     pub when: When,
-    /// The CPUs that it may hit, in rising order.
+    /// The CPUs that the fault may hit, in rising order.
     pub cpus: Vec<u32>,
     /// The amount of the fault; zero for kinds without one.
     pub amount: Picos,
-    /// The time of day goes back by it.
+    /// True if the fault sets the time of day back by its amount.
     pub back: bool,
-    /// The rate, for those that change it.
+    /// The rate, for faults that change one, in parts per million.
     pub ppm: i32,
 }
 
 impl Fault {
-    /// The signed amount of what sets the time of day, in nanoseconds.
+    /// Returns the signed amount of a fault that sets the time of day, in nanoseconds.
     #[must_use]
     pub const fn nanos(&self) -> i64 {
         #[expect(clippy::cast_possible_wrap, reason = "a fifth of the range at most")]

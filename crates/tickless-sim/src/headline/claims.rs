@@ -1,4 +1,4 @@
-//! The claims of the sources.
+//! The claims of the sources: figures that they give for a mechanism.
 
 use super::measure::{self, Effort, Measurement, Mechanism, Trial};
 use super::{hackbench, latency, noise, slow_counter};
@@ -6,23 +6,23 @@ use crate::model::profile::Profile;
 
 type Measure = fn(&Trial<'_>) -> Measurement;
 
-/// A claim of a source.
+/// A figure that a source gives for a mechanism.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct Claim {
-    /// Its name.
+    /// The name of the claim.
     pub id: &'static str,
     /// The source's figure without the mechanism.
     pub baseline: Option<f64>,
-    /// The source's figure with it.
+    /// The source's figure with the mechanism.
     pub with: Option<f64>,
-    /// The unit of both.
+    /// The unit of both figures.
     pub unit: &'static str,
-    /// Less is better.
+    /// True if less is better.
     pub less_is_better: bool,
-    /// The ratio that it is held to, where the source has no figures for it.
+    /// The ratio that the library must reach, if the source has no figures.
     pub held_to: Option<f64>,
-    /// The scenario that tries it.
+    /// The scenario that tests the claim.
     pub scenario: &'static str,
     /// The profile closest to the machine of the source.
     pub profile: &'static str,
@@ -34,7 +34,7 @@ pub struct Claim {
 }
 
 impl Claim {
-    /// Better by worse; what it is held to.
+    /// Returns the factor by which the mechanism improves the figure; more is better. The library must reach it.
     #[must_use]
     pub fn ratio(&self) -> Option<f64> {
         if self.held_to.is_some() {

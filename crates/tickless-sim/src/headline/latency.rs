@@ -1,4 +1,4 @@
-//! The soft stage at each tick, or when there is something for it: two mechanisms and their loads.
+//! Two claims about the soft stage: it runs at each tick, or only when it has work.
 
 use super::measure::{Effort, Measurement, Runs, Trial, both, micros, scenario};
 use crate::baseline::{Policy, Soft};

@@ -1,4 +1,4 @@
-//! The trials of the claims.
+//! The runs that test the claims.
 
 use std::collections::BTreeSet;
 

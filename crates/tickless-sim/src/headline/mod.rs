@@ -1,5 +1,5 @@
-//! The claims of the sources, tried: each with the baseline and with the library, on the profile that comes closest to
-//! the machine of the source.
+//! The test of the sources' claims: each runs with the baseline and with the library, on the profile closest to the
+//! machine of the source.
 //!
 //! No cost is chosen by what comes out here. Where a claim does not hold, [`Headline::why`] says why not; where it
 //! does, how much of that was put in.
@@ -25,14 +25,14 @@ pub use claims::{CLAIMS, Claim};
 pub use measure::Effort;
 use measure::{Measurement, Mechanism, Trial};
 
-/// Two figures and their unit.
+/// Two figures of a claim and their unit.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Figures {
     /// The figure without the mechanism; `None` if the source does not say.
     pub baseline: Option<f64>,
     /// The figure with the mechanism.
     pub with: Option<f64>,
-    /// The unit of both.
+    /// The unit of both figures.
     pub unit: &'static str,
 }
 
@@ -54,13 +54,13 @@ pub enum Verdict {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Tally {
-    /// Claims that hold.
+    /// The number of claims that hold.
     pub hold: usize,
-    /// Claims that do not.
+    /// The number of claims that do not hold.
     pub fail: usize,
-    /// Claims that would hold without the mechanism.
+    /// The number of claims that would hold without the mechanism too.
     pub say_nothing: usize,
-    /// Claims that cannot be tried yet.
+    /// The number of claims that cannot be tested yet.
     pub not_yet: usize,
 }
 
@@ -81,33 +81,33 @@ impl Tally {
     }
 }
 
-/// A claim, and its result.
+/// A claim with its measured result.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct Headline {
-    /// Its name.
+    /// The name of the claim.
     pub id: &'static str,
     /// The source's figures.
     pub source: Figures,
     /// The measured figures; `None` if they cannot be measured yet.
     pub measured: Option<Figures>,
-    /// Better by worse of the source, so that more is better; the ratio that the claim is held to.
+    /// The factor by which the mechanism improves the source's figure; more is better. The library must reach it.
     pub source_ratio: Option<f64>,
     /// The measured ratio.
     pub measured_ratio: Option<f64>,
     /// The ratio of the control, which was measured if the claim seemed to hold.
     pub control_ratio: Option<f64>,
-    /// The least and the greatest ratio among the runs, if it is taken of each.
+    /// The smallest and the largest ratio of the runs, if each run has one.
     pub spread: Option<(f64, f64)>,
     /// The verdict.
     pub verdict: Verdict,
-    /// The seed.
+    /// The seed of the runs.
     pub seed: u64,
-    /// The scenario.
+    /// The scenario of the runs.
     pub scenario: &'static str,
-    /// The profile.
+    /// The profile of the runs.
     pub profile: &'static str,
-    /// Promises that the library broke while it was measured: empty, or nothing else counts.
+    /// The promises that the library broke in the runs; if there are any, the other results are void.
     pub broken: Vec<&'static str>,
     /// The interpretation of the result.
     pub why: String,
@@ -121,23 +121,23 @@ impl Headline {
     }
 }
 
-/// The ratio of a claim when one cost changes.
+/// The change of a claim's ratio when one cost changes.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct Sensitivity {
-    /// The claim.
+    /// The name of the claim.
     pub id: &'static str,
-    /// The cost.
+    /// The name of the cost.
     pub cost: &'static str,
-    /// The ratio when it is half as much.
+    /// The ratio with half the cost.
     pub half: Option<f64>,
-    /// The ratio as it is.
+    /// The ratio with the cost of the profile.
     pub as_is: Option<f64>,
-    /// The ratio when it is twice as much.
+    /// The ratio with twice the cost.
     pub twice: Option<f64>,
 }
 
-/// All claims, in the order of the design.
+/// Tests all claims, in the order of the design.
 #[must_use]
 pub fn all(seed: u64) -> Vec<Headline> {
     CLAIMS
@@ -146,7 +146,7 @@ pub fn all(seed: u64) -> Vec<Headline> {
         .collect()
 }
 
-/// The claim that is called `id`; `None` if there is none.
+/// Tests the claim with the name `id`; `None` if there is none.
 #[must_use]
 pub fn one(id: &str, seed: u64, effort: Effort) -> Option<Headline> {
     let claim = CLAIMS.iter().find(|claim| claim.id == id)?;
@@ -154,7 +154,7 @@ pub fn one(id: &str, seed: u64, effort: Effort) -> Option<Headline> {
 }
 
 /// Returns true if the claim `id` seems to hold with its mechanism off. `None` if there is no such claim, or it cannot
-/// be tried yet.
+/// be tested yet.
 #[must_use]
 pub fn holds_without_mechanism(id: &str, seed: u64, effort: Effort) -> Option<bool> {
     let claim = CLAIMS.iter().find(|claim| claim.id == id)?;

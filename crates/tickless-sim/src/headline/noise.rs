@@ -1,4 +1,4 @@
-//! The time that pollers on isolated CPUs lose to the timers of others, for each CPU.
+//! The time for which timers of other CPUs interrupt polling tasks on isolated CPUs, for each CPU.
 
 use super::measure::{Effort, Measurement, Trial, both, micros, scenario};
 use crate::baseline::{Isolation, Policy};

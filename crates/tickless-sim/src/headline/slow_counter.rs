@@ -1,4 +1,4 @@
-//! The slow counter that all CPUs share: read by each CPU for itself, and by one for all that wait.
+//! The slow counter that all CPUs share, read by each CPU itself, or by one CPU for all that wait.
 //!
 //! The duration of a read comes from published figures of the device, and none of it from the claims here: a read
 //! alone, and all of that serial, because no source has a part that overlaps. How much hangs on that says the table in

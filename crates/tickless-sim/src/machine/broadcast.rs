@@ -1,4 +1,4 @@
-//! Idle states in which a CPU's own device stops, and what wakes it there (spec C-7.6).
+//! Idle states in which a CPU's own device stops, and the device that wakes the CPU from them (spec C-7.6).
 //!
 //! A profile says of which [states](crate::IdleState::stops) that is true, and which [device](BroadcastDevice) wakes
 //! from them. The programmed event of a device that stops is lost. The core keeps which CPU sleeps until when.

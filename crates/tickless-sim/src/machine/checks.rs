@@ -1,4 +1,4 @@
-//! The state that the machine collects for those checkers of [promises](crate::promise) that look at all of it.
+//! The snapshots of a machine's whole state, for the checkers of [promises](crate::promise) that need them.
 
 use tickless_core::hierarchy::HierarchyHost;
 use tickless_core::platform::CpuId;

@@ -1,5 +1,5 @@
-//! Changes of the clocks: a fault, or the host, sets the time of day, a leap second comes, the rate changes, the
-//! machine sleeps.
+//! Changes of a machine's clocks: sets of the time of day, leap seconds, changes of the rate, and sleeps of the
+//! machine.
 //!
 //! A change counts from the furthest cursor on, see [`clock`](crate::clock): one event begins it, and another one, at
 //! that moment, ends it and lets a CPU tell the timers. A change that comes while another is under way waits.

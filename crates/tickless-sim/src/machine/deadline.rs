@@ -1,4 +1,4 @@
-//! The tasks with reservations on a machine: the class of deadlines, and its bandwidth timer.
+//! The tasks with reservations on a machine: the deadline class, and the timer that refills their runtime.
 
 use tickless_sched::RunTime;
 use tickless_sched::deadline::Reservation;

@@ -1,4 +1,4 @@
-//! The executor: it takes the next event, and lets CPUs execute the work that follows from it.
+//! The main loop of a machine: it takes the next event, and lets CPUs execute the work that follows from it.
 //!
 //! The work that an event causes on a CPU is executed as a whole, when the event comes, and moves the CPU's cursor by
 //! its cost. Later events for that CPU wait for the cursor.

@@ -1,4 +1,4 @@
-//! Tasks of the fair class that are in a critical section when their slice ends: the slice is extended, once (FLUSH-7).
+//! Tasks of the fair class whose slice ends in a critical section: their slice is extended, once (FLUSH-7).
 //!
 //! The writes of a task on entering and leaving a section are not charged. The accesses of the CPU when the slice is
 //! over are, and so is the way into the kernel of a task that makes room.

@@ -1,4 +1,4 @@
-//! The fair run queue of a CPU, and the precise tick that ends its slices (spec X-5).
+//! The fair run queue of a CPU, and the slice tick that ends its slices precisely (spec X-5).
 //!
 //! Tasks with reservations come first, by a [`DeadlineQueue`]. Tasks of [one priority](FAIR) share a [`FairQueue`] of
 //! `tickless-sched`; those above and below it stand in a [`Fifo`], as tasks of other classes do. [`Precise`] is the

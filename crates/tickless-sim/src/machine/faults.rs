@@ -1,4 +1,4 @@
-//! Faults that hit a CPU at a moment.
+//! The faults that hit one CPU at a time.
 
 use tickless_core::hierarchy::{Leaving, Presence};
 use tickless_core::platform::CpuId;

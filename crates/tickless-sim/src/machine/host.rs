@@ -1,4 +1,4 @@
-//! The host of the core on a machine. Each call costs the CPU that executes a modelled time.
+//! The core's host on a machine. Each call costs the executing CPU a modelled time.
 
 use std::cell::{Cell, OnceCell, RefCell};
 use std::rc::Rc;

@@ -1,4 +1,4 @@
-//! CPUs that are taken off and brought back (spec C-5.2, C-5.3).
+//! CPUs that go offline and come back online (spec C-5.2, C-5.3).
 //!
 //! The order in which the parts of a CPU leave: its place in the hierarchy, its tick, its exact timers, its coarse
 //! ones. Inter-processor interrupts that are on their way to it are lost, as on real machines; its tasks stay in its

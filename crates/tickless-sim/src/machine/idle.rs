@@ -1,4 +1,5 @@
-//! Idle: the core's forecast, the governor's choice, and the way back (spec C-3.2 to C-3.5, C-7.7).
+//! A CPU's steps into an idle state and out of it: the core's forecast, the governor's choice, and the exit (spec C-3.2
+//! to C-3.5, C-7.7).
 
 use std::rc::Rc;
 

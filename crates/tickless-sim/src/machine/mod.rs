@@ -1,4 +1,4 @@
-//! Machines: CPUs that execute in virtual time, each operation at its price.
+//! Machines: CPUs that execute in virtual time, in which each operation takes a modelled time.
 //!
 //! A machine runs the wheel, the hierarchy and the exact timers of the core. Only the clock, the devices, the
 //! interrupts, the idle states and the costs are made up, from a [`Profile`](crate::Profile) in which every number says

@@ -1,4 +1,4 @@
-//! The placement of tasks: the CPU for a woken task, and the task that a CPU without one takes over.
+//! The placement of tasks: the CPU that a woken task gets, and the task that an idle CPU pulls from another one.
 
 use tickless_core::platform::{CpuId, pick_target_by_table};
 

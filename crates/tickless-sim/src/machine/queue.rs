@@ -1,4 +1,5 @@
-//! The queue of the simulator's events, in the order of time, and among equal times in the order of their requests.
+//! The queue of the simulator's events, in the order of time, and at equal times in the order in which they were
+//! requested.
 //!
 //! The events of the next milliseconds are filed by time into buckets, unsorted; a bucket is sorted when its turn
 //! comes. So an event is touched twice, however many there are, and a heap has only those that are far away.

@@ -1,4 +1,4 @@
-//! Timers whose callbacks panic, and timers whose callbacks arm, move and cancel each other and themselves.
+//! Timers whose callbacks panic, or arm, move and cancel each other and themselves.
 
 use std::cell::{Cell, OnceCell};
 use std::rc::{Rc, Weak};

@@ -1,4 +1,4 @@
-//! Tasks of the deadline class: the promise to each, and the check that it is kept (spec ).
+//! Tasks of the deadline class, and the check that each gets its reserved runtime (spec ).
 //!
 //! The queue of `tickless-sched` throttles and replenishes. The check here goes by the clock of the run queue too, but
 //! not by the accounts of that queue: by what the machine saw the task have, and by when it could run.

@@ -1,4 +1,4 @@
-//! Just enough scheduler for workloads: tasks that run, sleep and wake, and a run queue on each CPU.
+//! A minimal scheduler for workloads: tasks that run, sleep and wake, and a run queue on each CPU.
 //!
 //! [`RunQueue`] is the seam: [`Fifo`] is the one that knows nothing of fairness, and
 //! [`FairClass`](crate::machine::fair::FairClass) the one that does.

@@ -1,10 +1,10 @@
-//! Critical sections: the parts of its computation in which a task should not be preempted.
+//! Critical sections: the parts of a task's computation in which it should not be preempted.
 
 use serde::Serialize;
 
 use crate::model::time::Picos;
 
-/// A critical section, again and again: the last part of each stretch of what a task computes.
+/// The critical sections of a task, at regular distances of its computing time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Sections {
     /// The computing time of a section.

@@ -1,4 +1,4 @@
-//! Time slices: an exact timer on each CPU that fires when the task that runs has had its share (spec X-5).
+//! Time slices: an exact timer on each CPU that fires when the running task has had its slice (spec X-5).
 //!
 //! It is started when a task is picked while another waits behind it, or when one comes to wait and it is not queued.
 //! Otherwise it is left alone: a timer of the task before fires early, finds no task to run instead or too early a

@@ -1,4 +1,4 @@
-//! The nodes and groups of the hierarchy, and the cost of touching them.
+//! The nodes and groups of a machine's hierarchy, with the cost of their cache lines.
 
 use std::fmt;
 use std::rc::Rc;

@@ -1,4 +1,4 @@
-//! Programs of tasks, and what they can do while they execute.
+//! The programs of tasks, and the operations that a program may call while it executes.
 
 use tickless_core::Port;
 use tickless_core::coarse::{ArmError, Kind, Tick, Timeout};

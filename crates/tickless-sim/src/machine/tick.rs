@@ -1,4 +1,4 @@
-//! The ticks of a machine: the core's, each on the exact timer of its CPU, and one count for all.
+//! The ticks of a machine: each is an exact timer on its CPU, and all share one count.
 //!
 //! The work that an event causes on a CPU may go on past the moments of other events to come. So the count, which all
 //! CPUs reads, is ahead of a CPU now and then; such a CPU goes by the [tick](Host::tick_time) that it could know of,

@@ -1,4 +1,4 @@
-//! Timers that belong to a machine, and end with it.
+//! Timers that belong to a machine, and are dropped with it.
 
 use tickless_core::Platform;
 use tickless_core::hrtimer::Start;

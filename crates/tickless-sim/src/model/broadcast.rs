@@ -15,7 +15,7 @@ pub enum BroadcastDevice {
 }
 
 impl BroadcastDevice {
-    /// Its name in files.
+    /// Returns the name in files.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {

@@ -1,4 +1,4 @@
-//! The cost of locks and cache lines for the CPU that executes, by the CPU that had them last.
+//! The cost of locks and cache lines for the executing CPU, by the CPU that used them last.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;

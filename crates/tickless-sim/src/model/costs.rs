@@ -8,15 +8,15 @@ use crate::model::mark::Mark;
 use crate::model::time::Picos;
 use crate::model::topology::Distance;
 
-/// One cost: what it is taken for, how far off it may be, and where that comes from.
+/// One cost: its value, its uncertainty, and the source of both.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Cost {
     /// The time that the simulator charges.
     #[serde(rename = "use")]
     pub value: Picos,
-    /// The lowest value that its sources leave room for.
+    /// The lowest value that the sources allow.
     pub low: Picos,
-    /// The highest.
+    /// The highest value that the sources allow.
     pub high: Picos,
     /// The confidence in the value.
     pub mark: Mark,
@@ -57,7 +57,7 @@ impl RawCost {
 /// Makes the costs, their names, and their reader out of one list.
 macro_rules! costs {
     ($($(#[doc = $doc:literal])+ $name:ident,)+) => {
-        /// The prices of all operations.
+        /// The costs of all operations.
         #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
         pub struct Costs {
             $($(#[doc = $doc])+ pub $name: Cost,)+
@@ -79,7 +79,7 @@ macro_rules! costs {
             /// The names of all costs, in the order of the profile.
             pub const NAMES: &'static [&'static str] = &[$(stringify!($name),)+];
 
-            /// The cost with this name.
+            /// Returns the cost with this name.
             #[must_use]
             pub fn get(&self, name: &str) -> Option<&Cost> {
                 match name {
@@ -88,7 +88,7 @@ macro_rules! costs {
                 }
             }
 
-            /// The cost with this name, to be changed: for sweeps.
+            /// Returns the cost with this name for a change, as in sweeps.
             pub fn get_mut(&mut self, name: &str) -> Option<&mut Cost> {
                 match name {
                     $(stringify!($name) => Some(&mut self.$name),)+

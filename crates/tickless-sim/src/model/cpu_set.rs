@@ -1,4 +1,4 @@
-//! Sets of CPUs, as files write them.
+//! The text form of sets of CPUs in files.
 
 use crate::model::input::{InputError, Source};
 

@@ -1,4 +1,4 @@
-//! The CPU that executes, and how far it has got in virtual time.
+//! The executing CPU, and its virtual time.
 //!
 //! The core calls locks and the platform without saying when; this is where they look it up. One machine runs at a time
 //! on a thread.

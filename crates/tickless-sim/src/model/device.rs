@@ -47,15 +47,15 @@ pub struct Device {
     pub kind: DeviceClass,
     /// The frequency, in Hz.
     pub hertz: u32,
-    /// The shortest delay it can be told.
+    /// The shortest delay that it accepts.
     pub shortest: Picos,
-    /// The longest.
+    /// The longest delay that it accepts.
     pub longest: Picos,
-    /// The time for leaving the guest at a write.
+    /// The time of the exit from a virtual machine at a write.
     pub exit: Picos,
-    /// The confidence in that time.
+    /// The confidence in `exit`.
     pub mark: Mark,
-    /// The source of that time.
+    /// The source of `exit`.
     pub source: String,
 }
 

@@ -1,4 +1,4 @@
-//! Clock event devices of every kind that the core knows (spec ), and their reaction to a write.
+//! The kinds of clock event devices that the core knows (spec ), and their reaction to a write.
 
 use serde::{Deserialize, Serialize};
 use tickless_core::clock::CounterId;
@@ -25,7 +25,7 @@ pub enum DeviceClass {
 /// The frequency of a device, and its shortest and longest delay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Range {
-    /// Ticks in a second.
+    /// The number of ticks in a second.
     pub hertz: u32,
     /// The shortest delay.
     pub shortest: Ticks,
@@ -43,8 +43,8 @@ impl DeviceClass {
         Self::Software,
     ];
 
-    /// Returns the core's description of such a device. A coupled one compares with `counter`; the shortest delay grows
-    /// up to `limit` if the device refuses it.
+    /// Returns the core's description of such a device. A coupled device compares with `counter`. The shortest delay
+    /// grows up to `limit` if the device refuses it.
     pub fn config(self, range: Range, counter: CounterId, limit: Span) -> DeviceConfig {
         if self == Self::Software {
             return DeviceConfig::software("virtual-software");
@@ -69,7 +69,7 @@ impl DeviceClass {
         }
     }
 
-    /// Returns the time at which a device fires after a `write` that means the time `target` and was done at `done`.
+    /// Returns the time at which a device fires after a `write` for the time `target` that was done at the time `done`.
     ///
     /// # Errors
     ///

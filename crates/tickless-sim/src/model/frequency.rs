@@ -1,4 +1,4 @@
-//! Frequencies as files write them.
+//! The text form of frequencies in files.
 
 /// A number and a unit, such as `14.318 MHz`: in whole hertz.
 pub(crate) fn parse(text: &str) -> Option<u64> {

@@ -1,4 +1,4 @@
-//! The governor: which state an idle CPU sleeps in.
+//! The governor, which chooses the idle state in which a CPU sleeps.
 
 use super::profile::IdleState;
 use super::time::Picos;

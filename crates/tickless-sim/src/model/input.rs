@@ -1,4 +1,4 @@
-//! The errors in a file: each has its place, and the correct input.
+//! The errors in a file: each has a place, and says what the correct input is.
 
 use std::fmt;
 use std::ops::Range;
@@ -7,13 +7,13 @@ use serde::de::DeserializeOwned;
 
 use crate::model::time::{EXAMPLE, Picos};
 
-/// A profile or scenario that cannot be used.
+/// An error in a profile or scenario.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct InputError {
-    /// The name that the file was given.
+    /// The name of the file.
     pub file: String,
-    /// The line, from 1 on.
+    /// The number of the line, from 1 on.
     pub line: usize,
     /// The key of that line; empty if there is none.
     pub key: String,

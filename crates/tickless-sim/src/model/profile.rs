@@ -1,4 +1,4 @@
-//! The profile of a machine: prices, read from a file in which every number names its source.
+//! The profile of a machine: the costs of its operations, read from a file in which every number names its source.
 //!
 //! A profile is TOML:
 //!
@@ -40,7 +40,7 @@ use crate::model::mark::Mark;
 use crate::model::time::Picos;
 use crate::model::topology::{CPUS_MAX, Numbering, Topology};
 
-/// Profiles that come with the library: name and text.
+/// The profiles that come with the library, by name and text.
 pub const EMBEDDED: [(&str, &str); 4] = [
     ("skl-112", include_str!("../../profiles/skl-112.toml")),
     ("hsw-144", include_str!("../../profiles/hsw-144.toml")),
@@ -48,16 +48,17 @@ pub const EMBEDDED: [(&str, &str); 4] = [
     ("vm-64", include_str!("../../profiles/vm-64.toml")),
 ];
 
-/// A state that an idle CPU can sleep in.
+/// An idle state of a CPU.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct IdleState {
-    /// Its name.
+    /// The name of the state.
     pub name: String,
     /// The exit latency that the governor assumes.
     pub believed_exit: Picos,
     /// The shortest stay that pays, as the governor assumes.
     pub believed_residency: Picos,
-    /// The CPU polls for so long, in the shallowest state, before it goes there: what guests do.
+    /// The time for which the CPU polls in the shallowest state before it enters this one, as CPUs of virtual machines
+    /// do.
     pub polls_first: Picos,
     /// The real exit latency.
     pub exit: Picos,
@@ -65,7 +66,7 @@ pub struct IdleState {
     pub milliwatts: u32,
     /// True if time in this state counts as deep idle.
     pub deep: bool,
-    /// The CPU's own device stops in it, and something else has to wake it.
+    /// True if the CPU's own device stops in the state, so that another one has to wake it.
     pub stops: bool,
     /// The confidence in the real exit latency.
     pub mark: Mark,
@@ -73,23 +74,23 @@ pub struct IdleState {
     pub source: String,
 }
 
-/// A machine, and what things cost on it.
+/// A machine and the costs of its operations.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Profile {
-    /// Its name.
+    /// The name of the profile.
     pub name: String,
     /// The description of the machine.
     pub about: String,
-    /// Its shape.
+    /// The shape of the machine.
     pub topology: Topology,
-    /// The prices of operations.
+    /// The costs of operations.
     pub costs: Costs,
-    /// Its clock event devices.
+    /// The clock event devices.
     pub device: Device,
     /// The idle states, the shallowest first.
     pub idle: Vec<IdleState>,
-    /// The device or timer that wakes CPUs from the states in which their device stops. Without it they never enter
-    /// those.
+    /// The device or timer that wakes CPUs from states in which their own device stops. Without it they never enter
+    /// these states.
     pub broadcast: Option<BroadcastDevice>,
 }
 
@@ -183,7 +184,7 @@ impl Profile {
         })
     }
 
-    /// A profile that comes with the library; `None` if it has no such one.
+    /// Returns a profile that comes with the library; `None` if there is none with this name.
     ///
     /// # Panics
     ///
@@ -204,7 +205,8 @@ impl Profile {
 }
 
 impl Profile {
-    /// Writes it in the format that [`from_toml`](Self::from_toml) reads: for a command that measures a machine.
+    /// Writes the profile in the format that [`from_toml`](Self::from_toml) reads. It is for a command that measures a
+    /// machine.
     #[must_use]
     pub fn to_toml(&self) -> String {
         let shape = &self.topology;

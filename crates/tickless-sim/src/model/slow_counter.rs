@@ -1,4 +1,4 @@
-//! The slow counter that all CPUs share, in virtual time: when it serves which CPU.
+//! The slow counter that all CPUs share, in virtual time: it serves one CPU after the other.
 //!
 //! CPUs execute one after the other, each ahead of those that follow. So the counter keeps the times at which it was
 //! busy, and not the time at which it is free again: a CPU that is behind the others gets an earlier gap. The counter's

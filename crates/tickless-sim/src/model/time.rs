@@ -1,4 +1,4 @@
-//! Virtual time: whole picoseconds, because the cheapest things a CPU does take less than two nanoseconds.
+//! Virtual time in whole picoseconds, because the cheapest operations of a CPU take less than two nanoseconds.
 
 use std::fmt;
 use std::ops::{Add, AddAssign, Mul, Sub};
@@ -6,7 +6,7 @@ use std::ops::{Add, AddAssign, Mul, Sub};
 use serde::{Serialize, Serializer};
 use tickless_core::time::Instant;
 
-/// Picoseconds: a moment counted from the start of the run, or how long something takes.
+/// A time in picoseconds: an instant counted from the start of the run, or a duration.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Picos(pub u64);
 
@@ -25,40 +25,40 @@ pub(crate) const EXAMPLE: &str = "a number and a unit, ps, ns, us, ms or s, such
 impl Picos {
     /// The time zero.
     pub const ZERO: Self = Self(0);
-    /// Later than everything.
+    /// A time later than all others.
     pub const FOREVER: Self = Self(u64::MAX);
 
-    /// Makes a time of so many nanoseconds.
+    /// Makes a time of `nanos` nanoseconds.
     #[must_use]
     pub const fn from_nanos(nanos: u64) -> Self {
         Self(nanos.saturating_mul(1_000))
     }
 
-    /// Makes a time of so many microseconds.
+    /// Makes a time of `micros` microseconds.
     #[must_use]
     pub const fn from_micros(micros: u64) -> Self {
         Self(micros.saturating_mul(1_000_000))
     }
 
-    /// Makes a time of so many milliseconds.
+    /// Makes a time of `millis` milliseconds.
     #[must_use]
     pub const fn from_millis(millis: u64) -> Self {
         Self(millis.saturating_mul(1_000_000_000))
     }
 
-    /// Whole nanoseconds, rounded down.
+    /// Returns the whole nanoseconds, rounded down.
     #[must_use]
     pub const fn as_nanos(self) -> u64 {
         self.0 / 1_000
     }
 
-    /// Returns this moment on the monotonic clock, rounded down to nanoseconds: the clock is never ahead.
+    /// Returns this time on the monotonic clock, rounded down to nanoseconds, so that the clock is never ahead.
     #[must_use]
     pub fn instant(self) -> Instant {
         Instant::from_nanos(i64::try_from(self.as_nanos()).unwrap_or(i64::MAX))
     }
 
-    /// The moment at which the monotonic clock comes to show `instant`.
+    /// Returns the time at which the monotonic clock reaches `instant`.
     #[must_use]
     pub fn of_instant(instant: Instant) -> Self {
         if instant.is_forever() {
@@ -67,27 +67,27 @@ impl Picos {
         Self(u64::try_from(instant.as_nanos()).map_or(0, |nanos| nanos.saturating_mul(1_000)))
     }
 
-    /// Subtracts `other`; zero if that is more.
+    /// Subtracts `other`; zero if `other` is larger.
     #[must_use]
     pub const fn saturating_sub(self, other: Self) -> Self {
         Self(self.0.saturating_sub(other.0))
     }
 
-    /// The sum, [`FOREVER`](Self::FOREVER) if it is out of range.
+    /// Returns the sum, [`FOREVER`](Self::FOREVER) if it is out of range.
     #[must_use]
     pub const fn saturating_add(self, other: Self) -> Self {
         Self(self.0.saturating_add(other.0))
     }
 
-    /// `multiplier / divisor` of it, rounded down.
+    /// Returns `multiplier / divisor` of the time, rounded down.
     #[must_use]
     pub fn scaled(self, multiplier: u64, divisor: u64) -> Self {
         let scaled = u128::from(self.0) * u128::from(multiplier) / u128::from(divisor.max(1));
         Self(u64::try_from(scaled).unwrap_or(u64::MAX))
     }
 
-    /// Reads a time such as `1.5 us`; `None` for anything else, for more digits than there are picoseconds, and for
-    /// what is out of range.
+    /// Reads a time such as `1.5 us`. Returns `None` for any other text, for fractions of a picosecond, and for times
+    /// out of range.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         let text = text.trim();

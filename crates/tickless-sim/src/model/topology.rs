@@ -1,4 +1,5 @@
-//! The topology: the caches that CPUs share, and so the distance of a cache line from one CPU to another.
+//! The topology of a machine: the caches that CPUs share, which decide how long a cache line takes from one CPU to
+//! another.
 
 use serde::Serialize;
 
@@ -15,18 +16,18 @@ pub enum Numbering {
     ThreadsLast,
 }
 
-/// The shape of a machine: everything is the same everywhere.
+/// The shape of a machine, whose sockets are all alike.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Topology {
-    /// Packages.
+    /// The number of sockets.
     pub sockets: u32,
-    /// Last-level caches of a socket.
+    /// The number of last-level caches in a socket.
     pub caches: u32,
-    /// Cores of a last-level cache.
+    /// The number of cores at a last-level cache.
     pub cores: u32,
-    /// Threads of a core.
+    /// The number of threads of a core.
     pub threads: u32,
-    /// NUMA nodes of a socket; a divisor of its caches.
+    /// The number of NUMA nodes in a socket; a divisor of its caches.
     pub nodes: u32,
     /// The numbers of the CPUs.
     pub numbering: Numbering,
@@ -35,13 +36,13 @@ pub struct Topology {
 /// The place of a CPU. Each number counts through the whole machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CpuPlace {
-    /// Its package.
+    /// The number of its socket.
     pub socket: u32,
-    /// Its last-level cache.
+    /// The number of its last-level cache.
     pub cache: u32,
-    /// Its core.
+    /// The number of its core.
     pub core: u32,
-    /// Its NUMA node.
+    /// The number of its NUMA node.
     pub node: u32,
 }
 
@@ -67,26 +68,26 @@ impl Distance {
 }
 
 impl Topology {
-    /// The CPUs of a socket.
+    /// Returns the number of CPUs in a socket.
     #[must_use]
     pub const fn cpus_of_socket(&self) -> u32 {
         self.caches * self.cores * self.threads
     }
 
-    /// All CPUs.
+    /// Returns the number of all CPUs.
     #[must_use]
     pub const fn cpus(&self) -> u32 {
         self.sockets * self.cpus_of_socket()
     }
 
-    /// All NUMA nodes.
+    /// Returns the number of all NUMA nodes.
     #[must_use]
     pub const fn numa_nodes(&self) -> u32 {
         self.sockets * self.nodes
     }
 
-    /// A machine of the same sockets that has `cpus` CPUs: more or fewer sockets, or one that is cut down to whole
-    /// caches, then to whole cores. `None` if they cannot be divided that way.
+    /// Returns a machine with `cpus` CPUs: with more or fewer sockets of the same kind, or with one socket reduced to
+    /// whole caches, then to whole cores. `None` if that is not possible.
     #[must_use]
     pub fn resized(&self, cpus: u32) -> Option<Self> {
         let mut resized = *self;
@@ -134,7 +135,7 @@ impl Topology {
 }
 
 impl CpuPlace {
-    /// Returns the distance between a CPU here and another one there.
+    /// Returns the distance between this CPU and another.
     #[must_use]
     pub const fn distance(&self, other: &Self) -> Distance {
         if self.socket != other.socket {

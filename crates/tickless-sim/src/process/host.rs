@@ -1,4 +1,4 @@
-//! The host of user space in virtual time.
+//! The core's host of a user-space process in virtual time.
 
 use std::cell::{Cell, OnceCell};
 use std::rc::Rc;

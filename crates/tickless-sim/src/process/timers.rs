@@ -1,4 +1,4 @@
-//! Timers that belong to a process, and end with it.
+//! Timers that belong to a process, and are dropped with it.
 
 use std::fmt;
 use std::pin::Pin;
@@ -59,14 +59,14 @@ impl ExactTimer {
         self.timer.pinned().cancel(self.touched())
     }
 
-    /// Returns true if the timer waits to fire.
+    /// Returns true if the timer is queued.
     #[must_use]
     pub fn is_queued(&self) -> bool {
         self.timer.pinned().is_active()
     }
 }
 
-/// An exact timer of the kind that futures sleep by; it wakes no task.
+/// An exact timer as in a future; it wakes no task.
 pub struct SleepTimer {
     timers: Rc<Timers<ProcessHost>>,
     line: CacheLine,

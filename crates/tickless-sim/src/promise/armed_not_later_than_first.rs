@@ -1,4 +1,4 @@
-//! `armed_not_later_than_first`: the device of a CPU fires when its first timer is due, or before (INV-1).
+//! `armed_not_later_than_first`: the device of a CPU fires no later than its first timer is due (INV-1).
 //!
 //! Checked when a CPU has done what an event made it do.
 

@@ -1,4 +1,4 @@
-//! `bounded_late`: a timer fires within the bound of the scenario after it is due (PULL-4).
+//! `bounded_late`: a timer fires no later after its deadline than the scenario allows (PULL-4).
 //!
 //! Checked when a timer fires that is not deferrable, and when a coarse one is filed.
 

@@ -1,4 +1,4 @@
-//! `covered`: every finite global time of a CPU that sleeps is looked after by another CPU (PULL-2).
+//! `covered`: another CPU has the duty of firing every global timer of a sleeping CPU (PULL-2).
 //!
 //! Checked every 10 ms, between two events, when no walk through the hierarchy is under way.
 

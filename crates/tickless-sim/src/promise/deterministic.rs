@@ -1,4 +1,4 @@
-//! `deterministic`: the same seed gives the same run, to the byte.
+//! `deterministic`: two runs with the same seed are the same to the byte.
 //!
 //! Checked where a scenario is run twice.
 

@@ -1,4 +1,4 @@
-//! `idle_stays_idle`: a CPU that sleeps is not woken by its own device before it asked to be.
+//! `idle_stays_idle`: the device of a sleeping CPU does not wake it before the time that the CPU requested.
 //!
 //! Checked in each interrupt of a device.
 

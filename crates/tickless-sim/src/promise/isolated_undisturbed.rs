@@ -1,4 +1,4 @@
-//! `isolated_undisturbed`: a CPU that is isolated runs no timer of another, and serves no other CPU (ISO-1).
+//! `isolated_undisturbed`: an isolated CPU fires no timer of another CPU, and no other CPU fires its timers (ISO-1).
 //!
 //! Checked when a CPU does either.
 

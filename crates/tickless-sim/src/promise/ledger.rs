@@ -1,4 +1,4 @@
-//! The ledger: every queued timer, one by one, so that lost ones can be counted.
+//! The ledger: the checkers' own list of all queued timers, by which they find lost ones.
 //!
 //! That a CPU has an overdue timer its queues say. How many there are, and which, they do not say; to keep it here
 //! costs as much again as arming a timer does. So a run keeps it if it is recorded, or is the repetition of one that

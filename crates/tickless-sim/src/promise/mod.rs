@@ -28,7 +28,7 @@ use serde::Serialize;
 
 use crate::model::time::Picos;
 
-/// The promises that runs are checked for.
+/// The promises that runs are checked against.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Promise {
@@ -67,7 +67,7 @@ pub enum Promise {
 }
 
 impl Promise {
-    /// All of them, in the order of their declaration.
+    /// All promises, in the order of their declaration.
     pub const ALL: [Self; 16] = [
         Self::NeverEarly,
         Self::NeverLost,
@@ -87,7 +87,7 @@ impl Promise {
         Self::Deterministic,
     ];
 
-    /// The name of the promise.
+    /// Returns the name of the promise.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {

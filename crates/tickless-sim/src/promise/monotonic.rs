@@ -1,4 +1,4 @@
-//! `monotonic`: the clock does not go back for any CPU.
+//! `monotonic`: the clock goes back on no CPU.
 //!
 //! Checked at each reading.
 

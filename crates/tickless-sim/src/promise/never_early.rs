@@ -1,4 +1,4 @@
-//! `never_early`: no timer fires before its time, by the clock that it is on.
+//! `never_early`: no timer fires before its deadline, by its own clock.
 //!
 //! Checked when a timer fires.
 

@@ -1,4 +1,5 @@
-//! `one_migrator`: a group with active children has exactly one migrator, which is one of them, and another group none.
+//! `one_migrator`: a group with active children has exactly one migrator, which is one of them; a group without has
+//! none.
 //!
 //! Checked at each change of the state of a group.
 

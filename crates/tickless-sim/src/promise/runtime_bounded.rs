@@ -1,5 +1,5 @@
-//! `runtime_bounded`: a task with a reservation runs for its runtime in each period at most, and as long beyond that as
-//! it takes until a decision is made; that is taken from the periods to come.
+//! `runtime_bounded`: a task with a reservation does not run for longer than its runtime in a period. Time by which a
+//! decision came too late is taken from the following periods.
 //!
 //! Checked whenever the task is accounted: what it had since it was ready or had runtime again, and a bucket that
 //! leaks at the rate of the reservation. Two runtimes fit into it, because a task may use the one of a period at its

@@ -1,4 +1,4 @@
-//! `runtime_given`: a task with a reservation has its runtime before its deadline, and has it again in its next period.
+//! `runtime_given`: a task with a reservation gets its runtime before its deadline in each period.
 //!
 //! Checked whenever such a task sleeps or is throttled, and every 10 ms of all. It holds where the reservations of a
 //! CPU are not more than it has, each counted as so much before its deadline; a scenario with more is refused.

@@ -1,4 +1,4 @@
-//! `slice_ends`: a task of a fair queue is looked at again when its slice is over, if others wait (TICK-8).
+//! `slice_ends`: if other tasks wait, the scheduler checks a task of a fair queue when its slice is over (TICK-8).
 //!
 //! Checked when a decision is made on a CPU whose slices end precisely. The time of interrupts in between does not
 //! count. A slice may be extended, once and for 20 us, which is checked when the extension is granted.

@@ -1,4 +1,4 @@
-//! The checkers that follow the core's trace, and count on the way.
+//! The checkers that read the core's trace, and count its events.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! The counts of a run.
+//! The counters of a run.
 
 use serde::Serialize;
 use tickless_core::event::Flush;
@@ -6,7 +6,7 @@ use tickless_core::trace::Placement;
 
 use crate::model::time::Picos;
 
-/// The counts of a run.
+/// The counters of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Counts {
@@ -28,17 +28,18 @@ pub struct Counts {
     pub exact_starts: u64,
     /// Starts of exact timers that were queued already.
     pub exact_restarts: u64,
-    /// Starts of exact timers whose place was checked against their neighbours and kept.
+    /// Starts of exact timers that kept their place, after a comparison with their neighbours.
     pub exact_in_place: u64,
-    /// Starts of exact timers that stayed queued under an older key: no neighbour was looked at.
+    /// Starts of exact timers that kept their place under the old, earlier key, without a comparison with their
+    /// neighbours.
     pub exact_filed_early: u64,
-    /// Starts of far timers that stayed in their slot.
+    /// Starts of exact timers that kept their bucket of the far wheel.
     pub exact_far_in_slot: u64,
-    /// Starts that were timed: all but those of a tick that stops or goes on.
+    /// Starts whose time is counted: all but those of a tick that stops or goes on.
     pub timed_starts: u64,
-    /// The time of those starts together.
+    /// The total time of those starts.
     pub starting: Picos,
-    /// Exact timers that went to another CPU when they were started.
+    /// Exact timers that moved to another CPU when they were started.
     pub exact_pushed: u64,
     /// Exact timers cancelled.
     pub exact_cancels: u64,
@@ -58,20 +59,20 @@ pub struct Counts {
     pub device_clock_reads: u64,
     /// Interrupts that came before their device's deadline, by the clock of their CPU, if no clock changed in between.
     pub device_early: u64,
-    /// The largest lead of such an interrupt.
+    /// The largest time by which such an interrupt was early.
     pub device_early_by: Picos,
-    /// The largest delay of interrupts behind the time that their device was written for, where that was ahead, and no
+    /// The largest delay of an interrupt after the time for which its device was written, if that time was ahead and no
     /// clock changed in between.
     pub device_late_by: Picos,
-    /// Rearms that were paid on the way back to a task (FLUSH-1).
+    /// Rearms that were deferred to the return to a task (FLUSH-1).
     pub flushes_to_task: u64,
-    /// Flushes on the way to idle (FLUSH-3).
+    /// Rearms that were deferred to the entry into idle (FLUSH-3).
     pub flushes_to_idle: u64,
-    /// Flushes before a soft stage (FLUSH-4).
+    /// Rearms that were deferred to a soft stage (FLUSH-4).
     pub flushes_before_soft: u64,
-    /// Flushes after a task was picked, another one or the same (FLUSH-5).
+    /// Rearms that were deferred to the pick of a task (FLUSH-5).
     pub flushes_after_pick: u64,
-    /// Flushes when the slice of a task was extended (FLUSH-7).
+    /// Rearms that were deferred to the extension of a slice (FLUSH-7).
     pub flushes_at_extension: u64,
     /// Ticks.
     pub ticks: u64,
@@ -79,39 +80,39 @@ pub struct Counts {
     pub soft_stages: u64,
     /// Inter-processor interrupts.
     pub ipis: u64,
-    /// Interrupts in place of those of devices that had stopped.
+    /// Interrupts that the broadcast device sent in place of devices that had stopped.
     pub broadcasts: u64,
-    /// CPUs served by others.
+    /// CPUs whose timers another CPU fired.
     pub served: u64,
     /// Times that a CPU stopped its tick.
     pub idle_entries: u64,
     /// Switches between tasks.
     pub switches: u64,
-    /// Tasks that a CPU took from another one because it had none.
+    /// Tasks that an idle CPU pulled from another one.
     pub pulled: u64,
-    /// Tasks that were woken, and went to another CPU than they were on.
+    /// Tasks that moved to another CPU when they were woken.
     pub placed: u64,
     /// Tasks that were picked again: no switch.
     pub picked_again: u64,
     /// Slices that were extended, because their tasks were in a critical section.
     pub extensions: u64,
-    /// Extensions whose task left the section in time, and made room.
+    /// Extensions whose task left its section in time, and gave way.
     pub gave_way: u64,
-    /// Tasks that had spent what was reserved for them, and were kept from running.
+    /// Tasks that had used their reserved runtime, and had to wait for more.
     pub throttled: u64,
-    /// Throttled tasks that had runtime again.
+    /// Throttled tasks that got runtime again.
     pub replenished: u64,
-    /// Interrupts that a CPU was woken by for a timer that was no more, because that was cheaper than a write.
+    /// Interrupts that woke a CPU for a cancelled timer, because that was cheaper than writing the device.
     pub lazy_wakes: u64,
     /// Reads of the clock.
     pub clock_reads: u64,
-    /// The time of those reads together.
+    /// The total time of those reads.
     pub clock_reading: Picos,
-    /// Reads of the slow counter itself, which are fewer than those of the clock where they are combined.
+    /// Reads of the slow counter itself. If reads are combined, there are fewer of them than reads of the clock.
     pub slow_reads: u64,
     /// Waits for locks.
     pub lock_waits: u64,
-    /// The time of those waits together.
+    /// The total time of those waits.
     pub lock_waited: Picos,
 }
 
@@ -143,7 +144,7 @@ impl Counts {
         }
     }
 
-    /// Operations on timers: arms, cancels, and those that had nothing to do.
+    /// Returns the number of operations on timers: arms, cancels, and those that had nothing to do.
     #[must_use]
     pub const fn timer_operations(&self) -> u64 {
         self.coarse_arms

@@ -1,4 +1,4 @@
-//! Distributions of times, in little memory and whole numbers.
+//! Distributions of times, in little memory and without floating point.
 
 use std::fmt;
 
@@ -10,7 +10,7 @@ use crate::model::time::Picos;
 const PARTS: usize = 8;
 const BUCKETS: usize = 64 * PARTS;
 
-/// The number of occurrences of each time, to an eighth of it; the extremes and the sum exactly.
+/// A distribution of times, in steps of an eighth; the extremes and the sum are exact.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Distribution {
     count: u64,
@@ -69,7 +69,7 @@ impl Distribution {
         self.count
     }
 
-    /// The least; nothing if there is none.
+    /// Returns the smallest time; zero if there is none.
     #[must_use]
     pub const fn min(&self) -> Picos {
         if self.count == 0 {
@@ -79,20 +79,21 @@ impl Distribution {
         }
     }
 
-    /// The greatest; nothing if there is none.
+    /// Returns the largest time; zero if there is none.
     #[must_use]
     pub const fn max(&self) -> Picos {
         self.max
     }
 
-    /// The mean, rounded down.
+    /// Returns the mean, rounded down.
     #[must_use]
     pub fn mean(&self) -> Picos {
         let mean = self.sum.checked_div(u128::from(self.count)).unwrap_or(0);
         Picos(u64::try_from(mean).unwrap_or(u64::MAX))
     }
 
-    /// Every value that occurred, with how many there were: to an eighth, the greatest exactly; rising.
+    /// Returns every value that occurred, with its count, in rising order. The values are in steps of an eighth; the
+    /// largest is exact.
     pub fn values(&self) -> impl Iterator<Item = (Picos, u64)> {
         let buckets = self.buckets.iter().enumerate();
         buckets
@@ -100,7 +101,7 @@ impl Distribution {
             .map(|(index, count)| (top(index).min(self.max), *count))
     }
 
-    /// Returns the time that `permille` thousandths of all do not exceed, an eighth too much at most.
+    /// Returns the time that `permille` thousandths of all do not exceed; it is at most an eighth too large.
     #[must_use]
     pub fn percentile(&self, permille: u64) -> Picos {
         let rank = (u128::from(self.count) * u128::from(permille)).div_ceil(1_000);

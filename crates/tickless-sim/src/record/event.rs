@@ -22,26 +22,26 @@ pub struct Header {
     pub tick: u64,
     /// The largest lateness that a timer may have.
     pub late_max: u64,
-    /// CPUs that are to be left alone from the beginning.
+    /// The CPUs that are isolated from the beginning.
     pub isolated: Vec<u32>,
 }
 
 /// The end of a recording.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct End {
-    /// The time at which the run was over.
+    /// The time of the end of the run.
     pub time: u64,
-    /// The number of timers that are queued still, as the queues say.
+    /// The number of timers that are still queued.
     pub queued: u64,
 }
 
-/// An event of the recording.
+/// An event of a recording.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Record {
-    /// The time of the event. The records of one CPU are in the order of their times. The work that a CPU does at once
-    /// is recorded as a whole, so another CPU's next record may have an earlier time than the last record before it.
+    /// The time of the event. The records of one CPU are in the order of their times. A CPU's work is recorded as a
+    /// whole, so the next record may be of another CPU with an earlier time.
     pub time: u64,
-    /// The CPU that executed; `None` is the machine itself.
+    /// The executing CPU; `None` for the machine itself.
     pub cpu: Option<u32>,
     /// The event.
     #[serde(flatten)]

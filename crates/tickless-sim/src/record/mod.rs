@@ -1,4 +1,4 @@
-//! Recordings: every event of a run, passed to a [`Sink`].
+//! Recordings: all events of a run, passed to a [`Sink`].
 //!
 //! A [`Sink`] is told in the order in which things happen, which is also the order of their causes: the cancelling of a
 //! timer comes after its arming. Nothing is kept here but the numbers of timers, and a run without a sink does not even
@@ -26,7 +26,7 @@ use crate::clock::Clocks;
 use crate::model::current_cpu;
 use crate::model::time::Picos;
 
-/// Takes a recording.
+/// A receiver of a recording.
 pub trait Sink {
     /// Begins the recording.
     fn begin(&mut self, header: &Header);
@@ -38,7 +38,7 @@ pub trait Sink {
     fn end(&mut self, end: End);
 }
 
-/// A sink that its owner looks at after the run.
+/// A sink that its owner can still read after the run.
 pub type SharedSink = Rc<RefCell<dyn Sink>>;
 
 /// A timer that was heard of.

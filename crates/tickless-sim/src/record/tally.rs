@@ -1,11 +1,11 @@
-//! The counts of each CPU, and the lateness of timers on the CPUs of a group.
+//! The counters of each CPU, and the lateness of timers on the CPUs of a group.
 
 use serde::Serialize;
 
 use crate::model::time::Picos;
 use crate::record::distribution::Distribution;
 
-/// The counts of a CPU, or of several.
+/// The counters of a CPU, or of several.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Tally {
@@ -21,7 +21,7 @@ pub struct Tally {
     pub interrupts: u64,
     /// Writes to its event device.
     pub device_writes: u64,
-    /// Inter-processor interrupts that were sent to the CPU.
+    /// Inter-processor interrupts that the CPU received.
     pub ipis: u64,
     /// Times that the CPU was woken from an idle state.
     pub wakes: u64,

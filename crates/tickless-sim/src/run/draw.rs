@@ -1,4 +1,4 @@
-//! Scenarios drawn from a seed, to find bugs that no test looks for; and their reduction, to see the cause.
+//! Scenarios drawn from a seed, to find bugs that no test looks for, and their reduction to the parts that matter.
 //!
 //! A [`Draft`] says in a few words what a scenario file says in many: a profile, a size, and workloads whose CPUs are
 //! described rather than numbered, so that half of the machine is a machine still. Everything that is drawn keeps every
@@ -56,10 +56,10 @@ struct Part {
     fields: String,
 }
 
-/// A scenario that was drawn.
+/// A drawn scenario.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Draft {
-    /// The seed: of the drawing, and of the run.
+    /// The seed of both the drawing and the run.
     pub seed: u64,
     profile: &'static str,
     cpus: u32,
@@ -87,7 +87,7 @@ pub struct Draft {
 }
 
 impl Draft {
-    /// The scenario of `seed`.
+    /// Draws the scenario of `seed`.
     #[must_use]
     pub fn of(seed: u64) -> Self {
         // The run draws from the seed too, and should not draw the same numbers.
@@ -147,7 +147,7 @@ impl Draft {
         }
     }
 
-    /// The number of CPUs.
+    /// Returns the number of CPUs.
     #[must_use]
     pub const fn cpus(&self) -> u32 {
         self.cpus
@@ -159,7 +159,7 @@ impl Draft {
         self.duration
     }
 
-    /// Returns the number of its workloads.
+    /// Returns the number of workloads.
     #[must_use]
     pub fn workloads(&self) -> usize {
         self.parts().count()
@@ -180,7 +180,7 @@ impl Draft {
         })
     }
 
-    /// The scenario as a file.
+    /// Returns the scenario as a file.
     #[must_use]
     pub fn to_toml(&self) -> String {
         let Self {
@@ -236,8 +236,8 @@ impl Draft {
         text
     }
 
-    /// The least of what is left of this draft and still `fails`: without workloads that do not matter, on half as many
-    /// CPUs, for half as long, and without what is set besides, again and again until nothing more can go.
+    /// Returns the smallest scenario that still `fails`: drops workloads, halves the CPUs and the duration, and drops
+    /// settings, again and again until nothing more can go.
     ///
     /// `fails` says whether a draft shows the failure, and should mean the same failure each time.
     #[must_use]

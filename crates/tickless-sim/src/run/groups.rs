@@ -10,33 +10,33 @@ use crate::run::scenario::Scenario;
 /// The results of one CPU.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct CpuOutcome {
-    /// Its number.
+    /// The number of the CPU.
     pub cpu: u32,
-    /// The longest time for which interrupts kept a task from running that measures it.
+    /// The longest time for which interrupts kept a measuring task from running.
     pub longest_theft: Picos,
-    /// The time that it was in each idle state.
+    /// The time in each idle state.
     pub residency: Vec<Picos>,
 }
 
-/// CPUs on which the same workloads may run, and what they did together.
+/// The CPUs on which the same workloads may run, and their results.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Group {
     /// The CPUs of the group.
     pub cpus: Vec<u32>,
-    /// True if they are isolated.
+    /// True if the CPUs are isolated.
     pub isolated: bool,
-    /// The workloads, as the scenario numbers them, from 0 on.
+    /// The workloads by their number in the scenario, from 0 on.
     pub workloads: Vec<usize>,
-    /// The counts of the CPUs together.
+    /// The total counts of the CPUs.
     pub tally: Tally,
-    /// The lateness of coarse timers that they fired.
+    /// The lateness of coarse timers that the CPUs fired.
     pub late_coarse: Distribution,
-    /// The lateness of exact timers that they fired.
+    /// The lateness of exact timers that the CPUs fired.
     pub late_exact: Distribution,
-    /// The longest time for which interrupts kept a task of theirs from running that measures it.
+    /// The longest time for which interrupts kept a measuring task of these CPUs from running.
     pub longest_theft: Picos,
-    /// The time that they were in each idle state.
+    /// The time of the CPUs in each idle state.
     pub residency: Vec<Picos>,
 }
 

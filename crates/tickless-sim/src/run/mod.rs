@@ -1,4 +1,4 @@
-//! A run: a [`Scenario`] goes in, an [`Outcome`] comes out.
+//! Runs: a run executes a [`Scenario`] and returns an [`Outcome`].
 
 pub mod draw;
 pub(crate) mod groups;

@@ -1,4 +1,4 @@
-//! The memory and time that a scenario needs of the simulating computer: an estimate, before anything is built.
+//! An estimate of the memory and time that the simulation of a scenario takes, computed before anything is built.
 //!
 //! A file of ten lines can ask for more memory than there is, or for more events than a user waits for. Each part
 //! estimates its queued timers and the rate of its events; a part whose events take CPU time of the machine cannot have
@@ -32,14 +32,14 @@ const BURST: u32 = 4;
 /// The limits of a scenario's needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Bytes of memory.
+    /// The bytes of memory.
     pub memory: u64,
-    /// Events; a processor does one to two million in a second.
+    /// The number of events; a processor simulates one to two million in a second.
     pub events: u64,
 }
 
 impl Limits {
-    /// No limit at all.
+    /// The limits that allow everything.
     pub const NONE: Self = Self {
         memory: u64::MAX,
         events: u64::MAX,
@@ -59,9 +59,9 @@ impl Default for Limits {
 /// The approximate needs of a scenario, or of a part of it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Needs {
-    /// Bytes of memory.
+    /// The bytes of memory.
     pub memory: u64,
-    /// Events.
+    /// The number of events.
     pub events: u64,
 }
 
@@ -81,13 +81,13 @@ impl Needs {
     }
 }
 
-/// The need of a scenario that exceeds its limit.
+/// The error of a scenario that needs more than its limit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct TooMuch {
-    /// The part that needs most of it: a workload or a fault by its number and kind, or the machine.
+    /// The part that needs the most: a workload or a fault by its number and kind, or the machine.
     pub part: String,
-    /// True if it is memory, or else events.
+    /// True if memory exceeds its limit, false if events do.
     pub is_memory: bool,
     /// The need of that part.
     pub needs: u64,
@@ -143,7 +143,7 @@ impl Scenario {
         all.fold(Needs::default(), Needs::and)
     }
 
-    /// Looks whether it needs more than `limits` allow.
+    /// Returns an error if the scenario needs more than `limits` allow.
     ///
     /// # Errors
     ///

@@ -11,14 +11,14 @@ use crate::record::counts::Counts;
 use crate::record::distribution::Distribution;
 use crate::run::groups::{CpuOutcome, Group};
 
-/// The time of all CPUs in an idle state.
+/// The total time of all CPUs in an idle state.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Residency {
-    /// The idle state.
+    /// The name of the idle state.
     pub state: String,
-    /// True if it counts as deep.
+    /// True if the state counts as deep idle.
     pub deep: bool,
-    /// The time that all CPUs together were in it.
+    /// The total time of all CPUs in the state.
     pub time: Picos,
 }
 
@@ -26,11 +26,11 @@ pub struct Residency {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Share {
-    /// The CPU that it was on at the end.
+    /// The CPU on which the task was at the end.
     pub cpu: u32,
     /// The task's share by weight, in parts of 2^20: 2^20 for a task without a weight of its own.
     pub weight: u64,
-    /// The CPU time that it had.
+    /// The CPU time that the task received.
     pub had: Picos,
 }
 
@@ -38,13 +38,13 @@ pub struct Share {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Outcome {
-    /// The scenario.
+    /// The name of the scenario.
     pub scenario: String,
-    /// The profile.
+    /// The name of the profile.
     pub profile: String,
     /// The version of the library.
     pub version: &'static str,
-    /// The seed.
+    /// The seed of the run.
     pub seed: u64,
     /// The number of CPUs.
     pub cpus: u32,
@@ -60,30 +60,30 @@ pub struct Outcome {
     pub late_remote: Distribution,
     /// The lateness of exact timers.
     pub late_exact: Distribution,
-    /// The time in each idle state.
+    /// The total time in each idle state.
     pub residency: Vec<Residency>,
-    /// The average power of the cores while they idled, in milliwatts of the whole machine.
+    /// The average power of all cores together while they were idle, in milliwatts.
     pub idle_milliwatts: u64,
-    /// Each CPU.
+    /// The results of each CPU.
     pub per_cpu: Vec<CpuOutcome>,
-    /// The CPUs by what runs on them.
+    /// The results of the CPUs by their workloads.
     pub groups: Vec<Group>,
-    /// Each task, if they share CPUs fairly, in the order of the workloads.
+    /// The shares of all tasks, if they share CPUs fairly, in the order of the workloads.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub shares: Vec<Share>,
     /// The faults of the plan.
     pub faults: Vec<Fault>,
     /// The number of faults of each kind that happened.
     pub fault_counts: BTreeMap<&'static str, u64>,
-    /// The watchdog's verdict on the counter, if that was bad.
+    /// The watchdog's verdict on the counter, if the counter was bad.
     pub watchdog: Option<String>,
     /// The number of times that each promise was broken.
     pub broken: BTreeMap<Promise, u64>,
-    /// The first of these, with their stories.
+    /// The first violations, with the events before them.
     pub violations: Vec<Violation>,
-    /// A digest of everything that happened: the same for the same seed.
+    /// A digest of all events: the same seed gives the same digest.
     pub digest: u64,
-    /// The log of all events, 24 bytes each, if the scenario asked for it.
+    /// The log of all events, 24 bytes each, if the scenario logs.
     #[serde(skip)]
     pub log: Vec<u8>,
 }
@@ -95,7 +95,7 @@ impl Outcome {
         self.broken.is_empty()
     }
 
-    /// The time in deep idle states, in thousandths of all CPU time.
+    /// Returns the time in deep idle states, in thousandths of all CPU time.
     #[must_use]
     pub fn deep_idle_permille(&self) -> u64 {
         let deep: u128 = self
@@ -108,7 +108,7 @@ impl Outcome {
         u64::try_from((deep * 1_000).checked_div(all).unwrap_or(0)).unwrap_or(0)
     }
 
-    /// Jobs that were done in a minute, if any workload has jobs.
+    /// Returns the number of jobs done in a minute, if a workload has jobs.
     #[must_use]
     pub fn jobs_per_minute(&self) -> Option<u64> {
         let jobs = u128::from(self.series("job")?.count());
@@ -117,7 +117,7 @@ impl Outcome {
         u64::try_from(jobs).ok()
     }
 
-    /// The time in which CPUs read the clock, in millionths of all CPU time.
+    /// Returns the time for which CPUs read the clock, in millionths of all CPU time.
     #[must_use]
     pub fn clock_reading_ppm(&self) -> u64 {
         let all = u128::from(self.duration.0) * u128::from(self.cpus);
@@ -125,7 +125,7 @@ impl Outcome {
         u64::try_from(reading.checked_div(all).unwrap_or(0)).unwrap_or(0)
     }
 
-    /// The greatest value of a series, and the least and the mean through it; `None` if nothing was noted.
+    /// Returns the distribution of a series of measurements; `None` if the run has no series of this name.
     #[must_use]
     pub fn series(&self, name: &str) -> Option<&Distribution> {
         self.series.get(name)

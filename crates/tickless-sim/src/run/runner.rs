@@ -1,4 +1,4 @@
-//! Lets scenarios happen.
+//! The execution of scenarios.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -54,7 +54,7 @@ fn settings(scenario: &Scenario, seed: u64) -> Settings {
     }
 }
 
-/// Lets a scenario happen. The same seed gives the same outcome.
+/// Runs a scenario. The same seed gives the same outcome.
 ///
 /// # Panics
 ///

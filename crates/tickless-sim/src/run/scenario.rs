@@ -1,4 +1,4 @@
-//! Scenarios: a machine, its policies and its workloads, as a file. The [crate] has one.
+//! Scenarios: a machine, its policies and its workloads, read from a file. The documentation of the [crate] shows one.
 
 use serde::{Deserialize, Serialize};
 use toml::Spanned;
@@ -19,15 +19,15 @@ use crate::workload::{self, Placed, RawWorkload};
 /// No slice is shorter (spec TICK-15).
 const SHORTEST_SLICE: Picos = Picos::from_micros(10);
 
-/// A machine and what runs on it.
+/// A machine and its workloads.
 #[derive(Clone, Debug, Serialize)]
 #[non_exhaustive]
 pub struct Scenario {
-    /// Its name.
+    /// The name of the scenario.
     pub name: String,
-    /// The machine and its prices.
+    /// The machine and its costs.
     pub profile: Profile,
-    /// Its clock event devices, if they are others than those of the profile.
+    /// The clock event devices, if they differ from those of the profile.
     pub device: Option<Device>,
     /// The number of CPUs.
     pub cpus: u32,
@@ -41,9 +41,9 @@ pub struct Scenario {
     pub isolated: Vec<bool>,
     /// True for each CPU whose tasks run without a tick where nothing depends on one.
     pub tickless: Vec<bool>,
-    /// The soft stage is a thread, as in a real-time kernel.
+    /// True if the soft stage is a thread, as in a real-time kernel.
     pub real_time: bool,
-    /// The clock is the slow counter that all CPUs share.
+    /// True if the clock reads the slow counter that all CPUs share.
     pub slow_counter: bool,
     /// The counter that drives the clocks.
     pub counter: CounterModel,
@@ -51,13 +51,13 @@ pub struct Scenario {
     pub late_max: Picos,
     /// True if every event is logged.
     pub logs: bool,
-    /// The differences from the library.
+    /// The policies, where they differ from the library's.
     pub policy: Policy,
     /// The workloads.
     pub workloads: Vec<Placed>,
-    /// The faults of the plan, without those that a seed draws.
+    /// The planned faults, without those that a seed draws.
     pub faults: Vec<Fault>,
-    /// The seed of a run draws more that goes wrong.
+    /// True if the seed of a run draws further faults.
     pub draws_faults: bool,
     /// The promise that is broken on purpose.
     #[serde(skip)]
@@ -105,8 +105,7 @@ impl Scenario {
         Self::from_toml_with(text, file, &[])
     }
 
-    /// Reads a scenario as [`from_toml`](Self::from_toml) does, with more profiles to choose from than those that come
-    /// with the library.
+    /// Reads a scenario as [`from_toml`](Self::from_toml) does, which may also name one of `profiles`.
     ///
     /// # Errors
     ///
@@ -177,7 +176,7 @@ impl Scenario {
         })
     }
 
-    /// Returns the faults that `seed` runs with.
+    /// Returns the faults of a run with `seed`.
     #[must_use]
     pub fn fault_plan(&self, seed: u64) -> Vec<Fault> {
         let mut plan = self.faults.clone();

@@ -172,7 +172,7 @@ pub enum Workload {
 }
 
 impl Workload {
-    /// The name of its kind in files.
+    /// Returns the name of the workload's kind in files.
     #[must_use]
     pub const fn name(&self) -> &'static str {
         match self {
@@ -196,28 +196,28 @@ impl Workload {
     }
 }
 
-/// A workload and where it runs.
+/// A workload, with the CPUs and the settings of its tasks.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Placed {
     /// The behaviour of the tasks.
     #[serde(flatten)]
     pub workload: Workload,
-    /// The CPUs on which they run.
+    /// The CPUs on which the tasks run.
     pub cpus: Vec<u32>,
-    /// The fraction of those CPUs that has a task: one in so many, drawn by the seed of the run.
+    /// The fraction of those CPUs that has a task: one in `one_in`, drawn by the seed of the run.
     pub one_in: u32,
-    /// The priority of its tasks: higher ones run first.
+    /// The priority of the tasks: higher ones run first.
     pub priority: u8,
-    /// The weight of each task: its part of a CPU where others have one.
+    /// The weight of each task, which decides on its share of a CPU.
     pub weight: u32,
-    /// The time that each wants to run at a time, if not a slice of the scenario.
+    /// The time for which each task wants to run at once; `None` for the slice of the scenario.
     pub request: Option<Picos>,
-    /// The reservation of each, where tasks share the CPU fairly: those tasks come before all others.
+    /// The reservation of each task, if tasks share the CPU fairly. Tasks with one run before all others.
     pub reserves: Option<Reserves>,
-    /// The sections of its computation in which each asks for more time before it is preempted.
+    /// The critical sections of each task, in which it requests more time before it is preempted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sections: Option<Sections>,
-    /// True if they keep the tick of a CPU whose tasks run without one, as tasks with limited CPU time do.
+    /// True if the tasks keep the tick of a CPU whose tasks run without one, as tasks with limited CPU time do.
     pub needs_tick: bool,
 }
 

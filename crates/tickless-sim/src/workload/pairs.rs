@@ -1,4 +1,4 @@
-//! Workloads of programs that people run: clients that wait for servers, and a desktop that waits for its user.
+//! Workloads like interactive programs: clients that wait for servers, and a desktop that waits for its user.
 
 use std::cell::RefCell;
 use std::rc::Rc;

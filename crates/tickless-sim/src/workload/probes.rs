@@ -1,4 +1,4 @@
-//! Workloads that measure, and those that disturb them.
+//! Workloads that measure latency, and workloads that disturb them.
 
 use tickless_core::coarse::Kind;
 use tickless_core::hrtimer::Start;

@@ -11,12 +11,12 @@ use crate::machine::reserved::DEADLINE;
 use crate::model::input::{InputError, Source};
 use crate::model::time::Picos;
 
-/// The reservation of a task: so much runtime in each period, before its deadline.
+/// The reservation of a task: an amount of runtime in each period, before a deadline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Reserves {
-    /// The runtime.
+    /// The runtime in each period.
     pub runtime: Picos,
-    /// The time from the begin of a period to its deadline.
+    /// The time from the beginning of a period to its deadline.
     pub deadline: Picos,
     /// The time from one period to the next.
     pub period: Picos,

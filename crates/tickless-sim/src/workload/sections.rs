@@ -1,4 +1,4 @@
-//! Critical sections of workloads, as a file has them.
+//! The critical sections of workloads, in the form of a file.
 
 use toml::Spanned;
 

@@ -1,4 +1,4 @@
-//! Workloads that have work to do.
+//! Workloads like servers: their tasks compute and wait.
 
 use tickless_core::coarse::{Kind, Restart, Timeout};
 

@@ -1,4 +1,4 @@
-//! The tasks of a workload: which programs they have, and on which CPUs they are.
+//! The tasks of a workload, with their programs and their CPUs.
 
 use std::cell::RefCell;
 use std::rc::Rc;

@@ -1,4 +1,4 @@
-//! Values that workloads have in their fields, and numbers that are drawn from them.
+//! The values in the fields of workloads, and random numbers drawn from them.
 
 use serde::Serialize;
 
@@ -8,13 +8,13 @@ use crate::random::Random;
 /// A range of times, with both ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Range {
-    /// The least.
+    /// The least value.
     pub low: Picos,
-    /// The greatest.
+    /// The greatest value.
     pub high: Picos,
 }
 
-/// A clock that may be set.
+/// A clock that can be set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum WallClock {
@@ -27,10 +27,10 @@ pub enum WallClock {
 }
 
 impl WallClock {
-    /// All of them.
+    /// All clocks that can be set.
     pub const ALL: [Self; 3] = [Self::Realtime, Self::Boottime, Self::Tai];
 
-    /// Its name.
+    /// Returns the name of the clock.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {

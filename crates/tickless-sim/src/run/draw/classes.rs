@@ -1,8 +1,8 @@
-//! The classes of a drawn scenario's parts: to count them, and to group failures by kind.
+//! The parts of a drawn scenario by kind and value, to count them and to group failures.
 
 use super::Draft;
 
-/// One thing that a draft has, and which of its kind.
+/// One part of a draft.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Class {
     /// The kind of the part, such as `device`.
@@ -21,7 +21,7 @@ pub(super) fn value<'t>(text: &'t str, key: &str) -> Option<&'t str> {
 }
 
 impl Draft {
-    /// Returns all parts of the draft, each kind of thing once, but each workload.
+    /// Returns all parts of the draft: one of each kind, and every workload.
     #[must_use]
     pub fn classes(&self) -> Vec<Class> {
         let class = |what, which: &str| Class {
@@ -66,7 +66,7 @@ impl Draft {
         all
     }
 
-    /// The class of its machine, in a few words: what failures of the same cause are likely to have in common.
+    /// Returns the kind of the draft's machine, in a few words that failures with the same cause are likely to share.
     #[must_use]
     pub fn machine(&self) -> String {
         let mut text = format!("{} device", self.device_kind());

@@ -1,5 +1,4 @@
-//! The largest load that a machine can carry. With more, timers are late whatever the library does, so no more is
-//! drawn.
+//! The largest load that a machine can carry. With more load every library's timers are late, so none is drawn.
 
 use crate::model::profile::Profile;
 use crate::model::time::Picos;
