@@ -127,6 +127,7 @@ impl Tasks {
         let now = self.clock.at(instant);
         let timer = self.timer();
         self.tick.begin_batch(owes);
+        let before = self.running;
         if let Some(task) = self.running.take() {
             match leaves {
                 Leaves::Ready => {
@@ -157,7 +158,12 @@ impl Tasks {
             }
             None => Decision::CancelIfIdle,
         };
-        self.tick.end_batch(decision, Flush::Switched, &timer);
+        let end = if self.running == before {
+            Flush::SameTask
+        } else {
+            Flush::Switched
+        };
+        self.tick.end_batch(decision, end, &timer);
     }
 
     /// A decision is due: true if the task that runs has a little more time in place of it, and the device is written.
