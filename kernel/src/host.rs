@@ -143,6 +143,10 @@ pub(crate) struct Local {
     pub(crate) interrupts: Count,
     /// Interrupts of the device.
     pub(crate) timer_interrupts: Count,
+    /// Interrupts of the device that came in front of an instruction of user mode.
+    pub(crate) timer_in_user: Count,
+    /// Interrupts of user mode that owed the device a write and chose the next task.
+    pub(crate) decided_in_user: Count,
     /// Interrupts of other CPUs.
     pub(crate) calls: Count,
     /// Interrupts that no mask holds back.

@@ -26,6 +26,16 @@ use crate::console::last_line;
 use crate::exit::Code;
 use crate::host::Local;
 use crate::machine::{Machine, machine};
+use crate::user;
+
+/// The instruction that an interrupt came in front of.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Interrupted {
+    /// Its address.
+    pub(crate) at: usize,
+    /// True if it was executed in user mode, as the processor says.
+    pub(crate) was_user: bool,
+}
 
 fn enter(entered: u64) -> (&'static Machine, &'static Local, CpuId) {
     let machine = machine();
@@ -39,9 +49,13 @@ fn enter(entered: u64) -> (&'static Machine, &'static Local, CpuId) {
 }
 
 /// The device of the executing CPU fired; the counter was at `entered`.
-pub(crate) fn timer(entered: u64) {
+pub(crate) fn timer(entered: u64, interrupted: Interrupted) {
     let (machine, local, cpu) = enter(entered);
     local.timer_interrupts.add(1);
+    // By the address: what the exit goes by is the processor's word.
+    if user::holds(interrupted.at) {
+        local.timer_in_user.add(1);
+    }
     expire(machine, local, cpu);
 }
 
@@ -115,7 +129,7 @@ pub(crate) fn stray() {
 }
 
 /// The end of each interrupt, masked.
-pub(crate) fn exit() {
+pub(crate) fn exit(interrupted: Interrupted) {
     let machine = machine();
     let local = machine.host().here();
     if !local.is_in_soft.is_there() {
@@ -132,13 +146,21 @@ pub(crate) fn exit() {
     if !local.is_in_soft.is_there() && local.must_decide.take() {
         // The decision starts its tick first, and then writes the device once, for both (FLUSH-5).
         let owes = local.owes_rearm.take();
+        if owes && interrupted.was_user {
+            local.decided_in_user.add(1);
+        }
         crate::suite::decide_in_interrupt(owes, || {
             if owes {
                 note_writes(machine, local);
             }
         });
     }
-    flush(machine, local, Flush::KernelExit);
+    let place = if interrupted.was_user {
+        Flush::UserExit
+    } else {
+        Flush::KernelExit
+    };
+    flush(machine, local, place);
 }
 
 /// Pays what the last timer interrupt owes the device.

@@ -30,6 +30,7 @@ mod played;
 mod suite;
 mod thread;
 mod trace;
+mod user;
 
 use core::panic::PanicInfo;
 

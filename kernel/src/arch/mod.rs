@@ -10,6 +10,8 @@ mod coupled;
 #[cfg(not(target_arch = "x86_64"))]
 pub(crate) use coupled::*;
 
+mod pages;
+
 #[cfg(target_arch = "x86_64")]
 mod x86_64;
 #[cfg(target_arch = "x86_64")]

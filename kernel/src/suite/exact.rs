@@ -23,13 +23,13 @@ const AHEAD: Span = Span::from_millis(10);
 const GRID: i64 = 400;
 
 /// The next instant that is on a count of the machine's counter, `AHEAD` of now.
-fn on_grid(machine: &Machine) -> Instant {
+pub(super) fn on_grid(machine: &Machine) -> Instant {
     let soon = machine.now().saturating_add(AHEAD).as_nanos();
     Instant::from_nanos(soon - soon % GRID)
 }
 
 /// Returns the nanoseconds from `deadline` to the entry of the executing CPU's last interrupt; `None` if it was early.
-fn lateness_of_entry(host: &Host, deadline: Instant) -> Option<u64> {
+pub(super) fn lateness_of_entry(host: &Host, deadline: Instant) -> Option<u64> {
     let entered = host.time_of(host.here().entered.get());
     (entered >= deadline).then(|| entered.saturating_since(deadline).as_nanos())
 }

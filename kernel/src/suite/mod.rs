@@ -40,6 +40,7 @@ mod switches;
 mod tasks;
 mod threads;
 mod traced;
+mod user;
 
 pub(crate) use tasks::{decide_in_interrupt, tick_kicked};
 
@@ -98,6 +99,7 @@ const TESTS: &[Test] = &[
     test("served", 4, 1, coarse::served),
     test("asleep", 4, 1, coarse::asleep),
     test("threads", 1, 2, threads::threads),
+    test("user", 1, 5, user::user),
     test("afar", 2, 4, afar::afar),
     test("extended", 1, 1, extended::extended),
     test("reserved", 1, 2, reserved::reserved),

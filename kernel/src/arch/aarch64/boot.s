@@ -1,6 +1,6 @@
 // The first instructions of each CPU, and the entries of its exceptions.
 //
-// The MMU stays off: all memory is strongly ordered, and the code is built for strict alignment.
+// The MMU is off until a CPU has its tables of pages, and the code is built for strict alignment.
 
 .section .text.boot, "ax"
 .global _start
@@ -48,13 +48,19 @@ vectors:
     vector  interrupt
     vector  fault
     vector  fault
-.rept 8
+    // From user mode, on the stack of the thread that left for it.
+    vector  user_trap
+    vector  user_interrupt
+    vector  fault
+    vector  fault
+.rept 4
     vector  fault
 .endr
 
-// Saves what a call may change: the code is built without floating point.
-interrupt:
-    sub     sp, sp, #192
+// Saves what a call may change, in `size` bytes: the code is built without floating point. Leaves the interrupted
+// instruction in x0 and its state in x1.
+.macro save size
+    sub     sp, sp, #\size
     stp     x0, x1, [sp, #0]
     stp     x2, x3, [sp, #16]
     stp     x4, x5, [sp, #32]
@@ -69,7 +75,9 @@ interrupt:
     mrs     x1, spsr_el1
     stp     x30, x0, [sp, #160]
     str     x1, [sp, #176]
-    bl      aarch64_interrupt
+.endm
+
+.macro restore size
     ldr     x1, [sp, #176]
     ldp     x30, x0, [sp, #160]
     msr     spsr_el1, x1
@@ -84,8 +92,78 @@ interrupt:
     ldp     x4, x5, [sp, #32]
     ldp     x2, x3, [sp, #16]
     ldp     x0, x1, [sp, #0]
-    add     sp, sp, #192
+    add     sp, sp, #\size
     eret
+.endm
+
+// The same for user mode, with what that has of its own: x18 to x30 are there as ever, and calls keep the rest.
+.macro save_user
+    save    208
+    mrs     x9, sp_el0
+    mrs     x10, tpidr_el0
+    stp     x9, x10, [sp, #184]
+.endm
+
+.macro restore_user
+    ldp     x9, x10, [sp, #184]
+    msr     sp_el0, x9
+    msr     tpidr_el0, x10
+    restore 208
+.endm
+
+interrupt:
+    save    192
+    bl      aarch64_interrupt
+    restore 192
+
+user_interrupt:
+    save_user
+    bl      aarch64_interrupt
+    restore_user
+
+// A system call or a fault. Where its answer begins with 0 the program goes on with the second word in x0.
+user_trap:
+    save_user
+    mrs     x0, esr_el1
+    mrs     x1, elr_el1
+    mrs     x2, far_el1
+    ldp     x3, x4, [sp, #0]
+    bl      aarch64_user_trap
+    cbnz    x0, 1f
+    str     x1, [sp, #0]
+    restore_user
+1:  add     sp, sp, #208
+    b       leave_user
+
+// Goes on in user mode at x0, on the stack x1, with x2 and x3 as arguments: all that the kernel had in registers is
+// gone. Returns what `user_trap` was answered, masked. The stack pointer of the kernel stays where this leaves it.
+.global enter_user
+enter_user:
+    stp     x19, x20, [sp, #-96]!
+    stp     x21, x22, [sp, #16]
+    stp     x23, x24, [sp, #32]
+    stp     x25, x26, [sp, #48]
+    stp     x27, x28, [sp, #64]
+    stp     x29, x30, [sp, #80]
+    msr     elr_el1, x0
+    msr     sp_el0, x1
+    msr     tpidr_el0, xzr
+    mov     x0, #0x340
+    msr     spsr_el1, x0
+    mov     x0, x2
+    mov     x1, x3
+.irp number, 2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19,20,21,22,23,24,25,26,27,28,29,30
+    mov     x\number, xzr
+.endr
+    eret
+leave_user:
+    ldp     x29, x30, [sp, #80]
+    ldp     x27, x28, [sp, #64]
+    ldp     x25, x26, [sp, #48]
+    ldp     x23, x24, [sp, #32]
+    ldp     x21, x22, [sp, #16]
+    ldp     x19, x20, [sp], #96
+    ret
 
 // Goes on with another thread: x0 points to where this one's stack pointer is kept, x1 is that of the other one.
 .global switch_stacks

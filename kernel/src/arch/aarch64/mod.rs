@@ -8,16 +8,22 @@
 //!
 //! *Registers*: the addresses are those of the machine's devices, no memory of a program lies there, and a register of
 //! the interrupt controller or of the serial line takes any value. *Instructions*: each touches the system register
-//! that it names, and no memory.
+//! that it names, and no memory. The tables of pages map each address to itself, so a CPU that begins to
+//! translate goes on where it is.
 
 use core::arch::{asm, global_asm};
 use core::ops::RangeInclusive;
+use core::sync::atomic::{AtomicUsize, Ordering};
 
 use tickless_core::time::convert::Kilohertz;
 
+use super::pages::{self, Purpose};
 use super::{Frame, Wait};
+use crate::interrupt::Interrupted;
+use crate::user;
 
 global_asm!(include_str!("boot.s"));
+global_asm!(include_str!("user.s"));
 
 /// The name of the machine in reports.
 pub(crate) const NAME: &str = "aarch64 virt";
@@ -54,6 +60,9 @@ const TIMER: u32 = 27;
 const WATCHDOG: u32 = 30;
 /// The answer of the interrupt controller when no interrupt is pending.
 const NONE: u32 = 1020;
+
+/// The address of the first table of pages.
+static ROOT: AtomicUsize = AtomicUsize::new(0);
 
 macro_rules! read_register {
     ($name:literal) => {{
@@ -201,14 +210,64 @@ pub(crate) fn interrupt_cpu(cpu: usize) {
     barrier();
 }
 
-/// Brings up the interrupt controller: its shared part.
+/// Returns an entry of the tables of pages, but for its lowest two bits. Where user mode may write the kernel cannot
+/// execute, whatever the entry says.
+fn entry(address: usize, purpose: Purpose) -> u64 {
+    const ACCESSED: u64 = 1 << 10;
+    const NOT_BY_KERNEL: u64 = 1 << 53;
+    const NOT_BY_USER: u64 = 1 << 54;
+    /// Memory, whose kind is the second of `MAIR_EL1`, shared by all CPUs.
+    const MEMORY: u64 = 1 << 2 | 0b11 << 8;
+    let is = match purpose {
+        Purpose::Device => NOT_BY_KERNEL | NOT_BY_USER,
+        Purpose::Kernel => MEMORY | NOT_BY_USER,
+        Purpose::Code => MEMORY | NOT_BY_KERNEL | 0b11 << 6,
+        Purpose::Stack => MEMORY | NOT_BY_KERNEL | NOT_BY_USER | 0b01 << 6,
+    };
+    address as u64 | ACCESSED | is
+}
+
+/// Translates addresses on the executing CPU: each to itself, with what user mode may do.
+fn translate() {
+    // Devices, and memory that is cached.
+    write_register!("mair_el1", 0xff00);
+    // 39 bits of address, of which the first table takes nine, pages of 4 KiB, tables in cached and shared memory; no
+    // addresses at the upper end; 40 bits of physical address.
+    let control = 25 | 0b01 << 8 | 0b01 << 10 | 0b11 << 12 | 1 << 23 | 0b010 << 32;
+    write_register!("tcr_el1", control);
+    // Relaxed: written before any other CPU runs.
+    write_register!("ttbr0_el1", ROOT.load(Ordering::Relaxed) as u64);
+    // SAFETY: *instructions*. The tables are in memory before they are used.
+    unsafe {
+        asm!(
+            "dsb sy",
+            "isb",
+            "tlbi vmalle1",
+            "dsb sy",
+            "isb",
+            options(nostack)
+        )
+    };
+    // With caches.
+    let system = read_register!("sctlr_el1") | 1 | 1 << 2 | 1 << 12;
+    write_register!("sctlr_el1", system);
+    barrier();
+}
+
+/// Brings up the interrupt controller, its shared part, and the tables of pages.
 pub(crate) fn init_machine() {
+    let block = |address, purpose| entry(address, purpose) | 0b01;
+    let page = |address, purpose| entry(address, purpose) | 0b11;
+    let root = pages::write_all(512, block, page, |table| table as u64 | 0b11);
+    // Relaxed: no other CPU runs.
+    ROOT.store(root, Ordering::Relaxed);
     // Both groups, affinity routing.
     store(DISTRIBUTOR, 0x33);
 }
 
 /// Brings up what the executing CPU has of its own. Interrupts stay masked.
 pub(crate) fn init_cpu() {
+    translate();
     let redistributor = match cpu() {
         near if near < FIRST_FAR => REDISTRIBUTORS + near * REDISTRIBUTOR_SIZE,
         far => REDISTRIBUTORS_FAR + (far - FIRST_FAR) * REDISTRIBUTOR_SIZE,
@@ -292,22 +351,47 @@ pub(crate) fn exit(code: u32) -> ! {
 
 /// The entry of every interrupt, masked.
 #[unsafe(no_mangle)]
-extern "C" fn aarch64_interrupt() {
+extern "C" fn aarch64_interrupt(at: usize, state: u64) {
     let entered = read_register!("cntvct_el0");
     let which = read_register!("s3_0_c12_c12_0"); // ICC_IAR1_EL1
     let number = (which & 0xff_ffff) as u32;
+    let interrupted = Interrupted {
+        at,
+        was_user: state & 0xf == 0,
+    };
     if number >= NONE {
         crate::interrupt::stray();
         return;
     }
     match number {
-        TIMER => crate::interrupt::timer(entered),
+        TIMER => crate::interrupt::timer(entered, interrupted),
         IPI => crate::interrupt::ipi(entered),
         WATCHDOG => crate::interrupt::wedged(),
         _ => crate::interrupt::stray(),
     }
     write_register!("s3_0_c12_c12_1", which); // ICC_EOIR1_EL1
-    crate::interrupt::exit();
+    crate::interrupt::exit(interrupted);
+}
+
+/// The entry of every system call and fault of user mode, masked.
+#[unsafe(no_mangle)]
+extern "C" fn aarch64_user_trap(
+    syndrome: u64,
+    at: usize,
+    address: usize,
+    number: usize,
+    argument: usize,
+) -> user::Answer {
+    const SYSTEM_CALL: u64 = 0x15;
+    /// The kinds of faults of which the register of addresses says something.
+    const FETCH: u64 = 0x20;
+    const ACCESS: u64 = 0x24;
+    match syndrome >> 26 {
+        SYSTEM_CALL => user::system_call(number, argument, at),
+        FETCH => user::fault(format_args!("executes what it may not"), at, Some(address)),
+        ACCESS => user::fault(format_args!("touches what it may not"), at, Some(address)),
+        kind => user::fault(format_args!("causes exception {kind:#x}"), at, None),
+    }
 }
 
 /// The entry of every exception that is no interrupt.

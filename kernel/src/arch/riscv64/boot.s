@@ -7,6 +7,7 @@
 _start:
     csrw    sie, zero
     csrci   sstatus, 2
+    csrw    sscratch, zero
     la      sp, __stack_top
     la      t0, __bss_start
     la      t1, __bss_end
@@ -23,6 +24,7 @@ _start:
 _secondary:
     csrw    sie, zero
     csrci   sstatus, 2
+    csrw    sscratch, zero
     ld      sp, 0(a1)
     ld      tp, 8(a1)
 3:  la      t0, trap
@@ -32,9 +34,10 @@ _secondary:
     call    riscv64_entry
 4:  j       4b
 
-.balign 4
-trap:
-    addi    sp, sp, -144
+# Saves what a call may change, in so many bytes. Leaves the cause in a0, the interrupted instruction in a1, the value in
+# a2 and the state in a3.
+.macro save size
+    addi    sp, sp, -\size
     sd      ra, 0(sp)
     sd      t0, 8(sp)
     sd      t1, 16(sp)
@@ -56,9 +59,13 @@ trap:
     sd      t0, 128(sp)
     sd      t1, 136(sp)
     csrr    a0, scause
-    csrr    a1, sepc
+    mv      a1, t0
     csrr    a2, stval
-    call    riscv64_trap
+    mv      a3, t1
+.endm
+
+# Restores all but the stack pointer.
+.macro restore
     ld      t0, 128(sp)
     ld      t1, 136(sp)
     csrw    sepc, t0
@@ -79,8 +86,98 @@ trap:
     ld      a5, 104(sp)
     ld      a6, 112(sp)
     ld      a7, 120(sp)
+.endm
+
+# `sscratch` is 0 while the kernel executes, and its stack pointer while user mode does.
+.balign 4
+trap:
+    csrrw   sp, sscratch, sp
+    bnez    sp, user_trap
+    csrrw   sp, sscratch, sp
+    save    144
+    call    riscv64_trap
+    restore
     addi    sp, sp, 144
     sret
+
+# From user mode, on the stack of the thread that left for it: `tp` is where `enter_user` left it.
+user_trap:
+    save    176
+    sd      gp, 144(sp)
+    sd      tp, 152(sp)
+    csrrw   t0, sscratch, zero
+    sd      t0, 160(sp)
+    ld      tp, 176 + 104(sp)
+    bgez    a0, 1f
+    call    riscv64_trap
+    j       2f
+    # A system call or a fault. Where its answer begins with 0 the program goes on behind the call, with the second
+    # word in a0.
+1:  ld      a3, 64(sp)
+    ld      a4, 72(sp)
+    call    riscv64_user_trap
+    bnez    a0, leave_user
+    sd      a1, 64(sp)
+    ld      t0, 128(sp)
+    addi    t0, t0, 4
+    sd      t0, 128(sp)
+2:  addi    t0, sp, 176
+    csrw    sscratch, t0
+    restore
+    ld      gp, 144(sp)
+    ld      tp, 152(sp)
+    ld      sp, 160(sp)
+    sret
+
+# Goes on in user mode at a0, on the stack a1, with a2 and a3 as arguments: all that the kernel had in registers is gone.
+# Returns what `user_trap` was answered, masked. The stack pointer of the kernel stays where this leaves it.
+.global enter_user
+enter_user:
+    addi    sp, sp, -112
+    sd      ra, 0(sp)
+    sd      s0, 8(sp)
+    sd      s1, 16(sp)
+    sd      s2, 24(sp)
+    sd      s3, 32(sp)
+    sd      s4, 40(sp)
+    sd      s5, 48(sp)
+    sd      s6, 56(sp)
+    sd      s7, 64(sp)
+    sd      s8, 72(sp)
+    sd      s9, 80(sp)
+    sd      s10, 88(sp)
+    sd      s11, 96(sp)
+    sd      tp, 104(sp)
+    csrw    sepc, a0
+    li      t0, 0x100
+    csrc    sstatus, t0
+    li      t0, 0x20
+    csrs    sstatus, t0
+    csrw    sscratch, sp
+    mv      sp, a1
+    mv      a0, a2
+    mv      a1, a3
+.irp register, t1,t2,t3,t4,t5,t6,a2,a3,a4,a5,a6,a7,s0,s1,s2,s3,s4,s5,s6,s7,s8,s9,s10,s11,ra,gp,tp,t0
+    mv      \register, zero
+.endr
+    sret
+leave_user:
+    addi    sp, sp, 176
+    ld      ra, 0(sp)
+    ld      s0, 8(sp)
+    ld      s1, 16(sp)
+    ld      s2, 24(sp)
+    ld      s3, 32(sp)
+    ld      s4, 40(sp)
+    ld      s5, 48(sp)
+    ld      s6, 56(sp)
+    ld      s7, 64(sp)
+    ld      s8, 72(sp)
+    ld      s9, 80(sp)
+    ld      s10, 88(sp)
+    ld      s11, 96(sp)
+    addi    sp, sp, 112
+    ret
 
 # Goes on with another thread: a0 points to where this one's stack pointer is kept, a1 is that of the other one.
 .global switch_stacks

@@ -7,7 +7,8 @@
 //! # Safety
 //!
 //! *Registers*: the addresses are those of the machine's devices, no memory of a program lies there, and a register
-//! takes any value. *Instructions*: each touches the control register that it names, and no memory. *Firmware*: a call
+//! takes any value. *Instructions*: each touches the control register that it names, and no memory; the tables of pages
+//! map each address to itself, so a CPU that begins to translate goes on where it is. *Firmware*: a call
 //! changes `a0` and `a1` alone, and no memory of the kernel.
 
 use core::arch::{asm, global_asm};
@@ -16,9 +17,13 @@ use core::sync::atomic::{AtomicUsize, Ordering};
 
 use tickless_core::time::convert::Kilohertz;
 
+use super::pages::{self, Purpose};
 use super::{Frame, Wait};
+use crate::interrupt::Interrupted;
+use crate::user;
 
 global_asm!(include_str!("boot.s"));
+global_asm!(include_str!("user.s"));
 
 /// The name of the machine in reports.
 pub(crate) const NAME: &str = "riscv64 virt";
@@ -51,6 +56,9 @@ const INTERRUPT: u64 = 1 << 63;
 const SOFTWARE: u64 = INTERRUPT | 1;
 const TIMER: u64 = INTERRUPT | 5;
 const EXTERNAL: u64 = INTERRUPT | 9;
+
+/// The address of the first table of pages.
+static ROOT: AtomicUsize = AtomicUsize::new(0);
 
 /// The hart that the firmware started first: CPU 0. Hart 0 has its number.
 static BOOT_HART: AtomicUsize = AtomicUsize::new(0);
@@ -215,8 +223,28 @@ pub(crate) fn interrupt_cpu(cpu: usize) {
     let _error = firmware(0x73_5049, 0, [1, hart_of(cpu), 0]);
 }
 
-/// Brings up the interrupt controller: the watchdog goes to the first CPU.
+/// Returns an entry of the tables of pages that maps memory.
+fn entry(address: usize, purpose: Purpose) -> u64 {
+    const READ: u64 = 1 << 1;
+    const WRITE: u64 = 1 << 2;
+    const EXECUTE: u64 = 1 << 3;
+    const USER: u64 = 1 << 4;
+    /// Marks an entry as valid, and as accessed and written before: no fault is to note that.
+    const NOTED: u64 = 1 | 1 << 6 | 1 << 7;
+    let may = match purpose {
+        Purpose::Device => READ | WRITE,
+        Purpose::Kernel => READ | WRITE | EXECUTE,
+        Purpose::Code => USER | READ | EXECUTE,
+        Purpose::Stack => USER | READ | WRITE,
+    };
+    (address as u64) >> 2 | NOTED | may
+}
+
+/// Brings up the interrupt controller, whose watchdog goes to the first CPU, and the tables of pages.
 pub(crate) fn init_machine() {
+    let root = pages::write_all(256, entry, entry, |table| (table as u64) >> 2 | 1);
+    // Relaxed: no other CPU runs.
+    ROOT.store(root, Ordering::Relaxed);
     let context = 2 * hart_of(0) + 1;
     store(CONTROLLER + 4 * WATCHDOG, 1);
     store(CONTROLLER + 0x2000 + 0x80 * context, 1 << WATCHDOG);
@@ -225,6 +253,10 @@ pub(crate) fn init_machine() {
 
 /// Brings up what the executing CPU has of its own. Interrupts stay masked.
 pub(crate) fn init_cpu() {
+    // Relaxed: written before any other CPU runs. Addresses of 39 bits.
+    let tables = 8 << 60 | ROOT.load(Ordering::Relaxed) as u64 >> 12;
+    // SAFETY: *instructions*. The tables are in memory before they are used.
+    unsafe { asm!("sfence.vma", "csrw satp, {}", "sfence.vma", in(reg) tables, options(nostack)) };
     stop_device();
     write_register!("sie", SOFTWARE_BIT | TIMER_BIT | EXTERNAL_BIT);
 }
@@ -281,12 +313,17 @@ extern "C" fn riscv64_entry(cpu: usize, hart: usize) -> ! {
     crate::kernel_entry(cpu)
 }
 
-/// The entry of every trap, masked.
+/// The entry of every trap, masked, but for system calls and faults of user mode.
 #[unsafe(no_mangle)]
-extern "C" fn riscv64_trap(cause: u64, at: u64, value: u64) {
+extern "C" fn riscv64_trap(cause: u64, at: usize, value: u64, status: u64) {
+    const WAS_KERNEL: u64 = 1 << 8;
     let entered = counter();
+    let interrupted = Interrupted {
+        at,
+        was_user: status & WAS_KERNEL == 0,
+    };
     match cause {
-        TIMER => crate::interrupt::timer(entered),
+        TIMER => crate::interrupt::timer(entered, interrupted),
         SOFTWARE => {
             // Before it looks what is to be done: what comes later is another interrupt.
             // SAFETY: *instructions*.
@@ -296,5 +333,30 @@ extern "C" fn riscv64_trap(cause: u64, at: u64, value: u64) {
         EXTERNAL => crate::interrupt::wedged(),
         _ => crate::interrupt::fault(format_args!("trap {cause:#x} at {at:#x}, value {value:#x}")),
     }
-    crate::interrupt::exit();
+    crate::interrupt::exit(interrupted);
+}
+
+/// The entry of every system call and fault of user mode, masked.
+#[unsafe(no_mangle)]
+extern "C" fn riscv64_user_trap(
+    cause: u64,
+    at: usize,
+    address: usize,
+    number: usize,
+    argument: usize,
+) -> user::Answer {
+    const SYSTEM_CALL: u64 = 8;
+    /// Faults of a fetch, a load and a store, by the memory or by the tables of pages.
+    const FETCH: [u64; 2] = [1, 12];
+    const ACCESS: [u64; 4] = [5, 7, 13, 15];
+    match cause {
+        SYSTEM_CALL => user::system_call(number, argument, at),
+        cause if FETCH.contains(&cause) => {
+            user::fault(format_args!("executes what it may not"), at, Some(address))
+        }
+        cause if ACCESS.contains(&cause) => {
+            user::fault(format_args!("touches what it may not"), at, Some(address))
+        }
+        cause => user::fault(format_args!("causes exception {cause:#x}"), at, None),
+    }
 }

@@ -120,10 +120,7 @@ boot_gdt_pointer:
 
 # Saves what a call may change: the code is built without floating point. The processor aligned the stack, and pushed
 # five words on it.
-.macro interrupt name, target
-.global \name
-.balign 16
-\name:
+.macro save
     push    %rax
     push    %rcx
     push    %rdx
@@ -134,7 +131,9 @@ boot_gdt_pointer:
     push    %r10
     push    %r11
     cld
-    call    \target
+.endm
+
+.macro restore
     pop     %r11
     pop     %r10
     pop     %r9
@@ -147,11 +146,116 @@ boot_gdt_pointer:
     iretq
 .endm
 
+# Points `gs` to what the CPU has of its own, whose address is at `place` of the stack: `enter_user` left it behind the
+# five words of each interrupt of user mode, and so the stack of the NMI has it.
+.macro find_own place
+    mov     \place(%rsp), %rax
+    mov     %rax, %rdx
+    shr     $32, %rdx
+    mov     $0xc0000101, %ecx
+    wrmsr
+.endm
+
+.macro interrupt name, target
+.global \name
+.balign 16
+\name:
+    testb   $3, 8(%rsp)
+    jnz     1f
+    save
+    mov     72(%rsp), %rdi
+    mov     80(%rsp), %rsi
+    call    \target
+    restore
+1:  save
+    find_own 112
+    mov     72(%rsp), %rdi
+    mov     80(%rsp), %rsi
+    call    \target
+    jmp     return_to_user
+.endm
+
     interrupt entry_timer, x86_64_timer
     interrupt entry_call, x86_64_call
     interrupt entry_broadcast, x86_64_broadcast
     interrupt entry_stray, x86_64_stray
-    interrupt entry_nmi, x86_64_nmi
+
+# Comes in either mode, and where `gs` is still that of user mode.
+.global entry_nmi
+.balign 16
+entry_nmi:
+    save
+    mov     $0xc0000101, %ecx
+    rdmsr
+    push    %rax
+    push    %rdx
+    find_own 128
+    call    x86_64_nmi
+    pop     %rdx
+    pop     %rax
+    mov     $0xc0000101, %ecx
+    wrmsr
+    restore
+
+# A system call. Where its answer begins with 0 the program goes on with the second word in rax.
+.global entry_system_call
+.balign 16
+entry_system_call:
+    save
+    find_own 112
+    mov     72(%rsp), %rdx
+    call    x86_64_system_call
+    test    %rax, %rax
+    jnz     1f
+    mov     %rdx, 64(%rsp)
+# Where the next interrupt of user mode finds a stack is the lower end of what this thread has on it.
+return_to_user:
+    lea     112(%rsp), %rax
+    mov     %rax, %gs:68
+    restore
+1:  add     $112, %rsp
+    jmp     leave_user
+
+# Goes on in user mode at rdi, on the stack rsi, with rdx and rcx as arguments: all that the kernel had in registers is
+# gone. Returns what a system call or fault was answered, masked. The processor enters the kernel on the stack where
+# this leaves it, whose last word is the address of what the CPU has of its own.
+.global enter_user
+.balign 16
+enter_user:
+    push    %rbp
+    push    %rbx
+    push    %r12
+    push    %r13
+    push    %r14
+    push    %r15
+    mov     %rdx, %r8
+    mov     %rcx, %r9
+    mov     $0xc0000101, %ecx
+    rdmsr
+    shl     $32, %rdx
+    or      %rdx, %rax
+    push    %rax
+    mov     %rsp, %gs:68
+    push    $0x1b
+    push    %rsi
+    push    $0x202
+    push    $0x33
+    push    %rdi
+    mov     %r8, %rdi
+    mov     %r9, %rsi
+.irp register, rax,rbx,rcx,rdx,rbp,r8,r9,r10,r11,r12,r13,r14,r15
+    mov     $0, %\register
+.endr
+    iretq
+leave_user:
+    add     $8, %rsp
+    pop     %r15
+    pop     %r14
+    pop     %r13
+    pop     %r12
+    pop     %rbx
+    pop     %rbp
+    ret
 
 # Goes on with another thread: rdi points to where this one's stack pointer is kept, rsi is that of the other one.
 .global switch_stacks
@@ -197,7 +301,25 @@ entry_exceptions:
 .set vector, vector + 1
 .endr
 exception:
+    # The double fault and the machine check have stacks of their own.
+    cmpq    $8, (%rsp)
+    je      1f
+    cmpq    $18, (%rsp)
+    je      1f
+    testb   $3, 24(%rsp)
+    jz      2f
+    find_own 56
+    cld
     mov     0(%rsp), %rdi
+    mov     8(%rsp), %rsi
+    mov     16(%rsp), %rdx
+    mov     %cr2, %rcx
+    sub     $8, %rsp
+    call    x86_64_user_fault
+    add     $64, %rsp
+    jmp     leave_user
+1:  find_own 56
+2:  mov     0(%rsp), %rdi
     mov     8(%rsp), %rsi
     mov     16(%rsp), %rdx
     mov     %cr2, %rcx
@@ -207,6 +329,7 @@ exception:
 
 .section .bss.boot_pages, "aw", @nobits
 .balign 4096
+.global boot_pages
 boot_pages:
     .skip   0x6000
 

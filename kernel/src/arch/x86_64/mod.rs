@@ -10,8 +10,9 @@
 //!
 //! *Registers*: the addresses are those of the machine's devices, no memory of a program lies there, and a register of
 //! the interrupt controllers, the HPET or the serial line takes any value. *Instructions*: each touches the register
-//! that it names, and no memory. *Low page*: the page at 0x8000 holds nothing but the first instructions of a CPU that
-//! is started.
+//! that it names, and no memory. *Boot pages*: the first instructions write the tables of pages, and the first CPU once
+//! more, before it starts another one; each address is mapped to itself all the time. *Low page*: the page at 0x8000
+//! holds nothing but the first instructions of a CPU that is started.
 
 use core::arch::x86_64::{__cpuid, __cpuid_count, _rdtsc};
 use core::arch::{asm, global_asm};
@@ -23,10 +24,13 @@ use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsiz
 use tickless_core::time::convert::Kilohertz;
 use tickless_kernel_pc::acpi::{self, Tables};
 
+use super::pages::{self, Purpose};
 use super::{Device, Frame, Wait};
 use crate::console::last_line;
 use crate::exit::Code;
 use crate::host::CPUS_MAX;
+use crate::interrupt::Interrupted;
+use crate::user;
 
 mod apic;
 mod hpet;
@@ -36,6 +40,7 @@ use apic::Command;
 use segments::Own;
 
 global_asm!(include_str!("boot.s"), options(att_syntax));
+global_asm!(include_str!("user.s"), options(att_syntax));
 
 /// The name of the machine in reports.
 pub(crate) const NAME: &str = "x86_64 pc";
@@ -85,6 +90,7 @@ static secondary_local: AtomicPtr<Own> = AtomicPtr::new(ptr::null_mut());
 unsafe extern "C" {
     static trampoline: u8;
     static trampoline_end: u8;
+    static mut boot_pages: u8;
 }
 
 fn load(address: usize) -> u32 {
@@ -293,8 +299,40 @@ pub(crate) fn interrupt_masked(cpu: usize) {
     }
 }
 
-/// The machine was brought up when its processors and timers were found.
-pub(crate) fn init_machine() {}
+/// Lets user mode execute its pages. The machine was brought up when its processors and timers were found.
+pub(crate) fn init_machine() {
+    const PRESENT: u64 = 1;
+    const WRITE: u64 = 1 << 1;
+    const USER: u64 = 1 << 2;
+    let leaves = pages::write_leaves(|address, purpose| {
+        let may = match purpose {
+            Purpose::Kernel => WRITE,
+            Purpose::Code => USER,
+            Purpose::Stack => USER | WRITE,
+        };
+        address as u64 | PRESENT | may
+    });
+    let user = pages::user_start();
+    // The way there: the first entry of all, that of the gigabyte, and that of the two megabytes.
+    let way = [(0, 0), (1, user >> 30), (2, user >> 21)];
+    let [root, gigabyte, huge] = way.map(|(table, entry)| {
+        let first = ptr::addr_of_mut!(boot_pages).cast::<u64>();
+        // SAFETY: *boot pages*: the tables have room for 4 GiB.
+        unsafe { first.add(512 * table + entry) }
+    });
+    for entry in [root, gigabyte] {
+        // SAFETY: *boot pages*.
+        let is = unsafe { entry.read_volatile() };
+        // SAFETY: *boot pages*.
+        unsafe { entry.write_volatile(is | USER) };
+    }
+    let leaves = leaves.address() as u64 | PRESENT | WRITE | USER;
+    // SAFETY: *boot pages*: the new pages are where the one was.
+    unsafe { huge.write_volatile(leaves) };
+    // What was translated before is forgotten.
+    // SAFETY: *instructions*.
+    unsafe { asm!("mov {0}, cr3", "mov cr3, {0}", out(reg) _, options(nostack)) };
+}
 
 /// Brings up what the executing CPU has of its own. Interrupts stay masked.
 pub(crate) fn init_cpu() {
@@ -555,25 +593,35 @@ extern "C" fn x86_64_entry(own: *mut Own, start_info: usize) -> ! {
     crate::kernel_entry(cpu())
 }
 
-#[unsafe(no_mangle)]
-extern "C" fn x86_64_timer() {
-    crate::interrupt::timer(counter());
-    apic::end();
-    crate::interrupt::exit();
+/// Returns where an interrupt came, from what the processor pushed: the code segment says the mode.
+fn interrupted(at: usize, code: u64) -> Interrupted {
+    Interrupted {
+        at,
+        was_user: code & 3 != 0,
+    }
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn x86_64_broadcast() {
+extern "C" fn x86_64_timer(at: usize, code: u64) {
+    let entered = counter();
+    let interrupted = interrupted(at, code);
+    crate::interrupt::timer(entered, interrupted);
+    apic::end();
+    crate::interrupt::exit(interrupted);
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn x86_64_broadcast(at: usize, code: u64) {
     crate::interrupt::broadcast(counter());
     apic::end();
-    crate::interrupt::exit();
+    crate::interrupt::exit(interrupted(at, code));
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn x86_64_call() {
+extern "C" fn x86_64_call(at: usize, code: u64) {
     crate::interrupt::ipi(counter());
     apic::end();
-    crate::interrupt::exit();
+    crate::interrupt::exit(interrupted(at, code));
 }
 
 /// An interrupt that was withdrawn too late: the controller knows nothing of it.
@@ -597,7 +645,29 @@ extern "C" fn x86_64_nmi() {
     crate::interrupt::masked();
 }
 
-/// The entry of every exception but the NMI.
+#[unsafe(no_mangle)]
+extern "C" fn x86_64_system_call(number: usize, argument: usize, at: usize) -> user::Answer {
+    user::system_call(number, argument, at)
+}
+
+/// The entry of every exception of user mode but those with stacks of their own.
+#[unsafe(no_mangle)]
+extern "C" fn x86_64_user_fault(vector: u64, code: u64, at: usize, address: usize) -> user::Answer {
+    const PAGE_FAULT: u64 = 14;
+    match vector {
+        PAGE_FAULT if address == at => {
+            user::fault(format_args!("executes what it may not"), at, Some(address))
+        }
+        PAGE_FAULT => user::fault(format_args!("touches what it may not"), at, Some(address)),
+        _ => user::fault(
+            format_args!("causes exception {vector} of code {code:#x}"),
+            at,
+            None,
+        ),
+    }
+}
+
+/// The entry of every exception of the kernel but the NMI.
 #[unsafe(no_mangle)]
 extern "C" fn x86_64_fault(vector: u64, code: u64, at: u64, address: u64) -> ! {
     crate::interrupt::fault(format_args!(

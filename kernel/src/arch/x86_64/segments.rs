@@ -8,6 +8,7 @@
 
 use core::arch::asm;
 use core::cell::UnsafeCell;
+use core::mem::offset_of;
 
 use alloc::boxed::Box;
 
@@ -19,6 +20,8 @@ pub(super) const TIMER: u8 = 0xe0;
 pub(super) const BROADCAST: u8 = 0xe4;
 /// The vector by which CPUs interrupt each other.
 pub(super) const CALL: u8 = 0xe8;
+/// The vector of system calls.
+const SYSTEM_CALL: u8 = 0x80;
 /// The vector of interrupts that were withdrawn too late.
 pub(super) const STRAY: u8 = 0xff;
 
@@ -35,16 +38,28 @@ const TASK: u16 = 0x20;
 #[repr(C, align(64))]
 pub(super) struct Own {
     pub(super) cpu: usize,
-    segments: [u64; 6],
+    segments: [u64; 7],
     /// The task state: in words of four bytes, because its fields of eight are not aligned.
     task: [u32; 26],
 }
+
+/// The entries from and to user mode find the stack of the kernel there, relative to `gs`.
+const _: () = assert!(offset_of!(Own, task) + 4 == 68);
 
 impl Own {
     pub(super) const fn new(cpu: usize) -> Self {
         Self {
             cpu,
-            segments: [0, 0x00af_9a00_0000_ffff, 0x00cf_9200_0000_ffff, 0, 0, 0],
+            segments: [
+                0,
+                0x00af_9a00_0000_ffff,
+                0x00cf_9200_0000_ffff,
+                // The data of user mode, the task state in two, and the code of user mode.
+                0x00cf_f200_0000_ffff,
+                0,
+                0,
+                0x00af_fa00_0000_ffff,
+            ],
             task: [0; 26],
         }
     }
@@ -56,8 +71,13 @@ impl Own {
 
     /// Gives the CPU its stacks for the NMI, the double fault and the machine check.
     fn fill(&mut self) {
+        let own = (&raw const *self).addr();
         for place in 0..3 {
-            let top = heap::stack(STACK) as u64;
+            // The last word is the way to this.
+            let top = heap::stack(STACK) - 16;
+            // SAFETY: *own*: the stack is the CPU's own, and nothing runs on it yet.
+            unsafe { (top as *mut usize).write(own) };
+            let top = top as u64;
             let [low, high] = halves(top);
             self.task[9 + 2 * place] = low;
             self.task[10 + 2 * place] = high;
@@ -99,6 +119,7 @@ pub(super) fn write_table() {
         fn entry_broadcast();
         fn entry_stray();
         fn entry_nmi();
+        fn entry_system_call();
     }
     let address = |entry: unsafe extern "C" fn()| entry as *const () as usize;
     let mut gates = [[0; 2]; 256];
@@ -108,6 +129,11 @@ pub(super) fn write_table() {
             DOUBLE_FAULT => gate(address(entry_exceptions) + 16 * vector, 2),
             MACHINE_CHECK => gate(address(entry_exceptions) + 16 * vector, 3),
             ..32 => gate(address(entry_exceptions) + 16 * vector, 0),
+            _ if vector == usize::from(SYSTEM_CALL) => {
+                let [low, high] = gate(address(entry_system_call), 0);
+                // User mode may execute it.
+                [low | 3 << 45, high]
+            }
             _ if vector == usize::from(TIMER) => gate(address(entry_timer), 0),
             _ if vector == usize::from(CALL) => gate(address(entry_call), 0),
             _ if vector == usize::from(BROADCAST) => gate(address(entry_broadcast), 0),

@@ -1,0 +1,164 @@
+//! User mode: a thread of the kernel executes a program without privileges, and has the CPU back when that ends.
+//!
+//! [`execute`] leaves the kernel; the program comes back with each interrupt, system call and fault, on the stack of
+//! its thread, right below what `execute` has there. So a thread in user mode is preempted as any other is, and the
+//! exit of each interrupt knows where it goes: its flush point is that of a return to user mode (FLUSH-1), unless it
+//! chooses another thread. System calls flush nothing (FLUSH-2): what an interrupt owed was paid at its exit.
+//!
+//! Programs lie in pages of their own, each with a page for its stack. Those are all that the tables of pages give to
+//! user mode: a program that touches the kernel ends, and the kernel goes on.
+//!
+//! # Safety
+//!
+//! *Program*: the entries are in the pages of user mode, whose code nothing writes to, and Rust code has no value
+//! there. *Stack*: where user mode ends, the stack of the kernel is that of `execute` again (the machine's `enter_user`
+//! left it to the entry), so what its caller has there was touched by nothing.
+
+use core::fmt;
+use core::ptr;
+
+use crate::arch;
+use crate::console::say;
+use crate::host::{Count, Note};
+
+/// The number of programs that can run at once: each has a stack of its own.
+pub(crate) const STACKS: usize = 8;
+/// Bytes of each stack: a page.
+const STACK: usize = 4096;
+
+/// The system call that ends its program.
+const EXIT: usize = 0;
+/// The system call that works in the kernel, for so many rounds, and says whether the program is to end.
+const WORK: usize = 1;
+
+unsafe extern "C" {
+    static __user_start: u8;
+    static user_stacks: u8;
+    fn user_rounds();
+    fn user_forever();
+    fn user_reads();
+    fn user_writes();
+    fn user_jumps();
+    fn user_usurps();
+    fn user_asks();
+    fn enter_user(entry: usize, stack: usize, first: usize, second: usize) -> Answer;
+}
+
+/// The next programs that ask are to end.
+pub(crate) static MUST_END: Note = Note::new();
+/// System calls.
+pub(crate) static CALLS: Count = Count::new();
+
+/// A program of user mode.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Program {
+    /// Counts down from its first argument and works in the kernel, by turns, until it is to end.
+    Rounds,
+    /// Never lets go.
+    Forever,
+    /// Reads at its first argument.
+    Reads,
+    /// Writes at its first argument.
+    Writes,
+    /// Goes on at its first argument.
+    Jumps,
+    /// Changes the state of the processor.
+    Usurps,
+    /// Makes a system call that there is not.
+    Asks,
+}
+
+impl Program {
+    fn entry(self) -> usize {
+        let entry = match self {
+            Self::Rounds => user_rounds,
+            Self::Forever => user_forever,
+            Self::Reads => user_reads,
+            Self::Writes => user_writes,
+            Self::Jumps => user_jumps,
+            Self::Usurps => user_usurps,
+            Self::Asks => user_asks,
+        };
+        entry as *const () as usize
+    }
+}
+
+/// The end of a program, by its last word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ended {
+    /// The program exited with a value.
+    Exited(usize),
+    /// The program did what it may not, at an address, or 0 where no address was to blame.
+    Faulted(usize),
+}
+
+/// The kernel's answer to a system call or a fault, in two registers: what becomes of the program, and a value.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub(crate) struct Answer {
+    /// 0 if the program goes on, with the value.
+    fate: usize,
+    value: usize,
+}
+
+const GOES_ON: usize = 0;
+const EXITED: usize = 1;
+const FAULTED: usize = 2;
+
+/// Executes a program on the stack `place`, until it ends. Called and returns with interrupts masked; they come in
+/// between.
+///
+/// # Panics
+///
+/// When there is no such stack.
+pub(crate) fn execute(program: Program, place: usize, arguments: [usize; 2]) -> Ended {
+    assert!(place < STACKS, "there are {STACKS} stacks");
+    let stack = ptr::addr_of!(user_stacks).addr() + STACK * (place + 1);
+    let [first, second] = arguments;
+    // SAFETY: *program*, *stack*.
+    let answer = unsafe { enter_user(program.entry(), stack, first, second) };
+    match answer.fate {
+        EXITED => Ended::Exited(answer.value),
+        _ => Ended::Faulted(answer.value),
+    }
+}
+
+/// Returns true if `address` is that of an instruction of a program.
+pub(crate) fn holds(address: usize) -> bool {
+    (ptr::addr_of!(__user_start).addr()..ptr::addr_of!(user_stacks).addr()).contains(&address)
+}
+
+/// The way into the kernel that a program asks for. Called masked.
+pub(crate) fn system_call(number: usize, argument: usize, at: usize) -> Answer {
+    CALLS.add(1);
+    match number {
+        EXIT => Answer {
+            fate: EXITED,
+            value: argument,
+        },
+        WORK => {
+            arch::unmask();
+            for round in 0..argument {
+                core::hint::black_box(round);
+            }
+            arch::mask();
+            Answer {
+                fate: GOES_ON,
+                value: usize::from(MUST_END.is_there()),
+            }
+        }
+        _ => fault(format_args!("makes system call {number}"), at, None),
+    }
+}
+
+/// The end of a program that does what it may not. Called masked.
+pub(crate) fn fault(what: fmt::Arguments<'_>, at: usize, address: Option<usize>) -> Answer {
+    match address {
+        Some(address) => say!("  user mode: ended at {at:#x}: it {what}, {address:#x}"),
+        None => say!("  user mode: ended at {at:#x}: it {what}"),
+    }
+    Answer {
+        fate: FAULTED,
+        value: address.unwrap_or(0),
+    }
+}
