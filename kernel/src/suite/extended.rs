@@ -30,6 +30,8 @@ const SHORT: Span = Span::from_micros(6);
 const LONG: Span = Span::from_micros(330);
 /// Nanoseconds that the interrupt, the decision and the switch take at most, behind the end of a slice.
 const SWITCH_MAX: u64 = 8_000;
+/// A tick that comes so long behind another one is not the end of an extension.
+const BETWEEN: Span = Span::from_micros(100);
 /// Two readings of the counter with so much between them were interrupted by the other thread.
 const GAP: Span = Span::from_micros(20);
 
@@ -41,8 +43,7 @@ static ASKS: Note = Note::new();
 /// True while the first thread is in a section, and when it has finished.
 static IS_INSIDE: Note = Note::new();
 static IS_OVER: Note = Note::new();
-/// Ticks since the first thread went on, and the counter at the entry of the first of them.
-static TICKS: Count = Count::new();
+/// The counter at the entry of the last tick that ended a slice, and no extension.
 static SLICE_END: Count = Count::new();
 
 /// The observations of the other thread.
@@ -59,10 +60,10 @@ static SEEN: [Late<Seen>; 3] = [const { Late::new() }; 3];
 static WAY: Count = Count::new();
 
 fn ends(expired: &mut Expired<'_, '_, Monotonic>) -> Restart {
-    if TICKS.get() == 0 {
-        SLICE_END.set(machine().host().here().entered.get());
+    let entered = machine().host().here().entered.get();
+    if entered - SLICE_END.get() > counts(BETWEEN) {
+        SLICE_END.set(entered);
     }
-    TICKS.add(1);
     tasks::slice_ends(expired)
 }
 
@@ -85,7 +86,6 @@ fn body(task: usize) {
 fn hold() {
     let (gap, asks) = (counts(GAP), ASKS.is_there());
     let (mut slices, mut last) = (0, arch::counter());
-    TICKS.set(0);
     while slices < SLICES {
         if asks {
             tasks::ask_for_more();
@@ -97,7 +97,6 @@ fn hold() {
             let passed = now - last;
             if passed > gap {
                 slices += 1;
-                TICKS.set(0);
             } else {
                 left = left.saturating_sub(passed);
             }
@@ -119,7 +118,8 @@ fn look() {
     let (host, gap, mut last) = (machine().host(), counts(GAP), arch::counter());
     while !IS_OVER.is_there() {
         let now = arch::counter();
-        if now - last > gap && TICKS.get() > 0 {
+        // Behind its end the first thread was not preempted.
+        if now - last > gap && !IS_OVER.is_there() {
             seen.found.add(u64::from(IS_INSIDE.is_there()));
             let end = host.time_of(SLICE_END.get());
             let delay = host.time_of(now).saturating_since(end);
