@@ -51,11 +51,13 @@ impl<P: Port> core::fmt::Debug for ThisCpu<'_, P> {
 /// The way in which a canceller waits for a callback that executes elsewhere (spec CAN-5, CAN-6).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Waiting {
-    /// Poll. For hosts where a callback cannot be preempted, so that it ends soon.
+    /// The canceller polls. It is for hosts where a callback cannot be preempted, so that it ends soon.
     Spin,
-    /// Sleep on the expiry lock of the base for soft callbacks, poll for hard ones. For preemptible soft stages.
+    /// The canceller sleeps on the expiry lock of the base for soft callbacks, and polls for hard ones. It is for
+    /// preemptible soft stages.
     SleepForSoft,
-    /// Sleep on the expiry lock of the base for all callbacks. For user space, where any thread can be preempted.
+    /// The canceller sleeps on the expiry lock of the base for all callbacks. It is for user space, where any thread
+    /// can be preempted.
     Sleep,
 }
 
@@ -85,7 +87,8 @@ pub trait Port: Sized {
     /// The lock of a base. Where timer interrupts can arrive it MUST mask them while it is held.
     type Lock: RawLock + Default;
 
-    /// A lock that waits by sleeping, held around the callbacks of a base for those who cancel a running timer.
+    /// A lock whose waiters sleep. It is held around the callbacks of a base, so that a thread that cancels a running
+    /// timer can wait for it.
     ///
     /// Used only when [`WAITING`](Platform::WAITING) says so; [`SpinLock`] will do otherwise.
     type ExpiryLock: RawLock + Default;
@@ -94,15 +97,15 @@ pub trait Port: Sized {
     /// look-up.
     type Local;
 
-    /// Returns the executing CPU. `None` for a thread that has no base any more, at the end of its life.
+    /// Returns the executing CPU; `None` for a thread at the end of its life, which has no base any more.
     ///
     /// The answer MUST stay true until the caller gives up the CPU: the caller is pinned.
     fn this_cpu(&self) -> Option<ThisCpu<'_, Self>>;
 
-    /// The base of a CPU, or `None` if there never was such a CPU. The same base for ever.
+    /// Returns the base of a CPU, always the same one, or `None` if there never was such a CPU.
     fn base(&self, cpu: CpuId) -> Option<&CpuBase<Self>>;
 
-    /// The monotonic time. MUST NOT be ahead of the true time, MUST NOT decrease on one CPU.
+    /// Returns the monotonic time. MUST NOT be ahead of the true time, MUST NOT decrease on one CPU.
     ///
     /// A timer fires when this says that its time has come.
     fn now(&self) -> Instant;
@@ -134,16 +137,17 @@ pub trait Platform: Port {
     /// that it has. With `false` the interrupt writes the device itself.
     const DEFERRED_REARM: bool = false;
 
-    /// Mode in which cancellers wait.
+    /// The way in which a canceller waits for a callback.
     const WAITING: Waiting = Waiting::Spin;
 
-    /// Callbacks after which an interrupt or a soft stage returns although more are due (spec Q-28).
+    /// The number of callbacks after which an interrupt or a soft stage returns although more timers are due (spec
+    ///
     ///
     /// The timers that are left are due at once: the device is armed in the past. `u32::MAX` where callbacks are
     /// trusted.
     const EXPIRY_BUDGET: u32 = u32::MAX;
 
-    /// True if [`trace`](Platform::trace) does anything. With `false` the events are not even put together.
+    /// True if [`trace`](Platform::trace) has an effect. If false, the events are not even built.
     const TRACE: bool = false;
 
     /// Returns [`this_cpu`](Port::this_cpu), but MAY return `None` although there is one, if finding it out takes a
@@ -153,7 +157,7 @@ pub trait Platform: Port {
         self.this_cpu()
     }
 
-    /// A monotonic time that MUST NOT be behind the true time.
+    /// Returns a monotonic time that MUST NOT be behind the true time.
     ///
     /// The start of a relative timer counts from here. Hosts whose clock has a granularity, or a cheap reading that is
     /// not exact, add the uncertainty, so that no timer is early (STYLE T2).
@@ -161,8 +165,9 @@ pub trait Platform: Port {
         self.now()
     }
 
-    /// The number of the moment that it is, for a host that knows without reading a clock that a moment is over: then
-    /// it has another number, which none had before, and is not [`u64::MAX`].
+    /// Returns the number of the present moment, an interval of the host's choice, without reading a clock. When a
+    /// moment ends, the number changes to one that was never used before, and is not [`u64::MAX`]. `None` on a host
+    /// without moments.
     ///
     /// Within one moment what is filed asks for [`recent`](Platform::recent) once.
     #[inline]
@@ -170,8 +175,8 @@ pub trait Platform: Port {
         None
     }
 
-    /// A time that is over and belongs to the present [`moment`](Platform::moment), and which that is. A host that
-    /// cannot say so at present answers with no moment: then it is asked each time.
+    /// Returns a time that has passed and belongs to the present [`moment`](Platform::moment), with the number of that
+    /// moment. A host that does not know the moment returns none with the time, and is called each time then.
     ///
     /// The distance of a timer, by which its slot is chosen, counts from here: the older the answer, the more often it
     /// is filed again. So the answer is as recent as can be said without a call.
@@ -185,7 +190,7 @@ pub trait Platform: Port {
         }
     }
 
-    /// The monotonic time and, if `seen` is not the current state of the clocks, the offsets now (spec TIM-20).
+    /// Returns the monotonic time, and the present offsets if the clocks were set since `seen` (spec TIM-20).
     ///
     /// By default the other clocks show what the monotonic one shows, for ever.
     fn now_and_offsets(&self, seen: SetSequence) -> (Instant, Option<(SetSequence, Offsets)>) {
@@ -193,7 +198,8 @@ pub trait Platform: Port {
         (self.now(), None)
     }
 
-    /// The value that `counter` has at `when`, see [`EventDriver::cycles_at`](crate::event::EventDriver::cycles_at).
+    /// Returns the value that `counter` will have at `when`, see
+    /// [`EventDriver::cycles_at`](crate::event::EventDriver::cycles_at).
     fn cycles_at(&self, counter: CounterId, when: Instant) -> Option<Cycles> {
         let _ = (counter, when);
         None
@@ -210,7 +216,7 @@ pub trait Platform: Port {
         }
     }
 
-    /// Executes a callback: calls `callback` once.
+    /// Calls `callback` once.
     ///
     /// Called without any lock of the core. MUST NOT unwind: a host in which callbacks can panic catches it here,
     /// counts and reports it; the core then takes the timer for stopped.
@@ -251,8 +257,8 @@ pub trait Platform: Port {
         this.unwrap_or(CpuId(0))
     }
 
-    /// Returns the other CPU that gets a global coarse timer which the CPU of `this` arms: the policy for isolated CPUs
-    /// that want none. Called with a base locked. A CPU that is not online counts as none.
+    /// Returns the other CPU that gets a global coarse timer which the CPU of `this` arms, for isolated CPUs that keep
+    /// none. Called with a base locked. An offline CPU counts as none.
     #[inline]
     fn housekeeper(&self, this: &CpuBase<Self>) -> Option<CpuId> {
         let _ = this;
@@ -274,9 +280,8 @@ pub trait Platform: Port {
         self.keep_local(this) && self.housekeeper(this).is_none()
     }
 
-    /// Returns true if a queued timer that is started again may stay where it is filed (spec ): in its place
-    /// between the same neighbours, under an older key, or in its far slot. With `false` it is always taken out and
-    /// filed anew.
+    /// Returns true if a restart may leave a queued timer in its place (spec ): between the same neighbours, under
+    /// an older key, or in its far bucket. If false, a restart always dequeues and enqueues the timer.
     ///
     /// For experiments alone: it changes what a start costs, not when anything fires. Of timers with equal deadlines
     /// one that is started for the deadline that it has goes behind the others then. The default costs nothing, because
@@ -286,8 +291,9 @@ pub trait Platform: Port {
         true
     }
 
-    /// Returns true if [`note_lateness`](Platform::note_lateness) wants to know of each exact timer. Asked once in each
-    /// pass over the queues; MAY change at any time. The default costs nothing, because the compiler sees it.
+    /// Returns true if the core has to call [`note_lateness`](Platform::note_lateness) for each exact timer. Called
+    /// once in each pass over the queues; MAY change at any time. The default costs nothing, because the compiler
+    /// removes the calls.
     ///
     /// With `true` timers fire one by one, not in runs: some 20 instructions more for each.
     #[inline]
@@ -295,15 +301,15 @@ pub trait Platform: Port {
         false
     }
 
-    /// Takes note that an exact timer of the CPU of `base` fires in a pass that began `late` after the timer's soft
-    /// expiry, the deadline of a timer without slack. Called with `base` locked, for each timer that does not fire
-    /// because its clock was set, while [`counts_lateness`](Platform::counts_lateness).
+    /// Notes that an exact timer of the CPU of `base` fires in a pass that began `late` after the timer's soft expiry,
+    /// which is the deadline of a timer without slack. Called with `base` locked while
+    /// [`counts_lateness`](Platform::counts_lateness), for each timer but those that fire because their clock was set.
     #[inline]
     fn note_lateness(&self, base: &CpuBase<Self>, late: Span) {
         let _ = (base, late);
     }
 
-    /// Passes the time for a thread that polls: `attempt` counts from 0.
+    /// Pauses a thread that polls; `attempt` counts from 0.
     fn relax(&self, attempt: u32) {
         let _ = attempt;
         tickless_link::sync::spin_loop();

@@ -7,10 +7,10 @@ use core::task::Waker;
 pub enum Restart {
     /// The timer is done, unless another thread started it meanwhile.
     No,
-    /// The timer is queued again for the time that the callback left in its argument, unless another thread started it
-    /// meanwhile: then that start counts (spec OBJ-13). Nor is it queued when it was shut down.
+    /// The timer is queued again for the time that the callback left in its argument. If another thread started it
+    /// meanwhile, that start counts instead (spec OBJ-13); if it was shut down, it is not queued.
     Yes,
-    /// The timer does not restart, as with [`No`](Restart::No), and the waker is used after the library has let go of
-    /// the timer. The woken task may free the timer.
+    /// The timer does not restart, as with [`No`](Restart::No), and the waker is woken after the last access to the
+    /// timer. The woken task may free the timer.
     NoThenWake(Waker),
 }

@@ -13,13 +13,13 @@ use core::fmt;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[must_use = "a timer that was shut down does not start, and never fires"]
 pub enum StartOutcome {
-    /// The timer was idle, or its callback ran, and now waits to fire at its new time.
+    /// The timer was idle, or its callback ran; now it is queued for its new time.
     Started,
-    /// The timer waited to fire, and now does so at its new time.
+    /// The timer was queued, and now is queued for its new time.
     Restarted,
-    /// The condition of the call does not hold: the timer is as it was. Only conditional starts answer this.
+    /// The condition of the call does not hold, and the timer has not changed. Only conditional starts return this.
     Unchanged,
-    /// The timer was shut down. It does not wait to fire, and no start changes that.
+    /// The timer was shut down. It is not queued, and no start changes that.
     ShutDown,
 }
 
@@ -72,7 +72,7 @@ impl core::error::Error for ShutDown {}
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum StartError {
-    /// The time is over (spec USR-1). Another time may be accepted.
+    /// The time has passed (spec USR-1). Another time may be accepted.
     AlreadyExpired,
     /// The timer was shut down. Final.
     ShutDown,

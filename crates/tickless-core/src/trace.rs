@@ -32,7 +32,7 @@ pub struct StartMode {
 pub enum Event {
     /// A timer was started or started again; one event for a restart, in place or not (spec TR-1).
     Start {
-        /// The base it is on now.
+        /// The CPU of the base that the timer is on now.
         cpu: CpuId,
         /// The timer.
         timer: TimerId,
@@ -44,11 +44,11 @@ pub enum Event {
         hard: i64,
         /// The earliest time at which it may fire, in nanoseconds of its clock.
         soft: i64,
-        /// The bandwidth that was asked for.
+        /// The options of the start.
         mode: StartMode,
-        /// True if it was pending before.
+        /// True if the timer was pending before.
         was_armed: bool,
-        /// Change of its place in the queue.
+        /// The effect on the timer's place in the queue.
         stood: Placement,
     },
     /// A checked start found the time in the past (spec ); follows its `Start`.
@@ -58,7 +58,7 @@ pub enum Event {
     },
     /// A callback begins. The base is not locked.
     ExpireEntry {
-        /// The base it was on.
+        /// The CPU of the base that the timer was on.
         cpu: CpuId,
         /// The timer.
         timer: TimerId,
@@ -78,7 +78,7 @@ pub enum Event {
     },
     /// A pending timer was removed by a cancel.
     Cancel {
-        /// The base it was on.
+        /// The CPU of the base that the timer was on.
         cpu: CpuId,
         /// The timer.
         timer: TimerId,
@@ -89,18 +89,19 @@ pub enum Event {
         cpu: CpuId,
         /// Time of the next event.
         next: Instant,
-        /// True if by a flush point.
+        /// True if a flush point writes it.
         deferred: bool,
     },
-    /// The next event was over before the monotonic clock began; it is armed for its beginning, and fires at once
-    /// (spec Q-22). Told each time that such an event is found.
+    /// The next event was before the beginning of the monotonic clock. The device is programmed for that beginning, and
+    /// fires at once (spec Q-22). It is reported each time that such an event is found.
     Clamped {
         /// The CPU.
         cpu: CpuId,
         /// The time at which it was due: negative.
         event: Instant,
     },
-    /// The device found its event over when it was written, and was told its shortest delay; follows its `Rearm`.
+    /// The event had passed when the device was programmed, so it was programmed for its shortest delay; follows its
+    /// `Rearm`.
     WrittenLate {
         /// CPU of the device.
         cpu: CpuId,
@@ -128,12 +129,12 @@ pub enum Event {
         /// Length in nanoseconds.
         nanos: u64,
     },
-    /// A CPU was asked to look at its queues.
+    /// A CPU was requested to check its queues.
     Kick {
-        /// Returns the number of the CPU.
+        /// The CPU that was kicked.
         cpu: CpuId,
     },
-    /// A coarse timer was armed, modified, or taken over.
+    /// A coarse timer was armed, modified, or moved from an offline CPU.
     WheelArm {
         /// The CPU that it is on now.
         cpu: CpuId,
@@ -145,14 +146,14 @@ pub enum Event {
         code: usize,
         /// The tick in progress.
         now: Tick,
-        /// The tick that has to be over.
+        /// The tick after whose end the timer fires.
         expiry: Tick,
-        /// The time at which its slot is due.
+        /// The tick at which the timer's slot is due.
         due: Tick,
-        /// True if it was pending before.
+        /// True if the timer was pending before.
         was_armed: bool,
     },
-    /// A pending coarse timer was taken out.
+    /// A pending coarse timer was cancelled.
     WheelCancel {
         /// The CPU that it was on.
         cpu: CpuId,
@@ -179,18 +180,18 @@ pub enum Event {
         /// Timeout that its callback gets.
         timeout: Timeout,
     },
-    /// The tick of a CPU was stopped; not told again while it is.
+    /// The tick of a CPU was stopped. It is not reported again while it is stopped.
     TickStop {
         /// The CPU.
         cpu: CpuId,
-        /// The time at which it wakes up.
+        /// The time at which the CPU wakes up.
         wake: Instant,
     },
     /// The tick of a CPU runs again.
     TickStart {
         /// The CPU.
         cpu: CpuId,
-        /// The time at which it is due next.
+        /// The time of the next tick.
         due: Instant,
     },
     /// A timer moved to another base.

@@ -89,20 +89,20 @@ const SPINS: u32 = if cfg!(loom) { 1 } else { 100 };
 /// caller. It MUST keep doing so after `barrier_works` has answered `false` again: locks that are biased stay so until
 /// a stranger comes.
 pub unsafe trait LockHost {
-    /// False on a host that never has the barrier: no lock becomes biased there, so its owner does not look at the
-    /// gate, and takes the inner lock where another host's owner goes through the gate.
+    /// True if locks of this host may become biased. It is false on a host that never has the barrier, whose owners
+    /// always take the inner lock.
     const MAY_BIAS: bool = true;
 
-    /// Returns true if [`heavy_barrier`](LockHost::heavy_barrier) can be used, and costs no more than a system call.
-    /// While it cannot, no lock becomes biased.
+    /// Returns true if [`heavy_barrier`](LockHost::heavy_barrier) works, and costs no more than a system call. While it
+    /// does not, no lock becomes biased.
     fn barrier_works() -> bool;
 
-    /// Executes a full memory barrier on behalf of all threads. MAY take long where
-    /// [`barrier_works`](LockHost::barrier_works) answers `false` by now: once for each lock that is still biased.
+    /// Executes a full memory barrier on behalf of all threads. MAY take long if
+    /// [`barrier_works`](LockHost::barrier_works) has become false: once for each lock that is still biased.
     fn heavy_barrier();
 
-    /// Returns true if a heavy barrier would interrupt a CPU that is not to be interrupted at present. MAY change at
-    /// any time.
+    /// Returns true if a heavy barrier would interrupt a CPU that must not be interrupted at present. MAY change at any
+    /// time.
     ///
     /// Asked with the inner lock held. So a host that makes it true, and afterwards locks and
     /// releases every lock that has an owner without a token, knows that no barrier is executed from there on, except
@@ -111,13 +111,13 @@ pub unsafe trait LockHost {
         false
     }
 
-    /// Sleeps until `word` is woken, unless it no longer has the value `expected`. MAY return early.
+    /// Sleeps until a thread wakes `word`, unless it no longer has the value `expected`. MAY return early.
     fn wait(word: &AtomicU32, expected: u32);
 
     /// Wakes one thread that sleeps on `word`.
     fn wake_one(word: &AtomicU32);
 
-    /// Gives way to other threads for a moment: a thread holds a lock and has not released it for long.
+    /// Lets other threads run for a moment, because a thread has held a lock for long.
     fn relax();
 }
 
@@ -169,7 +169,7 @@ impl fmt::Debug for Owner {
 /// The way in which a [`BiasedLock`] was taken.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Acquired {
-    /// The owner, through the gate.
+    /// The owner acquired the lock through the gate, without the inner lock.
     Gate,
     /// The lock was acquired through the inner lock.
     Inner,

@@ -74,20 +74,20 @@ pub trait Family: Sized + 'static {
     /// The answer of a callback.
     type Answer;
 
-    /// True if the entries of a tree summarise their subtrees: then [`summarise`](Family::summarise) is called for each
-    /// whose subtree changed, and [`Tree::first_where`](crate::tree::Tree::first_where) searches by the summaries.
+    /// True if each entry of a tree summarises its subtree. Then [`summarise`](Family::summarise) is called for each
+    /// entry whose subtree changed, and [`Tree::first_where`](crate::tree::Tree::first_where) searches by the
+    /// summaries.
     const SUMMARISED: bool = false;
 
-    /// Returns the position of a key among others, for sorting many: MUST NOT be less for a key that is greater.
-    /// Sorting takes longer if it is the same for all keys.
+    /// Returns a number for sorting many keys: it MUST NOT be less for a greater key. Sorting takes longer if it is the
+    /// same for all keys.
     #[inline]
     #[must_use]
     fn rank(_key: Self::Key) -> i64 {
         0
     }
 
-    /// Stores in `own` what the entry and the subtrees of its children come to; says whether that is something else
-    /// than before.
+    /// Stores the summary of the entry and its children's subtrees in `own`. Returns true if the summary changed.
     ///
     /// The summary MUST be in a cell of the head, and MUST NOT depend on anything but the three heads and the key. A
     /// panic ends the process.
@@ -173,7 +173,7 @@ pub trait Member<F: Family>: Sized {
         core::any::type_name::<Self>()
     }
 
-    /// Decides what the expiry does.
+    /// Decides if the expiry calls the callback, or takes the token.
     ///
     /// Runs under the lock of the queue, after the entry was unlinked. MUST be short, and MUST NOT call foreign code.
     fn expire(guarded: &mut Self::Guarded) -> Expiry<F::Token>;
@@ -188,19 +188,18 @@ pub trait Member<F: Family>: Sized {
 /// The result of [`Member::expire`].
 #[derive(Debug)]
 pub enum Expiry<T> {
-    /// All is done: the entry is idle from here on, and the token is what to use after the lock is released.
+    /// The expiry is complete: the entry is idle, and the token is for use after the lock is released.
     Done(T),
-    /// [`Member::call`] is to be executed.
+    /// The queue has to execute [`Member::call`].
     Call,
 }
 
 /// The owner of an entry, which any thread may read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Owner {
-    /// No queue owns the entry: none ever did, or the one that did
-    /// [let it go](crate::tree::OwnedEntry::release_expired).
+    /// No queue owns the entry: none ever did, or the last one [released it](crate::tree::OwnedEntry::release_expired).
     Unbound,
-    /// The entry travels from one queue to another; look again.
+    /// The entry is moving from one queue to another; the caller has to look again.
     Transit,
     /// The queue whose lock protects the entry.
     Queue(QueueId),
@@ -860,8 +859,8 @@ impl<'a, F: Family> EntryRef<'a, F> {
 /// The result of a queue's expiry of an entry.
 #[derive(Debug)]
 pub enum Fired<F: Family> {
-    /// The entry is idle; this is what was taken out of it.
+    /// The entry is idle, and this token was taken out of it.
     Done(F::Token),
-    /// The entry is running: release the lock, [`call`](Running::call), lock again, and finish.
+    /// The entry is running: the caller has to release the lock, [`call`](Running::call), lock again, and finish.
     Call(Running<F>),
 }

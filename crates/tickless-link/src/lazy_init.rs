@@ -26,7 +26,7 @@ use crate::end::{self, Dropping, End};
 ///
 /// [`is_made`](Self::is_made) MUST say the same of the same value each time.
 pub unsafe trait Stage: Copy {
-    /// Returns true if the value is made.
+    /// Returns true if the value was made.
     fn is_made(self) -> bool;
 }
 

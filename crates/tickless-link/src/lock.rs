@@ -33,7 +33,7 @@ pub unsafe trait RawLock {
     /// `token` is `None` for each thread but the owner. It MUST NOT be called by a thread that holds the lock.
     fn acquire(&self, token: Option<Self::Token>) -> Self::Acquired;
 
-    /// Takes the lock if that needs neither waiting nor a call; `None` says nothing about whether it is free.
+    /// Takes the lock if that needs neither waiting nor a call. `None` does not mean that the lock is taken.
     ///
     /// For the shortest paths, which fall back on [`acquire`](RawLock::acquire).
     #[inline]
@@ -42,14 +42,14 @@ pub unsafe trait RawLock {
         None
     }
 
-    /// Tries to acquire as [`try_acquire`](RawLock::try_acquire) does, in the most frequent way only: the compiler then
+    /// Takes the lock as [`try_acquire`](RawLock::try_acquire) does, in the most frequent way only: the compiler then
     /// knows how the lock is released.
     #[inline]
     fn try_acquire_fast(&self, token: Option<Self::Token>) -> Option<Self::Acquired> {
         self.try_acquire(token)
     }
 
-    /// Gives the lock back.
+    /// Releases the lock.
     fn release(&self, held: &Self::Acquired);
 }
 
@@ -280,13 +280,13 @@ pub struct SoloLock<W> {
 
 /// An observer of a [`SoloLock`]. It does nothing by default.
 pub trait Watcher {
-    /// A thread comes for the lock, and may find it taken.
+    /// Notes that a thread wants the lock, and may find it taken.
     fn comes(&self) {}
 
-    /// The lock is free and is taken now. If this panics it stays free.
+    /// Notes that the lock was free and is taken now. If this panics the lock stays free.
     fn takes(&self) {}
 
-    /// The lock was released.
+    /// Notes that the lock was released.
     fn released(&self) {}
 }
 

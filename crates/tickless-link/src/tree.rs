@@ -76,9 +76,9 @@ impl Side {
 /// The place of an entry among those with an equal key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TieOrder {
-    /// Enqueued after all old entries and before all others: it was queued before those came.
+    /// The entry comes after all other old entries and before all new ones, because it was queued before those came.
     Old,
-    /// Enqueued after all others.
+    /// The entry comes after all others.
     New,
 }
 

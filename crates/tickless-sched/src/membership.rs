@@ -74,7 +74,7 @@ where
 pub enum Refusal {
     /// The task waits in this queue already.
     Queued,
-    /// Another queue has the task, or is just handing it out; or the task is not the one that runs here.
+    /// Another queue has the task, or is just returning it; or the task is not the one that runs here.
     Elsewhere,
     /// The queue did not [admit](crate::deadline::DeadlineQueue::admit) the task, or has dismissed it.
     NotAdmitted,

@@ -19,12 +19,12 @@ use crate::call::Call;
 
 /// A platform to which timers belong.
 pub trait Keeper: Platform {
-    /// Executes `end`, which takes out a timer that is dropped, as the host wants that to be done.
+    /// Executes `end`, which dequeues a timer that is dropped, in the host's context.
     fn end_timer(&self, end: impl FnOnce()) {
         end();
     }
 
-    /// `timer` was taken out and is about to be freed: another one may come to lie at its address.
+    /// Notes that `timer` was dequeued and is about to be freed, so that another timer may get its address.
     fn forget<T>(&self, timer: &T) {
         let _ = timer;
     }

@@ -34,10 +34,10 @@ pub trait CpuTimers: Sized {
     where
         Self: 'a;
 
-    /// Runs the global timers of `cpu` that are due at `now`.
+    /// Fires the global timers of `cpu` that are due at `now`.
     fn expire_global(&self, cpu: CpuId, now: Instant, budget: &mut u32);
 
-    /// Locks the timer bases of `cpu` and says when its first global timer is due.
+    /// Locks the timer bases of `cpu` and returns the time of its first global timer.
     fn lock_bases(&self, cpu: CpuId) -> (Self::LockedBases<'_>, Instant);
 
     /// Makes `cpu` leave idle soon.

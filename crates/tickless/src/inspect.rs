@@ -99,7 +99,7 @@ pub enum Role {
     Driver,
     /// The expiry thread.
     ExpiryThread,
-    /// The runtime of a virtual clock, for the timers with callbacks that go by that: no thread has the number.
+    /// The runtime of a virtual clock, for the timers with callbacks on that clock. No thread has the number.
     VirtualClock,
     /// The thread ended; another may take its number.
     Ended,
@@ -175,7 +175,7 @@ pub struct Reactor {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ServedBy {
-    /// A thread of the runtime, when its reactor rings.
+    /// A thread of the runtime, when its reactor wakes for them.
     Reactor,
     /// The expiry thread, until the runtime polls its reactor again.
     FallbackWhileStalled,

@@ -101,7 +101,7 @@ pub enum AttachError {
     NoRuntime,
     /// The runtime has no reactor: it was built without `enable_io` or `enable_all`.
     NoIo,
-    /// The runtime belongs to the process that this one was forked from. Make a new one.
+    /// The runtime belongs to the process from which this one was forked. Make a new one.
     Forked,
     /// 4,096 runtimes are attached already.
     TooMany,

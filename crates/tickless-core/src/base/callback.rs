@@ -14,7 +14,7 @@ pub enum TryCancel {
     NotActive,
     /// The timer was queued and is not any more.
     Removed,
-    /// The callback runs; whether the timer is queued as well was left as it is.
+    /// The callback runs. The timer stays queued if it was also queued.
     Running,
 }
 

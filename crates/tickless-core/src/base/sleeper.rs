@@ -25,7 +25,7 @@ pub(crate) struct Wake;
 /// It has no callback, so no operation on it waits. Wakers that an operation returns are for the caller to drop:
 /// dropping one may run foreign code.
 pub trait TaskTimer: Hooks {
-    /// Starts the timer and has `waker` woken when it fires. If it is queued already it is started again.
+    /// Starts the timer, or restarts it if it is queued. It wakes `waker` when it fires.
     ///
     /// Returns the waker that was there before.
     ///
@@ -52,7 +52,7 @@ pub trait TaskTimer: Hooks {
         old
     }
 
-    /// Gives a queued timer another time and keeps its waker; `false` if it is not queued any more.
+    /// Restarts a queued timer and keeps its waker; returns `false` if it is no longer queued.
     ///
     /// # Cost
     ///
@@ -62,7 +62,7 @@ pub trait TaskTimer: Hooks {
         self.requeue(timers, when)
     }
 
-    /// Returns whether the timer is queued and would wake the task of `waker`; `None` if it is not queued any more.
+    /// Returns true if the timer is queued and would wake the task of `waker`; `None` if it is no longer queued.
     #[inline]
     fn will_wake<P: Platform>(self: Pin<&Self>, timers: &Timers<P>, waker: &Waker) -> Option<bool> {
         if !self.state().is_queued() {
@@ -77,8 +77,8 @@ pub trait TaskTimer: Hooks {
         Some(waits_with.is_some_and(|old| old.will_wake(waker)))
     }
 
-    /// Returns true if the timer is queued on the executing CPU and would wake the task of `waker`, and that is known
-    /// without a call; `false` says nothing.
+    /// Returns true if the fast path finds that the timer is queued on the executing CPU and would wake the task of
+    /// `waker`. `false` means that it did not find out.
     ///
     /// # Cost
     ///
@@ -119,7 +119,7 @@ pub trait TaskTimer: Hooks {
         Ok(self.waker(&mut guard, queue).replace(waker))
     }
 
-    /// Takes the timer out of its queue and returns its waker. `None` if it is not queued.
+    /// Cancels the timer and returns its waker. `None` if it is not queued.
     ///
     /// When this returns the timer may be freed.
     #[inline(never)]
@@ -132,8 +132,8 @@ pub trait TaskTimer: Hooks {
         self.cancel_locked(guard, me)
     }
 
-    /// [Cancels](Self::cancel) the timer and drops it where it is, with less than both take, if that is to be had
-    /// without a call; the waker that it had.
+    /// [Cancels](Self::cancel) the timer and drops it in its place, on the fast path: in one step, if the lock can be
+    /// taken without a call. Returns the waker that the timer had.
     ///
     /// # Errors
     ///
@@ -147,7 +147,8 @@ pub trait TaskTimer: Hooks {
         Self::try_end_local(living, timers)
     }
 
-    /// Ends the timer as [`try_end_fast`](Self::try_end_fast) does, wherever it is.
+    /// Cancels and drops the timer as [`try_end_fast`](Self::try_end_fast) does, on the slow path, which always
+    /// succeeds.
     // Always: its caller is the call.
     #[inline(always)]
     fn end<'v, P: Platform>(

@@ -80,9 +80,9 @@ pub const ATTEMPTS_MAX: u32 = 1_024;
 /// The choice of a waiter: to wait on, or to read the counter itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Patience {
-    /// The holder's time goes on: the reader looks again.
+    /// The reader waits on for the reading CPU.
     Lasts,
-    /// The holder's time is over: the reader reads the counter itself, and replaces the holder.
+    /// The reader stops waiting: it reads the counter itself, and replaces the reading CPU.
     Ends,
 }
 
@@ -103,7 +103,7 @@ pub trait SlowCounter {
     /// If it panics nothing is published, and a waiter takes over.
     fn sample(&self) -> Self::Sample;
 
-    /// Masks the interrupts of this CPU whose handlers may read this counter. Nothing in user space.
+    /// Masks the interrupts of this CPU whose handlers may read this counter. In user space it does nothing.
     fn mask(&self) -> Self::Masked;
 
     /// Undoes [`mask`](Self::mask).
@@ -115,14 +115,14 @@ pub trait SlowCounter {
         false
     }
 
-    /// Returns true if one CPU is there, which reads directly then. MUST be false before a second one reads.
+    /// Returns true if only one CPU is online, which reads directly then. MUST be false before a second one reads.
     #[inline]
     fn is_alone(&self) -> bool {
         false
     }
 
-    /// Called by a waiter that has looked `attempt` times before, the first time with 0: pauses, and says whether
-    /// patience lasts. A host whose holders cannot be preempted never lets it end.
+    /// Pauses a waiter that has looked `attempt` times before, the first time with 0, and decides if it waits on. A
+    /// host whose readers cannot be preempted always lets it wait.
     #[inline]
     fn relax(&self, attempt: u32) -> Patience {
         spin_loop();

@@ -110,7 +110,7 @@ pub trait Counters {
 
 /// The host's part between the steps of a switch.
 pub trait SwitchHost {
-    /// Waits until each reading of the clock is over that began before the call, on every CPU.
+    /// Waits until all readings of the clock, on every CPU, that began before the call have ended.
     ///
     /// In a kernel that interrupts each CPU and waits for the answers, which an interrupt on top of a reading MUST NOT
     /// give: the reading goes on behind it. In user space it takes a barrier on behalf of all threads and an end of the
@@ -120,16 +120,17 @@ pub trait SwitchHost {
     /// Calls `install` once while no other CPU reads the clock.
     fn stop_cpus(&mut self, install: &mut dyn FnMut());
 
-    /// `counter` drives the time now: a CPU whose device or tick waited for a better one may try again.
+    /// Notifies the CPUs that `counter` drives the time now: a CPU whose device or tick needs a better counter may try
+    /// again.
     fn tell_ticks(&mut self, counter: &Counter);
 }
 
 /// The result of a switch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Switched {
-    /// The counter drove the time already; nothing was done.
+    /// The counter drove the time already; nothing changed.
     Current,
-    /// The host's counter drives the time now, and readers call the host to read it.
+    /// The counter drives the time now, and readers call the host to read it.
     Called,
     /// The inlined counter drives the time now, and readers read it inline.
     Inlined,

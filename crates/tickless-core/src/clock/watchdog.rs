@@ -60,11 +60,11 @@ pub struct Candidate {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Next {
-    /// Another counter drives it: nothing is to be done.
+    /// Another counter drives the time, so nothing has to be done.
     Unaffected,
-    /// The host switches to this one.
+    /// The host has to switch to this counter.
     SwitchTo(Candidate),
-    /// Every counter that is left is bad: the time goes on with this one.
+    /// Every counter that is left is bad: the present one goes on driving the time.
     NothingBetter,
 }
 

@@ -40,11 +40,11 @@ use crate::wheel::family::{Coarse, Kind, Timeout};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ArmError {
-    /// The timer is queued: [`modify`](crate::coarse::WheelTimer::modify) is meant for that.
+    /// The timer is queued: use [`modify`](crate::coarse::WheelTimer::modify) for that.
     Active,
     /// The timer was shut down. Final.
     ShutDown,
-    /// The CPU that was named takes no part in timing.
+    /// The requested CPU is offline.
     Offline(CpuId),
 }
 

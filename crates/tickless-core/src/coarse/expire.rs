@@ -36,9 +36,10 @@ impl Pass {
 pub enum PassEnd {
     /// All due timers were fired.
     Done,
-    /// The budget is spent, and more is due: the next pass goes on from there.
+    /// The budget is spent, and more timers are due: the next pass continues.
     Budget,
-    /// Another pass of this wheel is under way, below the caller or on two other CPUs; those see to it.
+    /// Another pass of this wheel is under way, further down the caller's stack or on two other CPUs, and fires the
+    /// timers.
     Elsewhere,
 }
 

@@ -51,11 +51,12 @@ pub enum DeviceState {
 /// The way in which a device is programmed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DeviceKind {
-    /// Programmed by a number of ticks from now.
+    /// The device is programmed by a number of ticks from now.
     Relative,
-    /// Programmed by the value of the counter `counter` when that drives the time, else by a number of ticks from now.
+    /// The device is programmed by the value of the counter `counter` if that drives the time, else by a number of
+    /// ticks from now.
     Coupled(CounterId),
-    /// Programmed by the instant: no hardware at all.
+    /// The device is programmed by the instant, without any hardware.
     Software,
 }
 
@@ -122,20 +123,21 @@ impl core::error::Error for InPast {}
 /// A write to a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DeviceWrite {
-    /// Fire in so many ticks.
+    /// The device has to fire after this number of ticks.
     Relative(Ticks),
-    /// Fire when the counter reaches this value.
+    /// The device has to fire when the counter reaches this value.
     Coupled(Cycles),
-    /// Fire at this instant; not at all if it is [`Instant::FOREVER`].
+    /// The device has to fire at this instant, or not at all if it is [`Instant::FOREVER`].
     Absolute(Instant),
 }
 
 /// The host's side of a device. Each driver serves the device of one CPU.
 pub trait EventDriver {
-    /// The monotonic time, for delays. MUST NOT run ahead.
+    /// Returns the monotonic time, to compute delays. MUST NOT run ahead.
     fn now(&self) -> Instant;
 
-    /// The value that `counter` has at `when`, if that counter drives the time at present; reads no counter.
+    /// Returns the value that `counter` will have at `when`, if that counter drives the time at present; reads no
+    /// counter.
     ///
     /// Hosts without coupled devices answer `None`.
     fn cycles_at(&self, counter: CounterId, when: Instant) -> Option<Cycles>;
@@ -160,9 +162,9 @@ pub trait EventDriver {
 pub enum Programmed {
     /// The device did nothing since the last interrupt or change of state.
     Idle,
-    /// An event at this instant.
+    /// The device was programmed for this instant.
     Normal(Instant),
-    /// The shortest delay, which ends about then, because the event was over already.
+    /// The device was programmed for the shortest delay, which ends at about this time, because the event had passed.
     ForcedMinimum(Instant),
 }
 

@@ -9,9 +9,9 @@ use crate::time::{Instant, Span};
 /// The treatment of an instant that has passed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Force {
-    /// Report it.
+    /// The device is not programmed, and the caller gets an error.
     No,
-    /// Make the device fire as soon as it can.
+    /// The device fires as soon as it can.
     Yes,
 }
 

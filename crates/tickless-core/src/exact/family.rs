@@ -190,9 +190,9 @@ pub enum Placement {
     Moved,
     /// The timer is queued for its new deadline between the same neighbours, whose deadlines were compared (spec Q-13).
     InPlace,
-    /// The timer stays queued where it was, for that deadline or an earlier one; no neighbour was compared.
+    /// The timer kept its place, with that deadline or an earlier one as its key; no neighbour was compared.
     FiledEarly,
-    /// The timer is far away, in the slot where it was.
+    /// The timer is far away, and kept its bucket of the far wheel.
     FarSlot,
 }
 

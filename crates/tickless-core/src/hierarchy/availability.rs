@@ -12,9 +12,9 @@ pub enum Presence {
     /// The CPU idles already.
     Idle,
     /// The thread is no worker, and will never be active: it publishes by
-    /// [`rearm_from_idle`](Hierarchy::rearm_from_idle), and other CPUs fire its timers. It makes no promise, and does
-    /// not count as one that looks after others. A thread that sleeps until it is due, and serves then, is
-    /// [`Idle`](Self::Idle).
+    /// [`rearm_from_idle`](Hierarchy::rearm_from_idle), and other CPUs fire its timers. It makes no promise, and is not
+    /// counted among those that fire timers of others. A thread that sleeps until a timer is due, and fires timers
+    /// then, is [`Idle`](Self::Idle).
     Foreign,
 }
 
@@ -23,7 +23,7 @@ pub enum Presence {
 pub enum Leaving {
     /// The CPU goes offline, and its timers are moved elsewhere.
     Offline,
-    /// The CPU is not to be disturbed. It goes on to expire its own timers.
+    /// The CPU becomes isolated, and fires its own timers only.
     Isolation,
 }
 
@@ -33,7 +33,7 @@ pub enum Leaving {
 pub enum Refused {
     /// The CPU was never [prepared](Hierarchy::prepare).
     NotPrepared,
-    /// The CPU is the last one of the tree, and one CPU has to look after the others (spec XI1).
+    /// The CPU is the last available one of the tree, which must have one to fire the timers of the others (spec XI1).
     LastAvailable,
 }
 

@@ -23,13 +23,13 @@ pub(super) struct Shape {
 pub enum PrepareError {
     /// The host has no node for the CPU.
     NoNode,
-    /// The host has no room for the groups that would be needed: so many in all.
+    /// The host has no room for the groups that would be needed.
     NoRoom {
         /// Number of groups there would be.
         groups: u32,
     },
-    /// The tree would become higher than it was laid out for: CPUs are spread over the NUMA nodes more unevenly than
-    /// was said, or there are more of them.
+    /// The tree would become higher than its layout allows: there are more CPUs, or they are spread over the NUMA nodes
+    /// more unevenly, than the layout was made for.
     TooHigh {
         /// Largest number of levels.
         levels: usize,

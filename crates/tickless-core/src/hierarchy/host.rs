@@ -25,26 +25,27 @@ pub trait HierarchyHost<const WIDTH: usize> {
     where
         Self: 'a;
 
-    /// The node of a CPU; `None` if there never was such a CPU. The same node for ever.
+    /// Returns the node of a CPU, always the same one; `None` if there never was such a CPU.
     fn node(&self, cpu: CpuId) -> Option<&CpuNode<Self::Lock>>;
 
     /// Returns one more than the highest number of a CPU that has a node.
     fn cpus(&self) -> u32;
 
-    /// The group that [`place`](HierarchyHost::place) was given for `id`. The same group for ever.
+    /// Returns the group that [`place`](HierarchyHost::place) stored under `id`, always the same one.
     ///
     /// Asked only for groups that were placed, by a CPU that the placing has happened before.
     fn group(&self, id: GroupId) -> &Group<Self::Lock, WIDTH>;
 
-    /// Makes sure that there is room for groups 0 to `groups - 1`; `false` if there is none.
+    /// Makes room for groups 0 to `groups - 1`; returns `false` if there is none.
     ///
     /// After `true`, placing them MUST succeed. After `false` nothing happens (R24).
     fn reserve(&self, groups: u32) -> bool;
 
-    /// Keeps `group` for ever as the one that is called `id`. Numbers come in order, from 0, and one at a time.
+    /// Stores `group` under the number `id` for the whole life of the hierarchy. Numbers come in order, from 0, and one
+    /// at a time.
     fn place(&self, id: GroupId, group: Group<Self::Lock, WIDTH>);
 
-    /// Runs the global timers of `cpu` that are due at `now`, on the CPU that calls; `cpu` is idle, or is the caller
+    /// Fires the global timers of `cpu` that are due at `now`, on the calling CPU. `cpu` is idle, or is the caller
     /// itself, which counts as idle (R20).
     ///
     /// Called without locks; callbacks MAY call anything. Each callback takes one from `budget`, and at zero no more
@@ -52,13 +53,14 @@ pub trait HierarchyHost<const WIDTH: usize> {
     /// that the other one goes on to what is due.
     fn expire_global(&self, cpu: CpuId, now: Instant, budget: &mut u32);
 
-    /// Locks the timer bases of `cpu` and says when its first global timer is due, as spec C-3.2 has it:
+    /// Locks the timer bases of `cpu` and returns the time of its first global timer, as spec C-3.2 defines it:
     /// [`Instant::FOREVER`] if there is none or the CPU wakes earlier for itself.
     ///
     /// Between this and the release no timer of the CPU can come, go or change.
     fn lock_bases(&self, cpu: CpuId) -> (Self::LockedBases<'_>, Instant);
 
-    /// Makes an available CPU leave idle soon, so that it takes over what is known when it idles again (Example 9).
+    /// Makes an available CPU leave idle soon, so that it takes over the known events when it becomes idle again
+    /// (Example 9).
     ///
     /// Called without locks. The CPU may be awake already, in which case nothing need be done. If it stopped being
     /// available meanwhile, its own leaving hands over again.
@@ -78,12 +80,12 @@ pub trait HierarchyHost<const WIDTH: usize> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Step {
-    /// A walk to idle has read the group's state, and comes to the child's.
+    /// A walk to idle has read the group's state, and is about to read the child's.
     GroupRead {
         /// The group.
         group: GroupId,
     },
-    /// A walk to idle has read the child's state, and comes to change the group's; or a new parent has.
+    /// A walk to idle, or a new parent, has read the child's state, and is about to change the group's.
     ChildRead {
         /// The group.
         group: GroupId,
@@ -114,33 +116,34 @@ pub enum Step {
         child: ChildSlot,
         /// The event's time, [`Instant::FOREVER`] for none.
         time: Instant,
-        /// The CPU to serve then.
+        /// The CPU whose timers are due then.
         cpu: CpuId,
         /// The first time of the group now.
         first: Instant,
-        /// True if the walk must go on although another child took over, because that went idle since (HAZARD-1).
+        /// True if the walk must go on although another child took over, because that child became idle since
+        /// (HAZARD-1).
         is_stranded: bool,
     },
-    /// An idle CPU has published, and is about to promise its next event, or not to.
+    /// An idle CPU has published its event, and is about to decide if it makes a promise.
     Promising {
         /// The CPU, whose node is locked.
         cpu: CpuId,
         /// The first time of the tree if all of it is idle, else [`Instant::FOREVER`].
         cover: Instant,
     },
-    /// A CPU is about to be served, or is refused.
+    /// A CPU's timers are about to be fired by another one, or are refused.
     Serving {
         /// CPU that owns the timers.
         cpu: CpuId,
         /// The reason for the refusal.
         refused: Option<Refusal>,
     },
-    /// The timers of a served CPU ran, and its next time is about to be fetched.
+    /// The timers of a CPU were fired by another one, which is about to read the CPU's next time.
     Ran {
         /// CPU that owns the timers.
         cpu: CpuId,
     },
-    /// The next time of a served CPU is published, or it woke and publishes itself.
+    /// The next time of that CPU is published, or the CPU woke and publishes it itself.
     Served {
         /// CPU that owns the timers.
         cpu: CpuId,
@@ -154,7 +157,7 @@ pub enum Step {
         /// Its first time now, [`Instant::FOREVER`] for none.
         first: Instant,
     },
-    /// A CPU promises to wake up for others, or withdraws what it promised; its node is locked.
+    /// A CPU promises to wake up for others, or withdraws its promise; its node is locked.
     Wakeup {
         /// The CPU.
         cpu: CpuId,
@@ -168,7 +171,7 @@ pub enum Step {
         /// Its first global timer, [`Instant::FOREVER`] for none.
         time: Instant,
     },
-    /// A CPU that is idle looks after another first global timer; its node is locked.
+    /// A CPU that is idle has another first global timer; its node is locked.
     NewTimer {
         /// The CPU.
         cpu: CpuId,
@@ -204,9 +207,9 @@ pub enum Step {
 pub enum Refusal {
     /// The CPU is not part of the hierarchy now.
     NotAvailable,
-    /// Another CPU does so at this moment.
+    /// Another CPU fires its timers at this moment.
     AlreadyServed,
-    /// The CPU looks after itself.
+    /// The CPU fires its timers itself.
     Ignored,
     /// Its first timer is later than its event was.
     NotDue,

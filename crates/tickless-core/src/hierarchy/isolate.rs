@@ -10,7 +10,7 @@ use crate::cpu::CpuId;
 /// A change of a CPU's part in the tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change {
-    /// Its isolation ends.
+    /// The isolation of the CPU ends.
     Join,
     /// The CPU becomes isolated.
     Leave,
@@ -21,23 +21,23 @@ pub enum Change {
 ///
 /// No CPU goes on- or offline, and no other change of the set is made, from the first call until the last.
 pub trait IsolationHost {
-    /// Returns true if `cpu` is online. Those that are not stay as they are, and when one of them comes back, the host
-    /// consults the set before it lets the CPU join.
+    /// Returns true if `cpu` is online. An offline CPU is left as it is; when it goes online, the host looks at the set
+    /// before it lets the CPU join.
     fn is_online(&self, cpu: CpuId) -> bool;
 
-    /// Returns true if `cpu` is to be isolated.
+    /// Returns true if the host wants `cpu` isolated.
     ///
     /// A host in which tasks without a tick go by the count of one CPU MUST say `false` for that (spec C-5.4).
     fn is_to_be_isolated(&self, cpu: CpuId) -> bool;
 
-    /// Asks `cpu` to change its part.
+    /// Requests that `cpu` changes its part.
     ///
     /// There it is done by [`set_available`](Hierarchy::set_available), or by
     /// [`clear_available`](Hierarchy::clear_available) for [isolation](super::Leaving::Isolation). MAY return before it
     /// is done.
     fn ask(&mut self, cpu: CpuId, change: Change);
 
-    /// Waits until `cpu` has changed its part. Also called for a CPU that was not asked, because it had no need to.
+    /// Waits until `cpu` has changed its part. It is also called for a CPU that needed no request.
     ///
     /// # Errors
     ///

@@ -282,12 +282,12 @@ impl fmt::Debug for State {
 pub enum MigratorPolicy {
     /// The lowest active child. Low-numbered CPUs have the duty most often.
     LowestBit,
-    /// The next active child after the one that goes, and round again. As even as can be without a memory, and the
-    /// default by measurement (decision 13).
+    /// The next active child in turn after the one that becomes idle. It is as even as possible without a memory, and
+    /// the default by measurement (decision 13).
     #[default]
     Rotating,
-    /// The one that served the fewest events of this group so far, the lowest of several. A child that comes later than
-    /// others has to catch up with them.
+    /// The child that fired timers for the fewest events of this group so far, the lowest of several. A child that
+    /// comes later has to catch up with the others.
     LeastLoaded,
 }
 

@@ -29,7 +29,7 @@ pub trait DumpHost {
         false
     }
 
-    /// Writes the identity of `cpu` behind the counts of its base: a name, a role.
+    /// Writes the identity of `cpu` after the counts of its base: a name, a role.
     ///
     /// # Errors
     ///
@@ -39,7 +39,7 @@ pub trait DumpHost {
         Ok(())
     }
 
-    /// The tick of `cpu`, behind what its base counts: see [`CpuTick::dump`](crate::tick::CpuTick::dump).
+    /// Writes the tick of `cpu` after the counts of its base: see [`CpuTick::dump`](crate::tick::CpuTick::dump).
     ///
     /// # Errors
     ///
@@ -49,7 +49,7 @@ pub trait DumpHost {
         Ok(())
     }
 
-    /// The device that fires in place of those that have stopped, before all others: see
+    /// Writes the device that fires in place of those that have stopped, before all others: see
     /// [`Broadcast::dump`](crate::tick::Broadcast::dump).
     ///
     /// # Errors
@@ -60,7 +60,7 @@ pub trait DumpHost {
         Ok(())
     }
 
-    /// The hierarchy, at the end: see [`Hierarchy::dump`](crate::hierarchy::Hierarchy::dump).
+    /// Writes the hierarchy, at the end: see [`Hierarchy::dump`](crate::hierarchy::Hierarchy::dump).
     ///
     /// # Errors
     ///

@@ -71,27 +71,28 @@ pub enum Queued {
         stage: Stage,
         /// The earliest time at which it may fire, in nanoseconds of its clock.
         soft: i64,
-        /// The latest at which it should.
+        /// The latest time at which it should fire, in nanoseconds of its clock.
         hard: i64,
-        /// The time that it is sorted by: not after `hard`.
+        /// The key by which the timer is sorted: not after `hard`.
         filed: i64,
-        /// True if the timer is lazy: the device is not written for it when it moves later or goes.
+        /// True if the timer is lazy: the device is not written for it when it moves later or is cancelled.
         lazy: bool,
     },
-    /// Far away: in a slot that is due before it may fire, unsorted. On the monotonic clock, hard.
+    /// The timer is far away: unsorted, in a bucket that is due before the timer may fire. It is on the monotonic
+    /// clock, and hard.
     Far {
         /// The earliest time at which it may fire, in nanoseconds.
         soft: i64,
-        /// The latest at which it should.
+        /// The latest time at which it should fire, in nanoseconds.
         hard: i64,
-        /// The time at which its slot is due, from which on it is filed finer, or sorted.
+        /// The time at which its bucket is due; then the timer goes to a finer bucket, or is sorted.
         filed: i64,
     },
     /// The timer is on a wheel.
     Wheel {
         /// The kind of the wheel.
         kind: Kind,
-        /// The tick that has to be over.
+        /// The tick after whose end it fires.
         expiry: Tick,
         /// The time at which its slot is due.
         due: Tick,
@@ -117,7 +118,7 @@ impl Queued {
 pub enum Part {
     /// The sorted queue of that number: the number of its clock, and four more for the soft stage.
     Sorted(usize),
-    /// The far timers.
+    /// The far wheel.
     Far,
     /// A wheel.
     Wheel(Kind),

@@ -13,9 +13,9 @@ pub struct Recent {
 
 /// The methods of a [`Platform`](crate::platform::Platform) that concern the present time.
 pub trait Moments {
-    /// The number of the moment that it is, if that is known without reading a clock.
+    /// Returns the number of the present moment, if it is known without reading a clock.
     fn moment(&self) -> Option<u64>;
-    /// A time that is over and belongs to the present moment.
+    /// Returns a time that has passed and belongs to the present moment.
     fn recent(&self) -> Recent;
 }
 

@@ -24,11 +24,11 @@ use crate::time::{Instant, Span};
 /// The device that wakes CPUs whose own device is stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Carrier {
-    /// A device that fires at a fixed rate, of this period.
+    /// A device that fires at a fixed rate with this period.
     Periodic(Span),
-    /// A device of its own.
+    /// A device that is programmed for each event.
     Oneshot,
-    /// An exact timer of some CPU, whose device must go on.
+    /// An exact timer of one of the CPUs, whose own device must go on.
     Software,
 }
 
@@ -38,11 +38,12 @@ pub enum Carrier {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use = "devices have to be stopped and programmed"]
 pub enum Entered {
-    /// Stop the own device.
+    /// The CPU has to stop its own device.
     Covered,
-    /// Stop the own device, and program the broadcast device for this instant; steer its interrupt here, if possible.
+    /// The CPU has to stop its own device, and to program the broadcast device for this instant. If possible, it
+    /// directs the interrupt of the broadcast device to itself.
     Program(Instant),
-    /// Stop the own device, and program the CPU's wake-up device for this instant.
+    /// The CPU has to stop its own device, and to program its wake-up device for this instant.
     OwnWakeup(Instant),
 }
 
@@ -54,9 +55,10 @@ pub enum Busy {
     NoCarrier,
     /// An interrupt is on its way to this CPU.
     Forced,
-    /// The timer that acts as the broadcast device is on this CPU, which sees to the others.
+    /// The timer that acts as the broadcast device is on this CPU, which wakes the others.
     Carries,
-    /// The CPU is the carrier now, because it has the earliest event: start that timer here, for this instant.
+    /// The CPU has the earliest event, so it carries the timer that acts as the broadcast device: it has to start that
+    /// timer for this instant.
     TakesOver(Instant),
 }
 
@@ -65,12 +67,12 @@ pub enum Busy {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use = "the device has to be switched on and programmed"]
 pub enum BroadcastExit {
-    /// The CPU's own device went on: nothing to do.
+    /// The CPU's own device went on, so there is nothing to do.
     WasAwake,
-    /// Switch the own device on. There is nothing to program: either there is no event, or the interrupt for it is on
-    /// its way, and programming one that is over would only come in between.
+    /// The CPU has to switch its own device on, and not to program it: either there is no event, or the interrupt for
+    /// it is on its way, and another one would only come in between.
     SwitchOn,
-    /// Switch the own device on, and program it for what the CPU has to wake up for by now, as
+    /// The CPU has to switch its own device on, and to program it for its next wake-up, as
     /// [`Timers::retrigger`](crate::base::Timers::retrigger) does.
     Program,
 }

@@ -18,15 +18,15 @@ pub const STALL_TICKS: u32 = 5;
 /// The CPU that has the duty of counting ticks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Duty {
-    /// No CPU has it: the next one that runs a tick takes it.
+    /// No CPU has the duty; the next one that runs a tick takes it.
     Free {
-        /// CPU that gave the duty up. It goes on to wake up now and then, so that the clock's counter does not wrap
+        /// The CPU that gave the duty up. It still wakes up now and then, so that the clock's counter does not wrap
         /// unseen.
         last: Option<CpuId>,
     },
-    /// Taken by one CPU, which counts at each of its ticks.
+    /// One CPU has the duty, and counts at each of its ticks.
     Taken {
-        /// Returns the number of the CPU.
+        /// The CPU that has the duty.
         by: CpuId,
     },
 }

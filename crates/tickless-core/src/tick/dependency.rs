@@ -7,13 +7,13 @@ use tickless_link::sync::{AtomicU32, Ordering};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum Dependency {
-    /// Timers of consumed CPU time.
+    /// A timer of consumed CPU time.
     CpuTimers = 0,
-    /// Counters of performance events.
+    /// A counter of performance events.
     PerfEvents,
-    /// More than one task wants to run.
+    /// More than one runnable task.
     Scheduler,
-    /// The clock is not reliable without one.
+    /// A clock that is not reliable without the tick.
     UnstableClock,
     /// A thread waits until all CPUs have let go of old data.
     GracePeriod,
@@ -40,13 +40,13 @@ impl Dependency {
 /// The owner of a set of dependencies, in the order of the search.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scope {
-    /// Every CPU.
+    /// The dependencies of every CPU.
     Global,
-    /// The whole of one CPU.
+    /// The dependencies of one CPU, for all its tasks.
     Cpu,
-    /// A task.
+    /// The dependencies of a task.
     Task,
-    /// All tasks of a process.
+    /// The dependencies of a process, for all its tasks.
     Process,
 }
 

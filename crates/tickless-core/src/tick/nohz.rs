@@ -37,21 +37,22 @@ pub struct TickDependencies {
 pub enum KeepReason {
     /// The CPU is not online.
     Offline,
-    /// The CPU is not in its idle loop (R40), and not one whose tasks run without a tick.
+    /// The CPU is not in its idle loop (R40), and its tasks need the tick.
     NotIdle,
-    /// A task depends on it.
+    /// A task depends on the tick.
     Dependency,
-    /// Another task is to run.
+    /// Another task is about to run.
     Reschedule,
     /// Work of the soft stage waits.
     SoftWork,
-    /// Tasks run without a tick elsewhere, and go by the count that this CPU keeps.
+    /// Tasks run without a tick on other CPUs, and use the count that this CPU keeps.
     Timekeeper,
-    /// Tasks run without a tick, and no CPU counts: a mistake of the host, which has to let a housekeeping CPU tick.
+    /// Tasks run without a tick, and no CPU counts. This is a mistake of the host, which has to let a housekeeping CPU
+    /// tick.
     NoTimekeeper,
     /// The next event is at most a period away.
     Soon,
-    /// The hierarchy handed over a time that is too near (R60).
+    /// The hierarchy returned a time that is too near (R60).
     HandedOver,
 }
 

@@ -14,11 +14,11 @@ use crate::slots::geometry::Tick;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub enum Kind {
-    /// Pinned: fires on the CPU it is on, and wakes that for it.
+    /// The timer is pinned: it fires on its CPU, and wakes that CPU.
     Local,
-    /// Fires on the CPU it is on, or on another that looks after it while that sleeps.
+    /// The timer fires on its CPU, or on another one that expires the wheel while that CPU sleeps.
     Global,
-    /// Fires on the CPU it is on, and wakes no CPU: when that is awake for something else.
+    /// The timer fires on its CPU, but does not wake it: it waits until the CPU is awake for another reason.
     Deferrable,
 }
 

@@ -6,9 +6,10 @@ use crate::slots::geometry::Tick;
 /// The direction in which a timeout may be rounded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rounding {
-    /// Rounds to the nearer second, where just behind one counts as that one: up to a quarter of a second earlier.
+    /// Rounds to the nearest second, where up to a quarter of a second counts down and the rest counts up: the timer
+    /// may fire early.
     Nearest,
-    /// Never earlier than asked for.
+    /// Rounds up: the timer never fires earlier than requested.
     Up,
 }
 

@@ -65,7 +65,7 @@ pub enum ReservationError {
     RuntimeTooShort(Span),
     /// The runtime does not fit before the deadline.
     RuntimeBeyondDeadline(Span, Span),
-    /// The deadline is behind the period.
+    /// The deadline is after the end of the period.
     DeadlineBeyondPeriod(Span, Span),
     /// The period is above [`Reservation::LONGEST_PERIOD`].
     PeriodTooLong(Span),

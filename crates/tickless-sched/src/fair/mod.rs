@@ -176,9 +176,9 @@ impl SliceCheck {
 /// The place of a task that stops running: out of the queue, or still in it because it owes time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sleep {
-    /// Out of the queue.
+    /// The task left the queue.
     Left,
-    /// The task owes time, and stays queued without being run.
+    /// The task owes time, and stays in the queue without running.
     Delayed,
 }
 

@@ -22,7 +22,7 @@ pub enum Extension {
     /// The task has no extension.
     #[default]
     None,
-    /// The task asks for more, should its slice end.
+    /// The task requests an extension, in case its slice ends.
     Asked,
     /// The task was given an extension.
     Granted,

@@ -9,11 +9,11 @@ use crate::load::Load;
 /// The result of [`fair_length`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Length {
-    /// No task waits, so none has to make room.
+    /// The running task has no limit, because no other task waits.
     Nothing,
-    /// The virtual deadline is over: a hard reschedule, no timer.
+    /// The virtual deadline has passed: reschedule at once, without a timer.
     Over,
-    /// Wall-clock time that is left.
+    /// The rest of the time, on the wall clock.
     Left(Span),
 }
 

@@ -99,49 +99,48 @@ pub const SETTLED_BEFORE: u64 = 16;
 /// All methods are called under the lock of the run queue, and MUST NOT take it. In a host on the core it is
 /// [`CoreTimer`].
 pub trait SliceTimer {
-    /// The monotonic time.
+    /// Returns the monotonic time.
     fn now(&self) -> Instant;
 
-    /// The deadline under which the timer is queued; `None` when it is not, even if its callback runs.
+    /// Returns the deadline for which the timer is queued; `None` if it is not, even if its callback runs.
     fn queued(&self) -> Option<Instant>;
 
     /// Returns true if the timer is queued or its callback runs.
     fn is_active(&self) -> bool;
 
-    /// Returns true if the timer stays where it is queued when a later tick is asked for. It comes early then, and is
-    /// started anew by the decision that follows (TICK-7, TICK-8): for a timer that is dearer to move than that is.
+    /// Returns true if the timer stays as it is when a later tick is requested. It fires early then, and the decision
+    /// that follows starts it again (TICK-7, TICK-8). It is for a timer for which moving costs more than that.
     fn comes_early(&self) -> bool {
         false
     }
 
-    /// Starts the timer, or moves it.
+    /// Starts or restarts the timer.
     fn start(&self, at: Instant);
 
-    /// Takes the timer out of its queue. Lazily: without a write of the device. MUST NOT wait for a callback
-    /// (TICK-25).
+    /// Cancels the timer lazily: without a write of the device. MUST NOT wait for a callback (TICK-25).
     fn cancel(&self);
 
-    /// Returns true if the caller executes on the CPU of the timer. Where it does not, the timer is not started but the
-    /// CPU [kicked](Self::kick).
+    /// Returns true if the caller executes on the CPU of the timer. If false, the CPU is [kicked](Self::kick) instead
+    /// of starting the timer.
     fn is_local(&self) -> bool {
         true
     }
 
-    /// Makes the CPU of the timer call [`HrTick::kicked`] soon. Not called where [`is_local`](Self::is_local) is true
-    /// always.
+    /// Makes the CPU of the timer call [`HrTick::kicked`] soon. It is never called if [`is_local`](Self::is_local) is
+    /// always true.
     fn kick(&self) {}
 
-    /// Returns the time at which the device of the executing CPU fires, if laziness may have left that too early;
-    /// `None` where there is no such device, or none is armed.
+    /// Returns the time at which the device of the executing CPU fires, if laziness may have left it programmed too
+    /// early; `None` if there is no such device, or it is not programmed.
     fn fires(&self) -> Option<Instant> {
         None
     }
 
-    /// Arms the device of the executing CPU for what is first. Called where [`fires`](Self::fires) says that it would
-    /// soon fire for nothing, with timer interrupts masked.
+    /// Programs the device of the executing CPU for its first timer. Called if [`fires`](Self::fires) shows that it
+    /// would soon fire for nothing, with timer interrupts masked.
     fn settle(&self) {}
 
-    /// Settles the device if the interrupt before left that to the scheduler (spec ).
+    /// Carries out the deferred rearm of the device, if the last interrupt left it to the scheduler (spec ).
     ///
     /// With [`Flush::SliceExtension`] it is called with timer interrupts enabled, and MUST mask them around the flush
     /// (FLUSH-7, B6); else they are masked already. Does nothing where the rearm is not deferred.
@@ -193,11 +192,11 @@ impl Switches {
 /// The result of `schedule()` as far as it concerns the tick (TICK-28).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Decision {
-    /// The tick stays as it is, or as a start since the begin of the batch wants it.
+    /// The tick stays as it is, or becomes what a start in this batch requested.
     Keep,
-    /// The timer is started, whatever was asked for before.
+    /// The timer is started, even if another start was requested before.
     Start(Span),
-    /// The run queue is idle: unless a start was asked for, a queued one is cancelled.
+    /// The run queue is idle: a queued tick is cancelled, unless a start was requested.
     CancelIfIdle,
 }
 
@@ -205,10 +204,10 @@ pub enum Decision {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub enum Reschedule {
-    /// The slice ends at once, wherever the task is. Never at the next periodic tick, which would be the slice of
-    /// before (TICK-9).
+    /// The slice ends at once, in whatever code the task executes. It never waits for the next periodic tick, which
+    /// would be the old slice (TICK-9).
     Hard,
-    /// Not needed.
+    /// No reschedule is needed.
     No,
 }
 

@@ -13,15 +13,15 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Target {
-    /// The CPU that arms it. A CPU that is awake pulls the timer while that one sleeps. The library's way.
+    /// The CPU that arms it. An awake CPU pulls the timer while that CPU sleeps. This is the library's way.
     #[default]
     Local,
-    /// The CPU that arms it, which wakes for it: no CPU takes part in the hierarchy.
+    /// The CPU that arms it, which wakes up for it: no CPU takes part in the hierarchy.
     Own,
-    /// A CPU that is busy at this moment, which [`search`] finds. No CPU takes part in the hierarchy: one that sleeps
-    /// wakes for its own.
+    /// A busy CPU, which [`search`] finds. No CPU takes part in the hierarchy: a sleeping CPU wakes up for its own
+    /// timers.
     Search,
-    /// CPU 0, whichever CPU arms it: one wheel for all, behind one lock.
+    /// CPU 0, for all CPUs: there is one wheel behind one lock.
     Single,
 }
 
@@ -29,13 +29,13 @@ pub enum Target {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Soft {
-    /// Run it when a wheel finds, without its lock, that a timer is due. The library's way.
+    /// The tick runs it when a wheel finds, without its lock, that a timer is due. This is the library's way.
     #[default]
     FirstDue,
-    /// Each time.
+    /// The tick runs it each time.
     Unconditional,
-    /// Run it when any timer is queued, due or not. A CPU that enqueues for an isolated one sends it an interrupt,
-    /// because that may have looked just before.
+    /// The tick runs it when any timer is queued, due or not. A CPU that enqueues for an isolated one sends it an
+    /// interrupt, because the isolated CPU may have checked just before.
     Bitmap,
 }
 
@@ -43,10 +43,10 @@ pub enum Soft {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Isolation {
-    /// An isolated CPU neither pulls nor is pulled. The library's way.
+    /// An isolated CPU neither pulls timers nor are its timers pulled. This is the library's way.
     #[default]
     Exclude,
-    /// An isolated CPU takes part like any other.
+    /// An isolated CPU takes part as any other.
     TakePart,
 }
 
@@ -54,10 +54,10 @@ pub enum Isolation {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum SleepLength {
-    /// The time until the CPU has to wake: without the timers that other CPUs will run.
+    /// The time until the CPU has to wake up, without the timers that other CPUs will fire.
     #[default]
     Own,
-    /// The time until its first timer is due, whichever CPU runs it.
+    /// The time until the first timer of the CPU is due, even if another CPU fires it.
     IncludingMovable,
 }
 
@@ -67,10 +67,10 @@ pub enum SleepLength {
 pub enum MigratorRule {
     /// The lowest active child.
     LowestBit,
-    /// The next one round: the default of the library.
+    /// The next active child in turn: the default of the library.
     #[default]
     Rotating,
-    /// The one that served the fewest.
+    /// The child that fired timers for the fewest events.
     LeastLoaded,
 }
 
@@ -88,10 +88,10 @@ impl From<MigratorRule> for tickless_core::hierarchy::MigratorPolicy {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Tree {
-    /// Sorted trees whose nodes know their neighbours. The library's way.
+    /// Sorted trees with links between neighbours. This is the library's way.
     #[default]
     Linked,
-    /// Sorted trees whose nodes do not: see [`plain_tree`]. Only what they cost.
+    /// Sorted trees without links between neighbours: see [`plain_tree`]. Only the costs differ.
     Plain,
 }
 
@@ -99,10 +99,10 @@ pub enum Tree {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Reads {
-    /// A CPU reads for all that wait, as [`combined`](tickless_core::clock::combined) has it. The library's way.
+    /// One CPU reads for all that wait, by [`combined`](tickless_core::clock::combined). This is the library's way.
     #[default]
     Combined,
-    /// Each CPU for itself, see [`direct_reads`].
+    /// Each CPU reads by itself, see [`direct_reads`].
     Direct,
 }
 
@@ -110,10 +110,10 @@ pub enum Reads {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Scheduler {
-    /// The one that came first, until it sleeps or its slice is over: no scheduler in particular.
+    /// The task that came first runs, until it sleeps or its slice is over.
     #[default]
     Fifo,
-    /// The one with the earliest eligible virtual deadline, as [`FairQueue`](tickless_sched::FairQueue) has it.
+    /// The task with the earliest eligible virtual deadline runs, by [`FairQueue`](tickless_sched::FairQueue).
     Fair,
 }
 
@@ -121,9 +121,9 @@ pub enum Scheduler {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Hrtick {
-    /// The slice ends at its deadline: [`HrTick`](tickless_sched::HrTick) has a timer for it.
+    /// The slice ends at its deadline, by a timer of [`HrTick`](tickless_sched::HrTick).
     On,
-    /// The slice ends at its deadline, and the timer is moved however little that changes.
+    /// The slice ends at its deadline, and the timer is moved for every change of it, however small.
     Unfiltered,
     /// The slice ends at the next tick.
     Off,
@@ -134,7 +134,7 @@ pub enum Hrtick {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum DeadlineTick {
-    /// The task stops when its runtime is spent: [`HrTick`](tickless_sched::HrTick) has a timer for it.
+    /// The task stops when its runtime is spent, by a timer of [`HrTick`](tickless_sched::HrTick).
     On,
     /// The task stops at the next tick.
     Off,
@@ -144,10 +144,10 @@ pub enum DeadlineTick {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Balance {
-    /// The CPU sleeps: tasks stay where they are.
+    /// The CPU sleeps, and tasks stay on their CPUs.
     #[default]
     None,
-    /// The CPU takes a task that waits in another CPU's fair queue, from the nearest CPU that has one.
+    /// The CPU pulls a waiting task from the fair queue of the nearest CPU that has one.
     Idle,
 }
 
@@ -179,7 +179,7 @@ pub enum Governor {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Migration {
-    /// Timers stay where they are started.
+    /// Timers stay on the CPU that starts them.
     #[default]
     Off,
     /// A timer stays or goes by [the table](tickless_core::platform::keep_local_by_table) of the core: one that is

@@ -16,15 +16,15 @@ use tickless_core::time::ClockId;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Rearm {
-    /// Write it once for each interrupt, when the next task is known. A lazy timer that moves later or goes leaves the
-    /// device as it is (spec ). The library's way.
+    /// The device is written once for each interrupt, when the next task is known. A lazy timer that moves later or is
+    /// cancelled leaves the device as it is (spec ). This is the library's way.
     #[default]
     Deferred,
-    /// Write it at the end of the expiry in each interrupt, and at each change of the first timer. A start of a queued
-    /// timer takes it out and enqueues it, up to two writes. No timer is lazy.
+    /// The device is written at the end of the expiry in each interrupt, and at each change of the first timer. A
+    /// restart dequeues the timer and enqueues it, with up to two writes. No timer is lazy.
     Immediate,
-    /// Write it once for each interrupt too, but a first timer that moves later or goes writes it at once: no timer is
-    /// lazy.
+    /// The device is written once for each interrupt, and at once when the first timer moves later or is cancelled: no
+    /// timer is lazy.
     Eager,
 }
 

@@ -27,25 +27,26 @@ pub enum FaultKind {
     Late,
     /// `early`: a timer interrupt comes `amount` before its time.
     Early,
-    /// `lost`: a timer interrupt does not come. `amount` later another one does, for which the CPU did not ask.
+    /// `lost`: a timer interrupt does not come. Another one comes `amount` later, for which the CPU did not program its
+    /// device.
     ///
     /// The library promises that any timer interrupt makes good for those that were lost, and so does a kick. It does
     /// not promise anything to a CPU that never gets another: starting a timer writes no device that is armed earlier.
     Lost,
-    /// `lost-wakeup`: an interrupt by which another CPU wakes this one, or asks it for something, does not come.
-    /// `amount` later the sender tries again.
+    /// `lost-wakeup`: an interrupt by which another CPU wakes this one, or requests something from it, does not come.
+    /// The sender tries again `amount` later.
     ///
     /// The library takes a kick for delivered, so the rescue is the host's.
     LostWakeup,
-    /// `spurious`: a timer interrupt comes for which the CPU did not ask.
+    /// `spurious`: a timer interrupt comes for which the CPU did not program its device.
     Spurious,
     /// `stall`: the CPU executes nothing for `amount`, as if a hypervisor had given it to another guest. It is not
     /// stopped in the middle of kernel work, but before or after.
     Stall,
-    /// `isolate`: the CPU becomes isolated, or ceases to be.
+    /// `isolate`: the CPU becomes isolated, or its isolation ends.
     Isolate,
-    /// `offline`: the CPU is taken off, and brought back `amount` later. Its timers go to another; its tasks wait for
-    /// it; what comes from outside for them is taken by another CPU. The last housekeeping CPU stays.
+    /// `offline`: the CPU goes offline, and comes back `amount` later. Its timers move to another CPU, and its tasks
+    /// wait for it; another CPU takes the packets for them. The last housekeeping CPU stays.
     Offline,
     /// `panic`: a periodic coarse timer and a periodic exact one of the CPU, with the period `amount`, whose callbacks
     /// panic the third time. The host catches that, and the timers are stopped.
@@ -53,18 +54,18 @@ pub enum FaultKind {
     /// `meddle`: timers of the CPU, first due after `amount`, whose callbacks arm, move and cancel each other and
     /// themselves.
     Meddle,
-    /// `clock-step`: an administrator sets the time of day, `amount` forward, or back if that is negative. One of the
-    /// CPUs tells the timers.
+    /// `clock-step`: an administrator sets the time of day forward by `amount`, or back if that is negative. One of the
+    /// CPUs notifies the timers.
     ClockStep,
     /// `leap-second`: one is inserted into the time of day or, if it says so, deleted. It is announced before.
     LeapSecond,
     /// `frequency`: the clock is steered to be `ppm` parts in a million faster than its counter says.
     Frequency,
-    /// `suspend`: the machine sleeps for `amount`. The monotonic clock stands still, and so does the time of the
-    /// machine; the others go on. Devices forget what they were written.
+    /// `suspend`: the machine sleeps for `amount`. The monotonic clock and the time of the machine stand still; the
+    /// other clocks go on. Devices lose their programming.
     Suspend,
-    /// `runs-off`: from then on the counter that drives the time is `ppm` parts in a million faster than it was, which
-    /// no CPU knows. Never drawn: without a watchdog the clock is wrong for good.
+    /// `runs-off`: from then on the counter that drives the time is faster by `ppm` parts per million, which no CPU
+    /// knows. It is never drawn, because without a watchdog the clock stays wrong.
     RunsOff,
 }
 
@@ -153,12 +154,13 @@ impl FaultKind {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum When {
-    /// Once, at this moment, to all its CPUs. If it spoils interrupts: to the first one of each after that.
+    /// The fault happens once, at this time, to all its CPUs. A fault that spoils interrupts hits the first interrupt
+    /// of each CPU after that.
     At(Picos),
-    /// The fault happens again and again, to one of its CPUs each time. The interval is drawn from half to three halves
-    /// of this.
+    /// The fault happens again and again, to one of its CPUs each time. The interval is drawn from half to one and a
+    /// half of this time.
     Every(Picos),
-    /// One in so many interrupts of its CPUs, of the kind that the fault spoils.
+    /// The fault hits one in this number of interrupts of its CPUs, of the kind that it spoils.
     OneIn(u32),
 }
 

@@ -14,9 +14,9 @@ use crate::workload::Workload;
 /// The length of a trial.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effort {
-    /// The length of the source's own measurement.
+    /// A trial as long as the source's own measurement.
     Full,
-    /// The shortest length that shows the point.
+    /// The shortest trial that shows the effect.
     Quick,
 }
 

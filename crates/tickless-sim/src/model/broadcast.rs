@@ -6,10 +6,10 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum BroadcastDevice {
-    /// One device for all, which never stops. Writing it takes as long as reading the slow counter, which is the same
-    /// device on real machines.
+    /// One device for all CPUs, which never stops. Writing it takes as long as reading the slow counter, which is the
+    /// same device on real machines.
     Device,
-    /// An exact timer of the CPU that has to wake up first, which therefore stays in a state in which its device goes
+    /// An exact timer of the CPU that has to wake up first. That CPU stays in an idle state in which its device goes
     /// on.
     Timer,
 }

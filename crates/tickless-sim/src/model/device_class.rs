@@ -10,15 +10,15 @@ use tickless_core::time::convert::Ticks;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum DeviceClass {
-    /// Counts down from what is written.
+    /// The device counts down from the written value.
     Countdown,
-    /// Compares for equality with the counter: what is written when it is over is lost.
+    /// The device compares its counter for equality: a value that has passed is lost.
     Equality,
-    /// Compares for less-or-equal: what is written when it is over fires at once.
+    /// The device compares for less-or-equal: a value that has passed fires at once.
     LessOrEqual,
     /// The comparison of [`LessOrEqual`](DeviceClass::LessOrEqual), with the very counter that drives the time.
     Coupled,
-    /// Told the instant.
+    /// The device takes the instant.
     Software,
 }
 

@@ -36,33 +36,33 @@ pub enum Promise {
     NeverEarly,
     /// Every timer that was armed fires, is cancelled, or waits for a time that has not come.
     NeverLost,
-    /// A timer fires within the bound of the scenario after it is due.
+    /// A timer fires no later after its deadline than the scenario allows.
     BoundedLate,
-    /// The device of a CPU fires when its first timer is due, or before (INV-1).
+    /// The device of a CPU fires no later than its first timer is due (INV-1).
     ArmedNotLaterThanFirst,
     /// A timer interrupt writes its device once at most (INV-12).
     OneDeviceWritePerInterrupt,
-    /// A group with active children has exactly one migrator, and that is one of them.
+    /// A group with active children has exactly one migrator, which is one of them.
     OneMigrator,
-    /// Every global time of a CPU that sleeps is looked after by another CPU.
+    /// Another CPU has the duty of firing every global timer of a sleeping CPU.
     Covered,
-    /// A CPU that is isolated runs no timer of another.
+    /// An isolated CPU fires no timer of another CPU.
     IsolatedUndisturbed,
-    /// A CPU that sleeps is not woken by its own device before it asked to be.
+    /// The device of a sleeping CPU does not wake it before the time that the CPU requested.
     IdleStaysIdle,
-    /// A cancelled timer neither waits nor runs.
+    /// A cancelled timer is neither queued nor running.
     CancelMeansNotRunning,
-    /// The clock does not go back for any CPU.
+    /// The clock goes back on no CPU.
     Monotonic,
     /// No task of a fair queue is owed more than a request, or owes more.
     LagBounded,
-    /// A task of a fair queue is looked at again when its slice is over, if others wait.
+    /// The scheduler checks a task of a fair queue when its slice is over, if others wait.
     SliceEnds,
-    /// A task of the deadline class has no more than its runtime in each period.
+    /// A task of the deadline class does not run for longer than its runtime in each period.
     RuntimeBounded,
-    /// A task of the deadline class has its runtime by its deadline, and again in its next period.
+    /// A task of the deadline class gets its runtime before its deadline in each period.
     RuntimeGiven,
-    /// The same seed gives the same run, to the byte.
+    /// Two runs with the same seed are the same to the byte.
     Deterministic,
 }
 

@@ -127,7 +127,7 @@ pub enum Recorded {
         of_cpu: u32,
         nanos: u64,
     },
-    /// A timer moved to another base; a start that says so follows.
+    /// A timer moved to another base; a record of its start follows.
     TimerMove {
         timer: u64,
         from_cpu: u32,
@@ -141,7 +141,7 @@ pub enum Recorded {
         of_cpu: u32,
         due: Option<i64>,
     },
-    /// A CPU read the clock, and this is what it saw.
+    /// A CPU read the clock, with this result.
     ClockRead {
         now: i64,
     },
@@ -195,7 +195,7 @@ pub enum Recorded {
     },
     TmigrGroupSetCpuActive(GroupState),
     TmigrGroupSetCpuInactive(GroupState),
-    /// A CPU takes part.
+    /// A CPU joins the hierarchy.
     TmigrCpuAvailable {
         of_cpu: u32,
     },
@@ -213,7 +213,7 @@ pub enum Recorded {
         of_cpu: u32,
         nextevt: Option<i64>,
     },
-    /// The time at which a CPU promises to wake up for others.
+    /// A CPU promises to wake up for others at this time.
     TmigrCpuWakeup {
         of_cpu: u32,
         wakeup: Option<i64>,
@@ -225,12 +225,12 @@ pub enum Recorded {
         nextevt: Option<i64>,
         next_expiry: Option<i64>,
     },
-    /// The first time that a group has to be looked at.
+    /// The time of a group's first event.
     TmigrGroupExpiry {
         group: u32,
         next_expiry: Option<i64>,
     },
-    /// One CPU runs what is due of another.
+    /// A CPU fires the due timers of another one.
     TmigrHandleRemoteCpu {
         of_cpu: u32,
     },

@@ -31,10 +31,10 @@ pub trait Sink {
     /// Begins the recording.
     fn begin(&mut self, header: &Header);
 
-    /// Takes a record of an event.
+    /// Receives an event.
     fn take(&mut self, record: &Record);
 
-    /// Ends the recording, which is complete.
+    /// Ends the recording.
     fn end(&mut self, end: End);
 }
 

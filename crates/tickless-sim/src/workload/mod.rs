@@ -30,18 +30,18 @@ use crate::model::time::Picos;
 #[serde(tag = "kind", rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum Workload {
-    /// `cyclictest`: sleeps by exact timers, one period after the other, and notes how late it runs as `latency`.
+    /// `cyclictest`: sleeps by exact timers, one period after the other, and records its lateness as `latency`.
     Cyclictest {
         /// The period of the wake-ups.
         period: Picos,
     },
-    /// `oslat`: computes for ever, and notes for how long it was kept from it as `theft`.
+    /// `oslat`: computes for ever, and records the length of each interruption as `theft`.
     Oslat,
-    /// `enqueue`: arms a coarse timer and cancels it, again and again, and notes what a pair took as `pair`.
+    /// `enqueue`: arms and cancels a coarse timer, again and again, and records the time of a pair as `pair`.
     Enqueue {
-        /// Pairs of a loop.
+        /// The number of pairs in a loop.
         repetitions: u32,
-        /// The distance of the timer.
+        /// The distance of the timer's expiry.
         timeout: Picos,
         /// The pause between two loops.
         gap: Picos,
@@ -59,7 +59,7 @@ pub enum Workload {
     Polls {
         /// The number of timers on each CPU.
         timers: u32,
-        /// Their periods, drawn once for each.
+        /// The periods of the timers, drawn once for each.
         period: Range,
         /// The time of a callback, drawn each time.
         work: Range,
@@ -67,7 +67,7 @@ pub enum Workload {
     /// `network`: a server. Each packet belongs to one of its connections, whose timeout it pushes out, or cancels and
     /// arms anew; some clients go away with a packet, so that the timeout comes.
     Network {
-        /// Connections of each CPU.
+        /// The number of connections of each CPU.
         connections: u32,
         /// The average time between two packets of a CPU.
         gap: Picos,
@@ -89,29 +89,30 @@ pub enum Workload {
     },
     /// `remote-arms`: a task of each CPU arms timers on the isolated CPUs, at random moments.
     RemoteArms {
-        /// The average time between two.
+        /// The average time between two arms.
         gap: Picos,
-        /// The distance of the timers.
+        /// The distance of the timers' expiry.
         timeout: Picos,
     },
-    /// `starts`: starts an exact timer among others, and notes what that took: as `in-place` when it was queued already
-    /// and keeps its place, as `fresh` when it was not.
+    /// `starts`: starts an exact timer among others, and records the time of a start: as `in-place` if the timer was
+    /// queued and keeps its place, as `fresh` if it was not queued.
     Starts {
         /// The number of queued timers.
         timers: u32,
-        /// Starts of a loop, of each kind.
+        /// The number of starts of each kind in a loop.
         repetitions: u32,
         /// The pause between two loops.
         gap: Picos,
     },
     /// `far`: a pinned coarse timer on each CPU that does not fire for long.
     Far {
-        /// The distance of the timer.
+        /// The distance of the timer's expiry.
         timeout: Picos,
     },
-    /// `dbench`: clients and their servers, a closed loop. A client asks, its server answers, and so on; each message
-    /// pushes out the timeout of the task that gets it. The time from question to answer is noted as `round-trip`, and
-    /// a silence that was longer than the timeout as `no-answer`. The server of a client is on the next CPU of the set.
+    /// `dbench`: clients and their servers, a closed loop. A client sends a request, its server answers, and so on;
+    /// each message pushes out the timeout of the task that gets it. The time from question to answer is noted as
+    /// `round-trip`, and a silence that was longer than the timeout as `no-answer`. The server of a client is on the
+    /// next CPU of the set.
     Dbench {
         /// The number of pairs for each CPU.
         tasks: u32,
@@ -125,7 +126,7 @@ pub enum Workload {
     Desktop {
         /// The number of periodic timers.
         timers: u32,
-        /// Their periods, drawn once for each.
+        /// The periods of the timers, drawn once for each.
         period: Range,
         /// The time of a callback, drawn each time.
         work: Range,
@@ -141,15 +142,15 @@ pub enum Workload {
         clock: WallClock,
         /// The number of timers.
         timers: u32,
-        /// Their periods, drawn once for each.
+        /// The periods of the timers, drawn once for each.
         period: Range,
     },
-    /// `compute`: computes in pieces, and reads the clock after each. How long a job of so many pieces took is noted as
-    /// `job`.
+    /// `compute`: computes in pieces, and reads the clock after each. The duration of a job of `repetitions` pieces is
+    /// recorded as `job`.
     Compute {
-        /// A piece, which varies by half.
+        /// The duration of a piece, which varies by half.
         work: Picos,
-        /// Pieces of a job.
+        /// The number of pieces in a job.
         repetitions: u32,
     },
     /// `hackbench`: groups of tasks that send each other messages through pipes, as fast as they can. How long a
@@ -162,9 +163,9 @@ pub enum Workload {
         tasks: u32,
         /// The number of messages from each sender to each receiver.
         messages: u32,
-        /// Bytes of a message.
+        /// The number of bytes of a message.
         size: u32,
-        /// Bytes that a pipe holds.
+        /// The number of bytes that a pipe holds.
         room: u32,
         /// The time to send a message, and the time to receive one.
         work: Picos,

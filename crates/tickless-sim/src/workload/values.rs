@@ -20,7 +20,7 @@ pub struct Range {
 pub enum WallClock {
     /// The time of day.
     Realtime,
-    /// The monotonic time and that of sleep.
+    /// The monotonic time and the time of suspends.
     Boottime,
     /// International atomic time.
     Tai,

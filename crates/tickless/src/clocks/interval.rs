@@ -11,16 +11,16 @@ use crate::time::interval::{LONGEST, MISSED, MissedTicks};
 
 /// A sleep of which a [`ClockInterval`] is made.
 pub trait TickSleep: Future + Sized {
-    /// Point on its clock.
+    /// A point on the clock of the sleep.
     type Instant: Copy + fmt::Debug;
 
-    /// Makes one that ends at `deadline`.
+    /// Makes a sleep that ends at `deadline`.
     fn ending_at(deadline: Self::Instant) -> Self;
 
-    /// Lets it end at `deadline` instead.
+    /// Moves the end of the sleep to `deadline`.
     fn aim_at(self: Pin<&mut Self>, deadline: Self::Instant);
 
-    /// Lets it end at `deadline` instead, without waking a task that was told that it ended.
+    /// Moves the end of the sleep to `deadline`, without waking a task that knows that it ended.
     fn go_on_at(self: Pin<&mut Self>, deadline: Self::Instant) {
         self.aim_at(deadline);
     }
@@ -28,13 +28,13 @@ pub trait TickSleep: Future + Sized {
     /// Reads the clock.
     fn now() -> Self::Instant;
 
-    /// Returns `instant` plus `duration`, or the last point there is.
+    /// Returns `instant` plus `duration`, or the last point of the clock if that is beyond it.
     fn sum(instant: Self::Instant, duration: Duration) -> Self::Instant;
 
-    /// Returns the time from `earlier` to `later`, zero if it is the other way round.
+    /// Returns the time from `earlier` to `later`; zero if `earlier` is later.
     fn distance(later: Self::Instant, earlier: Self::Instant) -> Duration;
 
-    /// Returns by how much one that lasts `duration` may end late by choice.
+    /// Returns the lateness by choice of a sleep that lasts `duration`.
     fn lateness(_duration: Duration) -> Duration {
         Duration::ZERO
     }

@@ -124,11 +124,11 @@ use crate::time;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum OnSet {
-    /// Ends at once, whatever the clock shows.
+    /// The timer fires at once, whatever the clock shows.
     FireNow,
-    /// Waits until the clock shows the deadline.
+    /// The timer waits until the clock shows the deadline.
     Follow,
-    /// Ends when it would have ended without the set.
+    /// The timer fires when it would have fired without the set.
     Keep,
 }
 
@@ -140,7 +140,7 @@ pub enum Ended {
     Due,
     /// The deadline came, and a clock was set since the future was made.
     DueAfterSet,
-    /// A clock was set, and the deadline is to come. Only [`OnSet::FireNow`] ends so.
+    /// A clock was set, and the deadline is in the future. Only [`OnSet::FireNow`] ends so.
     ClockSet,
 }
 

@@ -17,7 +17,7 @@ use crate::host::process::Host;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Preemption {
-    /// Checkpoints compare the processor's counter with the deadline of the worker's first timer. Nothing has to be
+    /// Checkpoints compare the processor's counter with the deadline of the worker's first timer. No timer has to be
     /// programmed; a checkpoint reads the counter.
     #[default]
     Counter,
@@ -33,7 +33,7 @@ pub enum Preemption {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum PanicPolicy {
-    /// The panic hook has reported it, it is counted, and all other tasks go on.
+    /// The executor counts the panic, which the panic hook has reported, and all other tasks go on.
     #[default]
     Ignore,
     /// The executor shuts down: every other task is cancelled.

@@ -18,7 +18,7 @@ use super::{Instant, Timeout, timeout, timeout_at};
 /// # });
 /// ```
 pub trait FutureExt: Future {
-    /// Gives the future at most `duration`, counted from this call: [`timeout()`] as a method.
+    /// Limits the future to `duration`, counted from this call: [`timeout()`] as a method.
     ///
     /// # Errors
     ///
@@ -30,7 +30,7 @@ pub trait FutureExt: Future {
         timeout(duration, self)
     }
 
-    /// Gives the future until `deadline`: [`timeout_at`] as a method.
+    /// Limits the future to the time until `deadline`: [`timeout_at`] as a method.
     ///
     /// # Errors
     ///

@@ -37,12 +37,12 @@ pub fn interval_at(start: Instant, period: Duration) -> Interval {
 /// A tick counts as missed when it is taken more than 5 ms late, as in tokio.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum MissedTickBehavior {
-    /// Ticks follow at once until all that were missed are made up for. The default, as in tokio.
+    /// Missed ticks come at once, one after the other, until none is left. The default, as in tokio.
     #[default]
     Burst,
-    /// The next tick is one period after the late one was taken: the phase moves.
+    /// The next tick is due one period after the late one was taken: the phase moves.
     Delay,
-    /// Missed ticks are left out: the phase stays.
+    /// Missed ticks are skipped: the phase stays.
     Skip,
 }
 

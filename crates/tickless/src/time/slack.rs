@@ -34,7 +34,7 @@ use crate::host::thread::{Way, with_thread};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Precision {
-    /// No slack: a timer has a wake-up at its deadline. The default.
+    /// No slack: each timer has a wake-up at its deadline. The default.
     #[default]
     Exact,
     /// A slack of 1 ms: timers fire at whole milliseconds, as tokio's are meant to, or along with the tasks of an

@@ -31,7 +31,7 @@ use super::{Instant, Interval, Sleep, sleep};
 /// # });
 /// ```
 pub trait StreamExt: Stream {
-    /// Gives each item at most `duration`, counted from the item before, and for the first one from this call.
+    /// Limits the wait for each item to `duration`, counted from the item before, and for the first one from this call.
     ///
     /// An item that takes longer is announced by one error, [`Elapsed`], and comes when it comes.
     fn timeout(self, duration: Duration) -> StreamTimeout<Self>
@@ -58,7 +58,7 @@ pub trait StreamExt: Stream {
         }
     }
 
-    /// Lets `duration` pass between an item and the next one. Zero changes nothing.
+    /// Waits for `duration` between an item and the next one. Zero changes nothing.
     fn throttle(self, duration: Duration) -> Throttle<Self>
     where
         Self: Sized,
@@ -71,8 +71,8 @@ pub trait StreamExt: Stream {
         }
     }
 
-    /// Collects items into batches of at most `max_size`, each complete at most `duration` behind its first item. The
-    /// end of the stream completes the last one; no batch is empty.
+    /// Collects items into batches of at most `max_size`. A batch is complete at the latest `duration` after its first
+    /// item, or at the end of the stream; no batch is empty.
     ///
     /// # Panics
     ///

@@ -10,7 +10,7 @@ use crate::topology::{CpuSet, TopologyError};
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum StartError {
-    /// The thread is one already, or was one and still is inside it.
+    /// The thread is a worker or a driver already, or was one and is still inside of its code.
     AlreadyTaken,
     /// All 65,536 places for threads are taken.
     NoPlace,
@@ -50,7 +50,7 @@ impl std::error::Error for StartError {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum IsolationError {
-    /// The worker is the only one that is not isolated, and one has to look after those that sleep.
+    /// The worker is the only one that is not isolated, and one worker has to fire the coarse timers of sleeping ones.
     LastWorker,
 }
 
@@ -70,18 +70,18 @@ impl std::error::Error for IsolationError {}
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum IsolateError {
-    /// Isolation goes by CPU, and the workers are pinned to none.
+    /// The workers are not pinned, and isolation is by CPU.
     NotPinned,
-    /// CPUs on which none of these workers is.
+    /// Some of the CPUs have none of these workers.
     NoWorkerThere {
         /// CPUs in question.
         cpus: CpuSet,
-        /// CPUs that workers are on.
+        /// The CPUs of the workers.
         used: CpuSet,
     },
-    /// No worker would be left to look after those that sleep.
+    /// No worker would be left to fire the coarse timers of sleeping ones.
     LastWorker,
-    /// The kernel did not tell what is isolated.
+    /// The kernel did not say which CPUs are isolated.
     Topology(TopologyError),
 }
 
@@ -127,16 +127,17 @@ pub enum ScheduleError {
         /// The error of the system.
         error: io::Error,
     },
-    /// Real-time priorities are 1 to 99. Final.
+    /// The priority is not a real-time priority, which is 1 to 99. Final.
     PriorityOutOfRange {
-        /// The one that was asked for.
+        /// The requested priority.
         priority: u8,
     },
     /// The system refused the priority.
     Priority {
-        /// The one that was asked for.
+        /// The requested priority.
         priority: Option<u8>,
-        /// The highest one that the process may have without `CAP_SYS_NICE` (`RLIMIT_RTPRIO`), `None` if any.
+        /// The highest priority that the process may have without `CAP_SYS_NICE` (`RLIMIT_RTPRIO`); `None` if there is
+        /// no limit.
         limit: Option<u64>,
         /// The error of the system.
         error: io::Error,
@@ -197,9 +198,9 @@ impl std::error::Error for ScheduleError {
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum BuildError {
-    /// None were asked for.
+    /// No worker was requested.
     NoWorkers,
-    /// More workers than there are places for.
+    /// The number of workers is larger than the largest possible one.
     TooMany {
         /// Number of workers that were requested.
         workers: usize,
@@ -208,35 +209,35 @@ pub enum BuildError {
     },
     /// The name of a thread cannot contain the character NUL.
     NulInName,
-    /// More workers than CPUs that they are pinned to.
+    /// The number of workers is larger than the number of CPUs to pin them to.
     TooManyForCpus {
         /// Number of workers that were requested.
         workers: usize,
-        /// CPUs that the workers are to be pinned to.
+        /// The CPUs to pin workers to.
         cpus: CpuSet,
     },
-    /// CPUs to pin to that are not online, or that no machine of this kind has.
+    /// Some of the CPUs to pin to are offline, or no machine of this kind has them.
     NotOfThisMachine {
         /// CPUs in question.
         cpus: CpuSet,
         /// CPUs of the machine.
         machine: CpuSet,
     },
-    /// Isolation goes by CPU, and no worker is pinned to one.
+    /// No worker is pinned to a CPU, and isolation is by CPU.
     IsolatedNotPinned,
-    /// CPUs to isolate on which no worker is.
+    /// Some of the CPUs to isolate have no worker.
     NoWorkerThere {
         /// CPUs in question.
         cpus: CpuSet,
-        /// CPUs that workers are on.
+        /// The CPUs of the workers.
         used: CpuSet,
     },
-    /// No worker is left to look after those that sleep.
+    /// Every worker would be isolated, and one has to fire the coarse timers of sleeping ones.
     AllIsolated {
-        /// All of them.
+        /// The CPUs of all workers.
         cpus: CpuSet,
     },
-    /// The kernel did not tell what the machine looks like.
+    /// The kernel did not describe the machine.
     Topology(TopologyError),
     /// The system refused a CPU, usually because this process is confined to others.
     Pin {
@@ -252,7 +253,7 @@ pub enum BuildError {
         /// Error of the system.
         error: io::Error,
     },
-    /// The system refused a real-time priority, or it is none.
+    /// The system refused the real-time priority, or it is not one.
     Schedule(ScheduleError),
     /// A thread did not become a worker.
     Start(StartError),

@@ -19,7 +19,7 @@ use crate::time::Instant;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum IsolatedTimers {
-    /// The timers stay: the worker runs them itself. Arming is as cheap as always.
+    /// The timers stay on the isolated worker, which fires them itself. Arming costs nothing more.
     #[default]
     Stay,
     /// The timers move to a worker that is not isolated, and fire there: one that is awake, and on the same NUMA node,

@@ -27,10 +27,10 @@ use crate::time::virtual_time::runtime::{self, Blocks, Sleeper};
 /// The way in which a [`Worker`] waits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Parking {
-    /// Sleeps in the kernel until its first timer is due or another thread wakes it.
+    /// Sleeps in the kernel until the worker's first timer is due or another thread wakes it.
     #[default]
     Sleep,
-    /// Never sleeps: looks again and again. A few hundred nanoseconds late at most, and a whole CPU.
+    /// Polls without sleeping. Timers fire at most a few hundred nanoseconds late, and the worker uses a whole CPU.
     Spin,
 }
 

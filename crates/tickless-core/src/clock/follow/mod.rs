@@ -49,14 +49,14 @@ use line::{Line, LineCheck, LinePosition};
 
 /// The clocks that a [`Follower`] reads.
 pub trait Reference {
-    /// The counter, ordered: not read before the thread's earlier instructions are over, nor after its later ones. The
+    /// Reads the counter in order: not before the thread's earlier instructions are over, nor after its later ones. The
     /// counters of all CPUs MUST agree.
     fn cycles(&self) -> u64;
 
-    /// The clock that is followed, in nanoseconds. MUST NOT run backwards.
+    /// Reads the reference clock, in nanoseconds. MUST NOT run backwards.
     fn nanos(&self) -> i64;
 
-    /// Passes the time for a thread that finds all places taken: `attempt` counts from 0.
+    /// Pauses a thread that finds all places taken; `attempt` counts from 0.
     fn relax(&self, attempt: u32);
 }
 

@@ -25,9 +25,9 @@ const SLEWING_IDLE_MAX: Span = Span::from_secs(1);
 /// The length of a suspend (spec TIM-38, TIM-39).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Slept {
-    /// The sleep lasted as long as the counter says that drives the time, which went on meanwhile.
+    /// The counter that drives the time went on during the sleep, and shows its length.
     ByCounter,
-    /// The sleep lasted so long.
+    /// The sleep had this length.
     Lasted(Span),
     /// The length is not known yet: [`Keeper::inject_sleep`] adds it later.
     Unknown,

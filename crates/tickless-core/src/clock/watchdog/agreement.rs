@@ -100,9 +100,9 @@ impl Exchange {
 /// The first or the second of the two CPUs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
-    /// The one that opens and closes.
+    /// The CPU that opens and closes the exchange.
     First,
-    /// The one that answers.
+    /// The CPU that answers.
     Second,
 }
 
@@ -132,7 +132,7 @@ impl Heard {
 pub enum Look {
     /// The other CPU has not answered.
     Waiting,
-    /// The CPU answered, and is to answer again.
+    /// This CPU answered, and has to poll again.
     Answered,
     /// The exchange is over.
     Over,
@@ -308,7 +308,7 @@ impl<'a> Side<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub enum AgreementStep {
-    /// A CPU did not answer: another try, with the next number.
+    /// A CPU did not answer, so the check needs another try, with the next number.
     Again,
     /// The check is over.
     Done(Verdict),

@@ -58,7 +58,7 @@ pub struct ReadOut {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub enum FrequencyStep {
-    /// The interval was too wide: another one, at once.
+    /// The interval was too wide, so the check needs another read-out at once.
     Again,
     /// The check is over.
     Done(Verdict),

@@ -15,9 +15,9 @@ pub enum Verdict {
         /// Largest error of that, in parts in a million.
         within_ppm: u32,
     },
-    /// The counter is bad, whatever kept the checker from measuring.
+    /// The counter is bad, even if the measurement was disturbed.
     Bad(Reason),
-    /// The counter may be good or bad: the measurement has another explanation, or there was none.
+    /// The counter may be good or bad: the result has another explanation, or there is no result.
     Inconclusive(Doubt),
 }
 
@@ -53,7 +53,7 @@ pub enum Reason {
         cpu: CpuId,
         /// The CPU that read a later value before.
         behind: CpuId,
-        /// Least amount.
+        /// A lower bound of the lag.
         by: Span,
     },
 }
@@ -62,21 +62,21 @@ pub enum Reason {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Doubt {
-    /// The read-out is the first, or the first after one that did not count: there is none to compare it with.
+    /// The read-out is the first, or the first after a rejected one: there is none to compare it with.
     First,
-    /// The two readings of the reference around that of the counter were never near enough to each other.
+    /// The two readings of the reference around that of the counter were never close enough together.
     SlowReadOut {
         /// Distance between both the last time.
         width: Span,
         /// Number of tries.
         tries: u32,
     },
-    /// Less time passed since the last read-out than is needed to tell the rate.
+    /// The time since the last read-out is too short to compute the rate.
     TooShort {
         /// Length of the interval.
         elapsed: Span,
     },
-    /// More time passed since the last read-out than is looked at: the checker was stopped, or the machine.
+    /// The time since the last read-out is too long: the checker was stopped, or the machine.
     TooLong {
         /// Length of the interval, as far as it is known.
         elapsed: Span,
