@@ -28,7 +28,7 @@ impl Errno {
     pub(crate) const BUSY: Self = Self(16);
     /// The thread has a loop or a worker already.
     pub(crate) const EXIST: Self = Self(17);
-    /// Nonsense.
+    /// An argument makes no sense.
     pub(crate) const INVAL: Self = Self(22);
     /// Too many threads have timers.
     pub(crate) const NOSPC: Self = Self(28);
@@ -79,7 +79,7 @@ pub(crate) fn answer(call: impl FnOnce() -> Result<c_int, Errno>) -> c_int {
     }
 }
 
-/// `count` as an answer.
+/// Converts `count` to the result of a call.
 pub(crate) fn counted(count: usize) -> c_int {
     c_int::try_from(count).unwrap_or(c_int::MAX)
 }

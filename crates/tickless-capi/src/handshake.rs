@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicU64, Ordering, fence};
 #[cfg(all(test, loom))]
 mod model;
 
-/// See the module.
+/// The word of the handshake; the module documents it.
 #[derive(Debug)]
 pub(crate) struct Handshake {
     /// The slot that is being notified for, plus one, and above it a count; no slot while the lower half is zero.

@@ -37,7 +37,7 @@ pub(crate) struct ThreadPlace {
     pub(crate) runner: Runner,
     /// Handle that wakes it, if it is a worker: the one field that other threads read.
     pub(crate) unparker: Option<Unparker>,
-    /// Never the same for two of them in a process.
+    /// The number of the place, which is unique in the process.
     pub(crate) number: u64,
     /// Timers that are queued or due.
     pending: Cell<usize>,

@@ -231,13 +231,13 @@ pub struct Raw<F: Family> {
 
 /// The member's code, reached without its type.
 struct Actions<F: Family> {
-    /// [`Member::EXPIRY`].
+    /// The outcome of all expiries, from [`Member::EXPIRY`].
     outcome: Outcome,
-    /// [`expire`] of the member's type.
+    /// The function [`expire`] of the member's type.
     expire: unsafe fn(NonNull<Raw<F>>) -> Expiry<F::Token>,
-    /// [`call`] of the member's type.
+    /// The function [`call`] of the member's type.
     call: for<'a> unsafe fn(NonNull<Raw<F>>, &mut F::Context<'a>) -> F::Answer,
-    /// [`Member::name`].
+    /// The function [`Member::name`] of the member's type.
     name: fn() -> &'static str,
 }
 

@@ -23,7 +23,7 @@ mod model;
 /// A record of `N` words, which readers copy as a whole.
 #[derive(Debug)]
 pub struct SeqCell<const N: usize> {
-    /// Odd while a writer is inside.
+    /// The sequence number, odd during a write.
     sequence: AtomicU64,
     words: [AtomicU64; N],
 }

@@ -149,7 +149,7 @@ impl CpuTimers for Moments {
         ((), self.first(cpu))
     }
 
-    /// Left to the caller, who drives the CPUs.
+    /// Does nothing: the caller drives the CPUs.
     fn activate(&self, _cpu: CpuId) {}
 
     fn step(&self, step: Step) {

@@ -11,7 +11,7 @@ use tickless_core::tick::{Broadcast, BroadcastExit, Busy, Carrier, Delivery, Ent
 use tickless_core::time::Instant;
 use tickless_link::lock::RawLock;
 
-/// Room for 4,096 CPUs.
+/// The number of words of a set of CPUs: there is room for 4,096 CPUs.
 const WORDS: usize = 64;
 
 /// The sleeping CPUs whose device has stopped, and the device that wakes them.

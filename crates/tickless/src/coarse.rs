@@ -283,7 +283,7 @@ impl TickSleep for Sleep {
         later.duration_since(earlier)
     }
 
-    /// See [how late](self#how-late).
+    /// Returns the [largest lateness](self#how-late) of a sleep.
     fn lateness(duration: Duration) -> Duration {
         let tick = Duration::from_millis(1);
         tick.max(duration.saturating_add(tick) / 63 * 8)

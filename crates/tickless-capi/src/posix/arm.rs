@@ -20,7 +20,7 @@ pub(super) const NEVER: u64 = u64::MAX;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Arm {
     pub(super) start: u64,
-    /// Zero: once.
+    /// The interval of the expirations; zero for a single one.
     pub(super) interval: u64,
     pub(super) clock: Clock,
 }

@@ -47,7 +47,7 @@ pub(super) struct TimerSlot {
     clock: AtomicU32,
     how: AtomicU32,
     signal: AtomicI32,
-    /// Zero: the process.
+    /// The thread that gets the signal; zero for the process.
     thread: AtomicI32,
     value: AtomicUsize,
     pub(super) function: AtomicUsize,
@@ -62,7 +62,7 @@ pub(super) struct Settings {
     pub(super) how: How,
     pub(super) signal: c_int,
     pub(super) target: Target,
-    /// None: the id of the timer.
+    /// The value of the notification; `None` for the id of the timer.
     pub(super) value: Option<usize>,
     pub(super) function: usize,
     /// A `pthread_attr_t` in a box, or zero.
@@ -198,7 +198,7 @@ const FIRST: u32 = 64;
 /// 16 million slots: what is left of the address space of a process with more is not worth a timer.
 const CHUNKS: usize = 18;
 
-/// All slots.
+/// The slots of all timers, in chunks.
 #[derive(Debug)]
 pub(super) struct Table {
     chunks: [OnceLock<Box<[TimerSlot]>>; CHUNKS],

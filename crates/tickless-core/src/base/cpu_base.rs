@@ -49,7 +49,7 @@ pub struct CpuBase<P: BaseTypes> {
     /// Address of the timer whose callback *this CPU* executes, on whatever base the timer is; only ever compared.
     pub(crate) executing: AtomicUsize,
     local: P::Local,
-    /// Held by the thread that runs the exact timers of this base.
+    /// The lock that the thread holds which runs the exact timers of this base.
     pub(crate) exact: Expirer<P>,
     /// Expirers of the wheels, like `exact` for the queues, by [`Kind`] and by the place of the pass: another CPU may
     /// run the global wheel, and must not delay the others.

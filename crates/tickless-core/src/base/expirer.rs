@@ -18,7 +18,7 @@ pub trait BaseTypes {
 
 /// The side of a base on which callbacks run: one runner at a time, and those who wait for it.
 pub(crate) struct Expirer<P: BaseTypes> {
-    /// Held around the callbacks; the data is the right to run them.
+    /// The lock that is held around callbacks; its data is the right to run them.
     pub(crate) lock: Lock<P::ExpiryLock, ()>,
     /// Cancellers that wait for a callback (spec CAN-6).
     pub(crate) waiters: AtomicU32,

@@ -104,7 +104,7 @@ impl<P: Platform> Timers<P> {
         Some(Own { outcome, is_first })
     }
 
-    /// [`WheelTimer::arm_own`](crate::coarse::WheelTimer::arm_own) for any entry.
+    /// Arms any entry as [`WheelTimer::arm_own`](crate::coarse::WheelTimer::arm_own) does.
     // Always: as `modify_own`.
     #[inline(always)]
     pub(crate) fn arm_own(
@@ -131,7 +131,7 @@ impl<P: Platform> Timers<P> {
         Some(Own { outcome, is_first })
     }
 
-    /// [`WheelTimer::modify_in_slot`](crate::coarse::WheelTimer::modify_in_slot) for any entry.
+    /// Modifies any entry as [`WheelTimer::modify_in_slot`](crate::coarse::WheelTimer::modify_in_slot) does.
     #[inline]
     pub(crate) fn modify_in_slot(&self, entry: EntryRef<'_, Coarse>, expiry: Tick) -> bool {
         self.try_in_slot(entry, expiry).is_some()

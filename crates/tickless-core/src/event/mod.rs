@@ -38,7 +38,7 @@ pub use program::{Force, program};
 pub enum DeviceState {
     /// No CPU uses it.
     Detached,
-    /// Switched off; programming it is ignored.
+    /// The device is switched off, and ignores writes.
     Shutdown,
     /// Fires at a fixed rate by itself.
     Periodic,
@@ -63,7 +63,7 @@ pub enum DeviceKind {
 /// The way in which a minimum delay grows while the device refuses it (spec DEV-7).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MinimumPolicy {
-    /// Ten attempts, with 1 to 10 times the minimum.
+    /// The device is tried ten times, with 1 to 10 times the minimum.
     Fixed,
     /// Three attempts at each length, which grows to 5 µs and then by half, up to one tick period.
     Adaptive {

@@ -396,7 +396,7 @@ enum Way {
     Behind(DueSlot),
     /// Another place in the far wheel, before the others there.
     Before(DueSlot),
-    /// Into the tree.
+    /// The timer goes into the tree.
     Tree(TieOrder),
 }
 

@@ -144,7 +144,7 @@ pub struct Group<L: RawLock, const WIDTH: usize> {
     /// Number of events of this group that each child has served, for
     /// [`MigratorPolicy::LeastLoaded`](super::MigratorPolicy).
     served: [AtomicU32; WIDTH],
-    /// Changed under the construction lock.
+    /// The number of children, changed under the construction lock.
     children: AtomicU8,
     id: GroupId,
     level: u8,
@@ -317,7 +317,7 @@ pub struct CpuNode<L: RawLock> {
     cpu: CpuId,
     pub(super) state: Lock<L, NodeState>,
     leaf: Parent,
-    /// Online and not isolated. Written under the lock.
+    /// True if the CPU is online and not isolated. Written under the lock.
     available: AtomicBool,
     /// Counts as idle. Written under the lock, by the CPU itself.
     idle: AtomicBool,

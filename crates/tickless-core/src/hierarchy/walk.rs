@@ -20,7 +20,7 @@ enum Reason {
 struct WalkStep<'h, G> {
     group: &'h G,
     slot: ChildSlot,
-    /// Loaded once for the step (R27).
+    /// The parent of the group, loaded once for the step (R27).
     parent: Option<GroupId>,
     /// The child, unless it is a CPU.
     child: Option<&'h G>,

@@ -32,9 +32,9 @@ pub struct PendingMap<const LEVELS: usize> {
     /// The slot that `first_due` stands for, unless that is too early or the wheel is empty. The coarsest, if several
     /// are due then.
     first_slot: Slot,
-    /// `first_due` may be too early.
+    /// True if `first_due` may be too early.
     unsettled: bool,
-    /// `first_due` stands for something, not for an empty wheel.
+    /// True if `first_due` is of a timer, and not the claim of an empty wheel.
     has_timers: bool,
     /// The moment in which it was brought up to date last.
     moment: u64,

@@ -106,7 +106,7 @@ struct State<const WORDS: usize> {
     next: Instant,
     /// CPU of the software carrier.
     bound: Option<CpuId>,
-    /// Their own device is stopped, and the carrier fires for them.
+    /// The CPUs whose own device is stopped, for which the broadcast device fires.
     sleeping: CpuMask<WORDS>,
     /// CPUs among them that were sent an interrupt.
     pending: CpuMask<WORDS>,

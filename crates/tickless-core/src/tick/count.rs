@@ -70,7 +70,7 @@ impl Duty {
     }
 }
 
-/// Memory of a CPU about the counts that it saw at its own ticks.
+/// The counts that a CPU saw at its own ticks.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct SeenCounts {
     seen: Tick,
@@ -112,7 +112,7 @@ pub struct TickCount<L: RawLock> {
     next_period: AtomicI64,
     /// A CPU that does not have the duty counts at this moment (R41).
     contender: AtomicBool,
-    /// See [`Duty::word`].
+    /// The duty, encoded by [`Duty::word`].
     duty: AtomicU64,
     /// Tasks run without a tick and rely on the CPU that has the duty (spec C-5.5).
     kept_for_tasks: AtomicBool,

@@ -19,7 +19,7 @@ pub(crate) const LEVELS: usize = if cfg!(loom) { 2 } else { LEVELS_MAX };
 /// Thread that executes a pass.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum PassBy {
-    /// None: the place is free.
+    /// The place is free.
     Free,
     /// The thread of a CPU.
     Cpu(CpuId),

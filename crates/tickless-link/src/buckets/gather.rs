@@ -140,7 +140,7 @@ pub(crate) struct Chain<F: Branched> {
     pub(crate) first: Link<F>,
     pub(crate) last: Link<F>,
     pub(crate) len: usize,
-    /// No key is greater than the next.
+    /// True if no key is greater than the next one.
     pub(crate) is_sorted: bool,
 }
 

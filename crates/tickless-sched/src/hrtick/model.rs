@@ -20,7 +20,7 @@ struct Queue {
 /// A run queue, and the interrupt that its CPU is sent.
 struct Shared {
     queue: Mutex<Queue>,
-    /// Sent and not taken yet.
+    /// True if a kick was sent and not handled yet.
     kick: AtomicBool,
 }
 

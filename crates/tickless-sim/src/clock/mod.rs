@@ -523,7 +523,7 @@ impl Clocks {
         self.pending.get().is_some() || at < self.since.get()
     }
 
-    /// All CPUs are where `now` was brought forward.
+    /// Advances `before` to the time of `now`, which all CPUs have reached.
     fn catch_up(&self) {
         if let Some(advanced) = self.advanced.take() {
             self.before.advance(advanced);
@@ -574,7 +574,7 @@ impl Clocks {
         Some(change)
     }
 
-    /// See [`Truth::due_for`].
+    /// Returns the true time of a deadline, see [`Truth::due_for`].
     pub(crate) fn due_for(&self, clock: Clock, deadline: i64, now: Instant) -> Option<u64> {
         self.truth.borrow().due_for(clock, deadline, now.as_nanos())
     }

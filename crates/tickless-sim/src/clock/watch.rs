@@ -129,7 +129,7 @@ impl WatchdogHost {
         }
     }
 
-    /// One line on the counter that was condemned.
+    /// Returns a line of text on the condemned counter.
     pub(super) fn said(&self) -> Option<String> {
         self.condemned.map(|condemned| condemned.to_string())
     }

@@ -95,7 +95,7 @@ fn finish(outcome: &Outcome) -> Picos {
 struct Load {
     before: f64,
     after: f64,
-    /// Better by worse, as the claim counts it.
+    /// The factor by which the mechanism improves the figure, as the claim counts it.
     ratio: f64,
     outcomes: Vec<Outcome>,
 }

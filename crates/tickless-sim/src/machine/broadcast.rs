@@ -165,7 +165,7 @@ impl BroadcastWakener {
         self.wakener.online(cpu);
     }
 
-    /// `cpu`, which executes, has left; what it carried is with others.
+    /// Notes that the executing `cpu` went offline; other CPUs have what it carried.
     pub(super) fn offline(&self, cpu: u32) {
         let heir = match &self.by {
             By::Device(_) => None,
@@ -223,7 +223,7 @@ fn carrier_timer(timers: &Rc<Timers<Host>>, wakener: Weak<BroadcastWakener>) -> 
     })
 }
 
-/// `cpu`, which executes, is about to sleep in the state `idle`: in which it really does.
+/// Prepares the executing `cpu` for a sleep in the state `idle`. Returns the state in which it really sleeps.
 pub(super) fn go_deep(
     wakener: Option<&BroadcastWakener>,
     timers: &Timers<Host>,
@@ -243,7 +243,7 @@ pub(super) fn go_deep(
     states[..idle].iter().rposition(goes_on).unwrap_or(0)
 }
 
-/// `cpu`, which executes, wakes, for whatever reason.
+/// Notes that the executing `cpu` wakes, for any reason.
 pub(super) fn leave_deep(wakener: Option<&BroadcastWakener>, timers: &Timers<Host>, cpu: u32) {
     let host = timers.platform();
     let local = host.local(cpu);

@@ -18,7 +18,7 @@ use crate::promise::covered::{self, Promised};
 /// what is looked at.
 const LOOKS: u32 = 256;
 
-/// `cpu`, which executes, has done what an event made it do: its device fires when its first timer is due, or before.
+/// Checks, after the executing `cpu` has handled an event, that its device fires no later than its first timer is due.
 pub(super) fn armed_in_time(machine: &Machine, cpu: u32) {
     let host = machine.host();
     let first = current_cpu::looking(|| machine.timers.next_event(CpuId(cpu)));

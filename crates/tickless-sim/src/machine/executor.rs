@@ -30,7 +30,7 @@ pub(crate) struct Executor {
     // First, because programs have timers of the machine.
     programs: Vec<ProgramSlot>,
     machine: Machine,
-    /// Kept for its memory.
+    /// An empty list, kept for its allocation.
     fired: Vec<Fired>,
 }
 
@@ -292,7 +292,7 @@ impl Executor {
         self.executes(task, |program, context| program.expired(index, context));
     }
 
-    /// `cpu`, which executes, has nothing left to run. Returns true if it ran what is due of others.
+    /// Lets the executing `cpu`, which has nothing left to run, fire timers of others. Returns true if it fired any.
     ///
     /// It will not tick any more. Were it left to the CPU that takes over, which may work for less than a tick too, and
     /// so on, what is due would wait for as many ticks.
@@ -391,7 +391,7 @@ impl Executor {
         self.settle(cpu, at);
     }
 
-    /// `cpu`, which was taken off, comes back at `at`.
+    /// Brings the offline `cpu` back at `at`.
     fn comes_back(&mut self, cpu: u32, at: Picos) {
         let from = hotplug::bring_back(&mut self.machine, cpu, at);
         self.dispatch(cpu);
@@ -609,7 +609,7 @@ fn pick(machine: &mut Machine, cpu: u32) -> Option<TaskId> {
     Some(task)
 }
 
-/// `task` of `cpu`, which executes, does not run any more.
+/// Notes that the executing `cpu` no longer runs `task`.
 fn block(machine: &mut Machine, cpu: u32, task: TaskId, life: Life) {
     machine.settle_time(cpu, task);
     machine.tasks[task as usize].life = life;

@@ -101,7 +101,7 @@ pub(super) fn device_fires_unasked(machine: &Machine, cpu: u32, at: Picos, is_re
     device_fires(machine, cpu, at, true);
 }
 
-/// `cpu`, which executes, is called at `at`: it does what its own device would have made it do, had it not stopped.
+/// Lets the executing `cpu` do, at `at`, the work of its own device's interrupt, because that device has stopped.
 pub(super) fn called(machine: &Machine, cpu: u32, at: Picos) {
     let host = machine.host();
     host.local(cpu).awaits_call.set(false);

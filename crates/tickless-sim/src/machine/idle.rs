@@ -93,7 +93,7 @@ pub(super) fn enter(machine: &mut Machine, cpu: u32) {
     falls_asleep(machine, cpu, idle);
 }
 
-/// `cpu`, which executes, is in the state `idle` from here on.
+/// Notes that the executing `cpu` is in the state `idle` from here on.
 fn falls_asleep(machine: &mut Machine, cpu: u32, idle: usize) {
     let state = &mut machine.cpus[cpu as usize];
     state.idle = Some(idle);
@@ -165,7 +165,7 @@ fn tick_stopped(machine: &Machine, cpu: u32, stopped: StoppedTick) {
     }
 }
 
-/// `cpu`, which executes, leaves idle, or a task without a tick: it has its tick.
+/// Notes that the executing `cpu` leaves idle, or a task without a tick, and starts its tick.
 pub(super) fn leave(machine: &mut Machine, cpu: u32) {
     let conditions = TickDependencies {
         reschedule: true,
@@ -174,7 +174,7 @@ pub(super) fn leave(machine: &mut Machine, cpu: u32) {
     machine.run_task(cpu, conditions);
 }
 
-/// `cpu`, which executes, goes on with its task, which may run without a tick.
+/// Notes that the executing `cpu` goes on with its task, which may run without a tick.
 pub(super) fn run_on(machine: &mut Machine, cpu: u32) {
     let keeps = machine.ends_at_tick(cpu);
     let state = &machine.cpus[cpu as usize];

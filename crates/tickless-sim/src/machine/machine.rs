@@ -248,7 +248,7 @@ impl Machine {
         current_cpu::cursor().0 / self.period.0 > at.0 / self.period.0
     }
 
-    /// `cpu`, which executes, runs something: it has its tick, if it had stopped it and needs it.
+    /// Starts the tick of the executing `cpu`, which runs something, if it had stopped it and needs it.
     pub(super) fn run_task(&mut self, cpu: u32, conditions: TickDependencies) {
         let ticks = Rc::clone(&self.ticks);
         let mut tick = ticks.of(cpu);

@@ -18,9 +18,9 @@ pub(crate) const DEADLINE: u8 = u8::MAX;
 /// The allowed delays of decisions.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Late {
-    /// Each of them.
+    /// The allowed delay of one decision.
     pub(super) each: Picos,
-    /// All those together for which a task with a reservation may have to wait.
+    /// The total delay for which a task with a reservation may have to wait.
     pub(super) all: Picos,
 }
 

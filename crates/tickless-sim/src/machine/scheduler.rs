@@ -38,9 +38,9 @@ pub(crate) enum Next {
 pub(crate) enum Life {
     /// The task is on a CPU or in its run queue.
     Ready,
-    /// Sleeping.
+    /// The task sleeps.
     Blocked,
-    /// Gone.
+    /// The task has ended.
     Done,
 }
 

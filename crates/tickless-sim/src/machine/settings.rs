@@ -42,7 +42,7 @@ pub(crate) struct Settings {
     pub(crate) counter: CounterModel,
     pub(crate) late_max: Picos,
     pub(crate) logs: bool,
-    /// Each timer that is queued is kept, to count those that are lost.
+    /// True if the run keeps each queued timer in the ledger, to count lost ones.
     pub(crate) keeps_ledger: bool,
     /// The group of each CPU, for the figures.
     pub(crate) group_of: Vec<u32>,

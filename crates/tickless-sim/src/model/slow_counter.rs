@@ -20,9 +20,9 @@ type Number = Word<32>;
 /// A read of the counter itself.
 #[derive(Clone, Copy, Debug)]
 struct Read {
-    /// The counter is busy from here,
+    /// The time at which the counter begins the read.
     from: Picos,
-    /// until here.
+    /// The time at which the counter ends the read.
     until: Picos,
     /// The number that the CPU read and published.
     found: Number,

@@ -29,7 +29,7 @@ pub(crate) enum Due {
     Never,
 }
 
-/// All of them, by their addresses, whose order means nothing.
+/// The queued timers by their addresses, whose order means nothing.
 #[derive(Debug, Default)]
 pub(crate) struct Ledger {
     all: BTreeMap<TimerId, Queued>,

@@ -190,7 +190,7 @@ impl<'a> Fields<'a> {
             .error(self.kind.span(), wrong, format!("one of {KINDS}"))
     }
 
-    /// All fields that were given were wanted.
+    /// Returns an error if the file gave a field that no workload read.
     pub(crate) fn finish(self) -> Result<(), InputError> {
         let time = self
             .times

@@ -95,7 +95,7 @@ pub(super) struct Packets {
     pub(super) gap: Picos,
     pub(super) work: Picos,
     pub(super) timeout: Range,
-    /// Percent.
+    /// The percentage of timeouts that are cancelled.
     pub(super) cancelled: u32,
 }
 

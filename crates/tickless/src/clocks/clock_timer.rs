@@ -34,11 +34,11 @@ use crate::time::virtual_time::{self, FAR};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum TimerState {
-    /// Not queued.
+    /// The timer is not queued.
     Idle,
-    /// Queued, unless it fired meanwhile.
+    /// The timer is queued, unless it fired meanwhile.
     Armed,
-    /// Armed on a virtual clock, unless it fired there meanwhile. The timer is idle, and keeps its ticket.
+    /// The sleep is armed on a virtual clock, unless it fired there meanwhile. The timer is idle, and keeps its ticket.
     Virtual,
     /// The timer is over, and its task has seen that.
     Over,

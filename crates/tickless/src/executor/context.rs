@@ -21,7 +21,7 @@ pub(crate) struct Entered {
     _clock: runtime::Entered,
 }
 
-/// Code of this thread belongs to `executor` until the result is dropped.
+/// Makes the code of this thread belong to `executor` until the result is dropped.
 pub(crate) fn enter(executor: &Handle) -> Entered {
     Entered {
         before: put(Some(Arc::clone(executor))),

@@ -153,7 +153,7 @@ impl<B: Bell> Doorbell<B> {
         }
     }
 
-    /// Called with the lock held.
+    /// Notes an earlier time, with the lock held.
     fn note_earlier(&self, when: i64) {
         // Relaxed: see `take`.
         let until = self.until.load(Ordering::Relaxed).min(when);

@@ -29,7 +29,7 @@ impl Kick {
         }
     }
 
-    /// Asks. The caller makes the device due afterwards, whatever the thread's device is by then.
+    /// Raises the request. The caller makes the device due afterwards, whatever the thread's device is by then.
     pub(crate) fn raise(&self) {
         // Release: pairs with the Acquire in `take`: the turn that takes it sees what was done before.
         self.raised.store(true, Ordering::Release);

@@ -41,7 +41,7 @@ static FREE: Mutex<Vec<u32>> = Mutex::new(Vec::new());
 
 /// Work of the first use of timers in a process, implemented by the rooms above.
 pub(super) trait FirstUse {
-    /// Called once, by the thread that made `timers`, before it goes on with them.
+    /// Does the work of the first use. The thread that made `timers` calls it once, before it uses them.
     fn begin(timers: &'static Timers<Host>);
 }
 

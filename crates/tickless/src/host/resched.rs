@@ -29,7 +29,7 @@ impl Resched {
         }
     }
 
-    /// Asks. The state that the request announces is written before. Safe in a signal handler.
+    /// Raises the request. The caller has written the state that it announces before. Safe in a signal handler.
     #[inline]
     pub(crate) fn request(&self) {
         // Release: pairs with the Acquire in `clear`. An exchange, so that the thread that takes back the last of

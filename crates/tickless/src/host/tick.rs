@@ -47,7 +47,7 @@ pub(crate) fn instant_of(tick: Tick) -> Instant {
     Instant::from_nanos((tick.0 * TICK).cast_signed())
 }
 
-/// `now` as idle code wants it.
+/// Converts `now` to the pair of tick and beginning that idle code takes.
 pub(crate) fn tick_time(now: Instant) -> TickTime {
     let tick = tick_of(now);
     TickTime {

@@ -17,7 +17,7 @@ use super::{blocked, device, isolation, overrun, wake};
 pub(crate) struct Done {
     /// Timers that fired.
     pub(crate) fired: u32,
-    /// More is due: the budget is spent.
+    /// True if more timers are due, because the budget is spent.
     pub(crate) more: bool,
 }
 
@@ -83,7 +83,7 @@ fn own(base: &'static ThreadBase, now: Instant, rearm: Rearm) -> Done {
 
 /// Executes `turn` as a turn of `base`, which callbacks can find out.
 pub(super) fn as_turn_of<R>(base: &ThreadBase, turn: impl FnOnce() -> R) -> R {
-    /// Also when the turn panics.
+    /// Restores the executing CPU when it is dropped, also by a panic of the turn.
     struct Restore(Option<CpuId>);
     impl Drop for Restore {
         fn drop(&mut self) {

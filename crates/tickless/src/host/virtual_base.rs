@@ -49,7 +49,7 @@ pub(crate) fn give_back(base: &'static ThreadBase) {
 
 /// Executes `body` on `base`, by the virtual clock that users of this thread see: what it starts waits there.
 pub(crate) fn visit<R>(base: &'static ThreadBase, body: impl FnOnce() -> R) -> R {
-    /// Also when the body panics.
+    /// Undoes the visit when it is dropped, also by a panic of the body.
     struct Home(Left);
     impl Drop for Home {
         fn drop(&mut self) {
@@ -77,7 +77,7 @@ pub(crate) fn first_due(base: &'static ThreadBase) -> Instant {
 
 /// Executes `body` while the core goes by the virtual clock that users of this thread see.
 fn with_clock<R>(body: impl FnOnce() -> R) -> R {
-    /// Also when the body panics.
+    /// Undoes the visit when it is dropped, also by a panic of the body.
     struct Restore(bool);
     impl Drop for Restore {
         fn drop(&mut self) {

@@ -53,7 +53,7 @@ static MISSING: CachePadded<AtomicBool> = CachePadded(AtomicBool::new(false));
 /// A timer was given slack in this process.
 static SLACK_IN_USE: AtomicBool = AtomicBool::new(false);
 
-/// Held by the thread that tries to start the expiry thread.
+/// The lock that the thread holds which tries to start the expiry thread.
 static STARTING: Mutex<()> = Mutex::new(());
 
 /// Time at which a worker may try next to start an expiry thread that is missing, in nanoseconds.
@@ -72,7 +72,7 @@ const STACK: usize = 1 << 20;
 
 /// Body of the expiry thread, implemented for the host by the room that knows it.
 pub(super) trait Body {
-    /// Never returns.
+    /// Runs the expiry thread. It never returns.
     #[cfg_attr(
         event_host,
         expect(dead_code, reason = "an event loop calls in place of a thread")

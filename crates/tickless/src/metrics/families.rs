@@ -21,11 +21,11 @@ pub(super) enum Kind {
 
 /// Values of a family.
 pub(super) enum Source {
-    /// One for the process.
+    /// A value for the process.
     Process(fn(&Stats) -> u64),
-    /// One for each thread.
+    /// A value for each thread.
     Thread(fn(&ThreadMetrics) -> u64),
-    /// One for each thread and [kind of timer](QUEUES).
+    /// A value for each thread and [kind of timer](QUEUES).
     Queue(fn(&Counts) -> u64),
 }
 

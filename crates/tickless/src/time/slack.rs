@@ -185,7 +185,7 @@ impl<F: Future> Future for WithSlack<F> {
     type Output = F::Output;
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<F::Output> {
-        /// Also when the future panics.
+        /// Restores the thread's slack when it is dropped, also by a panic of the future.
         struct Restore(Slack);
         impl Drop for Restore {
             fn drop(&mut self) {

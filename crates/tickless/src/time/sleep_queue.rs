@@ -20,7 +20,7 @@ pub(crate) trait SleepQueue: TaskTimer<When: Copy> {
     /// Makes one that waits for nothing.
     fn new() -> Self;
 
-    /// One that is about to be made, and started.
+    /// The arguments of a timer that is about to be made and started.
     type New;
 
     /// Makes the one that [`start_new`](Self::start_new) starts where it stays.

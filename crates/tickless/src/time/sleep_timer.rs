@@ -37,17 +37,18 @@ tickless_link::stages! {
             /// Made with a duration, never polled: the clock was read just before and is not read again for the first
             /// poll. Should more time have passed, the timer is started in the past and fires at once.
             Fresh,
-            /// Never polled, or destroyed: not queued.
+            /// The timer was never polled, or was destroyed: it is not queued.
             Unmade,
         }
         made {
-            /// Given another deadline since it was queued last, or before it ever was: not queued.
+            /// The timer got another deadline since it was queued last, or before it ever was: it is not queued.
             Idle,
-            /// Queued, unless it fired meanwhile.
+            /// The timer is queued, unless it fired meanwhile.
             Armed,
             /// Its time has come, and a task was told. The timer keeps the waker of that task, for a reset.
             Elapsed,
-            /// Armed on a virtual clock, unless it fired there meanwhile. The timer is idle, and keeps its ticket.
+            /// The sleep is armed on a virtual clock, unless it fired there meanwhile. The timer is idle, and keeps its
+            /// ticket.
             Virtual,
         }
     }

@@ -180,7 +180,7 @@ impl Future for Timer {
     }
 }
 
-/// Never ends: a timer that is not set may be set again.
+/// The stream of the timer's ticks. It never ends: a timer that is not set may be set again.
 #[cfg(feature = "stream")]
 impl futures_core::Stream for Timer {
     type Item = Instant;

@@ -160,7 +160,7 @@ pub(super) struct Crowd {
     events: u64,
     random: Random,
     run_queues: Vec<RunQueue>,
-    /// Odd while it is brought forward, and which CPUs wait for that.
+    /// The sequence number of the record, odd while it is updated.
     record: u64,
     readers: Vec<u32>,
     word: Number,

@@ -42,7 +42,7 @@ struct Sources {
 /// The reactor of an executor.
 #[derive(Debug)]
 pub(crate) struct IoReactor {
-    /// Made with the first source.
+    /// The epoll instance, which is made with the first source.
     epoll: OnceLock<OwnedFd>,
     sources: Mutex<Sources>,
     attendance: Attendance,

@@ -28,7 +28,7 @@ pub(crate) struct DeviceState {
     programmed: AtomicI64,
     /// Time that the device is set for, as far as the thread remembers, in nanoseconds.
     set_for: AtomicI64,
-    /// Soft timers are due, or were left by the last turn.
+    /// True if soft timers are due, or were left by the last turn.
     soft_raised: AtomicBool,
     /// Time at which the last turn that spent its budget left timers, in nanoseconds.
     left_over: AtomicI64,
@@ -120,7 +120,7 @@ impl DeviceState {
         is_due
     }
 
-    /// Soft timers are due: the turn that executes this comes to them.
+    /// Notes that soft timers are due, for the turn that the thread executes.
     pub(crate) fn raise_soft(&self) {
         self.soft_raised.store(true, Ordering::Relaxed);
     }

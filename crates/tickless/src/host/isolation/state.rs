@@ -40,7 +40,7 @@ pub(crate) enum Help {
 /// Isolation of a worker, and the request to it.
 #[derive(Debug)]
 pub(crate) struct IsolationState {
-    /// Changed with the registry locked.
+    /// True if the worker is isolated; changed with the registry locked.
     is_isolated: AtomicBool,
     /// A [`Help`], set by the thread, read by threads that look whether it is stuck.
     help: AtomicU8,

@@ -89,7 +89,7 @@ static MADE: AtomicU32 = AtomicU32::new(0);
 static INHERITED: AtomicU32 = AtomicU32::new(0);
 /// Number of times that a descriptor was set.
 static SETS: AtomicU64 = AtomicU64::new(0);
-/// Locked while a runtime is attached.
+/// The lock that a thread holds while it attaches a runtime.
 static LIST: Mutex<()> = Mutex::new(());
 
 /// Error: the process has as many reactors as it can have.
@@ -393,7 +393,7 @@ impl Attached {
         }
     }
 
-    /// `task` wakes the task that takes turns along with others, from here on until the runtime is detached.
+    /// Sets `task` as the waker of the task that takes turns, until the runtime is detached.
     pub(crate) fn introduce(&self, task: &Waker) {
         let task = task.clone();
         // While it cannot be detached.

@@ -65,7 +65,7 @@ impl RemoteState {
         NonZeroU32::new(self.reactor.load(Ordering::Relaxed))
     }
 
-    /// Called with the base locked, or while no timer can be published from it.
+    /// Sets the reactor, with the base locked, or while no timer can be published from it.
     pub(crate) fn set_reactor(&self, reactor: Option<NonZeroU32>) {
         // Relaxed: see `reactor`.
         self.reactor

@@ -122,7 +122,7 @@ fn empty<T>(length: usize) -> Box<[OnceLock<T>]> {
 #[derive(Debug)]
 struct Generation {
     foreign: OnceLock<Tree>,
-    /// Made with the first worker.
+    /// The tree of workers, which is made with the first worker.
     workers: OnceLock<Tree>,
     migrator_policy: MigratorPolicy,
     /// The tree of foreign threads of an earlier generation is the one in use: its expiry thread forked.

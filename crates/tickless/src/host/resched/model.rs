@@ -27,7 +27,7 @@ impl Asked {
         self.resched.request();
     }
 
-    /// Schedules; the words that were found.
+    /// Runs the scheduler and returns the words that it found.
     fn schedule(&self) -> [bool; 2] {
         self.resched.clear();
         // Relaxed: as above.

@@ -313,7 +313,7 @@ impl<T> DelayQueue<T> {
         set_waker(&mut self.idle, waker);
     }
 
-    /// Ready at `when`; else the task is woken then.
+    /// Polls the sleep until `when`, and registers the task to be woken then.
     fn poll_delay(&mut self, when: u64, context: &mut Context<'_>) -> Poll<()> {
         let delay = self
             .delay
@@ -378,7 +378,7 @@ impl<T> fmt::Debug for DelayQueue<T> {
     }
 }
 
-/// Never ends for good: what was empty may be filled again.
+/// The stream of due values. It never ends for good: an empty queue may be filled again.
 #[cfg(feature = "stream")]
 impl<T> futures_core::Stream for DelayQueue<T> {
     type Item = Expired<T>;

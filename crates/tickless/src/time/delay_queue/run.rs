@@ -3,7 +3,7 @@
 /// Bits of a digit by which a run is sorted.
 const SORT_BITS: u32 = 8;
 
-/// Up to so many places are sorted by insertion: counting digits would take longer.
+/// The largest number of places that are sorted by insertion; for more, counting digits is faster.
 const FEW: usize = 32;
 
 /// An entry of the run.

@@ -49,9 +49,9 @@ const RUN_DIGITS: std::ops::Range<usize> = 1..5;
 struct List {
     head: u32,
     tail: u32,
-    /// No deadline of it is earlier.
+    /// A lower bound of its deadlines.
     first: u64,
-    /// No deadline of it is later.
+    /// An upper bound of its deadlines.
     last: u64,
 }
 
@@ -79,7 +79,7 @@ pub(super) enum Next<T> {
 #[derive(Debug)]
 pub(super) struct Wheel<T> {
     entries: Slab<T>,
-    /// No entry counts as earlier: not after any deadline in a list, and not after the last `now`.
+    /// A lower bound of all deadlines: not after any deadline in a list, and not after the last `now`.
     elapsed: u64,
     /// The digits with a list that is not empty.
     digits: u16,

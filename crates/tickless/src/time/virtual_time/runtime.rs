@@ -261,7 +261,7 @@ pub(crate) struct Entered {
     before: Option<Arc<Runtime>>,
 }
 
-/// Code of this thread belongs to `runtime` until the result is dropped.
+/// Makes the code of this thread belong to `runtime` until the result is dropped.
 pub(crate) fn enter(runtime: &Arc<Runtime>) -> Entered {
     let before = put(Some(Arc::clone(runtime)));
     sync();

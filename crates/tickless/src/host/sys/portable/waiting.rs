@@ -36,7 +36,7 @@ struct WaitPlace<S> {
     changed: Condvar,
 }
 
-/// All places.
+/// The places where threads wait.
 struct Places<S>([WaitPlace<S>; PLACES]);
 
 static ALL: Places<Native> = Places::new();

@@ -23,7 +23,7 @@ impl Sleeper for Native {
     }
 }
 
-/// Sleeps.
+/// Sleeps for `time`.
 #[cfg(not(event_host))]
 pub(crate) fn nap(time: Duration) {
     std::thread::sleep(time);

@@ -15,7 +15,7 @@ pub(super) fn set_length(event: &mut libc::kevent, left: u64) {
     event.data = i64::try_from(left).unwrap_or(i64::MAX).min(LONGEST);
 }
 
-/// Sleeps.
+/// Sleeps for `time`.
 pub(crate) fn nap(time: Duration) {
     std::thread::sleep(time);
 }

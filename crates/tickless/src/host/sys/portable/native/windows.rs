@@ -114,7 +114,7 @@ fn units(left: u64) -> i64 {
     -left.clamp(1, LONGEST).div_ceil(UNIT).cast_signed()
 }
 
-/// Sleeps.
+/// Sleeps for `time`.
 pub(crate) fn nap(time: Duration) {
     std::thread::sleep(time);
 }
