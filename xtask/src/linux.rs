@@ -223,6 +223,11 @@ const EMULATED: &[(&str, &str)] = &[
         "timers_of_the_forking_thread_and_of_ended_ones_fire_in_both_processes",
         FORKS,
     ),
+    ("reactor::a_thread_of_an_attached_runtime_forks", FORKS),
+    (
+        "reactor::forks_meet_runtimes_in_the_middle_of_everything",
+        FORKS,
+    ),
     (
         "fork::a_child_that_was_forked_in_a_poll_ends_with_it",
         FORKS,

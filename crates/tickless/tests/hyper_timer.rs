@@ -170,7 +170,8 @@ mod server {
             let mut answer = [0; 64];
             let count = client.read(&mut answer).await.expect("answered");
             assert!(answer[..count].starts_with(b"HTTP/1.1 200"));
-            client.write_all(b"GET / HTTP/1.1\r\n").await.expect("sent");
+            // On a slow machine the server has given up before.
+            let _sent = client.write_all(b"GET / HTTP/1.1\r\n").await;
             let result = server.await.expect("it does not panic");
             assert_passed(*start, limit);
             assert!(result.expect_err("it gives up").is_timeout());

@@ -10,6 +10,10 @@ use tickless::worker::Builder;
 use tickless::{Driver, Parking, Stats, Turn, Unparker, Worker, Workers, coarse};
 
 /// A timer with a closure that owns nothing.
+#[cfg_attr(
+    not(target_pointer_width = "64"),
+    expect(dead_code, reason = "the sizes are those on 64 bits")
+)]
 fn plain() -> HrTimer<impl FnMut(&mut Expired<'_, '_, Monotonic>) -> Restart + Send + 'static> {
     HrTimer::new(|_| Restart::No)
 }

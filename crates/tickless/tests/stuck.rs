@@ -4,7 +4,7 @@ mod support;
 
 use std::sync::mpsc;
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use futures::future::join_all;
 use support::{Wakes, assert_passed, block_on, ms, on_thread, poll_idly, poll_with, us};
@@ -12,20 +12,11 @@ use tickless::time::sleep;
 use tickless::topology::{CpuSet, Topology};
 use tickless::{Executor, Worker, Workers};
 
-/// Runs `body` on a thread of its own; fails if it does not end.
+/// Runs `body` on a thread of its own; ends the process, with the state of all timers, if it does not end.
 #[track_caller]
 fn assert_ends(body: impl FnOnce() + Send + 'static) {
-    let (ended, end) = mpsc::channel();
-    let thread = thread::spawn(move || {
-        body();
-        let _waits = ended.send(());
-    });
-    match end.recv_timeout(Duration::from_secs(60)) {
-        Err(mpsc::RecvTimeoutError::Timeout) => panic!("it waits for ever"),
-        Ok(()) | Err(mpsc::RecvTimeoutError::Disconnected) => {
-            thread.join().expect("it does not panic");
-        }
-    }
+    let _patience = support::begin();
+    on_thread(body);
 }
 
 /// This thread, as a worker that is helped.

@@ -24,6 +24,10 @@
 //! handler of the library's own tells, so a handler that was registered behind the first use of a timer, and is called
 //! before it, panics.
 //!
+//! The expiry thread fires the timers of a worker that does not come to it. If such a callback calls `exit`, the exact
+//! timers of the worker stand still while the handlers run, and a handler that waits for a task of that worker waits
+//! for ever.
+//!
 //! The other timers of the thread wait until it is noticed, for two or three times [`EVERY`]. A callback that computes,
 //! however long, is no suspect's: it is not asleep. Where `/proc` cannot be read, or the watcher cannot be started,
 //! nothing is noticed.
