@@ -32,11 +32,10 @@ pub(super) fn armed_in_time(machine: &Machine, cpu: u32) {
         due,
         cursor: current_cpu::cursor(),
         written: by.written,
-        slop: host.clocks.slop(due - by.written),
         rounding: local.written.late.get(),
         fires: by.fires,
     };
-    let Some(what) = armed.is_late() else {
+    let Some(what) = armed.is_late(|| host.clocks.slop(due - by.written)) else {
         return;
     };
     // An interrupt that was lost was armed for all the same, a CPU that is being kicked is about to arm, and one that

@@ -258,27 +258,28 @@ impl Executor {
     }
 
     /// Handles the timers that fired in the CPU's last call.
+    #[inline]
     fn handle_fired(&mut self) {
+        while fired::take(&mut self.fired) {
+            self.handle_all_fired();
+        }
+    }
+
+    fn handle_all_fired(&mut self) {
         let mut all = std::mem::take(&mut self.fired);
-        loop {
-            fired::take(&mut all);
-            if all.is_empty() {
-                break;
-            }
-            for one in all.drain(..) {
-                match one {
-                    Fired::Tick {
-                        wheel_is_due,
-                        remote_is_due,
-                    } => {
-                        expire::tick(&self.machine, wheel_is_due, remote_is_due);
-                        self.machine.account(current_cpu::cpu());
-                    }
-                    Fired::Task(task) => self.machine.wake(task),
-                    Fired::Slice(cpu) => self.machine.slice_fired(cpu),
-                    Fired::Bandwidth(cpu) => self.machine.bandwidth_fired(cpu),
-                    Fired::Coarse { task, index } => self.coarse_fired(task, index),
+        for one in all.drain(..) {
+            match one {
+                Fired::Tick {
+                    wheel_is_due,
+                    remote_is_due,
+                } => {
+                    expire::tick(&self.machine, wheel_is_due, remote_is_due);
+                    self.machine.account(current_cpu::cpu());
                 }
+                Fired::Task(task) => self.machine.wake(task),
+                Fired::Slice(cpu) => self.machine.slice_fired(cpu),
+                Fired::Bandwidth(cpu) => self.machine.bandwidth_fired(cpu),
+                Fired::Coarse { task, index } => self.coarse_fired(task, index),
             }
         }
         self.fired = all;

@@ -44,10 +44,12 @@ pub(crate) fn note(fired: Fired) {
     FIRED.with_borrow_mut(|all| all.push(fired));
 }
 
-/// Hands out what fired since the last time, in order, into `into`, which is empty.
+/// Hands out what fired since the last time, in order, into `into`, which is empty. Returns true if anything did.
 #[inline]
-pub(crate) fn take(into: &mut Vec<Fired>) {
-    if HAS_FIRED.replace(false) {
+pub(crate) fn take(into: &mut Vec<Fired>) -> bool {
+    let has_fired = HAS_FIRED.replace(false);
+    if has_fired {
         FIRED.with_borrow_mut(|all| std::mem::swap(into, all));
     }
+    has_fired
 }

@@ -66,8 +66,7 @@ impl Machine {
             return None;
         }
         let mut found: Option<(Distance, u32)> = None;
-        for other in 0..u32::try_from(self.cpus.len()).unwrap_or(u32::MAX) {
-            let state = &self.cpus[other as usize];
+        for (other, state) in (0_u32..).zip(&self.cpus) {
             // One that waits while none runs is about to.
             let waits = state.waiting.movable() > usize::from(state.current.is_none());
             if other == cpu || state.is_off || self.isolated[other as usize] || !waits {

@@ -12,8 +12,6 @@ pub(crate) struct Armed {
     pub(crate) cursor: Picos,
     /// The time at which the last write for the CPU's interrupt was done.
     pub(crate) written: Picos,
-    /// The error that the device may have from changes of the clock since it was written.
-    pub(crate) slop: Picos,
     /// The delay that the device may have because it counts in steps.
     pub(crate) rounding: Picos,
     /// The time at which the CPU is interrupted.
@@ -22,10 +20,15 @@ pub(crate) struct Armed {
 
 impl Armed {
     /// Describes the violation if the CPU is interrupted too late. Nothing fires before its write is done, and a clock
-    /// may be steered from then on.
-    pub(crate) fn is_late(&self) -> Option<String> {
-        let latest = self.due.max(self.cursor).max(self.written) + self.slop;
-        let fires = self.fires;
+    /// may be steered from then on: `slop` is the error that the device may have from that since it was written, asked
+    /// for only if the device is late without it.
+    #[inline]
+    pub(crate) fn is_late(&self, slop: impl FnOnce() -> Picos) -> Option<String> {
+        let (fires, latest) = (self.fires, self.due.max(self.cursor).max(self.written));
+        if fires <= latest + self.rounding {
+            return None;
+        }
+        let latest = latest + slop();
         (fires > latest + self.rounding)
             .then(|| format!("the first timer is due at {latest}, the device fires at {fires}"))
     }
