@@ -90,7 +90,7 @@ impl<L: RawLock + Default, T: Copy + Ord> Wakener<L, T> {
         carried
     }
 
-    /// Passes the next event of `cpu`, `event`, to the device, because `cpu` is about to stop its own.
+    /// Passes `event`, the next event of `cpu`, to the broadcast device, because `cpu` is about to stop its own device.
     ///
     /// # Errors
     ///

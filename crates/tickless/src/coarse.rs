@@ -73,7 +73,7 @@ pub use crate::time::{Duration, Instant, error};
 
 /// Waits for `duration`, counted from this call, and [about an eighth longer](self#how-late) at most.
 ///
-/// Durations up to [`Duration::MAX`] are possible; more than 292 years are never over. Zero is ready at once.
+/// Durations up to [`Duration::MAX`] are possible; more than 292 years never end. Zero is ready at once.
 ///
 /// ```
 /// # futures::executor::block_on(async {
@@ -95,7 +95,7 @@ pub fn sleep(duration: Duration) -> Sleep {
 
 /// Waits until `deadline`, and [about an eighth longer](self#how-late) at most.
 ///
-/// The future is ready at once if `deadline` is over.
+/// The future is ready at once if `deadline` has passed.
 ///
 /// # Cancellation
 ///
@@ -134,9 +134,8 @@ pub fn timeout_at<F: IntoFuture>(deadline: Instant, future: F) -> Timeout<F::Int
 /// Returns ticks: the first now, then one every `period`, each up to [about an eighth](self#how-late) of the period
 /// late.
 ///
-/// The ticks keep their phase: `tick` returns when a tick was due, and the next one is due a period
-/// after that. For what is to be done now and then, by the hundred thousand; an exact beat is
-/// [`time::interval`](crate::time::interval()).
+/// The ticks keep their phase: `tick` returns the instant at which a tick was due, and the next one is due a period
+/// after that. Use it for housekeeping in large numbers; [`time::interval`](crate::time::interval()) has an exact beat.
 ///
 /// ```
 /// use std::time::Duration;
@@ -180,11 +179,11 @@ pub type Timeout<T> = crate::time::Timeout<T, Sleep>;
 pin_project! {
     /// The future that [`sleep`] and [`sleep_until`] return.
     ///
-    /// It is queued at its first poll, on the thread that polls. It is [`Send`] and [`Sync`], and may be polled, reset
-    /// and dropped anywhere; on the thread that polled it last that costs least. It is not [`Unpin`]: to use it in a
-    /// loop or a `select!`, pin it with [`std::pin::pin!`] or [`Box::pin`].
+    /// The sleep is queued at its first poll, on the thread that polls. It is [`Send`] and [`Sync`], and may be polled,
+    /// reset and dropped on any thread; the one that polled it last does so at the least cost. It is not [`Unpin`]: to
+    /// use it in a loop or a `select!`, pin it with [`std::pin::pin!`] or [`Box::pin`].
     ///
-    /// Polled again after it was ready, it is ready again.
+    /// If the sleep is polled again after it was ready, it is ready again.
     ///
     /// Cost: 80 bytes, no allocation.
     #[project(!Unpin)]
@@ -217,20 +216,20 @@ impl Sleep {
 
     /// Returns true if the deadline has passed; if the sleep was polled, its task must have been woken as well.
     ///
-    /// As in tokio, a sleep that was neither polled nor reset since it was made says `false`, whatever the time.
+    /// As in tokio, a sleep that was neither polled nor reset since it was made returns `false`, whatever the time.
     pub fn is_elapsed(&self) -> bool {
         self.timer.is_elapsed()
     }
 
     /// Moves the deadline to `deadline`, also if the future was ready already.
     ///
-    /// The task that polled it last is woken then, without polling again, whether it was told to wait or that the time
-    /// had come.
+    /// The task that polled the sleep last is woken at `deadline` without polling again, also if the sleep was ready
+    /// before.
     ///
     /// # Cost
     ///
-    /// Within the millisecond for which it is queued loads, no lock; within its slot one lock and one store, and it is
-    /// [as late as before](self#how-late); else O(1).
+    /// A reset within the millisecond for which the sleep is queued takes a few loads and no lock. Within its slot it
+    /// takes one lock and one store, and the sleep is [as late as before](self#how-late). Any other reset is O(1).
     #[inline]
     pub fn reset(self: Pin<&mut Self>, deadline: Instant) {
         self.project().timer.reset(deadline.to_core());

@@ -255,8 +255,8 @@ pub struct Member {
 
 /// Returns a snapshot of all timers, threads and hierarchies.
 ///
-/// Locks each thread's queue for moments. The timers of a thread that has fewer than 32 are shown as of one moment,
-/// each of them once; of more, what is moved meanwhile may be shown twice or not at all.
+/// It locks each thread's queue for moments. The timers of a thread with fewer than 32 are shown as of one moment, each
+/// of them once. With more timers, one that moves meanwhile may be shown twice or not at all.
 #[must_use]
 pub fn snapshot() -> Snapshot {
     note_own_thread();
@@ -279,8 +279,8 @@ pub fn snapshot() -> Snapshot {
 /// Writes the live state of all queues in the layout of `/proc/timer_list`. Each thread counts as a CPU; number 0 is
 /// the expiry thread.
 ///
-/// Callbacks are shown by the names of their types. Nothing shows where anything lies in memory: addresses are zero.
-/// Lines that the kernel writes are as it writes them; what this library has in addition is on lines of its own.
+/// Callbacks are shown by the names of their types. Addresses are shown as zero. Lines of the kernel's file have the
+/// kernel's form; the additional facts of this library are on lines of their own.
 ///
 /// # Errors
 ///

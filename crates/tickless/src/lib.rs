@@ -150,7 +150,7 @@ pub mod internals {
     /// Enables or disables restarts in place for the whole process, to measure their gain. If they are disabled, each
     /// restart dequeues the timer and enqueues it again. They are enabled at first; the setting changes no deadline.
     ///
-    /// Only with this feature does a start look at the switch: one load.
+    /// Only with this feature does a start check the switch, by one load.
     pub fn set_updates_in_place(enabled: bool) {
         crate::host::registry::timers()
             .platform()

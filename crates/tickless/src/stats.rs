@@ -85,7 +85,7 @@ impl Stats {
 
 /// Returns the counters of the library since the process began, over all threads.
 ///
-/// Locks each thread's queue for a moment, which interrupts an [isolated worker](crate::Worker::set_isolated) once.
+/// It locks each thread's queue for a moment, which interrupts an [isolated worker](crate::Worker::set_isolated) once.
 #[must_use]
 pub fn stats() -> Stats {
     let mut sum = Stats {
@@ -143,8 +143,8 @@ pub mod clock {
     /// Reads the time-stamp counter of the CPU that this thread is on, even if timers do not use it; 0 where none is
     /// known.
     ///
-    /// Not ordered with neighbouring instructions. Only if [`time_stamp_counter`] gives its frequency do differences
-    /// mean a time.
+    /// The reading is not ordered with neighbouring instructions. Differences of readings are times only if
+    /// [`time_stamp_counter`] returns their frequency.
     #[inline]
     #[must_use]
     pub fn cycles() -> u64 {
@@ -187,8 +187,8 @@ pub mod clock {
 
     /// A set of the clocks: by a person or a daemon, by a leap second, or by waking from a suspend.
     ///
-    /// Shown, it is one line: `CLOCK_REALTIME by -3600000000000 ns, CLOCK_BOOTTIME by 12 ns, CLOCK_TAI by
-    /// -3600000000000 ns`. A clock that was not set shows some nanoseconds, by which asking for it is uncertain.
+    /// Its text form is one line: `CLOCK_REALTIME by -3600000000000 ns, CLOCK_BOOTTIME by 12 ns, CLOCK_TAI by
+    /// -3600000000000 ns`. A clock that was not set shows some nanoseconds, which are the uncertainty of the readings.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     #[non_exhaustive]
     pub struct Set {

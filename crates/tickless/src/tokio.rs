@@ -174,8 +174,8 @@ impl Attachment {
 
 /// Attaches the runtime that runs this thread, so that each timer of its workers takes one wake-up.
 ///
-/// Attaching a runtime that is attached already changes nothing, and gives another handle of the same. Workers that
-/// started timers before are among them when they next poll the reactor; [`Builder`] has them so when they next wait.
+/// Attaching a runtime again changes nothing, and returns another handle of it. Workers that started timers before the
+/// call join when they next poll the reactor; with [`Builder`] they join when they next wait.
 ///
 /// # Errors
 ///
@@ -517,8 +517,9 @@ impl Builder {
 
 /// Runs `future` on a current-thread runtime, with the timers of this thread, which `driver` took over.
 ///
-/// As [`attach`], with nothing shared: the timers of this thread are fired by this thread alone, and wait for no other.
-/// While the runtime is not driven, take [turns](Driver::turn) yourself, or drop the driver.
+/// It fires the timers of this thread as [`attach`] does, but with nothing shared: this thread alone fires them, and
+/// they wait for no other thread. While the runtime is not driven, take [turns](Driver::turn) yourself, or drop the
+/// driver.
 ///
 /// ```
 /// use std::time::Duration;

@@ -1,4 +1,5 @@
-//! The change from one counter to another in a clock whose readers have the read of one counter inlined.
+//! The change of the counter that drives a clock. Readers read one counter inline, so they have to notice when another
+//! one drives the clock.
 //!
 //! The fast path of a clock reads its counter by a few instructions in the reader itself, without a call. That is right
 //! while the counter that drives the time is the one that these instructions read, and wrong when another one does: the

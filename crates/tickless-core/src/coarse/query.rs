@@ -118,7 +118,8 @@ impl<P: Platform> Timers<P> {
     /// Returns the tick at which the local or global wheel of `cpu` is first due, or an earlier one; `None` if both are
     /// empty.
     ///
-    /// Wrong now and then, as [`wheel_is_due`](Self::wheel_is_due); exact for a thread that holds the base of `cpu`.
+    /// Without the lock the result may be wrong now and then, as that of [`wheel_is_due`](Self::wheel_is_due). It is
+    /// exact for a thread that holds the base of `cpu`.
     ///
     /// # Cost
     ///

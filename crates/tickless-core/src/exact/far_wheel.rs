@@ -111,7 +111,7 @@ pub(crate) fn instant_of(due: FarTick) -> Instant {
 }
 
 /// Returns true if a timer that is started at `now` and may fire from `earliest` on goes to the far wheel. The base of
-/// its CPU has seen `now`. It is for hosts that account for the cost of a start.
+/// its CPU has to be advanced to `now`. It is for hosts that account for the cost of a start.
 #[must_use]
 pub const fn is_far(now: Instant, earliest: Instant) -> bool {
     EXISTS

@@ -1,4 +1,4 @@
-//! A host for tests, and the cases of three schedulers on it: scripts, loom, shuttle.
+//! Tests of the hierarchy on a host for tests, by three schedulers: scripts, loom, shuttle.
 
 #[cfg(shuttle)]
 mod fuzz;

@@ -182,8 +182,8 @@ pub const fn place_before<const LEVELS: usize>(clock: Tick, at: Tick) -> Option<
 
 /// Returns the slot as [`place_before`] does, but also `None` for a time beyond the range of the wheel.
 ///
-/// One comparison finds out: before the clock, and nearer than two ticks, is as far as can be when it is counted from
-/// two ticks ahead on.
+/// One comparison finds out all three cases, because it is unsigned and counts from two ticks ahead: a tick before that
+/// wraps around to a large number.
 // Always: as `place_before`.
 #[inline(always)]
 #[must_use]

@@ -12,8 +12,9 @@ const AWAKE: u64 = u64::MAX;
 
 /// The time for which one CPU has been idle. It never decreases from one reading to the next, whichever CPUs read.
 ///
-/// The CPU reads the clock before it publishes, and a reader before it reads, so that a reader may see it asleep at an
-/// instant at which it was awake. Therefore the largest answer so far is kept.
+/// The CPU reads the clock before it publishes that it sleeps or wakes, and a reader reads the clock before it reads
+/// that. So a reader may count an instant as idle at which the CPU was awake. Therefore the largest result so far is
+/// kept, and no later one is smaller.
 ///
 /// # Cost
 ///

@@ -1,4 +1,4 @@
-//! The parts of the tick for themselves; together they are tried on the simulator's machine.
+//! Tests of the single parts of the tick; the simulator's machine tests them together.
 
 use std::boxed::Box;
 use std::cell::{Cell, RefCell};

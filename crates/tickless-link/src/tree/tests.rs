@@ -1,4 +1,4 @@
-//! The tree against the oracle: an ordered map of (key, sequence of insertion).
+//! Tests that compare the tree with an ordered map of (key, sequence of insertion).
 
 use core::cell::Cell;
 use core::pin::Pin;

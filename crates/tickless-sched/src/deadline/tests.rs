@@ -1,4 +1,4 @@
-//! Servers, rule by rule.
+//! Tests of deadline servers, rule by rule.
 
 use core::pin::Pin;
 use std::boxed::Box;

@@ -1,4 +1,4 @@
-//! The run queue, rule by rule.
+//! Tests of the fair run queue, rule by rule.
 
 use core::pin::Pin;
 use std::boxed::Box;

@@ -1,4 +1,4 @@
-//! Tests of the slice tick, rule by rule, on a timer made of two cells; and with a run queue, in virtual time.
+//! Tests of the slice tick, rule by rule: with a fake timer, and with a run queue in virtual time.
 
 use core::cell::{Cell, RefCell};
 use core::pin::Pin;

@@ -1,4 +1,4 @@
-//! Clocks without a machine around them.
+//! Tests of the clocks without a machine.
 
 use tickless_core::clock::SetSequence;
 use tickless_core::time::{Clock, Instant};

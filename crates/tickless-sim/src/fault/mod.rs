@@ -1,4 +1,4 @@
-//! Faults: what fails in a run besides the timers, and how late each fault may make them.
+//! Faults: failures of the simulated machine in a run, and how late each may make timers.
 //!
 //! A scenario lists them as `[[fault]]` with a `kind`, the `cpus` they hit, and when: `at` a moment, on all of them;
 //! `every` so often, on one of them that is drawn; or, of the kinds that spoil interrupts, `one_in` so many. With

@@ -55,11 +55,11 @@ pin_project! {
     ///
     /// # Paused clocks
     ///
-    /// A timer that is started on a thread whose clock is [paused](crate::time::pause), or was, goes by that clock
-    /// until its runtime ends. Its closure is called by the thread that moves the clock, at the timer's own time to
-    /// the nanosecond, before an [`advance`](crate::time::advance) past it is over. Timers of one time fire in the
-    /// order of their starts; between them and sleeps for the same nanosecond there is no order. A timer that was
-    /// started before the pause goes on by the process's clock until it is started again.
+    /// A timer that is started on a thread whose clock is [paused](crate::time::pause), or was, is on that clock until
+    /// its runtime ends. The thread that moves the clock calls the closure, at the timer's own time to the nanosecond,
+    /// before an [`advance`](crate::time::advance) past it ends. Timers for the same time fire in the order of their
+    /// starts; between them and sleeps for the same nanosecond there is no order. A timer that was started before the
+    /// pause stays on the process's clock until it is started again.
     ///
     /// In a runtime of tokio whose clock is paused, with the feature `tokio`, a task of the runtime calls the closure,
     /// in the millisecond of tokio's clock in which a sleep for that time ends. `tokio::time::advance` moves the clock
@@ -71,8 +71,8 @@ pin_project! {
     ///
     /// # The end of the thread
     ///
-    /// A thread that ends while the expiry thread executes the closure of one of its timers waits for that, so the
-    /// closure must not wait for the thread. Timers that are still queued then are the expiry thread's.
+    /// A thread that ends while the expiry thread executes the closure of one of its timers waits for the closure, so
+    /// the closure must not wait for the thread. The expiry thread takes over the timers that are still queued then.
     ///
     /// # Dropping
     ///
@@ -156,9 +156,9 @@ where
     ///
     /// # Cost
     ///
-    /// The lock of the thread's own base, and O(1) while the timer is more than two milliseconds away, on the monotonic
-    /// clock and in the hard stage; otherwise O(log n) in the number of the thread's timers that are not so. A store if
-    /// it was pushed out.
+    /// The start takes the lock of the thread's own base. It is O(1) while the timer is more than two milliseconds
+    /// away, on the monotonic clock and in the hard stage; otherwise it is O(log n) in the number of the thread's
+    /// timers that are not so far away. Pushing a timer out is one store.
     #[inline]
     pub fn start(self: Pin<&Self>, when: impl Into<Start<C>>) -> StartOutcome {
         Self::watch_clock();
@@ -188,8 +188,8 @@ where
     /// Starts the timer unless its deadline is over. It is meant for deadlines that come from outside the program, so
     /// that nonsense costs no turn. Returns [`StartOutcome::Started`] or [`StartOutcome::Restarted`].
     ///
-    /// A time that is over may be accepted at the moment at which other timers of the thread are being run, or due.
-    /// The closure is called in the same turn then.
+    /// A deadline that has passed may be accepted while other timers of the thread are due or being fired. The closure
+    /// is called in the same turn then.
     ///
     /// # Errors
     ///

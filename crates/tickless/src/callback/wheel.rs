@@ -63,11 +63,12 @@ impl Expiry {
     /// Rounds to a whole second of the monotonic clock, so that timers started at different times fire together. A
     /// result that would not be in the future is dropped, and the time stays as it was.
     ///
-    /// With [`Rounding::Up`] it is the next second, and never earlier than asked for. With [`Rounding::Nearest`] it is
-    /// the one that began less than a quarter of a second before, or else the next one: for what may be early.
+    /// With [`Rounding::Up`] the result is the next second, and never earlier than requested. With
+    /// [`Rounding::Nearest`] it is the second that began less than a quarter of a second before, or else the next one,
+    /// so the timer may be early.
     ///
-    /// For timers of a few seconds. Those that are farther away wait to the end of a slot that is longer than a second,
-    /// which they share with others in any case.
+    /// Use it for timers of a few seconds. A timer that is farther away waits to the end of a slot longer than a
+    /// second, which it shares with others in any case.
     ///
     /// ```
     /// use std::pin::pin;
@@ -223,12 +224,13 @@ where
     ///
     /// # Cost
     ///
-    /// For the tick that it has: loads, no lock. For later, while it waits and is not the first: one lock and one
-    /// store; it stays in its slot, and is filed again when that is due. Within its slot the same; it keeps what it may
-    /// be late by, then. Else the lock of the thread's own base, and O(1).
+    /// A start for the tick that the timer already has takes a few loads and no lock. If the timer is queued, is not
+    /// the first, and gets a later tick, the start takes one lock and one store: the timer stays in its slot, and is
+    /// enqueued again when the slot is due. A start within the slot costs the same, and the timer keeps its lateness.
+    /// Any other start takes the lock of the thread's own base, and is O(1).
     ///
-    /// No clock is read where it stays in its slot. The allowed lateness counts from the thread's last clock reading,
-    /// or from at most 50 µs before.
+    /// No clock is read if the timer stays in its slot. The allowed lateness counts from the thread's last clock
+    /// reading, or from at most 50 µs before.
     #[inline]
     pub fn start(self: Pin<&Self>, when: impl Into<Expiry>) -> StartOutcome {
         let Expiry(tick) = when.into();

@@ -57,7 +57,7 @@ pub type Instant = Point<Boottime>;
 
 /// Waits for `duration`, suspended time included, counted from this call.
 ///
-/// More than 292 years are never over. Zero is ready at once.
+/// A duration of more than 292 years never ends. Zero is ready at once.
 ///
 /// # Cancellation
 ///
@@ -97,7 +97,7 @@ pub fn timeout_at<F: IntoFuture>(deadline: Instant, future: F) -> Timeout<F::Int
 
 /// Returns ticks: the first now, then one every `period`, suspended time included.
 ///
-/// Ticks that fell into a suspend are missed ticks behind it.
+/// Ticks that were due during a suspend count as missed after it.
 ///
 /// ```
 /// use std::time::Duration;
@@ -139,7 +139,8 @@ pin_project! {
     /// A future that is ready at a time on the clock `C`: [`boottime::Sleep`](crate::boottime::Sleep) and
     /// [`tai::Sleep`](crate::tai::Sleep).
     ///
-    /// It is queued at its first poll, on the thread that polls. Polled again after it was ready, it is ready again.
+    /// The sleep is queued at its first poll, on the thread that polls. If it is polled again after it was ready, it is
+    /// ready again.
     #[project(!Unpin)]
     #[must_use = "futures do nothing unless you `.await` or poll them"]
     pub struct ClockSleep<C>

@@ -43,11 +43,11 @@ pub trait TickSleep: Future + Sized {
 /// Ticks on the clock of the sleep `S`: [`coarse::Interval`](crate::coarse::Interval),
 /// [`boottime::Interval`](crate::boottime::Interval) and [`realtime::Interval`](crate::realtime::Interval).
 ///
-/// The next tick is one period after the one before, not after the moment at which that was taken: an interval does not
-/// drift. A tick counts as missed when it is taken more than 5 ms late, and more than what the sleep may be late by
+/// The next tick is due one period after the one before, not after the time at which that one was taken: an interval
+/// does not drift. A tick counts as missed when it is taken more than 5 ms late, plus the lateness of the sleep by
 /// choice.
 ///
-/// Cost: the first poll allocates one sleep; it is used again by all later ones.
+/// The first poll allocates one sleep, which all later polls use again.
 pub struct ClockInterval<S: TickSleep> {
     next: S::Instant,
     period: Duration,

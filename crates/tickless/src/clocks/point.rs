@@ -23,8 +23,8 @@ use crate::host::registry::shown;
 /// let sleep = tickless::boottime::sleep_until(tickless::time::Instant::now());
 /// ```
 ///
-/// Range: 292 years in both directions from the origin of the clock. Sums and differences stay within it: what would
-/// lie beyond is the end of the range.
+/// The range is 292 years in both directions from the origin of the clock. Sums and differences that would lie beyond
+/// it become the end of the range.
 pub struct Point<C> {
     point: Instant<C>,
 }
@@ -35,7 +35,7 @@ impl<C: ClockId> Point<C> {
     ///
     /// # Cost
     ///
-    /// Some tens of nanoseconds where the kernel answers without a system call, as it does for all of these on the
+    /// Some tens of nanoseconds if the kernel answers without a system call, as it does for all of these clocks on the
     /// usual platforms; else a system call.
     #[must_use]
     pub fn now() -> Self {

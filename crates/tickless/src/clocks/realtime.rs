@@ -168,7 +168,7 @@ impl Ended {
 
 /// Waits until the time of day is `deadline`; `on_set` is the reaction if the clock is set meanwhile.
 ///
-/// The future is ready at once if `deadline` is over. Clock sets count from this call on.
+/// The future is ready at once if `deadline` has passed. Clock sets count from this call on.
 ///
 /// ```compile_fail,E0308
 /// use tickless::realtime::{OnSet, sleep_until};
@@ -202,7 +202,7 @@ pub fn sleep_until(deadline: SystemTime, on_set: OnSet) -> Sleep {
 pin_project! {
     /// The future that [`sleep_until`] returns.
     ///
-    /// It is queued at its first poll, on the thread that polls.
+    /// The sleep is queued at its first poll, on the thread that polls.
     #[project(!Unpin)]
     #[must_use = "futures do nothing unless you `.await` or poll them"]
     pub struct Sleep {
@@ -404,10 +404,11 @@ impl From<Elapsed> for io::Error {
 
 /// Returns ticks: the first now, then one every `period` of the time of day.
 ///
-/// The ticks follow sets, as [`OnSet::Follow`]: they stay at whole periods from the first one, as the clock shows them.
-/// A set past ticks makes them missed ticks, of which [`MissedTickBehavior::Skip`](time::MissedTickBehavior::Skip)
-/// leaves out all but one; after a set back the next tick is as much further away. A task that has to go on regularly
-/// whatever the clock shows uses a [`time::interval`](crate::time::interval()).
+/// The ticks follow sets of the clock, as with [`OnSet::Follow`]: they stay at whole periods from the first one, as the
+/// clock shows them. If the clock is set ahead past ticks, these are missed ticks, of which
+/// [`MissedTickBehavior::Skip`](time::MissedTickBehavior::Skip) skips all but one. If it is set back, the next tick is
+/// farther away by as much. A task that has to run regularly whatever the clock shows uses a
+/// [`time::interval`](crate::time::interval()).
 ///
 /// ```
 /// use std::time::{Duration, SystemTime};
@@ -469,8 +470,8 @@ impl TickSleep for Sleep {
 /// Waits until the instant that `next` computes from the present time of day. When a clock is set, it calls `next`
 /// again.
 ///
-/// `next` is called here, and then by the task that polls, without any lock. It should return an instant behind the one
-/// that it is given; one that is over ends the wait. The future returns the instant that came.
+/// `next` is called here, and then by the task that polls, without any lock. It should return an instant after the one
+/// that it receives; an instant that has passed ends the wait. The future returns the instant for which it waited.
 ///
 /// ```
 /// use std::time::Duration;

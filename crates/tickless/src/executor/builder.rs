@@ -138,8 +138,8 @@ impl Builder {
     /// Sets the function that reports a task whose poll lasts too long. The expiry thread calls it. Default: a line on
     /// standard error.
     ///
-    /// It must not wait for the executor, as [`shutdown`](Executor::shutdown) and dropping it do: the worker's end
-    /// waits for the report.
+    /// The function must not wait for the executor, as [`shutdown`](Executor::shutdown) and dropping the executor do,
+    /// because the end of the worker waits for the report.
     pub fn on_stuck(mut self, report: impl Fn(&Stuck) + Send + Sync + 'static) -> Self {
         self.settings.on_stuck = Box::new(report);
         self

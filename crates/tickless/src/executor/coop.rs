@@ -20,8 +20,8 @@ use crate::time::virtual_time::runtime;
 /// Returns true if the running task should give way: its slice is over, a more urgent task was woken, or a timer of its
 /// worker is due.
 ///
-/// For loops that cannot `await` at each step: ask here, and call [`checkpoint`] where it says so. `false` on threads
-/// that are no workers of an executor.
+/// It is for loops that cannot `await` at each step: call [`checkpoint`] when it returns true. It returns `false` on
+/// threads that are no workers of an executor.
 ///
 /// # Cost
 ///
@@ -75,7 +75,7 @@ pub fn checkpoint() -> Checkpoint {
 /// Gives way to other tasks. The task stays runnable, and runs again when the queue's rules pick it: at once if no
 /// other task waits.
 ///
-/// In other executors it works as their own does.
+/// In other executors it works as their own function does.
 #[inline]
 pub fn yield_now() -> Checkpoint {
     Checkpoint {
@@ -109,13 +109,13 @@ impl Future for Checkpoint {
 /// Requests 20 µs more in case the task's slice ends before the returned guard is dropped. The task's next checkpoint
 /// does not give way then.
 ///
-/// For short sections that other tasks wait for, such as one that holds a lock across an `await`: a task that is
-/// preempted in there keeps them waiting for as long as the slices of all others take. It is granted once for each turn
-/// of the task, and ended by a timer. A task that used it gives way at its next checkpoint behind the section. Timers
-/// that are due fire at the checkpoint all the same. The time that the task uses is charged to it.
+/// It is for short sections for which other tasks wait, such as one that holds a lock across an `await`: if the task is
+/// preempted there, they wait for as long as the slices of all other tasks take. The extension is granted once for each
+/// turn of the task, and a timer ends it. A task that used it gives way at its next checkpoint after the section. Due
+/// timers fire at a checkpoint in any case. The task is charged for the time that it uses.
 ///
-/// A task that waits in the section, which ends its turn, has no wish when it goes on. Nor is there anything to be
-/// granted where slices are not ended by timers: [`hrtick`](crate::executor::Builder::hrtick).
+/// A task that waits in the section ends its turn, and the request with it. No extension is granted if timers do not
+/// end slices: [`hrtick`](crate::executor::Builder::hrtick).
 ///
 /// ```
 /// # let executor = tickless::Executor::builder().workers(1).build()?;

@@ -11,9 +11,9 @@ use tickless_sched::deadline::{Reservation, ReservationError};
 /// A reservation: an amount of runtime in each period, before a deadline that counts from the beginning of the period.
 /// Control loops, mixers and feed handlers use it to be in time.
 ///
-/// Tasks with a deadline run before all others of their worker, the earliest deadline first, and stay on that worker.
-/// One that has used its runtime is *throttled*: it waits for its next period, even if its worker idles. So a task that
-/// computes for longer than it said harms itself alone, and the others keep what the deadlines leave.
+/// Tasks with a deadline run before all others of their worker, the earliest deadline first, and stay on that worker. A
+/// task that has used its runtime is *throttled*: it waits for its next period, even if its worker is idle. So a task
+/// that computes for longer than it reserved harms only itself, and the others keep what the reservations leave.
 ///
 /// ```
 /// use std::time::Duration;

@@ -185,8 +185,8 @@ impl Executor {
     /// Spawns a task with a [`Weight`](task::Weight), a [`Slice`](task::Slice), a [`Deadline`](task::Deadline), or a
     /// [`Spec`] of several.
     ///
-    /// A task whose deadline no worker has room for is never polled, and [its handle says
-    /// so](JoinError::rejected); [`try_spawn_with`](Self::try_spawn_with) says it at once.
+    /// A task whose deadline no worker has room for is never polled, and [its handle returns an
+    /// error](JoinError::rejected); [`try_spawn_with`](Self::try_spawn_with) returns the error at once.
     #[track_caller]
     pub fn spawn_with<F>(&self, spec: impl Into<Spec>, future: F) -> JoinHandle<F::Output>
     where
@@ -203,8 +203,8 @@ impl Executor {
 
     /// Spawns a task with a [`Deadline`](task::Deadline), or returns an error if no worker can keep the deadline.
     ///
-    /// The task is admitted to the worker with the most room, and stays there. Its part must be free on that one: two
-    /// tasks of 60 % need two workers.
+    /// The task is admitted to the worker with the most room, and stays there. That worker must have room for all of
+    /// it: two tasks of 60 % need two workers.
     ///
     /// # Errors
     ///
@@ -244,7 +244,8 @@ impl Executor {
 
     /// Runs a future on this thread to its end, while the workers run the tasks. The future need not be [`Send`].
     ///
-    /// The thread is a [`Worker`](crate::Worker) meanwhile, or the one that it is already; its timers fire here.
+    /// The thread is a [`Worker`](crate::Worker) meanwhile, and fires its own timers; if it is a worker already, it
+    /// stays that one.
     ///
     /// # Panics
     ///
@@ -275,8 +276,8 @@ impl Executor {
     /// | a blocking job that did not begin | is waited for, and cancelled when the patience is over |
     /// | a blocking job that did | is waited for, and goes on to its end by itself when the patience is over |
     ///
-    /// A second call finds nothing to do, and so does one in the child of a fork. Called by a task of this executor it
-    /// waits for nothing: that task would wait for itself.
+    /// A second call has no effect, and neither has a call in the child of a fork. A call by a task of this executor
+    /// does not wait, because that task would wait for itself.
     pub fn shutdown(&self, patience: Duration) -> usize {
         if !self.shared.is_here() {
             return 0;

@@ -12,8 +12,8 @@ use super::deadline::Deadline;
 /// The time for which a task wants to run at once. A task with a short slice runs sooner and is preempted sooner, at
 /// the same share.
 ///
-/// A task that has to be served soon asks for what it computes each time it wakes up, not for how often it does: others
-/// may be served before it for as long as its request. One that computes 20 µs each millisecond asks for 20 µs.
+/// Choose the slice by the time that the task computes at each wake-up, not by how often it wakes up, because a long
+/// slice lets other tasks run first. A task that computes 20 µs each millisecond has a slice of 20 µs.
 ///
 /// Values outside of [`MIN`](Self::MIN) to [`MAX`](Self::MAX) become the nearest of the two.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -146,14 +146,14 @@ impl Counts {
 
 /// Enables or disables the histograms of lateness for all exact timers of the process. Disabled at first.
 ///
-/// Lateness is the time from the deadline to the beginning of the turn that fires the timer, and the deadline is that
-/// without [slack](crate::time::Sleep::slack): a timer that uses its slack counts as late by that. What comes behind
-/// the turn's beginning, wakers and the runtime's queue, is not in it.
+/// Lateness is the time from the deadline to the beginning of the turn that fires the timer. The deadline is the one
+/// without [slack](crate::time::Sleep::slack), so a timer that uses its slack counts as late. The time that wakers and
+/// the runtime's queue take after the beginning of the turn is not included.
 ///
 /// # Cost
 ///
-/// While on, timers fire one by one in place of runs, which takes some 20 instructions more for each of them. While off
-/// a turn looks at the switch once.
+/// While it is enabled, timers fire one by one instead of in runs, which takes some 20 instructions more for each.
+/// While it is disabled, a turn checks the switch once.
 pub fn count_lateness(enabled: bool) {
     timers().platform().set_counts_lateness(enabled);
 }

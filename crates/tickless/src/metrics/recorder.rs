@@ -22,9 +22,8 @@ use super::{Lateness, snapshot};
 ///
 /// # Limits
 ///
-/// Histograms get each timer that was [counted](super::count_lateness) since the last time with the middle of its
-/// bucket, in seconds; the recorder has buckets of its own. Use one such value in a process: two would pass each timer
-/// twice.
+/// A histogram of the recorder gets each timer that was [counted](super::count_lateness) since the last call as the
+/// middle of its bucket here, in seconds. Use one such value in a process: two would pass each timer twice.
 #[derive(Debug, Default)]
 pub struct Recorder {
     /// Lateness that was passed on, by the numbers of threads.

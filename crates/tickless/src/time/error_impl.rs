@@ -5,8 +5,8 @@ use std::io;
 
 /// The error of a [`timeout`](super::timeout()) whose time was over before its future was ready.
 ///
-/// Final for that future: polling the [`Timeout`](super::Timeout) again polls the future again and then gives the same
-/// answer.
+/// It is final for that future: polling the [`Timeout`](super::Timeout) again polls the inner future, and then returns
+/// this error again.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Elapsed(());
 
@@ -32,8 +32,8 @@ impl From<Elapsed> for io::Error {
 
 /// The error that tokio's timers can report, for code that names it.
 ///
-/// Nothing here returns one: there is no driver that could be shut down, no capacity, and no duration that is too long.
-/// The texts are tokio's, because code may compare them.
+/// No function of this library returns one: it has no driver that could be shut down, no capacity, and no duration that
+/// is too long. The texts are tokio's, because code may compare them.
 #[derive(Clone, Copy, Debug)]
 pub struct Error(Kind);
 

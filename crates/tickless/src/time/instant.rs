@@ -16,8 +16,8 @@ use crate::host::thread;
 /// [`std::time::Instant`] shows; where it cannot be trusted it asks the kernel. It never runs backwards, on one thread
 /// or between threads that synchronise.
 ///
-/// It reaches 292 years from the start of the system in both directions. A later instant becomes the last point there
-/// is, which never comes.
+/// It reaches 292 years from the start of the system in both directions. A later instant becomes the last point of the
+/// range, which never comes.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Instant {
     core: CoreInstant,
@@ -91,13 +91,14 @@ impl Instant {
     /// Returns the roundest point between this one and `slack` later. Other timers with slack choose round points too,
     /// so they are likely to fire at the same one.
     ///
-    /// It is where a timer with that [slack](super::Sleep::slack) fires at last, for deadlines that meet without one:
-    /// of an event loop, of a socket, of another process. (On a worker of an [attached](crate::tokio#slack) runtime it
-    /// is the end of the slack.) With a slack of 1 ms it is a whole millisecond of the
-    /// monotonic clock, or rounder; with more a multiple of 2 ms, 4 ms and so on, and with less of a half, a quarter,
-    /// down to 1/64. With less than that it is this point plus the slack.
+    /// A timer with that [slack](super::Sleep::slack) fires there at the latest. Use it for deadlines without slack
+    /// that should meet such timers: of an event loop, of a socket, of another process. (On a worker of an
+    /// [attached](crate::tokio#slack) runtime a timer fires at the end of its slack instead.) With a slack of 1 ms the
+    /// result is a whole millisecond of the monotonic clock, or rounder; with more slack it is a multiple of 2 ms, 4 ms
+    /// and so on, and with less of a half, a quarter, down to 1/64 ms. With less slack than that it is this point plus
+    /// the slack.
     ///
-    /// tokio's has no such method.
+    /// `tokio::time` has no such method.
     ///
     /// ```
     /// use std::time::Duration;

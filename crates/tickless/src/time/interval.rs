@@ -133,8 +133,8 @@ pub(crate) const MISSED: Duration = Duration::from_millis(5);
 
 /// The ticks that [`interval`] and [`interval_at`] make.
 ///
-/// The next tick is one period after the one before, not after the moment at which that was taken: an interval does not
-/// drift.
+/// The next tick is due one period after the one before, not after the time at which that one was taken: an interval
+/// does not drift.
 pub struct Interval {
     next: Instant,
     period: Duration,
@@ -161,11 +161,11 @@ impl Interval {
 
     /// Lets each tick come up to `slack` late, so that it shares a wake-up with others: see [`Sleep::slack`].
     ///
-    /// The ticks keep their phase: [`tick`](Self::tick) returns when a tick was due, and the next one is due a period
-    /// after that. A tick counts as missed when it is taken more than 5 ms and the slack late.
+    /// The ticks keep their phase: [`tick`](Self::tick) returns the instant at which a tick was due, and the next one
+    /// is due a period after that. A tick counts as missed when it is taken more than 5 ms plus the slack late.
     ///
-    /// Said to an interval that was polled before, it counts from the next tick or reset on. Slack that is not said is
-    /// that of the thread or scope in which the interval was first polled.
+    /// On an interval that was polled before, the slack counts from the next tick or reset on. Without a slack of its
+    /// own, the interval has that of the thread or scope in which it was first polled.
     #[must_use]
     pub fn slack(mut self, slack: impl Into<Duration>) -> Self {
         let slack = Slack::new(slack.into());
@@ -180,8 +180,8 @@ impl Interval {
     ///
     /// # Cancellation
     ///
-    /// Cancel safe: dropping the future before it is ready loses no tick. If it was polled, its task is woken when the
-    /// tick comes, as if it waited still.
+    /// Cancel safe: dropping the future before it is ready loses no tick. If the future was polled, its task is still
+    /// woken when the tick is due.
     ///
     /// # Cost
     ///
@@ -194,7 +194,7 @@ impl Interval {
     ///
     /// # Cost
     ///
-    /// As a [`Sleep`]. The first call allocates one; it is used again by all later ones.
+    /// The cost is that of a [`Sleep`]. The first call allocates one, which all later calls use again.
     pub fn poll_tick(&mut self, context: &mut Context<'_>) -> Poll<Instant> {
         let (next, slack) = (self.next, self.slack);
         let delay = self.delay.get_or_insert_with(|| {
@@ -248,8 +248,8 @@ impl Interval {
 
     /// Moves the next tick to `deadline`.
     ///
-    /// A task that waits for a tick, or polled one and dropped it, is woken then without polling again; so it is with
-    /// the other ways to reset.
+    /// A task that waits for a tick, or polled one and dropped it, is woken then without polling again. This holds for
+    /// all methods that reset the interval.
     pub fn reset_at(&mut self, deadline: Instant) {
         self.next = deadline;
         self.missed_ticks.reset();
@@ -271,9 +271,9 @@ impl Interval {
     /// Returns the number of missed ticks so far: those that were due before the tick ahead of them was taken.
     /// `tokio::time` has no such method.
     ///
-    /// It counts each such tick once, whatever is [done about it](MissedTickBehavior): with
+    /// It counts each such tick once, with any [behavior](MissedTickBehavior): with
     /// [`Burst`](MissedTickBehavior::Burst) they are taken later, with [`Delay`](MissedTickBehavior::Delay) and
-    /// [`Skip`](MissedTickBehavior::Skip) never. A task that takes each tick within a period of it has missed none.
+    /// [`Skip`](MissedTickBehavior::Skip) never. A task that takes each tick less than a period late has missed none.
     ///
     /// ```
     /// use std::thread;

@@ -15,8 +15,8 @@ use crate::host::thread::{Way, with_thread};
 
 /// Two named amounts of slack, accepted by every function that takes a slack.
 ///
-/// Every other slack is a [`Duration`]. There are two because programs that did not choose have one of them: the
-/// library's default, and the precision of tokio.
+/// Every other slack is a [`Duration`]. These two have names because programs without a slack of their own have one of
+/// them: the library's default, or the precision of tokio.
 ///
 /// ```
 /// use std::time::Duration;
@@ -121,12 +121,12 @@ fn replace_default(slack: Slack) -> Slack {
 /// Sets the slack of timers that this thread queues from now on and that have [no slack of their
 /// own](super::Sleep::slack). Returns the previous setting; a thread begins with [`Duration::ZERO`].
 ///
-/// It counts for a [`Sleep`](super::Sleep), [`Timeout`](super::Timeout) or [`Interval`](super::Interval) when it is
-/// queued for the first time, on the thread that polls it then, and the timer keeps it. Inside of a [`with_slack`] the
-/// slack of that counts; set there, it is undone when the future inside gives the thread back. Coarse timers and those
-/// with callbacks do not ask for it.
+/// A [`Sleep`](super::Sleep), [`Timeout`](super::Timeout) or [`Interval`](super::Interval) takes the slack when it is
+/// queued for the first time, from the thread that polls it then, and keeps it. Inside of a [`with_slack`] the slack of
+/// that counts; a slack that is set there is undone when the inner future returns. Coarse timers and timers with
+/// callbacks take no slack from the thread.
 ///
-/// More than 4.29 s (2^32 - 2 ns) count as that.
+/// A slack of more than 4.29 s (2^32 - 2 ns) is clamped to that.
 ///
 /// In tokio, for all threads of a runtime:
 ///
@@ -153,12 +153,12 @@ pub fn thread_slack() -> Duration {
 /// Sets the slack of all timers that `future` queues, on any thread that polls it, and that have [no slack of their
 /// own](super::Sleep::slack). If one such future is inside of another, the inner slack counts.
 ///
-/// Tasks that `future` spawns are polled outside of it, and so not concerned. More than 4.29 s (2^32 - 2 ns) count as
-/// that.
+/// Tasks that `future` spawns are polled outside of it, so their timers do not have its slack. A slack of more than
+/// 4.29 s (2^32 - 2 ns) is clamped to that.
 ///
 /// # Cancellation
 ///
-/// Dropping what is returned drops `future`.
+/// Dropping the returned future drops `future`.
 ///
 /// # Cost
 ///

@@ -20,7 +20,7 @@ use crate::host::registry::try_timers_fast;
 
 /// Waits until `deadline`.
 ///
-/// The future is ready at once if `deadline` is over.
+/// The future is ready at once if `deadline` has passed.
 ///
 /// # Cancellation
 ///
@@ -33,7 +33,7 @@ pub fn sleep_until(deadline: Instant) -> Sleep {
 
 /// Waits for `duration`, counted from this call.
 ///
-/// Durations up to [`Duration::MAX`] are possible; more than 292 years are never over. Zero is ready at once.
+/// Durations up to [`Duration::MAX`] are possible; more than 292 years never end. Zero is ready at once.
 ///
 /// ```
 /// # futures::executor::block_on(async {
@@ -57,11 +57,11 @@ pub fn sleep(duration: Duration) -> Sleep {
 pin_project! {
     /// The future that [`sleep`] and [`sleep_until`] return.
     ///
-    /// It is queued at its first poll, on the thread that polls. It is [`Send`] and [`Sync`], and may be polled, reset
-    /// and dropped anywhere; on the thread that polled it last that costs least. It is not [`Unpin`]: to use it in a
-    /// loop or a `select!`, pin it with [`std::pin::pin!`] or [`Box::pin`].
+    /// The sleep is queued at its first poll, on the thread that polls. It is [`Send`] and [`Sync`], and may be polled,
+    /// reset and dropped on any thread; the one that polled it last does so at the least cost. It is not [`Unpin`]: to
+    /// use it in a loop or a `select!`, pin it with [`std::pin::pin!`] or [`Box::pin`].
     ///
-    /// Polled again after it was ready, it is ready again.
+    /// If the sleep is polled again after it was ready, it is ready again.
     ///
     /// Cost: 112 bytes, no allocation.
     #[project(!Unpin)]
@@ -93,19 +93,20 @@ impl Sleep {
 
     /// Returns true if the deadline has passed.
     ///
-    /// As in tokio, a sleep that was neither polled nor reset since it was made says `false`, whatever the time.
+    /// As in tokio, a sleep that was neither polled nor reset since it was made returns `false`, whatever the time.
     pub fn is_elapsed(&self) -> bool {
         self.timer.is_elapsed()
     }
 
     /// Moves the deadline to `deadline`, also if the future was ready already.
     ///
-    /// The task that polled it last is woken then, without polling again, whether it was told to wait or that the time
-    /// had come.
+    /// The task that polled the sleep last is woken at `deadline` without polling again, also if the sleep was ready
+    /// before.
     ///
     /// # Cost
     ///
-    /// Moving a deadline a little costs two loads and a store if it keeps its place among the thread's other timers.
+    /// Moving a deadline a little costs two loads and a store if the timer keeps its place among the thread's other
+    /// timers.
     #[inline]
     pub fn reset(self: Pin<&mut Self>, deadline: Instant) {
         self.project().timer.reset(deadline.to_core());
@@ -120,12 +121,12 @@ impl Sleep {
     /// Lets the sleep end up to `slack` later than its deadline, so that it shares a wake-up with others. `slack` is a
     /// [`Precision`](super::Precision) or a [`Duration`].
     ///
-    /// It never ends before its deadline. When it does end the library chooses within the slack: together with what
-    /// wakes the thread that expires it anyway, and at last at the *roundest* point of that time, where timers of other
-    /// threads and processes meet it: a multiple of 1/64 ms or its longest possible doubling. With a slack of 1 ms that
-    /// is a whole millisecond. On a worker of an [attached](crate::tokio#slack) runtime it waits for tasks to take it
-    /// along, and at last for the end of its slack. The time that the operating system needs to wake a thread comes on
-    /// top, as always.
+    /// The sleep never ends before its deadline. Within the slack the library chooses the end: when the thread that
+    /// expires the sleep wakes up anyway, and at the latest at the *roundest* point of the slack, at which timers of
+    /// other threads and processes fire too: a multiple of 1/64 ms or of its longest possible doubling. With a slack of
+    /// 1 ms that is a whole millisecond. On a worker of an [attached](crate::tokio#slack) runtime the sleep ends when
+    /// the worker runs tasks anyway, and at the latest at the end of its slack. The time that the operating system
+    /// needs to wake a thread is added, as always.
     ///
     /// - Slack that is not said is that of the thread or of the scope in which the sleep is first queued:
     ///   [`set_thread_slack`](super::set_thread_slack), [`with_slack`](super::with_slack). `slack(Duration::ZERO)` says
@@ -135,8 +136,8 @@ impl Sleep {
     ///   its deadline. [`deadline`](Sleep::deadline) and [`is_elapsed`](Sleep::is_elapsed) know nothing of slack.
     /// - A [`reset`](Sleep::reset) keeps the slack, and counts it from the new deadline.
     ///
-    /// Sleeps of one thread with one deadline and one slack end in the order in which they were armed; those that only
-    /// share a wake-up do so in any order.
+    /// Sleeps of one thread with the same deadline and the same slack end in the order in which they were armed. Sleeps
+    /// that only share a wake-up end in any order.
     ///
     /// ```
     /// use std::time::Duration;
@@ -150,8 +151,8 @@ impl Sleep {
     ///
     /// # Cost
     ///
-    /// Choosing a point takes three dozen instructions each time that the sleep is armed or moved; all else, the short
-    /// ways of far sleeps too, is as without. It takes no room.
+    /// Choosing a point takes three dozen instructions each time that the sleep is armed or moved. All other costs,
+    /// those of the fast paths of far sleeps too, are the same as without slack. It takes no memory.
     pub fn slack(self, slack: impl Into<Duration>) -> Self {
         let timer = self.timer.with_slack(Slack::new(slack.into()));
         Self { timer }

@@ -42,8 +42,7 @@ pin_project! {
     /// The future that [`timeout()`] and [`timeout_at`] return.
     ///
     /// Cost: the future and 112 bytes, no allocation. If the future is ready at its first poll no queue is ever
-    /// touched. `S` is what ends it; [`coarse`](crate::coarse)
-    /// has another.
+    /// touched. `S` is the sleep that ends it; [`coarse`](crate::coarse) has another one.
     #[must_use = "futures do nothing unless you `.await` or poll them"]
     #[derive(Debug)]
     pub struct Timeout<T, S = Sleep> {
@@ -79,7 +78,7 @@ impl<T, S> Timeout<T, S> {
 impl<T> Timeout<T> {
     /// Lets the time end up to `slack` later, so that it shares a wake-up with others: see [`Sleep::slack`].
     ///
-    /// The future inside is polled as ever; its own timers do not get the slack.
+    /// The future inside is polled as before; its own timers do not get the slack.
     pub fn slack(self, slack: impl Into<Duration>) -> Self {
         let Self { value, delay } = self;
         Self::new(value, delay.slack(slack))

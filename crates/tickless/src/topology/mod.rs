@@ -273,7 +273,7 @@ impl Topology {
 
     /// Returns the last cache between `cpu` and the memory, if that is known.
     ///
-    /// CPUs with the same one hand data to each other without going through memory.
+    /// CPUs with the same one pass data to each other without going through memory.
     #[must_use]
     pub fn last_level_cache(&self, cpu: u32) -> Option<&Cache> {
         self.caches

@@ -34,9 +34,9 @@ use crate::topology::{CpuSet, Topology};
 ///
 /// # CPUs
 ///
-/// Unless [`pin`](Self::pin) says otherwise workers run where the scheduler puts them. With it each has a CPU, and
-/// those on some of the CPUs can be [isolated](Self::isolate): they neither look after other workers' timers nor do
-/// others look after theirs.
+/// Without [`pin`](Self::pin), workers run where the scheduler puts them. With it, each has a CPU, and the workers on
+/// some of the CPUs can be [isolated](Self::isolate): they do not fire other workers' timers, and other workers do not
+/// fire theirs.
 ///
 /// ```
 /// use tickless::Workers;
@@ -155,8 +155,9 @@ impl Builder {
     /// Sets the rule that chooses the next migrator when the present one goes to sleep. The migrator is the awake
     /// worker that fires the coarse timers of sleeping ones.
     ///
-    /// For all workers of the process, also those that others started. Nothing is early, late or lost by it: it says
-    /// how evenly the work is spread. Default: as it was said last, [`MigratorPolicy::Rotating`] if never.
+    /// The rule is for all workers of the process, including those that other builders started. It makes no timer
+    /// early, late or lost; it decides how evenly the work is spread. Default: the rule that was set last, or
+    /// [`MigratorPolicy::Rotating`].
     pub const fn migrator_policy(mut self, policy: MigratorPolicy) -> Self {
         self.migrator_policy = Some(policy);
         self
@@ -164,7 +165,7 @@ impl Builder {
 
     /// Sets the threads' real-time priority, 1 to 99, as [`Worker::set_realtime_priority`] does. Default: none.
     ///
-    /// A number that is none, and a refusal of the system, is [`BuildError::Schedule`].
+    /// A number that is not a priority, or a refusal of the system, is [`BuildError::Schedule`].
     pub const fn realtime_priority(mut self, priority: u8) -> Self {
         self.realtime_priority = Some(priority);
         self
@@ -177,8 +178,8 @@ impl Builder {
 
     /// Starts the workers. Each calls `body` with its number.
     ///
-    /// All of them are workers, pinned and isolated as they should be, before the first `body` begins. If one cannot be
-    /// had none begins.
+    /// All threads are workers, pinned and isolated as requested, before the first `body` begins. If one of them cannot
+    /// be started, no `body` begins.
     ///
     /// # Errors
     ///
@@ -391,7 +392,7 @@ fn pin(cpu: u32) -> Result<(), BuildError> {
 
 /// A group of threads that are [workers](Worker); [`Builder::spawn`] starts them.
 ///
-/// Dropping it leaves them alone, as it is with [`JoinHandle`].
+/// Dropping the value leaves the workers running, as with [`JoinHandle`].
 #[derive(Debug)]
 pub struct Workers<R> {
     threads: Vec<JoinHandle<Option<R>>>,
@@ -429,7 +430,7 @@ impl<R> Workers<R> {
     ///
     /// # Panics
     ///
-    /// Never for a worker's panic: that is a result.
+    /// It never panics for a worker's panic, which is a result.
     #[must_use = "it may be a panic"]
     pub fn join(self) -> Vec<thread::Result<R>> {
         let ended = self.threads.into_iter().map(JoinHandle::join);

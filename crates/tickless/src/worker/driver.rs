@@ -15,10 +15,10 @@ use crate::time::Instant;
 /// The timers of a thread that has its own event loop: a file descriptor to wait for, and a method to call when it is
 /// readable.
 ///
-/// Making one turns the current thread's timers over to its event loop, until it is dropped. While that takes no turns
-/// the background thread fires exact timers, 10 ms late at first and then in time. The descriptor is a
-/// `timerfd`, programmed to the nanosecond for the first timer of the thread, exact or coarse; it works in epoll, poll,
-/// select, io_uring and every library on top of them.
+/// Making a driver moves the firing of the current thread's timers to its event loop, until the driver is dropped.
+/// While the loop takes no turns the background thread fires exact timers, 10 ms late at first and then in time. The
+/// descriptor is a `timerfd`, programmed to the nanosecond for the first timer of the thread, exact or coarse; it works
+/// in epoll, poll, select, io_uring and every library on top of them.
 ///
 /// On macOS, FreeBSD and NetBSD the descriptor is a kqueue, which kqueue, poll and select can watch. On Windows it is a
 /// waitable timer (`AsHandle`), signalled from when something is due until the turn. Elsewhere there is none, and

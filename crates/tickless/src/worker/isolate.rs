@@ -16,8 +16,8 @@ impl<R> Workers<R> {
     ///
     /// # Blocking
     ///
-    /// Each worker that is to change does so in its next turn; this waits for it. Callable from any thread, also from
-    /// one of the workers, which changes its own part meanwhile.
+    /// Each worker that has to change does so in its next turn, and this call waits for it. Any thread may call it,
+    /// also one of the workers, which changes its own isolation meanwhile.
     ///
     /// # Errors
     ///
@@ -44,12 +44,12 @@ impl<R> Workers<R> {
     /// Reads which CPUs the kernel keeps free of other work, [isolates](Self::isolate) the workers on them, and returns
     /// these CPUs.
     ///
-    /// Does again what [`Builder::isolate_like_the_system`](super::Builder::isolate_like_the_system) does at the start,
+    /// It repeats what [`Builder::isolate_like_the_system`](super::Builder::isolate_like_the_system) does at the start,
     /// for settings that change at run time: isolated partitions of control groups ([`Topology::isolated`]). The
-    /// library does not follow them by itself. A program does by calling this when the kernel reports a change: it
-    /// wakes a `poll` for `POLLPRI`, and an inotify watch for modification, of the file `cpuset.cpus.partition` of the
-    /// group that is the partition. A change elsewhere (a group that this process cannot see) shows in
-    /// `cpuset.cpus.isolated` of the root alone; call this now and then for it.
+    /// library does not follow such changes by itself. A program calls this when the kernel reports a change: the
+    /// kernel wakes a `poll` for `POLLPRI`, and an inotify watch for modification, of the file `cpuset.cpus.partition`
+    /// of the group that is the partition. A change in a group that this process cannot see shows only in
+    /// `cpuset.cpus.isolated` of the root group; call this from time to time for such changes.
     ///
     /// Not followed: partitions of which neither the root of the control groups nor the process's own group can be read
     /// here, as in many containers; load balancing that was switched off in version 1 of the control groups; CPUs that

@@ -37,8 +37,8 @@ impl Worker {
     /// Sets the real-time priority of the worker's thread, 1 to 99, of which the highest runs first (`SCHED_FIFO`);
     /// `None` ends it (`SCHED_OTHER`). The priority stays when the thread is no longer a worker.
     ///
-    /// Nothing else runs on the CPU while the worker has something to do, unless its priority is higher. Threads that
-    /// it starts get none (`SCHED_RESET_ON_FORK`). Elsewhere than on Linux:
+    /// No other thread runs on the CPU while the worker has something to do, unless its priority is higher. Threads
+    /// that the worker starts get no such priority (`SCHED_RESET_ON_FORK`). On systems other than Linux:
     ///
     /// - On Windows 1 to 33 is one level above normal, up to 66 two, and the others are `TIME_CRITICAL`.
     /// - On macOS and the BSDs the priority is scaled to that of the system's `SCHED_FIFO`; threads inherit it.

@@ -36,13 +36,13 @@ pub enum Parking {
 
 /// A thread that fires its own timers: the fastest and most exact way to use them.
 ///
-/// Making one turns the current thread into a worker, until it is dropped. Its timers then fire only in its
-/// [turns](Worker::turn) and while it is [parked](Worker::park); a worker that computes for long delays them. One that
-/// blocks elsewhere on a timer of its own, in another executor for example, is late and not lost: the background thread
-/// fires exact timers 10 ms after the first was due, and what follows in time, until the worker takes a turn
-/// ([`Stats::stuck_expired`](crate::Stats::stuck_expired)). All of
-/// `tickless::time` and [`HrTimer`](crate::hrtimer::HrTimer) use the worker of the thread they are on by themselves. It
-/// may be held by a thread-local; if it is leaked the background thread takes over when its own thread has ended.
+/// Making a worker turns the current thread into one, until the value is dropped. Its timers then fire only in its
+/// [turns](Worker::turn) and while it is [parked](Worker::park), so a worker that computes for long delays them. If it
+/// blocks elsewhere on a timer of its own, in another executor for example, the timer is late and not lost: the
+/// background thread fires exact timers from 10 ms after the first was due, until the worker takes a turn
+/// ([`Stats::stuck_expired`](crate::Stats::stuck_expired)). All of `tickless::time` and
+/// [`HrTimer`](crate::hrtimer::HrTimer) use the worker of their thread by themselves. A thread-local may hold the
+/// worker. If it is leaked, the background thread takes over when the thread has ended.
 ///
 /// ```
 /// use std::time::Duration;
@@ -192,7 +192,7 @@ impl Worker {
     /// Returns true if a thread [unparked](Unparker::unpark) this worker since its last park or the last call of this
     /// method. The next park waits then. It is for workers that poll and never park.
     ///
-    /// So may the library, when another worker ends that was to wake up for all, unless this one is
+    /// The library may unpark it too, when another worker ends that had promised to wake up for all, unless this one is
     /// [isolated](Worker::set_isolated).
     ///
     /// # Cost
@@ -214,9 +214,9 @@ impl Worker {
 
     /// Isolates this worker from the other threads, or ends its isolation.
     ///
-    /// Workers look after each other's [coarse timers](crate::coarse): while one sleeps, one that is awake runs them,
-    /// and while all sleep, one of them wakes up for all. An isolated worker neither does that nor has it done for it:
-    /// nothing that others started runs on it or wakes it, and it wakes up for its own timers, coarse ones included.
+    /// Workers fire each other's [coarse timers](crate::coarse): an awake worker fires those of sleeping ones, and
+    /// while all sleep, one of them wakes up for all. An isolated worker takes no part in this: it fires no timers of
+    /// others, no other worker wakes it for that, and it wakes up for all of its own timers, coarse ones included.
     ///
     /// Its CPU is not interrupted by the locks of other threads either: while a worker is isolated, a thread that takes
     /// the timers of another one, to cancel there, executes no barrier on behalf of all. Other threads' own starting
@@ -262,11 +262,12 @@ impl Worker {
     /// Waits until a timer is due or another thread [unparks](Unparker::unpark) this worker, and fires the timers that
     /// are due.
     ///
-    /// Returns without waiting if something is due already or the worker was unparked since its last park. May return
-    /// for no reason; [`Turn::fired`] says whether a timer did.
+    /// Returns without waiting if a timer is due already or the worker was unparked since its last park. May return for
+    /// no reason; [`Turn::fired`] is zero if no timer fired.
     ///
     /// Unless this worker is [isolated](Worker::set_isolated) its [coarse timers](crate::coarse) may fire on another
-    /// one, which does not end the park: their wakers have to [unpark](Unparker::unpark), as those of any executor do.
+    /// one, which does not end the park: their wakers have to [unpark](Unparker::unpark) the worker, as those of any
+    /// executor do.
     ///
     /// # Panics
     ///
@@ -367,13 +368,13 @@ impl Worker {
     /// Waits as [`park`](Self::park) does, and also for events of an epoll instance of yours.
     ///
     /// Ends when events are ready, a timer is due or another thread [unparks](Unparker::unpark) this worker, or for no
-    /// reason; a worker that [spins](Parking::Spin) looks once. Events are collected in any case, also when a timer is
-    /// due already, and stand in `events` then. Returns what the turn did.
+    /// reason. A worker that [spins](Parking::Spin) checks once. `events` receives the events in any case, also if a
+    /// timer is due already. Returns the result of the turn.
     ///
     /// # Errors
     ///
-    /// Those of `epoll_wait`, among them `EINVAL` if there is room for no event. Being interrupted by a signal is none.
-    /// The first wait needs a file descriptor more, for wake-ups.
+    /// Errors of `epoll_wait`, among them `EINVAL` if `events` has no room. Being interrupted by a signal is not an
+    /// error. The first wait needs one more file descriptor, for wake-ups.
     ///
     /// # Panics
     ///
@@ -442,8 +443,8 @@ impl Worker {
 
     /// Runs a future to its end, and fires the timers of this thread meanwhile.
     ///
-    /// The future may use anything that works by wakers. It need not be [`Send`]. It may block on others in the same
-    /// way, though it makes no progress itself meanwhile.
+    /// The future may use anything that works by wakers. It need not be [`Send`]. It may call `block_on` for other
+    /// futures, though it makes no progress itself meanwhile.
     ///
     /// # Panics
     ///

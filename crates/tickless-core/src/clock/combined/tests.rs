@@ -1,4 +1,4 @@
-//! Reads that meet, put together by hand: a sample that is slow is one within which other CPUs read.
+//! Tests of combined reads, in which other CPUs read while one CPU takes a slow sample.
 
 use core::cell::{Cell, RefCell};
 use core::panic::AssertUnwindSafe;

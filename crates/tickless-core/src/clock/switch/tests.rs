@@ -1,4 +1,4 @@
-//! Guarded clocks by hand.
+//! Tests of guarded clocks, step by step on one thread.
 
 use core::cell::{Cell, RefCell};
 use std::rc::Rc;

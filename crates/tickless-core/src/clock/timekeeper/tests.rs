@@ -1,4 +1,4 @@
-//! Timekeepers by hand.
+//! Tests of the timekeeper, step by step on one thread.
 
 use super::*;
 use crate::time::Realtime;

@@ -1,4 +1,4 @@
-//! Good counters under everything that a machine does to a checker, and bad ones.
+//! Tests of the watchdog with good counters on a disturbed machine, and with bad counters.
 
 use std::format;
 use std::string::ToString;

@@ -1,4 +1,4 @@
-//! The far wheel by itself: where it files, and by which time.
+//! Tests of the far wheel by itself: the bucket of a timer, and the time by which it leaves it.
 
 use tickless_link::emplace;
 use tickless_link::id::Realm;

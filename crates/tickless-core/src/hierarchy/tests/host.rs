@@ -1,4 +1,4 @@
-//! A host for tests: CPUs whose timers are numbers, and the checks of spec C-10.3.
+//! A host for tests: its CPUs' timers are numbers, and it checks the rules of spec C-10.3.
 //!
 //! The same one under all three schedulers: none, where a [script](Host::when) runs other CPUs at chosen steps of one;
 //! loom; shuttle.

@@ -1,5 +1,5 @@
-//! Scripted schedules on the real code: at a chosen step of one CPU, others run. One thread does all of it, so each
-//! case is the same every time, and a lock that would be taken twice panics.
+//! Scripted schedules on the real code: at a chosen step of one CPU, other CPUs run. One thread executes them all, so
+//! each case is the same every time, and a lock that would be taken twice panics.
 
 use std::rc::Rc;
 

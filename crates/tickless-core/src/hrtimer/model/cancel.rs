@@ -1,4 +1,4 @@
-//! A thread cancels against a CPU that runs the timer.
+//! Loom cases of a thread that cancels a timer while a CPU fires it.
 
 use std::boxed::Box;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! CPUs that leave and clocks that jump, against everybody else.
+//! Loom cases of CPUs that go offline and clocks that jump, while other CPUs use timers.
 
 use std::pin::Pin;
 use std::sync::Arc;

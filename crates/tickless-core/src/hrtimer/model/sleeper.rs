@@ -1,4 +1,4 @@
-//! Sleepers: the waker comes out once, and the owner may free the sleeper at once.
+//! Loom cases of sleepers: the waker is taken once, and the owner may free the sleeper at once.
 
 use core::pin::Pin;
 use core::task::Waker;

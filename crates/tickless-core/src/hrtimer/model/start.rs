@@ -1,4 +1,4 @@
-//! A thread starts a timer against one that runs, moves or starts it.
+//! Loom cases of a thread that starts a timer while another one fires, moves or starts it.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Trees that know the smallest weight of each subtree, and entries that go from one tree to another.
+//! Tests of trees that summarise the smallest weight of each subtree, and of entries that move between trees.
 
 use core::cell::Cell;
 use core::pin::Pin;

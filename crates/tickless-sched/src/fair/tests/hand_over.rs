@@ -1,4 +1,4 @@
-//! Three steps at once are the three steps.
+//! Tests that a hand-over equals an enqueue, a sleep and a pick.
 
 use core::pin::Pin;
 use std::boxed::Box;

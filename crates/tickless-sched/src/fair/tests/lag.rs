@@ -1,4 +1,4 @@
-//! The lag of every task, against a fluid that serves all at once.
+//! Tests that compare the lag of every task with a model that serves all tasks at once.
 //!
 //! The oracle knows nothing of virtual time. It gives each task that competes its part of every nanosecond, takes the
 //! time of the running one from it, and shares out the lags of tasks that join and leave: in fixed point, 32 bits

@@ -1,4 +1,4 @@
-//! Tasks with deadlines beside others in a run queue, in logical time.
+//! Tests of tasks with deadlines beside other tasks in a run queue, in logical time.
 
 use std::cell::Cell;
 use std::panic::Location;

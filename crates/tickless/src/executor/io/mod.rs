@@ -52,12 +52,12 @@ mod source;
 
 /// A descriptor for which tasks can wait.
 ///
-/// It need not be used on the executor that watches it, but that has to be there: after its end, waiting is an error.
-/// The owner of the descriptor must not replace it by another one.
+/// Any executor or thread may use it, but the executor that watches the descriptor must exist: after its end, waiting
+/// returns an error. The owner of the descriptor must not replace it by another one.
 ///
 /// # Dropping
 ///
-/// Ends the watch, and drops what was given.
+/// Dropping it ends the watch, and drops the descriptor's owner.
 pub struct Async<T: AsFd> {
     /// I/O object, there until `into_inner`.
     io: Option<T>,
@@ -100,8 +100,8 @@ impl<T: AsFd> Async<T> {
 
     /// Waits until there is something to read, there is a connection to accept, or the other side has closed.
     ///
-    /// Another task may take what is there: try, and wait again when it [would block](io::ErrorKind::WouldBlock), or
-    /// have [`read_with`](Self::read_with) do that.
+    /// Another task may take the data first: try to read, and wait again if that [would
+    /// block](io::ErrorKind::WouldBlock), or let [`read_with`](Self::read_with) do both.
     ///
     /// # Errors
     ///

@@ -1,4 +1,4 @@
-//! Tasks that were woken by their worker and are not filed yet, and the tick of one that is picked again.
+//! Tests of tasks that their worker woke and has not enqueued yet, and of the tick of a task that is picked again.
 
 use std::panic::Location;
 use std::thread;

@@ -11,8 +11,9 @@ pub(super) const ATTEMPTS: u32 = 50;
 
 /// The reasons why the time-stamp counter is not used.
 ///
-/// It is measured again 10 s after it was found to be [`Unsteady`](Self::Unsteady), to have [`Drifted`](Self::Drifted)
-/// or to be [`Slow`](Self::Slow), and after twice as long each time that it is found so again. The others are final.
+/// The counter is measured again 10 s after it was found to be [`Unsteady`](Self::Unsteady), to have
+/// [`Drifted`](Self::Drifted) or to be [`Slow`](Self::Slow), and after twice as long each time that this is found
+/// again. The other reasons are final.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Refusal {

@@ -23,11 +23,11 @@ use crate::host::thread::{shown_now_lower, shown_now_upper};
 
 /// A queue of values, each of which comes out at its deadline: `tokio_util::time::DelayQueue`, exact to the nanosecond.
 ///
-/// The task that called [`poll_expired`](Self::poll_expired) last is woken when a value is due: once for any number of
-/// values with one deadline. Never early, as a [`Sleep`]. With the feature `stream` the queue is a `Stream`.
+/// The task that called [`poll_expired`](Self::poll_expired) last is woken when a value is due, once for any number of
+/// values with one deadline, and never early. With the feature `stream` the queue is a `Stream`.
 ///
-/// Values come out by deadline, and those of equal deadlines in the order in which they were inserted or reset. One
-/// whose deadline was over already when it was inserted comes behind the others that are over as long.
+/// Values come out in the order of their deadlines, and those with equal deadlines in the order in which they were
+/// inserted or reset. A value whose deadline had passed when it was inserted comes after the other values that are due.
 ///
 /// ```
 /// use std::future::poll_fn;
@@ -65,9 +65,9 @@ use crate::host::thread::{shown_now_lower, shown_now_upper};
 /// only where the value becomes the first one while a task waits, or the last one leaves. Expiring is O(1) a value,
 /// with at most ten moves between lists over its life. The clock is read once for all values that are due.
 ///
-/// Allocated are a vector that grows by doubling (24 bytes an entry beside the value), 17 KiB of lists with the first
-/// value, 32 bytes for each of up to 1,024 values, and a [`Sleep`] when a task first waits; nothing after that, unless
-/// more values than 1,024 are due within the same 17 ms: then 32 bytes for each of these.
+/// The queue allocates a vector that grows by doubling (24 bytes an entry beside the value), 17 KiB of lists with the
+/// first value, 32 bytes for each of up to 1,024 values, and a [`Sleep`] when a task first waits. It allocates nothing
+/// after that, unless more than 1,024 values are due within the same 17 ms: then 32 bytes for each of these.
 pub struct DelayQueue<T> {
     wheel: Wheel<T>,
     /// The latest time that is known to be over.
@@ -225,7 +225,7 @@ impl<T> DelayQueue<T> {
     ///
     /// # Cost
     ///
-    /// O(n) in the values that share the first list: all of them, if all are far and near to each other.
+    /// O(n) in the values that share the first list. These are all values if they are far away and near to each other.
     pub fn peek(&self) -> Option<Key> {
         self.wheel.peek()
     }

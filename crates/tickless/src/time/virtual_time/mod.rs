@@ -26,10 +26,10 @@ pub(crate) const FAR: Span = Span::from_secs(86_400 * 365 * 30);
 
 /// Stops the clock of this runtime.
 ///
-/// From then on [`Instant::now`](super::Instant::now) says the same until the time is moved: by [`advance`], or by the
-/// runtime itself when all of its tasks wait. Then the clock goes to the deadline of the next timer at once, and a
-/// program that sleeps for an hour ends within a millisecond. Everything in this module follows the clock to the
-/// nanosecond, and so do the timers of [`coarse`](crate::coarse), which are then as exact as the others.
+/// From then on [`Instant::now`](super::Instant::now) returns the same time until the clock is moved: by [`advance`],
+/// or by the runtime itself when all of its tasks wait. The runtime moves the clock to the deadline of the next timer
+/// at once, so a program that sleeps for an hour ends within a millisecond. Everything in this module follows the clock
+/// to the nanosecond, and so do the timers of [`coarse`](crate::coarse), which are then as exact as the others.
 ///
 /// ```
 /// use std::time::Duration;
@@ -47,27 +47,28 @@ pub(crate) const FAR: Span = Span::from_secs(86_400 * 365 * 30);
 ///
 /// # Where
 ///
-/// In [`Worker::block_on`](crate::Worker::block_on), and on an [`Executor`](crate::Executor) with one worker: there the
-/// clock is that of the worker and of all threads in its `block_on`. Each runtime has its own clock, so several tests
-/// run in one process.
+/// The pause works in [`Worker::block_on`](crate::Worker::block_on), and on an [`Executor`](crate::Executor) with one
+/// worker, where the clock is that of the worker and of all threads in its `block_on`. Each runtime has its own clock,
+/// so several tests run in one process.
 ///
-/// In a `current_thread` runtime of tokio too, with the feature `tokio-test-util`: its clock is paused then, which the
-/// time of this library follows. Sleeps are tokio's there, and take whole milliseconds.
+/// It also works in a `current_thread` runtime of tokio, with the feature `tokio-test-util`: it pauses tokio's clock,
+/// which the time of this library follows. Sleeps are tokio's sleeps there, and take whole milliseconds.
 ///
 /// # What holds the time
 ///
-/// It does not pass by itself while a [blocking job](crate::task::spawn_blocking) runs.
-/// On an executor with [descriptors](crate::executor::io) it passes when none of them has become ready for 5 ms.
+/// The clock does not move by itself while a [blocking job](crate::task::spawn_blocking) runs. On an executor with
+/// [descriptors](crate::executor::io) it moves when none of them has become ready for 5 ms.
 ///
 /// # What does not follow it
 ///
-/// `Parking`, [`blocking`](crate::time::blocking) and the slices of an executor go on by the process's clock, and so
-/// does all that threads outside of the runtime do. [Timers with callbacks](crate::hrtimer::HrTimer#paused-clocks)
-/// follow from their next start on.
+/// `Parking`, [`blocking`](crate::time::blocking) and the slices of an executor stay on the process's clock, and so do
+/// all threads outside of the runtime. [Timers with callbacks](crate::hrtimer::HrTimer#paused-clocks) follow from their
+/// next start on.
 ///
-/// The pause wakes all tasks, whose sleeps follow as they are polled. A sleep that was polled before the first pause of
-/// its runtime, by a waker of its own and not by that of its task, is not polled then: it waits by the process's clock
-/// first. Parts of a `FuturesUnordered` are such. Pause before, as `start_paused` does.
+/// The pause wakes all tasks, and their sleeps follow the clock as they are polled. A sleep that was polled before the
+/// first pause of its runtime, with a waker of its own and not with that of its task, is not polled then, so it first
+/// waits on the process's clock. Futures inside of a `FuturesUnordered` do so. Pause before that, as `start_paused`
+/// does.
 ///
 /// [`boottime`](crate::boottime), [`tai`](crate::tai) and [`realtime`](crate::realtime) follow; the time of day is
 /// [`realtime::now`](crate::realtime::now) then.
@@ -86,7 +87,7 @@ pub fn pause() {
 
 /// Stops the clock of this runtime, as [`pause`] does, until [`advance`] moves it: it never passes by itself.
 ///
-/// While nothing advances it, a task that sleeps waits for ever, whatever else there is to do. tokio has no such
+/// While no task advances the clock, a task that sleeps waits for ever, even if nothing else can run. tokio has no such
 /// function.
 ///
 /// # Panics
@@ -122,8 +123,8 @@ pub fn resume() {
 /// Moves the stopped clock of this runtime by `duration`.
 ///
 /// Timers that are due on the way fire one after the other, by deadline and then in the order in which they were armed,
-/// each at its own time; all tasks run until they wait before the next one fires. When the future is ready, what was
-/// due has happened, and the clock has moved by `duration` exactly. Of several that are polled at one time each begins
+/// each at its own time. All tasks run until they wait before the next one fires. When the future is ready, all of that
+/// has happened, and the clock has moved by `duration` exactly. If several are polled at the same time, each begins
 /// where the one before ends.
 ///
 /// ```
@@ -147,7 +148,7 @@ pub fn resume() {
 ///
 /// # Cancellation
 ///
-/// Dropped before it is ready, the clock stays where it is by then.
+/// If it is dropped before it is ready, the clock stays where it is by then.
 pub async fn advance(duration: Duration) {
     #[cfg(feature = "tokio-test-util")]
     if is_in_tokio() {

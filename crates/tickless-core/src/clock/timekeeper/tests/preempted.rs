@@ -1,4 +1,4 @@
-//! TIM-17: readers that are preempted while they read, and a keeper that changes the record meanwhile.
+//! TIM-17: tests of readers that are preempted while they read, and a keeper that changes the record meanwhile.
 
 use std::vec::Vec;
 

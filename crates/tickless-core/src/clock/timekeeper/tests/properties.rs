@@ -1,4 +1,4 @@
-//! Properties of the timekeeper's clock, whatever the keeper does and in any order.
+//! Properties of the timekeeper's clock under any sequence of the keeper's operations.
 
 use proptest::collection::vec;
 use proptest::prelude::*;

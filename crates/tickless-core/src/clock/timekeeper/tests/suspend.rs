@@ -1,4 +1,4 @@
-//! Machines that sleep.
+//! Tests of the timekeeper on machines that sleep.
 
 use super::*;
 

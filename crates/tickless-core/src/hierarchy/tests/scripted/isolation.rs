@@ -1,4 +1,4 @@
-//! The isolated CPUs as a set (spec C-5.4).
+//! Tests of the set of isolated CPUs (spec C-5.4).
 
 use std::vec::Vec;
 

@@ -1,4 +1,4 @@
-//! CPUs that come and go, isolated ones, and threads that are no workers (spec C-5.1 to C-5.4).
+//! Tests of CPUs that join and leave, isolated ones, and threads that are no workers (spec C-5.1 to C-5.4).
 
 use std::vec::Vec;
 

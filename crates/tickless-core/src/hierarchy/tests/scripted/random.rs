@@ -1,4 +1,4 @@
-//! Random histories, one operation at a time: the rules hold after each, and nothing is late in the end.
+//! Tests by random sequences of operations: the rules hold after each, and no timer is late in the end.
 
 use proptest::prelude::{Strategy, prop_assert, prop_oneof, proptest};
 use std::vec::Vec;

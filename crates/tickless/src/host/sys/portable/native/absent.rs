@@ -1,4 +1,4 @@
-//! The standard library alone.
+//! Systems without timers of their own here: the standard library's sleeps are used.
 
 use std::io;
 use std::time::Duration;

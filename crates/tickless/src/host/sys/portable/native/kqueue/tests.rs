@@ -1,4 +1,4 @@
-//! The logic over a fake of the system's calls.
+//! Tests of the logic on a fake of the system's calls.
 
 use std::collections::HashMap;
 use std::fs::File;
