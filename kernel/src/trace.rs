@@ -11,13 +11,12 @@
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
-use core::fmt;
 use core::sync::atomic::{AtomicU64, Ordering};
 
-use tickless_core::coarse::Kind;
 use tickless_core::link::lock::Lock;
-use tickless_core::time::{Clock, Instant};
-use tickless_core::trace::{Event, Placement, TimerId};
+use tickless_core::time::Instant;
+use tickless_core::trace::line::{FORMAT, Line, Number, Subject, VERSION};
+use tickless_core::trace::{Event, TimerId};
 
 use crate::arch;
 use crate::console::say;
@@ -105,7 +104,7 @@ pub(crate) fn end(cpus: usize, now: Instant) -> (usize, u64) {
     }
     entries.sort_unstable_by_key(|entry| entry.number);
     say!(
-        "trace: {{\"format\":\"tickless-trace\",\"version\":1,\"unit\":\"ns\",\"scenario\":\"kernel\",\
+        "trace: {{\"format\":\"{FORMAT}\",\"version\":{VERSION},\"unit\":\"ns\",\"scenario\":\"kernel\",\
          \"profile\":\"{}\",\"seed\":0,\"library\":\"{}\",\"cpus\":{cpus},\"tick\":{},\
          \"late_max\":{LATE_MAX},\"isolated\":[]}}",
         arch::NAME,
@@ -122,204 +121,43 @@ pub(crate) fn end(cpus: usize, now: Instant) -> (usize, u64) {
     (entries.len(), lost)
 }
 
-/// The numbers of timers: by the address of each, and whether it is exact.
+/// The numbers of timers: by the address of each.
 #[derive(Default)]
-struct Numbers(BTreeMap<usize, (usize, bool)>);
+struct Numbers(BTreeMap<usize, Number>);
 
 impl Numbers {
-    fn of(&mut self, timer: TimerId, is_exact: bool) -> usize {
-        let next = self.0.len() + 1;
-        self.0.entry(timer.0).or_insert((next, is_exact)).0
-    }
-
-    fn known(&self, timer: TimerId) -> Option<(usize, bool)> {
-        self.0.get(&timer.0).copied()
+    fn of(&mut self, timer: TimerId, is_exact: bool) -> Number {
+        let number = self.0.len() as u64 + 1;
+        *self.0.entry(timer.0).or_insert(Number { number, is_exact })
     }
 }
 
-/// An instant as a number, or `null` for never.
-struct OrNever(Instant);
+/// The number in the line of an event that is about no timer, which does not show it.
+const NO_TIMER: Number = Number {
+    number: 0,
+    is_exact: false,
+};
 
-impl fmt::Display for OrNever {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.0.is_forever() {
-            return formatter.write_str("null");
-        }
-        write!(formatter, "{}", self.0.as_nanos())
-    }
-}
-
-/// Writes the line of an entry; false if the file has no such event.
+/// Writes the line of an entry; false if the file has no such event, or the timer is not known.
 fn write(entry: &Entry, numbers: &mut Numbers) -> bool {
-    let line = |name: &str, keys: fmt::Arguments<'_>| {
-        let (time, cpu) = (entry.time.as_nanos(), entry.cpu);
-        say!("trace: {{\"time\":{time},\"cpu\":{cpu},\"event\":\"{name}\",{keys}}}");
-        true
+    let timer = match entry.event.subject() {
+        Some(Subject::Exact(timer)) => numbers.of(timer, true),
+        Some(Subject::Coarse(timer)) => numbers.of(timer, false),
+        Some(Subject::Either(timer)) => match numbers.0.get(&timer.0) {
+            Some(known) => *known,
+            None => return false,
+        },
+        None => NO_TIMER,
     };
-    match entry.event {
-        Event::ExpireExit { timer } => match numbers.known(timer) {
-            Some((id, true)) => line("hrtimer_expire_exit", format_args!("\"hrtimer\":{id}")),
-            Some((id, false)) => line("timer_expire_exit", format_args!("\"timer\":{id}")),
-            None => false,
-        },
-        Event::Move { timer, from, to } => match numbers.known(timer) {
-            Some((id, _)) => line(
-                "timer_move",
-                format_args!("\"timer\":{id},\"from_cpu\":{},\"of_cpu\":{}", from.0, to.0),
-            ),
-            None => false,
-        },
-        Event::Start { .. } | Event::Cancel { .. } | Event::ExpireEntry { .. } => {
-            write_exact(entry, numbers, line)
-        }
-        Event::WheelArm { .. } | Event::WheelCancel { .. } | Event::WheelExpire { .. } => {
-            write_coarse(entry, numbers, line)
-        }
-        Event::Rearm {
-            cpu,
-            next,
-            deferred,
-        } => line(
-            "hrtimer_rearm",
-            format_args!(
-                "\"of_cpu\":{},\"next\":{},\"deferred\":{deferred}",
-                cpu.0,
-                OrNever(next)
-            ),
-        ),
-        Event::WrittenLate { cpu, event } => line(
-            "hrtimer_written_late",
-            format_args!("\"of_cpu\":{},\"next\":{}", cpu.0, event.as_nanos()),
-        ),
-        Event::Spurious { cpu } => line("hrtimer_spurious", format_args!("\"of_cpu\":{}", cpu.0)),
-        Event::TickStop { cpu, wake } => line(
-            "tick_stop",
-            format_args!("\"of_cpu\":{},\"wake\":{}", cpu.0, OrNever(wake)),
-        ),
-        Event::TickStart { cpu, due } => line(
-            "tick_start",
-            format_args!("\"of_cpu\":{},\"due\":{}", cpu.0, OrNever(due)),
-        ),
-        _ => false,
+    if !entry.event.has_line() {
+        return false;
     }
-}
-
-/// Writes the line of an exact timer.
-fn write_exact(
-    entry: &Entry,
-    numbers: &mut Numbers,
-    line: impl Fn(&str, fmt::Arguments<'_>) -> bool,
-) -> bool {
-    match entry.event {
-        Event::Start {
-            cpu,
-            timer,
-            clock,
-            hard,
-            soft,
-            was_armed,
-            stood,
-            ..
-        } => line(
-            "hrtimer_start",
-            format_args!(
-                "\"hrtimer\":{},\"of_cpu\":{},\"clock\":\"{}\",\"expires\":{hard},\"softexpires\":{soft},\
-                 \"was_armed\":{was_armed},\"place\":\"{}\"",
-                numbers.of(timer, true),
-                cpu.0,
-                match clock {
-                    Clock::Monotonic => "monotonic",
-                    Clock::Realtime => "realtime",
-                    Clock::Boottime => "boottime",
-                    Clock::Tai => "tai",
-                },
-                match stood {
-                    Placement::Moved => "moved",
-                    Placement::InPlace => "in-place",
-                    Placement::FiledEarly => "filed-early",
-                    Placement::FarSlot => "far-slot",
-                },
-            ),
-        ),
-        Event::Cancel { cpu, timer } => line(
-            "hrtimer_cancel",
-            format_args!(
-                "\"hrtimer\":{},\"of_cpu\":{}",
-                numbers.of(timer, true),
-                cpu.0
-            ),
-        ),
-        Event::ExpireEntry {
-            cpu,
-            timer,
-            now,
-            hard,
-            soft,
-            ..
-        } => line(
-            "hrtimer_expire_entry",
-            format_args!(
-                "\"hrtimer\":{},\"of_cpu\":{},\"now\":{now},\"expires\":{hard},\"softexpires\":{soft}",
-                numbers.of(timer, true),
-                cpu.0
-            ),
-        ),
-        _ => false,
-    }
-}
-
-/// Writes the line of a coarse timer.
-fn write_coarse(
-    entry: &Entry,
-    numbers: &mut Numbers,
-    line: impl Fn(&str, fmt::Arguments<'_>) -> bool,
-) -> bool {
-    match entry.event {
-        Event::WheelArm {
-            cpu,
-            kind,
-            timer,
-            now,
-            expiry,
-            due,
-            was_armed,
-            ..
-        } => line(
-            "timer_start",
-            format_args!(
-                "\"timer\":{},\"of_cpu\":{},\"flags\":\"{}\",\"now\":{},\"expires\":{},\"bucket_expiry\":{},\
-                 \"was_armed\":{was_armed}",
-                numbers.of(timer, false),
-                cpu.0,
-                match kind {
-                    Kind::Local => "pinned",
-                    Kind::Global => "global",
-                    Kind::Deferrable => "deferrable",
-                },
-                now.0,
-                expiry.0,
-                due.0,
-            ),
-        ),
-        Event::WheelCancel { cpu, timer, .. } => line(
-            "timer_cancel",
-            format_args!(
-                "\"timer\":{},\"of_cpu\":{}",
-                numbers.of(timer, false),
-                cpu.0
-            ),
-        ),
-        Event::WheelExpire { timer, timeout, .. } => line(
-            "timer_expire_entry",
-            format_args!(
-                "\"timer\":{},\"of_cpu\":{},\"now\":{},\"expires\":{},\"bucket_expiry\":{}",
-                numbers.of(timer, false),
-                timeout.cpu.0,
-                timeout.now.0,
-                timeout.expiry.0,
-                timeout.due.0,
-            ),
-        ),
-        _ => false,
-    }
+    let line = Line {
+        time: entry.time.as_nanos(),
+        cpu: u32::try_from(entry.cpu).ok(),
+        event: &entry.event,
+        timer,
+    };
+    say!("trace: {line}");
+    true
 }

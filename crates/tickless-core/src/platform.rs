@@ -147,7 +147,8 @@ pub trait Platform: Port {
     /// trusted.
     const EXPIRY_BUDGET: u32 = u32::MAX;
 
-    /// True if [`trace`](Platform::trace) has an effect. If false, the events are not even built.
+    /// True if [`trace`](Platform::trace) has an effect. If false, the events are not even built;
+    /// [`is_traced`](Platform::is_traced) switches it at run time.
     const TRACE: bool = false;
 
     /// Returns [`this_cpu`](Port::this_cpu), but MAY return `None` although there is one, if finding it out takes a
@@ -313,6 +314,26 @@ pub trait Platform: Port {
     fn relax(&self, attempt: u32) {
         let _ = attempt;
         tickless_link::sync::spin_loop();
+    }
+
+    /// Returns true if events are traced now: without it they are not even put together. The answer MAY change at any
+    /// time.
+    ///
+    /// By default [`TRACE`](Platform::TRACE).
+    #[inline]
+    fn is_traced(&self) -> bool {
+        Self::TRACE
+    }
+
+    /// Returns true if the expiry of a timer that is about to leave its queue is traced, with the base locked. Then
+    /// [`trace`](Platform::trace) follows on this CPU, without the lock, and what another CPU does to the timer
+    /// meanwhile may be traced before it. A host that orders the events of several CPUs draws the number of the expiry
+    /// here.
+    ///
+    /// By default [`is_traced`](Platform::is_traced).
+    #[inline]
+    fn traces_expiry(&self) -> bool {
+        self.is_traced()
     }
 
     /// Takes an event of the trace (spec ). Called without locks where the specification demands it, else with the

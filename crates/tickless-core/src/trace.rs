@@ -2,6 +2,7 @@
 //!
 //! Names and meaning are those of the kernel's `timer:hrtimer_*` events (spec ), so that existing tools and habits
 //! fit. A host that sets [`Platform::TRACE`](crate::platform::Platform::TRACE) to `false` pays nothing.
+//! [`line`] has them as the lines of a trace file.
 
 use crate::cpu::CpuId;
 use crate::event::flush::Flush;
@@ -10,6 +11,8 @@ use crate::time::{Clock, Instant};
 use crate::wheel::family::{Kind, Timeout};
 
 pub use crate::exact::family::Placement;
+
+pub mod line;
 
 /// The identity of a timer in a trace: its address, which is never dereferenced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -168,7 +168,7 @@ impl<'a, P: Platform> BaseGuard<'a, P> {
     #[cold]
     fn note_clamped(&mut self, event: Instant) {
         self.state.stats.clamped += 1;
-        if P::TRACE {
+        if self.platform().is_traced() {
             self.platform().trace(Event::Clamped {
                 cpu: self.base.cpu(),
                 event,

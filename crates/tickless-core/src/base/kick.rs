@@ -21,7 +21,7 @@ impl<P: Platform> Timers<P> {
         if !base.note_kick() {
             return;
         }
-        if P::TRACE {
+        if self.platform.is_traced() {
             self.platform.trace(Event::Kick { cpu: base.cpu() });
         }
         if me.is_some_and(|me| core::ptr::eq(me.base, base)) {

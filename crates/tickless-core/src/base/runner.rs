@@ -177,7 +177,7 @@ impl<'a, P: Platform> Runner<'a, P> {
         if let (Some(me), Some(outer)) = (self.me, outer) {
             me.base.executing.store(outer, Ordering::Relaxed);
         }
-        if P::TRACE {
+        if self.timers.platform.is_traced() {
             self.timers.platform.trace(Event::ExpireExit { timer });
         }
     }

@@ -477,7 +477,7 @@ impl<P: Platform> Timers<P> {
         let to = held.base.cpu();
         if from != to {
             held.state.stats.arrived += 1;
-            if P::TRACE {
+            if self.platform.is_traced() {
                 let timer = TimerId(entry.address());
                 self.platform.trace(Event::Move { timer, from, to });
             }
@@ -499,7 +499,7 @@ impl<P: Platform> Timers<P> {
         (now, expiry, due): (Tick, Tick, Tick),
         was_armed: bool,
     ) {
-        if P::TRACE {
+        if self.platform.is_traced() {
             self.platform.trace(Event::WheelArm {
                 cpu: held.base.cpu(),
                 kind,

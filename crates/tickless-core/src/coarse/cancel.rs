@@ -185,7 +185,7 @@ impl<P: Platform> Timers<P> {
         };
         wheel.note_left(left);
         held.state.stats.coarse_cancelled += 1;
-        if P::TRACE {
+        if self.platform.is_traced() {
             let cpu = held.base.cpu();
             self.platform.trace(Event::WheelCancel { cpu, kind, timer });
         }

@@ -75,7 +75,7 @@ impl<'a, P: Platform> Runner<'a, P> {
                 return (held, Ran::SomeOfThem);
             }
             let fired = self.fired;
-            if !P::TRACE && wheel.buckets.first_pending_is_taken(level) {
+            if wheel.buckets.first_pending_is_taken(level) && !self.timers.platform.is_traced() {
                 self.take_tasks(&mut held, (kind, level), budget - handled, &mut woken);
             }
             if !woken.is_empty() {
@@ -147,6 +147,7 @@ impl<'a, P: Platform> Runner<'a, P> {
         }
         let timer = TimerId(entry.address());
         let code = entry.code_address();
+        let is_traced = self.timers.platform.traces_expiry();
         let (fired, left) = bucketed.expire(place);
         wheel.note_left(left);
         held.state.stats.coarse_expired += 1;
@@ -160,7 +161,7 @@ impl<'a, P: Platform> Runner<'a, P> {
             cpu: self.base.cpu(),
             executed_by: self.me.map(|me| me.base.cpu()),
         };
-        if P::TRACE {
+        if P::TRACE && is_traced {
             let timers = self.timers;
             timers.platform.trace(Event::WheelExpire {
                 timer,
@@ -170,7 +171,7 @@ impl<'a, P: Platform> Runner<'a, P> {
         }
         match fired {
             Fired::Done(waker) => {
-                if P::TRACE {
+                if self.timers.platform.is_traced() {
                     self.timers.platform.trace(Event::ExpireExit { timer });
                 }
                 self.after_wake_up(waker)
@@ -214,7 +215,7 @@ impl<'a, P: Platform> Runner<'a, P> {
                 wheel.note_filed(place);
                 held.publish_next_expiry(kind);
                 held.state.stats.coarse_arms += 1;
-                if P::TRACE {
+                if self.timers.platform.is_traced() {
                     self.timers.platform.trace(Event::WheelArm {
                         cpu: self.base.cpu(),
                         kind,
@@ -296,7 +297,7 @@ impl<P: Platform> Timers<P> {
         // The expiry lock comes before the base lock, and is not waited for before it is clear that no CPU runs there.
         drop(held);
         let mut runner = Runner::new(self, base, &base.coarse[kind as usize][place], true);
-        if P::TRACE {
+        if self.platform.is_traced() {
             self.platform.trace(Event::WheelPass { cpu, kind, now });
         }
         let held = runner.lock();

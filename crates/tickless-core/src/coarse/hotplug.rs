@@ -113,7 +113,7 @@ impl<P: Platform> Timers<P> {
             wheel.buckets.admit(transit, place.slot.number(), |()| ());
             is_first |= wheel.note_filed(place).is_first;
             state.stats.arrived += 1;
-            if P::TRACE {
+            if self.platform.is_traced() {
                 self.platform.trace(Event::Move {
                     timer,
                     from: from_cpu,

@@ -161,7 +161,7 @@ impl<P: Platform> Timers<P> {
         }
         entry.shared().set(expiry);
         held.state.stats.coarse_in_slot += 1;
-        if P::TRACE {
+        if self.platform.is_traced() {
             let pending_map = &held.state.wheels[kind as usize].pending_map;
             let times = (pending_map.clock(), expiry, pending_map.due_of(slot));
             self.trace_arm(&held, entry, kind, times, true);
@@ -284,7 +284,7 @@ impl<P: Platform> Timers<P> {
     ) {
         held.state.wheels[kind as usize].note_left(left);
         held.state.stats.coarse_cancelled += 1;
-        if P::TRACE {
+        if self.platform.is_traced() {
             let cpu = held.base.cpu();
             self.platform.trace(Event::WheelCancel { cpu, kind, timer });
         }

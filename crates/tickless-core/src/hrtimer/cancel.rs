@@ -185,7 +185,7 @@ impl<P: Platform> Timers<P> {
     #[inline]
     pub(super) fn note_cancelled(&self, held: &mut BaseGuard<'_, P>, timer: usize) {
         held.state.stats.cancelled += 1;
-        if P::TRACE {
+        if self.platform.is_traced() {
             let cpu = held.base.cpu();
             self.platform.trace(Event::Cancel {
                 cpu,

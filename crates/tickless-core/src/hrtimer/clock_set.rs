@@ -90,7 +90,7 @@ impl<P: Platform> Timers<P> {
             let queue = &mut held.state.queues[index];
             let brought = queue.tree.bring_to_front(Deadline::CLOCK_SET, |entry| {
                 let fires = entry.tag().fires_on_set();
-                if P::TRACE && fires {
+                if fires && self.platform.is_traced() {
                     self.platform.trace(Event::Start {
                         cpu,
                         timer: TimerId(entry.address()),

@@ -82,7 +82,7 @@ impl<'a, P: Platform> Runner<'a, P> {
                     && let Some(fired) = self.fire_run(&mut held, index, base_now, &mut woken)
                 {
                     let due = due_of_fired(&mut held, index, &fired);
-                    held = self.run_fired(held, index, (fired, due, base_now));
+                    held = self.run_fired(held, index, (fired, due, base_now, false));
                     // Behind a callback comes another one, as a rule.
                     held = self.call_run(held, index, base_now);
                     continue;
@@ -101,14 +101,17 @@ impl<'a, P: Platform> Runner<'a, P> {
                 } else if is_spent {
                     held.state.stats.budget_exhausted += 1;
                     return (held, Ran::SomeOfThem);
-                } else if let Some((fired, due)) = self.fire_first(&mut held, index, counted_from) {
+                } else if let Some((fired, due)) =
+                    self.fire_first(&mut held, index, counted_from, woken.is_empty())
+                {
                     self.fired += 1;
                     match fired {
                         // Of each traced expiry begin and end are told without the lock (spec ).
-                        Fired::Done(waker) if !P::TRACE => woken.push(waker),
+                        Fired::Done(waker) if due.is_none() => woken.push(waker),
                         fired => {
+                            let is_traced = due.is_some();
                             let due = due.unwrap_or_else(|| due_of_fired(&mut held, index, &fired));
-                            let fired = (fired, due, base_now);
+                            let fired = (fired, due, base_now, is_traced);
                             held = self.run_fired(held, index, fired);
                         }
                     }
@@ -127,16 +130,19 @@ impl<'a, P: Platform> Runner<'a, P> {
     /// Takes the first timer out of a queue, and out of use unless it has a callback. What is cached about the queue is
     /// to be brought up to date before the lock is released. Notes how late the timer is at `counted_from`, if given.
     ///
-    /// What is known of the timer where expiries are traced: else nothing has to be known of one that is out of use.
+    /// What is known of the timer where its expiry is traced: else nothing has to be known of one that is out of use.
+    /// None is traced while a task is left to be woken: tracing was switched on since the base was locked.
     #[inline]
     fn fire_first(
         &self,
         held: &mut BaseGuard<'a, P>,
         index: usize,
         counted_from: Option<Deadline>,
+        may_trace: bool,
     ) -> Option<(Fired<Hr>, Option<Due>)> {
         let mut slot = held.state.queues[index].tree.open_first()?;
-        let due = P::TRACE.then(|| Due::of(&mut slot));
+        let is_traced = may_trace && self.timers.platform.traces_expiry();
+        let due = is_traced.then(|| Due::of(&mut slot));
         if let Some(now) = counted_from
             && slot.key() != Deadline::CLOCK_SET
         {
@@ -161,7 +167,7 @@ impl<'a, P: Platform> Runner<'a, P> {
         now: Deadline,
         woken: &mut Batch,
     ) -> Option<Fired<Hr>> {
-        if P::TRACE {
+        if self.timers.platform.is_traced() {
             // Of each expiry all is to be told.
             return None;
         }
@@ -197,7 +203,7 @@ impl<'a, P: Platform> Runner<'a, P> {
         now: Deadline,
     ) -> BaseGuard<'a, P> {
         let is_due = |filed, head: &ExpiryRange| filed <= now && filed == head.deadline();
-        while !P::TRACE && self.fired < P::EXPIRY_BUDGET {
+        while self.fired < P::EXPIRY_BUDGET && !self.timers.platform.is_traced() {
             let tree = &mut held.state.queues[index].tree;
             let Some((running, head)) = tree.expire_called(is_due) else {
                 break;
@@ -227,7 +233,7 @@ impl<'a, P: Platform> Runner<'a, P> {
         &mut self,
         mut held: BaseGuard<'a, P>,
         index: usize,
-        (fired, due, now): (Fired<Hr>, Due, Deadline),
+        (fired, due, now, is_traced): (Fired<Hr>, Due, Deadline, bool),
     ) -> BaseGuard<'a, P> {
         let Due {
             timer,
@@ -242,7 +248,7 @@ impl<'a, P: Platform> Runner<'a, P> {
         let clock_was_set = filed == Deadline::CLOCK_SET || untold;
         let tellings = held.state.tellings;
         drop(held);
-        if P::TRACE {
+        if P::TRACE && is_traced {
             self.timers.platform.trace(Event::ExpireEntry {
                 cpu: self.base.cpu(),
                 timer,
@@ -254,7 +260,7 @@ impl<'a, P: Platform> Runner<'a, P> {
         }
         match fired {
             Fired::Done(waker) => {
-                if P::TRACE {
+                if self.timers.platform.is_traced() {
                     self.timers.platform.trace(Event::ExpireExit { timer });
                 }
                 self.after_wake_up(waker)
@@ -374,7 +380,7 @@ impl<'a, P: Platform> Runner<'a, P> {
             return;
         }
         state.stats.starts += 1;
-        if P::TRACE {
+        if self.timers.platform.is_traced() {
             self.timers.platform.trace(Event::Start {
                 cpu: self.base.cpu(),
                 timer,
@@ -570,7 +576,7 @@ impl<P: Platform> Timers<P> {
         turn.overrun = runner.overrun;
         if turn.fired == 0 && !turn.soft_raised {
             held.state.stats.spurious += 1;
-            if P::TRACE {
+            if self.platform.is_traced() {
                 self.platform.trace(Event::Spurious { cpu });
             }
         }
@@ -584,7 +590,7 @@ impl<P: Platform> Timers<P> {
         stats.hangs += 1;
         stats.max_hang = stats.max_hang.max(took);
         debug_assert!(held.backoff() <= HANG_BACKOFF_MAX);
-        if P::TRACE {
+        if self.platform.is_traced() {
             let cpu = held.base.cpu();
             self.platform.trace(Event::Hang {
                 cpu,

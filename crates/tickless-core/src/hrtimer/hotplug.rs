@@ -144,7 +144,7 @@ impl<P: Platform> Timers<P> {
         }: Moving,
     ) {
         to.state.stats.arrived += 1;
-        if P::TRACE {
+        if self.platform.is_traced() {
             let (from, to) = (from.base.cpu(), to.base.cpu());
             self.platform.trace(Event::Move { timer, from, to });
             self.platform.trace(Event::Start {

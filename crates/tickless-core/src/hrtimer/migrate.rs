@@ -62,7 +62,7 @@ impl<P: Platform> Timers<P> {
         let to = held.base.cpu();
         if from != to {
             held.state.stats.arrived += 1;
-            if P::TRACE {
+            if self.platform.is_traced() {
                 let timer = TimerId(entry.address());
                 self.platform.trace(Event::Move { timer, from, to });
             }

@@ -77,7 +77,7 @@ impl<P: Platform> BaseGuard<'_, P> {
     #[inline]
     fn program(&mut self, next: Instant, deferred: bool) {
         let cpu = self.base.cpu();
-        if P::TRACE {
+        if self.platform().is_traced() {
             self.platform().trace(Event::Rearm {
                 cpu,
                 next,
@@ -104,7 +104,7 @@ impl<P: Platform> BaseGuard<'_, P> {
     #[cold]
     fn note_written_late(&mut self, event: Instant) {
         self.state.stats.written_late += 1;
-        if P::TRACE {
+        if self.platform().is_traced() {
             self.platform().trace(Event::WrittenLate {
                 cpu: self.base.cpu(),
                 event,
@@ -150,7 +150,7 @@ impl<P: Platform> BaseGuard<'_, P> {
         };
         self.state.stats.flushes[reason as usize] += 1;
         self.state.stats.stale_flushes += u64::from(stale);
-        if P::TRACE {
+        if self.platform().is_traced() {
             let cpu = self.base.cpu();
             self.platform().trace(Event::Flush { cpu, reason, stale });
         }

@@ -322,7 +322,7 @@ impl<P: Platform> Timers<P> {
         mode: StartMode,
         (was_armed, stood): (bool, Placement),
     ) {
-        if P::TRACE {
+        if self.platform.is_traced() {
             self.platform.trace(Event::Start {
                 cpu: held.base.cpu(),
                 timer: TimerId(entry.address()),
@@ -484,7 +484,7 @@ impl<P: Platform> Timers<P> {
             let was_first = opened(held, entry).remove() == Some(true);
             held.state.after_removal(entry.tag().queue(), was_first);
         }
-        if P::TRACE {
+        if self.platform.is_traced() {
             self.platform.trace(Event::StartExpired {
                 timer: TimerId(entry.address()),
             });

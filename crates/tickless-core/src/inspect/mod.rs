@@ -278,6 +278,37 @@ impl<P: Platform> Timers<P> {
             }
         }
     }
+
+    /// Shows every timer that is queued on `cpu`, and whether it is an exact one, as of one moment: for a trace that
+    /// begins now. `visit` is called with the base locked, and must not use timers.
+    ///
+    /// # Cost
+    ///
+    /// One lock, held for a walk through all of them.
+    pub fn for_each_queued(&self, cpu: CpuId, mut visit: impl FnMut(TimerId, bool)) {
+        let Some(held) = self.lock(cpu) else { return };
+        let state = &*held.state;
+        for part in Part::all() {
+            match part {
+                Part::Sorted(index) => state.queues[index].tree.for_each(0, |entry, _, _| {
+                    visit(TimerId(entry.address()), true);
+                    true
+                }),
+                Part::Far => state.far.buckets().for_each(|entry, _, _| {
+                    visit(TimerId(entry.address()), true);
+                    true
+                }),
+                Part::Wheel(kind) => {
+                    state.wheels[kind as usize]
+                        .buckets
+                        .for_each(|entry, _, ()| {
+                            visit(TimerId(entry.address()), false);
+                            true
+                        });
+                }
+            }
+        }
+    }
 }
 
 fn report<P: Platform>(base: &CpuBase<P>, state: &BaseState) -> CpuReport {

@@ -127,7 +127,7 @@ impl<P: Platform, S: HierarchyHost<WIDTH>, L: RawLock, const WIDTH: usize>
         let is_over = !was_ticking && wake <= self.count.now().began;
         let wake = if is_over { wake.min(stands()) } else { wake };
         let changed = tick.stop(wake);
-        if P::TRACE && was_ticking {
+        if was_ticking && self.timers.platform().is_traced() {
             let cpu = tick.cpu();
             self.timers.platform().trace(Event::TickStop { cpu, wake });
         }

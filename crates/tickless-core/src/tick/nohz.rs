@@ -314,7 +314,7 @@ impl<P: Platform, S: HierarchyHost<WIDTH>, L: RawLock, const WIDTH: usize>
         self.timers.wheel_leave_idle(tick.cpu());
         self.tree.leave_idle(tick.cpu());
         if let Some(due) = tick.resume(now, self.count.period()) {
-            if P::TRACE {
+            if self.timers.platform().is_traced() {
                 let cpu = tick.cpu();
                 self.timers.platform().trace(Event::TickStart { cpu, due });
             }

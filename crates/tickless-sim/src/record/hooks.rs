@@ -1,38 +1,11 @@
 //! The hooks through which a recording receives its events.
 
-use tickless_core::coarse::Kind;
 use tickless_core::hierarchy::{ChildSlot, GroupId, Hierarchy, HierarchyHost, State, Step};
-use tickless_core::time::Clock;
-use tickless_core::trace::{Event as Traced, Placement, TimerId};
+use tickless_core::trace::line::{clock_name, flags, place};
+use tickless_core::trace::{Event as Traced, TimerId};
 
 use super::{GroupState, Recorded, Recorder, nanos};
 use crate::model::time::Picos;
-
-const fn flags(kind: Kind) -> &'static str {
-    match kind {
-        Kind::Local => "pinned",
-        Kind::Global => "global",
-        Kind::Deferrable => "deferrable",
-    }
-}
-
-const fn clock_name(clock: Clock) -> &'static str {
-    match clock {
-        Clock::Monotonic => "monotonic",
-        Clock::Realtime => "realtime",
-        Clock::Boottime => "boottime",
-        Clock::Tai => "tai",
-    }
-}
-
-const fn place(stood: Placement) -> &'static str {
-    match stood {
-        Placement::Moved => "moved",
-        Placement::InPlace => "in-place",
-        Placement::FiledEarly => "filed-early",
-        Placement::FarSlot => "far-slot",
-    }
-}
 
 impl Recorder {
     #[cold]
