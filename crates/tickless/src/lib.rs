@@ -40,6 +40,7 @@
 //! | tokio: one wake-up for each timer in place of two | [`tokio`], with the feature of that name |
 //! | which CPUs share what, and which are isolated | [`topology`] |
 //! | looking inside | [`inspect`], [`dump`], [`stats()`], [`clock`] |
+//! | a trace of what the timers do, for a checker and for Perfetto | [`tracepoints`], with the feature of that name |
 //! | counters for dashboards, by thread | [`metrics`]: as values, as Prometheus text, for the crates `metrics` and `tracing` |
 //!
 //! # Which thread runs the timers
@@ -69,7 +70,12 @@
     expect(clippy::result_large_err, reason = "paths are longer there")
 )]
 #![cfg_attr(
-    not(all(feature = "executor", feature = "hyper", feature = "tokio")),
+    not(all(
+        feature = "executor",
+        feature = "hyper",
+        feature = "tokio",
+        feature = "tracepoints"
+    )),
     allow(
         rustdoc::broken_intra_doc_links,
         reason = "what a feature adds is named without it too"
@@ -132,6 +138,8 @@ mod stats;
 pub mod tokio;
 #[cfg(not(loom))]
 pub mod topology;
+#[cfg(all(feature = "tracepoints", not(loom)))]
+pub mod tracepoints;
 #[cfg(not(loom))]
 pub mod worker;
 

@@ -45,6 +45,8 @@ pub(super) struct Checker {
     /// CPUs that were asked to look after others, and are about to.
     heirs: BTreeSet<u32>,
     pub(super) findings: Findings,
+    /// Events that are missing at the end, as the last line says.
+    pub(super) lost: u64,
 }
 
 /// Reads all of it. `each` gets each event that the checkers have taken.
@@ -81,6 +83,7 @@ impl Checker {
             read: vec![i64::MIN; cpus],
             heirs: BTreeSet::new(),
             findings: Findings::new(),
+            lost: 0,
             header,
         }
     }
@@ -122,6 +125,14 @@ impl Checker {
         match event {
             "timer_start" => self.timers.coarse_start(line, to)?,
             "hrtimer_start" => self.timers.exact_start(line, to)?,
+            "timer_queued" => {
+                self.timers
+                    .was_queued(line.whole("timer")?, line.number, to);
+            }
+            "hrtimer_queued" => {
+                self.timers
+                    .was_queued(line.whole("hrtimer")?, line.number, to);
+            }
             "timer_cancel" => self.timers.cancel(line.whole("timer")?, to),
             "hrtimer_cancel" => self.timers.cancel(line.whole("hrtimer")?, to),
             "timer_delete_sync" => self.timers.deleted(line.whole("timer")?, cpu, to),
@@ -239,6 +250,10 @@ impl Checker {
     }
 
     fn end(&mut self, line: &Line, at: i64) -> Result<(), Failure> {
+        // A host that loses none does not say so.
+        if line.keys.contains_key("lost") {
+            self.lost = line.whole("lost")?;
+        }
         // A CPU in the middle of something is not late yet.
         let is_busy = |cpu: u32| self.last[cpu as usize] >= at;
         self.timers.end(at, is_busy, &mut self.findings);

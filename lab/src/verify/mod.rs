@@ -99,6 +99,8 @@ struct Document<'r> {
     /// The first of them.
     violations: &'r [Violation],
     unknown_events: &'r std::collections::BTreeMap<String, u64>,
+    /// Events that are missing behind the last line.
+    lost: u64,
 }
 
 /// Progress is shown after so many lines.
@@ -137,6 +139,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Verdict, Failure> {
             promises: findings.kept(),
             violations: &findings.violations,
             unknown_events: &findings.unknown,
+            lost: checker.lost,
         })?;
     }
     let mut said = text(findings, reader.lines());
@@ -146,8 +149,22 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Verdict, Failure> {
             "\n--ftrace left out {events} that the kernel does not have\n"
         ));
     }
+    let lost = units::counted(checker.lost, "event");
+    if checker.lost > 0 {
+        said.push_str(&format!(
+            "\nnot whole: {lost} behind the last line were lost when it was recorded\n"
+        ));
+    }
     if taken == 0 || arguments.output.json == standard {
         Screen::new(&arguments.output).print(&said)?;
+    }
+    if findings.holds() && checker.lost > 0 {
+        let what = format!(
+            "{}: the trace is not whole: {lost} behind its last line were lost, and what is there is good; give the \
+             recording more room",
+            arguments.trace.display()
+        );
+        return Err(Failure::Input(what));
     }
     Ok(Verdict::from_passed(findings.holds()))
 }

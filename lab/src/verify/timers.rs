@@ -153,6 +153,27 @@ impl Timers {
         Ok(())
     }
 
+    /// `timer_queued` and `hrtimer_queued`: it was queued when the trace began, and that is all that is known.
+    pub(super) fn was_queued(&mut self, id: u64, line: u64, to: &mut Findings) {
+        to.check(LOST);
+        let timer = self.live.entry(id).or_default();
+        let armed = Armed {
+            of_cpu: 0,
+            earliest: i64::MIN,
+            due: i64::MAX,
+            is_deferrable: true,
+            bucket: None,
+            line,
+        };
+        if let Some(before) = timer.armed.replace(armed) {
+            let what = format!(
+                "timer {id} is said to be queued since before the trace, and line {} queued it",
+                before.line
+            );
+            to.broken(LOST, what);
+        }
+    }
+
     fn started(&mut self, id: u64, armed: Armed, was_armed: bool, to: &mut Findings) {
         let timer = self.live.entry(id).or_default();
         let before = timer.armed.replace(armed);

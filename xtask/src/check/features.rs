@@ -34,6 +34,8 @@ const MATRIX: &[Row] = &[
             &["stream"],
             &["tokio"],
             &["tokio-test-util"],
+            &["tracepoints"],
+            &["portable", "tracepoints"],
             &["tracing"],
         ],
     },

@@ -22,7 +22,7 @@
 //! | [`os`], [`kernel_time`], [`barrier`], [`clock`], [`wall`], [`numa`] | the system's services in the form that the host needs |
 //! | `sources` | the clocks of the machine one by one, for checks and measurements |
 //! | [`call`], [`doorbell`], [`kick`], [`resched`], [`sleep_protocol`], [`park_state`], [`spin`], [`suspicion`] | protocols of two threads, each with its models |
-//! | [`lateness`] | counts of late timers |
+//! | [`lateness`], `recording` | counts of late timers; a trace of what the core does |
 //! | [`parker`] | the place where a thread sleeps |
 //! | [`pause`] | a thread that sleeps until a deadline, and does nothing else |
 //! | [`process`], [`thread`], [`registry`] | the state of the process, the state of a thread, the table of all bases |
@@ -59,6 +59,7 @@
 //! | until, grace | [`doorbell`] | its lock; the fences of [`sleep_protocol`] |
 //! | whether a task is called | [`call`] | none: a hint, whose order its lock gives |
 //! | counts of late timers | [`lateness`] | the base lock |
+//! | whether a trace is recorded, the numbers of events | `recording` | the base locks; Release and Acquire of the numbers |
 //! | running, missing, kicked | [`wake`] | the lock for starting; Release and AcqRel of the kick |
 //! | count of isolated workers, whether barriers work | [`barrier`] | the base locks taken next |
 //!
@@ -87,6 +88,8 @@ pub(crate) mod parker;
 pub(crate) mod pause;
 pub(crate) mod platform;
 pub(crate) mod process;
+#[cfg(feature = "tracepoints")]
+pub(crate) mod recording;
 pub(crate) mod registry;
 pub(crate) mod remote;
 pub(crate) mod resched;

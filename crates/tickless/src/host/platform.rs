@@ -7,11 +7,15 @@ use tickless_core::clock::{Offsets, SetSequence};
 use tickless_core::event::{DeviceWrite, InPast};
 use tickless_core::platform::{CpuId, Platform, Port, Recent, ThisCpu, Waiting};
 use tickless_core::time::{Instant, Span};
+#[cfg(feature = "tracepoints")]
+use tickless_core::trace::Event;
 use tickless_link::bias::BiasedLock;
 
 use super::barrier::System;
 use super::clock::CLOCK;
 use super::process::{Host, TURN_BUDGET};
+#[cfg(feature = "tracepoints")]
+use super::recording;
 use super::registry::{self, EXPIRY_THREAD};
 use super::remote::housekeeping;
 use super::thread::{Local, Thread, ThreadBase, core_now_lower, core_now_upper, with_thread};
@@ -55,10 +59,31 @@ impl Port for Host {
     }
 }
 
+/// Returns the base of the executing thread, if it has one, and the time; `None` on the base of a virtual clock, whose
+/// timers no trace shows.
+#[cfg(feature = "tracepoints")]
+fn executing() -> Option<(Option<&'static ThreadBase>, Instant)> {
+    with_thread(|thread| {
+        let is_virtual = thread.virtual_base_now().is_some();
+        (!is_virtual).then(|| (thread.base(), core_now_lower()))
+    })
+}
+
+/// Draws the number of an expiry; false if it is not to be traced.
+#[cfg(feature = "tracepoints")]
+#[cold]
+#[inline(never)]
+fn reserve() -> bool {
+    executing()
+        .map(|(_, time)| recording::reserve(time))
+        .is_some()
+}
+
 impl Platform for Host {
     const DEFERRED_REARM: bool = true;
     const WAITING: Waiting = Waiting::Sleep;
     const EXPIRY_BUDGET: u32 = TURN_BUDGET;
+    const TRACE: bool = cfg!(feature = "tracepoints");
 
     #[inline]
     fn this_cpu_if_known(&self) -> Option<ThisCpu<'_, Self>> {
@@ -165,5 +190,33 @@ impl Platform for Host {
 
     fn relax(&self, attempt: u32) {
         os::relax(attempt);
+    }
+
+    #[cfg(feature = "tracepoints")]
+    #[inline]
+    fn is_traced(&self) -> bool {
+        recording::is_on()
+    }
+
+    #[cfg(feature = "tracepoints")]
+    #[inline]
+    fn traces_expiry(&self) -> bool {
+        recording::is_on() && reserve()
+    }
+
+    #[cfg(feature = "tracepoints")]
+    #[cold]
+    #[inline(never)]
+    fn trace(&self, event: Event) {
+        if !event.has_line() {
+            return;
+        }
+        let Some((base, time)) = executing() else {
+            return;
+        };
+        let cpu = base.map(|base| base.cpu().0);
+        if let Some(base) = base.or_else(|| registry::base(EXPIRY_THREAD)) {
+            base.local().ring.take(cpu, time, event);
+        }
     }
 }

@@ -26,6 +26,8 @@ use super::isolation::state::IsolationState;
 use super::lateness::Lateness;
 use super::parker::Parker;
 use super::process::Host;
+#[cfg(feature = "tracepoints")]
+use super::recording::Ring;
 use super::remote::state::RemoteState;
 use super::resched::Resched;
 use super::sys::threads;
@@ -88,6 +90,8 @@ pub(crate) struct Local {
     pub(crate) parker: Parker,
     pub(crate) resched: Resched,
     pub(crate) lateness: Lateness,
+    #[cfg(feature = "tracepoints")]
+    pub(crate) ring: Ring,
 }
 
 impl Local {
@@ -103,6 +107,8 @@ impl Local {
             parker: Parker::new(),
             resched: Resched::new(),
             lateness: Lateness::new(),
+            #[cfg(feature = "tracepoints")]
+            ring: Ring::new(),
         }
     }
 

@@ -46,6 +46,8 @@ use tickless_link::LastThread;
 
 use crate::host::clock::{self, CLOCK, Clock};
 use crate::host::process::{self, Host};
+#[cfg(feature = "tracepoints")]
+use crate::host::recording;
 use crate::host::registry::{self, EXPIRY_THREAD, base, bases, timers};
 use crate::host::remote::{reactors, trees};
 use crate::host::sys::descriptors::make_count;
@@ -113,6 +115,8 @@ extern "C" fn parent() {
 /// Begins anew in the child of a fork.
 fn begin_anew() {
     process::count_fork();
+    #[cfg(feature = "tracepoints")]
+    recording::forget();
     CLOCK.forget_others();
 }
 

@@ -1,0 +1,221 @@
+//! The recording of a trace: a ring of each base, into which the thread on the base puts what the core reports.
+//!
+//! A ring that is full keeps what it has, and further events are lost. So a trace is whole up to the first loss, and
+//! can be checked to there; one that had lost its beginning could not, for it would not show what was queued.
+//!
+//! # The order of events
+//!
+//! Each event draws a number. The core reports all but an expiry under the lock of the base whose timer it is about, so
+//! that two events of one timer have their numbers in the order in which they happened. An expiry is reported without
+//! the lock, and [reserves](reserve) its number under it. An event that is lost has drawn a number, too, which no ring
+//! has: what is behind the first number that is missing is not looked at.
+//!
+//! # Ground rules
+//!
+//! - The thread on a base puts events into its ring; threads without a base share that of the expiry thread. The thread
+//!   that ends the recording takes them out. Each holds the ring's lock, the last in the order of locks, for no longer
+//!   than a copy takes; so it is tried [`TRIES`] times and no more, for in the child of a fork its holder may be gone.
+//! - One recording goes on at a time. It is known by the number that it begins with.
+
+use std::cell::Cell;
+use std::hint::spin_loop;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, TryLockError};
+
+use tickless_core::time::Instant;
+use tickless_core::trace::Event;
+
+/// Attempts at the lock of a ring. It is held for a copy; a holder that is preempted meanwhile costs one event.
+const TRIES: u32 = 1_000;
+
+/// True while events are recorded.
+static IS_ON: AtomicBool = AtomicBool::new(false);
+/// True from before a recording begins until it has ended.
+static IS_TAKEN: AtomicBool = AtomicBool::new(false);
+/// The number of the next event, of all recordings. Not 0, which a ring that was never used has for its recording.
+static NEXT: AtomicU64 = AtomicU64::new(1);
+/// The number with which the present recording began.
+static FIRST: AtomicU64 = AtomicU64::new(0);
+/// Events that a ring has room for.
+static CAPACITY: AtomicUsize = AtomicUsize::new(0);
+/// Events that are lost.
+static LOST: AtomicU64 = AtomicU64::new(0);
+
+thread_local! {
+    /// The number and the time of an expiry that this thread is about to report. Without a destructor.
+    static RESERVED: Cell<Option<(u64, Instant)>> = const { Cell::new(None) };
+}
+
+/// An event, its place in the order of all of them, and the time.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Entry {
+    pub(crate) number: u64,
+    pub(crate) time: Instant,
+    /// The base of the thread that executed; `None` if it has none.
+    pub(crate) cpu: Option<u32>,
+    pub(crate) event: Event,
+}
+
+/// The events of a base.
+#[derive(Debug)]
+pub(crate) struct Ring(Mutex<Kept>);
+
+#[derive(Debug)]
+struct Kept {
+    /// The recording that the entries belong to.
+    first: u64,
+    entries: Vec<Entry>,
+    /// The time of the last entry.
+    last: Instant,
+}
+
+/// Returns whether events are recorded.
+#[inline]
+pub(crate) fn is_on() -> bool {
+    // Relaxed: an event is in the trace or not. A thread that takes a lock from one that saw the switch on sees it on,
+    // so that what happens under a lock behind a recorded event is recorded.
+    IS_ON.load(Ordering::Relaxed)
+}
+
+/// Draws the number of an expiry at `time`, which this thread reports next.
+pub(super) fn reserve(time: Instant) {
+    // Relaxed: what orders two events is the lock that both threads hold while they draw.
+    let number = NEXT.fetch_add(1, Ordering::Relaxed);
+    RESERVED.set(Some((number, time)));
+}
+
+/// Begins a recording with room for so many events in each ring. Returns the number that it begins with; `None` if one
+/// goes on.
+pub(crate) fn begin(capacity: usize) -> Option<u64> {
+    // Acquire: pairs with the Release in `end`, so that what follows is behind the end of the last recording.
+    if IS_TAKEN.swap(true, Ordering::Acquire) {
+        return None;
+    }
+    // Relaxed, all three: the Release of the first number publishes them.
+    let first = NEXT.fetch_add(1, Ordering::Relaxed);
+    CAPACITY.store(capacity, Ordering::Relaxed);
+    LOST.store(0, Ordering::Relaxed);
+    // Release: pairs with the Acquire in `Ring::take`.
+    FIRST.store(first, Ordering::Release);
+    // Release: pairs with the base locks that are taken next, see `is_on`.
+    IS_ON.store(true, Ordering::Release);
+    Some(first)
+}
+
+/// Returns the number of the next event.
+pub(crate) fn next() -> u64 {
+    // Relaxed: the caller has locked each base since what it asks about.
+    NEXT.load(Ordering::Relaxed)
+}
+
+/// Records no more events. Returns the number behind the last one.
+pub(crate) fn halt() -> u64 {
+    // Relaxed, both: a thread that has seen the switch on draws its number a moment later, and its event is none of
+    // this recording, or before, and then it is waited for.
+    IS_ON.store(false, Ordering::Relaxed);
+    NEXT.load(Ordering::Relaxed)
+}
+
+/// Events of the present recording that are lost.
+pub(crate) fn lost() -> u64 {
+    // Relaxed: a count.
+    LOST.load(Ordering::Relaxed)
+}
+
+/// Lets another recording begin.
+pub(crate) fn end() {
+    // Release: pairs with the Acquire in `begin`.
+    IS_TAKEN.store(false, Ordering::Release);
+}
+
+/// Ends the recording of the parent, in the child of a fork.
+pub(super) fn forget() {
+    // Relaxed, both: there is one thread.
+    IS_ON.store(false, Ordering::Relaxed);
+    IS_TAKEN.store(false, Ordering::Relaxed);
+}
+
+impl Ring {
+    pub(super) const fn new() -> Self {
+        Self(Mutex::new(Kept {
+            first: 0,
+            entries: Vec::new(),
+            last: Instant::ZERO,
+        }))
+    }
+
+    fn lock(&self) -> Option<MutexGuard<'_, Kept>> {
+        for _ in 0..TRIES {
+            match self.0.try_lock() {
+                Ok(kept) => return Some(kept),
+                // A copy that panicked has added nothing.
+                Err(TryLockError::Poisoned(kept)) => return Some(kept.into_inner()),
+                Err(TryLockError::WouldBlock) => spin_loop(),
+            }
+        }
+        None
+    }
+
+    /// Keeps an event of the executing thread.
+    pub(super) fn take(&self, cpu: Option<u32>, time: Instant, event: Event) {
+        // Acquire: pairs with the Release in `begin`: the capacity is that of this recording.
+        let first = FIRST.load(Ordering::Acquire);
+        let is_expiry = matches!(event, Event::ExpireEntry { .. } | Event::WheelExpire { .. });
+        let reserved = is_expiry.then(|| RESERVED.take()).flatten();
+        // Relaxed: see `reserve`.
+        let (number, time) =
+            reserved.unwrap_or_else(|| (NEXT.fetch_add(1, Ordering::Relaxed), time));
+        if number < first {
+            return;
+        }
+        let kept = self.lock().is_some_and(|mut kept| {
+            kept.prepare(first) && kept.entries.len() < kept.entries.capacity() && {
+                // Threads that occupy the base one after the other may know the time by different readings.
+                kept.last = kept.last.max(time);
+                let time = kept.last;
+                kept.entries.push(Entry {
+                    number,
+                    time,
+                    cpu,
+                    event,
+                });
+                true
+            }
+        });
+        if !kept {
+            // Relaxed: a count.
+            LOST.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Moves the entries of the recording that began with `first` to `out`.
+    pub(crate) fn drain(&self, first: u64, out: &mut Vec<Entry>) {
+        let Some(mut kept) = self.lock() else { return };
+        if kept.first == first {
+            out.append(&mut kept.entries);
+        }
+    }
+
+    /// Gives the memory back.
+    pub(crate) fn clear(&self) {
+        if let Some(mut kept) = self.lock() {
+            kept.entries = Vec::new();
+        }
+    }
+}
+
+impl Kept {
+    /// Makes room for the recording that began with `first`; false if there is none.
+    fn prepare(&mut self, first: u64) -> bool {
+        if self.first == first {
+            return true;
+        }
+        // Relaxed: see `take`.
+        let capacity = CAPACITY.load(Ordering::Relaxed);
+        self.first = first;
+        self.last = Instant::ZERO;
+        self.entries.clear();
+        self.entries.shrink_to(capacity);
+        self.entries.try_reserve_exact(capacity).is_ok()
+    }
+}

@@ -1,0 +1,475 @@
+//! A trace of what the timers of all threads do, as a file that `tickless verify` checks.
+//!
+//! ```
+//! use std::fs::File;
+//! use std::time::Duration;
+//!
+//! use tickless::tracepoints::{self, Options};
+//!
+//! # let directory = std::env::temp_dir();
+//! # let path = directory.join(format!("tickless-doc-{}.jsonl", std::process::id()));
+//! # futures::executor::block_on(async {
+//! let recording = tracepoints::start(&Options::new())?;
+//! tickless::time::sleep(Duration::from_micros(50)).await;
+//! let trace = recording.stop();
+//! assert!(trace.is_whole());
+//! trace.write(File::create(&path)?)?;
+//! # std::fs::remove_file(&path)?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! # }).unwrap();
+//! ```
+//!
+//! `tickless verify my.jsonl` says whether a timer was early, late or lost, and `--chrome` and `--ftrace` convert the
+//! file for Perfetto and for readers of ftrace; `docs/trace.md` has the format. A thread counts as a CPU there, with
+//! the number that it has in [`inspect`](crate::inspect); number 0 is the expiry thread.
+//!
+//! # What is recorded
+//!
+//! Each start, cancel, expiry and move of a timer, and each write of a deadline to the operating system or the expiry
+//! thread. A sleep that is reset to a later time tells its queue when that comes to it, so the trace shows the start
+//! for the new time then. Timers of paused clocks are left out.
+//!
+//! A timer has the number of its memory: two sleeps that lie at the same place one after the other have one number. Of
+//! timers that were queued when the recording began the trace says so, and no more.
+//!
+//! # Limits
+//!
+//! Each thread has room for [so many events](Options::events_per_thread), of some 100 bytes. Further events of it are
+//! lost and counted. The file ends before the first event that was lost, says how many were, and `verify` does not call
+//! it whole.
+//!
+//! The recording is of the process that began it: in the child of a fork it is over, and empty.
+//!
+//! # Cost
+//!
+//! While nothing is recorded, each start, cancel and expiry asks one switch. While it is, an event takes a reading of
+//! the clock, an atomic operation on a word of all threads and a lock of its own thread, and tasks are woken one by
+//! one, not in batches.
+
+use std::collections::{HashMap, HashSet};
+use std::fmt;
+use std::io::{self, BufWriter, Write};
+use std::thread;
+use std::time::Duration;
+
+use tickless_core::time::Instant;
+use tickless_core::trace::line::{FORMAT, Line, Number, Subject, VERSION};
+use tickless_core::trace::{Event, TimerId};
+
+use crate::host::process;
+use crate::host::recording::{self, Entry};
+use crate::host::registry::{bases, timers};
+use crate::host::thread::now_lower;
+use crate::host::tick::TICK;
+
+/// Looks at the rings at the end, a millisecond apart, for events whose numbers are drawn already.
+const LOOKS: u32 = 1_000;
+
+/// The settings of a recording.
+#[derive(Clone, Debug)]
+pub struct Options {
+    events: usize,
+    late_max: Duration,
+    name: String,
+}
+
+impl Options {
+    /// Room for 16,384 events of each thread; a timer may be a second late.
+    #[must_use]
+    pub fn new() -> Self {
+        Self {
+            events: 1 << 14,
+            late_max: Duration::from_secs(1),
+            name: "program".to_owned(),
+        }
+    }
+
+    /// Sets how many events of each thread there is room for. The memory is taken when a thread has its first event.
+    #[must_use]
+    pub fn events_per_thread(mut self, events: usize) -> Self {
+        self.events = events;
+        self
+    }
+
+    /// Sets how late a timer may be before `verify` says so; its `--late-max` does that, too.
+    #[must_use]
+    pub fn late_max(mut self, late_max: Duration) -> Self {
+        self.late_max = late_max;
+        self
+    }
+
+    /// Sets the name in the first line of the file.
+    #[must_use]
+    pub fn name(mut self, name: impl Into<String>) -> Self {
+        self.name = name.into();
+        self
+    }
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// The reasons why a recording cannot begin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum StartError {
+    /// Another one goes on.
+    AlreadyRecording,
+}
+
+impl fmt::Display for StartError {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("a recording goes on already; stop or drop it first")
+    }
+}
+
+impl std::error::Error for StartError {}
+
+/// A recording that goes on. Dropping it ends it and throws away what was recorded.
+#[derive(Debug)]
+#[must_use = "it ends when it is dropped"]
+pub struct Recording {
+    first: u64,
+    /// The number of the process among those that a fork made, as of when the recording began.
+    forks: u32,
+    late_max: Duration,
+    name: String,
+    before: Before,
+}
+
+/// The timers that were queued when the recording began.
+#[derive(Debug, Default)]
+struct Before {
+    /// Each that was queued when its base was looked at, and whether it is exact.
+    queued: HashSet<(usize, bool)>,
+    /// The first event behind the look at the last base.
+    until: u64,
+}
+
+/// Begins to record what the timers of all threads do.
+///
+/// # Errors
+///
+/// Another recording goes on.
+///
+/// # Cost
+///
+/// The queue of each thread is locked once, while the timers in it are counted.
+pub fn start(options: &Options) -> Result<Recording, StartError> {
+    // Before: what makes the first timers of a process is no event.
+    let timers = timers();
+    let first = recording::begin(options.events).ok_or(StartError::AlreadyRecording)?;
+    let mut queued = HashSet::new();
+    for base in bases() {
+        timers.for_each_queued(base.cpu(), |timer, is_exact| {
+            queued.insert((timer.0, is_exact));
+        });
+    }
+    Ok(Recording {
+        first,
+        forks: process::forks(),
+        late_max: options.late_max,
+        name: options.name.clone(),
+        before: Before {
+            queued,
+            until: recording::next(),
+        },
+    })
+}
+
+/// Returns true while a recording goes on.
+#[must_use]
+pub fn is_recording() -> bool {
+    recording::is_on()
+}
+
+impl Recording {
+    /// Ends the recording, and returns what was recorded.
+    ///
+    /// # Cost
+    ///
+    /// Waits for threads that are in the middle of an event, for a second at most; what they have not recorded then is
+    /// lost.
+    #[must_use]
+    pub fn stop(mut self) -> Trace {
+        let before = std::mem::take(&mut self.before);
+        let name = std::mem::take(&mut self.name);
+        let ended = now_lower();
+        let threads = bases().count();
+        if self.forks != process::forks() {
+            return Trace {
+                entries: Vec::new(),
+                lost: 0,
+                threads,
+                ended,
+                before,
+                late_max: self.late_max,
+                name,
+            };
+        }
+        let end = recording::halt();
+        let entries = collect(self.first, end);
+        let drawn = end - self.first - 1;
+        let lost = drawn - entries.len() as u64;
+        let ended = match entries.last() {
+            Some(last) if lost > 0 => last.time,
+            // A thread may know the time a little better.
+            Some(last) => last.time.max(ended),
+            None => ended,
+        };
+        Trace {
+            entries,
+            lost,
+            threads,
+            ended,
+            before,
+            late_max: self.late_max,
+            name,
+        }
+    }
+}
+
+impl Drop for Recording {
+    fn drop(&mut self) {
+        if self.forks != process::forks() {
+            return;
+        }
+        recording::halt();
+        for base in bases() {
+            base.local().ring.clear();
+        }
+        recording::end();
+    }
+}
+
+/// Takes the events between the two numbers out of all rings, in their order, up to the first that is missing.
+fn collect(first: u64, end: u64) -> Vec<Entry> {
+    let mut entries = Vec::new();
+    for _ in 0..LOOKS {
+        for base in bases() {
+            base.local().ring.drain(first, &mut entries);
+        }
+        entries.retain(|entry| entry.number < end);
+        // Events are numbered from behind the number of the recording itself.
+        if entries.len() as u64 + recording::lost() >= end - first - 1 {
+            break;
+        }
+        thread::sleep(Duration::from_millis(1));
+    }
+    entries.sort_unstable_by_key(|entry| entry.number);
+    let whole = entries
+        .iter()
+        .zip(first + 1..)
+        .take_while(|(entry, number)| entry.number == *number)
+        .count();
+    entries.truncate(whole);
+    entries
+}
+
+/// A recording that ended.
+pub struct Trace {
+    entries: Vec<Entry>,
+    lost: u64,
+    /// The numbers of threads are below.
+    threads: usize,
+    ended: Instant,
+    before: Before,
+    late_max: Duration,
+    name: String,
+}
+
+impl Trace {
+    /// Returns the number of events.
+    #[must_use]
+    pub fn events(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Returns the number of events that are missing at the end: those that a thread had no room for, and those behind
+    /// the first of them.
+    #[must_use]
+    pub fn lost(&self) -> u64 {
+        self.lost
+    }
+
+    /// Returns true if no event is missing.
+    #[must_use]
+    pub fn is_whole(&self) -> bool {
+        self.lost == 0
+    }
+
+    /// Writes the file that `tickless verify` reads. It may be written as often as wanted.
+    ///
+    /// # Errors
+    ///
+    /// Those of `out`.
+    pub fn write(&self, out: impl Write) -> io::Result<()> {
+        let mut out = Digested {
+            out: BufWriter::new(out),
+            digest: Digest::new(),
+            lines: 0,
+        };
+        let late_max = u64::try_from(self.late_max.as_nanos()).unwrap_or(u64::MAX);
+        out.line(format_args!(
+            "{{\"format\":\"{FORMAT}\",\"version\":{VERSION},\"unit\":\"ns\",\"scenario\":{},\"profile\":\"host\",\
+             \"seed\":0,\"library\":\"{}\",\"cpus\":{},\"tick\":{TICK},\"late_max\":{late_max},\
+             \"isolated\":[]}}",
+            Quoted(&self.name),
+            env!("CARGO_PKG_VERSION"),
+            self.threads,
+        ))?;
+        let mut numbers = Numbers::default();
+        for entry in &self.entries {
+            self.write_event(entry, &mut numbers, &mut out)?;
+        }
+        let (time, lines, digest) = (self.ended.as_nanos(), out.lines + 1, out.digest.0);
+        let lost = self.lost;
+        writeln!(
+            out.out,
+            "{{\"time\":{time},\"event\":\"end\",\"lines\":{lines},\"queued\":null,\"lost\":{lost},\
+             \"digest\":\"{digest:016x}\"}}"
+        )?;
+        out.out.flush()
+    }
+
+    fn write_event(
+        &self,
+        entry: &Entry,
+        numbers: &mut Numbers,
+        out: &mut Digested<impl Write>,
+    ) -> io::Result<()> {
+        let (timer, is_new) = match entry.event.subject() {
+            Some(Subject::Exact(timer)) => numbers.of(timer, true),
+            Some(Subject::Coarse(timer)) => numbers.of(timer, false),
+            Some(Subject::Either(timer)) => match numbers.by_address.get(&timer.0) {
+                Some(known) => (*known, false),
+                // Its callback runs since before the recording, or its start follows.
+                None => return Ok(()),
+            },
+            None => (NO_TIMER, false),
+        };
+        let time = entry.time.as_nanos();
+        if is_new && self.was_queued(entry, timer.is_exact) {
+            let key = if timer.is_exact { "hrtimer" } else { "timer" };
+            let number = timer.number;
+            out.line(format_args!(
+                "{{\"time\":{time},\"cpu\":null,\"event\":\"{key}_queued\",\"{key}\":{number}}}"
+            ))?;
+        }
+        out.line(format_args!(
+            "{}",
+            Line {
+                time,
+                cpu: entry.cpu,
+                event: &entry.event,
+                timer,
+            }
+        ))
+    }
+
+    /// Returns true if the first event of a timer shows that it was queued before, and that was before the recording.
+    fn was_queued(&self, entry: &Entry, is_exact: bool) -> bool {
+        let (timer, shows_it) = match entry.event {
+            Event::Start {
+                timer, was_armed, ..
+            }
+            | Event::WheelArm {
+                timer, was_armed, ..
+            } => (timer, was_armed),
+            Event::Cancel { timer, .. }
+            | Event::WheelCancel { timer, .. }
+            | Event::ExpireEntry { timer, .. }
+            | Event::WheelExpire { timer, .. } => (timer, true),
+            _ => return false,
+        };
+        let could_be =
+            self.before.queued.contains(&(timer.0, is_exact)) || entry.number < self.before.until;
+        shows_it && could_be
+    }
+}
+
+impl fmt::Debug for Trace {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("Trace")
+            .field("events", &self.entries.len())
+            .field("lost", &self.lost)
+            .finish_non_exhaustive()
+    }
+}
+
+/// The number in the line of an event that is about no timer, which does not show it.
+const NO_TIMER: Number = Number {
+    number: 0,
+    is_exact: false,
+};
+
+/// The numbers of timers.
+#[derive(Default)]
+struct Numbers {
+    numbers: HashMap<(usize, bool), u64>,
+    /// The timer that lies at an address, or lay there last.
+    by_address: HashMap<usize, Number>,
+}
+
+impl Numbers {
+    /// Returns the number of a timer, and whether this is its first event.
+    fn of(&mut self, timer: TimerId, is_exact: bool) -> (Number, bool) {
+        let next = self.numbers.len() as u64 + 1;
+        let number = *self.numbers.entry((timer.0, is_exact)).or_insert(next);
+        let known = Number { number, is_exact };
+        self.by_address.insert(timer.0, known);
+        (known, number == next)
+    }
+}
+
+/// FNV-1a of lines, as the format has it.
+struct Digest(u64);
+
+impl Digest {
+    const fn new() -> Self {
+        Self(0xCBF2_9CE4_8422_2325)
+    }
+
+    fn add(&mut self, line: &[u8]) {
+        for byte in line.iter().chain(&[0xFF]) {
+            self.0 = (self.0 ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01B3);
+        }
+    }
+}
+
+/// Lines, their number and their digest.
+struct Digested<W: Write> {
+    out: BufWriter<W>,
+    digest: Digest,
+    lines: u64,
+}
+
+impl<W: Write> Digested<W> {
+    fn line(&mut self, line: fmt::Arguments<'_>) -> io::Result<()> {
+        let line = line.to_string();
+        self.digest.add(line.as_bytes());
+        self.lines += 1;
+        writeln!(self.out, "{line}")
+    }
+}
+
+/// A text as a string of JSON.
+struct Quoted<'t>(&'t str);
+
+impl fmt::Display for Quoted<'_> {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str("\"")?;
+        for letter in self.0.chars() {
+            match letter {
+                '"' | '\\' => write!(out, "\\{letter}")?,
+                '\0'..='\u{1F}' => write!(out, "\\u{:04x}", u32::from(letter))?,
+                _ => write!(out, "{letter}")?,
+            }
+        }
+        out.write_str("\"")
+    }
+}

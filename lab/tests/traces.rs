@@ -1,0 +1,155 @@
+//! `tickless verify` on a trace of a program: this one.
+
+mod support;
+
+use std::fs;
+use std::pin::pin;
+use std::sync::{Mutex, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+use support::{Place, end, text};
+use tickless::hrtimer::{HrTimer, Restart, Span, Start};
+use tickless::tracepoints::{self, Options};
+use tickless::{Worker, coarse, time};
+
+/// One recording goes on at a time, in the process.
+static ONE: Mutex<()> = Mutex::new(());
+
+const ROUNDS: u64 = 40;
+
+/// Any wait on a busy machine is shorter.
+const LONG: Duration = Duration::from_secs(3600);
+
+/// Timers of three threads, of which one fires its own: sleeps that fire, timeouts that are cancelled, a callback that
+/// moves on, and one that is started, moved and cancelled. Writes the trace to `my.jsonl`.
+fn record(events: usize) -> Place {
+    let _alone = ONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let waits = pin!(HrTimer::new(|_| Restart::No));
+    let _ = waits.as_ref().start(Start::after(Span::from_secs(3600)));
+    let options = Options::new().events_per_thread(events).late_max(LONG);
+    let recording = tracepoints::start(&options).expect("no other goes on");
+    let _ = waits.as_ref().cancel();
+    thread::scope(|scope| {
+        scope.spawn(|| naps(false));
+        scope.spawn(|| naps(true));
+        scope.spawn(|| {
+            let timer = pin!(HrTimer::new(|_| Restart::No));
+            for round in 0..ROUNDS {
+                let far = Start::after(Span::from_secs(3600 + round));
+                let _ = timer.as_ref().start(far);
+            }
+            let _ = timer.as_ref().cancel();
+        });
+    });
+    let trace = recording.stop();
+    let place = Place::new();
+    let file = fs::File::create(place.path("my.jsonl")).expect("it can be made");
+    trace.write(file).expect("it can be written");
+    place
+}
+
+fn naps(is_worker: bool) {
+    let all = async {
+        for round in 0..ROUNDS {
+            let nap = time::sleep(Duration::from_micros(round));
+            let _ = coarse::timeout(LONG, nap).await;
+        }
+    };
+    if is_worker {
+        Worker::new().expect("this thread is none").block_on(all);
+    } else {
+        smol::future::block_on(all);
+    }
+}
+
+/// Changes the trace, with a last line that is right again but for its digest, which goes.
+fn change(place: &Place, change: impl FnOnce(&mut Vec<String>)) {
+    let file = fs::read_to_string(place.path("my.jsonl")).expect("it is there");
+    let mut lines: Vec<String> = file.lines().map(str::to_owned).collect();
+    let end = lines.pop().expect("it has a last line");
+    let before = lines.len() + 1;
+    change(&mut lines);
+    let end = end.replace(
+        &format!("\"lines\":{before},"),
+        &format!("\"lines\":{},", lines.len() + 1),
+    );
+    let (end, _) = end.split_once(",\"digest\"").expect("it has a digest");
+    lines.push(format!("{end}}}"));
+    fs::write(place.path("changed.jsonl"), lines.join("\n") + "\n").expect("it can be written");
+}
+
+/// The place of the first line of an event.
+fn first(lines: &[String], event: &str) -> usize {
+    let key = format!("\"event\":\"{event}\"");
+    let place = lines.iter().position(|line| line.contains(&key));
+    place.unwrap_or_else(|| panic!("there is no {event}"))
+}
+
+#[test]
+fn a_trace_of_a_program_is_found_good() {
+    let place = record(1 << 14);
+    let output = place.run(&[
+        "verify", "my.jsonl", "--chrome", "my.json", "--ftrace", "my.txt",
+    ]);
+    assert_eq!(end(&output), (Some(0), String::new()));
+    let out = text(&output.stdout);
+    for promise in ["never_early", "never_lost", "bounded_late"] {
+        let row = out.lines().find(|line| line.starts_with(promise));
+        assert!(row.is_some_and(|row| row.ends_with("kept")), "{out}");
+    }
+    assert!(!out.contains("unknown event"), "{out}");
+    let ftrace = fs::read_to_string(place.path("my.txt")).expect("it was written");
+    assert!(ftrace.contains(": hrtimer_expire_entry: hrtimer="));
+    support::json_file(&place.path("my.json"));
+}
+
+#[test]
+fn a_trace_that_was_changed_is_not() {
+    let place = record(1 << 14);
+    let verify = || place.run(&["verify", "changed.jsonl"]);
+    // As it was, but for the digest.
+    change(&place, |_| ());
+    assert_eq!(verify().status.code(), Some(0));
+    // A timer that fired did not.
+    change(&place, |lines| {
+        drop(lines.remove(first(lines, "hrtimer_expire_entry")));
+    });
+    let output = verify();
+    assert_eq!(output.status.code(), Some(1));
+    assert!(text(&output.stdout).contains("neither fired nor was cancelled"));
+    // What was started was not.
+    change(&place, |lines| {
+        drop(lines.remove(first(lines, "timer_start")));
+    });
+    assert_eq!(verify().status.code(), Some(1));
+    // What was queued before the recording was not.
+    change(&place, |lines| {
+        drop(lines.remove(first(lines, "hrtimer_queued")));
+    });
+    let output = verify();
+    assert_eq!(output.status.code(), Some(1));
+    assert!(text(&output.stdout).contains("is cancelled, and was not started"));
+    // A line less, and nothing else: the file says itself that it is another one.
+    let file = fs::read_to_string(place.path("my.jsonl")).expect("it is there");
+    let mut lines: Vec<&str> = file.lines().collect();
+    lines.remove(5);
+    fs::write(place.path("changed.jsonl"), lines.join("\n") + "\n").expect("it can be written");
+    assert_eq!(verify().status.code(), Some(2));
+}
+
+#[test]
+fn a_trace_that_lost_events_is_not_whole() {
+    let place = record(60);
+    let output = place.run(&["verify", "my.jsonl"]);
+    let (code, error) = end(&output);
+    assert_eq!(code, Some(2), "{error}");
+    assert!(error.contains("the trace is not whole"), "{error}");
+    assert!(text(&output.stdout).contains("not whole: "));
+    // And it may be broken besides.
+    change(&place, |lines| {
+        drop(lines.remove(first(lines, "hrtimer_queued")));
+    });
+    let output = place.run(&["verify", "changed.jsonl"]);
+    assert_eq!(output.status.code(), Some(1));
+}
