@@ -4,6 +4,9 @@
 //! has one timer here, which is moved to the earliest instant that was wished, and is free again when it fired. A tick
 //! of embassy is a nanosecond.
 //!
+//! The kernel of this repository builds this very file. The module `host` beside it says what the time is, and has the
+//! timers.
+//!
 //! # Limits
 //!
 //! [`WAITERS`] tasks wait at a time. One more is woken at once, which embassy allows: it polls, and wishes again.
@@ -22,7 +25,7 @@ use embassy_time_driver::{Driver, time_driver_impl};
 use tickless_core::hrtimer::{Expired, HrTimer, Restart, Start};
 use tickless_core::time::{Instant, Monotonic};
 
-use crate::host;
+use super::host;
 
 /// Tasks that can wait at a time.
 const WAITERS: usize = 16;

@@ -16,6 +16,7 @@ mod clock;
 mod console;
 #[cfg(target_arch = "x86_64")]
 mod deep;
+mod embassy;
 mod exit;
 mod heap;
 mod host;

@@ -28,6 +28,7 @@ mod coarse;
 mod conformance;
 #[cfg(target_arch = "x86_64")]
 mod deep;
+mod embassy;
 mod exact;
 mod extended;
 mod hackbench;
@@ -42,6 +43,7 @@ mod threads;
 mod traced;
 mod user;
 
+pub(crate) use embassy::pended;
 pub(crate) use tasks::{decide_in_interrupt, tick_kicked};
 
 /// The result of a test, with the reason for a failure.
@@ -104,6 +106,7 @@ const TESTS: &[Test] = &[
     test("extended", 1, 1, extended::extended),
     test("reserved", 1, 2, reserved::reserved),
     test("switches", 1, 5, switches::switches),
+    test("embassy", 1, 2, embassy::embassy),
     test("isolated", 4, 62, coarse::isolated),
     test("noise", 4, 130, noise::noise),
     test("lockless", 1, 2, coarse::lockless),
