@@ -207,6 +207,9 @@ impl Beat {
             // The interrupt of an earlier timer runs what became due in the meantime, too.
             None => self.joined.add(1),
         }
+        // Halfway to the next one, in whichever mode that is.
+        #[cfg(target_arch = "x86_64")]
+        arch::watch_early(u64::from(arch::kilohertz().0) * EVERY.as_nanos() / 2_000_000);
         if self.fired() >= TIMES {
             (self.at_end)();
             return Restart::No;
@@ -279,6 +282,8 @@ fn alone(machine: &'static Machine, parameters: &Parameters) -> Verdict {
 
 /// Three tasks: two that are in user mode and in the kernel by turns, and a thread of the kernel.
 fn mixed(machine: &'static Machine, parameters: &Parameters) -> Verdict {
+    #[cfg(target_arch = "x86_64")]
+    let unmaskable = machine.host().here().unmaskable.get();
     let calls = user::CALLS.get();
     let end = || user::MUST_END.leave();
     let (beat, counts, ran) = under_beat(machine, true, ROUNDS.len() + 1, by_turns, end);
@@ -311,6 +316,15 @@ fn mixed(machine: &'static Machine, parameters: &Parameters) -> Verdict {
         "{} interrupts in user mode chose a task",
         counts.decided_in_user
     );
+    #[cfg(target_arch = "x86_64")]
+    {
+        let unmaskable = machine.host().here().unmaskable.get() - unmaskable;
+        say!("  {unmaskable} interrupts that no mask holds back");
+        ensure!(
+            unmaskable >= TIMES - 1 || !parameters.is_exact && unmaskable > 0,
+            "{unmaskable} interrupts came that no mask holds back"
+        );
+    }
     let ended = *ENDED.lock(None);
     let mut rounds = 0;
     for (task, ended) in ended.iter().enumerate().take(ROUNDS.len()) {

@@ -349,6 +349,11 @@ pub(crate) fn set_watchdog(cycles: u64) {
     LIMIT.store(cycles, Ordering::Relaxed);
 }
 
+/// Has the watchdog look in `cycles` whether the limit is reached: an NMI that ends nothing.
+pub(crate) fn watch_early(cycles: u64) {
+    compare_watchdog(counter().saturating_add(cycles));
+}
+
 /// Has the comparator for deep idle interrupt the first CPU in `nanos`, rounded up, or not at all.
 pub(crate) fn set_broadcast(nanos: Option<u64>) {
     let Some(nanos) = nanos else {

@@ -10,6 +10,9 @@
 # the kernel. Exits with the number of its rounds, or with all ones if a register changed.
 .global user_rounds
 user_rounds:
+    # What the kernel has in gs is its own matter: this is a segment of user mode, which begins at 0.
+    mov     $0x1b, %eax
+    mov     %eax, %gs
     push    $0
     push    %rsi
     push    %rdi
