@@ -127,8 +127,8 @@ pub trait Port: Sized {
 
 /// A host: a [`Port`] with policies and tuning.
 ///
-/// All of it has a default, so that `impl Platform for MyHost {}` makes a host of a port. The defaults are right for
-/// one CPU, whose device is [told the instant](crate::event::DeviceConfig::software), whose only clock is the monotonic
+/// All items have defaults, so that `impl Platform for MyHost {}` makes a host of a port. The defaults are right for
+/// one CPU whose device [takes an instant](crate::event::DeviceConfig::software), whose only clock is the monotonic
 /// one, and whose callbacks do not panic. The rules for methods are those of [`Port`].
 pub trait Platform: Port {
     /// True if the rearm of the device at the end of an interrupt is left to a flush point (spec ).
@@ -377,7 +377,7 @@ pub enum Housekeeper {
 /// Returns the default answer of [`Platform::pick_target`] (spec ): the first of `others` that is awake. If all
 /// sleep, the timer of an isolated CPU goes to the first of them, and that of any other CPU stays with `this`.
 ///
-/// `others` are the online CPUs that keep house, without `this`, the nearest first.
+/// `others` are the online housekeeping CPUs without `this`, the nearest first.
 #[must_use]
 pub fn pick_target_by_table(
     this: CpuId,

@@ -4,8 +4,8 @@ use core::fmt;
 
 /// The outcome of a start.
 ///
-/// Each call that starts a timer answers with it: those that always start, and those that do so on a condition. It
-/// tells of the moment at which the call took effect; another thread may have changed the timer since.
+/// Each call that starts a timer returns it, conditional starts too. It describes the time at which the call took
+/// effect; another thread may have changed the timer since.
 ///
 /// # Cost
 ///

@@ -66,8 +66,8 @@ mod tests;
 
 /// The number of uncontended acquisitions by the owner after which an ordinary lock becomes biased.
 ///
-/// The barrier costs 2 to 10 µs, an exchange 2 to 10 ns: with a few thousand the owner loses about as much before the
-/// switch as the next stranger pays after it.
+/// The barrier costs 2 to 10 µs, an exchange 2 to 10 ns: with a few thousand acquisitions the owner loses about as much
+/// before the switch as the next other thread pays after it.
 pub const REBIAS_AFTER: u32 = if cfg!(loom) {
     1
 } else if cfg!(miri) {
@@ -234,8 +234,8 @@ impl<H: LockHost> BiasedLock<H> {
 
     /// Allows or forbids that the lock is biased while barriers [disturb](LockHost::barrier_disturbs) a thread.
     ///
-    /// For an owner whose lock strangers have no reason to take. The first of them that does ends it. Called by the
-    /// owner while it does not hold the lock; does nothing with a token that means nothing any more.
+    /// It is for an owner whose lock no other thread has a reason to take. The first other thread that takes it ends
+    /// this. The owner calls it while it does not hold the lock; with an outdated token it has no effect.
     pub fn set_reserved(&self, owner: Owner, reserved: bool) {
         self.lock_inner();
         // Relaxed: see `acquire`; only the owner's own thread could compare with success.

@@ -61,13 +61,13 @@ pub const BUCKETS: usize = 64;
 /// The number of a bucket array's entries whose callbacks may run at the same time: one for each
 /// [place](Bucketed::expire).
 ///
-/// Three are enough for a timer wheel: the CPU that owns it, a CPU that looks after it while that sleeps, and one that
+/// Three are enough for a timer wheel: the CPU that owns it, a CPU that expires it while the owner sleeps, and one that
 /// helps when both are held up.
 pub const RUNNERS: usize = 3;
 
 /// An array of buckets, each of which is a list of entries.
 ///
-/// Dropping it takes out what is still on it, so that those entries can be dropped later.
+/// Dropping it removes all entries, so that they can be dropped later.
 pub struct BucketArray<F: Family, const LEVELS: usize> {
     key: Key,
     /// The last entry of each list.
@@ -266,7 +266,7 @@ impl<F: Family, const LEVELS: usize> BucketArray<F, LEVELS> {
 
     /// Receives an entry that left another queue, and adds it to a list.
     ///
-    /// `update` is given the head first.
+    /// `update` is called with the head first.
     #[inline]
     pub fn admit(
         &mut self,
@@ -554,7 +554,7 @@ impl<F: Family, const LEVELS: usize> entry::sealed::Owner<F> for BucketArray<F, 
 impl<F: Family> Running<F> {
     /// Ends the claim and adds the entry to a list of `buckets`, unless a thread queued it meanwhile, whose start wins.
     ///
-    /// `update` is given the head if the entry is queued here. Answers whether it is.
+    /// `update` is called with the head if the entry is queued here. Returns true if it is.
     #[inline]
     pub fn refile<const LEVELS: usize>(
         self,
@@ -573,7 +573,7 @@ impl<F: Branched> Running<F> {
     /// Ends the claim on an entry of `tree` and moves it to a list of `buckets`, unless a thread queued it meanwhile.
     /// That thread's start wins, and the entry stays in the tree.
     ///
-    /// `update` is given the head if the entry is queued here. Answers whether it is.
+    /// `update` is called with the head if the entry is queued here. Returns true if it is.
     ///
     /// # Panics
     ///
@@ -634,8 +634,8 @@ impl<'s, 'e, F: Family, const LEVELS: usize> Bucketed<'s, 'e, F, LEVELS> {
 
     /// Returns true if the entry is in the bucket with this number, and not on a pending list.
     ///
-    /// An entry in the middle of a list cannot say: then the answer is that of [`list`](Self::list), which is the same
-    /// while its level has no pending list.
+    /// An entry in the middle of a list does not know it. Then the result is that of [`list`](Self::list), which is the
+    /// same while its level has no pending list.
     #[inline]
     #[must_use]
     pub fn is_on(&self, list: usize) -> bool {

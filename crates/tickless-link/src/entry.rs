@@ -499,8 +499,8 @@ unsafe fn call<F: Family, M: Member<F>>(
 impl<F: Family> Raw<F> {
     /// Returns the life cycle of the entry at this instant.
     ///
-    /// Lock-free. An entry that is queued or whose callback executes is never reported idle (spec OBJ-14); the answer
-    /// may be out of date when it arrives.
+    /// Lock-free. An entry that is queued or whose callback executes is never reported as idle (spec OBJ-14); another
+    /// thread may have changed it since.
     #[inline]
     pub fn state(&self) -> State {
         // Acquire: pairs with the Release of `set_state`. A thread that sees the entry idle may free it, so all that

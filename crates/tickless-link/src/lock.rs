@@ -216,7 +216,7 @@ impl<R: RawLock, T: fmt::Debug> fmt::Debug for Guard<'_, R, T> {
 
 /// The simplest lock: one flag that waiters poll.
 ///
-/// For bare metal and for tests. It does not mask interrupts.
+/// It is for bare metal and for tests. It does not mask interrupts.
 ///
 /// It has no model: loom 0.7 lets a plain store come between the read and the write of an exchange, so that a release
 /// gets lost which on no machine can.

@@ -45,8 +45,8 @@ impl<const N: usize> SeqCell<N> {
 
     /// Copies the record; waits while a publication is in progress.
     ///
-    /// A thread that loaded a value, in whatever ordering, before it calls this gets the publications that stand before
-    /// the Release store of that value, or later ones: the sequence is loaded a second time behind an acquire fence.
+    /// If a thread loaded a value, in any ordering, before this call, it gets the publications before the Release store
+    /// of that value, or later ones: the sequence is loaded a second time after an acquire fence.
     #[inline]
     #[must_use]
     pub fn read(&self) -> [u64; N] {
@@ -65,8 +65,8 @@ impl<const N: usize> SeqCell<N> {
     /// Reads as [`read_first`](Self::read_first) does, and calls `sample` with the copy inside the read section. A
     /// publication that begins before `sample` is over repeats both, so the sample belongs to the record.
     ///
-    /// Where that is a counter, its reading SHOULD be ordered before the loads behind it; one that the processor
-    /// executes later may belong to the next record, by some tens of nanoseconds.
+    /// If `sample` reads a counter, the reading SHOULD be ordered before the loads behind it. A counter that the
+    /// processor reads later may belong to the next record, by some tens of nanoseconds.
     #[inline(always)]
     pub fn read_first_and<const M: usize, T>(
         &self,

@@ -127,7 +127,7 @@ impl<F: Branched> Raw<F> {
 
 /// A red-black tree of entries, sorted by their keys.
 ///
-/// Dropping it takes out what is still queued, so that those entries can be dropped later.
+/// Dropping it removes all queued entries, so that they can be dropped later.
 pub struct Tree<F: Branched> {
     key: Key,
     root: Cell<Link<F>>,
@@ -239,7 +239,7 @@ impl<F: Branched> Tree<F> {
 
     /// Receives an entry that left another queue, and queues it under `key`.
     ///
-    /// `update` is given the head first. Returns whether the entry is the first of this queue now.
+    /// `update` is called with the head first. Returns true if the entry is now the first of this queue.
     #[inline]
     pub fn admit(
         &mut self,
@@ -550,8 +550,8 @@ impl<F: Branched> Running<F> {
     /// Ends the claim and queues the entry in `tree` under `key`, unless a thread queued it meanwhile, whose start wins
     /// (spec OBJ-13).
     ///
-    /// `update` is given the head if the entry is queued here. Returns whether the entry is the first of the tree now,
-    /// or `None` if it was not queued here.
+    /// `update` is called with the head if the entry is queued here. Returns true if the entry is now the first of the
+    /// tree, or `None` if it was not queued here.
     #[inline]
     pub fn restart(
         self,
@@ -587,7 +587,7 @@ impl<F: Branched> fmt::Debug for Tree<F> {
 
 /// An open entry: a reference to an entry together with the queue that owns it.
 ///
-/// To have one is to have checked, once, that the entry belongs here; everything it offers is then possible.
+/// Opening an entry checks once that it belongs to this queue; the methods here need no further check.
 pub struct OwnedEntry<'t, 'e, F: Branched> {
     tree: &'t mut Tree<F>,
     entry: EntryRef<'e, F>,
@@ -617,8 +617,8 @@ impl<'t, 'e, F: Branched> OwnedEntry<'t, 'e, F> {
 
     /// Returns the data that the queue's owner keeps for the entry.
     ///
-    /// Where heads are [summarised](Family::SUMMARISED) and the entry is queued, a change of what the summary is made
-    /// from MUST be followed by [`summarise`](Self::summarise).
+    /// If heads are [summarised](Family::SUMMARISED) and the entry is queued, a change of data that the summary uses
+    /// MUST be followed by [`summarise`](Self::summarise).
     #[inline]
     pub fn head(&mut self) -> &mut F::Head {
         // SAFETY: Owner Key Invariant: `open` checked the owner, and the queue is borrowed mutably for as long.
@@ -678,7 +678,8 @@ impl<'t, 'e, F: Branched> OwnedEntry<'t, 'e, F> {
 
     /// Changes the key of a queued entry if it keeps its place (spec ). Returns true if it did.
     ///
-    /// A key that the next one has too is another place: behind that. The key that the entry has is no change.
+    /// A key that equals that of the next entry is another place, behind that entry. The key that the entry has is no
+    /// change.
     ///
     /// Reads the keys of both neighbours and writes one, nothing else.
     #[inline]

@@ -7,8 +7,8 @@ use tickless_core::time::Span;
 
 /// A time on the clock of a run queue, in nanoseconds.
 ///
-/// The clock counts the time that tasks had: it stands while [interrupts](crate::load::RunClock) have the CPU. Where it
-/// begins does not matter. The clocks of two run queues have nothing to do with each other.
+/// The clock counts the time that tasks received: it stops while [interrupts](crate::load::RunClock) run. Its origin
+/// does not matter. The clocks of two run queues are independent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RunTime(u64);
 
@@ -70,8 +70,8 @@ const fn check(given: u64, least: u64, most: u64) -> Result<(), OutOfBounds> {
 
 /// The share of the CPU to which a task is entitled, relative to the weights of the other tasks.
 ///
-/// Between a thousandth of the [unit](Self::UNIT) and a thousand times as much, so that nothing a run queue computes
-/// can overflow: a million tasks of the largest weight come to 2^50.
+/// A weight is between a thousandth of the [unit](Self::UNIT) and a thousand times the unit, so that no computation of
+/// a run queue can overflow: a million tasks of the largest weight have 2^50 together.
 ///
 /// ```
 /// use tickless_sched::Weight;
@@ -151,8 +151,8 @@ impl fmt::Debug for Weight {
 
 /// The time for which a task wants to run at once: the request of EEVDF.
 ///
-/// A short request gets an early deadline: the task is served soon and little at a time. A long one is served late and
-/// at length. The share of the CPU is the same.
+/// A task with a short request gets an early deadline: it runs soon and for a short time. A task with a long request
+/// runs late and for a long time. The share of the CPU is the same.
 ///
 /// ```
 /// use tickless_core::time::Span;

@@ -31,8 +31,8 @@ impl Load {
 
 /// The clock of the run queue of a CPU, which stops while interrupts run.
 ///
-/// The host says when they begin and end. Nested ones are part of the outermost. A time before the last one that was
-/// told counts as that.
+/// The host reports the begin and the end of interrupts. Nested ones are part of the outermost. A time before the last
+/// reported one counts as that one.
 ///
 /// ```
 /// use tickless_core::time::Instant;

@@ -25,11 +25,11 @@ use crate::wheel::idle::NextDue;
 
 /// The timers of one CPU.
 ///
-/// The host keeps one for each CPU in its table, at a place that never moves, and hands it out by
+/// The host keeps one for each CPU in its table, at an address that never changes, and returns it from
 /// [`base`](crate::platform::Port::base).
 ///
-/// On cache lines of its own: what a CPU does with its own timers writes no line that another CPU touches, wherever the
-/// host puts the bases.
+/// It has cache lines of its own: operations of a CPU on its own timers write no line that another CPU uses, wherever
+/// the host puts the bases.
 #[repr(align(128))]
 pub struct CpuBase<P: BaseTypes> {
     cpu: CpuId,

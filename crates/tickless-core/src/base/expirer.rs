@@ -5,8 +5,8 @@ use tickless_link::sync::{AtomicU32, Ordering};
 
 /// The host's types of which the base of a CPU is made. Each [`Platform`](crate::platform::Platform) has them.
 ///
-/// They are apart from the rest so that the base knows nothing of what a platform does, and a platform can name the
-/// base.
+/// They are a trait of their own, so that the base does not depend on the methods of a platform, and a platform can
+/// name the base.
 pub trait BaseTypes {
     /// The lock of a base.
     type Lock: RawLock + Default;

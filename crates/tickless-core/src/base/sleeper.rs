@@ -22,8 +22,8 @@ pub(crate) struct Wake;
 /// A timer that wakes a task: an exact [`Sleeper`](crate::hrtimer::Sleeper) or a coarse
 /// [`WheelSleeper`](crate::coarse::WheelSleeper).
 ///
-/// It has no callback, so no operation on it waits. Wakers that an operation returns are for the caller to drop:
-/// dropping one may run foreign code.
+/// It has no callback, so no operation on it waits. The caller drops wakers that an operation returns, because dropping
+/// one may run foreign code.
 pub trait TaskTimer: Hooks {
     /// Starts the timer, or restarts it if it is queued. It wakes `waker` when it fires.
     ///

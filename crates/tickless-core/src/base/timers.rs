@@ -15,8 +15,8 @@ use crate::platform::{Platform, ThisCpu};
 /// All timers of a host, over all its CPUs; the operations on timers are methods of this type or take it as an
 /// argument.
 ///
-/// A host makes one and keeps it as long as any timer of it is used. All methods take `&self` and may be called by any
-/// CPU.
+/// A host makes one and keeps it as long as any of its timers is used. All methods take `&self`, and any CPU may call
+/// them.
 pub struct Timers<P: Platform> {
     pub(crate) platform: P,
     pub(super) realm: Realm,
@@ -34,7 +34,7 @@ impl<P: Platform> Timers<P> {
 
     /// Makes the base of the next CPU: their numbers count from 0 in the order of these calls. The CPU is offline.
     ///
-    /// The host puts it into its table, at a place that never moves, before it calls anything else for that CPU.
+    /// The host puts it into its table, at an address that never changes, before it calls anything else for that CPU.
     ///
     /// # Panics
     ///

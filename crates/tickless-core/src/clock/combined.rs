@@ -90,8 +90,8 @@ pub enum Patience {
 ///
 /// # Contract
 ///
-/// Samples MUST NOT run backwards: one that begins after another one ended, whichever CPUs took them, is not less,
-/// modulo the width of the counter. A counter that CPUs see skewed is none to combine.
+/// Samples MUST NOT run backwards: a sample that begins after another one ended, on any CPU, is not less, modulo the
+/// width of the counter. A counter whose copies on the CPUs differ must not be combined.
 pub trait SlowCounter {
     /// Type of a sample.
     type Sample;

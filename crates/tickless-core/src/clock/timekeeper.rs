@@ -108,9 +108,9 @@ impl Timekeeper {
 
     /// Returns the monotonic time. `read` reads the counter; it is called again if the record changes meanwhile.
     ///
-    /// The counter SHOULD be read before what stands behind, as by `lfence; rdtsc; lfence`. A reading that is executed
-    /// some tens of nanoseconds later may show by how much the rate falls in that time more, which is nothing: it takes
-    /// 1000 ppm for a microsecond to make a nanosecond.
+    /// The counter SHOULD be read before later instructions, as by `lfence; rdtsc; lfence`. If the processor reads it
+    /// some tens of nanoseconds later, the time is off by the change of the rate in that time, which is negligible:
+    /// 1000 ppm over a microsecond make a nanosecond.
     #[inline]
     pub fn now(&self, mut read: impl FnMut() -> Cycles) -> Instant {
         let (words, now) = self.cell.read_first_and(|_| read());
@@ -129,10 +129,10 @@ impl Timekeeper {
     /// Reads the clock as [`now_by`](Self::now_by) does, in contexts that may have interrupted the writer: interrupts
     /// that no CPU masks, signal handlers, debuggers (spec TIM-18, B38).
     ///
-    /// While the keeper publishes, such a reader may go by the record before, and another one by the record behind it.
-    /// The two agree at the published base, so what is read may run backwards by a few nanoseconds: by what the rates
-    /// differ over the time that a publication takes, which is 1 ns for 1000 ppm and a microsecond; and, for a CPU
-    /// whose copy of the counter lags, by that lag. Away from publications it shows what `now` shows.
+    /// While the keeper publishes, one such reading may use the record before, and another one the record after. The
+    /// two records agree at the published base, so readings may run backwards by a few nanoseconds: by the difference
+    /// of the rates over the time of a publication, which is 1 ns for 1000 ppm and a microsecond, and on a CPU whose
+    /// copy of the counter lags, by that lag. At other times the result is that of `now`.
     #[inline]
     pub fn now_on_top_of_writer(&self, mut read: impl FnMut(CounterId) -> Cycles) -> Instant {
         let ([fast @ .., _], now) = self
@@ -176,8 +176,8 @@ impl Timekeeper {
     /// Returns the monotonic time and, if the clocks were set since `seen`, the new offsets (spec TIM-20). `read` is
     /// called as in [`now_by`](Self::now_by).
     ///
-    /// At and after a leap second that the record does not know yet, the offset of the time of day is already the one
-    /// behind it, so that no timer fires a second early.
+    /// At and after a leap second that is not in the record yet, the offset of the time of day is already the one after
+    /// it, so that no timer fires a second early.
     pub fn now_and_offsets(
         &self,
         seen: SetSequence,
@@ -215,8 +215,8 @@ impl Timekeeper {
     /// The value of `counter` at which the clock reaches `when`, if that counter drives the clock (spec CPL-4). Reads
     /// no counter.
     ///
-    /// That is checked before the record is read as a whole, and again on the copy: a difference in between lets a
-    /// device go on without coupling for one programming.
+    /// The counter is checked before the record is read as a whole, and again on the copy. If it changes in between, a
+    /// device is programmed once without coupling.
     #[inline]
     pub fn cycles_at(&self, counter: CounterId, when: Instant) -> Option<Cycles> {
         if self.cell.peek::<{ Record::COUNTER }>() != u64::from(counter.0) {

@@ -77,10 +77,10 @@ where
 {
     /// Arms an inactive timer on the executing CPU. It fires after the end of the tick `expiry`.
     ///
-    /// It fires between one tick and one slot of its level later (spec C-1.3), in the pass that finds it then. `now` is
-    /// the tick in progress; one that is behind the time makes nothing early.
+    /// The timer fires between one tick and one slot of its level later (spec C-1.3), in the first pass after that.
+    /// `now` is the present tick; an older one makes no timer early.
     ///
-    /// A timer that was [armed on a CPU](Self::arm_on), and so pinned, is of the kind again that it was made for (R32).
+    /// A timer that was [armed on a CPU](Self::arm_on), and so was pinned, has its original kind again (R32).
     ///
     /// # Errors
     ///
@@ -92,7 +92,7 @@ where
     ///
     /// # Interrupt context
     ///
-    /// Callable anywhere, from the timer's own callback too: then it stays on its wheel.
+    /// Callable in any context. If the timer's own callback calls it, the timer stays on its wheel.
     ///
     /// # Cost
     ///
@@ -138,8 +138,9 @@ where
     /// Arms the timer as [`arm`](Self::arm) does, on the local wheel of `cpu`, or on its deferrable wheel if the timer
     /// is deferrable.
     ///
-    /// A movable timer is always on the CPU that armed it, so this never ends on a global wheel (R32). If `cpu` sleeps
-    /// and the timer is its first, it is kicked, so that it looks again when to wake; a deferrable timer kicks no CPU.
+    /// A timer that is not pinned is always on the CPU that armed it, so this never ends on a global wheel (R32). If
+    /// `cpu` sleeps and the timer is its first, it is kicked, so that it computes its wake-up again; a deferrable timer
+    /// kicks no CPU.
     ///
     /// # Errors
     ///
@@ -156,9 +157,10 @@ where
 
     /// Starts or restarts the timer to fire after the end of the tick `expiry`. Returns which of the two happened.
     ///
-    /// A timer on a local wheel stays there; any other is on the executing CPU afterwards, unless it keeps its slot.
+    /// A timer on a local wheel stays there. Any other timer moves to the executing CPU, unless it keeps its slot.
     ///
-    /// The answer is true of the moment of the modification: a caller that counts references by it counts right (R56).
+    /// The result is exact at the time of the modification, so a caller that counts references by it counts right
+    /// (R56).
     ///
     /// # Interrupt context
     ///
@@ -166,9 +168,9 @@ where
     ///
     /// # Cost
     ///
-    /// For the expiry that it has: two loads and no lock. Into the slot where it is: one lock and one store. Such a
-    /// timer keeps the granularity of the slot, which may be coarser than a new one would be. Else O(1), see
-    /// [`arm`](Self::arm).
+    /// A modification to the expiry that the timer has takes two loads and no lock. A modification within its slot
+    /// takes one lock and one store; such a timer keeps the granularity of the slot, which may be coarser than that of
+    /// a new slot. Any other is O(1), see [`arm`](Self::arm).
     #[inline]
     pub fn modify<P: Platform>(
         self: Pin<&Self>,
@@ -182,16 +184,16 @@ where
     /// Restarts the timer if it waits on a wheel of the executing CPU and its present slot will do. Returns true if it
     /// did; otherwise nothing changes.
     ///
-    /// It can if the slot serves `expiry`, too; or if `expiry` is later than what it was armed for, and the slot is not
-    /// the first of its wheel. Then it is filed again by the pass that finds the slot due, and as finely as what is
-    /// armed then.
+    /// The slot will do if it serves `expiry` too, or if `expiry` is later than the present expiry and the slot is not
+    /// the first of its wheel. In the second case the pass that empties the slot enqueues the timer again, as finely as
+    /// a timer that is armed then.
     ///
-    /// For callers that would have to read a clock: which tick is in progress is not asked.
+    /// It is for callers that would have to read a clock: it does not need the present tick.
     ///
     /// # Cost
     ///
-    /// For the expiry that it has: two loads and no lock. Else one lock, if that is to be had without a call, and one
-    /// store.
+    /// For the expiry that the timer has it takes two loads and no lock. Otherwise it takes one store and one lock, if
+    /// the lock can be taken without a call.
     #[inline]
     pub fn modify_in_slot<P: Platform>(self: Pin<&Self>, timers: &Timers<P>, expiry: Tick) -> bool {
         timers.modify_in_slot(self.erase(), expiry)
@@ -201,7 +203,7 @@ where
     /// CPU's wheel, where it was last, and the lock can be taken without a call. Returns `None` otherwise, and nothing
     /// changes.
     ///
-    /// It also says whether a CPU that sleeps until the wheel is due has to be told.
+    /// The result also says if a CPU that sleeps until the wheel is due has to be notified.
     #[inline]
     pub fn arm_own<P: Platform>(
         self: Pin<&Self>,
@@ -216,7 +218,7 @@ where
     /// the executing CPU and belongs there, its callback does not run, and the lock can be taken without a call.
     /// Returns `None` otherwise, and nothing changes.
     ///
-    /// It also says whether a CPU that sleeps until the wheel is due has to be told.
+    /// The result also says if a CPU that sleeps until the wheel is due has to be notified.
     #[inline]
     pub fn modify_own<P: Platform>(
         self: Pin<&Self>,

@@ -22,12 +22,12 @@ where
     ///
     /// # Interrupt context
     ///
-    /// Callable anywhere, from the timer's own callback too. Never waits.
+    /// Callable in any context, from the timer's own callback too. Never waits.
     ///
     /// # Cost
     ///
-    /// A timer that is not queued: one load. Else one lock and O(1). When the wheel is due first may be too early
-    /// afterwards, which costs a look for nothing.
+    /// For a timer that is not queued: one load. Otherwise one lock and O(1). The first due tick of the wheel may be
+    /// too early afterwards, which costs one useless check.
     pub fn delete<P: Platform>(self: Pin<&Self>, timers: &Timers<P>) -> bool {
         timers.delete_entry(self.erase())
     }
@@ -51,12 +51,12 @@ where
 
     /// Cancels the timer and waits until its callback does not run. Returns true if the timer was queued.
     ///
-    /// On return the timer is idle, unless another thread armed it meanwhile: the caller stops those first, or
-    /// [shuts the timer down](Self::shutdown_sync).
+    /// On return the timer is idle, unless another thread armed it meanwhile. A caller who does not want that stops
+    /// those threads first, or [shuts the timer down](Self::shutdown_sync).
     ///
     /// # Panics
     ///
-    /// When called from the timer's own callback, where it would wait for ittimers.
+    /// When called from the timer's own callback, where it would wait for itself.
     ///
     /// # Interrupt context
     ///
@@ -77,11 +77,12 @@ where
     ///
     /// # Interrupt context
     ///
-    /// Callable anywhere, from the timer's own callback too.
+    /// Callable in any context, from the timer's own callback too.
     ///
     /// # Cost
     ///
-    /// One lock, also for a timer that looks inactive: an arming between a look and the shutting would slip through.
+    /// One lock, also for a timer that looks inactive: otherwise an arming between the check and the shutdown would be
+    /// missed.
     pub fn shutdown<P: Platform>(self: Pin<&Self>, timers: &Timers<P>) -> bool {
         let entry = self.erase();
         let mut held = timers.lock_base_of(entry, timers.executing_cpu());

@@ -236,11 +236,11 @@ impl<'a, P: Platform> Runner<'a, P> {
 impl<P: Platform> Timers<P> {
     /// Returns true if a pass over the wheels of `cpu` at `now` may find due timers.
     ///
-    /// Wrong now and then, both ways: see spec C-2.4. A timer that it misses is found a tick later.
+    /// The result may be wrong in both directions: see spec C-2.4. A timer that it misses is found a tick later.
     ///
     /// # Interrupt context
     ///
-    /// Callable anywhere. For the tick, and for loops that poll.
+    /// Callable in any context. It is for the tick, and for loops that poll.
     ///
     /// # Cost
     ///
@@ -261,11 +261,11 @@ impl<P: Platform> Timers<P> {
     /// keeps a slot that serves its expiry keeps its turn; one that was pushed out and
     /// [waits in a slot](crate::coarse::WheelTimer::modify_in_slot) before that has the turn of when it is filed again.
     ///
-    /// Global wheels may be run by others than their CPU, while that sleeps; the other two by their CPU only. A CPU
-    /// that is offline has nothing to run.
+    /// Other CPUs may run the global wheel of a CPU while it sleeps; only the CPU itself runs the other two. A CPU that
+    /// is offline has nothing to run.
     ///
-    /// A pass that finds another one under way, whose thread may be preempted or in a long callback, does not wait for
-    /// it: it takes over what that one has not begun.
+    /// If another pass is under way, whose thread may be preempted or in a long callback, this one does not wait for
+    /// it: it takes over the timers that the other one has not begun.
     ///
     /// # Interrupt context
     ///

@@ -15,7 +15,7 @@ impl<P: Platform> Timers<P> {
     /// Prepares the wheels of `cpu`, which is about to go [online](Self::cpu_online): sets their clocks to `now`, and
     /// makes sure that no timer is left from before (R09).
     ///
-    /// A wheel that was not prepared works too: the first timer that is filed in it prepares it.
+    /// A wheel that was not prepared works too: the first timer on it prepares it.
     ///
     /// # Interrupt context
     ///
@@ -35,8 +35,8 @@ impl<P: Platform> Timers<P> {
     /// Moves the coarse timers of `cpu`, which went [offline](Self::cpu_offline), to the executing CPU or to another
     /// that is online (R08), pinned timers included. Kicks that CPU if it sleeps.
     ///
-    /// Until then they stay where they are and do not fire. Waits until no pass of `cpu` runs any more. The host
-    /// serialises these calls; only here, and when a CPU goes offline, two bases are locked at once, the dead one
+    /// Until then the timers stay on the offline CPU and do not fire. Waits until no pass of `cpu` runs any more. The
+    /// host serialises these calls. Two bases are locked at once only here and when a CPU goes offline, the dead one
     /// first.
     ///
     /// # Panics

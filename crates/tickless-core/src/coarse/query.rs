@@ -52,10 +52,10 @@ impl<P: Platform> Timers<P> {
     /// Notes that `cpu` sleeps until the first of its wheels is due, if `decide` returns so. A thread on another CPU
     /// that arms an earlier local timer there then kicks `cpu`. Returns the result of `decide`.
     ///
-    /// `decide` is told when the wheels are due first, and is called with the base locked: between its computation of
-    /// when to wake and the note that `cpu` sleeps no other thread arms a timer (II1). It MUST NOT call back into the
-    /// core for this CPU, and MUST NOT call foreign code. The clocks of both wheels are at `now` afterwards, so that
-    /// what is armed later is filed finely (spec C-1.4).
+    /// `decide` receives the first due ticks of the wheels, and is called with the base locked: between its decision
+    /// and the note that `cpu` sleeps no other thread arms a timer (II1). It MUST NOT call back into the core for this
+    /// CPU, and MUST NOT call foreign code. The clocks of both wheels are at `now` afterwards, so that timers armed
+    /// later get fine slots (spec C-1.4).
     ///
     /// # Interrupt context
     ///

@@ -142,7 +142,7 @@ impl WheelSleeper {
 
     /// Returns the waker that an idle sleeper keeps for its next arming; `None` while it is queued.
     ///
-    /// An arming takes the waker that it is given in place of this one.
+    /// An arming replaces this waker by its own.
     #[inline]
     pub fn idle_waker(self: Pin<&mut Self>) -> Option<&mut Option<Waker>> {
         self.entry_mut().guarded_mut()

@@ -35,8 +35,8 @@ impl<F: FnMut(&mut Timeout) -> Restart> Member<Coarse> for Callback<F> {
 
 /// A coarse timer with a callback.
 ///
-/// It lies pinned wherever its user puts it. The callback is called without any lock, never twice at the same time. A
-/// callback must not free its own timer, except through [`Restart::NoThenWake`].
+/// The user pins it anywhere. The callback is called without any lock, never twice at the same time. A callback must
+/// not free its own timer, except through [`Restart::NoThenWake`].
 ///
 /// A timer that is dropped while it is queued or running ends the process:
 /// [shut it down](crate::coarse::WheelTimer::shutdown_sync) first.

@@ -24,8 +24,8 @@ const ADAPTIVE_FIRST: Span = Span::from_micros(5);
 
 /// Makes the device fire at `when`, or not at all if that is [`Instant::FOREVER`].
 ///
-/// Afterwards the device fires at `when` or earlier, never later: earlier when `when` is beyond what the device can
-/// count. A device that is switched off stays so, and that is no error.
+/// Afterwards the device fires at `when`, or earlier if `when` is beyond its range, never later. A device that is
+/// switched off stays off, and that is no error.
 ///
 /// # Errors
 ///

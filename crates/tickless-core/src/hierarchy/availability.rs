@@ -51,7 +51,7 @@ impl core::error::Error for Refused {}
 impl<S: HierarchyHost<WIDTH>, const WIDTH: usize> Hierarchy<S, WIDTH> {
     /// Makes `cpu` take part in the hierarchy. Has no effect if it does already.
     ///
-    /// Called by the CPU, or on behalf of one that executes nothing meanwhile.
+    /// The CPU calls it, or another one on behalf of a CPU that executes nothing meanwhile.
     ///
     /// # Errors
     ///
@@ -83,9 +83,9 @@ impl<S: HierarchyHost<WIDTH>, const WIDTH: usize> Hierarchy<S, WIDTH> {
     /// Ends the part of `cpu` in the hierarchy: from now on it fires its own timers only, is never migrator, and no
     /// other CPU fires its timers. Has no effect if it does not take part.
     ///
-    /// Called by the CPU, or on behalf of one that executes nothing meanwhile, without locks. A service of it that has
-    /// begun ends by itself. If it was to wake up for others, another CPU of the tree is
-    /// [activated](HierarchyHost::activate) and takes over (Example 9).
+    /// The CPU calls it, or another one on behalf of a CPU that executes nothing meanwhile, without locks. If another
+    /// CPU is firing its timers, that ends by itself. If the CPU had promised to wake up for others, another CPU of the
+    /// tree is [activated](HierarchyHost::activate) and takes over (Example 9).
     ///
     /// For several CPUs at once there is [`isolate_set`](Hierarchy::isolate_set).
     ///

@@ -66,8 +66,8 @@ impl<S: HierarchyHost<WIDTH>, const WIDTH: usize> Hierarchy<S, WIDTH> {
     /// Gives `cpu`, of NUMA node `numa`, its permanent place in the tree. Has no effect if it has one. The CPU does not
     /// take part until it is [available](Hierarchy::set_available).
     ///
-    /// Called by any CPU but the new one, which has no place yet. The tree may be in use, and no CPU in it need be
-    /// awake.
+    /// Any CPU but the new one calls it, since the new one has no place yet. The tree may be in use, and all CPUs in it
+    /// may be idle.
     ///
     /// # Errors
     ///

@@ -11,10 +11,11 @@ impl<S: HierarchyHost<WIDTH>, const WIDTH: usize> Hierarchy<S, WIDTH> {
     /// if there is none, or if one of its own comes first. Returns the time at which the CPU has to wake up for the
     /// whole tree, its own global timers included; [`Instant::FOREVER`] if another CPU fires them.
     ///
-    /// Called by the CPU, with its timer bases locked, so that what it says stays true. A CPU that is idle already
-    /// [rearms](Hierarchy::rearm_from_idle). A CPU that is not available gets its own time back: it looks after itself.
+    /// The CPU calls it with its timer bases locked, so that `global` stays true. A CPU that is idle already calls
+    /// [`rearm_from_idle`](Hierarchy::rearm_from_idle) instead. A CPU that is not available gets `global` back: it
+    /// fires its own timers.
     ///
-    /// If the answer makes the CPU stay awake after all, it MUST [leave idle](Hierarchy::leave_idle) again (R60).
+    /// If the CPU stays awake after all because of the result, it MUST [leave idle](Hierarchy::leave_idle) again (R60).
     #[must_use = "the CPU has to wake up then"]
     pub fn enter_idle(&self, cpu: CpuId, global: Instant) -> Instant {
         let Some(node) = self.available_node(cpu) else {
@@ -60,13 +61,13 @@ impl<S: HierarchyHost<WIDTH>, const WIDTH: usize> Hierarchy<S, WIDTH> {
     /// Notes that the first global timer of the idle `cpu` is due at `global` now. Returns the time at which the CPU
     /// has to wake up for the whole tree, as [`enter_idle`](Hierarchy::enter_idle) does.
     ///
-    /// Called by the CPU, with its timer bases locked, whenever it may have armed something since: after an interrupt,
-    /// or each time if it is a [foreign thread](super::Presence::Foreign). A foreign thread wakes for no CPU: if the
-    /// answer is not [`Instant::FOREVER`], no CPU in the tree is awake, and the host MUST make an available CPU leave
-    /// idle and enter it again, which takes the time over. It is answered once: as long as the time stays the same,
-    /// later answers are [`Instant::FOREVER`].
+    /// The CPU calls it with its timer bases locked, whenever it may have armed a timer since: after an interrupt, or
+    /// each time if it is a [foreign thread](super::Presence::Foreign). A foreign thread wakes up for no other CPU. If
+    /// its result is not [`Instant::FOREVER`], no CPU in the tree is awake, and the host MUST make an available CPU
+    /// leave idle and enter it again, which takes over the time. Each time is returned once: while it stays the same,
+    /// later results are [`Instant::FOREVER`].
     ///
-    /// With [`Instant::FOREVER`] nothing changes: the event that may be left costs one useless look.
+    /// With [`Instant::FOREVER`] nothing changes: the event that may be left causes one useless check.
     #[must_use = "the CPU has to wake up then"]
     pub fn rearm_from_idle(&self, cpu: CpuId, global: Instant) -> Instant {
         let Some(node) = self.available_node(cpu) else {
@@ -99,9 +100,9 @@ impl<S: HierarchyHost<WIDTH>, const WIDTH: usize> Hierarchy<S, WIDTH> {
     /// Returns the time at which the active `cpu` would have to wake up if it became idle now with its first global
     /// timer due at `global`.
     ///
-    /// A forecast for the idle governor: it takes no lock and changes nothing, and may be wrong in both
-    /// directions. [`Instant::FOREVER`] if another CPU would look after the timers, or has promised to wake up by
-    /// then: what was forecast stays the latest time to wake, and two would wake for the same.
+    /// It is a forecast for the idle governor: it takes no lock and changes nothing, and may be wrong in both
+    /// directions. The result is [`Instant::FOREVER`] if another CPU would fire the timers, or has promised to wake up
+    /// by then: a forecast stays the latest time to wake up, and two CPUs would wake up for the same timer.
     #[must_use]
     pub fn peek(&self, cpu: CpuId, global: Instant) -> Instant {
         let Some(node) = self.available_node(cpu) else {

@@ -19,7 +19,7 @@ pub enum Change {
 /// The host's way to make CPUs carry out a change of the isolated set: work items in a kernel, requests to threads in
 /// user space.
 ///
-/// No CPU goes on- or offline, and no other change of the set is made, from the first call until the last.
+/// From the first call until the last no CPU goes online or offline, and the set is not changed by another call.
 pub trait IsolationHost {
     /// Returns true if `cpu` is online. An offline CPU is left as it is; when it goes online, the host looks at the set
     /// before it lets the CPU join.
@@ -48,7 +48,7 @@ pub trait IsolationHost {
 impl<S: HierarchyHost<WIDTH>, const WIDTH: usize> Hierarchy<S, WIDTH> {
     /// Isolates the CPUs that `host` names, and ends the isolation of all others.
     ///
-    /// Returns how many changed. Foreign threads, and CPUs that were never prepared, are not asked.
+    /// Returns the number of CPUs that changed. Foreign threads, and CPUs that were never prepared, get no request.
     ///
     /// # Errors
     ///

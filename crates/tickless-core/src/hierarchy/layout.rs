@@ -18,8 +18,8 @@ pub struct Layout {
 impl Layout {
     /// Computes the layout for `cpus` CPUs, evenly spread over `nodes` NUMA nodes, in groups of `width`.
     ///
-    /// Levels of a node are as many as it takes for `width^levels` to reach the CPUs of one; above them those that do
-    /// the same for the nodes. One CPU alone needs no hierarchy, and gets one group.
+    /// The levels inside a node are as many as it takes for `width^levels` to reach the CPUs of one node; the levels
+    /// above them do the same for the nodes. One CPU alone needs no hierarchy, and gets one group.
     ///
     /// # Panics
     ///
@@ -54,7 +54,7 @@ impl Layout {
     /// Returns the number of groups on each level, the leaves first, after `cpus` CPUs have joined. `node_of` returns
     /// the NUMA node of each; a level that no node needed has zero. Use it to draw a hierarchy before it exists.
     ///
-    /// `None` if they do not fit, which takes CPUs that are spread very unevenly, or none.
+    /// `None` if the CPUs do not fit, because they are spread very unevenly, or if there is none.
     #[must_use]
     pub fn groups(
         self,

@@ -107,7 +107,7 @@ pub struct Hierarchy<S: HierarchyHost<WIDTH>, const WIDTH: usize = WIDTH_DEFAULT
 impl<S: HierarchyHost<WIDTH>, const WIDTH: usize> Hierarchy<S, WIDTH> {
     /// Makes a tree without CPUs.
     ///
-    /// `layout` says how high it may grow, for all CPUs that there may ever be.
+    /// `layout` limits the height of the tree, for all CPUs that there may ever be.
     pub fn new(host: S, layout: Layout, policy: MigratorPolicy) -> Self {
         Self {
             host,

@@ -46,8 +46,9 @@ impl<S: HierarchyHost<WIDTH>, const WIDTH: usize> Hierarchy<S, WIDTH> {
     /// Fires the timers of idle CPUs that are due at `now` and that the calling `cpu` is responsible for, as migrator
     /// or, while all CPUs are idle, because of its promise.
     ///
-    /// Called without locks. Each callback and each look at a CPU takes one from `budget`; at zero it returns, and what
-    /// is left stays due (spec C-D.6). One `now` for the whole call: what becomes due meanwhile waits for the next.
+    /// Called without locks. Each callback and each check of a CPU takes one from `budget`. At zero it returns, and the
+    /// remaining timers stay due (spec C-D.6). The whole call uses one `now`: timers that become due meanwhile wait for
+    /// the next call.
     pub fn serve_remote(&self, cpu: CpuId, now: Instant, budget: &mut u32) -> Pull {
         let mut pull = Pull::default();
         let Some(node) = self.available_node(cpu) else {

@@ -191,7 +191,8 @@ impl State {
 
     /// Returns true if the child at `slot` may fire timers for the group: it is migrator, or no child is.
     ///
-    /// If none is, the child comes out of idle just now, or the group is idle and the child has promised to wake up.
+    /// If no child is migrator, the child is just leaving idle, or the group is idle and the child has promised to wake
+    /// up.
     #[inline]
     #[must_use]
     pub const fn accepts(self, slot: ChildSlot) -> bool {
@@ -215,7 +216,8 @@ impl State {
     /// Returns the state after the child at `slot` went idle. If it was migrator, `choose` chooses the next one among
     /// the rest.
     ///
-    /// `choose` is asked only if there are any, and only one of them counts as an answer; the lowest stands in.
+    /// `choose` is called only if active children are left, and must return one of them; otherwise the lowest becomes
+    /// migrator.
     #[inline]
     #[must_use]
     pub fn deactivated(

@@ -24,13 +24,13 @@ where
     ///
     /// # Interrupt context
     ///
-    /// Callable anywhere, from the timer's own callback too. Never waits for a callback.
+    /// Callable in any context, from the timer's own callback too. Never waits for a callback.
     ///
     /// # Cost
     ///
-    /// A timer that is not active: one load. Else one lock and one removal; cancelling the first timer of this CPU
-    /// writes the device once. Cancelling on another CPU leaves its device as it is: it takes one interrupt for
-    /// nothing.
+    /// For a timer that is not active: one load. Otherwise one lock and one removal; cancelling the first timer of this
+    /// CPU writes the device once. Cancelling on another CPU does not write its device, so that CPU takes one useless
+    /// interrupt.
     #[inline]
     pub fn try_cancel<P: Platform>(self: Pin<&Self>, timers: &Timers<P>) -> TryCancel {
         self.timer_ref().try_cancel(timers)
@@ -38,7 +38,8 @@ where
 
     /// Cancels the timer and waits until its callback does not run. Returns true if the timer was queued.
     ///
-    /// On return the timer is idle, unless another thread started it meanwhile: the caller stops those first.
+    /// On return the timer is idle, unless another thread started it meanwhile. A caller who does not want that stops
+    /// those threads first.
     ///
     /// # Panics
     ///

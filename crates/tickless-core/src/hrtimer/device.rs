@@ -10,8 +10,8 @@ use crate::time::Instant;
 impl<P: Platform> Timers<P> {
     /// Prepares `cpu` for a sleep of the machine: its device will lose its programming.
     ///
-    /// Called on `cpu` with timer delivery masked. An owed rearm is forgiven (spec FLUSH-9): [`resume`](Timers::resume)
-    /// evaluates anew.
+    /// Called on `cpu` with timer delivery masked. A deferred rearm is dropped (spec FLUSH-9):
+    /// [`resume`](Timers::resume) programs the device anew.
     pub fn suspend(&self, cpu: CpuId) {
         let Some(mut held) = self.lock(cpu) else {
             return;
@@ -37,8 +37,8 @@ impl<P: Platform> Timers<P> {
     /// Notes that the device of `cpu` stops and loses its programming, in an idle state that `cpu` is about to enter
     /// (spec C-7.6). The host has to [shut it down](DeviceState::Shutdown).
     ///
-    /// The armed value stays: something else wakes the CPU for it, as a [broadcast
-    /// device](crate::tick::Broadcast) does. Called on `cpu` with timer delivery masked, and with no rearm owed.
+    /// The armed value stays: another device wakes the CPU for it, such as a [broadcast
+    /// device](crate::tick::Broadcast). Called on `cpu` with timer delivery masked, and with no deferred rearm.
     pub fn stop_device(&self, cpu: CpuId) {
         let Some(mut held) = self.lock(cpu) else {
             return;
@@ -48,8 +48,8 @@ impl<P: Platform> Timers<P> {
 
     /// Switches the device of `cpu` on again after it was [stopped](Timers::stop_device). No event is programmed.
     ///
-    /// The host calls [`retrigger`](Timers::retrigger) next, unless an interrupt for what `cpu` waits for is on its
-    /// way. Called on `cpu` with timer delivery masked, before anything else that concerns its timers.
+    /// The host calls [`retrigger`](Timers::retrigger) next, unless an interrupt for the event of `cpu` is on its way.
+    /// Called on `cpu` with timer delivery masked, before any other operation on its timers.
     pub fn switch_device_on(&self, cpu: CpuId) {
         let Some(mut held) = self.lock(cpu) else {
             return;

@@ -601,13 +601,13 @@ impl<P: Platform> Timers<P> {
 
     /// Runs the soft stage of `cpu`, if it was raised (spec SOFT-2).
     ///
-    /// Afterwards the device is armed for what is left of soft timers too. When the budget was spent the stage is
+    /// Afterwards the device is programmed for the remaining soft timers too. If the budget was spent the stage is
     /// raised again.
     ///
     /// # Interrupt context
     ///
-    /// With timer delivery unmasked where the host can, by `cpu` or by a thread that executes for it. A rearm that is
-    /// owed should be flushed before (spec FLUSH-4); if it is not, it is marked stale.
+    /// With timer delivery unmasked where the host can, by `cpu` or by a thread that executes for it. A deferred rearm
+    /// should be flushed before (spec FLUSH-4); if it is not, it is marked stale.
     pub fn soft_interrupt(&self, cpu: CpuId) -> ExpiryReport {
         let Some(base) = self.platform.base(cpu) else {
             return ExpiryReport::NOTHING;

@@ -36,8 +36,8 @@ impl Moving {
 impl<P: Platform> Timers<P> {
     /// Puts `cpu` online for timers. Called on `cpu`, with timer delivery masked.
     ///
-    /// Whatever an earlier life of the CPU left behind is reset (spec HP-2, HP-3), and the device is armed for what is
-    /// queued already. Harmless for a CPU that went down only part of the way (B55).
+    /// State from before the CPU went offline is reset (spec HP-2, HP-3), and the device is programmed for the queued
+    /// timers. The call does no harm on a CPU that went offline only part of the way (B55).
     pub fn cpu_online(&self, cpu: CpuId) {
         let Some(base) = self.platform.base(cpu) else {
             return;

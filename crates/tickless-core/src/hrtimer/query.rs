@@ -48,15 +48,15 @@ where
 impl<P: Platform> Timers<P> {
     /// Returns the next event of `cpu`, over the queues of both stages; `FOREVER` if no timer is queued.
     ///
-    /// Far timers may be sorted for the answer, or all be looked at if too many come first together; nothing else
-    /// changes. While the soft stage is pending its timers do not count (spec Q-20).
+    /// Far timers may be sorted for the result, or all be checked if too many are first together; nothing else changes.
+    /// While the soft stage is pending its timers do not count (spec Q-20).
     pub fn next_event(&self, cpu: CpuId) -> Instant {
         self.next_event_except(cpu, 0)
     }
 
     /// Returns the next event that `cpu` would have without `timer` (spec ).
     ///
-    /// The question of idle code before it stops the tick: how long could this CPU sleep?
+    /// Idle code calls it before it stops the tick, to find out how long this CPU could sleep.
     pub fn next_event_without<F, C>(&self, cpu: CpuId, timer: Pin<&HrTimer<F, C>>) -> Instant
     where
         F: FnMut(&mut Expired<'_, '_, C>) -> Restart + Send + 'static,

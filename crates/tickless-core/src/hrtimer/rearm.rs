@@ -168,7 +168,7 @@ impl<P: Platform> Timers<P> {
     ///
     /// # Cost
     ///
-    /// One lock when a rearm is owed. The host keeps a flag of its own if it wants to skip even that.
+    /// One lock if a rearm was deferred. A host that wants to save even that keeps a flag of its own.
     pub fn flush_deferred(&self, cpu: CpuId, reason: Flush) {
         let Some(mut held) = self.lock(cpu) else {
             return;
@@ -178,8 +178,8 @@ impl<P: Platform> Timers<P> {
 
     /// Checks the queues of `cpu` and programs its device in any case (spec TIM-31).
     ///
-    /// The rearm that a [kick](crate::platform::Port::kick) requests; also for a CPU that resumes, whose device lost
-    /// its programming.
+    /// A [kick](crate::platform::Port::kick) requests this call. A CPU that resumes calls it too, because its device
+    /// lost its programming.
     pub fn retrigger(&self, cpu: CpuId) {
         let Some(base) = self.platform.base(cpu) else {
             return;
@@ -200,11 +200,11 @@ impl<P: Platform> Timers<P> {
     /// Programs the device of `cpu` for its first timer if it may be programmed for an earlier time. A CPU calls it
     /// before it sleeps until then. Returns the time for which the device is programmed.
     ///
-    /// A [`Sleeper`](crate::hrtimer::Sleeper) that is pushed out or taken back leaves the device as it is, because
-    /// nearly all of them are, and so does a [lazy](crate::hrtimer::Setup::lazy) timer. Without this call the device
+    /// A [`Sleeper`](crate::hrtimer::Sleeper) that is pushed out or cancelled does not write the device, because nearly
+    /// all of them are, and neither does a [lazy](crate::hrtimer::Setup::lazy) timer. Without this call the device
     /// fires once for nothing (spec LAZY-7).
     ///
-    /// While a rearm is owed nothing is armed, and the flush point finds the exact value instead.
+    /// While a rearm is deferred the device is not programmed, and the flush point finds the exact value instead.
     ///
     /// # Interrupt context
     ///

@@ -104,7 +104,7 @@ impl<C: ClockId> Sleeper<C> {
 
     /// Returns the waker that an idle sleeper keeps for its next start; `None` while it is queued.
     ///
-    /// A start takes the waker that it is given in place of this one.
+    /// A start replaces this waker by its own.
     #[inline]
     pub fn idle_waker(self: Pin<&mut Self>) -> Option<&mut Option<Waker>> {
         self.entry_mut().guarded_mut()
@@ -114,8 +114,8 @@ impl<C: ClockId> Sleeper<C> {
     /// bucket, which is due before the new times too. Without slack `earliest` and `latest` are the same. Returns
     /// `false`, and nothing changes, if the sleeper is not in that wheel or the lock cannot be taken without a call.
     ///
-    /// Of two threads that push it out at the same time, and of one that does so while another fires it, each finds
-    /// what the one before left: the deadline is written under the lock.
+    /// Two threads may push the sleeper out at the same time, or one while another fires it: the deadline is written
+    /// under the lock, so each finds the result of the one before.
     ///
     /// # Cost
     ///

@@ -51,9 +51,9 @@ where
 {
     /// Starts the timer, or restarts it if it is queued. Returns which of the two happened.
     ///
-    /// A timer that is queued is moved; one whose callback runs is queued in addition. The timer is on the executing
-    /// CPU afterwards, unless the host's policy sends it elsewhere or its callback is running elsewhere. A timer that
-    /// was [shut down](Self::shutdown) stays as it is: [`StartOutcome::ShutDown`].
+    /// A queued timer is moved; a timer whose callback runs is queued in addition. The timer is on the executing CPU
+    /// afterwards, unless the host's policy sends it elsewhere or its callback is running elsewhere. A timer that was
+    /// [shut down](Self::shutdown) does not change: [`StartOutcome::ShutDown`].
     ///
     /// # Panics
     ///
@@ -61,13 +61,14 @@ where
     ///
     /// # Interrupt context
     ///
-    /// Callable anywhere, from the timer's own callback too.
+    /// Callable in any context, from the timer's own callback too.
     ///
     /// # Cost
     ///
-    /// One lock. Far away, one removal and one insertion, O(1), and pushed out there, a store. A restart that keeps its
-    /// place among the near ones reads both neighbours and writes the timer; otherwise one removal and one insertion,
-    /// O(log n) in those. At most one write of the device, none if an earlier event is armed.
+    /// One lock. For a timer that is far away: one removal and one insertion, O(1), or one store if it is pushed out.
+    /// For a near one: a restart that keeps its place reads both neighbours and writes the timer; any other is one
+    /// removal and one insertion, O(log n) in the near timers. The device is written once at most, and not if an
+    /// earlier event is programmed.
     #[inline]
     pub fn start<P: Platform>(
         self: Pin<&Self>,

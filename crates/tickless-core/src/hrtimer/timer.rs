@@ -29,7 +29,7 @@ pub enum Stage {
 
 /// The argument of a callback: the expired timer, and a method to set its next deadline.
 ///
-/// Nothing here takes a lock.
+/// No method takes a lock.
 #[derive(Debug)]
 pub struct Expired<'f, 'a, C> {
     firing: &'f mut Firing<'a>,
@@ -65,10 +65,10 @@ impl<C: ClockId> Expired<'_, '_, C> {
 
     /// Sets the deadline that [`Restart::Yes`] will use, without slack.
     ///
-    /// One in the past fires again behind all that is due in the same pass, and in the next turn once the pass has
-    /// lasted for 100 µs. Of a callback that takes longer than it moves its deadline on, the timer is
-    /// [paced](crate::base::Overrun): it waits for up to 1 ms, or its own period, behind each callback, and a start
-    /// from elsewhere for a time in that pause may wait for its end.
+    /// A deadline in the past fires after all due timers of the same pass, or in the next turn if the pass has lasted
+    /// for 100 µs. If a callback runs for longer than it moves the deadline ahead, its timer is
+    /// [paced](crate::base::Overrun): it waits for up to 1 ms, or its own period, after each callback. A start by
+    /// another thread for a time in that pause may wait for its end.
     pub fn set_deadline(&mut self, deadline: Instant<C>) {
         self.firing.deadline = Deadline::new(deadline);
         self.firing.earliest = self.firing.deadline;
@@ -76,9 +76,9 @@ impl<C: ClockId> Expired<'_, '_, C> {
 
     /// Moves the deadline ahead by whole intervals until it is after `now`, and returns their number (spec ).
     ///
-    /// The phase is kept: a timer that is late by three and a half intervals goes on where it would have been. A timer
-    /// that fired within its slack, before its deadline, goes on by one interval. 0 means that its time has not come at
-    /// `now`. An interval of zero counts as 1 ns. Constant time (B41).
+    /// The phase is kept: a timer that is late by three and a half intervals fires next at the time at which it would
+    /// have fired anyway. A timer that fired within its slack, before its deadline, moves by one interval. The result
+    /// is 0 if the deadline has not come at `now`. An interval of zero counts as 1 ns. Constant time (B41).
     pub fn forward(&mut self, now: Instant<C>, interval: Span) -> u64 {
         forward(
             &mut self.firing.deadline,
@@ -155,9 +155,10 @@ impl Setup {
 
     /// Leaves the device alone when the timer moves later or is cancelled (spec ).
     ///
-    /// For a timer that is started at every context switch, nearly always for later: an occasional interrupt that finds
-    /// nothing is cheaper than writing the device each time. It has an effect on hard monotonic timers only: the armed
-    /// value is monotonic (spec LAZY-4), and the soft stage has an armed value of its own, which must not fall behind.
+    /// It is for a timer that is started at every context switch, nearly always for a later time: an occasional useless
+    /// interrupt is cheaper than writing the device each time. It has an effect on hard monotonic timers only: the
+    /// armed value is monotonic (spec LAZY-4), and the soft stage has an armed value of its own, which must not be too
+    /// early.
     #[must_use]
     pub const fn lazy(self) -> Self {
         Self { lazy: true, ..self }
@@ -167,8 +168,8 @@ impl Setup {
     /// does (spec LAZY-7). It is for a host whose CPUs [settle](crate::base::Timers::settle_armed) the armed time
     /// before they sleep; another host takes one useless interrupt.
     ///
-    /// It has an effect on hard monotonic timers only. Other than for [`lazy`](Self::lazy) ones the armed value is not
-    /// compared when such a timer is started again, and it is left alone by other CPUs too.
+    /// It has an effect on hard monotonic timers only. It differs from [`lazy`](Self::lazy): the armed value is not
+    /// compared when such a timer is started again, and other CPUs leave the device alone too.
     #[must_use]
     pub const fn leaving_early(self) -> Self {
         Self {
@@ -186,7 +187,8 @@ impl Setup {
     ///
     /// # Cost
     ///
-    /// At a set, one walk over the timers of the clock on each CPU, under the lock of its base. Else nothing.
+    /// At a set of the clock, one walk over the timers on that clock on each CPU, under the lock of its base. Otherwise
+    /// none.
     #[must_use]
     pub const fn fire_on_clock_set(self) -> Self {
         Self {
@@ -209,8 +211,8 @@ impl Setup {
 
 /// A timer with a callback, on the clock `C`.
 ///
-/// It lies pinned wherever its user puts it. The callback is called without any lock, never twice at the same time, on
-/// whatever CPU the timer is. A callback must not free its own timer, except through [`Restart::NoThenWake`].
+/// The user pins it anywhere. The callback is called without any lock, never twice at the same time, on the CPU of the
+/// timer. A callback must not free its own timer, except through [`Restart::NoThenWake`].
 ///
 /// A timer that is dropped while it is queued or running ends the process: cancel it first. (The user-space crate wraps
 /// it in a type that does so.)
@@ -399,8 +401,8 @@ impl<C: ClockId> Start<C> {
 
     /// Allows the timer to fire up to `slack` later, so that it can share an interrupt with others (spec ).
     ///
-    /// Of more than 4.29 s (2^32 - 1 ns) the part next to the end counts: the timer then fires in the last 4.29 s of
-    /// the time that was allowed, not before. A slack that would reach beyond the end of time ends there.
+    /// A slack of more than 4.29 s (2^32 - 1 ns) is shortened at its beginning: the timer then fires in the last 4.29 s
+    /// of the allowed time, not before. A slack that would reach beyond the end of time ends there.
     #[inline]
     pub const fn slack(mut self, slack: Span) -> Self {
         self.request.slack = slack;

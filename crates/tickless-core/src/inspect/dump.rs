@@ -81,7 +81,7 @@ impl<P: Platform> Timers<P> {
     /// Writes the state of all CPUs in the layout of `/proc/timer_list`, with additional lines of the library and of
     /// `host`.
     ///
-    /// The remarks on records in [`inspect`](crate::inspect) are true of it.
+    /// The remarks on snapshots in [`inspect`](crate::inspect) hold for it.
     ///
     /// # Errors
     ///

@@ -6,8 +6,8 @@
 
 /// A tick of the wheels, counted from the beginning; where the text says so, a number of ticks.
 ///
-/// Wide enough never to wrap: 64 bits of milliseconds are 585 million years. A host whose own count is narrower extends
-/// it before it comes here.
+/// It never wraps around: 64 bits of milliseconds are 585 million years. A host whose own count is narrower extends it
+/// before it passes it on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Tick(pub u64);
 
@@ -131,8 +131,8 @@ impl DueSlot {
 /// Returns the slot in which a wheel of `LEVELS` levels, whose clock is `clock`, enqueues a timeout that must not fire
 /// before the end of `expiry`.
 ///
-/// The tick `expiry` is taken to be in progress when the caller computed it, so the slot is due one tick later at the
-/// earliest. Only what is over already (`expiry < clock`) goes to the next pass.
+/// The tick `expiry` may be the present one, so the slot is due one tick later at the earliest. Only a timeout that has
+/// passed already (`expiry < clock`) goes to the next pass.
 ///
 /// # Cost
 ///
@@ -161,9 +161,9 @@ pub const fn place<const LEVELS: usize>(clock: Tick, expiry: Tick) -> DueSlot {
 /// Returns the slot in which a wheel of `LEVELS` levels, whose clock is `clock`, enqueues an entry that must be
 /// dequeued at the tick `at` or before. `None` if `at` is less than two ticks ahead.
 ///
-/// The opposite of [`place`]: that rounds up, so that nothing fires early; this rounds down, so that nothing is filed
-/// for too long. A timer that comes out of such a slot is less than a slot of that level ahead, so it goes to a finer
-/// one.
+/// It is the opposite of [`place`], which rounds up so that no timer fires early. This rounds down, so that no timer
+/// stays in the slot too long. A timer that leaves such a slot is less than a slot of that level ahead, so it goes to a
+/// finer one.
 ///
 /// # Cost
 ///

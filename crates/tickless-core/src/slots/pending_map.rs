@@ -98,8 +98,8 @@ impl<const LEVELS: usize> PendingMap<LEVELS> {
 
     /// Moves the clock to `now`, but not past the first due slot (spec C-1.4).
     ///
-    /// Nothing is due in an empty wheel, whatever it claims: its clock catches up all the way, and its claim goes ahead
-    /// with it.
+    /// No slot is due in an empty wheel, whatever it claims, so its clock catches up all the way, and the claim moves
+    /// ahead with it.
     #[inline]
     pub fn forward(&mut self, now: Tick) {
         if now <= self.clock {
@@ -168,8 +168,8 @@ impl<const LEVELS: usize> PendingMap<LEVELS> {
 
     /// Returns the first due slot and its tick; `None` if all slots are empty. Searches if necessary.
     ///
-    /// Of slots that are due at the same tick it is the coarsest: a timer in there was enqueued before any timer for
-    /// the same time in a finer one.
+    /// Of slots that are due at the same tick it is the coarsest, because a timer in it was enqueued before any timer
+    /// for the same time in a finer one.
     pub fn first_slot(&mut self, now: Tick) -> Option<(Slot, Tick)> {
         self.settle(now);
         self.has_timers.then_some((self.first_slot, self.first_due))
@@ -217,10 +217,10 @@ impl<const LEVELS: usize> PendingMap<LEVELS> {
     /// Empties and returns the slots that are due first, if they are due at `now` or before. Call it until it returns
     /// `None`.
     ///
-    /// The clock is past them when this returns: what a callback files for "now" is due a tick later, or the caller's
-    /// loop would never end (spec C-1.7).
+    /// The clock is past the slots when this returns: a timer that a callback arms for "now" is due a tick later, or
+    /// the caller's loop would never end (spec C-1.7).
     ///
-    /// There may be no slot among them: when the last timer of the first slot was cancelled.
+    /// The result may have no slot: when the last timer of the first slot was cancelled.
     pub fn take_due(&mut self, now: Tick) -> Option<DueSlots> {
         if now < self.clock || now < self.first_due {
             return None;

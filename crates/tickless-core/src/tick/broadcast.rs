@@ -234,10 +234,10 @@ impl<L: RawLock, const WORDS: usize> Broadcast<L, WORDS> {
     /// Replaces the broadcast device or its mode, and returns the instant to program it for. A periodic device needs no
     /// programming; a software one starts on `cpu`, the caller.
     ///
-    /// A CPU that waited for a period of the old device sleeps until the next one would have come. No other is touched:
-    /// a CPU that is awake and counted as asleep would not hand over its next event (R39).
+    /// A CPU that waited for a period of the old device sleeps until the next one would have come. No other CPU
+    /// changes: an awake CPU that counted as asleep would not pass on its next event (R39).
     ///
-    /// There is no way back to no device: a CPU may rely on it.
+    /// There is no way back to no device, because a CPU may rely on it.
     #[must_use = "the new device has to be programmed"]
     pub fn set_carrier(&self, cpu: CpuId, carrier: Carrier, now: Instant) -> Instant {
         let mut state = self.lock();
@@ -265,7 +265,7 @@ impl<L: RawLock, const WORDS: usize> Broadcast<L, WORDS> {
     ///
     /// # Errors
     ///
-    /// Why it must choose another state. It is not asleep then, and its own device goes on.
+    /// The reason why it must choose another state. It counts as awake then, and its own device goes on.
     pub fn enter(&self, cpu: CpuId, event: Instant) -> Result<Entered, Busy> {
         let mut state = self.lock();
         if state.independent.contains(cpu) {

@@ -97,8 +97,8 @@ impl SeenCounts {
 
 /// The count of ticks of a machine, with the instant at which the present tick began.
 ///
-/// `L` is the lock of those who count. Where timer interrupts can arrive it MUST mask them while it is held: a reader
-/// on top of the writer would wait for ever.
+/// `L` is the lock of the CPUs that count. If timer interrupts can arrive while it is held, it MUST mask them: a reader
+/// that interrupted the writer would wait for ever.
 ///
 /// # Cost
 ///
@@ -162,8 +162,8 @@ impl<L: RawLock> TickCount<L> {
 
     /// Counts the ticks that have passed at `now`, and returns their number.
     ///
-    /// Any CPU may: the one with the duty does at each tick, and so does the entry of an interrupt on a CPU without a
-    /// tick, so that no handler goes by an old count (R33).
+    /// Any CPU may call it. The CPU with the duty does at each tick. A CPU without a tick does at the entry of an
+    /// interrupt, so that no handler uses an old count (R33).
     ///
     /// # Interrupt context
     ///

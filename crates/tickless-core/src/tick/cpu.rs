@@ -42,7 +42,7 @@ pub(super) enum Mode {
 
 /// The state of a CPU's tick.
 ///
-/// It belongs to its CPU: only that one, with timer delivery masked, may touch it. The host keeps it where that is so.
+/// It belongs to its CPU: only that CPU, with timer delivery masked, may use it. The host keeps it where that is so.
 #[derive(Debug)]
 pub struct CpuTick {
     cpu: CpuId,

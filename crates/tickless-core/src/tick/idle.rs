@@ -24,7 +24,7 @@ impl<P: Platform, S: HierarchyHost<WIDTH>, L: RawLock, const WIDTH: usize>
     ///
     /// # Cost
     ///
-    /// One lock, and no more than that where the tick cannot be stopped anyway: then none.
+    /// One lock; none if the tick cannot be stopped anyway.
     pub fn forecast(&self, tick: &CpuTick, conditions: TickDependencies) -> Forecast {
         let at = self.count.now();
         let soon = at.began.saturating_add(at.period);
@@ -90,12 +90,12 @@ impl<P: Platform, S: HierarchyHost<WIDTH>, L: RawLock, const WIDTH: usize>
     /// Stops the tick. If it is stopped already, makes sure that the CPU wakes up in time (spec C-3.4).
     ///
     /// Called with a fresh `forecast`, each time before the CPU sleeps, also after interrupts that did not end idle.
-    /// The forecast stays the latest time to wake up, because how deep the CPU sleeps may rest on it.
+    /// The forecast stays the latest time to wake up, because the depth of the sleep may depend on it.
     ///
     /// # Errors
     ///
-    /// Why the tick goes on, or, if it is stopped, why the CPU should not sleep now. In the first case nothing has
-    /// changed; in the second the timer of the tick stands as it stood.
+    /// The reason why the tick goes on, or, if it is stopped, why the CPU should not sleep now. In the first case
+    /// nothing has changed; in the second the timer of the tick has not changed.
     ///
     /// # Cost
     ///

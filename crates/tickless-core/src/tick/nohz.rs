@@ -169,8 +169,9 @@ impl<P: Platform, S: HierarchyHost<WIDTH>, L: RawLock, const WIDTH: usize>
     /// Ends the tick of a CPU that goes offline (R37). The CPU is awake, and leaves the hierarchy and the timers
     /// *afterwards*.
     ///
-    /// Whether `heir`, another CPU that is online, has to evaluate again if it sleeps: it is the one now that wakes up
-    /// for the clock. The host kicks it. So it does with the CPU that took over its timers, if that sleeps.
+    /// Returns true if `heir`, another online CPU, is now the one that wakes up for the clock, and has to compute its
+    /// wake-up again if it sleeps. The host kicks it then. It also kicks the CPU that took over the timers, if that one
+    /// sleeps.
     ///
     /// # Errors
     ///
@@ -244,17 +245,17 @@ impl<P: Platform, S: HierarchyHost<WIDTH>, L: RawLock, const WIDTH: usize>
     /// Starts the tick again, in its old phase, because the idle loop ends or an interrupt came on a CPU with tickless
     /// tasks. If tasks may run without a tick, it stops the tick instead.
     ///
-    /// Not called for an interrupt that does not end idle: that leaves the hierarchy as it is (spec C-3.5).
+    /// Not called for an interrupt that does not end idle, which leaves the hierarchy as it is (spec C-3.5).
     ///
     /// # Errors
     ///
-    /// Why the tick runs: always one on a housekeeping CPU.
+    /// The reason why the tick runs; on a housekeeping CPU there always is one.
     ///
     /// # Cost
     ///
     /// On a housekeeping CPU one base lock and at most one write of the device if the tick was stopped, none of either
-    /// if it ran. On one with tickless tasks the looks of [`forecast`](Nohz::forecast) and [`stop`](Nohz::stop) come
-    /// before.
+    /// if it ran. On a CPU with tickless tasks the costs of [`forecast`](Nohz::forecast) and [`stop`](Nohz::stop) are
+    /// added.
     pub fn run_task<F>(
         &self,
         tick: &mut CpuTick,
@@ -279,8 +280,8 @@ impl<P: Platform, S: HierarchyHost<WIDTH>, L: RawLock, const WIDTH: usize>
     /// Returns true if the CPU, which runs a task without a tick, has armed a timer for which it does not wake up in
     /// time (R31).
     ///
-    /// Asked after a task armed a coarse timer there; if so the host calls [`run_task`](Nohz::run_task). A timer that
-    /// another CPU files there makes that one kick this one.
+    /// The host calls it after a task armed a coarse timer on this CPU, and calls [`run_task`](Nohz::run_task) if the
+    /// result is true. Another CPU that arms a timer on this one kicks it.
     ///
     /// # Cost
     ///

@@ -38,9 +38,9 @@ impl<C> Instant<C> {
     /// Returns the roundest point between this one and `slack` later. Timers with slack fire there, because others with
     /// slack are likely to choose the same point.
     ///
-    /// It is a multiple of the longest unit of which a multiple is in that time; units are 1/64 ms (15,625 ns), 1/32 ms
-    /// and so on, 1 ms, 2 ms and so on. With a slack of 1 ms it is a whole millisecond, or rounder. Where there is no
-    /// multiple, which takes less slack than 1/64 ms, it is the last point of all; and never later than
+    /// The point is a multiple of the longest unit that has a multiple in that time; units are 1/64 ms (15,625 ns),
+    /// 1/32 ms and so on, 1 ms, 2 ms and so on. With a slack of 1 ms it is a whole millisecond, or rounder. If there is
+    /// no multiple, which takes a slack below 1/64 ms, it is the last point of that time. It is never later than
     /// [`LATEST`](Self::LATEST), or this point if that is later.
     ///
     /// # Cost

@@ -112,7 +112,7 @@ pub struct Timeout {
 impl Timeout {
     /// Sets the tick after whose end the timer fires again, if the callback returns [`Restart::Yes`].
     ///
-    /// One in the past fires with the next tick.
+    /// A tick in the past fires with the next tick.
     pub fn set_expiry(&mut self, expiry: Tick) {
         self.expiry = expiry;
     }

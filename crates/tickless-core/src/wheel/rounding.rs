@@ -18,8 +18,8 @@ const SKEW: u64 = 3;
 
 /// Returns the whole second, in ticks, to which `expiry` is rounded for `cpu`.
 ///
-/// `per_second` is how many ticks there are in a second; 0 rounds nothing. A tick that would not be in the future of
-/// `now` is left as it is.
+/// `per_second` is the number of ticks in a second; 0 rounds nothing. If the result would not be in the future of
+/// `now`, `expiry` is returned.
 #[must_use]
 pub const fn to_second(
     expiry: Tick,

@@ -9,7 +9,7 @@ use crate::entry::{Entry, Family, Member};
 impl<F: Family, const LEVELS: usize> BucketArray<F, LEVELS> {
     /// Removes a queued entry that will not be used again. Returns its guarded data, and the new state of its list.
     ///
-    /// Takes it out and drops it, with fewer stores and checks than both separately.
+    /// Removes the entry and drops it, with fewer stores and checks than both separately.
     ///
     /// # Errors
     ///

@@ -9,8 +9,8 @@ use crate::tree::{Branched, Tree};
 
 /// Entries on their way from the lists of bucket arrays to a tree, in the order in which they were gathered.
 ///
-/// They are queued for every observer, and belong to the tree already, which does not know them yet: until it
-/// [receives](Tree::receive) them none of them may be opened. Losing this would lose them, so dropping it ends the
+/// The entries are queued for every observer and belong to the tree already, but are not linked in it: until the tree
+/// [receives](Tree::receive) them none of them may be opened. Dropping this value would lose them, so it ends the
 /// process.
 #[must_use = "what was gathered must be received"]
 pub struct Gathering<F: Branched> {

@@ -6,7 +6,7 @@ use core::marker::PhantomData;
 /// The outcome of every expiry of a member, if it is always the same. The member's guarded data have type `G`, its
 /// tokens type `T`.
 ///
-/// Where it is known a queue need not call [`Member::expire`](super::Member::expire), which costs as much as all else
+/// If it is constant, a queue need not call [`Member::expire`](super::Member::expire), which costs as much as all else
 /// that it does for an entry.
 pub struct Always<G, T> {
     pub(super) outcome: Outcome,

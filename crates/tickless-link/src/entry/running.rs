@@ -66,8 +66,8 @@ impl<F: Family> Running<F> {
 
     /// Executes the callback.
     ///
-    /// MUST be called without the lock of any queue. When the callback unwinds the claim survives in the caller's
-    /// frame, so the caller catches the panic and then finishes the entry.
+    /// MUST be called without the lock of any queue. If the callback unwinds, the claim survives in the caller's frame,
+    /// so the caller catches the panic and then finishes the entry.
     #[inline]
     pub fn call(&mut self, context: &mut F::Context<'_>) -> F::Answer {
         let entry = self.entry();
@@ -77,7 +77,7 @@ impl<F: Family> Running<F> {
 
     /// Ends the claim without queuing the entry.
     ///
-    /// If a thread queued it meanwhile it stays queued, else it is idle and no more looked at.
+    /// If a thread queued the entry meanwhile it stays queued; otherwise it is idle, and this call no longer uses it.
     #[inline]
     pub fn stop(self, queue: &mut impl Queue<F>) {
         let entry = self.finish(queue);

@@ -15,9 +15,9 @@ use crate::entry::{EntryRef, Link};
 impl<F: Branched> Tree<F> {
     /// Returns the first entry, in the order of the keys, for whose head `is_meant` returns true.
     ///
-    /// `holds_some` is asked about the summary in a head and MUST be true whenever the subtree holds an entry that is
-    /// meant; if it is true only then the search is one descent. Where it says more than there is, the search ends at a
-    /// leaf and answers `None`.
+    /// `holds_some` receives the summary in a head, and MUST return true if the subtree holds a searched entry. If it
+    /// returns true only then, the search is one descent. If it returns true for a subtree without one, the search ends
+    /// at a leaf and returns `None`.
     ///
     /// # Cost
     ///
@@ -105,8 +105,8 @@ impl<F: Branched> Tree<F> {
 
     /// Opens an entry that has no owner, and makes this queue its owner; returns `None` if it has an owner.
     ///
-    /// An entry comes here for the first time, or after a queue [let it go](OwnedEntry::release_expired). One that a
-    /// thread is just letting go of elsewhere may still be refused.
+    /// The entry has never had an owner, or a queue [released it](OwnedEntry::release_expired). An entry that another
+    /// thread is just releasing may still be refused.
     pub fn adopt<'t, 'e>(&'t mut self, entry: EntryRef<'e, F>) -> Option<OwnedEntry<'t, 'e, F>> {
         entry
             .adopt(self.id())
@@ -117,9 +117,9 @@ impl<F: Branched> Tree<F> {
     /// `only` is the only queued entry and `agrees`, which receives the heads of the two in the reverse order, returns
     /// true.
     ///
-    /// It does what [`release_expired`](OwnedEntry::release_expired) of the one and [`insert`](OwnedEntry::insert) of
-    /// the other do, for one that has nothing to give up: it is not expired, and what it carries stays with it. Where
-    /// `false` comes back both are where they were, and their heads are as `agrees` left them, if it was asked.
+    /// It has the effect of [`release_expired`](OwnedEntry::release_expired) of `only` and
+    /// [`insert`](OwnedEntry::insert) of `entry`, but `only` is not expired and keeps its token. If it returns `false`
+    /// both are where they were, and their heads are as `agrees` left them, if it was called.
     #[inline(always)]
     pub fn exchange_only(
         &mut self,

@@ -72,8 +72,7 @@ use server::{Budget, Served};
 
 /// The runtime that the running server has left, as just accounted.
 ///
-/// There is no other way to have one than [`DeadlineQueue::account`], so it is never what was left when the server was
-/// picked (TICK-8).
+/// Only [`DeadlineQueue::account`] makes one, so it is never the runtime at the time of the pick (TICK-8).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RuntimeLeft(Span);
 
@@ -288,7 +287,7 @@ impl<T: Send + 'static> DeadlineQueue<T> {
     /// Removes the server with the earliest deadline, and returns its item. It belongs to no queue while it runs.
     /// Returns `None` if no server has runtime left.
     ///
-    /// One that ran before and was neither put back nor put to sleep [has finished](Self::retire).
+    /// A server that ran before, and was neither enqueued again nor put to sleep, [has finished](Self::retire).
     pub fn pick(&mut self, now: RunTime) -> Option<T> {
         self.retire(now);
         loop {

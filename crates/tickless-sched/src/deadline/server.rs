@@ -167,7 +167,7 @@ impl Budget {
 
 /// A deadline server, which a [`DeadlineQueue`](super::DeadlineQueue) links without an allocation.
 ///
-/// While a queue has it, it must not be dropped: that ends the process. One that runs belongs to no queue.
+/// Dropping it while a queue has it ends the process. A running server belongs to no queue.
 pub struct Server<T: Send + 'static> {
     entry: Entry<Served<T>, Carrier<T>>,
 }

@@ -212,9 +212,9 @@ impl Head {
 
 /// A task, which a [`FairQueue`](crate::FairQueue) links without an allocation.
 ///
-/// `T` is what the queue hands out when the task is picked: a number, a pointer to the task, the task. While a queue
-/// has the entity it must not be dropped: that ends the process. A picked one belongs to no queue, so a task that
-/// finishes can free its own.
+/// `T` is the item that the queue returns when the task is picked: a number, a pointer to the task, the task. Dropping
+/// the entity while a queue has it ends the process. A picked entity belongs to no queue, so a task that finishes can
+/// free its own.
 ///
 /// Cost: 160 bytes on 64-bit targets, and the `Option<T>`.
 pub struct Entity<T: Send + 'static> {
@@ -260,7 +260,7 @@ impl<T: Send + 'static> Entity<T> {
 
     /// Returns true if a run queue has the task, which waits for its turn, or sleeps and still owes time.
     ///
-    /// Lock-free, and out of date when it arrives unless the caller holds the queue.
+    /// Lock-free; unless the caller holds the queue, another thread may have changed it since.
     #[must_use]
     pub fn is_queued(&self) -> bool {
         self.entry.state().is_queued()

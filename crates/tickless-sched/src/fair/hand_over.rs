@@ -31,9 +31,9 @@ impl<T: Send + 'static> FairQueue<T> {
     ///
     /// Without `from` the task that runs has finished, if there is one.
     ///
-    /// Where it is no such case `false` comes back, no task has moved, and the three methods say what there is to be
-    /// said: other tasks wait or sleep in debt, `from` is not the task that runs, `to` is, or another queue has one of
-    /// them.
+    /// In any other case it returns `false`, and nothing changes: other tasks wait or sleep in debt, `from` is not the
+    /// running task, `to` is, or another queue has one of them. The caller then uses the three methods, which return
+    /// the exact reason.
     ///
     /// # Cost
     ///

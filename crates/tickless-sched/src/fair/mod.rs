@@ -301,8 +301,8 @@ impl<T: Send + 'static> FairQueue<T> {
 
     /// Charges the running task for the time until `now`. Returns whether another task should run.
     ///
-    /// To be called at each tick, at each slice timer, and whenever a task asks whether it should make room. A `now`
-    /// before the last one counts as that.
+    /// A host calls it at each tick, at each slice timer, and whenever a task checks if it should give way. A `now`
+    /// before the last one counts as the last one.
     ///
     /// # Cost
     ///
@@ -329,7 +329,7 @@ impl<T: Send + 'static> FairQueue<T> {
 
     /// Removes the task that runs next, and returns its item. It belongs to no queue while it runs.
     ///
-    /// A task that ran before and was neither put back nor put to sleep [has finished](Self::retire).
+    /// A task that ran before, and was neither enqueued again nor put to sleep, [has finished](Self::retire).
     ///
     /// # Cost
     ///
@@ -383,7 +383,7 @@ impl<T: Send + 'static> FairQueue<T> {
 
     /// Enqueues a task that is new, wakes up, comes from another queue, or ran and could go on.
     ///
-    /// Its lag, which is distributed when it is picked, comes with it.
+    /// The task keeps its lag. [`pick`](Self::pick) returns `item` with it.
     ///
     /// # Errors
     ///
@@ -443,8 +443,8 @@ impl<T: Send + 'static> FairQueue<T> {
     ///
     /// # Errors
     ///
-    /// When the entity is not that of the task that runs: nothing happened. A queue that the task was given to while it
-    /// ran has it, or it was put back here before.
+    /// If the entity is not that of the running task, nothing changes: another queue got the task while it ran, or it
+    /// was enqueued here again before.
     ///
     /// # Cost
     ///
@@ -474,8 +474,8 @@ impl<T: Send + 'static> FairQueue<T> {
     /// Removes a task that waits, or that sleeps and still owes time: to move it to another queue, to change it, or to
     /// end it.
     ///
-    /// It keeps its lag, and the rest of its request. `None` when it does not wait here; one that slept has nothing to
-    /// hand out.
+    /// The task keeps its lag, and the rest of its request. Returns `None` if it does not wait here; a task that slept
+    /// has no item.
     ///
     /// # Cost
     ///
@@ -503,7 +503,7 @@ impl<T: Send + 'static> FairQueue<T> {
 
     /// Removes the task that this queue would pick next, for another queue that has none.
     ///
-    /// It keeps its lag. The task that runs stays, and so do those that sleep and those that are
+    /// The task keeps its lag. The running task stays, and so do sleeping tasks and those that are
     /// [pinned](Entity::pinned_if).
     ///
     /// # Cost
@@ -516,8 +516,8 @@ impl<T: Send + 'static> FairQueue<T> {
     /// Removes the task that this queue would pick next, for another queue that has tasks, if the move is better for
     /// both. `to` is the standing of the other queue's tasks; afterwards it includes the moved one.
     ///
-    /// It keeps its lag, and the difference between the service of this queue's tasks and that of the other one's.
-    /// Which stay: as for [`pull`](Self::pull).
+    /// The task keeps its lag, and the difference between the service of this queue's tasks and that of the other
+    /// one's. The tasks that stay are those of [`pull`](Self::pull).
     ///
     /// # Cost
     ///
@@ -571,7 +571,8 @@ impl<T: Send + 'static> FairQueue<T> {
 
     /// Removes any waiting task, a [pinned](Entity::pinned_if) one included, for a queue that ends.
     ///
-    /// The order is that of deadlines. No task takes a lag along, and tasks that sleep here are let go on the way.
+    /// Tasks come in the order of their deadlines. None keeps its lag, and tasks that sleep here are released on the
+    /// way.
     ///
     /// # Cost
     ///
@@ -605,7 +606,7 @@ impl<T: Send + 'static> FairQueue<T> {
 
     /// Changes the weight of a task that waits here, runs here, or is in no queue.
     ///
-    /// It is owed, or owes, the same service as before, and the same part of its request is left.
+    /// The task is owed, or owes, the same service as before, and the same part of its request is left.
     ///
     /// # Errors
     ///

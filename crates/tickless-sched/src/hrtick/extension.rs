@@ -53,8 +53,8 @@ impl Extension {
     /// Grants the extension at a pending reschedule, with interrupts enabled. Returns true if the reschedule is delayed
     /// by [`EXTENSION`], because the task requested that and had no extension before.
     ///
-    /// Then the tick is started and the device settled. Where the class of the task has no ticks nothing would end the
-    /// extension, so there is none: `ticks` is [`HrTick::fair_is_on`] or [`HrTick::deadline_is_on`].
+    /// It then starts the tick and programs the device. If the class of the task has no ticks, nothing would end the
+    /// extension, so none is granted: `ticks` is [`HrTick::fair_is_on`] or [`HrTick::deadline_is_on`].
     pub fn grant(&mut self, ticks: bool, tick: &mut HrTick, timer: &impl SliceTimer) -> bool {
         if *self != Self::Asked || !ticks {
             return false;

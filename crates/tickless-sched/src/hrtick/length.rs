@@ -20,9 +20,9 @@ pub enum Length {
 /// Returns how long a task of the fair class may run until its virtual deadline, when `runnable` tasks of the class
 /// could run on the CPU, counted through groups, itself among them (TICK-5).
 ///
-/// The time that interrupts take is added, by their load alone: that of other classes is not, because it is not spent
-/// while the task runs (TICK-6). It is an estimate. When the tick comes early the task is picked again, and has another
-/// (TICK-7, TICK-8).
+/// The time of interrupts is added, by their load. The time of other classes is not, because it does not pass while the
+/// task runs (TICK-6). The result is an estimate: if the tick fires early, the task is picked again, and gets another
+/// tick (TICK-7, TICK-8).
 ///
 /// ```
 /// use tickless_core::time::Span;

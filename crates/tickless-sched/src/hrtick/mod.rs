@@ -90,8 +90,9 @@ pub const TOLERANCE: Span = Span::from_nanos(5_000);
 /// The fraction that decides when a lazy device, programmed too early, is programmed again: when the rest of its time
 /// is less than a sixteenth of the time by which it fires too early.
 ///
-/// The interrupt for nothing would write it, too. So this is the same number of writes without the interrupt, if a
-/// decision is made in that time, and at most a sixteenth more of them than there would be such interrupts.
+/// The useless interrupt would write the device too. So the number of writes is the same, without the interrupt, if a
+/// decision is made in that time; otherwise there is at most a sixteenth more writes than there would be such
+/// interrupts.
 pub const SETTLED_BEFORE: u64 = 16;
 
 /// The timer under a [`HrTick`], on the monotonic clock: absolute, pinned, hard, lazy.
@@ -178,7 +179,7 @@ impl Switches {
     /// Returns the switches that pay on this platform: both on if the rearm of the device is deferred, else both off
     /// (TICK-3).
     ///
-    /// Without that, a slice that ends costs two writes of the device.
+    /// Without a deferred rearm, a slice that ends costs two writes of the device.
     #[must_use]
     pub const fn of<P: Platform>() -> Self {
         if P::DEFERRED_REARM {
@@ -364,9 +365,9 @@ impl HrTick {
 
     /// Notes that a task of the fair class was picked: another one, or the same again (TICK-8).
     ///
-    /// `runnable` counts the tasks of the class that could run on this CPU, through all groups, the one that was picked
-    /// among them. A host without groups has [that of its queue](crate::FairQueue::runnable). `spends` says that the
-    /// task is the one whose time is being spent, and not one that runs in its place (B62).
+    /// `runnable` counts the tasks of the class that could run on this CPU, through all groups, the picked one
+    /// included. A host without groups passes [that of its queue](crate::FairQueue::runnable). `spends` is true if the
+    /// task is the one that is charged, and not one that runs in its place (B62).
     #[inline]
     pub fn picked(
         &mut self,
@@ -393,10 +394,10 @@ impl HrTick {
     /// Notes that a task was enqueued in the fair class, which makes `runnable` tasks. `running` is the slice of the
     /// task that is charged at present, if it is of the fair class.
     ///
-    /// Starts the tick if it is not active: the task that runs may have been alone when it was picked. One that is
-    /// queued stays, unless a task that ran before left it over and it comes later than the one that runs should end
-    /// (`docs/scheduler.md`). That a task left is no reason to touch it, so there is no such method: it fires, finds
-    /// nothing to do, and that is cheaper.
+    /// It starts the tick if it is not active, because the running task may have been alone when it was picked. A
+    /// queued tick stays, unless it is left over from an earlier task and comes later than the running one should end
+    /// (`docs/scheduler.md`). There is no method for a task that leaves: the tick then fires and finds nothing to do,
+    /// which is cheaper than touching it.
     pub fn enqueued(
         &mut self,
         running: Option<Slice>,
@@ -469,8 +470,8 @@ impl HrTick {
 
     /// Notes that the tick fired. Its callback calls this, with the run queue locked and its accounts up to date.
     ///
-    /// `fair` says that the task whose time is being spent is of the fair class. It has to make room at once, or be
-    /// picked again. Nothing is started: which task is next is not known (TICK-4). The callback answers
+    /// `fair` is true if the charged task is of the fair class. That task has to give way at once, or be picked again.
+    /// No tick is started, because the next task is not known (TICK-4). The callback returns
     /// [`Restart::No`](tickless_core::hrtimer::Restart::No).
     pub const fn fired(&mut self, fair: bool) -> Reschedule {
         self.stats.fired += 1;
@@ -483,8 +484,8 @@ impl HrTick {
 
     /// Requests a tick after `delay`, which is raised to [`LEAST_DELAY`].
     ///
-    /// Inside of a batch it is recorded, and the last one counts. Else the timer is started if it is not queued near
-    /// enough, on another CPU by way of a kick.
+    /// Inside of a batch the request is recorded, and the last one counts. Otherwise the timer is started, unless it is
+    /// queued near enough; on another CPU a kick does so.
     #[inline]
     pub fn start(&mut self, delay: Span, timer: &impl SliceTimer) {
         self.stats.asked += 1;
@@ -501,7 +502,7 @@ impl HrTick {
 
     /// Handles the kick for a start from another CPU. Called on the CPU of the timer with the run queue locked.
     ///
-    /// The time may have changed since, so the filter is asked again. A CPU that has become idle wants no tick.
+    /// The time may have changed since, so the filter is applied again. A CPU that has become idle wants no tick.
     pub fn kicked(&mut self, is_idle: bool, timer: &impl SliceTimer) {
         let is_near = !self.needs_start(self.time, timer);
         if is_idle || is_near {
@@ -532,7 +533,7 @@ impl HrTick {
     /// ends: by the task that was switched to, also when it runs for the first time, and where the same task goes on
     /// ([`Flush::Switched`], [`Flush::SameTask`]).
     ///
-    /// First the tick, then the device: it is written once, for what is first then.
+    /// The tick comes first, then the device: it is written once, for the first timer by then.
     pub fn end_batch(&mut self, decision: Decision, place: Flush, timer: &impl SliceTimer) {
         let word = core::mem::take(&mut self.word);
         let delay = match decision {

@@ -200,7 +200,7 @@ impl Fault {
 
     /// Returns the extra lateness of timers that the fault excuses, in a run that is `duration` long.
     ///
-    /// Two hits of one table do not add up: whatever is due runs between them.
+    /// Two hits of the same fault do not add up: all due timers fire between them.
     #[must_use]
     pub fn allows(&self, duration: Picos) -> Picos {
         match self.kind {

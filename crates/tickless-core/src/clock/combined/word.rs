@@ -127,9 +127,9 @@ impl<const BITS: u32> Waiting<BITS> {
 
     /// Returns the next step of a reader that finds `now`.
     ///
-    /// It leaves its wait when a CPU has published, with that value, or when the word is unlocked (spec C-6.2), to read
-    /// itself: if no CPU has published then the one that read gave up, and what stands in the word may be as old as it
-    /// likes.
+    /// The wait ends when a CPU has published, and the reader takes that value. It also ends when the word is unlocked
+    /// without a publication (spec C-6.2): the reading CPU gave up, the value in the word may be old, and the reader
+    /// reads itself.
     #[must_use]
     pub fn judge(&mut self, now: Word<BITS>) -> Step {
         if now.is_published_since(self.since) {

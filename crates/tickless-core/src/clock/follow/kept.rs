@@ -17,7 +17,8 @@ const NOTHING: u64 = u64::MAX;
 
 /// A thread's copy of the line that is followed.
 ///
-/// Not for signal handlers: what one copied while its thread was reading would belong to another line.
+/// Signal handlers must not use it: the copy that a handler made while its thread was reading would belong to another
+/// line.
 #[derive(Debug)]
 pub struct Kept {
     /// Number of the line.

@@ -315,7 +315,7 @@ impl Follower {
     /// Returns the counter value from which on [`bounds`](Self::bounds) place `when` in the past. If the line ends
     /// before `when`, returns its end, at which the caller has to call this again. [`None`] if no line is followed.
     ///
-    /// For threads that poll: a reading of the counter and a comparison.
+    /// It is for threads that poll, which then need one reading of the counter and a comparison.
     #[must_use]
     pub fn cycles_at(&self, when: Instant) -> Option<u64> {
         let line = self.line().1;
@@ -388,7 +388,7 @@ impl Follower {
     /// Follows the reference from now on by a counter that takes `rate` nanoseconds for a cycle, times `2^32`, as
     /// measured. Times that were returned before are not ahead of times that will be.
     ///
-    /// Nothing happens if it is followed already, or the rate is zero.
+    /// Has no effect if a line is followed already, or the rate is zero.
     pub fn follow(&self, rate: u64, reference: &impl Reference) {
         self.replace(reference, |line| {
             (line.is_asking() && rate != 0).then(|| Line::unknown(rate, line.base))

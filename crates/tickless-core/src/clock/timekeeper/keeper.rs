@@ -60,16 +60,15 @@ pub struct KeeperCounts {
 
 /// The right to change the time, with the operations of its owner.
 ///
-/// Every call publishes at once. The host serialises the calls and masks what could read on top of them, but for
-/// [`Timekeeper::now_on_top_of_writer`].
+/// Every call publishes at once. The host serialises the calls and masks readers that could interrupt them, except
+/// readers that call [`Timekeeper::now_on_top_of_writer`].
 ///
 /// The argument `now` of a call is the counter's reading. A reading behind that of an earlier call counts as that one
-/// (spec TIM-15). It SHOULD be read right before the call: It SHOULD be read right before the call: a CPU that reads
-/// the time between that and the publication goes by the record before. It may see the time step back by the time that
-/// passed in between, multiplied by the change of the rate, or by all of that time where the clock is suspended. Where
-/// the copies of CPUs differ it should be that which is behind no other: a CPU that is ahead of it may see the time
-/// step back, by that lag times the change of the rate, and by the lag where the clock is suspended or another counter
-/// takes over.
+/// (spec TIM-15). It SHOULD be read right before the call: a CPU that reads the time between that and the publication
+/// uses the record before. It may see the time step back by the time that passed in between, multiplied by the change
+/// of the rate, or by all of that time if the clock is suspended. If the copies of the CPUs differ, `now` should be
+/// read from a copy that is behind no other: a CPU whose copy is ahead of it may see the time step back, by that lag
+/// times the change of the rate, and by the lag if the clock is suspended or another counter takes over.
 #[derive(Debug)]
 pub struct Keeper {
     counter: Counter,
@@ -273,7 +272,7 @@ impl Keeper {
 
     /// Sets the offsets of the other clocks: the host set the time of day, or the machine slept (spec TIM-29).
     ///
-    /// The caller then tells the timers, through [`Timers::clock_was_set`](crate::base::Timers::clock_was_set).
+    /// The caller then notifies the timers, through [`Timers::clock_was_set`](crate::base::Timers::clock_was_set).
     pub fn set_offsets(&mut self, timekeeper: &Timekeeper, offsets: Offsets) {
         self.offsets = offsets;
         self.sequence = self.sequence.next();
@@ -329,8 +328,8 @@ impl Keeper {
     /// The monotonic clock continues where it stopped; the others are ahead by the sleep. Returns the length of the
     /// sleep; zero if the clock was not suspended, and then nothing changes.
     ///
-    /// The caller then lets each CPU look at its queues, through [`Timers::resume`](crate::base::Timers::resume), and
-    /// tells the timers of the clocks of [`ClockSet::SLEEP`](crate::clock::ClockSet::SLEEP).
+    /// The caller then makes each CPU check its queues, through [`Timers::resume`](crate::base::Timers::resume), and
+    /// notifies the timers on the clocks of [`ClockSet::SLEEP`](crate::clock::ClockSet::SLEEP).
     pub fn resume(&mut self, timekeeper: &Timekeeper, now: Cycles, slept: Slept) -> Span {
         if !self.is_suspended {
             return Span::ZERO;
