@@ -6,8 +6,12 @@
 //! marks. A line that one of the `RECENT` operations before touched too is *warm*: the lock, the clock, the bitmap, the
 //! stack. The others are *cold*: the timer and its neighbours. The counts do not depend on the machine, but for
 //! accesses of threads that a subject has beside.
+//!
+//! Timers that are due at once expire in a few passes over all of them, so an expiry has no marks of its own. There the
+//! whole is counted between two marks and divided by the timers: a line is cold if it is not among the `CACHED` lines
+//! that were touched last, as many as a first-level cache holds, and written if it was so before it left these.
 
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::io::{BufRead, Write as _};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -25,6 +29,10 @@ const RECENT: usize = 16;
 pub(crate) const COUNTED: u64 = 64;
 /// Bytes of a line.
 const LINE: u64 = 64;
+/// Lines that stay warm while timers expire: 32 KiB.
+const CACHED: usize = 512;
+/// Timers that expire, at most: several times as many as that, and below valgrind each takes a millisecond to be armed.
+pub(crate) const EXPIRING: usize = 2_000;
 
 /// The lines that one operation touches, on average over some operations.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -49,12 +57,14 @@ pub(crate) fn announce() {
     let _closed = std::io::stderr().write_all(text.as_bytes());
 }
 
-/// Operations that happen among pending timers on one thread, and so can be counted.
+/// Operations that happen among pending timers on one thread, and so can be counted, and the expiry.
 #[must_use]
 pub fn operations() -> Vec<Operation> {
-    let all = Operation::ALL.into_iter();
-    all.filter(|operation| operation.is_among_pending() && !operation.reads_the_clock_each_time())
-        .collect()
+    let counts = |operation: &Operation| {
+        *operation == Operation::Expire
+            || operation.is_among_pending() && !operation.reads_the_clock_each_time()
+    };
+    Operation::ALL.into_iter().filter(counts).collect()
 }
 
 /// Subjects with pending timers.
@@ -82,12 +92,12 @@ pub fn execute(subject: &str, operation: Operation, pending: usize) -> Result<()
     Ok(())
 }
 
-/// Counts the lines of an operation, by a command that calls [`execute`].
+/// Counts the lines of an operation, by a command that calls [`execute`] with as many pending timers.
 ///
 /// # Errors
 ///
 /// Valgrind is missing, or the command failed under it.
-pub fn count(command: &mut Command) -> Result<Lines, String> {
+pub fn count(command: &mut Command, operation: Operation, pending: usize) -> Result<Lines, String> {
     let failed = |error: std::io::Error| format!("valgrind: {error}");
     let mut traced = Command::new("valgrind");
     traced.args(["--tool=lackey", "--trace-mem=yes"]);
@@ -96,7 +106,13 @@ pub fn count(command: &mut Command) -> Result<Lines, String> {
         .spawn()
         .map_err(failed)?;
     let trace = child.stderr.take().ok_or("the trace is not piped")?;
-    let lines = read(std::io::BufReader::with_capacity(1 << 20, trace)).map_err(failed)?;
+    let trace = std::io::BufReader::with_capacity(1 << 20, trace);
+    let lines = if operation == Operation::Expire {
+        read_expiry(trace, pending.min(EXPIRING))
+    } else {
+        read(trace)
+    };
+    let lines = lines.map_err(failed)?;
     let status = child.wait().map_err(failed)?;
     match lines {
         Some(lines) if status.success() => Ok(lines),
@@ -104,47 +120,122 @@ pub fn count(command: &mut Command) -> Result<Lines, String> {
     }
 }
 
-/// The operations of a trace; nothing if it has too few marks.
-fn read(mut trace: impl BufRead) -> std::io::Result<Option<Lines>> {
+/// Calls `body` with each access of the trace behind the announcement, and whether it is a mark.
+fn each_access(
+    mut trace: impl BufRead,
+    mut body: impl FnMut(bool, (bool, u64, u64)),
+) -> std::io::Result<()> {
     let mut mark = None;
-    let mut recent: VecDeque<HashSet<u64>> = VecDeque::new();
-    let mut present: Option<HashMap<u64, bool>> = None;
-    let (mut counted, mut sums) = (0_u32, [0_usize; 3]);
     let mut line = String::new();
     while trace.read_line(&mut line)? > 0 {
         if let Some(address) = line.strip_prefix(ANNOUNCED) {
             mark = u64::from_str_radix(address.trim(), 16).ok();
-        } else if let Some((is_write, address, size)) = access(&line) {
-            if Some(address) == mark && is_write {
-                if let Some(touched) = present.take() {
-                    if recent.len() == RECENT {
-                        let is_cold =
-                            |line: &u64| !recent.iter().any(|before| before.contains(line));
-                        let cold = touched.iter().filter(|(line, _)| is_cold(line));
-                        sums[0] += touched.len();
-                        sums[1] += cold.clone().count();
-                        sums[2] += cold.filter(|(_, is_written)| **is_written).count();
-                        counted += 1;
-                        recent.pop_front();
-                    }
-                    recent.push_back(touched.into_keys().collect());
-                }
-                present = Some(HashMap::new());
-            } else if let Some(present) = &mut present {
-                for line in address / LINE..=(address + size.max(1) - 1) / LINE {
-                    *present.entry(line).or_insert(false) |= is_write;
-                }
-            }
+        } else if let Some((is_write, address, size)) = access(&line)
+            && mark.is_some()
+        {
+            body(
+                Some(address) == mark && is_write,
+                (is_write, address / LINE, (address + size.max(1) - 1) / LINE),
+            );
         }
         line.clear();
     }
-    #[expect(clippy::cast_precision_loss, reason = "some thousands at most")]
-    let mean = |sum: usize| sum as f64 / f64::from(counted);
-    Ok((counted > 0).then(|| Lines {
+    Ok(())
+}
+
+/// The operations of a trace; nothing if it has too few marks.
+fn read(trace: impl BufRead) -> std::io::Result<Option<Lines>> {
+    let mut recent: VecDeque<HashSet<u64>> = VecDeque::new();
+    let mut present: Option<HashMap<u64, bool>> = None;
+    let (mut counted, mut sums) = (0, [0_usize; 3]);
+    each_access(trace, |is_mark, (is_write, first, last)| {
+        if is_mark {
+            if let Some(touched) = present.take() {
+                if recent.len() == RECENT {
+                    let is_cold = |line: &u64| !recent.iter().any(|before| before.contains(line));
+                    let cold = touched.iter().filter(|(line, _)| is_cold(line));
+                    sums[0] += touched.len();
+                    sums[1] += cold.clone().count();
+                    sums[2] += cold.filter(|(_, is_written)| **is_written).count();
+                    counted += 1;
+                    recent.pop_front();
+                }
+                recent.push_back(touched.into_keys().collect());
+            }
+            present = Some(HashMap::new());
+        } else if let Some(present) = &mut present {
+            for line in first..=last {
+                *present.entry(line).or_insert(false) |= is_write;
+            }
+        }
+    })?;
+    Ok((counted > 0).then(|| mean(sums, counted)))
+}
+
+/// Lines that were touched last, and whether each was written.
+#[derive(Default)]
+struct Cache {
+    /// The number of the access that touched a line last, and whether one wrote to it.
+    lines: HashMap<u64, (u64, bool)>,
+    /// The lines by those numbers.
+    order: BTreeMap<u64, u64>,
+    accesses: u64,
+    cold: usize,
+    cold_written: usize,
+}
+
+impl Cache {
+    fn touch(&mut self, line: u64, is_write: bool) {
+        self.accesses += 1;
+        let known = self.lines.insert(line, (self.accesses, is_write));
+        self.order.insert(self.accesses, line);
+        if let Some((before, was_written)) = known {
+            self.order.remove(&before);
+            self.lines
+                .insert(line, (self.accesses, is_write | was_written));
+            return;
+        }
+        self.cold += 1;
+        if self.lines.len() > CACHED
+            && let Some((_, left)) = self.order.pop_first()
+            && let Some((_, true)) = self.lines.remove(&left)
+        {
+            self.cold_written += 1;
+        }
+    }
+}
+
+/// The expiry of so many timers, between the first mark and the last one; nothing if there are too few marks.
+fn read_expiry(trace: impl BufRead, timers: usize) -> std::io::Result<Option<Lines>> {
+    let mut cache = Cache::default();
+    let mut touched = HashSet::new();
+    let mut marks = 0;
+    each_access(trace, |is_mark, (is_write, first, last)| {
+        marks += u32::from(is_mark);
+        if marks == 1 && !is_mark {
+            for line in first..=last {
+                touched.insert(line);
+                cache.touch(line, is_write);
+            }
+        }
+    })?;
+    let still = cache.lines.values().filter(|(_, is_written)| *is_written);
+    let sums = [
+        touched.len(),
+        cache.cold,
+        cache.cold_written + still.count(),
+    ];
+    Ok((marks > 1).then(|| mean(sums, timers)))
+}
+
+#[expect(clippy::cast_precision_loss, reason = "for printing")]
+fn mean(sums: [usize; 3], counted: usize) -> Lines {
+    let mean = |sum: usize| sum as f64 / counted as f64;
+    Lines {
         touched: mean(sums[0]),
         cold: mean(sums[1]),
         cold_written: mean(sums[2]),
-    }))
+    }
 }
 
 /// Parses a line of the trace: whether it writes, to which address, and how many bytes (` S 1ffe,8`). `I` is an
@@ -166,7 +257,7 @@ fn access(line: &str) -> Option<(bool, u64, u64)> {
 
 #[cfg(test)]
 mod tests {
-    use super::{ANNOUNCED, LINE, Lines, RECENT, access, read};
+    use super::{ANNOUNCED, CACHED, LINE, Lines, RECENT, access, read, read_expiry};
 
     #[test]
     fn accesses_are_read() {
@@ -195,5 +286,27 @@ mod tests {
         };
         assert_eq!(lines, Some(expected));
         assert_eq!(read(" L 40,8\n".as_bytes()).unwrap(), None);
+    }
+
+    /// Two passes over more lines than are cached, the second of which writes, and a line that every step reads.
+    #[test]
+    fn a_line_that_left_the_cache_is_cold_again() {
+        let timers = CACHED as u64 * 2;
+        let mut trace = format!(" L 10,8\n{ANNOUNCED}ff00000\n L 20,8\n S ff00000,8\n");
+        for kind in ["L", "S"] {
+            for timer in 0..timers {
+                trace += &format!(" L 40,8\n {kind} {:x},8\n", (timer + 8) * LINE);
+            }
+        }
+        trace += " M ff00000,8\n L 123450,8\n";
+        let lines = read_expiry(trace.as_bytes(), CACHED * 2).unwrap().unwrap();
+        let near = |is: f64, should: f64| (is - should).abs() < 0.01;
+        assert!(
+            near(lines.cold, 2.0) && near(lines.cold_written, 1.0),
+            "{lines:?}"
+        );
+        assert!(near(lines.touched, 1.0), "{lines:?}");
+        let unfinished = format!("{ANNOUNCED}ff00000\n S ff00000,8\n L 40,8\n");
+        assert_eq!(read_expiry(unfinished.as_bytes(), 1).unwrap(), None);
     }
 }

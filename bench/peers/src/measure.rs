@@ -206,6 +206,9 @@ pub(crate) fn pending<S: Subject>(turn: Turn<'_>) -> Result<Vec<(Operation, f64)
 
 /// Repeats an operation in a queue that is filled once, with a [mark](lines::mark) behind each.
 pub(crate) fn lines<S: Subject>(operation: Operation, pending: usize) {
+    if operation == Operation::Expire {
+        return lines_of_expiry::<S>(pending);
+    }
     S::within(|place| {
         let mut subject = S::new(place, pending, false);
         fill(&mut subject, pending);
@@ -219,6 +222,29 @@ pub(crate) fn lines<S: Subject>(operation: Operation, pending: usize) {
         }
         lines::mark();
     });
+}
+
+/// Fires timers that are due at once, with a [mark](lines::mark) before and behind; none if they do not fire.
+fn lines_of_expiry<S: Subject>(pending: usize) {
+    let pending = pending.min(lines::EXPIRING);
+    let mut lead = Duration::from_secs(15);
+    while S::FIRES && lead <= PATIENCE {
+        let is_done = S::within(|place| {
+            let Some((mut subject, deadline)) = all_due::<S>(place, pending, lead, 1) else {
+                return false;
+            };
+            lines::announce();
+            // Before they are due: other threads may fire them.
+            lines::mark();
+            let is_done = fire_all(&mut subject, place, pending, deadline).is_ok();
+            lines::mark();
+            is_done
+        });
+        if is_done {
+            return;
+        }
+        lead *= 2;
+    }
 }
 
 /// Returns the least number of `count` timers with random delays that still wait when `passed` has gone by since the
@@ -272,29 +298,11 @@ pub(crate) fn expire<S: Subject>(turn: Turn<'_>) -> Result<f64, String> {
     let mut lead = LEAD + LEAD_FOR_EACH * times;
     loop {
         let measured = S::within(|place| -> Result<Option<f64>, String> {
-            let mut subject = S::new(place, count, true);
-            let deadline = Instant::now() + lead;
-            let now = subject.now();
-            let lead = u64::try_from(lead.as_nanos()).unwrap_or(u64::MAX);
-            // Within a tenth of a nanosecond for each: all at once for what takes longer than that to fire one.
-            let window = (count as u64 / 10).max(1);
-            let mut delays = Delays::new(turn.seed);
-            for slot in 0..count {
-                let at = delays.random() % window;
-                subject.arm(slot, S::later(now, lead + at));
-            }
-            if Instant::now() >= deadline {
+            let Some((mut subject, deadline)) = all_due::<S>(place, count, lead, turn.seed) else {
                 return Ok(None);
-            }
+            };
             let start = nanos_of(ClockId::ProcessCPUTime);
-            std::thread::sleep(deadline.saturating_duration_since(Instant::now()));
-            let mut fired = 0;
-            while fired < count as u64 {
-                fired = subject.fire(place);
-                if deadline.elapsed() > PATIENCE {
-                    return Err(format!("only {fired} of {count} timers fired"));
-                }
-            }
+            let fired = fire_all(&mut subject, place, count, deadline)?;
             let nanos = nanos_of(ClockId::ProcessCPUTime) - start;
             if fired > count as u64 {
                 return Err(format!("{fired} timers fired of {count}"));
@@ -307,6 +315,45 @@ pub(crate) fn expire<S: Subject>(turn: Turn<'_>) -> Result<f64, String> {
             None => lead *= 2,
         }
     }
+}
+
+/// Arms timers that are due at once, `lead` from now; nothing if arming took longer than that.
+fn all_due<S: Subject>(
+    place: &S::Place,
+    count: usize,
+    lead: Duration,
+    seed: u64,
+) -> Option<(S, Instant)> {
+    let mut subject = S::new(place, count, true);
+    let deadline = Instant::now() + lead;
+    let now = subject.now();
+    let lead = u64::try_from(lead.as_nanos()).unwrap_or(u64::MAX);
+    // Within a tenth of a nanosecond for each: all at once for what takes longer than that to fire one.
+    let window = (count as u64 / 10).max(1);
+    let mut delays = Delays::new(seed);
+    for slot in 0..count {
+        let at = delays.random() % window;
+        subject.arm(slot, S::later(now, lead + at));
+    }
+    (Instant::now() < deadline).then_some((subject, deadline))
+}
+
+/// Waits for the deadline and fires them; says how many fired.
+fn fire_all<S: Subject>(
+    subject: &mut S,
+    place: &S::Place,
+    count: usize,
+    deadline: Instant,
+) -> Result<u64, String> {
+    std::thread::sleep(deadline.saturating_duration_since(Instant::now()));
+    let mut fired = 0;
+    while fired < count as u64 {
+        fired = subject.fire(place);
+        if deadline.elapsed() > PATIENCE {
+            return Err(format!("only {fired} of {count} timers fired"));
+        }
+    }
+    Ok(fired)
 }
 
 /// Makes futures and drops them.
