@@ -22,7 +22,7 @@ pub struct Wakener<L: RawLock + Default, T: Copy + Ord> {
 }
 
 impl<L: RawLock + Default, T: Copy + Ord> Wakener<L, T> {
-    /// A wakener for CPUs that come online later. It does not fire before [`set_carrier`](Self::set_carrier).
+    /// Makes a wakener for CPUs that come online later. It does not fire before [`set_carrier`](Self::set_carrier).
     #[must_use]
     pub fn new() -> Self {
         Self {

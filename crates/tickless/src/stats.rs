@@ -213,7 +213,7 @@ pub mod clock {
         }
     }
 
-    /// The last set of the clocks that was noticed.
+    /// Returns the last set of the clocks that was noticed.
     #[must_use]
     pub fn last_set() -> Option<Set> {
         let step = timers().platform().wall.last_step()?;
@@ -236,9 +236,9 @@ pub mod clock {
 
 /// Prepares the thread for timers, which otherwise its first timer does: makes its queue, and starts the expiry thread.
 ///
-/// No program has to call it. It is for programs that would rather handle an error now than have a panic at the first
-/// timer, and for programs that fork while other threads run: a child that is forked during the very first use hangs at
-/// its own.
+/// No program has to call it. It is for programs that prefer an error now to a panic at the first timer, and for
+/// programs that fork while other threads run: if a process forks while its first use of the library is in progress,
+/// the child hangs at its own first use.
 ///
 /// # Errors
 ///

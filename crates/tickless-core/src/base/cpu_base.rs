@@ -99,7 +99,7 @@ impl<P: BaseTypes> CpuBase<P> {
         })
     }
 
-    /// The number of the CPU.
+    /// Returns the number of the CPU.
     #[inline]
     #[must_use]
     pub const fn cpu(&self) -> CpuId {

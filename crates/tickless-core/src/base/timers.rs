@@ -59,7 +59,7 @@ impl<P: Platform> Timers<P> {
         CpuBase::emplace(slot, &self.realm, EventDevice::new(device), local)
     }
 
-    /// The host.
+    /// Returns the host.
     #[inline]
     pub const fn platform(&self) -> &P {
         &self.platform

@@ -183,7 +183,7 @@ impl<C, const BITS: u32> Combined<C, BITS> {
         }
     }
 
-    /// The counter.
+    /// Returns the counter.
     #[must_use]
     pub const fn counter(&self) -> &C {
         &self.counter

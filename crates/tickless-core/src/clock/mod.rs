@@ -31,7 +31,7 @@ impl SetSequence {
     /// A value that matches no jump: a query for changes since then always returns the offsets.
     pub const UNSEEN: Self = Self(u64::MAX);
 
-    /// The number after one more jump.
+    /// Returns the number after one more jump.
     #[must_use]
     pub const fn next(self) -> Self {
         Self(self.0.wrapping_add(1))
@@ -58,7 +58,7 @@ pub struct Offsets {
 }
 
 impl Offsets {
-    /// The offset of one clock.
+    /// Returns the offset of one clock.
     #[must_use]
     pub const fn of(&self, clock: Clock) -> Offset {
         match clock {
@@ -80,7 +80,7 @@ impl ClockSet {
     /// The clocks that jump when the machine wakes from a sleep: all but the monotonic one (spec TIM-29).
     pub const SLEEP: Self = Self::WALL.with(Clock::Boottime);
 
-    /// The set of one clock.
+    /// Makes the set of one clock.
     #[must_use]
     pub const fn of(clock: Clock) -> Self {
         Self(1 << clock as u8)

@@ -199,7 +199,7 @@ impl<C: Counters> GuardedClock<C> {
         &self.timekeeper
     }
 
-    /// The counters.
+    /// Returns the counters.
     #[must_use]
     pub const fn counters(&self) -> &C {
         &self.counters

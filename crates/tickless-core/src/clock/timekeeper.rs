@@ -205,15 +205,15 @@ impl Timekeeper {
         (now, Some((sequence, offsets)))
     }
 
-    /// The counter that drives the time; `None` while the machine is suspended.
+    /// Returns the counter that drives the time; `None` while the machine is suspended.
     #[must_use]
     pub fn counter(&self) -> Option<CounterId> {
         let words = self.cell.read_first::<{ Record::WITH_COUNTER }>();
         u32::try_from(words[Record::COUNTER]).ok().map(CounterId)
     }
 
-    /// The value of `counter` at which the clock reaches `when`, if that counter drives the clock (spec CPL-4). Reads
-    /// no counter.
+    /// Returns the value of `counter` at which the clock reaches `when`, if that counter drives the clock (spec CPL-4).
+    /// Reads no counter.
     ///
     /// The counter is checked before the record is read as a whole, and again on the copy. If it changes in between, a
     /// device is programmed once without coupling.

@@ -130,7 +130,7 @@ impl<const N: usize> Watchdog<N> {
         watchdog
     }
 
-    /// The counter that drives the time; `None` if there are none at all.
+    /// Returns the counter that drives the time; `None` if there are none at all.
     #[must_use]
     pub fn current(&self) -> Option<&Candidate> {
         self.current.map(|place| &self.candidates[place])

@@ -254,12 +254,13 @@ impl<P: Platform> Timers<P> {
 
     /// Fires the timers of one wheel of `cpu` that are due at `now`, `budget` of them at most.
     ///
-    /// Afterwards nothing of this wheel is due at `now`, unless the budget was spent: then the next pass goes on, and
-    /// until then [`wheel_is_due`](Self::wheel_is_due) says yes. The timers of a tick fire coarse slots first, and in
-    /// each of them the first to come first; ticks fire in order. So timers with one expiry that are due at one tick
-    /// fire in the order in which they were armed: the coarser slot is that of the earlier. One that is modified and
-    /// keeps a slot that serves its expiry keeps its turn; one that was pushed out and
-    /// [waits in a slot](crate::coarse::WheelTimer::modify_in_slot) before that has the turn of when it is filed again.
+    /// If the budget was not spent, no timer of this wheel is due at `now` afterwards. If it was, the next pass
+    /// continues, and until then [`wheel_is_due`](Self::wheel_is_due) returns true. Ticks fire in order. At one tick
+    /// coarse slots fire first, and each slot in the order in which its timers came. So timers with the same expiry
+    /// that are due at the same tick fire in the order in which they were armed, because the earlier one is in the
+    /// coarser slot. A timer that is modified and keeps a slot that serves its expiry keeps its place in this order. A
+    /// timer that was pushed out and [waits in a slot](crate::coarse::WheelTimer::modify_in_slot) before its expiry
+    /// gets the place of the time at which it is enqueued again.
     ///
     /// Other CPUs may run the global wheel of a CPU while it sleeps; only the CPU itself runs the other two. A CPU that
     /// is offline has nothing to run.

@@ -35,9 +35,9 @@ impl<P: Platform> Timers<P> {
     /// Moves the coarse timers of `cpu`, which went [offline](Self::cpu_offline), to the executing CPU or to another
     /// that is online (R08), pinned timers included. Kicks that CPU if it sleeps.
     ///
-    /// Until then the timers stay on the offline CPU and do not fire. Waits until no pass of `cpu` runs any more. The
-    /// host serialises these calls. Two bases are locked at once only here and when a CPU goes offline, the dead one
-    /// first.
+    /// From `cpu`'s going offline until this call the timers stay on it and do not fire. This call waits until no pass
+    /// of `cpu` runs any more. The host serialises these calls. Two bases are locked at once only here and when a CPU
+    /// goes offline, the one of the offline CPU first.
     ///
     /// # Panics
     ///

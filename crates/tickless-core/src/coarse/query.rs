@@ -129,7 +129,7 @@ impl<P: Platform> Timers<P> {
         self.platform.base(cpu)?.wheel_first_due()
     }
 
-    /// The number of coarse timers queued on `cpu`.
+    /// Returns the number of coarse timers queued on `cpu`.
     pub fn wheel_pending(&self, cpu: CpuId) -> usize {
         self.lock(cpu).map_or(0, |held| {
             let wheels = held.state.wheels.iter();

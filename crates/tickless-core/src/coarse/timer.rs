@@ -74,7 +74,7 @@ impl<F: FnMut(&mut Timeout) -> Restart> WheelTimer<F> {
         !self.entry.state().is_idle()
     }
 
-    /// The life cycle of the timer.
+    /// Returns the life cycle of the timer.
     #[inline]
     pub fn state(&self) -> State {
         self.entry.state()

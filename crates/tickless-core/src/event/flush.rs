@@ -44,7 +44,7 @@ impl Flush {
     /// The number of flush points.
     pub const COUNT: usize = Self::ALL.len();
 
-    /// The name used in dumps and metrics.
+    /// Returns the name used in dumps and metrics.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {

@@ -267,19 +267,19 @@ impl EventDevice {
         self.next_event
     }
 
-    /// The shortest delay.
+    /// Returns the shortest delay.
     #[must_use]
     pub const fn min_delay(&self) -> Span {
         self.min_delay
     }
 
-    /// The longest delay.
+    /// Returns the longest delay.
     #[must_use]
     pub const fn max_delay(&self) -> Span {
         self.max_delay
     }
 
-    /// The scale from nanoseconds to ticks.
+    /// Returns the scale from nanoseconds to ticks.
     #[must_use]
     pub const fn scale(&self) -> Scale {
         self.scale

@@ -119,7 +119,7 @@ impl<S: HierarchyHost<WIDTH>, const WIDTH: usize> Hierarchy<S, WIDTH> {
         }
     }
 
-    /// The host.
+    /// Returns the host.
     #[inline]
     pub const fn host(&self) -> &S {
         &self.host

@@ -43,7 +43,7 @@ impl ChildSlot {
     /// Example 8).
     pub(super) const FIRST: Self = Self(0);
 
-    /// The slot with this number.
+    /// Makes the slot with this number.
     ///
     /// # Panics
     ///

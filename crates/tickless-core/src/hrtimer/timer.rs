@@ -297,7 +297,7 @@ where
         self.entry.state().is_queued()
     }
 
-    /// The life cycle of the timer.
+    /// Returns the life cycle of the timer.
     #[inline]
     pub fn state(&self) -> State {
         self.entry.state()

@@ -125,7 +125,7 @@ pub enum Part {
 }
 
 impl Part {
-    /// All parts, in the order in which a dump shows them.
+    /// Returns all parts, in the order in which a dump shows them.
     pub fn all() -> impl Iterator<Item = Self> {
         let sorted = (0..QUEUES).map(Self::Sorted);
         sorted.chain([Self::Far]).chain(Kind::ALL.map(Self::Wheel))

@@ -59,7 +59,7 @@ impl Slot {
         }
     }
 
-    /// The slot with this number.
+    /// Makes the slot with this number.
     ///
     /// # Panics
     ///

@@ -142,7 +142,7 @@ impl<L: RawLock + Default> TickCount<L> {
 }
 
 impl<L: RawLock> TickCount<L> {
-    /// The length of a tick.
+    /// Returns the length of a tick.
     #[inline]
     #[must_use]
     pub const fn period(&self) -> Span {

@@ -88,7 +88,7 @@ impl<const WORDS: usize> CpuMask<WORDS> {
         self.0.iter().rev().flat_map(halves)
     }
 
-    /// The CPUs in the order of their numbers.
+    /// Returns the CPUs in the order of their numbers.
     pub fn iter(&self) -> impl Iterator<Item = CpuId> + use<WORDS> {
         let firsts = (0_u32..).step_by(WORD);
         self.0

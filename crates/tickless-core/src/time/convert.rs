@@ -95,14 +95,14 @@ impl Scale {
         Self { mult, shift }
     }
 
-    /// The factor.
+    /// Returns the factor.
     #[inline]
     #[must_use]
     pub const fn mult(self) -> u32 {
         self.mult
     }
 
-    /// The shift.
+    /// Returns the shift.
     #[inline]
     #[must_use]
     pub const fn shift(self) -> u32 {
@@ -267,25 +267,25 @@ impl Reverse {
         Span::from_nanos(by_product.min(by_wrap))
     }
 
-    /// The factor.
+    /// Returns the factor.
     #[must_use]
     pub const fn mult(self) -> u32 {
         self.mult
     }
 
-    /// The shift.
+    /// Returns the shift.
     #[must_use]
     pub const fn shift(self) -> u32 {
         self.shift
     }
 
-    /// The longest span that can be converted.
+    /// Returns the longest span that can be converted.
     #[must_use]
     pub const fn max(self) -> Span {
         self.max
     }
 
-    /// The counter value at which the clock reaches `when`, if it showed `base` at `base_cycles` (spec CPL-4).
+    /// Returns the counter value at which the clock reaches `when`, if it showed `base` at `base_cycles` (spec CPL-4).
     ///
     /// A `when` before `base` gives `base_cycles`, which is in the past: a less-or-equal comparator fires at once (spec
     /// CPL-6). Beyond [`max`](Reverse::max) it is clamped: the device fires early and is programmed again. Inside the

@@ -35,7 +35,7 @@ impl Clock {
     /// All clocks, in the order of their numbers.
     pub const ALL: [Self; 4] = [Self::Monotonic, Self::Realtime, Self::Boottime, Self::Tai];
 
-    /// The name that POSIX and Linux use.
+    /// Returns the name that POSIX and Linux use.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -99,7 +99,7 @@ impl<C> Instant<C> {
     /// The latest instant for which a timer can be started; a later request is clamped to it.
     pub const LATEST: Self = Self::from_nanos(SETTABLE_MAX);
 
-    /// The point `nanos` nanoseconds after the origin of the clock, or before it if negative.
+    /// Makes the point `nanos` nanoseconds after the origin of the clock, or before it if negative.
     #[inline]
     #[must_use]
     pub const fn from_nanos(nanos: i64) -> Self {
@@ -109,7 +109,7 @@ impl<C> Instant<C> {
         }
     }
 
-    /// Nanoseconds since the origin of the clock.
+    /// Returns the nanoseconds since the origin of the clock.
     #[inline]
     #[must_use]
     pub const fn as_nanos(self) -> i64 {
@@ -137,7 +137,7 @@ impl<C> Instant<C> {
         Self::from_nanos(saturated)
     }
 
-    /// The span from `earlier` to this point; zero if `earlier` is later.
+    /// Returns the span from `earlier` to this point; zero if `earlier` is later.
     #[inline]
     #[must_use]
     pub const fn saturating_since(self, earlier: Self) -> Span {
@@ -210,7 +210,7 @@ impl Span {
     /// The longest span.
     pub const MAX: Self = Self { nanos: i64::MAX };
 
-    /// A span of `nanos` nanoseconds, at most [`MAX`](Self::MAX).
+    /// Makes a span of `nanos` nanoseconds, at most [`MAX`](Self::MAX).
     #[inline]
     #[must_use]
     pub const fn from_nanos(nanos: u64) -> Self {
@@ -223,28 +223,28 @@ impl Span {
         }
     }
 
-    /// A span of `micros` microseconds, at most [`MAX`](Self::MAX).
+    /// Makes a span of `micros` microseconds, at most [`MAX`](Self::MAX).
     #[inline]
     #[must_use]
     pub const fn from_micros(micros: u64) -> Self {
         Self::from_nanos(micros.saturating_mul(1_000))
     }
 
-    /// A span of `millis` milliseconds, at most [`MAX`](Self::MAX).
+    /// Makes a span of `millis` milliseconds, at most [`MAX`](Self::MAX).
     #[inline]
     #[must_use]
     pub const fn from_millis(millis: u64) -> Self {
         Self::from_nanos(millis.saturating_mul(1_000_000))
     }
 
-    /// A span of `secs` seconds, at most [`MAX`](Self::MAX).
+    /// Makes a span of `secs` seconds, at most [`MAX`](Self::MAX).
     #[inline]
     #[must_use]
     pub const fn from_secs(secs: u64) -> Self {
         Self::from_nanos(secs.saturating_mul(1_000_000_000))
     }
 
-    /// The length in nanoseconds.
+    /// Returns the length in nanoseconds.
     #[inline]
     #[must_use]
     pub const fn as_nanos(self) -> u64 {
@@ -371,13 +371,13 @@ impl Offset {
     /// The offset of the monotonic clock from itself.
     pub const NONE: Self = Self(0);
 
-    /// An offset of `nanos` nanoseconds.
+    /// Makes an offset of `nanos` nanoseconds.
     #[must_use]
     pub const fn from_nanos(nanos: i64) -> Self {
         Self(nanos)
     }
 
-    /// The offset in nanoseconds.
+    /// Returns the offset in nanoseconds.
     #[must_use]
     pub const fn as_nanos(self) -> i64 {
         self.0

@@ -1,4 +1,4 @@
-//! Starts of timers with closures on the clock of the calling thread, which may be a virtual one.
+//! The start of a timer with a closure: it counts by the clock of the calling thread, which may be a virtual clock.
 
 use crate::host::wake;
 use crate::time::virtual_time;

@@ -1,4 +1,4 @@
-//! Counts of late timers: how many exact timers of a thread fired by how much behind their deadlines.
+//! Counters of late timers: for each range of lateness, the number of a thread's exact timers that fired so late.
 //!
 //! A bucket for each power of two of nanoseconds, so that a count is one addition. Nothing is counted unless the
 //! [switch](super::process::Host::set_counts_lateness) is on.

@@ -56,7 +56,7 @@ impl<C: SlowCounter<Sample = Instant<K>>, K: ClockId> CombinedClock<C, K> {
         }
     }
 
-    /// The clock.
+    /// Returns the clock.
     #[must_use]
     pub const fn clock(&self) -> &C {
         &self.reads.counter().clock

@@ -35,7 +35,7 @@ impl<const BITS: u32> Word<BITS> {
     /// The bits of a value.
     pub const VALUE: u64 = Self::LOCK - 1;
 
-    /// The word that is stored as `bits`.
+    /// Makes the word that is stored as `bits`.
     #[must_use]
     pub const fn from_bits(bits: u64) -> Self {
         Self(bits)
@@ -47,7 +47,7 @@ impl<const BITS: u32> Word<BITS> {
         self.0
     }
 
-    /// The value that was published last, in units of the counter, modulo 2^`BITS`.
+    /// Returns the value that was published last, in units of the counter, modulo 2^`BITS`.
     #[must_use]
     pub const fn value(self) -> u64 {
         self.0 & Self::VALUE

@@ -149,8 +149,8 @@ impl Keeper {
         }
     }
 
-    /// The longest time that may pass between two calls of [`advance`](Keeper::advance) (spec TIM-14, TIM-21): half of
-    /// what the fast path can multiply; a second while an offset is worked off.
+    /// Returns the longest time that may pass between two calls of [`advance`](Keeper::advance) (spec TIM-14, TIM-21):
+    /// half of what the fast path can multiply; a second while an offset is worked off.
     #[must_use]
     pub fn max_idle(&self) -> Span {
         let cycles = Cycles(self.max_cycles());
@@ -162,13 +162,13 @@ impl Keeper {
         }
     }
 
-    /// The offsets as published last.
+    /// Returns the offsets as published last.
     #[must_use]
     pub const fn offsets(&self) -> Offsets {
         self.offsets
     }
 
-    /// The counter that drives the time.
+    /// Returns the counter that drives the time.
     #[must_use]
     pub const fn counter(&self) -> Counter {
         self.counter

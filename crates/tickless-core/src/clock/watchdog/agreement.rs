@@ -335,7 +335,7 @@ impl AgreementCheck {
         }
     }
 
-    /// The number of the try that comes next.
+    /// Returns the number of the try that comes next.
     #[must_use]
     pub const fn attempt(&self) -> u32 {
         self.attempt
