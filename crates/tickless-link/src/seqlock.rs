@@ -45,8 +45,9 @@ impl<const N: usize> SeqCell<N> {
 
     /// Copies the record; waits while a publication is in progress.
     ///
-    /// If a thread loaded a value, in any ordering, before this call, it gets the publications before the Release store
-    /// of that value, or later ones: the sequence is loaded a second time after an acquire fence.
+    /// A thread that loads a value, in any ordering, and then calls this, reads a record at least as new as the one
+    /// that was published before the Release store of that value: the sequence is loaded a second time after an acquire
+    /// fence.
     #[inline]
     #[must_use]
     pub fn read(&self) -> [u64; N] {

@@ -1,4 +1,4 @@
-//! A flag that requests of a thread that its running task gives way.
+//! A flag by which other code requests that the running task of a thread gives way.
 //!
 //! Any thread sets it, and so does the handler of a signal; the thread that it belongs to reads it at its checkpoints
 //! and takes it back when it schedules. It is a hint: the change behind it (a task that was queued, a timer that is

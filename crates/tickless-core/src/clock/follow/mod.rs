@@ -184,7 +184,7 @@ impl Follower {
     }
 
     #[cfg(loom)]
-    /// Makes a follower, as the version without loom does.
+    /// Makes a follower, as the constructor without loom does.
     #[must_use]
     pub fn new() -> Self {
         Self {

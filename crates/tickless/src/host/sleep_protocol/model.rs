@@ -1,4 +1,4 @@
-//! Loom cases for the deadlines that meet a thread going to sleep.
+//! Loom cases for a thread that passes a deadline while the expiry thread goes to sleep.
 
 use loom::sync::Arc;
 use loom::thread;

@@ -1,4 +1,4 @@
-//! Timers that send a signal, on systems that have none: they cannot be made.
+//! Timers that send a signal, on systems without such timers: making one fails.
 
 use std::ffi::{c_int, c_void};
 use std::io;
