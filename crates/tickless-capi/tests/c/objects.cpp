@@ -31,8 +31,103 @@ static void until(tickless::loop &loop, Condition condition) {
     IS(condition());
 }
 
+/* Runs what must be refused with that error. */
+template <class Call>
+static bool fails(std::errc wanted, Call call) {
+    try {
+        call();
+    } catch (const std::system_error &error) {
+        return error.code() == wanted;
+    }
+    return false;
+}
+
+template <class Timer>
+static void each_verb(tickless::loop &loop) {
+    int fired = 0;
+    Timer *self = nullptr;
+    Timer timer([&] {
+        fired++;
+        /* A timer cannot wait for its own callback. */
+        IS(!self->try_cancel());
+        IS(fails(std::errc::resource_deadlock_would_occur, [&] { self->cancel_sync(); }));
+    });
+    self = &timer;
+    IS(fails(std::errc::invalid_argument, [&] { timer.restart(); }));
+    auto before = tickless::clock::now();
+    IS(!timer.start(1h));
+    IS(timer.expires() >= before + 1h);
+    before = tickless::clock::now();
+    IS(timer.restart());
+    IS(timer.expires() >= before + 1h);
+    IS(timer.try_cancel() == true);
+    IS(timer.try_cancel() == false);
+    IS(!timer.restart());
+    IS(timer.cancel_sync());
+    IS(!timer.cancel_sync());
+    before = tickless::clock::now();
+    IS(!timer.start(1ms));
+    until(loop, [&] { return fired == 1; });
+    IS(timer.expires() >= before + 1ms);
+    IS(fails(std::errc::invalid_argument, [&] { timer.start_at(std::chrono::system_clock::now()); }));
+    IS(fails(std::errc::invalid_argument, [&] { timer.template expires<tickless::tai_clock>(); }));
+}
+
+/* A time of the timer's clock. */
+template <class Clock>
+static void on_clock(tickless::loop &loop) {
+    int fired = 0;
+    tickless::timer timer([&] { fired++; }, tickless::config::on<Clock>(500us));
+    auto at = Clock::now() + 2ms;
+    IS(!timer.start_at(at));
+    IS(timer.template expires<Clock>() == at);
+    until(loop, [&] { return fired == 1; });
+    IS(Clock::now() >= at);
+}
+
+static void configurations(tickless::loop &loop) {
+    on_clock<std::chrono::steady_clock>(loop);
+    on_clock<std::chrono::system_clock>(loop);
+    on_clock<tickless::boottime_clock>(loop);
+    on_clock<tickless::tai_clock>(loop);
+    tickless::timer daily([] {}, tickless::config::on<std::chrono::system_clock>());
+    /* The time of day is set: a delay is none of its times. */
+    IS(fails(std::errc::invalid_argument, [&] { daily.start(1h); }));
+    IS(fails(std::errc::invalid_argument, [&] { daily.expires(); }));
+    IS(fails(std::errc::invalid_argument, [] { tickless::timer odd([] {}, tickless::config{5, 0ns}); }));
+    IS(fails(std::errc::invalid_argument, [] { tickless::timer odd([] {}, tickless::config{1, -1ns}); }));
+    /* Slack moves what is waited for, and not what was asked. */
+    tickless::timer lenient([] {}, tickless::config{TICKLESS_CLOCK_MONOTONIC, 1h});
+    auto at = tickless::clock::now() + 1h;
+    lenient.start_at(at);
+    IS(lenient.expires() == at);
+    IS(loop.next() >= at);
+}
+
+static void workers() {
+    tickless::worker worker;
+    IS(fails(std::errc::file_exists, [] { tickless::loop loop; }));
+    IS(!worker.next());
+    int fired = 0;
+    auto at = tickless::clock::now() + 2ms;
+    tickless::timer timer([&] { fired++; });
+    timer.start_at(at);
+    IS(worker.next() >= at);
+    while (fired == 0) worker.park();
+    IS(tickless::clock::now() >= at);
+    IS(worker.turn() == 0);
+    /* Nothing is pending: without the other thread it would sleep for ever. */
+    std::thread other([&] { worker.unpark(); });
+    IS(worker.park() == 0);
+    other.join();
+}
+
 int main() {
+    std::thread(workers).join();
     tickless::loop loop;
+    each_verb<tickless::timer>(loop);
+    each_verb<tickless::timeout>(loop);
+    configurations(loop);
     try {
         tickless::loop second;
         IS(false);
