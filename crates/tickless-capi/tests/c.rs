@@ -149,6 +149,15 @@ fn timers_of_posix_are_as_the_system_has_them() {
 }
 
 #[test]
+fn relative_times_of_the_time_of_day_do_not_follow_when_it_is_set() {
+    if sanitizer().is_some() {
+        say("left out: the program replaces functions that sanitizers replace, too");
+    } else {
+        passes("tests/c/clock_set.c", "clock-set", &[]);
+    }
+}
+
+#[test]
 fn a_debug_build_names_who_freed_a_pending_timer() {
     if sanitizer().is_some() {
         say("left out: a sanitizer ends the program first, for it writes to memory that it freed");

@@ -67,6 +67,41 @@ fn the_package_keeps_its_promises() {
     }
 }
 
+/// Builds the wheel by the command of `docs/capi.md`, with the library that cargo built for these tests.
+#[test]
+fn pip_builds_a_wheel_and_installs_it() {
+    if !is_there("python3") {
+        return;
+    }
+    let pip = || {
+        let mut pip = Command::new("python3");
+        pip.args(["-m", "pip", "--disable-pip-version-check"]);
+        pip
+    };
+    let version = pip().arg("--version").output().expect("it can be started");
+    if !version.status.success() {
+        say("left out: there is no pip");
+        return;
+    }
+    let place = Unpacked(built().join(format!("python-pip-{}", std::process::id())));
+    let wheels = place.0.join("dist");
+    run(pip()
+        .args(["wheel", "--no-deps", "--no-index", "--wheel-dir"])
+        .arg(&wheels)
+        .arg(Path::new(HERE).join("python"))
+        .env("TICKLESS_LIBRARY", built().join("libtickless_capi.so")));
+    run(pip()
+        .args(["install", "--no-deps", "--no-index", "--find-links"])
+        .arg(&wheels)
+        .arg("--target")
+        .arg(&place.0)
+        .arg("tickless"));
+    let program = "import tickless; tickless.run(tickless.sleep(0.001)); print(tickless.__file__)";
+    let output = run(&mut place.python(&["-c", program]));
+    let file = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(Path::new(file.trim()).starts_with(&place.0), "{file}");
+}
+
 #[test]
 fn the_loop_passes_the_tests_of_asyncio() {
     if is_there("python3") {

@@ -283,3 +283,33 @@ pub extern "C" fn tickless_timer_delete(id: TimerId) -> c_int {
         Ok(0)
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use std::ptr;
+
+    use super::{service, tickless_timer_create, tickless_timer_create_fd, tickless_timer_delete};
+
+    #[test]
+    fn a_timer_too_many_is_refused() {
+        let service = service::service().unwrap();
+        let undo = service.table.pretend_full();
+        let mut id = 0;
+        for _ in 0..3 {
+            // SAFETY: the event is null, and the id may be written.
+            let made =
+                unsafe { tickless_timer_create(libc::CLOCK_MONOTONIC, ptr::null_mut(), &mut id) };
+            assert_eq!(made, -libc::EAGAIN);
+            // SAFETY: the id may be written.
+            let made = unsafe { tickless_timer_create_fd(libc::CLOCK_MONOTONIC, 0, &mut id) };
+            assert_eq!(made, -libc::EAGAIN);
+        }
+        assert_eq!(id, 0);
+        undo();
+        // SAFETY: as above.
+        let made =
+            unsafe { tickless_timer_create(libc::CLOCK_MONOTONIC, ptr::null_mut(), &mut id) };
+        assert_eq!(made, 0);
+        assert_eq!(tickless_timer_delete(id), 0);
+    }
+}

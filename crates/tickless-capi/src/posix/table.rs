@@ -261,6 +261,19 @@ impl Table {
             .ok_or(Errno::NOTRECOVERABLE)
     }
 
+    /// Lets the table be as full as it can be, as far as slots are concerned that had no timer; returns what undoes it.
+    #[cfg(test)]
+    pub(super) fn pretend_full(&self) -> impl FnOnce() + '_ {
+        let of = |fresh| {
+            let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
+            std::mem::replace(&mut free.fresh, fresh)
+        };
+        let before = of(FIRST * ((1 << CHUNKS) - 1));
+        move || {
+            let _full = of(before);
+        }
+    }
+
     /// Gives a slot back.
     pub(super) fn give_back(&self, index: u32) {
         self.free
@@ -273,7 +286,9 @@ impl Table {
 
 #[cfg(test)]
 mod tests {
-    use super::{Table, position};
+    use super::{CHUNKS, DELAYTIMER_MAX, FIRST, Table, counted, position, tagged};
+    use crate::errno::Errno;
+    use crate::posix::arm::{Arm, Arms};
 
     #[test]
     fn slots_are_found_where_they_were_taken() {
@@ -291,5 +306,42 @@ mod tests {
         assert!(table.slot(u32::MAX).is_none());
         table.give_back(17);
         assert_eq!(table.take().unwrap().0, 17);
+    }
+    #[test]
+    fn a_full_table_has_slots_that_were_given_back_alone() {
+        let last = FIRST * ((1 << CHUNKS) - 1) - 1;
+        assert_eq!(position(last).0, CHUNKS - 1);
+        assert_eq!(position(last + 1).0, CHUNKS);
+        let table = Table::new();
+        let (index, _) = table.take().unwrap();
+        let undo = table.pretend_full();
+        for _ in 0..3 {
+            assert_eq!(table.take().map(drop), Err(Errno::AGAIN));
+        }
+        table.give_back(index);
+        assert_eq!(table.take().map(|(again, _)| again), Ok(index));
+        assert_eq!(table.take().map(drop), Err(Errno::AGAIN));
+        undo();
+        assert_eq!(table.take().map(|(next, _)| next), Ok(index + 1));
+    }
+
+    #[test]
+    fn counts_end_at_the_largest_overrun() {
+        let arms = Arms::new();
+        arms.replace(&Arm::DISARMED, || true).unwrap();
+        let version = arms.version();
+        for (count, wanted) in [
+            (7, 7),
+            (DELAYTIMER_MAX - 1, DELAYTIMER_MAX - 1),
+            (DELAYTIMER_MAX + 1, DELAYTIMER_MAX),
+            (1 << 32, DELAYTIMER_MAX),
+            (u64::MAX, DELAYTIMER_MAX),
+        ] {
+            assert_eq!(counted(tagged(count, version), version), wanted);
+        }
+        // Of another record nothing is counted.
+        let of_before = tagged(7, version);
+        arms.replace(&Arm::DISARMED, || true).unwrap();
+        assert_eq!(counted(of_before, arms.version()), 0);
     }
 }

@@ -5,6 +5,7 @@
  */
 #define _GNU_SOURCE
 #include <errno.h>
+#include <limits.h>
 #include <poll.h>
 #include <pthread.h>
 #include <semaphore.h>
@@ -321,6 +322,32 @@ static void overruns_are_counted(int signal) {
         IS(total >= 20 + 10, 1);
     }
     IS(delete(of_handler), 0);
+}
+
+/* An overrun is no larger than DELAYTIMER_MAX, however many there were. */
+static void overruns_have_an_end(void) {
+    int signal = SIGRTMIN + 4;
+    struct sigevent event = by_signal(signal, 1);
+    struct timespec minute = spec(60000 * MS);
+    /* Two billion intervals are most of a second each: the time of day began in 1970. */
+    long long interval = now(CLOCK_REALTIME) / (INT_MAX + 1000LL);
+    struct itimerspec to = value(interval, interval);
+    sigset_t of_it;
+    siginfo_t info;
+    id_type id;
+    IS(sysconf(_SC_DELAYTIMER_MAX), INT_MAX);
+    block(SIG_BLOCK, signal);
+    sigemptyset(&of_it);
+    sigaddset(&of_it, signal);
+    IS(create(CLOCK_REALTIME, &event, &id), 0);
+    IS(set(id, TIMER_ABSTIME, &to, NULL), 0);
+    IS(sigtimedwait(&of_it, &info, &minute), signal);
+    IS(overrun(id), INT_MAX);
+#ifndef SYSTEM
+    IS(info.si_overrun, INT_MAX);
+#endif
+    IS(delete(id), 0);
+    block(SIG_UNBLOCK, signal);
 }
 
 /* What is pending goes with the time that it came from. */
@@ -641,8 +668,34 @@ static void descriptors_count(void) {
 }
 #endif
 
+#ifndef SYSTEM
+/* The system refuses the thread of the library, whose stack would be larger than any memory. */
+static void no_thread_no_timer(void) {
+    int status = 0;
+    pid_t child = fork();
+    if (child == 0) {
+        struct sigevent event = by_signal(SIGUSR1, 1);
+        tickless_timer_id id;
+        int tries;
+        alarm(60);
+        setenv("RUST_MIN_STACK", "1125899906842624", 1);
+        for (tries = 0; tries < 3; tries++) {
+            IS(tickless_timer_create(CLOCK_MONOTONIC, &event, &id), -EAGAIN);
+            IS(tickless_timer_create_fd(CLOCK_MONOTONIC, 0, &id), -EAGAIN);
+        }
+        fflush(stdout);
+        _exit(faults != 0);
+    }
+    IS(waitpid(child, &status, 0), child);
+    IS(status, 0);
+}
+#endif
+
 int main(void) {
     alarm(300);
+#ifndef SYSTEM
+    no_thread_no_timer();
+#endif
     /* First: it asks which process this is. */
     one_thread_gets_it();
     bad_input();
@@ -651,6 +704,7 @@ int main(void) {
     signals_come(SIGRTMIN);
     overruns_are_counted(SIGUSR1);
     overruns_are_counted(SIGRTMIN);
+    overruns_have_an_end();
     pending_signals_go(SIGUSR1);
     pending_signals_go(SIGRTMIN);
 #ifndef __SANITIZE_THREAD__
