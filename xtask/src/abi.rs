@@ -3,7 +3,8 @@
 //! A program that was linked against an older library has its structures and calls from the header of then. So the
 //! headers, not the crate, say what the interface is: they are compiled into a library of empty functions, whose
 //! description `abidw` writes and `abidiff` compares with the committed one. That the real library has all of these
-//! functions, and no others of that name, its symbols show. (`cargo xtask header` compares headers and crate.)
+//! functions, and no others of that name, its symbols show. (`cargo xtask header` compares headers and crate.) The
+//! step `package` of the check does it too.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -32,17 +33,25 @@ pub(crate) struct Arguments {
 
 /// Performs the task.
 pub(crate) fn main(root: &Path, arguments: &Arguments) -> Result<(), String> {
-    for program in ["gcc", "abidw", "abidiff", "nm"] {
-        if !is_installed(program) {
-            println!("skipped: the comparison of the C interface, because there is no {program}");
-            return Ok(());
-        }
+    if let Some(program) = missing() {
+        println!("skipped: the comparison of the C interface, because there is no {program}");
+        return Ok(());
     }
+    check(root, arguments.write)
+}
+
+/// Returns a program that the comparison needs and the machine lacks.
+pub(crate) fn missing() -> Option<&'static str> {
+    { ["gcc", "abidw", "abidiff", "nm"].into_iter() }.find(|program| !is_installed(program))
+}
+
+/// Compares the headers with the committed interface, which is replaced first if `write`, and the library with both.
+pub(crate) fn check(root: &Path, write: bool) -> Result<(), String> {
     let place = files::target(root).join("abi");
     let headers = headers(root)?;
     let library = describe(root, &place, &headers)?;
     let baseline = root.join(BASELINE);
-    if arguments.write {
+    if write {
         fs::copy(&library.description, &baseline)
             .map_err(|error| format!("{}: {error}", baseline.display()))?;
         println!("{BASELINE} is the interface as it is");

@@ -2,8 +2,11 @@
 //!
 //! Cargo makes each archive and resolves it against the others. It does not build them here: it would take the sources
 //! of the others from a cache of the user's that is known by path and version, and so of an earlier tree.
+//!
+//! Programs in C are built against one more interface, which must be the committed one: `cargo xtask abi`.
 
 use super::run::Run;
+use crate::abi;
 use crate::invocation::Invocation;
 use crate::workspace::Workspace;
 
@@ -26,7 +29,15 @@ pub(super) fn step(run: &mut Run<'_>) -> Result<(), String> {
         }
         missing(name, &listed.stdout)?;
     }
-    run.invoke(&line(&names))
+    run.invoke(&line(&names))?;
+    match abi::missing() {
+        None => abi::check(run.root(), false),
+        Some(program) => {
+            let reason = format!("there is no {program}");
+            run.skip("the comparison of the C interface", &reason);
+            Ok(())
+        }
+    }
 }
 
 fn names(workspace: &Workspace) -> Vec<String> {
