@@ -2,6 +2,7 @@
 //! and C++ libraries, and beside the Rust calls below it.
 #![expect(clippy::print_stdout, reason = "printing is what it is for")]
 
+use std::fmt::Write as _;
 use std::io::Write as _;
 use std::process::ExitCode;
 
@@ -31,9 +32,12 @@ struct Arguments {
     /// Only subjects whose name contains this.
     #[arg(long, value_name = "TEXT")]
     only: Option<String>,
+    /// Prints the tables as those of a page in Markdown, one for each number of pending timers.
+    #[arg(long)]
+    markdown: bool,
 }
 
-/// The operations of the tables, in their order.
+/// The operations of the tables, in their order, which the heads of [`markdown`] have too.
 const OPERATIONS: [Operation; 4] = [
     Operation::ArmCancel,
     Operation::PushIdle,
@@ -78,8 +82,14 @@ fn main() -> ExitCode {
         results.rows.extend(of_one.rows);
         results.faults.extend(of_one.faults);
     }
-    for operation in OPERATIONS {
-        print_table(&results, operation, &arguments.pending, &names);
+    if arguments.markdown {
+        for &pending in &arguments.pending {
+            println!("{}", markdown(&results, pending, &names));
+        }
+    } else {
+        for operation in OPERATIONS {
+            print_table(&results, operation, &arguments.pending, &names);
+        }
     }
     print_marks(&results, &arguments.pending);
     for missing in missing(&OPERATIONS) {
@@ -162,6 +172,33 @@ fn print_table(results: &Results, operation: Operation, pending: &[u64], names: 
     println!();
 }
 
+/// Formats the figures of one number of pending timers as `docs/capi.md` has them: a row for each subject.
+///
+/// A subject that cannot have so many timers has dashes.
+fn markdown(results: &Results, pending: u64, names: &[&str]) -> String {
+    let mut text = format!(
+        "| {pending} pending, ns | arm + cancel | push idle out | any other deadline | expiry |\n\
+         |---|---:|---:|---:|---:|\n"
+    );
+    for name in names {
+        let cells = OPERATIONS.map(|operation| {
+            figure(results, operation, pending, name).map_or("-".to_owned(), |spread| {
+                let [median, min, max] = [spread.median, spread.min, spread.max].map(short);
+                format!("{median} ({min} to {max})")
+            })
+        });
+        // Writing to a string succeeds.
+        let _written = writeln!(text, "| {name} | {} |", cells.join(" | "));
+    }
+    text
+}
+
+/// Rounds to the digits that a run can tell apart.
+fn short(ns: f64) -> String {
+    let digits = usize::from(ns < 100.0);
+    format!("{ns:.digits$}")
+}
+
 /// The peer with the least median, and that.
 fn best_peer(results: &Results, operation: Operation, pending: u64) -> Option<(&'static str, f64)> {
     let rows = results.rows.iter().filter(|row| {
@@ -209,4 +246,50 @@ fn print_marks(results: &Results, pending: &[u64]) {
 
 const fn verdict(is_met: bool) -> &'static str {
     if is_met { "met" } else { "missed" }
+}
+
+#[cfg(test)]
+mod tests {
+    use tickless_peers::{EXACT_IN_C, Family, Operation, Results, Row, Spread};
+
+    use super::markdown;
+
+    fn row(operation: Operation, pending: u64, median: f64) -> Row {
+        Row {
+            op: operation.name(),
+            pending,
+            threads: 1,
+            subject: EXACT_IN_C,
+            ns: Some(Spread {
+                median,
+                min: median / 2.0,
+                max: median * 2.0,
+            }),
+            bytes: None,
+            operation,
+            family: Family::Tickless,
+        }
+    }
+
+    #[test]
+    fn a_page_has_a_row_for_each_subject_and_dashes_where_nothing_was_measured() {
+        let results = Results {
+            rows: vec![
+                row(Operation::Expire, 1000, 250.4),
+                row(Operation::ArmCancel, 1000, 20.0),
+                row(Operation::ArmCancel, 100_000, 30.0),
+            ],
+            ..Results::default()
+        };
+        let text = markdown(&results, 1000, &[EXACT_IN_C, "a timerfd per timer"]);
+        let lines: Vec<_> = text.lines().collect();
+        let heads = "arm + cancel | push idle out | any other deadline | expiry";
+        assert_eq!(lines[0], format!("| 1000 pending, ns | {heads} |"));
+        assert_eq!(
+            lines[2],
+            format!("| {EXACT_IN_C} | 20.0 (10.0 to 40.0) | - | - | 250 (125 to 501) |")
+        );
+        assert_eq!(lines[3], "| a timerfd per timer | - | - | - | - |");
+        assert_eq!(lines.len(), 4);
+    }
 }
