@@ -158,11 +158,7 @@ impl Step {
     const fn share(self) -> Share {
         match self {
             Self::Fmt | Self::Tidy | Self::Clippy | Self::Test => Share::Quick,
-            Self::Adapters
-            | Self::TokioFamily
-            | Self::Sanitizers
-            | Self::Models
-            | Self::Mutants => Share::OnRequest,
+            Self::Adapters | Self::Sanitizers | Self::Models | Self::Mutants => Share::OnRequest,
             _ => Share::Full,
         }
     }

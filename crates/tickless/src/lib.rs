@@ -57,7 +57,7 @@
 //! - Never lost: not when an earlier timer is started while a thread goes to sleep, not when threads end, not when a
 //!   callback panics. The child of a fork keeps the timers of the thread that forked.
 //! - A stack of 32 KiB is enough for a thread that uses timers.
-//! - No allocation for timers; 112 bytes for a [`Sleep`](time::Sleep).
+//! - No allocation for timers.
 //! - Callbacks and wakers run without locks, and may use any timer.
 //!
 //! # Limits

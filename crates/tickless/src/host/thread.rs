@@ -192,6 +192,8 @@ pub(crate) struct Thread {
     /// The base whose turn this thread takes.
     turn_of: Cell<Option<CpuId>>,
     pub(crate) reading: LastReading,
+    /// The address of the deadline that this thread pushed out last, until it polls a sleep again.
+    pushed_out: Cell<usize>,
     /// The core goes by the virtual clock that users see, and not by the process's.
     is_on_virtual_base: Cell<bool>,
     /// The virtual clock that users see is that of a tokio runtime.
@@ -225,6 +227,7 @@ thread_local! {
             ways: Cell::new(Way::Unattended as u8),
             turn_of: Cell::new(None),
             reading: LastReading::new(),
+            pushed_out: Cell::new(0),
             is_on_virtual_base: Cell::new(false),
             #[cfg(feature = "tokio")]
             follows_tokio: Cell::new(false),
@@ -285,13 +288,6 @@ fn ask_anew() -> Instant {
 pub(crate) fn now_lower() -> Instant {
     let cycles = counter::read();
     earliest_at(cycles).unwrap_or_else(|| earliest_anew(cycles))
-}
-
-/// Works as [`now_lower`], without a call; `None` if the line of the clock that the thread has kept does not reach, as
-/// where its users see a virtual clock.
-#[inline(always)]
-pub(crate) fn try_now_lower_fast() -> Option<Instant> {
-    earliest_at(counter::read())
 }
 
 /// Works as [`now_lower`], by the clock of the base that this thread acts for: what the core reads.
@@ -615,6 +611,29 @@ impl Thread {
     }
 }
 
+/// Notes that this thread pushed out the sleep with this deadline.
+#[inline(always)]
+pub(crate) fn note_pushed_out(deadline: &Instant) {
+    with_thread(
+        #[inline(always)]
+        |thread| thread.pushed_out.set(std::ptr::from_ref(deadline).addr()),
+    );
+}
+
+/// Returns whether `deadline` is ahead, as far as this thread knows without a call: where it was pushed out since the
+/// last question, or by the clock. `false` if the line of the clock that the thread has kept does not reach.
+#[inline(always)]
+pub(crate) fn is_ahead_fast(deadline: &Instant) -> bool {
+    with_thread(
+        #[inline(always)]
+        |thread| {
+            let is_pushed_out = thread.pushed_out.replace(0) == std::ptr::from_ref(deadline).addr();
+            let now = || thread.reading.earliest_at(counter::read());
+            is_pushed_out || now().is_some_and(|now| now < *deadline)
+        },
+    )
+}
+
 /// Returns the CPU whose turn this thread is taking, if any: it is inside of a callback or a waker then.
 #[inline]
 pub(crate) fn turn_taken_by_this_thread() -> Option<CpuId> {
@@ -625,4 +644,22 @@ pub(crate) fn turn_taken_by_this_thread() -> Option<CpuId> {
 pub(super) fn lock(base: &ThreadBase) -> Frozen<'_, Host> {
     let token = with_thread(|thread| thread.token().filter(|_| thread.is_own(base)));
     base.freeze(token)
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::{Instant, is_ahead_fast, note_pushed_out, now_lower};
+
+    #[test]
+    fn a_deadline_that_was_pushed_out_is_ahead_once() {
+        let over = now_lower();
+        let other = over;
+        assert!(!is_ahead_fast(&over));
+        note_pushed_out(&over);
+        assert!(is_ahead_fast(&over));
+        assert!(!is_ahead_fast(&over), "the clock decides from then on");
+        note_pushed_out(&over);
+        assert!(!is_ahead_fast(&other), "another one was pushed out");
+        assert!(!is_ahead_fast(&over));
+    }
 }

@@ -1,6 +1,6 @@
 //! `tokio::time`, exact to the nanosecond and without a runtime.
 //!
-//! Names, signatures, panics and texts are those of `tokio::time` 1.54, so that changing a `use` is all it takes:
+//! Names, signatures, panics and texts are those of `tokio::time` 1.54, so that a program moves by changing a `use`:
 //!
 //! ```
 //! use std::time::Duration;
@@ -14,7 +14,10 @@
 //! # });
 //! ```
 //!
-//! It works in tokio, smol, a bare `block_on`, or on a [`Worker`](crate::Worker), without any set-up.
+//! It works in tokio, smol, a bare `block_on`, or on a [`Worker`](crate::Worker), without any set-up. A `use` moves the
+//! timers that the program makes itself: those inside of tower, hyper-util, tonic or tokio-stream stay tokio's, unless
+//! they are given others (`tickless::hyper`, the crate `tickless-adapters`). Tests that call `tokio::time::pause` need
+//! the feature `tokio-test-util`; without it these timers wait in real time there.
 //!
 //! # Order
 //!
@@ -42,7 +45,8 @@
 //! - A deadline can be 292 years ahead; tokio's `sleep` stops at 30 years.
 //! - There is no budget of the runtime, but a loop that never waits gives way all the same: a task that was told 128
 //!   times in a row, on one thread, that a time is over, without any waiting, is told to wait once and woken at once. A
-//!   poll with [`Waker::noop`](std::task::Waker::noop) always gets the true answer.
+//!   poll with [`Waker::noop`](std::task::Waker::noop) gets the true answer, except right behind a
+//!   [`reset`](Sleep::reset).
 //! - A sleep whose deadline has passed is ready at its first poll, and so is `sleep(Duration::ZERO)`. tokio's is
 //!   pending then, unless its clock, which the runtime advances between two rounds of tasks, has passed the deadline:
 //!   code that gives way to other tasks by a sleep of zero has to call `yield_now` instead.

@@ -101,7 +101,8 @@ impl Sleep {
     /// Moves the deadline to `deadline`, also if the future was ready already.
     ///
     /// The task that polled the sleep last is woken at `deadline` without polling again, also if the sleep was ready
-    /// before.
+    /// before. A poll on the same thread right behind this call does not read the clock again: should the deadline be
+    /// over by then, it returns `Pending`, and the task is woken.
     ///
     /// # Cost
     ///

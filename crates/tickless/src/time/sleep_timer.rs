@@ -24,7 +24,7 @@ use crate::host::registry::{timers, try_timers_fast};
 use crate::host::remote::reactor_turn;
 #[cfg(feature = "tokio-test-util")]
 use crate::host::thread::look_at_tokio;
-use crate::host::thread::{shown_now_lower, shown_now_upper, try_now_lower_fast};
+use crate::host::thread::{is_ahead_fast, note_pushed_out, shown_now_lower, shown_now_upper};
 use crate::host::{blocked, wake};
 
 mod on_virtual_clock;
@@ -181,6 +181,7 @@ impl<T: SleepQueue> SleepTimer<T> {
             && timer.restart_in_place(deadline, deadline)
         {
             *this.deadline = deadline;
+            note_pushed_out(this.deadline);
             return;
         }
         self.reset_slow(deadline);
@@ -297,6 +298,9 @@ impl<T: SleepQueue> SleepTimer<T> {
 
     /// Works as [`poll`](Self::poll), for a timer that was queued. Nearly always it is exact and far ahead, and a task
     /// polls it again on the thread where it waits.
+    ///
+    /// One that this thread has just pushed out is not compared with the clock, which was read for its new deadline:
+    /// should that be over, the timer fires all the same.
     #[inline(never)]
     fn poll_armed(mut self: Pin<&mut Self>, context: &Context<'_>) -> Poll<()> {
         let this = self.as_mut().project();
@@ -306,7 +310,7 @@ impl<T: SleepQueue> SleepTimer<T> {
             && let Some(timer) = this.timer.as_ref().armed()
             && let Some(timers) = try_timers_fast()
             && timer.try_wakes_fast(timers, context.waker())
-            && try_now_lower_fast().is_some_and(|now| now < *this.deadline)
+            && is_ahead_fast(this.deadline)
         {
             return Poll::Pending;
         }

@@ -145,9 +145,7 @@ impl Timer {
     }
 
     /// Sets the timer to be never ready, until it is set again.
-    ///
-    /// `async_io::Timer` has no such method.
-    pub fn set_never(&mut self) {
+    pub fn clear(&mut self) {
         self.set(None, None);
     }
 

@@ -145,7 +145,7 @@ fn a_task_that_polled_never_is_woken_when_it_is_set() {
     let before = wakes.count();
     timer.set_at(tickless::time::Instant::now());
     support::until(|| wakes.count() > before);
-    timer.set_never();
+    timer.clear();
     assert!(!timer.will_fire() && poll_with(pin!(&mut timer), &waker).is_pending());
 }
 
