@@ -2,7 +2,7 @@
 //!
 //! Names and meaning are those of the kernel's `timer:hrtimer_*` events (spec ), so that existing tools and habits
 //! fit. A host that sets [`Platform::TRACE`](crate::platform::Platform::TRACE) to `false` pays nothing.
-//! [`line`] has them as the lines of a trace file.
+//! [`line`](mod@line) writes them as the lines of a trace file.
 
 use crate::cpu::CpuId;
 use crate::event::flush::Flush;
