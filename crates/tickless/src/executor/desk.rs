@@ -14,7 +14,7 @@ use super::current::Current;
 use super::header::{Entity, Header, Job, OwnHeader};
 use super::job::discard;
 use super::own::OwnWorker;
-use super::run_queue::RunQueue;
+use super::scheduler::Scheduler;
 use super::shared::{QueueLock, Remote, Shared};
 use crate::host::clock::counter;
 use crate::host::device;
@@ -80,8 +80,8 @@ impl<'a> Desk<'a> {
     #[inline(always)]
     fn arrive(&self, job: Job) {
         match self.place.try_lock_fast(self.owner) {
-            Some(queue) => {
-                if let Err(job) = self.note(queue, job) {
+            Some(scheduler) => {
+                if let Err(job) = self.note(scheduler, job) {
                     self.arrive_behind(job);
                 }
             }
@@ -92,12 +92,12 @@ impl<'a> Desk<'a> {
     /// Notes a task that arrives at this worker, whose queue is locked, where that is all there is to do. Elsewhere
     /// nothing has happened, and the task comes back.
     #[inline(always)]
-    fn note(&self, mut queue: Guard<'_, QueueLock, RunQueue>, job: Job) -> Result<(), Job> {
+    fn note(&self, mut scheduler: Guard<'_, QueueLock, Scheduler>, job: Job) -> Result<(), Job> {
         let is_local = job.metadata().is_local;
         let waiting =
-            queue.note_arrival(job, || self.thread.reading.earliest_at(counter::read()))?;
-        self.place.count_more(&queue, usize::from(!is_local));
-        drop(queue);
+            scheduler.note_arrival(job, || self.thread.reading.earliest_at(counter::read()))?;
+        self.place.count_more(&scheduler, usize::from(!is_local));
+        drop(scheduler);
         self.current.set_arrived(true);
         // The running task is about to wait, as a rule, and what it woke is next.
         if waiting >= 2 && self.shared.places.len() > 1 {
@@ -124,7 +124,7 @@ impl<'a> Desk<'a> {
         };
         let queued = self
             .place
-            .push(job, |queue, job| queue.arrive(job, now_lower));
+            .push(job, |scheduler, job| scheduler.arrive(job, now_lower));
         if let Some(queued) = queued {
             self.current.set_arrived(true);
             self.shared.queued(self.index, queued, true);
@@ -158,14 +158,14 @@ impl<'a> Desk<'a> {
             return;
         };
         let now = now_lower();
-        let refused = self.place.with(|queue| {
-            if queue.is_closed() {
+        let refused = self.place.with(|scheduler| {
+            if scheduler.queue.is_closed() {
                 return Some(job);
             }
             if self.current.asks_for_extension() {
-                queue.hold(job);
+                scheduler.queue.held = Some(job);
             } else {
-                let _pick_follows = queue.wake(job, now);
+                let _pick_follows = scheduler.wake(job, now);
             }
             None
         });
@@ -179,15 +179,15 @@ impl<'a> Desk<'a> {
     /// has to be called for it. Returns whether it did; if not, nothing has changed.
     #[inline(always)]
     fn hand_over(&self, header: &OwnHeader, now: Instant) -> bool {
-        let Some(mut queue) = self.place.try_lock_fast(self.owner) else {
+        let Some(mut scheduler) = self.place.try_lock_fast(self.owner) else {
             return false;
         };
-        let Some(job) = queue.try_sleep_and_hand_over_fast(header.entity(), now) else {
+        let Some(job) = scheduler.try_sleep_and_hand_over_fast(header.entity(), now) else {
             return false;
         };
-        debug_assert_eq!(queue.waiting_for_any(), 0, "no other one waited");
+        debug_assert_eq!(scheduler.queue.waiting_for_any(), 0, "no other one waited");
         self.place.count_none();
-        drop(queue);
+        drop(scheduler);
         self.current.set_arrived(false);
         self.current.set_next(job);
         true
@@ -238,23 +238,23 @@ impl<'a> Desk<'a> {
     /// The task of this entity, which the worker polls, waits for something, and the next one is picked.
     #[inline(always)]
     fn sleep_and_pick(&self, entity: Pin<&Entity>, now: Instant) -> Option<Job> {
-        let mut queue = self.place.lock_as(self.owner);
-        if let Some(job) = queue.sleep_and_hand_over(entity, now) {
-            debug_assert_eq!(queue.waiting_for_any(), 0, "no other one waited");
+        let mut scheduler = self.place.lock_as(self.owner);
+        if let Some(job) = scheduler.sleep_and_hand_over(entity, now) {
+            debug_assert_eq!(scheduler.queue.waiting_for_any(), 0, "no other one waited");
             self.place.count_none();
             return Some(job);
         }
-        let job = queue.sleep_and_pick(entity, now);
-        self.place.count(&queue);
+        let job = scheduler.sleep_and_pick(entity, now);
+        self.place.count(&scheduler);
         job
     }
 
     /// The task of this header, which the worker polls, waits for something.
     #[inline]
     fn sleep_alone(&self, header: &OwnHeader, now: Instant) {
-        self.place.with(|queue| match header.get().server() {
-            Some(server) => queue.sleep_reserved(server, now),
-            None => queue.sleep(header.entity(), now),
+        self.place.with(|scheduler| match header.get().server() {
+            Some(server) => scheduler.sleep_reserved(server, now),
+            None => scheduler.sleep(header.entity(), now),
         });
     }
 
@@ -263,7 +263,7 @@ impl<'a> Desk<'a> {
     #[cold]
     fn enlist(&self, header: &Header, waker: &Waker) {
         let listed = waker.clone();
-        let is_aborted = self.place.lock().enlist(self.index, header, listed);
+        let is_aborted = (self.place.lock().tasks).enlist(self.index, header, listed);
         if is_aborted {
             // Who aborted it found no place.
             waker.wake_by_ref();

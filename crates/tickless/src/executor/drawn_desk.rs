@@ -30,9 +30,9 @@ impl OwnWorker for DrawnDesk<'_> {
             return;
         }
         let listed = waker.clone();
-        let mut queue = self.shared.places[self.index].lock();
-        let is_aborted = queue.enlist(self.index, header, listed);
-        drop(queue);
+        let mut scheduler = self.shared.places[self.index].lock();
+        let is_aborted = scheduler.tasks.enlist(self.index, header, listed);
+        drop(scheduler);
         if is_aborted {
             // The thread that aborted it found no place.
             waker.wake_by_ref();

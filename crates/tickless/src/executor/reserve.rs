@@ -13,7 +13,7 @@ use super::shared::Handle;
 /// Admits a task to the worker that has the most room, which is the first answer; to `home` among equals.
 pub(crate) fn anywhere(executor: &Handle, home: usize, deadline: Deadline) -> (usize, Terms) {
     let count = executor.places.len();
-    let room = |worker: &usize| executor.places[*worker].lock().admitted();
+    let room = |worker: &usize| executor.places[*worker].lock().queue.deadlines.admitted();
     // Another thread may take the room between the two locks: then this one is refused, as if it had come later.
     let worker = (0..count)
         .map(|step| (home + step) % count)
@@ -25,7 +25,8 @@ pub(crate) fn anywhere(executor: &Handle, home: usize, deadline: Deadline) -> (u
 
 /// Admits a task to this worker.
 pub(crate) fn on(executor: &Handle, worker: usize, deadline: Deadline) -> Terms {
-    match executor.places[worker].lock().admit(deadline.reservation()) {
+    let mut scheduler = executor.places[worker].lock();
+    match scheduler.queue.deadlines.admit(deadline.reservation()) {
         Ok(server) => Terms::Reservation(Box::pin(server)),
         Err(rejected) => Terms::Rejected(Box::new(rejected)),
     }

@@ -2,7 +2,7 @@
 //!
 //! # Ground rules
 //!
-//! - A worker's [`RunQueue`] has a lock. A thread holds one of them at a time, and nothing that belongs to a user runs
+//! - A worker's [`Scheduler`] has a lock. A thread holds one of them at a time, and nothing that belongs to a user runs
 //!   under it: no waker, no future, no destructor of either.
 //! - A task is in one queue, or in the hand of one thread: that which woke it, polls it, or carries it from one worker
 //!   to another.
@@ -28,7 +28,8 @@ use super::idle::Idle;
 use super::io::IoReactor;
 use super::job::{discard, ends_here};
 use super::on_base::OnBase;
-use super::run_queue::{Queued, RunQueue};
+use super::run_queue::Queued;
+use super::scheduler::Scheduler;
 use super::settings::{PanicPolicy, Settings};
 use super::stats::{Counters, ExecutorStats};
 use super::steal_order::StealOrder;
@@ -46,7 +47,7 @@ pub(crate) type QueueLock = BiasedLock<System>;
 /// A worker as others see it.
 #[derive(Debug)]
 pub(crate) struct Remote {
-    queue: Lock<QueueLock, RunQueue>,
+    scheduler: Lock<QueueLock, Scheduler>,
     /// Tasks that wait in the queue and could be given away, as it was left last.
     waiting: AtomicUsize,
     /// Handle that wakes the worker; set before the executor is handed out.
@@ -63,7 +64,7 @@ pub(crate) struct Remote {
 impl Remote {
     fn new(switches: Switches, limit: Bandwidth) -> Self {
         Self {
-            queue: Lock::new(BiasedLock::new(), RunQueue::new(switches, limit)),
+            scheduler: Lock::new(BiasedLock::new(), Scheduler::new(switches, limit)),
             waiting: AtomicUsize::new(0),
             unparker: OnceLock::new(),
             counters: Counters::default(),
@@ -92,24 +93,24 @@ impl Remote {
 
     /// The calling thread is the worker, and owns the lock of the queue from here on.
     pub(crate) fn claim(&self) -> Option<Owner> {
-        self.queue.raw().claim()
+        self.scheduler.raw().claim()
     }
 
     /// The worker ends.
     pub(crate) fn disown(&self, owner: Owner) {
-        self.queue.raw().disown(owner);
+        self.scheduler.raw().disown(owner);
     }
 
     /// Locks the queue; no user code runs under it.
     #[inline]
-    pub(crate) fn lock(&self) -> Guard<'_, QueueLock, RunQueue> {
+    pub(crate) fn lock(&self) -> Guard<'_, QueueLock, Scheduler> {
         self.lock_as(current::owner())
     }
 
     /// Works as [`lock`](Self::lock), by the thread that `owner` says, if it is the worker.
     #[inline]
-    pub(crate) fn lock_as(&self, owner: Option<Owner>) -> Guard<'_, QueueLock, RunQueue> {
-        self.queue.lock(owner)
+    pub(crate) fn lock_as(&self, owner: Option<Owner>) -> Guard<'_, QueueLock, Scheduler> {
+        self.scheduler.lock(owner)
     }
 
     /// Works as [`lock`](Self::lock), in the way in which the worker mostly takes it; `None` says nothing.
@@ -117,13 +118,13 @@ impl Remote {
     pub(crate) fn try_lock_fast(
         &self,
         owner: Option<Owner>,
-    ) -> Option<Guard<'_, QueueLock, RunQueue>> {
-        self.queue.try_lock_fast(owner)
+    ) -> Option<Guard<'_, QueueLock, Scheduler>> {
+        self.scheduler.try_lock_fast(owner)
     }
 
     /// Changes the queue, and counts what waits in it.
     #[inline]
-    pub(crate) fn with<R>(&self, change: impl FnOnce(&mut RunQueue) -> R) -> R {
+    pub(crate) fn with<R>(&self, change: impl FnOnce(&mut Scheduler) -> R) -> R {
         self.change(self.lock(), change)
     }
 
@@ -133,40 +134,39 @@ impl Remote {
     pub(crate) fn with_at<R>(
         &self,
         now: Instant,
-        change: impl FnOnce(&mut RunQueue, Instant) -> R,
+        change: impl FnOnce(&mut Scheduler, Instant) -> R,
     ) -> R {
-        let Some(queue) = self.queue.try_lock(current::owner()) else {
-            let queue = self.lock();
-            return self.change(queue, |queue| change(queue, now_lower()));
+        let Some(scheduler) = self.scheduler.try_lock(current::owner()) else {
+            return self.with(|scheduler| change(scheduler, now_lower()));
         };
-        self.change(queue, |queue| change(queue, now))
+        self.change(scheduler, |scheduler| change(scheduler, now))
     }
 
     #[inline]
     fn change<R>(
         &self,
-        mut queue: Guard<'_, QueueLock, RunQueue>,
-        change: impl FnOnce(&mut RunQueue) -> R,
+        mut scheduler: Guard<'_, QueueLock, Scheduler>,
+        change: impl FnOnce(&mut Scheduler) -> R,
     ) -> R {
-        let result = change(&mut queue);
-        self.count(&queue);
+        let result = change(&mut scheduler);
+        self.count(&scheduler);
         result
     }
 
     /// Counts what waits in the queue, which is locked.
     #[inline(always)]
-    pub(crate) fn count(&self, queue: &RunQueue) {
+    pub(crate) fn count(&self, scheduler: &Scheduler) {
         // Relaxed: ordered by the fence of `Idle`, and by the lock for those who take it.
         self.waiting
-            .store(queue.waiting_for_any(), Ordering::Relaxed);
+            .store(scheduler.queue.waiting_for_any(), Ordering::Relaxed);
     }
 
     /// Works as [`count`](Self::count), if so many more wait than when the queue was left last.
     #[inline(always)]
-    pub(crate) fn count_more(&self, queue: &RunQueue, more: usize) {
+    pub(crate) fn count_more(&self, scheduler: &Scheduler, more: usize) {
         // Relaxed, both: see `count`; written under the lock alone.
         let waiting = self.waiting.load(Ordering::Relaxed) + more;
-        debug_assert_eq!(queue.waiting_for_any(), waiting);
+        debug_assert_eq!(scheduler.queue.waiting_for_any(), waiting);
         self.waiting.store(waiting, Ordering::Relaxed);
     }
 
@@ -185,13 +185,13 @@ impl Remote {
     pub(crate) fn push(
         &self,
         job: Job,
-        queues: impl FnOnce(&mut RunQueue, Job) -> Queued,
+        queues: impl FnOnce(&mut Scheduler, Job) -> Queued,
     ) -> Option<Queued> {
-        let queued = self.with(|queue| {
-            if queue.is_closed() {
-                return Err(refuse(queue, job));
+        let queued = self.with(|scheduler| {
+            if scheduler.queue.is_closed() {
+                return Err(refuse(scheduler, job));
             }
-            Ok(queues(queue, job))
+            Ok(queues(scheduler, job))
         });
         match queued {
             Ok(queued) => Some(queued),
@@ -221,19 +221,18 @@ impl Remote {
 
 /// Returns a task that a closed queue does not take, for the caller to end, or leaves it to its worker.
 #[cold]
-fn refuse(queue: &mut RunQueue, job: Job) -> Option<Job> {
+fn refuse(scheduler: &mut Scheduler, job: Job) -> Option<Job> {
     if ends_here(job.metadata()) {
         return Some(job);
     }
-    queue.leave(job);
-    None
+    scheduler.queue.leave(job)
 }
 
 impl OwnedLocks for Shared {
     fn take_each_as_stranger(&self) {
         if self.is_here() {
             for place in &self.places {
-                drop(place.queue.lock(None));
+                drop(place.scheduler.lock(None));
             }
         }
     }
@@ -351,7 +350,7 @@ impl Shared {
     #[inline(never)]
     pub(crate) fn push_remote(&self, index: usize, job: Job) {
         let now = now_lower();
-        let queued = self.places[index].push(job, |queue, job| queue.wake(job, now));
+        let queued = self.places[index].push(job, |scheduler, job| scheduler.wake(job, now));
         if let Some(queued) = queued {
             self.queued(index, queued, false);
         }
@@ -360,7 +359,7 @@ impl Shared {
     /// Files what the running task of this worker woke. Returns true if that task should give way.
     pub(crate) fn check_preempt(&self) -> bool {
         let worker = current::worker_of(self.id).filter(|_| self.is_here());
-        worker.is_some_and(|worker| self.places[worker].with(RunQueue::check_preempt))
+        worker.is_some_and(|worker| self.places[worker].with(Scheduler::check_preempt))
     }
 
     /// A task was queued on a worker, which may have to know, and so may one that is idle.
@@ -442,7 +441,7 @@ impl Shared {
                 continue;
             }
             let now = now_lower();
-            let Some(job) = place.with(|queue| queue.steal(now)) else {
+            let Some(job) = place.with(|scheduler| scheduler.steal(now)) else {
                 continue;
             };
             self.take_over(index, job);
@@ -455,7 +454,7 @@ impl Shared {
     fn take_over(&self, index: usize, job: Job) {
         job.metadata().set_worker(index);
         let place = &self.places[index];
-        let _pick_follows = place.push(job, |queue, job| queue.wake(job, now_lower()));
+        let _pick_follows = place.push(job, |scheduler, job| scheduler.wake(job, now_lower()));
         place.counters.pulls.add_one();
     }
 
@@ -468,38 +467,38 @@ impl Shared {
             return;
         };
         let (here, there) = (&self.places[index], &self.places[other]);
-        let Some((own, is_fresh)) = here.with(|queue| queue.standing(now_lower())) else {
+        let Some((own, is_fresh)) = here.with(|scheduler| scheduler.standing(now_lower())) else {
             return;
         };
-        let compared = there.with(|queue| {
+        let compared = there.with(|scheduler| {
             let now = now_lower();
-            if queue.is_stale(now) {
+            if scheduler.clock.is_stale(now) {
                 // A task computes there alone, and no tick makes the worker look at what was stolen from it.
                 self.preempt(other);
                 return None;
             }
-            let (stands, was_fresh) = queue.standing(now)?;
+            let (stands, was_fresh) = scheduler.standing(now)?;
             let theirs = match (is_fresh, was_fresh) {
                 (true, _) => stands,
                 (false, true) => stands.level_with(own),
                 (false, false) => stands.caught_up(own),
             };
-            queue.shift(stands, theirs);
+            scheduler.queue.shift(stands, theirs);
             let ours = if is_fresh {
                 own.level_with(theirs)
             } else {
                 own.caught_up(theirs)
             };
             let mut stands = ours;
-            Some((ours, theirs, queue.give_for(&mut stands, now)))
+            Some((ours, theirs, scheduler.give_for(&mut stands, now)))
         });
         let Some((ours, mut theirs, pulled)) = compared else {
             return;
         };
-        let pushed = here.with(|queue| {
-            queue.shift(own, ours);
+        let pushed = here.with(|scheduler| {
+            scheduler.queue.shift(own, ours);
             if pulled.is_empty() {
-                queue.give_for(&mut theirs, now_lower())
+                scheduler.give_for(&mut theirs, now_lower())
             } else {
                 Vec::new()
             }
@@ -516,7 +515,7 @@ impl Shared {
 
     /// Returns whether a task waits in any queue. Called by a worker after it announced that it is idle.
     pub(crate) fn has_work(&self, index: usize) -> bool {
-        self.places[index].with(|queue| queue.has_work())
+        self.places[index].with(|scheduler| scheduler.queue.has_work())
             || self.places.iter().any(|place| place.waiting() > 0)
             || self.drawn.as_ref().is_some_and(|drawn| !drawn.is_empty())
     }
@@ -580,7 +579,7 @@ impl Shared {
     pub(crate) fn start_cost(&self) -> super::StartCost {
         let mut sum = super::StartCost::default();
         for place in &self.places {
-            sum.add(place.lock().start_cost());
+            sum.add(place.lock().tick.start_cost());
         }
         sum
     }
@@ -605,12 +604,12 @@ impl Shared {
             sum.pulls += counters.pulls.get();
             sum.pushes += counters.pushes.get();
             sum.parks += counters.parks.get();
-            let queue = place.lock();
-            sum.stolen += queue.stolen().into();
-            let tick = queue.tick_stats();
-            sum.throttles += queue.throttles();
-            sum.extensions += queue.extensions();
-            drop(queue);
+            let scheduler = place.lock();
+            sum.stolen += scheduler.clock.total().into();
+            let tick = scheduler.tick.hrtick.stats();
+            sum.throttles += scheduler.queue.deadlines.throttles();
+            sum.extensions += scheduler.tick.extensions;
+            drop(scheduler);
             sum.tick_starts += tick.asked;
             sum.tick_filtered += tick.filtered;
             sum.ticks += tick.fired;
@@ -650,7 +649,7 @@ impl Others for Shared {
 
     fn wake_all(&self) {
         for place in &self.places {
-            let waiting = place.lock().wakers();
+            let waiting = place.lock().tasks.wakers();
             waiting.into_iter().for_each(Waker::wake);
         }
     }
@@ -700,21 +699,21 @@ impl Keeper for Shared {
             let slot = listed
                 .filter(|(home, _)| *home == worker)
                 .map(|(_, slot)| slot);
-            self.places[worker].with(|queue| {
+            self.places[worker].with(|scheduler| {
                 if !current::has_ended() {
-                    queue.finish(now_lower());
+                    scheduler.finish(now_lower());
                 }
-                slot.and_then(|slot| queue.delist(slot))
+                slot.and_then(|slot| scheduler.tasks.delist(slot))
             })
         });
         if let Some((home, slot)) = listed
             && runs_on != Some(home)
         {
-            waker = self.places[home].lock().delist(slot);
+            waker = self.places[home].lock().tasks.delist(slot);
         }
-        if header.server().is_some() {
+        if let Some(server) = header.server() {
             // Always queued there, and by now in no queue.
-            self.places[header.worker()].with(|queue| queue.dismiss(header));
+            self.places[header.worker()].with(|it| it.queue.deadlines.dismiss(server));
         }
         if header.is_local {
             // Relaxed: see `Remote::add_local`. A local task ends on the thread of its worker.
@@ -741,14 +740,14 @@ impl Keeper for Shared {
         }
         // A task that is not listed is about to be polled, or will find out when it is.
         if let Some((home, slot)) = place {
-            let waker = self.places[home].lock().listed(slot).cloned();
+            let waker = self.places[home].lock().tasks.waker(slot);
             if let Some(waker) = waker {
                 waker.wake();
             }
         }
         let worker = header.worker();
         if header.server().is_some()
-            && self.places[worker].with(|queue| queue.end(header, now_lower()))
+            && self.places[worker].with(|scheduler| scheduler.end(header, now_lower()))
         {
             self.preempt(worker);
             self.places[worker].unpark();
@@ -789,7 +788,7 @@ mod tests {
             .metadata(header)
             .spawn(|_| std::future::pending::<()>(), |_| {});
         task.detach();
-        shared.places[worker].with(|queue| queue.wake(job, now_lower()));
+        shared.places[worker].with(|scheduler| scheduler.wake(job, now_lower()));
     }
 
     #[test]

@@ -49,6 +49,8 @@ pub(crate) struct StealClock<A = Kernel> {
     /// The reading up to which the stolen time is known.
     before: ThreadTimes,
     total: Span,
+    /// The time up to which the queue was accounted. Set by each reading; read where a task is queued while none runs.
+    pub(crate) updated_at: Instant,
 }
 
 /// Facts about a thread at a moment. Times are in nanoseconds.
@@ -107,6 +109,7 @@ impl<A: Account> StealClock<A> {
                 gave_up: 0,
             },
             total: Span::ZERO,
+            updated_at: Instant::ZERO,
         }
     }
 
@@ -120,6 +123,7 @@ impl<A: Account> StealClock<A> {
             account,
             before: before.unwrap_or_default(),
             total: Span::ZERO,
+            updated_at: now,
         }
     }
 
@@ -130,6 +134,7 @@ impl<A: Account> StealClock<A> {
     // Always: a call takes as much as what is in it.
     #[inline(always)]
     pub(crate) fn run_time(&mut self, now: Instant, is_own: impl FnOnce() -> bool) -> RunTime {
+        self.updated_at = now;
         if now >= self.next {
             if !is_own() {
                 return self.shown(self.next);

@@ -12,6 +12,7 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use super::report::Stuck;
+use super::scheduler::Scheduler;
 use super::shared::{Handle, Shared};
 use crate::callback::wheel::{self, Kind, Restart, Timeout, WheelTimer};
 use crate::host::thread::now_lower;
@@ -58,24 +59,16 @@ fn look(shared: &Weak<Shared>, worker: usize) -> bool {
     let now = now_lower();
     let place = &shared.places[worker];
     let mut found = None;
-    let is_busy = place.with(|queue| {
-        let waiting = queue.waiting();
-        let goes_on = queue.is_watched_on();
-        let Some(running) = queue.running_mut() else {
-            return goes_on;
-        };
-        let polled_for = Duration::from_nanos(now.saturating_since(running.since).as_nanos());
-        if polled_for >= shared.settings.stuck_after && !running.is_reported {
-            running.is_reported = true;
-            found = Some(Stuck {
-                name: running.origin.name.clone(),
-                spawned_at: running.origin.location,
-                worker,
-                polled_for,
-                waiting,
-            });
-        }
-        goes_on
+    let is_busy = place.with(|Scheduler { queue, running, .. }| {
+        let stuck = running.stuck(now, shared.settings.stuck_after);
+        found = stuck.map(|(origin, polled_for)| Stuck {
+            name: origin.name,
+            spawned_at: origin.location,
+            worker,
+            polled_for,
+            waiting: queue.waiting(),
+        });
+        running.goes_on(queue.has_work())
     });
     if place.waiting() > 0 || shared.reactor.is_unattended() {
         shared.notify_idle(worker);

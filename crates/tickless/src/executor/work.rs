@@ -21,9 +21,10 @@ use super::header::Job;
 use super::io::{EVENTS, IoReactor, PERIOD};
 use super::job::{discard, run};
 use super::own::{self, OwnWorker};
-use super::run_queue::RunQueue;
+use super::scheduler::Scheduler;
 use super::settings::Preemption;
 use super::shared::{Handle, Remote};
+use super::slice_tick::Timers;
 use super::tick::TickTimer;
 use super::watch::BlockedTimer;
 use crate::host::thread::{now_lower, with_thread};
@@ -88,11 +89,11 @@ pub(crate) fn work(worker: &Worker, shared: &Handle, index: usize) {
     let owner = shared.places[index].claim();
     current::set_worker(shared.id, index, reads_counter, owner);
     let leaves = Leaves;
-    shared.places[index].lock().open(
-        TickTimer::new(worker.base(), settings.savings, has_signals),
-        TickTimer::other(worker.base()),
-        now_lower(),
-    );
+    let timers = Timers {
+        slice: TickTimer::new(worker.base(), settings.savings, has_signals),
+        bandwidth: TickTimer::other(worker.base()),
+    };
+    shared.places[index].lock().open(timers, now_lower());
     current::with(|current| {
         with_thread(|thread| {
             let mut work = Loop {
@@ -252,10 +253,10 @@ impl Loop<'_> {
             return;
         }
         let place = self.place;
-        let (job, waiting, is_unwatched) = place.with_at(now, |queue, now| {
-            let job = queue.pick(now, owes);
-            let is_unwatched = job.is_some() && queue.needs_watch();
-            (job, queue.waiting(), is_unwatched)
+        let (job, waiting, is_unwatched) = place.with_at(now, |scheduler, now| {
+            let job = scheduler.pick(now, owes);
+            let is_unwatched = job.is_some() && scheduler.running.needs_watch();
+            (job, scheduler.queue.waiting(), is_unwatched)
         });
         match job {
             Some(job) => {
@@ -404,7 +405,7 @@ impl Loop<'_> {
     /// The executor ends: tasks that are queued here are dropped, and tasks that sleep are woken to be dropped.
     fn close(&self) {
         self.current.take_next().into_iter().for_each(discard);
-        let (jobs, timers) = self.place.with(|queue| queue.close());
+        let (jobs, timers) = self.place.with(Scheduler::close);
         drop(timers);
         jobs.into_iter().for_each(discard);
         // Behind the other queue, which refuses what this one refuses.
@@ -427,7 +428,7 @@ impl Loop<'_> {
         }
         // A local task that another thread is waking at this moment is in the hand of that thread, which hands it back.
         while self.place.has_locals() && self.shared.is_here() {
-            let left = self.place.with(RunQueue::take_left);
+            let left = self.place.with(|scheduler| scheduler.queue.take_left());
             if left.is_empty() {
                 let _more = self.worker.park();
             }

@@ -9,7 +9,7 @@ use tickless_sched::hrtick::Switches;
 use tickless_sched::{Request, Weight};
 
 use super::super::header::{Entity, Origin, Terms};
-use super::super::run_queue::RunQueue;
+use super::super::scheduler::Scheduler;
 use super::super::shared::Shared;
 use super::*;
 
@@ -24,8 +24,8 @@ fn reservation(runtime: u64, period: u64) -> Reservation {
     Reservation::new(runtime, period, period).expect("it makes sense")
 }
 
-fn queue() -> RunQueue {
-    RunQueue::new(Switches::ON, Bandwidth::percent(95))
+fn scheduler() -> Scheduler {
+    Scheduler::new(Switches::ON, Bandwidth::percent(95))
 }
 
 /// A task that is never polled, called by a name.
@@ -51,8 +51,11 @@ fn fair(name: &'static str) -> Job {
     job(name, Terms::Share)
 }
 
-fn reserved(queue: &mut RunQueue, name: &'static str, runtime: u64, period: u64) -> Job {
-    let server = queue.admit(reservation(runtime, period));
+fn reserved(scheduler: &mut Scheduler, name: &'static str, runtime: u64, period: u64) -> Job {
+    let server = scheduler
+        .queue
+        .deadlines
+        .admit(reservation(runtime, period));
     let server = Box::pin(server.expect("there is room"));
     job(name, Terms::Reservation(server))
 }
@@ -64,46 +67,53 @@ fn name(job: &Job) -> &str {
 
 #[test]
 fn the_earliest_deadline_comes_first_and_the_fair_ones_behind_all() {
-    let mut queue = queue();
-    let late = reserved(&mut queue, "late", 1, 50);
-    let early = reserved(&mut queue, "early", 1, 10);
-    assert!(queue.wake(fair("fair"), at(0)).preempts, "none runs");
-    queue.wake(late, at(0));
-    assert_eq!(queue.wake(early, at(0)).waiting, 3);
-    assert_eq!(queue.waiting_for_any(), 1, "deadlines stay on their worker");
+    let mut scheduler = scheduler();
+    let late = reserved(&mut scheduler, "late", 1, 50);
+    let early = reserved(&mut scheduler, "early", 1, 10);
+    assert!(scheduler.wake(fair("fair"), at(0)).preempts, "none runs");
+    scheduler.wake(late, at(0));
+    assert_eq!(scheduler.wake(early, at(0)).waiting, 3);
+    assert_eq!(
+        scheduler.queue.waiting_for_any(),
+        1,
+        "deadlines stay on their worker"
+    );
     for expected in ["early", "late", "fair"] {
-        let job = queue.pick(at(0), false).expect("it waits");
+        let job = scheduler.pick(at(0), false).expect("it waits");
         assert_eq!(name(&job), expected);
     }
-    assert!(queue.pick(at(0), false).is_none());
+    assert!(scheduler.pick(at(0), false).is_none());
 }
 
 #[test]
 fn a_deadline_ends_a_fair_slice_and_no_fair_task_ends_its() {
-    let mut queue = queue();
-    let urgent = reserved(&mut queue, "urgent", 2, 10);
-    let more_urgent = reserved(&mut queue, "more urgent", 1, 5);
-    queue.wake(fair("one"), at(0));
-    let one = queue.pick(at(0), false).expect("it waits");
-    assert!(queue.wake(urgent, at(1)).preempts);
-    queue.wake(one, at(1));
-    let urgent = queue.pick(at(1), false).expect("it waits");
+    let mut scheduler = scheduler();
+    let urgent = reserved(&mut scheduler, "urgent", 2, 10);
+    let more_urgent = reserved(&mut scheduler, "more urgent", 1, 5);
+    scheduler.wake(fair("one"), at(0));
+    let one = scheduler.pick(at(0), false).expect("it waits");
+    assert!(scheduler.wake(urgent, at(1)).preempts);
+    scheduler.wake(one, at(1));
+    let urgent = scheduler.pick(at(1), false).expect("it waits");
     assert_eq!(name(&urgent), "urgent");
-    assert!(!queue.wake(fair("two"), at(2)).preempts);
-    assert!(queue.wake(more_urgent, at(2)).preempts);
+    assert!(!scheduler.wake(fair("two"), at(2)).preempts);
+    assert!(scheduler.wake(more_urgent, at(2)).preempts);
     // It gives way with a millisecond left, and has that afterwards.
-    queue.wake(urgent, at(2));
+    scheduler.wake(urgent, at(2));
     assert_eq!(
-        name(&queue.pick(at(2), false).expect("it waits")),
+        name(&scheduler.pick(at(2), false).expect("it waits")),
         "more urgent"
     );
-    assert_eq!(name(&queue.pick(at(3), false).expect("it waits")), "urgent");
+    assert_eq!(
+        name(&scheduler.pick(at(3), false).expect("it waits")),
+        "urgent"
+    );
 }
 
 /// Lets the tasks compute, with a decision every `step`, until `end`; what each had, in nanoseconds.
-fn compute(queue: &mut RunQueue, step: i64, end: i64) -> [i64; 3] {
+fn compute(scheduler: &mut Scheduler, step: i64, end: i64) -> [i64; 3] {
     let mut had = [0; 3];
-    let (mut now, mut runs) = (0, queue.pick(at(0), false));
+    let (mut now, mut runs) = (0, scheduler.pick(at(0), false));
     while now < end {
         now += step;
         if let Some(job) = runs.take() {
@@ -111,58 +121,72 @@ fn compute(queue: &mut RunQueue, step: i64, end: i64) -> [i64; 3] {
                 .iter()
                 .position(|known| *known == name(&job));
             had[place.expect("one of these")] += step;
-            queue.wake(job, Instant::from_nanos(now));
+            scheduler.wake(job, Instant::from_nanos(now));
         }
-        runs = queue.pick(Instant::from_nanos(now), false);
+        runs = scheduler.pick(Instant::from_nanos(now), false);
     }
     had
 }
 
 #[test]
 fn one_that_computes_has_its_runtime_in_each_period_and_the_others_share_the_rest() {
-    let mut queue = queue();
-    let control = reserved(&mut queue, "control", 2, 10);
+    let mut scheduler = scheduler();
+    let control = reserved(&mut scheduler, "control", 2, 10);
     for job in [control, fair("one"), fair("two")] {
-        queue.wake(job, at(0));
+        scheduler.wake(job, at(0));
     }
     let end = 2_000 * MS;
-    let [control, one, two] = compute(&mut queue, MS / 4, end);
+    let [control, one, two] = compute(&mut scheduler, MS / 4, end);
     let within = |had: i64, part: i64| (had - end * part / 10).abs() <= 3 * MS;
     assert!(within(control, 2), "{control}");
     assert!(within(one, 4) && within(two, 4), "{one} {two}");
-    assert_eq!(queue.throttles(), 200, "once in each period");
+    assert_eq!(
+        scheduler.queue.deadlines.throttles(),
+        200,
+        "once in each period"
+    );
 }
 
 #[test]
 fn one_that_computes_alone_waits_for_its_period_all_the_same() {
-    let mut queue = queue();
-    let control = reserved(&mut queue, "control", 2, 10);
-    queue.wake(control, at(0));
-    let [control, ..] = compute(&mut queue, MS / 4, 1_000 * MS);
+    let mut scheduler = scheduler();
+    let control = reserved(&mut scheduler, "control", 2, 10);
+    scheduler.wake(control, at(0));
+    let [control, ..] = compute(&mut scheduler, MS / 4, 1_000 * MS);
     assert!((199 * MS..=203 * MS).contains(&control), "{control}");
 }
 
 #[test]
 fn one_that_is_aborted_does_not_wait_for_its_runtime() {
-    let mut queue = queue();
+    let mut scheduler = scheduler();
     let hour = reservation(1, 3_600_000);
-    let server = Box::pin(queue.admit(hour).expect("there is room"));
+    let server = Box::pin(
+        scheduler
+            .queue
+            .deadlines
+            .admit(hour)
+            .expect("there is room"),
+    );
     let (job, task) = with_handle("throttled", Terms::Reservation(server));
-    queue.wake(job, at(0));
-    let job = queue.pick(at(0), false).expect("it waits");
-    assert!(!queue.end(task.metadata(), at(1)), "it runs");
-    assert_eq!(queue.wake(job, at(2)).waiting, 0);
-    assert!(queue.pick(at(2), false).is_none(), "it used what it had");
+    scheduler.wake(job, at(0));
+    let job = scheduler.pick(at(0), false).expect("it waits");
+    assert!(!scheduler.end(task.metadata(), at(1)), "it runs");
+    assert_eq!(scheduler.wake(job, at(2)).waiting, 0);
+    assert!(
+        scheduler.pick(at(2), false).is_none(),
+        "it used what it had"
+    );
     task.metadata().listing.mark_aborted();
-    assert!(queue.end(task.metadata(), at(3)), "it waits for more");
-    assert!(queue.has_work());
-    let job = queue.pick(at(3), false).expect("at once");
+    assert!(scheduler.end(task.metadata(), at(3)), "it waits for more");
+    assert!(scheduler.queue.has_work());
+    let job = scheduler.pick(at(3), false).expect("at once");
     // As is one that is queued when it was aborted already.
-    queue.wake(job, at(3));
-    assert!(queue.pick(at(3), false).is_some());
-    queue.finish(at(3));
-    queue.dismiss(task.metadata());
-    assert_eq!(queue.admitted(), Bandwidth::NONE);
+    scheduler.wake(job, at(3));
+    assert!(scheduler.pick(at(3), false).is_some());
+    scheduler.finish(at(3));
+    let server = task.metadata().server().expect("it has one");
+    scheduler.queue.deadlines.dismiss(server);
+    assert_eq!(scheduler.queue.deadlines.admitted(), Bandwidth::NONE);
     task.detach();
 }
 
@@ -221,29 +245,29 @@ fn the_timer_is_later_than_the_queue_s_clock_by_what_was_stolen() {
 
 #[test]
 fn a_worker_whose_timer_was_not_started_has_work() {
-    let mut queue = queue();
-    let control = reserved(&mut queue, "control", 1, 10);
-    queue.wake(control, at(0));
-    let control = queue.pick(at(0), false).expect("it waits");
-    assert!(!queue.has_work());
+    let mut scheduler = scheduler();
+    let control = reserved(&mut scheduler, "control", 1, 10);
+    scheduler.wake(control, at(0));
+    let control = scheduler.pick(at(0), false).expect("it waits");
+    assert!(!scheduler.queue.has_work());
     // As a foreign thread does it.
-    assert!(queue.wake(control, at(2)).preempts);
-    assert!(queue.has_work(), "to start the timer");
-    assert_eq!(queue.waiting(), 0, "none can run");
+    assert!(scheduler.wake(control, at(2)).preempts);
+    assert!(scheduler.queue.has_work(), "to start the timer");
+    assert_eq!(scheduler.queue.waiting(), 0, "none can run");
 }
 
 #[test]
 fn a_queue_that_closes_gives_back_all_whether_they_had_runtime_or_not() {
-    let mut queue = queue();
-    let [one, two] = ["one", "two"].map(|name| reserved(&mut queue, name, 1, 10));
-    queue.wake(one, at(0));
-    let one = queue.pick(at(0), false).expect("it waits");
-    queue.wake(one, at(5));
-    queue.wake(two, at(5));
-    queue.wake(fair("fair"), at(5));
-    let (waited, _live) = queue.close();
+    let mut scheduler = scheduler();
+    let [one, two] = ["one", "two"].map(|name| reserved(&mut scheduler, name, 1, 10));
+    scheduler.wake(one, at(0));
+    let one = scheduler.pick(at(0), false).expect("it waits");
+    scheduler.wake(one, at(5));
+    scheduler.wake(two, at(5));
+    scheduler.wake(fair("fair"), at(5));
+    let (waited, _live) = scheduler.close();
     let mut names: Vec<_> = waited.iter().map(name).collect();
     names.sort_unstable();
     assert_eq!(names, ["fair", "one", "two"]);
-    assert!(!queue.has_work());
+    assert!(!scheduler.queue.has_work());
 }

@@ -1,0 +1,131 @@
+//! The tick that ends the slices of a worker's tasks, and the worker's two timers: that of the slice, and that of the
+//! next replenishment.
+//!
+//! The timers belong to the worker's base, so they exist from the worker's begin to its end; without them nothing is
+//! started. `now` is the time up to which the run queue was accounted: a slice begins and ends by the reading that its
+//! task is charged by.
+
+use tickless_core::time::{Instant, Span};
+use tickless_sched::FairQueue;
+use tickless_sched::deadline::RuntimeLeft;
+use tickless_sched::hrtick::{HrTick, Reschedule, SliceTimer, Switches};
+use tickless_sched::load::Load;
+
+use super::current;
+use super::header::{Job, Waiting};
+use super::run_queue::RunQueue;
+use super::tick::TickTimer;
+
+/// The timers of a worker.
+#[derive(Debug)]
+pub(crate) struct Timers {
+    pub(crate) slice: TickTimer,
+    pub(crate) bandwidth: TickTimer,
+}
+
+/// The tick.
+#[derive(Debug)]
+pub(crate) struct SliceTick {
+    pub(super) hrtick: HrTick,
+    /// None before the worker began and behind its end.
+    pub(super) timers: Option<Timers>,
+    /// Slices that were extended.
+    pub(super) extensions: u64,
+}
+
+impl SliceTick {
+    pub(crate) const fn new(switches: Switches) -> Self {
+        Self {
+            hrtick: HrTick::new(switches),
+            timers: None,
+            extensions: 0,
+        }
+    }
+
+    /// The worker ends. Returns its timers, to be dropped without the lock.
+    pub(crate) fn close(&mut self) -> Option<Timers> {
+        let timers = self.timers.take()?;
+        self.hrtick.offline(&timers.slice);
+        Some(timers)
+    }
+
+    /// Returns whether the calling thread is the worker.
+    #[inline]
+    pub(crate) fn is_own(&self) -> bool {
+        let timers = self.timers.as_ref();
+        timers.is_some_and(|timers| timers.slice.is_local())
+    }
+
+    /// Counts the tick, if it fired since this was called last; `is_fair` says of which class the running task is.
+    #[inline]
+    pub(crate) fn count_fired(&mut self, is_fair: bool) {
+        if let Some(timers) = &self.timers
+            && timers.slice.take_fired()
+        {
+            let _pick_follows = self.hrtick.fired(is_fair);
+        }
+    }
+
+    /// A task of the fair class came to wait in `queue`. The one that runs may have been alone, without a tick. Returns
+    /// true if its slice is over.
+    #[inline]
+    pub(crate) fn enqueued(&mut self, queue: &FairQueue<Waiting>, now: Instant) -> bool {
+        if self.hrtick.fair_is_on()
+            && let Some(timers) = &self.timers
+            && let timer = timers.slice.at(now)
+            && !self.hrtick.is_current(timer)
+            && let Some(slice) = queue.slice()
+        {
+            let (slice, runnable) = (Some(slice), queue.runnable());
+            let asked = (self.hrtick).enqueued(slice, runnable, Load::NONE, timer);
+            return asked == Reschedule::Hard;
+        }
+        false
+    }
+
+    /// Starts the tick for a task of the fair class that was picked from `queue`, where `runnable` tasks, two
+    /// or more, could run.
+    #[inline]
+    pub(crate) fn start(&mut self, queue: &RunQueue, runnable: usize, job: &Job, now: Instant) {
+        if let (Some(timers), Some(mut slice)) = (&self.timers, queue.fair.slice()) {
+            let timer = timers.slice.at(now);
+            if let Some(shortest) = queue.classes.shorter_than(job.metadata().class) {
+                slice = slice.at_most(Span::from_nanos(shortest).max(timer.shortest));
+            }
+            // A task is picked with a deadline ahead, so it is never over.
+            let _never = (self.hrtick).picked(slice, runnable, Load::NONE, true, timer);
+        }
+    }
+
+    /// Starts the tick for a task with a deadline that was picked.
+    pub(crate) fn start_deadline(&mut self, left: RuntimeLeft, now: Instant) {
+        if let Some(timers) = &self.timers {
+            // A task is picked with runtime left, so it is never over.
+            let _never = self.hrtick.picked_deadline(left, timers.slice.at(now));
+        }
+    }
+
+    /// Returns whether the task that gives way goes on, in place of `schedule()`: then its tick is started and the
+    /// device settled (FLUSH-7). Nothing has to be masked: the handler of the worker's signal takes no lock.
+    pub(crate) fn extends(&mut self, is_fair: bool, now: Instant) -> bool {
+        let (Some(timers), tick) = (&self.timers, &mut self.hrtick) else {
+            return false;
+        };
+        let timer = timers.slice.at(now);
+        let ticks = if is_fair {
+            tick.fair_is_on()
+        } else {
+            tick.deadline_is_on()
+        };
+        let is_granted = current::grant_extension(|extension| extension.grant(ticks, tick, timer));
+        self.extensions += u64::from(is_granted);
+        is_granted
+    }
+
+    /// Returns the cost of the tick's starts since the worker began.
+    #[cfg(feature = "internals")]
+    pub(crate) fn start_cost(&self) -> super::StartCost {
+        let timers = self.timers.as_ref();
+        timers.map_or_else(Default::default, |timers| timers.slice.start_cost())
+    }
+}
