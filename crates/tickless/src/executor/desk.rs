@@ -11,11 +11,12 @@ use tickless_link::bias::Owner;
 use tickless_link::lock::Guard;
 
 use super::current::Current;
-use super::header::{Entity, Header, Job, OwnHeader};
+use super::header::{Entity, Job, OwnHeader};
 use super::job::discard;
 use super::own::OwnWorker;
+use super::remote::{QueueLock, Remote};
 use super::scheduler::Scheduler;
-use super::shared::{QueueLock, Remote, Shared};
+use super::shared::Shared;
 use crate::host::clock::counter;
 use crate::host::device;
 use crate::host::thread::{Thread, ThreadBase, earliest_anew, now_lower};
@@ -215,7 +216,7 @@ impl<'a> Desk<'a> {
             return;
         }
         if !header.get().listing.is_listed() {
-            self.enlist(header.get(), waker);
+            self.place.enlist(self.index, header.get(), waker);
         }
         let now = self.now_lower();
         if header.get().server().is_none() && self.schedules_at(now) {
@@ -256,18 +257,6 @@ impl<'a> Desk<'a> {
             Some(server) => scheduler.sleep_reserved(server, now),
             None => scheduler.sleep(header.entity(), now),
         });
-    }
-
-    /// Lists a task that waits for something for the first time. Until now it was in a queue, or polled by a worker of
-    /// this executor: there its end finds it.
-    #[cold]
-    fn enlist(&self, header: &Header, waker: &Waker) {
-        let listed = waker.clone();
-        let is_aborted = (self.place.lock().tasks).enlist(self.index, header, listed);
-        if is_aborted {
-            // Who aborted it found no place.
-            waker.wake_by_ref();
-        }
     }
 }
 

@@ -26,16 +26,8 @@ impl OwnWorker for DrawnDesk<'_> {
 
     fn sleep(&self, header: &OwnHeader, waker: &Waker) {
         let header = header.get();
-        if !self.shared.is_here() || header.listing.is_listed() {
-            return;
-        }
-        let listed = waker.clone();
-        let mut scheduler = self.shared.places[self.index].lock();
-        let is_aborted = scheduler.tasks.enlist(self.index, header, listed);
-        drop(scheduler);
-        if is_aborted {
-            // The thread that aborted it found no place.
-            waker.wake_by_ref();
+        if self.shared.is_here() && !header.listing.is_listed() {
+            self.shared.places[self.index].enlist(self.index, header, waker);
         }
     }
 }

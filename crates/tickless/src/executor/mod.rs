@@ -80,6 +80,7 @@ pub use stats::ExecutorStats;
 
 use crate::worker::Workers;
 
+mod balance;
 mod block_on;
 mod blocking;
 mod builder;
@@ -97,12 +98,15 @@ mod idle;
 pub mod io;
 mod job;
 mod join;
+mod keeper;
+mod lifetime;
 mod listing;
 mod on_base;
 #[cfg(feature = "macros")]
 pub(crate) mod on_thread;
 mod own;
 mod polled;
+mod remote;
 mod report;
 mod reserve;
 mod run_queue;
@@ -286,14 +290,14 @@ impl Executor {
         if !self.shared.is_here() {
             return 0;
         }
-        self.shared.close();
+        self.shared.lifetime.close();
         let own = spawn::is_on(&self.shared);
         let deadline = Instant::now().checked_add(patience);
-        let is_over = || self.shared.live() == 0;
+        let is_over = || self.shared.lifetime.tasks() == 0;
         if !own {
             self.shared.settings.over.wait(deadline, is_over);
         }
-        let left = self.shared.live();
+        let left = self.shared.lifetime.tasks();
         self.stop(own);
         left
     }

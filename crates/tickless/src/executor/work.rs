@@ -13,6 +13,7 @@ use std::task::Waker;
 use tickless_core::time::{Instant, Span};
 use tickless_sched::hrtick::SliceTimer;
 
+use super::balance::Comparisons;
 use super::current::{self, Current};
 use super::desk::Desk;
 use super::drawn::{Drawn, DrawnQueue};
@@ -21,18 +22,16 @@ use super::header::Job;
 use super::io::{EVENTS, IoReactor, PERIOD};
 use super::job::{discard, run};
 use super::own::{self, OwnWorker};
+use super::remote::Remote;
 use super::scheduler::Scheduler;
 use super::settings::Preemption;
-use super::shared::{Handle, Remote};
+use super::shared::Handle;
 use super::slice_tick::Timers;
 use super::tick::TickTimer;
 use super::watch::BlockedTimer;
 use crate::host::thread::{now_lower, with_thread};
 use crate::time::virtual_time::runtime::{self, Passed};
 use crate::worker::{EpollEvents, Worker};
-
-/// Time between two comparisons of a busy worker's shares with another worker's.
-const BALANCES: Span = Span::from_millis(10);
 
 /// State that a worker keeps between two rounds.
 struct Loop<'a> {
@@ -48,10 +47,7 @@ struct Loop<'a> {
     last: usize,
     /// Timer of the next look at descriptors, while the worker has tasks.
     looks: TickTimer,
-    /// Time at which the shares of this worker's tasks are compared with another worker's next, and the number of
-    /// comparisons.
-    balances: Instant,
-    balanced: usize,
+    comparisons: Comparisons,
     /// The reactor of `shared`, read in each round.
     reactor: &'a IoReactor,
     events: EpollEvents,
@@ -105,12 +101,7 @@ pub(crate) fn work(worker: &Worker, shared: &Handle, index: usize) {
                 index,
                 last: 0,
                 looks: TickTimer::other(worker.base()),
-                balances: if shared.places.len() > 1 {
-                    Instant::ZERO
-                } else {
-                    Instant::FOREVER
-                },
-                balanced: 0,
+                comparisons: Comparisons::among(shared.places.len()),
                 reactor: &shared.reactor,
                 events: EpollEvents::with_capacity(EVENTS),
                 quiet_since: None,
@@ -124,7 +115,7 @@ pub(crate) fn work(worker: &Worker, shared: &Handle, index: usize) {
             };
             own::work_as(shared.id, own, || {
                 work.drawn_rounds();
-                while !shared.stops() && shared.is_here() {
+                while !shared.lifetime.is_stopped() && shared.is_here() {
                     #[cfg(feature = "internals")]
                     if let Some(around) = settings.rounds {
                         around(&mut || work.round());
@@ -166,7 +157,7 @@ impl Loop<'_> {
         let Some(queue) = &shared.drawn else {
             return;
         };
-        while !shared.stops() && shared.is_here() {
+        while !shared.lifetime.is_stopped() && shared.is_here() {
             if queue.turn() == self.index {
                 self.drawn_round(queue);
             } else {
@@ -238,9 +229,9 @@ impl Loop<'_> {
             self.worker.set_behind_signal();
         }
         self.look();
-        let balances = now >= self.balances;
+        let balances = self.comparisons.are_due(now);
         if balances {
-            self.balance(now);
+            self.comparisons.make(self.shared, self.index, now);
         }
         // What the turn took is no task's: it is not charged to the one that is picked.
         let now = if is_due || balances { now_lower() } else { now };
@@ -249,7 +240,7 @@ impl Loop<'_> {
             self.answer(now);
         }
         self.current.set_arrived(false);
-        if self.shared.stops() {
+        if self.shared.lifetime.is_stopped() {
             return;
         }
         let place = self.place;
@@ -270,14 +261,6 @@ impl Loop<'_> {
             }
             None => self.idle(),
         }
-    }
-
-    /// Compares the service of its tasks with that of another worker's, and evens it out.
-    #[cold]
-    fn balance(&mut self, now: Instant) {
-        self.balances = now.saturating_add(BALANCES);
-        self.balanced = self.balanced.wrapping_add(1);
-        self.shared.balance(self.index, self.balanced);
     }
 
     /// The worker was asked to schedule, maybe behind its turn and its look: for a new descriptor, by a kick, or by its
@@ -320,7 +303,7 @@ impl Loop<'_> {
         self.shared.idle.enter(self.index);
         let mut is_ready = false;
         let mut passed = None;
-        if !self.shared.has_work(self.index) && !self.shared.stops() {
+        if !self.shared.has_work(self.index) && !self.shared.lifetime.is_stopped() {
             if self.shared.runtime.is_virtual() {
                 passed = self.pass_time();
             }

@@ -1,0 +1,106 @@
+//! The services of an executor for its tasks, called on any thread: a task is queued, ends, or is aborted.
+
+use super::current;
+use super::header::{Header, Job, Keeper};
+use super::settings::PanicPolicy;
+use super::shared::Shared;
+use crate::host::thread::now_lower;
+
+impl Keeper for Shared {
+    #[inline]
+    fn id(&self) -> u64 {
+        self.id
+    }
+
+    fn schedule(&self, job: Job) {
+        if !self.is_here() {
+            // It is the parent's.
+            std::mem::forget(job);
+            return;
+        }
+        let job = match &self.drawn {
+            None => job,
+            Some(drawn) => match drawn.push(job) {
+                Ok(()) => {
+                    let turn = drawn.turn();
+                    if current::worker_of(self.id) != Some(turn) {
+                        self.places[turn].unpark();
+                    }
+                    return;
+                }
+                // The queue of the place is closed too, and knows where the task ends.
+                Err(job) => job,
+            },
+        };
+        self.push_remote(job.metadata().worker(), job);
+    }
+
+    fn push(&self, job: Job) {
+        self.pool.push(job);
+    }
+
+    fn end(&self, header: &Header) {
+        if !self.is_here() {
+            // The lists are the parent's.
+            return;
+        }
+        let listed = header.listing.place();
+        let runs_on = current::worker_of(self.id).filter(|_| current::is_running(header.address()));
+        let mut waker = runs_on.and_then(|worker| {
+            let slot = listed
+                .filter(|(home, _)| *home == worker)
+                .map(|(_, slot)| slot);
+            self.places[worker].with(|scheduler| {
+                if !current::has_ended() {
+                    scheduler.finish(now_lower());
+                }
+                slot.and_then(|slot| scheduler.tasks.delist(slot))
+            })
+        });
+        if let Some((home, slot)) = listed
+            && runs_on != Some(home)
+        {
+            waker = self.places[home].lock().tasks.delist(slot);
+        }
+        if let Some(server) = header.server() {
+            // Always queued there, and by now in no queue.
+            self.places[header.worker()].with(|it| it.queue.deadlines.dismiss(server));
+        }
+        if header.is_local {
+            self.places[header.worker()].remove_local();
+        }
+        // Dropped here, with no lock held.
+        drop(waker);
+        if self.lifetime.retire() {
+            self.settings.over.notify();
+        }
+    }
+
+    fn panicked(&self) {
+        self.settings.panics.add_one_remote();
+        if self.settings.panic == PanicPolicy::ShutDown {
+            self.stop();
+        }
+    }
+
+    fn abort(&self, header: &Header) {
+        let place = header.listing.abort();
+        if !self.is_here() {
+            return;
+        }
+        // A task that is not listed is about to be polled, or will find out when it is.
+        if let Some((home, slot)) = place {
+            let waker = self.places[home].lock().tasks.waker(slot);
+            if let Some(waker) = waker {
+                waker.wake();
+            }
+        }
+        let worker = header.worker();
+        if header.server().is_some()
+            && self.places[worker].with(|scheduler| scheduler.end(header, now_lower()))
+        {
+            self.places[worker].preempt();
+            self.places[worker].unpark();
+        }
+    }
+}

@@ -1,0 +1,269 @@
+//! A worker as other threads see it: the lock of its scheduler, and the way of a task into its queue.
+
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::task::Waker;
+
+use tickless_core::time::Instant;
+use tickless_link::bias::{BiasedLock, Owner};
+use tickless_link::lock::{Guard, Lock};
+use tickless_sched::deadline::Bandwidth;
+use tickless_sched::hrtick::Switches;
+
+use super::current;
+use super::header::{Header, Job};
+use super::job::{discard, ends_here};
+use super::on_base::OnBase;
+use super::run_queue::Queued;
+use super::scheduler::Scheduler;
+use super::stats::{Counters, ExecutorStats};
+use crate::host::barrier::System;
+use crate::host::thread::now_lower;
+use crate::worker::Unparker;
+
+/// The lock of a queue. The worker takes it several times for each task, other threads when they wake one.
+pub(crate) type QueueLock = BiasedLock<System>;
+
+/// A worker as others see it.
+#[derive(Debug)]
+pub(crate) struct Remote {
+    pub(super) scheduler: Lock<QueueLock, Scheduler>,
+    /// Tasks that wait in the queue and could be given away, as it was left last.
+    waiting: AtomicUsize,
+    /// Handle that wakes the worker; set before the executor is handed out.
+    pub(crate) unparker: OnceLock<Unparker>,
+    pub(crate) counters: Counters,
+    pub(crate) on_base: OnBase,
+    /// Local tasks of the worker that are not over. Written by the worker's thread alone.
+    locals: AtomicUsize,
+    /// True if the worker's thread executes the exit handlers of the process, from which it does not return. Set by
+    /// that thread, read by those that choose a worker for a new task.
+    exits: AtomicBool,
+}
+
+impl Remote {
+    pub(crate) fn new(switches: Switches, limit: Bandwidth) -> Self {
+        Self {
+            scheduler: Lock::new(BiasedLock::new(), Scheduler::new(switches, limit)),
+            waiting: AtomicUsize::new(0),
+            unparker: OnceLock::new(),
+            counters: Counters::default(),
+            on_base: OnBase::default(),
+            locals: AtomicUsize::new(0),
+            exits: AtomicBool::new(false),
+        }
+    }
+
+    /// Records that the worker's thread, which this is, executes the exit handlers of the process.
+    pub(crate) fn set_exits(&self) {
+        // Relaxed: see `takes_tasks`.
+        self.exits.store(true, Ordering::Relaxed);
+    }
+
+    /// Returns false if the worker polls no task any more, because its thread ends the process.
+    pub(crate) fn takes_tasks(&self) -> bool {
+        // Relaxed: nothing goes with it, and a task that is queued a moment too soon is stolen as any other.
+        !self.exits.load(Ordering::Relaxed)
+    }
+
+    /// Counts a local task that the worker, which this thread is, spawns.
+    pub(crate) fn add_local(&self) {
+        // Relaxed, here and below: only the worker's thread writes and reads it.
+        self.locals.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// A local task of the worker, which this thread is, is over.
+    pub(crate) fn remove_local(&self) {
+        self.locals.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    /// Returns true if local tasks of the worker, which this thread is, are not over.
+    pub(crate) fn has_locals(&self) -> bool {
+        self.locals.load(Ordering::Relaxed) != 0
+    }
+
+    /// The calling thread is the worker, and owns the lock of the queue from here on.
+    pub(crate) fn claim(&self) -> Option<Owner> {
+        self.scheduler.raw().claim()
+    }
+
+    /// The worker ends.
+    pub(crate) fn disown(&self, owner: Owner) {
+        self.scheduler.raw().disown(owner);
+    }
+
+    /// Lists a task of the worker `home`, which this is, when it waits for something for the first time. Until now it
+    /// was in a queue, or polled by a worker of its executor: there its end finds it.
+    #[cold]
+    pub(crate) fn enlist(&self, home: usize, header: &Header, waker: &Waker) {
+        let listed = waker.clone();
+        let is_aborted = self.lock().tasks.enlist(home, header, listed);
+        if is_aborted {
+            // The thread that aborted it found no place.
+            waker.wake_by_ref();
+        }
+    }
+
+    /// Locks the queue; no user code runs under it.
+    #[inline]
+    pub(crate) fn lock(&self) -> Guard<'_, QueueLock, Scheduler> {
+        self.lock_as(current::owner())
+    }
+
+    /// Works as [`lock`](Self::lock), by the thread that `owner` says, if it is the worker.
+    #[inline]
+    pub(crate) fn lock_as(&self, owner: Option<Owner>) -> Guard<'_, QueueLock, Scheduler> {
+        self.scheduler.lock(owner)
+    }
+
+    /// Works as [`lock`](Self::lock), in the way in which the worker mostly takes it; `None` says nothing.
+    #[inline(always)]
+    pub(crate) fn try_lock_fast(
+        &self,
+        owner: Option<Owner>,
+    ) -> Option<Guard<'_, QueueLock, Scheduler>> {
+        self.scheduler.try_lock_fast(owner)
+    }
+
+    /// Changes the queue, and counts what waits in it.
+    #[inline]
+    pub(crate) fn with<R>(&self, change: impl FnOnce(&mut Scheduler) -> R) -> R {
+        self.change(self.lock(), change)
+    }
+
+    /// Locks as [`with`](Self::with) does, at `now`, or later if the lock may have been waited for, which is no task's
+    /// time.
+    #[inline]
+    pub(crate) fn with_at<R>(
+        &self,
+        now: Instant,
+        change: impl FnOnce(&mut Scheduler, Instant) -> R,
+    ) -> R {
+        let Some(scheduler) = self.scheduler.try_lock(current::owner()) else {
+            return self.with(|scheduler| change(scheduler, now_lower()));
+        };
+        self.change(scheduler, |scheduler| change(scheduler, now))
+    }
+
+    #[inline]
+    fn change<R>(
+        &self,
+        mut scheduler: Guard<'_, QueueLock, Scheduler>,
+        change: impl FnOnce(&mut Scheduler) -> R,
+    ) -> R {
+        let result = change(&mut scheduler);
+        self.count(&scheduler);
+        result
+    }
+
+    /// Counts what waits in the queue, which is locked.
+    #[inline(always)]
+    pub(crate) fn count(&self, scheduler: &Scheduler) {
+        // Relaxed: ordered by the fence of `Idle`, and by the lock for those who take it.
+        self.waiting
+            .store(scheduler.queue.waiting_for_any(), Ordering::Relaxed);
+    }
+
+    /// Works as [`count`](Self::count), if so many more wait than when the queue was left last.
+    #[inline(always)]
+    pub(crate) fn count_more(&self, scheduler: &Scheduler, more: usize) {
+        // Relaxed, both: see `count`; written under the lock alone.
+        let waiting = self.waiting.load(Ordering::Relaxed) + more;
+        debug_assert_eq!(scheduler.queue.waiting_for_any(), waiting);
+        self.waiting.store(waiting, Ordering::Relaxed);
+    }
+
+    /// Works as [`count`](Self::count), if none waits.
+    #[inline(always)]
+    pub(crate) fn count_none(&self) {
+        // Relaxed: see `count`.
+        self.waiting.store(0, Ordering::Relaxed);
+    }
+
+    /// Queues a task as `queues` does it; ends it where none is taken any more.
+    ///
+    /// Behind the end of the queue a local task goes back to its worker, whose thread alone may drop it. The worker
+    /// waits for it.
+    #[inline(always)]
+    pub(crate) fn push(
+        &self,
+        job: Job,
+        queues: impl FnOnce(&mut Scheduler, Job) -> Queued,
+    ) -> Option<Queued> {
+        let queued = self.with(|scheduler| {
+            if scheduler.queue.is_closed() {
+                return Err(refuse(scheduler, job));
+            }
+            Ok(queues(scheduler, job))
+        });
+        match queued {
+            Ok(queued) => Some(queued),
+            Err(refused) => {
+                match refused {
+                    Some(job) => discard(job),
+                    None => self.unpark(),
+                }
+                None
+            }
+        }
+    }
+
+    /// Tasks that another worker could take over, as far as is known without the lock.
+    #[inline]
+    pub(crate) fn waiting(&self) -> usize {
+        // Relaxed: see `with`.
+        self.waiting.load(Ordering::Relaxed)
+    }
+
+    /// Asks the running task to give way.
+    pub(crate) fn preempt(&self) {
+        if let Some(unparker) = self.unparker.get() {
+            unparker.request_reschedule();
+        }
+    }
+
+    pub(crate) fn unpark(&self) {
+        if let Some(unparker) = self.unparker.get() {
+            unparker.unpark();
+        }
+    }
+
+    /// Adds the counts of the worker to `sum`. Returns how many timers left its queue or are queued.
+    pub(crate) fn add_to(&self, sum: &mut ExecutorStats) -> u64 {
+        let counters = &self.counters;
+        sum.polls += counters.polls.get();
+        sum.switches += counters.switches.get();
+        sum.preemptions += counters.preemptions.get();
+        sum.pulls += counters.pulls.get();
+        sum.pushes += counters.pushes.get();
+        sum.parks += counters.parks.get();
+        let scheduler = self.lock();
+        let tick = scheduler.tick.hrtick.stats();
+        sum.stolen += scheduler.clock.total().into();
+        sum.throttles += scheduler.queue.deadlines.throttles();
+        sum.extensions += scheduler.tick.extensions;
+        drop(scheduler);
+        sum.tick_starts += tick.asked;
+        sum.tick_filtered += tick.filtered;
+        sum.ticks += tick.fired;
+        let base = self.on_base.counted();
+        sum.device_writes += base.device_writes;
+        sum.signals += base.signals;
+        sum.timer_starts += base.timer_starts;
+        sum.in_place += base.in_place;
+        sum.filed_early += base.filed_early;
+        sum.far_in_slot += base.far_in_slot;
+        sum.interrupts += base.interrupts;
+        sum.spurious += base.spurious;
+        base.timer_ends + base.queued
+    }
+}
+
+/// Returns a task that a closed queue does not take, for the caller to end, or leaves it to its worker.
+#[cold]
+fn refuse(scheduler: &mut Scheduler, job: Job) -> Option<Job> {
+    if ends_here(job.metadata()) {
+        return Some(job);
+    }
+    scheduler.queue.leave(job)
+}
