@@ -306,7 +306,8 @@ fn other_tools_get_each_start_and_each_expiry() {
         let [start, entry, exit] =
             ["start", "expire_entry", "expire_exit"].map(|end| format!("{name}_{end}"));
         assert!(told(&start) > 0 && told(&entry) > 0, "{name}");
-        assert_eq!(counted("X", &start), told(&start));
+        assert_eq!(counted("B", &start), told(&start));
+        assert_eq!(counted("E", &start), told(&start));
         assert_eq!(counted("B", &format!("{name}_expire")), told(&entry));
         assert_eq!(counted("E", &format!("{name}_expire")), told(&exit));
         for name in [start, entry, exit] {
@@ -320,6 +321,8 @@ fn other_tools_get_each_start_and_each_expiry() {
         told("timer_start") + told("hrtimer_start")
     );
     assert_eq!(counted("f", "armed"), fired);
+    // Where there are any, Perfetto's reader finds no end of a slice that begins and ends at one time.
+    assert!(!events.iter().any(|one| one["ph"] == "X"));
     for one in events {
         assert_eq!(one["pid"], 1);
         let moment = one["ph"] != "M";

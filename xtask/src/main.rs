@@ -21,6 +21,7 @@
 //! | `soak` | runs random schedules of the protocols, a million unless told otherwise |
 //! | `hunt` | draws executors and their ends, ten minutes unless told otherwise |
 //! | `repeat` | runs the tests over and over, for those that fail now and then |
+//! | `traces` | has the reader of Perfetto count what is in traces of the simulator and of the library |
 //! | `wine` | runs what every host promises on Windows, under wine |
 //!
 //! Exit codes: 0 when all held, 1 when something did not, 2 for bad arguments.
@@ -55,6 +56,7 @@ mod soak;
 mod structure;
 mod tidy;
 mod toolchain;
+mod traces;
 mod wine;
 mod workspace;
 
@@ -84,6 +86,7 @@ enum Task {
     Soak(soak::Arguments),
     Hunt(hunt::Arguments),
     Repeat(repeat::Arguments),
+    Traces(traces::Arguments),
     Wine(wine::Arguments),
 }
 
@@ -106,6 +109,7 @@ fn main() -> ExitCode {
         Task::Soak(arguments) => soak::main(&root, &arguments),
         Task::Hunt(arguments) => hunt::main(&root, &arguments),
         Task::Repeat(arguments) => repeat::main(&root, &arguments),
+        Task::Traces(arguments) => traces::main(&root, &arguments),
         Task::Wine(arguments) => wine::main(&root, &arguments),
     });
     match result {
