@@ -32,14 +32,12 @@ mod latency;
 mod machine;
 #[cfg(feature = "full")]
 mod manual;
-#[cfg(feature = "full")]
 mod mark;
 #[cfg(feature = "full")]
 mod noise;
 mod output;
 mod page;
 mod plot;
-#[cfg(feature = "full")]
 mod report;
 #[cfg(feature = "full")]
 mod rt_tests;

@@ -129,12 +129,12 @@ compile_error!("tickless is tried on targets with 32-bit and 64-bit pointers onl
 pub struct LastThread(());
 
 impl LastThread {
-    /// Claims that no other thread of this process exists, and that no thread of the process of which it is a copy will
-    /// ever run in it.
+    /// Claims that the calling thread is the only one of this process, and that none of its parent's other threads will
+    /// ever run here.
     ///
     /// # Safety
     ///
-    /// MUST be true: called in the child of a fork, before it starts a thread.
+    /// The claim MUST be true, as it is in the child of a fork before the child starts a thread.
     #[must_use]
     pub const unsafe fn new() -> Self {
         Self(())

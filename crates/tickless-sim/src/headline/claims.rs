@@ -1,4 +1,4 @@
-//! The claims of the sources: figures that they give for a mechanism.
+//! The figures that published sources give for the gain of a mechanism.
 
 use super::measure::{self, Effort, Measurement, Mechanism, Trial};
 use super::{hackbench, latency, noise, slow_counter};

@@ -555,8 +555,8 @@ pub fn at(deadline: SystemTime) -> Start<Realtime> {
     Start::at(to_instant(deadline))
 }
 
-/// Converts a time of day to the point on the monotonic clock at which it comes if no clock is set until then. For a
-/// deadline that has passed, it returns a point that has passed too, on this clock and on the kernel's.
+/// Converts a time of day to the point on the monotonic clock at which it comes if no clock is set until then. If the
+/// deadline has passed, the returned point has passed too, by this library's monotonic clock and by the kernel's.
 #[must_use]
 pub fn kept(deadline: SystemTime) -> time::Instant {
     let shows = shown::<Realtime>();

@@ -1,4 +1,5 @@
-//! A request that a thread checks its queues, raised without a lock while the thread programs its device.
+//! A request to a thread to check its queues. Another thread raises it, without a lock, even while the first one
+//! programs its device.
 //!
 //! A [device](super::device) is set with the base of its thread locked, so that nothing that it stands for changes
 //! meanwhile; a kick takes no lock, because its sender may hold one. So a device can be set for a later time just after

@@ -648,7 +648,7 @@ pub(super) fn lock(base: &ThreadBase) -> Frozen<'_, Host> {
 
 #[cfg(all(test, not(loom)))]
 mod tests {
-    use super::{Instant, is_ahead_fast, note_pushed_out, now_lower};
+    use super::{is_ahead_fast, note_pushed_out, now_lower};
 
     #[test]
     fn a_deadline_that_was_pushed_out_is_ahead_once() {

@@ -190,14 +190,15 @@ impl Worker {
     }
 
     /// Returns true if a thread [unparked](Unparker::unpark) this worker since its last park or the last call of this
-    /// method. The next park waits then. It is for workers that poll and never park.
+    /// method. It is for workers that poll and never park. A call that returns true uses up the unpark, so the next
+    /// park waits.
     ///
-    /// The library may unpark it too, when another worker ends that had promised to wake up for all, unless this one is
-    /// [isolated](Worker::set_isolated).
+    /// Unless this worker is [isolated](Worker::set_isolated), the library may unpark it too: when the worker ends that
+    /// was to wake up for all of them.
     ///
     /// # Cost
     ///
-    /// One load, unless a thread did.
+    /// One load if the worker was not unparked.
     #[inline]
     #[must_use = "the answer is given once"]
     pub fn was_unparked(&self) -> bool {

@@ -290,7 +290,7 @@ impl Keeper {
     ///
     /// # Errors
     ///
-    /// [`BadCounter`] for a counter that can drive no time; the one before still does then.
+    /// [`BadCounter`] if the new counter cannot drive the time; the old one then continues to drive it.
     pub fn switch_counter(
         &mut self,
         timekeeper: &Timekeeper,

@@ -335,7 +335,7 @@ impl AgreementCheck {
         }
     }
 
-    /// Returns the number of the try that comes next.
+    /// Returns the number, from 0 on, of the next try to exchange readings with the other CPU.
     #[must_use]
     pub const fn attempt(&self) -> u32 {
         self.attempt

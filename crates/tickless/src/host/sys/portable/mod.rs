@@ -1,4 +1,5 @@
-//! The standard library, and the timers of the systems that are known ([`native`]).
+//! The system layer for the portable host: it stands on the standard library, and on native timers where [`native`] has
+//! them.
 
 pub(crate) mod barriers;
 pub(crate) mod clocks;
