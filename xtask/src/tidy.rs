@@ -159,6 +159,11 @@ const RULES: &[Rule] = &[
     },
     Rule {
         id: "H5",
+        about: "no link of a page under docs leaves docs, as the book has nothing else",
+        check: markdown::links_stay_in_the_book,
+    },
+    Rule {
+        id: "H5",
         about: "no code in documentation is exempt from being compiled (Rust, Markdown)",
         check: snippets::ignored,
     },

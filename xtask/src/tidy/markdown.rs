@@ -98,6 +98,29 @@ pub(super) fn in_the_book(tree: &Tree, report: &mut Report<'_>) {
     }
 }
 
+/// Refuses links that leave `docs`: in the book they lead nowhere.
+pub(super) fn links_stay_in_the_book(tree: &Tree, report: &mut Report<'_>) {
+    let pages = tree.with_extension("md");
+    for file in pages.filter(|file| file.path.starts_with("docs/")) {
+        for (number, kind) in (1..).zip(kinds(&file.text)) {
+            let (Line::Prose(line) | Line::Heading(line)) = kind else {
+                continue;
+            };
+            for target in targets(&without_code(line)) {
+                let path = relative(&file.path, target);
+                if !path.is_some_and(|path| path == "docs" || path.starts_with("docs/")) {
+                    report.error(
+                        &file.path,
+                        number,
+                        format!("the link {target} leaves the book"),
+                        "write the path between backticks",
+                    );
+                }
+            }
+        }
+    }
+}
+
 /// The line without what stands between backticks.
 fn without_code(line: &str) -> String {
     line.split('`').step_by(2).collect::<Vec<_>>().join("`")
@@ -149,7 +172,7 @@ fn relative(from: &str, target: &str) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::{in_the_book, links, relative, title};
+    use super::{in_the_book, links, links_stay_in_the_book, relative, title};
     use crate::tidy::samples::{CLEAN, lines, of_tree};
 
     #[test]
@@ -174,6 +197,14 @@ mod tests {
         };
         assert!(pages("# Summary\n\n- [A](a.md)\n").is_empty());
         assert_eq!(pages("# Summary\n"), [("docs/a.md".to_owned(), 1)]);
+    }
+
+    #[test]
+    fn links_of_the_book_stay_in_it() {
+        let page = "# Page\n[in](spec/a.md) [up](../docs/b.md) [far](https://example.org/x.md)\n\
+            `[code](../no.md)` [out](../README.md)\n```\n[fenced](../README.md)\n```\n";
+        assert_eq!(lines(links_stay_in_the_book, "docs/a.md", page), [3]);
+        assert_eq!(lines(links_stay_in_the_book, "lab/a.md", page), CLEAN);
     }
 
     #[test]
