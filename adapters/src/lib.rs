@@ -38,6 +38,7 @@
 //! hyper and hyper-util take `tickless::hyper::Timer`. The deadlines of the adapters are never early; a duration that
 //! does not fit is a time that never comes. None of them panics: where a runtime is needed, it is asked for when the
 //! adapter is made, and its absence is `None`.
+#![cfg_attr(docsrs, feature(doc_cfg))]
 #![forbid(unsafe_code)]
 
 #[cfg(feature = "backon")]

@@ -74,7 +74,15 @@ fn every_command_that_measures_has_a_page_that_all_can_read() {
                 "hrtick off",
             ],
         ),
-        ("sim sweep sweep.toml -q", &["Swept: s", "deep idle"]),
+        (
+            "sim sweep sweep.toml -q",
+            &[
+                "Swept",
+                "in the worst point",
+                "<summary>All figures</summary>",
+                "deep idle",
+            ],
+        ),
         (
             "bench --only churn,two-threads --pending 10,20 --rounds 1 --repeats 100 -q",
             &[

@@ -8,49 +8,86 @@ use super::point::{Point, shown};
 use super::row::Row;
 use super::{cells, share};
 use crate::failure::Failure;
-use crate::page::{figure, page};
+use crate::page::{Number, figure};
 use crate::plot::{self, Bar, TICKLESS};
-use crate::{table, units};
+use crate::report::{Graphic, Report};
+use crate::{shown, table, units};
 
 /// A parameter with more values is in the table only.
 const VALUES_MAX: usize = 16;
 /// A bar chart: a caption, the fields of a row of which the largest counts, and the format.
 type Shown = (&'static str, &'static [&'static str], fn(f64) -> String);
+const EXACT: &[&str] = &["late_exact_p99_ns"];
+const COARSE: &[&str] = &["late_own_p99_ns", "late_remote_p99_ns"];
 const FIGURES: [Shown; 4] = [
-    (
-        "Exact timers late, p99",
-        &["late_exact_p99_ns"],
-        units::nanos,
-    ),
+    ("Exact timers late, p99", EXACT, units::nanos),
     ("CPUs woken", &["wakes"], |wakes| format!("{wakes:.1}")),
     ("Time that CPUs idled", &["idle_percent"], |share| {
         format!("{share:.1} %")
     }),
-    (
-        "Coarse timers late, p99",
-        &["late_own_p99_ns", "late_remote_p99_ns"],
-        units::nanos,
-    ),
+    ("Coarse timers late, p99", COARSE, units::nanos),
 ];
 
 /// The whole page.
 pub(super) fn of(sweep: &Sweep, points: &[&Point], rows: &[Row]) -> Result<String, Failure> {
     let (head, lines) = cells(sweep, points, rows);
     let broken = rows.iter().filter(|row| !row.holds).count() as u64;
-    let body = html! {
-        p.lead { (share(sweep, points)) @if broken == 0 { ". Every promise was kept." } }
-        @if broken > 0 { ul.checks { li.failed {
-            "A promise was broken in " (units::counted(broken, "point")) ", as the last column says."
-        } } }
-        h2 { "What each parameter changes" }
-        @for name in sweep.names.iter().filter(|name| *name != "seed") { (effect(name, points, rows)?) }
-        p.note { "Means over all points with the value." }
-        h2 { "All points" }
-        (table::html(&head, 1 + sweep.names.len(), &lines))
-        p.note { "Coarse timers are late by up to a tick and what their distance allows; exact ones by what the \
-            machine takes." }
+    let mut plots = Vec::new();
+    for name in sweep.names.iter().filter(|name| *name != "seed") {
+        plots.push(effect(name, points, rows)?);
+    }
+    let conclusion = if broken == 0 {
+        "Every promise was kept.".to_owned()
+    } else {
+        let points = units::counted(broken, "point");
+        format!("A promise was broken in {points}, as the last column of the table says.")
     };
-    Ok(page(&format!("Swept: {}", sweep.name), &body))
+    let report = Report {
+        heading: "Swept",
+        lead: format!("{}: {}", shown::line(&sweep.name), share(sweep, points)),
+        machine: format!("Simulated by tickless {}.", env!("CARGO_PKG_VERSION")),
+        conclusions: vec![conclusion],
+        graphic: Graphic {
+            numbers: numbers(rows, broken),
+            plots: Some(html! {
+                h2 { "What each parameter changes" }
+                @for plot in &plots { (plot) }
+                p.note { "Means over all points with the value." }
+            }),
+            figures: Some(table::html(&head, 1 + sweep.names.len(), &lines)),
+            reading: Some(html! { p {
+                "Coarse timers are late by up to a tick and what their distance allows; exact ones by what the \
+                machine takes."
+            } }),
+        },
+        ..Report::default()
+    };
+    Ok(report.page())
+}
+
+/// Returns the figures that the page begins with: the two kinds of timers at their worst point, and broken promises.
+fn numbers(rows: &[Row], broken: u64) -> Vec<Number> {
+    let latest = |fields: &[&str]| {
+        let figures = rows.iter().map(|row| largest(row, fields));
+        units::nanos(figures.fold(0.0, f64::max))
+    };
+    vec![
+        Number {
+            figure: latest(EXACT),
+            what: "late, p99 of exact timers, in the worst point".to_owned(),
+        },
+        Number {
+            figure: latest(COARSE),
+            what: "late, p99 of coarse timers, in the worst point".to_owned(),
+        },
+        Number {
+            figure: units::count(broken),
+            what: format!(
+                "of {} broke a promise",
+                units::counted(rows.len() as u64, "point")
+            ),
+        },
+    ]
 }
 
 /// Bars for the values of the parameter `name`; nothing if it has only one, or too many.
@@ -91,9 +128,12 @@ fn effect(name: &str, points: &[&Point], rows: &[Row]) -> Result<Markup, Failure
 
 /// The mean over `rows` of the largest of `fields`.
 fn mean(rows: &[&Row], fields: &[&str]) -> f64 {
-    let figure = |row: &&Row| {
-        let fields = fields.iter().filter_map(|field| row.fields().get(*field));
-        fields.filter_map(Value::as_f64).fold(0.0, f64::max)
-    };
-    rows.iter().map(figure).sum::<f64>() / rows.len() as f64
+    let figures = rows.iter().map(|row| largest(row, fields));
+    figures.sum::<f64>() / rows.len() as f64
+}
+
+/// Returns the largest of `fields` in `row`, or 0 if the row has none of them.
+fn largest(row: &Row, fields: &[&str]) -> f64 {
+    let fields = fields.iter().filter_map(|field| row.fields().get(*field));
+    fields.filter_map(Value::as_f64).fold(0.0, f64::max)
 }
