@@ -65,7 +65,7 @@
 //! On other systems than Linux timers stand on the standard library alone: they are as exact as it sleeps, and what
 //! needs descriptors, pinned threads or signals answers `Unsupported`. The feature `portable` has it so on Linux. Not
 //! for signal handlers. 65,536 threads with queues of their own at a time; further ones share the expiry thread's.
-#![cfg_attr(docsrs, feature(doc_cfg))]
+#![cfg_attr(docsrs, feature(doc_cfg), doc(auto_cfg(hide(loom))))]
 #![cfg_attr(
     windows,
     expect(clippy::result_large_err, reason = "paths are longer there")
