@@ -137,7 +137,7 @@ impl Step {
             Self::Miri => "Miri finds no undefined behaviour in the crates with unsafe code",
             Self::Msrv => "the library builds with the oldest compiler it promises",
             Self::Package => {
-                "what would be published is complete; the C interface is the committed one"
+                "what would be published is complete and builds; the C interface is the same"
             }
             Self::Deny => "licences, sources and the walls between the crates are as agreed",
             Self::Instructions => "no hot path takes 3 % more instructions than its table says",

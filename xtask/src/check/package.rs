@@ -1,12 +1,18 @@
 //! The archives that would be published: complete and described.
 //!
-//! Cargo makes each archive and resolves it against the others. It does not build them here: it would take the sources
-//! of the others from a cache of the user's that is known by path and version, and so of an earlier tree.
+//! Cargo makes each archive and resolves it against the others, but does not build it: it would take the sources of the
+//! others from a cache of the user's that is known by path and version, and so of an earlier tree. The step unpacks the
+//! archives under `target/packaged` and builds a crate there that depends on them, as a user's would. The adapters are
+//! built without features, because what their features need is large.
 //!
 //! Programs in C are built against one more interface, which must be the committed one: `cargo xtask abi`.
 
+use std::fs;
+use std::path::Path;
+
 use super::run::Run;
 use crate::abi;
+use crate::files;
 use crate::invocation::Invocation;
 use crate::workspace::Workspace;
 
@@ -17,19 +23,28 @@ const FILES: [&str; 3] = ["README.md", "LICENSE-MIT", "LICENSE-APACHE"];
 const UNPUBLISHED: &str = "tickless-preload";
 /// A library for the compiler, which the workspace does not count among those that it tests.
 const MACROS: &str = "tickless-macros";
+/// The library with a workspace of its own, at [`ADAPTERS_MANIFEST`].
+const ADAPTERS: &str = "tickless-adapters";
+const ADAPTERS_MANIFEST: [&str; 2] = ["--manifest-path", "adapters/Cargo.toml"];
+/// The crate whose features the consumer switches on, but for the private one.
+const FACADE: &str = "tickless";
+const PRIVATE: &str = "internals";
 
 pub(super) fn step(run: &mut Run<'_>) -> Result<(), String> {
     let names = names(run.workspace()?);
+    let list = ["package", "--list", "--offline", "--allow-dirty"];
     for name in &names {
-        let list = Invocation::cargo(&["package", "--list", "--offline", "--allow-dirty"])
-            .packages(&[name]);
-        let listed = list.capture(run.root())?;
-        if !listed.success {
-            return Err(format!("`{list}` failed: {}", listed.stderr));
-        }
-        missing(name, &listed.stdout)?;
+        look_into(run, name, &Invocation::cargo(&list).packages(&[name]))?;
     }
+    look_into(
+        run,
+        ADAPTERS,
+        &Invocation::cargo(&list).args(&ADAPTERS_MANIFEST),
+    )?;
+    let target = files::target(run.root());
     run.invoke(&line(&names))?;
+    run.invoke(&adapters_line(&target))?;
+    build_unpacked(run, &names, &target)?;
     match abi::missing() {
         None => abi::check(run.root(), false),
         Some(program) => {
@@ -38,6 +53,73 @@ pub(super) fn step(run: &mut Run<'_>) -> Result<(), String> {
             Ok(())
         }
     }
+}
+
+/// Lists an archive by the command line `list`, and refuses it if it is incomplete.
+fn look_into(run: &Run<'_>, name: &str, list: &Invocation) -> Result<(), String> {
+    let listed = list.capture(run.root())?;
+    if !listed.success {
+        return Err(format!("`{list}` failed: {}", listed.stderr));
+    }
+    missing(name, &listed.stdout)
+}
+
+/// Unpacks the archives in a folder of their own, and builds a crate there that depends on all of them.
+fn build_unpacked(run: &mut Run<'_>, names: &[String], target: &Path) -> Result<(), String> {
+    let workspace = run.workspace()?;
+    let facade = workspace.member(FACADE);
+    let version = facade.map_or("", |package| &package.version).to_owned();
+    let features = facade
+        .into_iter()
+        .flat_map(|package| package.features.keys());
+    let features: Vec<String> = features.filter(|name| *name != PRIVATE).cloned().collect();
+    let folder = target.join("packaged");
+    let failed = |error: std::io::Error| format!("cannot fill {}: {error}", folder.display());
+    // Sources of an earlier version stay nowhere; what was built stays.
+    let sources = folder.join("sources");
+    if sources.exists() {
+        fs::remove_dir_all(&sources).map_err(failed)?;
+    }
+    fs::create_dir_all(sources.join("src")).map_err(failed)?;
+    fs::write(sources.join("src/lib.rs"), "").map_err(failed)?;
+    // The versions of others that are there already: the build asks no registry.
+    fs::copy(run.root().join("Cargo.lock"), sources.join("Cargo.lock")).map_err(failed)?;
+    let mut all = names.to_vec();
+    all.push(ADAPTERS.to_owned());
+    fs::write(
+        sources.join("Cargo.toml"),
+        manifest(&all, &version, &features),
+    )
+    .map_err(failed)?;
+    for name in &all {
+        let archive = target.join(format!("package/{name}-{version}.crate"));
+        let unpack = [
+            "-xzf".to_owned(),
+            archive.display().to_string(),
+            "-C".to_owned(),
+        ];
+        let unpack = Invocation::new("tar").args(&unpack);
+        run.invoke(&unpack.arg(sources.display().to_string()))?;
+    }
+    let build = Invocation::cargo(&["build", "--offline", "--manifest-path"]);
+    let build = build.arg(sources.join("Cargo.toml").display().to_string());
+    let build = build.arg("--target-dir");
+    run.invoke(&build.arg(folder.join("build").display().to_string()))
+}
+
+/// Returns the manifest of a crate that takes each of `names` from its unpacked archive.
+fn manifest(names: &[String], version: &str, features: &[String]) -> String {
+    let mut needed = String::new();
+    let mut patched = String::new();
+    for name in names {
+        let features = if name == FACADE { features } else { &[] };
+        needed += &format!("{name} = {{ version = \"={version}\", features = {features:?} }}\n");
+        patched += &format!("{name} = {{ path = \"{name}-{version}\" }}\n");
+    }
+    format!(
+        "[workspace]\n\n[package]\nname = \"consumer\"\nversion = \"0.0.0\"\nedition = \"2024\"\n\n\
+         [dependencies]\n{needed}\n[patch.crates-io]\n{patched}"
+    )
 }
 
 fn names(workspace: &Workspace) -> Vec<String> {
@@ -51,6 +133,16 @@ fn names(workspace: &Workspace) -> Vec<String> {
 /// Dirty trees too: the check is for what is about to be committed.
 fn line(names: &[String]) -> Invocation {
     Invocation::cargo(&["package", "--offline", "--allow-dirty", "--no-verify"]).packages(names)
+}
+
+/// Returns the command line for the adapters. Their archive has no lock: it would name versions of the others that no
+/// registry has yet.
+fn adapters_line(target: &Path) -> Invocation {
+    Invocation::cargo(&["package", "--offline", "--allow-dirty", "--no-verify"])
+        .arg("--exclude-lockfile")
+        .args(&ADAPTERS_MANIFEST)
+        .arg("--target-dir")
+        .arg(target.display().to_string())
 }
 
 /// Refuses an archive that lacks one of [`FILES`] or carries tests, which need the whole repository.
@@ -74,7 +166,7 @@ fn missing(name: &str, contents: &str) -> Result<(), String> {
 mod tests {
     use serde_json::json;
 
-    use super::{line, missing, names};
+    use super::{line, manifest, missing, names};
     use crate::workspace::samples::{library, workspace};
 
     #[test]
@@ -84,6 +176,21 @@ mod tests {
             line(&names(&workspace(&members, &[], &[]))).to_string(),
             "cargo package --offline --allow-dirty --no-verify -p link -p core"
         );
+    }
+
+    #[test]
+    fn the_consumer_takes_each_crate_from_its_archive() {
+        let names = ["tickless".to_owned(), "core".to_owned()];
+        let manifest = manifest(&names, "0.1.0", &["tokio".to_owned()]);
+        for line in [
+            "tickless = { version = \"=0.1.0\", features = [\"tokio\"] }",
+            "core = { version = \"=0.1.0\", features = [] }",
+            "tickless = { path = \"tickless-0.1.0\" }",
+            "core = { path = \"core-0.1.0\" }",
+        ] {
+            let count = manifest.lines().filter(|known| *known == line).count();
+            assert_eq!(count, 1, "{line}: {manifest}");
+        }
     }
 
     #[test]
