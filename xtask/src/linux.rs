@@ -182,6 +182,14 @@ const EMULATED: &[(&str, &str)] = &[
         "an emulator takes longer to arm its timers than they have",
     ),
     (
+        "the_descriptor_is_set_about_once_for_a_wake_up",
+        "an emulator takes longer for a task than its timers have",
+    ),
+    (
+        "timers_that_a_turn_has_started_set_the_descriptor_once",
+        "an emulator takes longer to arm its timers than they have",
+    ),
+    (
         "a_callback_of_another_thread_counts_as_finished_in_the_child",
         FORKS,
     ),
