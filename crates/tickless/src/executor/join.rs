@@ -14,6 +14,7 @@ use super::current;
 use super::header::Header;
 use super::job::caught;
 use super::polled::{Ended, Outcome, Payload};
+use crate::time::virtual_time::runtime;
 
 /// A handle of a task; as a future it waits for the task's result.
 ///
@@ -133,6 +134,10 @@ impl<T> Future for JoinHandle<T> {
         let Poll::Ready(outcome) = Pin::new(task).poll(&mut context) else {
             return Poll::Pending;
         };
+        if stand_in.is_some() {
+            // The task may have stopped the clock of this thread, which is in the midst of a poll.
+            runtime::sync();
+        }
         let ended = outcome.into_result().map_err(|ended| self.error(ended));
         self.task = None;
         Poll::Ready(ended)
