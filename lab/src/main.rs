@@ -195,6 +195,8 @@ fn end(result: Result<Verdict, Failure>) -> ExitCode {
 mod tests {
     use super::{Arguments, with_negative_numbers};
     use clap::{Command, CommandFactory};
+    use std::fs;
+    use std::path::Path;
 
     /// The commands of the library in the help of `command` and of all below it.
     fn examples(command: &Command, into: &mut Vec<String>) {
@@ -208,6 +210,63 @@ mod tests {
         }
         for below in command.get_subcommands() {
             examples(below, into);
+        }
+    }
+
+    /// The lines of the pages that call the command, by its name, by cargo's, or by that of its package.
+    fn lines_of_pages() -> Vec<String> {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+        let mut pages = vec![root.join("README.md")];
+        for entry in fs::read_dir(root.join("docs")).expect("a directory") {
+            let path = entry.expect("an entry").path();
+            pages.extend(
+                path.extension()
+                    .is_some_and(|end| end == "md")
+                    .then_some(path),
+            );
+        }
+        let mut found = Vec::new();
+        for page in pages {
+            let text = fs::read_to_string(page).expect("a page");
+            let mut inside = false;
+            for line in text.lines() {
+                if line.starts_with("```") {
+                    inside = line == "```sh";
+                    continue;
+                }
+                let line = line.split([';', '&', '|', '>']).next().unwrap_or_default();
+                let line = line.split(" #").next().unwrap_or_default();
+                let line = match line.split_once("-p tickless-lab") {
+                    Some((_, rest)) => rest.split_once(" -- ").map(|(_, words)| words),
+                    None => line.split_once("tickless ").and_then(|(before, words)| {
+                        let is_command = ["", "cargo"].contains(&before.trim())
+                            || before.trim().ends_with(" cargo");
+                        is_command.then_some(words)
+                    }),
+                };
+                found.extend(
+                    line.filter(|_| inside)
+                        .map(|words| format!("tickless {words}")),
+                );
+            }
+        }
+        found
+    }
+
+    #[test]
+    fn every_call_of_the_pages_is_understood() {
+        let command = with_negative_numbers(Arguments::command());
+        let all = lines_of_pages();
+        assert!(all.len() > 20, "{all:?}");
+        for call in all {
+            let line = call
+                .replace("$SLURM_ARRAY_TASK_ID", "3")
+                .replace("$share", "3");
+            let words = line
+                .split_whitespace()
+                .map(|word| word.trim_matches(['\'', '"']));
+            let understood = command.clone().try_get_matches_from(words);
+            assert!(understood.is_ok(), "{call}: {understood:?}");
         }
     }
 

@@ -136,8 +136,133 @@ fn root() -> Result<PathBuf, String> {
 mod tests {
     use clap::CommandFactory;
 
+    use std::collections::BTreeSet;
+    use std::fs;
+    use std::path::Path;
+
+    use serde_json::Value;
+
     #[test]
     fn the_arguments_are_consistent() {
         super::Cli::command().debug_assert();
+    }
+
+    /// The command lines of the pages, each with its page, without comments and without what a shell sets before them.
+    fn lines_of_pages(root: &Path) -> Vec<(String, Vec<String>)> {
+        let mut pages = vec![root.join("README.md"), root.join("CONTRIBUTING.md")];
+        for entry in fs::read_dir(root.join("docs")).expect("a directory") {
+            let path = entry.expect("an entry").path();
+            pages.extend(
+                path.extension()
+                    .is_some_and(|end| end == "md")
+                    .then_some(path),
+            );
+        }
+        let mut found = Vec::new();
+        for page in pages {
+            let text = fs::read_to_string(&page).expect("a page");
+            let mut inside = false;
+            for line in text.replace("\\\n", " ").lines() {
+                if line.starts_with("```") {
+                    inside = line == "```sh";
+                    continue;
+                }
+                let line = line.split(" #").next().unwrap_or_default();
+                let words = line.split_whitespace().map(|word| word.trim_matches('"'));
+                let words = words.skip_while(|word| word.contains('=') && !word.starts_with('-'));
+                let words: Vec<String> = words.map(str::to_owned).collect();
+                if inside && !words.is_empty() {
+                    found.push((page.display().to_string(), words));
+                }
+            }
+        }
+        found
+    }
+
+    #[test]
+    fn the_tasks_that_pages_name_are_understood() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+        let mut count = 0;
+        for (page, words) in lines_of_pages(&root) {
+            if words.len() < 2 || words[..2] != ["cargo", "xtask"] {
+                continue;
+            }
+            let understood = super::Cli::command().try_get_matches_from(&words[1..]);
+            assert!(understood.is_ok(), "{page}: {words:?}: {understood:?}");
+            count += 1;
+        }
+        assert!(count > 20, "{count}");
+    }
+
+    /// The names behind `option`; those of features are split.
+    fn values<'w>(words: &'w [String], option: &str) -> Vec<&'w str> {
+        let pairs = words.windows(2).filter(|pair| pair[0] == option);
+        pairs.flat_map(|pair| pair[1].split(',')).collect()
+    }
+
+    /// Packages, features, examples, programs and tests that commands of cargo name are there.
+    #[test]
+    fn what_pages_have_cargo_run_is_there() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+        let metadata = std::process::Command::new(env!("CARGO"))
+            .args([
+                "metadata",
+                "--no-deps",
+                "--offline",
+                "--format-version",
+                "1",
+            ])
+            .current_dir(&root)
+            .output()
+            .expect("cargo runs");
+        let metadata: Value = serde_json::from_slice(&metadata.stdout).expect("JSON");
+        let packages = metadata["packages"].as_array().expect("a list");
+        let mut count = 0;
+        for (page, words) in lines_of_pages(&root) {
+            let mut of_cargo = words.iter();
+            let is_run = of_cargo.next().is_some_and(|word| word == "cargo")
+                && of_cargo.any(|word| ["run", "test", "build"].contains(&word.as_str()));
+            if !is_run {
+                continue;
+            }
+            let command = words.split(|word| word == "--").next().unwrap_or_default();
+            let mut features = BTreeSet::new();
+            let mut targets = BTreeSet::new();
+            for name in values(command, "-p") {
+                let package = packages.iter().find(|package| package["name"] == name);
+                let package = package.unwrap_or_else(|| panic!("{page}: no package {name}"));
+                features.extend(
+                    package["features"]
+                        .as_object()
+                        .expect("a map")
+                        .keys()
+                        .cloned(),
+                );
+                for target in package["targets"].as_array().expect("a list") {
+                    let kind = target["kind"][0].as_str().expect("a kind");
+                    targets.insert((
+                        kind.to_owned(),
+                        target["name"].as_str().expect("a name").to_owned(),
+                    ));
+                }
+            }
+            for feature in values(command, "--features") {
+                assert!(
+                    features.contains(feature),
+                    "{page}: {words:?}: no feature {feature}"
+                );
+            }
+            for kind in ["example", "bin", "test"] {
+                for target in values(command, &format!("--{kind}")) {
+                    let wanted = (kind.to_owned(), target.to_owned());
+                    assert!(
+                        targets.contains(&wanted),
+                        "{page}: {words:?}: no {kind} {target}"
+                    );
+                }
+            }
+            count += 1;
+        }
+        assert!(count > 10, "{count}");
     }
 }

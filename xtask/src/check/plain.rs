@@ -1,7 +1,8 @@
 //! The steps that are a cargo command or two.
 
 use super::run::Run;
-use crate::invocation::Invocation;
+use crate::files;
+use crate::invocation::{Invocation, is_installed};
 use crate::workspace::Workspace;
 
 pub(super) fn fmt(run: &mut Run<'_>) -> Result<(), String> {
@@ -36,6 +37,9 @@ fn clippy_lines(workspace: &Workspace) -> Vec<Invocation> {
 }
 
 /// Once as its authors read it and once as its users do; and libraries with features once without.
+/// The program that makes a book of the pages.
+const BOOK: &str = "mdbook";
+
 pub(super) fn doc(run: &mut Run<'_>) -> Result<(), String> {
     let doc = |arguments: &[&str]| {
         Invocation::cargo(&["doc", "--no-deps"])
@@ -51,10 +55,22 @@ pub(super) fn doc(run: &mut Run<'_>) -> Result<(), String> {
         .map(|package| package.name.clone())
         .collect();
     if with_features.is_empty() {
-        return Ok(());
+        return book(run);
     }
     let names: Vec<&str> = with_features.iter().map(String::as_str).collect();
-    run.invoke(&doc(&["--no-default-features"]).packages(&names))
+    run.invoke(&doc(&["--no-default-features"]).packages(&names))?;
+    book(run)
+}
+
+/// Makes the pages a book, where there is a program for it.
+fn book(run: &mut Run<'_>) -> Result<(), String> {
+    if !is_installed(BOOK) {
+        run.skip("the book of the pages", "there is no mdbook");
+        return Ok(());
+    }
+    let directory = files::target(run.root()).join("book");
+    let directory = directory.display().to_string();
+    run.invoke(&Invocation::new(BOOK).args(&["build", "--dest-dir", &directory]))
 }
 
 #[cfg(test)]
