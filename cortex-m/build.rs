@@ -1,4 +1,4 @@
-//! Hands the linker the layout of the board.
+//! Passes the linker the layout of the board.
 
 fn main() {
     let root = std::env::var("CARGO_MANIFEST_DIR").unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Hands the linker the layout of the machine that the kernel is built for.
+//! Passes the linker the layout of the machine that the kernel is built for.
 
 use std::path::Path;
 

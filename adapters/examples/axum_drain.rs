@@ -79,7 +79,7 @@ async fn serve(listener: TcpListener, mut end: oneshot::Receiver<()>) -> io::Res
     Ok(timeout(DRAIN, graceful.shutdown()).await.is_ok())
 }
 
-/// Asks for `path` and returns the first line of the answer.
+/// Requests `path` and returns the first line of the answer.
 async fn ask(address: SocketAddr, path: &str) -> io::Result<String> {
     let mut stream = TcpStream::connect(address).await?;
     let request = format!("GET {path} HTTP/1.1\r\nHost: here\r\nConnection: close\r\n\r\n");

@@ -20,7 +20,7 @@ async fn ask(attempts: &Cell<u32>) -> Result<&'static str, &'static str> {
     }
 }
 
-/// Asks until there is an answer; returns after how many attempts.
+/// Tries until there is an answer; returns after how many attempts.
 pub(crate) fn run() -> u32 {
     let attempts = Cell::new(0);
     let policy = ExponentialBuilder::default()

@@ -57,7 +57,7 @@ fn instant(at: u64) -> Instant<Monotonic> {
     Instant::from_nanos(i64::try_from(nanos).unwrap_or(i64::MAX))
 }
 
-/// Tells wakers apart; two of one task are equal.
+/// Distinguishes wakers; two of one task are equal.
 type Identity = (usize, usize);
 
 fn identity(waker: &Waker) -> Identity {

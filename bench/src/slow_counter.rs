@@ -146,7 +146,7 @@ struct Backwards {
     after: Record,
 }
 
-/// Goes through records of reads, batch after batch, of which none overlaps the next.
+/// Checks records of reads, batch after batch, of which none overlaps the next.
 #[derive(Debug, Default)]
 struct Checker {
     /// The greatest value of all batches so far.

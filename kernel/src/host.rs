@@ -202,7 +202,7 @@ impl Host {
         &self.clock
     }
 
-    /// Says whether queued timers are started anew where they stand.
+    /// Sets whether queued timers are started anew where they stand.
     pub(crate) fn set_in_place(&self, in_place: bool) {
         // Relaxed: it changes what a start costs, and nothing else.
         self.in_place.store(in_place, Ordering::Relaxed);

@@ -97,8 +97,8 @@ impl Thread {
     }
 }
 
-/// Goes on with `to` in place of `from`, which executes this. Called and returns with interrupts masked: another switch
-/// comes in between.
+/// Continues with `to` in place of `from`, which executes this. Called and returns with interrupts masked: another
+/// switch comes in between.
 ///
 /// # Panics
 ///

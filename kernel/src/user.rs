@@ -60,7 +60,7 @@ pub(crate) enum Program {
     Reads,
     /// Writes at its first argument.
     Writes,
-    /// Goes on at its first argument.
+    /// Continues at its first argument.
     Jumps,
     /// Changes the state of the processor.
     Usurps,

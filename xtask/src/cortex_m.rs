@@ -82,7 +82,7 @@ pub(crate) fn main(root: &Path, arguments: &Arguments) -> Result<(), String> {
     run.run(root).map_err(|message| explained(&message))
 }
 
-/// Says what the machine lacks to build and run it for `processor`, if anything.
+/// Reports what the machine lacks to build and run it for `processor`, if anything.
 pub(crate) fn present(root: &Path, processor: Processor) -> Result<(), String> {
     if !is_installed(EMULATOR) {
         return Err(format!("there is no {EMULATOR}"));

@@ -89,7 +89,7 @@ pub(crate) struct Settings {
     /// Counts instructions for time, one a nanosecond: times are exact, and each run is the same.
     #[arg(long)]
     pub(crate) icount: bool,
-    /// Tells the device how long to wait, where it could be told when to fire.
+    /// Programs the device with how long to wait, where it could be told when to fire.
     #[arg(long)]
     pub(crate) relative: bool,
     /// Lets the interrupt write the device itself, in place of a flush point.

@@ -103,7 +103,7 @@ impl Kind {
         }
     }
 
-    /// Says what the machine lacks to build and execute programs of this kind, if anything.
+    /// Reports what the machine lacks to build and execute programs of this kind, if anything.
     pub(crate) fn present(self, root: &Path) -> Result<(), String> {
         let programs = [
             self.linker().map(|(program, _)| program),

@@ -55,7 +55,7 @@ pub(crate) fn main(root: &Path, arguments: &Arguments) -> Result<(), String> {
     run(root, &lateness(root))
 }
 
-/// Says what the machine lacks, if anything.
+/// Reports what the machine lacks, if anything.
 fn present(root: &Path) -> Result<(), String> {
     for program in ["wine", COMPILER] {
         if !is_installed(program) {

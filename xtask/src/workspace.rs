@@ -77,7 +77,7 @@ pub(crate) const MODEL_CHECKERS: [(&str, &str); 2] =
     [("loom", "cfg(loom)"), ("shuttle", "cfg(shuttle)")];
 
 impl Workspace {
-    /// Asks cargo.
+    /// Reads the workspace from cargo.
     pub(crate) fn load(root: &Path) -> Result<Self, String> {
         let line = Invocation::cargo(&["metadata", "--format-version", "1", "--all-features"]);
         let captured = line.capture(root)?;

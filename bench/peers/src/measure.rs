@@ -433,7 +433,7 @@ fn on_one_of<S: Subject>(
     })
 }
 
-/// Hands timers from one thread to another.
+/// Moves timers from one thread to another.
 pub(crate) fn across<S: Subject>(turn: Turn<'_>) -> Option<Across> {
     let batches = u32::try_from(turn.repeats / 256).unwrap_or(u32::MAX);
     S::across_threads(batches.max(4))

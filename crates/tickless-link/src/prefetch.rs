@@ -2,7 +2,8 @@
 
 use crate::entry::{Family, Link};
 
-/// Asks the processor to fetch an entry that is going to be read soon. A hint: it reads nothing, and changes nothing.
+/// Hints to the processor to fetch an entry that is going to be read soon. A hint: it reads nothing, and changes
+/// nothing.
 #[inline]
 pub(crate) fn prefetch<F: Family>(link: Link<F>) {
     #[cfg(all(target_arch = "x86_64", not(miri)))]

@@ -70,7 +70,7 @@ macro_rules! exclusive {
 
 exclusive!(AtomicU8: u8, AtomicUsize: usize);
 
-/// Tells the processor that the caller polls; in a model, lets another thread run.
+/// Hints to the processor that the caller polls; in a model, lets another thread run.
 #[inline]
 pub fn spin_loop() {
     #[cfg(not(any(loom, shuttle)))]

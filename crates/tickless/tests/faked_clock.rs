@@ -37,7 +37,7 @@ const fn nanos(time: libc::timespec) -> i64 {
     time.tv_sec * 1_000_000_000 + time.tv_nsec
 }
 
-/// Stands in for the C library's.
+/// Replaces the C library's.
 #[unsafe(no_mangle)]
 extern "C" fn clock_gettime(clock: libc::clockid_t, time: *mut libc::timespec) -> libc::c_int {
     // SAFETY: the caller gave memory for the answer, as the kernel requires.

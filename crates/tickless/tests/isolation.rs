@@ -15,7 +15,7 @@ use tickless::topology::CpuSet;
 use tickless::{IsolateError, Parking, Worker, Workers};
 use tickless_link::bias::{LockHost, REBIAS_AFTER};
 
-/// Says so, and returns `false`, where the kernel has no barrier that could disturb anybody.
+/// Prints so, and returns `false`, where the kernel has no barrier that could disturb anybody.
 fn kernel_has_barriers() -> bool {
     let has = Linux::barrier_works();
     if !has {

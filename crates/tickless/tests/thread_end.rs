@@ -70,7 +70,7 @@ impl Own {
     }
 }
 
-/// Says that its thread's destructors have come here, and waits until they may go on.
+/// Signals that its thread's destructors have come here, and waits until they may go on.
 struct Pause(Sender<()>, Receiver<()>);
 
 impl Drop for Pause {

@@ -89,7 +89,7 @@ async fn our_functions_move_tokios_clock() {
     assert!(real.elapsed() >= Duration::from_millis(1));
 }
 
-/// Says whether its task was woken.
+/// Records whether its task was woken.
 #[derive(Default)]
 struct Woken(AtomicBool);
 

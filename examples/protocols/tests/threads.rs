@@ -157,7 +157,7 @@ fn station(number: u8) -> Station<UserSpace> {
     station
 }
 
-/// Hands what `from` sends to `to`.
+/// Delivers what `from` sends to `to`.
 fn deliver(from: &mut Station<UserSpace>, to: &mut Station<UserSpace>) -> bool {
     let mut moved = from.run_due() > 0;
     while let Some(frame) = from.take_frame() {

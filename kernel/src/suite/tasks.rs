@@ -264,7 +264,7 @@ pub(crate) fn decide_in_interrupt(owes: bool, written: impl FnOnce()) {
     go_on(from, to);
 }
 
-/// Goes on with the chosen task, masked.
+/// Continues with the chosen task, masked.
 fn go_on(from: Option<usize>, to: Option<usize>) {
     let threads = THREADS.get();
     let thread = |task: Option<usize>| match (task, threads) {

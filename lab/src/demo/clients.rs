@@ -96,7 +96,7 @@ struct Client {
 }
 
 impl Client {
-    /// Asks at a steady rate.
+    /// Sends requests at a steady rate.
     async fn active(self) {
         let mut next = self.begins;
         while next < self.plan.end {
@@ -120,7 +120,7 @@ impl Client {
         }
     }
 
-    /// Asks once and falls silent, until the idle timeout closes the connection; again and again.
+    /// Sends one request and falls silent, until the idle timeout closes the connection; again and again.
     async fn silent(self) {
         let idle = self.plan.limits.idle;
         let episodes = &self.tally.clients.silent;

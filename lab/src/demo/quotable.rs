@@ -54,7 +54,7 @@ pub(crate) fn why_not(totals: &Totals) -> Option<String> {
     ))
 }
 
-/// Says whether the run may be quoted, and the rule.
+/// Returns a sentence on whether the run may be quoted, and the rule.
 pub(crate) fn sentence(why_not: Option<&str>) -> String {
     let rule = format!(
         "each column's medians, its costs of an operation and its processor time have {ROUNDS_MIN} rounds or more, and \

@@ -209,7 +209,7 @@ impl Measuring {
         Some(self.measure(read, &worker, &mut copy))
     }
 
-    /// Goes where the thread belongs, and gets everything that it needs there.
+    /// Moves the thread to where it belongs, and makes everything that it needs there.
     fn prepare(&self) -> Result<(Worker, Copy), Failure> {
         scheduling::pin(self.cpu, "-c")?;
         if let Some(priority) = self.plan.priority {

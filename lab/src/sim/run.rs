@@ -361,7 +361,7 @@ fn run_with(scenario: &Scenario, arguments: &Arguments, mut sinks: Vec<SharedSin
     }
 }
 
-/// Tells all of them.
+/// Records events for all of them.
 struct Several(Vec<SharedSink>);
 
 impl Sink for Several {

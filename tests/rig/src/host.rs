@@ -155,12 +155,12 @@ pub trait Host: Sized + 'static {
         Vec::new()
     }
 
-    /// Says what decides where the timers of `cpu` go ([`Capabilities::PLACEMENT`]).
+    /// Sets what decides where the timers of `cpu` go ([`Capabilities::PLACEMENT`]).
     fn set_placement(&self, cpu: u32, placement: Placement) {
         let _ = (cpu, placement);
     }
 
-    /// Says where unpinned timers of idle and isolated CPUs go ([`Capabilities::PLACEMENT`]).
+    /// Sets where unpinned timers of idle and isolated CPUs go ([`Capabilities::PLACEMENT`]).
     fn set_busy(&self, cpu: Option<u32>) {
         let _ = cpu;
     }

@@ -278,7 +278,7 @@ impl<H: Host> Rig<H> {
         stopped
     }
 
-    /// Tells the host what bears on where its exact timers go.
+    /// Informs the host of what bears on where its exact timers go.
     fn tell(&self, cpu: u32) {
         self.set_idleness(cpu, false, self.is_stopped(cpu));
     }

@@ -282,7 +282,7 @@ impl<H: Host> Rig<H> {
         }
     }
 
-    /// Says whether `cpu` is isolated, and whether its tick is stopped.
+    /// Sets whether `cpu` is isolated, and whether its tick is stopped.
     pub fn set_idleness(&self, cpu: u32, isolated: bool, tick_stopped: bool) {
         self.place(cpu, |placement| {
             placement.isolated = isolated;
@@ -298,7 +298,7 @@ impl<H: Host> Rig<H> {
         self.host().set_placement(cpu, placement);
     }
 
-    /// Says where unpinned timers of idle and isolated CPUs go, as long as timers may move at all.
+    /// Sets where unpinned timers of idle and isolated CPUs go, as long as timers may move at all.
     pub fn set_busy(&self, cpu: Option<u32>) {
         self.host().set_busy(cpu);
     }

@@ -48,7 +48,7 @@ fn line(run: &Run<'_>, command: &[&str]) -> Invocation {
         .arg(target.join("adapters").display().to_string())
 }
 
-/// Says why what the adapters build on is not to be had, if it is not.
+/// Reports why what the adapters build on is not to be had, if it is not.
 fn fetched(run: &Run<'_>) -> Result<(), String> {
     let fetch = Invocation::cargo(&["fetch", "--locked"]).args(&MANIFEST);
     let captured = fetch.capture(run.root())?;

@@ -141,7 +141,7 @@ impl<'r> Run<'r> {
         self.finds.push(text.to_owned());
     }
 
-    /// Says something that is neither a result nor a skip.
+    /// Prints something that is neither a result nor a skip.
     pub(super) fn note(&self, text: &str) {
         println!("   {text}");
     }

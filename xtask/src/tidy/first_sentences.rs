@@ -7,7 +7,7 @@ use super::Report;
 use super::tree::Tree;
 
 /// Words that no first sentence begins with.
-const VAGUE: [&str; 40] = [
+const VAGUE: [&str; 47] = [
     "What",
     "That",
     "Those",
@@ -48,6 +48,14 @@ const VAGUE: [&str; 40] = [
     "Without",
     "While",
     "Something",
+    // Verbs that say of no mechanism what it does.
+    "Asks",
+    "Comes",
+    "Goes",
+    "Hands",
+    "Says",
+    "Stands",
+    "Tells",
 ];
 const DECISIONS: &str = "docs/decisions/";
 const HINT: &str = "begin with a verb (Returns, Arms, Sets) or with the thing itself";

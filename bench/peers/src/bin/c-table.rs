@@ -120,7 +120,7 @@ fn is_in_the_table(name: &str, family: Family) -> bool {
     }
 }
 
-/// Tells what is measured, for it takes minutes.
+/// Prints what is being measured, because a run takes minutes.
 struct Telling;
 
 impl Watch for Telling {

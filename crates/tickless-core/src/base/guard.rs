@@ -207,7 +207,7 @@ impl<'a, P: Platform> BaseGuard<'a, P> {
         self.state.stats.max_hang.min(HANG_BACKOFF_MAX)
     }
 
-    /// Tells those who ask without the lock when a wheel is due first.
+    /// Publishes when a wheel is due first, for readers without the lock.
     #[inline]
     pub(crate) fn publish_next_expiry(&self, kind: Kind) {
         let due = self.state.wheels[kind as usize].next_expiry();

@@ -16,7 +16,7 @@ impl<P: Platform> Timers<P> {
         }
     }
 
-    /// Asks `base` to look at its queues, unless it was asked already and has not begun.
+    /// Requests a look of `base` at its queues, unless it was asked already and has not begun.
     pub(crate) fn kick(&self, base: &CpuBase<P>, me: Option<ThisCpu<'_, P>>) {
         if !base.note_kick() {
             return;

@@ -59,7 +59,7 @@ trait Steps {
     fn install(&mut self) -> bool;
     /// Returns true if the counter that is published now is the new one, and the inlined read reads it.
     fn may_inline(&mut self) -> bool;
-    /// Tells the ticks.
+    /// Notifies the ticks.
     fn tell(&mut self);
 }
 

@@ -84,7 +84,7 @@ macro_rules! atomics {
         }
     )*};
     (number $value:ty) => {
-        /// Tells loom that the value is accessed by no other thread from here on.
+        /// Informs loom that the value is accessed by no other thread from here on.
         pub fn with_mut<R>(&mut self, body: impl FnOnce(&mut $value) -> R) -> R {
             self.value.with_mut(body)
         }

@@ -184,7 +184,7 @@ impl Head {
         self.share
     }
 
-    /// Hands out a task that sleeps in debt, which took along nothing since [`hand_out`](Self::hand_out) was called for
+    /// Places a task that sleeps in debt, which took along nothing since [`hand_out`](Self::hand_out) was called for
     /// it last. Its next request begins at `placed_at`, if that is given.
     #[inline]
     pub(super) fn hand_out_again(&mut self, placed_at: Option<Virtual>, pick: Pick) -> Share {

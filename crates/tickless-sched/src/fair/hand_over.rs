@@ -65,7 +65,7 @@ impl<T: Send + 'static> FairQueue<T> {
         }
     }
 
-    /// Hands over as [`hand_over`](Self::hand_over) does, for two tasks of unit weight that take turns without a third
+    /// Works as [`hand_over`](Self::hand_over) does, for two tasks of unit weight that take turns without a third
     /// one: `to` sleeps in debt, and `from` sleeps in debt from here on, in the middle of its request. Returns `false`,
     /// with nothing changed, in any other case.
     ///
@@ -139,7 +139,7 @@ impl<T: Send + 'static> FairQueue<T> {
         is_done
     }
 
-    /// Hands over as [`hand_over`](Self::hand_over) does, among tasks of any weight. Returns `false`, with no task
+    /// Works as [`hand_over`](Self::hand_over) does, among tasks of any weight. Returns `false`, with no task
     /// moved, in any other case.
     #[inline(never)]
     fn hand_over_unevenly(
@@ -178,7 +178,7 @@ impl<T: Send + 'static> FairQueue<T> {
         true
     }
 
-    /// Hands over as [`hand_over`](Self::hand_over) does, between two tasks of unit weight of which `to` is in no
+    /// Works as [`hand_over`](Self::hand_over) does, between two tasks of unit weight of which `to` is in no
     /// queue. Returns `false`, with nothing changed, in any other case.
     #[inline(always)]
     fn hand_over_to_newcomer(

@@ -109,7 +109,8 @@ impl Version {
         self.keeper.borrow_mut().advance(&self.timekeeper, now);
     }
 
-    /// Tells the core of the leap second `next` if that is inserted: a deleted one makes no timer early (spec TIM-20).
+    /// Announces to the core the leap second `next` if that is inserted: a deleted one makes no timer early (spec
+    /// TIM-20).
     fn announce(&self, next: Option<&Leap>) {
         let inserted = next.filter(|leap| leap.nanos < 0).map(|leap| leap.at);
         let mut keeper = self.keeper.borrow_mut();

@@ -84,7 +84,7 @@ impl BroadcastWakener {
         self.host().moment(when)
     }
 
-    /// Asks for an event when the device fires, unless one comes before that anyway.
+    /// Requests an event when the device fires, unless one comes before that anyway.
     fn ask(&self, device: &Device, not_before: Picos) {
         let Some(at) = self.wakener.fires() else {
             return;
@@ -97,7 +97,7 @@ impl BroadcastWakener {
         }
     }
 
-    /// Asks for an event when the device fires that the CPU that executes programmed.
+    /// Requests an event when the device fires that the CPU that executes programmed.
     fn programmed(&self) {
         if let By::Device(device) = &self.by {
             self.ask(device, current_cpu::cursor());
@@ -119,7 +119,7 @@ impl BroadcastWakener {
         is_due
     }
 
-    /// Hands out what is due, on the CPU that executes: whether its own event is among that, and what comes next.
+    /// Takes what is due, on the CPU that executes: whether its own event is among that, and what comes next.
     fn handle(&self) -> (bool, Instant) {
         let now = self.host().read();
         let Delivery { program, wake, own } = self.wakener.handle(current_cpu::cpu(), now);

@@ -103,7 +103,7 @@ pub(super) fn changed(machine: &mut Machine, at: Picos, index: u32) {
     }
 }
 
-/// Asks for the next check of the counter, if there is one.
+/// Requests the next check of the counter, if there is one.
 pub(super) fn plan_check(machine: &Machine) {
     if let Some(at) = machine.host().clocks.next_check() {
         machine.push(at, EventKind::ClockFault, 0, CHECK);

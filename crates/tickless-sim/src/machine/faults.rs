@@ -26,7 +26,7 @@ fn draw_below(machine: &Machine, limit: u64) -> u64 {
         .map_or(0, |faults| faults.borrow_mut().random.below(limit.max(1)))
 }
 
-/// Asks for the first moment of each fault.
+/// Requests the first moment of each fault.
 pub(super) fn plan(machine: &Machine) {
     for (index, fault) in (0_u32..).zip(machine.host().plan().iter()) {
         match fault.when {

@@ -44,7 +44,7 @@ pub(crate) fn note(fired: Fired) {
     FIRED.with_borrow_mut(|all| all.push(fired));
 }
 
-/// Hands out what fired since the last time, in order, into `into`, which is empty. Returns true if anything did.
+/// Moves what fired since the last time, in order, into `into`, which is empty. Returns true if anything did.
 #[inline]
 pub(crate) fn take(into: &mut Vec<Fired>) -> bool {
     let has_fired = HAS_FIRED.replace(false);

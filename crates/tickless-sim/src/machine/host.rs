@@ -240,7 +240,7 @@ impl Host {
         at
     }
 
-    /// Asks for an event when the device of `cpu` fires, unless one comes before that anyway.
+    /// Requests an event when the device of `cpu` fires, unless one comes before that anyway.
     pub(crate) fn ask_for_device(&self, cpu: u32, not_before: Picos) {
         let local = self.local(cpu);
         let at = local.fires.get();
@@ -327,7 +327,7 @@ impl Host {
         }
     }
 
-    /// Asks for an event.
+    /// Requests an event.
     #[inline]
     pub(crate) fn push(&self, at: Picos, kind: EventKind, cpu: u32, argument: u32) {
         self.queue.borrow_mut().push(at, kind, cpu, argument);

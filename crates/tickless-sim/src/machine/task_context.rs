@@ -232,7 +232,7 @@ impl<'m> TaskContext<'m> {
         self.machine.wake(task);
     }
 
-    /// Asks for something that comes from outside for this task, `after` from now, as an interrupt on its CPU.
+    /// Requests something that comes from outside for this task, `after` from now, as an interrupt on its CPU.
     pub(crate) fn arrive(&mut self, after: Picos) {
         let cpu = self.machine.tasks[self.task as usize].cpu;
         let at = current_cpu::cursor() + after;

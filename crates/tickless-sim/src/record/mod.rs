@@ -48,7 +48,7 @@ struct Known {
     is_exact: bool,
 }
 
-/// Tells a sink.
+/// Records events for a sink.
 pub(crate) struct Recorder {
     sink: SharedSink,
     /// The timers by their addresses, which may become those of others: a timer that goes has to be forgotten.

@@ -46,7 +46,7 @@ pub(crate) struct RawWorkload {
     room: Option<Spanned<u32>>,
 }
 
-/// Hands out fields, and knows which no kind wanted.
+/// Gives out fields, and knows which no kind wanted.
 pub(crate) struct Fields<'a> {
     source: &'a Source<'a>,
     kind: &'a Spanned<String>,

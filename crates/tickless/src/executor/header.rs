@@ -59,7 +59,7 @@ pub(crate) struct Origin {
 
 /// An executor, as its tasks know it.
 pub(crate) trait Keeper: Send + Sync {
-    /// Tells executors apart.
+    /// Distinguishes executors.
     fn id(&self) -> u64;
 
     /// Queues a task that is new or was woken, from a thread that is no worker of this executor.

@@ -215,7 +215,7 @@ impl Remote {
         self.waiting.load(Ordering::Relaxed)
     }
 
-    /// Asks the running task to give way.
+    /// Requests that the running task gives way.
     pub(crate) fn preempt(&self) {
         if let Some(unparker) = self.unparker.get() {
             unparker.request_reschedule();

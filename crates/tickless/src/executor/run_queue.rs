@@ -34,7 +34,7 @@ pub(crate) struct LifoSlot {
     pub(crate) at: Instant,
 }
 
-/// Says whether tasks are queued.
+/// Records whether tasks are queued.
 #[derive(Debug)]
 enum State {
     Open,

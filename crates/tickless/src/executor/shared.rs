@@ -37,7 +37,7 @@ use crate::time::virtual_time::runtime::{Others, Runtime};
 /// State that the handles and the workers of an executor share.
 #[derive(Debug)]
 pub(crate) struct Shared {
-    /// Tells executors apart.
+    /// Distinguishes executors.
     pub(crate) id: u64,
     pub(crate) places: Box<[CachePadded<Remote>]>,
     pub(crate) idle: Idle,

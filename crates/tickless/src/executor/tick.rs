@@ -20,7 +20,7 @@ use crate::time::virtual_time::clock::outside;
 /// 10 us between them such a task never again had less than its share, and four fifths of the CPU went with the ticks.
 const SIGNALLED: Span = Span::from_micros(100);
 
-/// Asks for a hard reschedule: the worker's task gives way at its next checkpoint.
+/// Requests a hard reschedule: the worker's task gives way at its next checkpoint.
 type Callback = Box<dyn FnMut(&mut Expired<'_, '_, Monotonic>) -> Restart + Send>;
 
 /// The timer. Under the lock of the worker's run queue, but for its callback.

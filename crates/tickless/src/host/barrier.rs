@@ -64,7 +64,7 @@ pub fn barriers() -> u64 {
 /// The [`Barrier`]. `Missing` is final; in the child of a fork what held in the parent holds, or turns out not to.
 static BARRIER: AtomicU8 = AtomicU8::new(Barrier::Unknown as u8);
 
-/// Asks the kernel for the barrier; `false` if it was ever refused, by the kernel or by a filter of system calls.
+/// Requests the barrier from the kernel; `false` if it was ever refused, by the kernel or by a filter of system calls.
 #[cold]
 fn register_barrier() -> bool {
     let works = system::register();

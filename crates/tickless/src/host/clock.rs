@@ -166,7 +166,7 @@ impl Clock {
         self.follower.recently()
     }
 
-    /// Asks the kernel, unless another thread just did.
+    /// Queries the kernel, unless another thread just did.
     #[cold]
     fn ask(&self) -> follow::Reading {
         let reading = self.follower.ask(&self.kernel);

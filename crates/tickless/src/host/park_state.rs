@@ -63,7 +63,7 @@ impl ParkState {
         self.state.load(Ordering::Relaxed) == NOTIFIED
     }
 
-    /// Says that the thread sleeps; `false` if there is a notification, so that it must not.
+    /// Notes that the thread sleeps; `false` if there is a notification, so that it must not.
     pub(crate) fn enter(&self, sleep: Sleep) -> bool {
         // Acquire on both: see `take`.
         self.state

@@ -104,8 +104,8 @@ pub(crate) fn shown<C: ClockId>() -> Instant<C> {
     Instant::from_nanos(shown_now_lower().as_nanos().saturating_add(offset))
 }
 
-/// Tells the timers that the clocks were set. Which of them is not asked: a set of the time of day moves two, a resume
-/// all three, and a base whose timers are not due by the new offsets is left alone.
+/// Notifies the timers that the clocks were set. Which of them is not asked: a set of the time of day moves two, a
+/// resume all three, and a base whose timers are not due by the new offsets is left alone.
 pub(crate) fn tell_timers() {
     timers().clock_was_set(ClockSet::SLEEP);
 }

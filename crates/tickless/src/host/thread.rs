@@ -118,7 +118,7 @@ impl Local {
         Kind::ALL[usize::from(self.kind.load(Ordering::Acquire))]
     }
 
-    /// Says which thread expires the timers from here on.
+    /// Sets which thread expires the timers from here on.
     pub(crate) fn set_kind(&self, kind: Kind) {
         // Release: pairs with the Acquire in `kind`: a thread that finds the new kind finds its device ready.
         self.kind.store(kind as u8, Ordering::Release);

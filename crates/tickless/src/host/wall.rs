@@ -186,7 +186,7 @@ impl Wall {
         was_set();
     }
 
-    /// Asks for the offsets; each base copies them when it looks next.
+    /// Requests the offsets; each base copies them when it looks next.
     fn renew(&self, was_set: bool) {
         let mut known = self.known();
         // With the lock held: of two threads that ask the later answer stays.
@@ -232,7 +232,7 @@ impl Wall {
         }
     }
 
-    /// Asks the kernel for all offsets.
+    /// Reads all offsets from the kernel.
     fn ask(&self) -> Offsets {
         Offsets {
             realtime: self.offset(Clock::Realtime),
@@ -308,7 +308,7 @@ mod fake {
             self.note_set(was_set);
         }
 
-        /// Says whether the kernel tells when a clock is set.
+        /// Sets whether the kernel tells when a clock is set.
         pub(crate) fn pretend_untold(&self, is_untold: bool) {
             // Relaxed: see `is_untold`.
             self.is_untold.store(is_untold, Ordering::Relaxed);

@@ -112,7 +112,7 @@ impl Unparker {
         Occupancy::of(self.target.base)
     }
 
-    /// Asks the task that the worker polls to give way at its next checkpoint.
+    /// Requests that the task that the worker polls gives way at its next checkpoint.
     pub(crate) fn request_reschedule(&self) {
         self.target.base.local().resched.request();
     }
@@ -323,7 +323,7 @@ impl Worker {
         self.timers.base.local().resched.clear()
     }
 
-    /// Asks the task that is polled next to give way at its first checkpoint.
+    /// Requests that the task that is polled next gives way at its first checkpoint.
     pub(crate) fn request_reschedule(&self) {
         self.timers.base.local().resched.request();
     }

@@ -2,7 +2,7 @@
 
 use std::io::Write as _;
 
-/// Says that a test did not look at `what`: past the capturing of the test harness, in the words that
+/// Prints that a test did not look at `what`: past the capturing of the test harness, in the words that
 /// `cargo xtask check` counts at its end.
 pub(crate) fn skip(what: &str, because: &str) {
     let _best_effort = writeln!(std::io::stderr(), "\nskipped: {what}, because {because}");

@@ -65,7 +65,7 @@ fn write(number: usize, value: u32) {
     }
 }
 
-/// Says where the registers are and in which way they are used.
+/// Sets where the registers are and in which way they are used.
 pub(super) fn choose(registers: u64, extended: bool) {
     // Relaxed: no other CPU runs.
     REGISTERS.store(registers as usize, Ordering::Relaxed);

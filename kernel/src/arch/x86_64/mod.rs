@@ -635,7 +635,7 @@ extern "C" fn x86_64_stray() {
     crate::interrupt::stray();
 }
 
-/// Comes at any instruction: under a lock, and on top of whatever writes the clock.
+/// Runs at any instruction: under a lock, and on top of whatever writes the clock.
 #[unsafe(no_mangle)]
 extern "C" fn x86_64_nmi() {
     // Relaxed: see `set_watchdog`.

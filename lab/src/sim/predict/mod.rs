@@ -246,7 +246,7 @@ impl Runs {
         )))
     }
 
-    /// Says whether `counts` tell something about the library: the kernel has a say in those of timers that fire, so
+    /// Returns whether `counts` tell something about the library: the kernel has a say in those of timers that fire, so
     /// that they do when they are as foretold, or when they differ to the last in a run without a preemption.
     fn judge(&self, counts: &ProcessCounts, is_preempted: bool) -> bool {
         !self.foretold.workload.waits_for_time()

@@ -117,7 +117,7 @@ impl Workload {
         self.timers > MANY
     }
 
-    /// Says whether its timers fire, so that the kernel's scheduler decides on a part of its counts: a thread that
+    /// Returns whether its timers fire, so that the kernel's scheduler decides on a part of its counts: a thread that
     /// loses its CPU meanwhile writes the device more often, or finds more of them due.
     pub(super) const fn waits_for_time(self) -> bool {
         matches!(

@@ -14,7 +14,7 @@ use tickless_sim::random::Random;
 use crate::suite::at;
 use crate::{CoarseTimer, DeviceClass, Host, Rig, TestTimer};
 
-/// Asks for addresses in a dump.
+/// Looks for addresses in a dump.
 struct WithAddresses;
 
 impl DumpHost for WithAddresses {

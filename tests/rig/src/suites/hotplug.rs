@@ -167,7 +167,7 @@ pub fn housekeeping_cpus_take_over<H: Host>() {
     assert_eq!(timer.fired_at(), [5_000]);
 }
 
-/// Comes back and can be used: armed exactly, on time, in both stages.
+/// Checks that a CPU that came back can be used: armed exactly, on time, in both stages.
 fn usable<H: Host>(rig: &Rig<H>, cpu: u32) {
     rig.check();
     let hard = TestTimer::once(rig);

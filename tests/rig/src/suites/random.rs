@@ -50,7 +50,7 @@ struct Expected {
 /// The planned part of the next callback of a timer, beside its random part.
 #[derive(Clone, Copy, Debug, Default)]
 struct Behaviour {
-    /// Goes on with this interval, so often.
+    /// Restarts with this interval, so often.
     again: Option<(u64, u32)>,
     /// Takes this long.
     takes: i64,
@@ -636,7 +636,7 @@ impl<H: Host, T: ClockId> AnySubject<H> for Subject<H, T> {
     }
 }
 
-/// Tells the seed of a run that fails, and how to repeat it.
+/// Prints the seed of a run that fails, and how to repeat it.
 struct Says {
     seed: u64,
 }

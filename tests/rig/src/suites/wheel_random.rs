@@ -403,7 +403,7 @@ impl<H: Host> World<H> {
     }
 }
 
-/// Says which seed failed.
+/// Prints which seed failed.
 struct Failing(u64);
 
 impl Drop for Failing {

@@ -12,7 +12,7 @@ use crate::time::{ClockId, Instant, Monotonic};
 
 /// The bits of an instant in the word of a [`CombinedClock`].
 const CLOCK_BITS: u32 = Word::<1>::VALUE_BITS_MAX;
-/// Stands for an instant that does not fit: the one number without its negative.
+/// Represents an instant that does not fit: the one number without its negative.
 pub(super) const NO_INSTANT: u64 = 1 << (CLOCK_BITS - 1);
 
 /// A clock that takes long to read, such as one behind a system call or a file descriptor.

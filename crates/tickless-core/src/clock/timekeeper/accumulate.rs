@@ -150,7 +150,7 @@ impl Accumulated {
         }
     }
 
-    /// Goes on at `now` of the same counter, with the time `base` and its `residue`.
+    /// Continues at `now` of the same counter, with the time `base` and its `residue`.
     pub(super) fn goes_on_at(&mut self, (base, residue): (Instant, u64), now: Cycles) {
         self.origin = now;
         self.base = base.as_nanos();

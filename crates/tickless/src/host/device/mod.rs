@@ -143,8 +143,8 @@ fn set(base: &ThreadBase) {
     }
 }
 
-/// Asks the expiry thread to come if the thread on `base`, which runs its own timers, does not. Called with `base`
-/// locked.
+/// Requests that the expiry thread comes if the thread on `base`, which runs its own timers, does not. Called with
+/// `base` locked.
 ///
 /// Without a fence: the expiry thread looks a second time after it went to sleep
 /// ([`stuck`](super::remote)), and sees what was written while it did.
@@ -179,7 +179,7 @@ pub(crate) fn use_up(base: &ThreadBase) {
     base.local().device.use_up();
 }
 
-/// Tells the tree, and the expiry thread if it sleeps for longer. Called with `base` locked.
+/// Notifies the tree, and the expiry thread if it sleeps for longer. Called with `base` locked.
 fn publish(base: &ThreadBase) {
     let due = note_set(base);
     if let Some(reactor) = reactors::of(base) {
@@ -192,7 +192,7 @@ fn publish(base: &ThreadBase) {
     }
 }
 
-/// Asks the thread that looks after `base` for a turn, in which it looks at the queues.
+/// Requests a turn of the thread that looks after `base`, in which it looks at the queues.
 pub(crate) fn kick(base: &ThreadBase) {
     let local = base.local();
     local.device.kick.raise();

@@ -28,7 +28,7 @@ impl Request {
     }
 }
 
-/// Says when the expiry thread fires the exact timers of a thread that runs its own and takes no turns.
+/// Time at which the expiry thread fires the exact timers of a thread that runs its own and takes no turns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Help {
@@ -71,7 +71,7 @@ impl IsolationState {
             || help == Help::UnlessIsolated as u8 && self.is_isolated.load(Ordering::Relaxed)
     }
 
-    /// Says when the expiry thread fires the exact timers of the thread if it does not.
+    /// Sets when the expiry thread fires the exact timers of the thread if it does not.
     pub(crate) fn set_help(&self, help: Help) {
         // Relaxed: see `is_left_alone`.
         self.help.store(help as u8, Ordering::Relaxed);

@@ -325,7 +325,7 @@ impl Reactor {
         self.tell_expiry_thread();
     }
 
-    /// Asks the expiry thread to look, if it means to sleep for longer than until it has to come here.
+    /// Requests a look of the expiry thread, if it means to sleep for longer than until it has to come here.
     pub(super) fn tell_expiry_thread(&self) {
         if wake::SLEEPS_UNTIL.is_after(self.expiry_thread_comes_at()) {
             wake::wake();

@@ -124,7 +124,7 @@ fn rescue_exact(base: &'static ThreadBase, now: Instant) {
     }
 }
 
-/// Says once for the process that a thread blocks where its timers do not fire.
+/// Reports once for the process that a thread blocks where its timers do not fire.
 #[cold]
 fn report() {
     static IS_REPORTED: AtomicBool = AtomicBool::new(false);

@@ -219,7 +219,7 @@ fn tree_of(base: &ThreadBase) -> &'static Tree {
         .map_or_else(foreign, of_reactor)
 }
 
-/// Says which worker looks after sleeping workers when the one that did goes to sleep.
+/// Sets which worker looks after sleeping workers when the one that did goes to sleep.
 pub(crate) fn set_migrator_policy(migrator_policy: MigratorPolicy) {
     workers().set_migrator_policy(migrator_policy);
 }

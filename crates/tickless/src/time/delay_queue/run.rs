@@ -11,7 +11,7 @@ const FEW: usize = 32;
 pub(super) struct RunEntry {
     pub(super) deadline: u64,
     pub(super) index: u32,
-    /// Tells the entry apart from another one that has its index by now.
+    /// Distinguishes the entry from another one that has its index by now.
     pub(super) generation: u32,
 }
 

@@ -49,7 +49,7 @@ impl Wake for Gate {
 
 static COMPANIONS: Mutex<BTreeMap<usize, Companion>> = Mutex::new(BTreeMap::new());
 
-/// Says that there was a companion once, so that programs without one never take the lock.
+/// True if there was a companion once, so that programs without one never take the lock.
 static HAS_ANY: AtomicBool = AtomicBool::new(false);
 
 fn companions() -> MutexGuard<'static, BTreeMap<usize, Companion>> {

@@ -88,7 +88,7 @@ impl Runtime {
         }
     }
 
-    /// Says who the workers are.
+    /// Sets who the workers are.
     pub(crate) fn set_others(&self, others: Weak<dyn Others>) {
         let _first = self.others.set(others);
     }

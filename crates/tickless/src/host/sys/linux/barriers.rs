@@ -2,7 +2,7 @@
 
 use rustix::thread::{MembarrierCommand, MembarrierQuery, membarrier, membarrier_query};
 
-/// Asks the kernel for barriers; `false` if it has none, or a filter of system calls refuses them.
+/// Registers for the kernel's barriers; `false` if it has none, or a filter of system calls refuses them.
 pub(crate) fn register() -> bool {
     !cfg!(miri)
         && membarrier_query().contains(MembarrierQuery::PRIVATE_EXPEDITED)

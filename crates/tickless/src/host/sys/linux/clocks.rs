@@ -65,7 +65,7 @@ pub(crate) struct Sets {
 }
 
 impl Sets {
-    /// Asks the kernel to tell.
+    /// Registers with the kernel.
     pub(crate) fn watch() -> io::Result<Self> {
         let fd = timerfd_create(TimerfdClockId::Realtime, TimerfdFlags::CLOEXEC)?;
         let flags = TimerfdTimerFlags::ABSTIME | TimerfdTimerFlags::CANCEL_ON_SET;

@@ -61,8 +61,8 @@ thread_local! {
     static CALL: RefCell<Option<Call>> = const { RefCell::new(None) };
 }
 
-/// Asks the event loop to call `function`, the same at each call, in `nanos` from now, or at the time asked for before
-/// if that is earlier.
+/// Schedules a call of `function` by the event loop, the same at each call, in `nanos` from now, or at the time asked
+/// for before if that is earlier.
 pub(crate) fn call_in(nanos: i64, function: fn()) {
     let when = since_start().saturating_add(nanos.max(0));
     CALL.with_borrow_mut(|call| {
