@@ -3,6 +3,7 @@
 //! Programs that the machine lacks are left out, and named. `cargo xtask check --only sanitizers` runs these tests with
 //! a library that a sanitizer instruments: `TICKLESS_SANITIZED` is its path, and `TICKLESS_SANITIZER` its name.
 
+use std::fs;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -116,6 +117,56 @@ fn the_header_is_c99_and_cxx17() {
                     language,
                 ])
                 .arg(&header));
+        }
+    }
+}
+
+/// Compiles the pieces of C and C++ on the page of this crate, each as the body of a function; what comes before the
+/// first empty line stands outside if it is a function itself.
+#[test]
+fn the_pieces_of_the_page_compile() {
+    let page = fs::read_to_string(Path::new(HERE).join("../../docs/capi.md")).expect("the page");
+    let languages = [
+        (
+            "c",
+            "gcc",
+            "-std=c99",
+            "#include \"tickless-posix.h\"\n#include <signal.h>\n",
+        ),
+        (
+            "cpp",
+            "g++",
+            "-std=c++17",
+            "#include \"tickless.hpp\"\n#include <cstdio>\nusing namespace std::chrono_literals;\n",
+        ),
+    ];
+    for (language, program, standard, head) in languages {
+        if !is_there(program) {
+            continue;
+        }
+        let fence = format!("```{language}\n");
+        let pieces: Vec<&str> = page.split(&fence).skip(1).collect();
+        assert!(!pieces.is_empty(), "{language}");
+        for (number, piece) in pieces.into_iter().enumerate() {
+            let (piece, _) = piece.split_once("```").expect("an end");
+            let (outside, inside) = match piece.split_once("\n\n") {
+                Some(parts) if piece.starts_with("static") => parts,
+                _ => ("", piece),
+            };
+            let name = format!("capi-page-{number}-{}.{language}", std::process::id());
+            let file = built().join(name);
+            let text = format!(
+                "#include \"tickless.h\"\n{head}{outside}\nvoid f(void);\nvoid f(void) {{\n{inside}}}\n"
+            );
+            fs::write(&file, text).expect("it can be written");
+            run(compiler(program, standard)
+                .args([
+                    "-fsyntax-only",
+                    "-D_POSIX_C_SOURCE=200809L",
+                    "-Wno-unused-parameter",
+                ])
+                .arg(&file));
+            remove(&file);
         }
     }
 }
