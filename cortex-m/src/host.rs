@@ -127,7 +127,7 @@ impl Port for Host {
 }
 
 impl Platform for Host {
-    fn now_at_latest(&self) -> Instant {
+    fn now_upper(&self) -> Instant {
         now().saturating_add(Span::from_nanos(board::NANOS))
     }
 }

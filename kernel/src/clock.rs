@@ -309,7 +309,7 @@ impl Clock {
     }
 
     /// Returns the end of the count in progress, whichever counter drives the time.
-    pub(crate) fn now_at_latest(&self) -> Instant {
+    pub(crate) fn now_upper(&self) -> Instant {
         let now = if self.clock.is_inlined() {
             self.now()
         } else {
@@ -450,7 +450,7 @@ impl<I: Iterator<Item = usize> + Clone, T: FnMut()> SwitchHost for Others<'_, I,
     }
 
     fn tell_ticks(&mut self, counter: &Counter) {
-        // Relaxed: as in `now_at_latest`.
+        // Relaxed: as in `now_upper`.
         self.clock.current.store(counter.id.0, Ordering::Relaxed);
         (self.tell)();
     }

@@ -313,8 +313,8 @@ impl Platform for Host {
     const DEFERRED_REARM: bool = !cfg!(feature = "immediate");
     const TRACE: bool = cfg!(any(feature = "trace", feature = "conformance"));
 
-    fn now_at_latest(&self) -> Instant {
-        self.clock.now_at_latest()
+    fn now_upper(&self) -> Instant {
+        self.clock.now_upper()
     }
 
     fn now_and_offsets(&self, seen: SetSequence) -> (Instant, Option<(SetSequence, Offsets)>) {

@@ -328,7 +328,7 @@ mod tests {
             [Step::Fmt, Step::Tidy, Step::Clippy, Step::Test]
         );
         let full = selected(&[], false);
-        assert_eq!(full.len(), 18);
+        assert_eq!(full.len(), 19);
         assert!(!full.contains(&Step::Mutants) && !full.contains(&Step::Models));
         assert_eq!(
             selected(&[Step::Mutants, Step::Fmt], false),

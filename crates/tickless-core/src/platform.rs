@@ -162,7 +162,7 @@ pub trait Platform: Port {
     ///
     /// The start of a relative timer counts from here. Hosts whose clock has a granularity, or a cheap reading that is
     /// not exact, add the uncertainty, so that no timer is early (STYLE T2).
-    fn now_at_latest(&self) -> Instant {
+    fn now_upper(&self) -> Instant {
         self.now()
     }
 

@@ -182,7 +182,7 @@ pub(super) fn switch(machine: &'static Machine, parameters: &Parameters) -> Verd
     let fired = kept(Count::new());
     let ended = kept(Note::new());
     let ticking = timer(Setup::new(), move |expired| {
-        early.add(u64::from(host.clock().now_at_latest() < expired.deadline()));
+        early.add(u64::from(host.clock().now_upper() < expired.deadline()));
         fired.add(1);
         expired.forward(expired.now(), Span::from_micros(100));
         if ended.is_there() {

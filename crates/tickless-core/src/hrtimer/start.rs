@@ -341,7 +341,7 @@ impl<P: Platform> Timers<P> {
     /// The deadline `span` from now on `clock`.
     #[inline]
     fn deadline_after(&self, clock: Clock, span: Span) -> Deadline {
-        let mut now = self.platform.now_at_latest();
+        let mut now = self.platform.now_upper();
         let mut offset = Offset::NONE;
         if clock != Clock::Monotonic {
             // Not the copy of the base, which may be older than the last jump of the clock; and without refreshing

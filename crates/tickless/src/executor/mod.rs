@@ -90,9 +90,8 @@ pub mod coop;
 mod current;
 mod deadline;
 mod deadlines;
-mod desk;
 mod drawn;
-mod drawn_desk;
+mod drawn_context;
 mod header;
 mod idle;
 pub mod io;
@@ -127,6 +126,7 @@ mod task_list;
 mod tick;
 mod watch;
 mod work;
+mod worker_context;
 
 /// An executor that shares its workers among tasks by weight.
 ///

@@ -15,9 +15,8 @@ use tickless_sched::hrtick::SliceTimer;
 
 use super::balance::Comparisons;
 use super::current::{self, Current};
-use super::desk::Desk;
 use super::drawn::{Drawn, DrawnQueue};
-use super::drawn_desk::DrawnDesk;
+use super::drawn_context::DrawnContext;
 use super::header::Job;
 use super::io::{EVENTS, IoReactor, PERIOD};
 use super::job::{discard, run};
@@ -29,6 +28,7 @@ use super::shared::Handle;
 use super::slice_tick::Timers;
 use super::tick::TickTimer;
 use super::watch::BlockedTimer;
+use super::worker_context::WorkerContext;
 use crate::host::thread::{now_lower, with_thread};
 use crate::time::virtual_time::runtime::{self, Passed};
 use crate::worker::{EpollEvents, Worker};
@@ -107,11 +107,11 @@ pub(crate) fn work(worker: &Worker, shared: &Handle, index: usize) {
                 quiet_since: None,
                 stuck_since: None,
             };
-            let desk = Desk::new(shared, index, worker.base(), current, thread);
-            let drawn = DrawnDesk::new(shared, index);
+            let context = WorkerContext::new(shared, index, worker.base(), current, thread);
+            let drawn = DrawnContext::new(shared, index);
             let own: &dyn OwnWorker = match &shared.drawn {
                 Some(_) => &drawn,
-                None => &desk,
+                None => &context,
             };
             own::work_as(shared.id, own, || {
                 work.drawn_rounds();

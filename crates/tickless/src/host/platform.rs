@@ -96,7 +96,7 @@ impl Platform for Host {
     }
 
     #[inline]
-    fn now_at_latest(&self) -> Instant {
+    fn now_upper(&self) -> Instant {
         core_now_upper()
     }
 

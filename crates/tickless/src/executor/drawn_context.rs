@@ -8,18 +8,18 @@ use super::own::OwnWorker;
 use super::shared::Shared;
 
 /// The worker of an executor whose order is drawn.
-pub(crate) struct DrawnDesk<'a> {
+pub(crate) struct DrawnContext<'a> {
     shared: &'a Shared,
     index: usize,
 }
 
-impl<'a> DrawnDesk<'a> {
+impl<'a> DrawnContext<'a> {
     pub(crate) fn new(shared: &'a Shared, index: usize) -> Self {
         Self { shared, index }
     }
 }
 
-impl OwnWorker for DrawnDesk<'_> {
+impl OwnWorker for DrawnContext<'_> {
     fn schedule(&self, job: Job) {
         Keeper::schedule(self.shared, job);
     }

@@ -21,8 +21,8 @@ use crate::host::clock::counter;
 use crate::host::device;
 use crate::host::thread::{Thread, ThreadBase, earliest_anew, now_lower};
 
-/// A worker, as it works.
-pub(crate) struct Desk<'a> {
+/// The state of a worker that polls, with the locks and numbers that its operations need.
+pub(crate) struct WorkerContext<'a> {
     shared: &'a Shared,
     place: &'a Remote,
     index: usize,
@@ -35,7 +35,7 @@ pub(crate) struct Desk<'a> {
     thread: &'a Thread,
 }
 
-impl<'a> Desk<'a> {
+impl<'a> WorkerContext<'a> {
     /// Creates the context of the worker of this number.
     pub(crate) fn new(
         shared: &'a Shared,
@@ -260,7 +260,7 @@ impl<'a> Desk<'a> {
     }
 }
 
-impl OwnWorker for Desk<'_> {
+impl OwnWorker for WorkerContext<'_> {
     fn schedule(&self, job: Job) {
         let header = job.metadata();
         let index = header.worker();
