@@ -852,6 +852,8 @@ mod reactor {
         in_own_process(
             "reactor::forks_meet_runtimes_in_the_middle_of_everything",
             || {
+                // Not while another thread uses the library for the first time: see `init`.
+                tickless::init().expect("it starts");
                 let stop = Arc::new(AtomicBool::new(false));
                 let threads = (0..2).map(|_| {
                     let stop = Arc::clone(&stop);
