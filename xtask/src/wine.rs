@@ -56,7 +56,7 @@ pub(crate) fn main(root: &Path, arguments: &Arguments) -> Result<(), String> {
 }
 
 /// Reports what the machine lacks, if anything.
-fn present(root: &Path) -> Result<(), String> {
+pub(crate) fn present(root: &Path) -> Result<(), String> {
     for program in ["wine", COMPILER] {
         if !is_installed(program) {
             return Err(format!("there is no {program}"));
@@ -95,6 +95,15 @@ fn suite(root: &Path) -> Invocation {
         root,
         &["test", "-p", "tickless", "--lib", "--test", "any_host"],
     )
+}
+
+/// Makes ready what programs need here, and returns the command of the tests that take seconds.
+pub(crate) fn fast(root: &Path) -> Result<Invocation, String> {
+    make_random(root)?;
+    Ok(by_wine(
+        root,
+        &["test", "-p", "tickless", "--test", "any_host"],
+    ))
 }
 
 /// The measurement.

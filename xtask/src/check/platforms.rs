@@ -1,12 +1,13 @@
 //! Other systems: the library is built for each of them, and the host that they have is tried here.
 //!
 //! A program for another system is not run. What runs is its host, which stands on the standard library alone and which
-//! the feature `portable` chooses on Linux too, and programs for other kinds of Linux: a fast part of both suites here,
-//! the whole of them by
+//! the feature `portable` chooses on Linux too, programs for other kinds of Linux, and those of Windows under wine.
+//! The check runs a fast part of the suites, and the whole of them is run by
 //!
 //! ```text
 //! cargo test -p tickless --features portable --tests
 //! cargo xtask linux
+//! cargo xtask wine
 //! ```
 
 use std::path::Path;
@@ -19,6 +20,7 @@ use crate::files;
 use crate::invocation::{Invocation, is_installed};
 use crate::linux::Kind;
 use crate::toolchain;
+use crate::wine;
 
 /// Systems that the library is built for, besides the one that the check runs on.
 const TARGETS: &[&str] = &[
@@ -74,6 +76,7 @@ pub(super) fn step(run: &mut Run<'_>) -> Result<(), String> {
         }
     }
     other_linux(run)?;
+    windows(run)?;
     sleep_in_node(run)?;
     sleep_in_an_event_loop(run)?;
     bare_machines(run)?;
@@ -92,6 +95,16 @@ fn other_linux(run: &mut Run<'_>) -> Result<(), String> {
         run.invoke(&line)?;
     }
     Ok(())
+}
+
+/// Runs what every host promises on Windows, as far as wine is that.
+fn windows(run: &mut Run<'_>) -> Result<(), String> {
+    if let Err(reason) = wine::present(run.root()) {
+        run.skip("what every host promises, under wine", &reason);
+        return Ok(());
+    }
+    let line = wine::fast(run.root())?;
+    run.invoke(&line)
 }
 
 /// Builds the example for JavaScript's event loop, and runs it in node.
