@@ -96,12 +96,7 @@ fn spin() {
 /// the task that spins makes room.
 pub(super) fn afar(_machine: &'static Machine, _parameters: &Parameters) -> Verdict {
     let wants = [Want::Share(Weight::UNIT, Request::clamped(SLICE)); 2];
-    let tick = Tick {
-        is_lazy: true,
-        filter: true,
-        slices: true,
-    };
-    let ran = tasks::run(tick, &wants, body);
+    let ran = tasks::run(Tick::WHOLE, &wants, body);
     let stats = ran.tick;
     say!(
         "  {} wake-ups from afar: {} kicks, {} of them found a tick, {} times one that spins was preempted",

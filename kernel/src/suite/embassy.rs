@@ -195,12 +195,7 @@ fn body(task: usize) {
 fn beside(way: usize, name: &str, guest: Want) -> Result<&'static Spread, alloc::string::String> {
     let late = begin(way, 1);
     let fair = Want::Share(Weight::UNIT, Request::DEFAULT);
-    let slices = Tick {
-        is_lazy: true,
-        filter: true,
-        slices: true,
-    };
-    let ran = tasks::run(slices, &[guest, fair, fair], body);
+    let ran = tasks::run(Tick::WHOLE, &[guest, fair, fair], body);
     say!(
         "  {name}, beside two that compute: {} ticks are {late} late, {} by an interrupt in time",
         late.count.get(),

@@ -140,12 +140,7 @@ fn run(way: usize, asks: bool, length: Span) -> (&'static Seen, u64) {
     LENGTH.set(counts(length));
     IS_OVER.set(false);
     let wants = [Want::Share(Weight::UNIT, Request::clamped(SLICE)); 2];
-    let tick = Tick {
-        is_lazy: true,
-        filter: true,
-        slices: true,
-    };
-    let Ran { extended, .. } = tasks::run_by(Pin::static_ref(&TICK), tick, &wants, body);
+    let Ran { extended, .. } = tasks::run_by(Pin::static_ref(&TICK), Tick::WHOLE, &wants, body);
     say!(
         "  sections of {} us, {}: preempted in one {} times of {}, {extended} extensions; {} behind the slice",
         length.as_nanos() / 1_000,

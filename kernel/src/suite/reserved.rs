@@ -18,7 +18,7 @@ use tickless_sched::{Request, Weight};
 
 use super::classes::{Classes, Want};
 use super::tasks::{self, Function, Leaves, Ran, Tick};
-use super::{Spread, Verdict, ensure, timer};
+use super::{Spread, Verdict, ensure};
 use crate::arch;
 use crate::console::say;
 use crate::host::{Count, Note};
@@ -158,17 +158,9 @@ fn run(machine: &'static Machine, wants: &[Want]) -> Ran {
     for pieces in PIECES.lock(None).iter_mut() {
         pieces.clear();
     }
-    let ending = timer(Setup::new(), |_| {
-        tasks::end();
-        Restart::No
-    });
-    let tick = Tick {
-        is_lazy: true,
-        filter: true,
-        slices: true,
-    };
-    let _started = ending.start(machine.timers, Start::after(LENGTH).pinned());
-    tasks::run_by(Pin::static_ref(&TICK), tick, wants, body)
+    tasks::ending_after(machine, LENGTH, || {
+        tasks::run_by(Pin::static_ref(&TICK), Tick::WHOLE, wants, body)
+    })
 }
 
 /// Looks at each whole period of a thread that wants more than it has.

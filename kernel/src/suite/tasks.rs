@@ -16,7 +16,7 @@ use tickless_core::event::Flush;
 use tickless_core::hrtimer::{Expired, HrTimer, Restart, Setup, Stage, Start};
 use tickless_core::link::lock::Lock;
 use tickless_core::platform::CpuId;
-use tickless_core::time::{Instant, Monotonic};
+use tickless_core::time::{Instant, Monotonic, Span};
 use tickless_sched::hrtick::{
     CoreHost, CoreTimer, Decision, Extension, Reschedule, SETUP, Stats, Switches,
 };
@@ -24,12 +24,13 @@ use tickless_sched::load::RunClock;
 use tickless_sched::{HrTick, RunTime};
 
 use super::classes::{Classes, Rest, Want};
+use super::timer;
 use crate::arch;
 use crate::host::Host;
 use crate::idle;
 use crate::late::Late;
 use crate::lock::MaskingLock;
-use crate::machine::machine;
+use crate::machine::{Machine, machine};
 use crate::thread::{Thread, switch};
 
 /// The most tasks of a run.
@@ -56,6 +57,15 @@ pub(super) struct Tick {
     pub(super) filter: bool,
     /// Slices end at all.
     pub(super) slices: bool,
+}
+
+impl Tick {
+    /// All of it.
+    pub(super) const WHOLE: Self = Self {
+        is_lazy: true,
+        filter: true,
+        slices: true,
+    };
 }
 
 /// The counts of a run.
@@ -357,6 +367,20 @@ pub(super) fn end() {
         tasks.lock(None).is_ended = true;
     }
     machine().host().here().must_decide.leave();
+}
+
+/// Performs `run`, which ends after `length`.
+pub(super) fn ending_after(
+    machine: &'static Machine,
+    length: Span,
+    run: impl FnOnce() -> Ran,
+) -> Ran {
+    let ending = timer(Setup::new(), |_| {
+        end();
+        Restart::No
+    });
+    let _started = ending.start(machine.timers, Start::after(length).pinned());
+    run()
 }
 
 /// Runs a task for each of `wants`, all of them with `body(its number)`, until none can go on.

@@ -2,13 +2,12 @@
 
 use core::hint::black_box;
 
-use tickless_core::hrtimer::{Restart, Setup, Start};
 use tickless_core::time::Span;
 use tickless_sched::{Request, Weight};
 
 use super::classes::Want;
 use super::tasks::{self, Ran, Tick};
-use super::{Verdict, ensure, timer};
+use super::{Verdict, ensure};
 use crate::console::say;
 use crate::host::Count;
 use crate::machine::Machine;
@@ -36,17 +35,8 @@ fn spin(task: usize) {
 pub(super) fn threads(machine: &'static Machine, parameters: &Parameters) -> Verdict {
     let wants =
         WEIGHTS.map(|units| Want::Share(Weight::UNIT.times(units), Request::clamped(SLICE)));
-    let ending = timer(Setup::new(), |_| {
-        tasks::end();
-        Restart::No
-    });
-    let tick = Tick {
-        is_lazy: true,
-        filter: true,
-        slices: true,
-    };
-    let _started = ending.start(machine.timers, Start::after(LENGTH).pinned());
-    let Ran { preempted, .. } = tasks::run(tick, &wants, spin);
+    let run = || tasks::run(Tick::WHOLE, &wants, spin);
+    let Ran { preempted, .. } = tasks::ending_after(machine, LENGTH, run);
     let all: u64 = COUNTS.iter().map(Count::get).sum();
     let weights = u64::from(WEIGHTS.iter().sum::<u32>());
     let mut furthest = 0;

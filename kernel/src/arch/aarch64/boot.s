@@ -135,16 +135,30 @@ user_trap:
 1:  add     sp, sp, #208
     b       leave_user
 
-// Goes on in user mode at x0, on the stack x1, with x2 and x3 as arguments: all that the kernel had in registers is
-// gone. Returns what `user_trap` was answered, masked. The stack pointer of the kernel stays where this leaves it.
-.global enter_user
-enter_user:
+// What a function has to leave as it was.
+.macro push_callee_saved
     stp     x19, x20, [sp, #-96]!
     stp     x21, x22, [sp, #16]
     stp     x23, x24, [sp, #32]
     stp     x25, x26, [sp, #48]
     stp     x27, x28, [sp, #64]
     stp     x29, x30, [sp, #80]
+.endm
+
+.macro pop_callee_saved
+    ldp     x29, x30, [sp, #80]
+    ldp     x27, x28, [sp, #64]
+    ldp     x25, x26, [sp, #48]
+    ldp     x23, x24, [sp, #32]
+    ldp     x21, x22, [sp, #16]
+    ldp     x19, x20, [sp], #96
+.endm
+
+// Goes on in user mode at x0, on the stack x1, with x2 and x3 as arguments: all that the kernel had in registers is
+// gone. Returns what `user_trap` was answered, masked. The stack pointer of the kernel stays where this leaves it.
+.global enter_user
+enter_user:
+    push_callee_saved
     msr     elr_el1, x0
     msr     sp_el0, x1
     msr     tpidr_el0, xzr
@@ -157,32 +171,17 @@ enter_user:
 .endr
     eret
 leave_user:
-    ldp     x29, x30, [sp, #80]
-    ldp     x27, x28, [sp, #64]
-    ldp     x25, x26, [sp, #48]
-    ldp     x23, x24, [sp, #32]
-    ldp     x21, x22, [sp, #16]
-    ldp     x19, x20, [sp], #96
+    pop_callee_saved
     ret
 
 // Goes on with another thread: x0 points to where this one's stack pointer is kept, x1 is that of the other one.
 .global switch_stacks
 switch_stacks:
-    stp     x19, x20, [sp, #-96]!
-    stp     x21, x22, [sp, #16]
-    stp     x23, x24, [sp, #32]
-    stp     x25, x26, [sp, #48]
-    stp     x27, x28, [sp, #64]
-    stp     x29, x30, [sp, #80]
+    push_callee_saved
     mov     x9, sp
     str     x9, [x0]
     mov     sp, x1
-    ldp     x29, x30, [sp, #80]
-    ldp     x27, x28, [sp, #64]
-    ldp     x25, x26, [sp, #48]
-    ldp     x23, x24, [sp, #32]
-    ldp     x21, x22, [sp, #16]
-    ldp     x19, x20, [sp], #96
+    pop_callee_saved
     ret
 
 // Where the first switch to a thread returns to.

@@ -129,10 +129,8 @@ user_trap:
     ld      sp, 160(sp)
     sret
 
-# Goes on in user mode at a0, on the stack a1, with a2 and a3 as arguments: all that the kernel had in registers is gone.
-# Returns what `user_trap` was answered, masked. The stack pointer of the kernel stays where this leaves it.
-.global enter_user
-enter_user:
+# What a function has to leave as it was; there is room for the thread pointer behind it.
+.macro push_callee_saved
     addi    sp, sp, -112
     sd      ra, 0(sp)
     sd      s0, 8(sp)
@@ -147,6 +145,30 @@ enter_user:
     sd      s9, 80(sp)
     sd      s10, 88(sp)
     sd      s11, 96(sp)
+.endm
+
+.macro pop_callee_saved
+    ld      ra, 0(sp)
+    ld      s0, 8(sp)
+    ld      s1, 16(sp)
+    ld      s2, 24(sp)
+    ld      s3, 32(sp)
+    ld      s4, 40(sp)
+    ld      s5, 48(sp)
+    ld      s6, 56(sp)
+    ld      s7, 64(sp)
+    ld      s8, 72(sp)
+    ld      s9, 80(sp)
+    ld      s10, 88(sp)
+    ld      s11, 96(sp)
+    addi    sp, sp, 112
+.endm
+
+# Goes on in user mode at a0, on the stack a1, with a2 and a3 as arguments: all that the kernel had in registers is gone.
+# Returns what `user_trap` was answered, masked. The stack pointer of the kernel stays where this leaves it.
+.global enter_user
+enter_user:
+    push_callee_saved
     sd      tp, 104(sp)
     csrw    sepc, a0
     li      t0, 0x100
@@ -163,55 +185,16 @@ enter_user:
     sret
 leave_user:
     addi    sp, sp, 176
-    ld      ra, 0(sp)
-    ld      s0, 8(sp)
-    ld      s1, 16(sp)
-    ld      s2, 24(sp)
-    ld      s3, 32(sp)
-    ld      s4, 40(sp)
-    ld      s5, 48(sp)
-    ld      s6, 56(sp)
-    ld      s7, 64(sp)
-    ld      s8, 72(sp)
-    ld      s9, 80(sp)
-    ld      s10, 88(sp)
-    ld      s11, 96(sp)
-    addi    sp, sp, 112
+    pop_callee_saved
     ret
 
 # Goes on with another thread: a0 points to where this one's stack pointer is kept, a1 is that of the other one.
 .global switch_stacks
 switch_stacks:
-    addi    sp, sp, -112
-    sd      ra, 0(sp)
-    sd      s0, 8(sp)
-    sd      s1, 16(sp)
-    sd      s2, 24(sp)
-    sd      s3, 32(sp)
-    sd      s4, 40(sp)
-    sd      s5, 48(sp)
-    sd      s6, 56(sp)
-    sd      s7, 64(sp)
-    sd      s8, 72(sp)
-    sd      s9, 80(sp)
-    sd      s10, 88(sp)
-    sd      s11, 96(sp)
+    push_callee_saved
     sd      sp, 0(a0)
     mv      sp, a1
-    ld      ra, 0(sp)
-    ld      s0, 8(sp)
-    ld      s1, 16(sp)
-    ld      s2, 24(sp)
-    ld      s3, 32(sp)
-    ld      s4, 40(sp)
-    ld      s5, 48(sp)
-    ld      s6, 56(sp)
-    ld      s7, 64(sp)
-    ld      s8, 72(sp)
-    ld      s9, 80(sp)
-    ld      s10, 88(sp)
-    ld      s11, 96(sp)
-    addi    sp, sp, 112
+    pop_callee_saved
     ret
 
 # Where the first switch to a thread returns to.

@@ -216,18 +216,32 @@ return_to_user:
 1:  add     $112, %rsp
     jmp     leave_user
 
-# Goes on in user mode at rdi, on the stack rsi, with rdx and rcx as arguments: all that the kernel had in registers is
-# gone. Returns what a system call or fault was answered, masked. The processor enters the kernel on the stack where
-# this leaves it, whose last word is the address of what the CPU has of its own.
-.global enter_user
-.balign 16
-enter_user:
+# What a function has to leave as it was.
+.macro push_callee_saved
     push    %rbp
     push    %rbx
     push    %r12
     push    %r13
     push    %r14
     push    %r15
+.endm
+
+.macro pop_callee_saved
+    pop     %r15
+    pop     %r14
+    pop     %r13
+    pop     %r12
+    pop     %rbx
+    pop     %rbp
+.endm
+
+# Goes on in user mode at rdi, on the stack rsi, with rdx and rcx as arguments: all that the kernel had in registers is
+# gone. Returns what a system call or fault was answered, masked. The processor enters the kernel on the stack where
+# this leaves it, whose last word is the address of what the CPU has of its own.
+.global enter_user
+.balign 16
+enter_user:
+    push_callee_saved
     mov     %rdx, %r8
     mov     %rcx, %r9
     mov     $0xc0000101, %ecx
@@ -249,32 +263,17 @@ enter_user:
     iretq
 leave_user:
     add     $8, %rsp
-    pop     %r15
-    pop     %r14
-    pop     %r13
-    pop     %r12
-    pop     %rbx
-    pop     %rbp
+    pop_callee_saved
     ret
 
 # Goes on with another thread: rdi points to where this one's stack pointer is kept, rsi is that of the other one.
 .global switch_stacks
 .balign 16
 switch_stacks:
-    push    %rbp
-    push    %rbx
-    push    %r12
-    push    %r13
-    push    %r14
-    push    %r15
+    push_callee_saved
     mov     %rsp, (%rdi)
     mov     %rsi, %rsp
-    pop     %r15
-    pop     %r14
-    pop     %r13
-    pop     %r12
-    pop     %rbx
-    pop     %rbp
+    pop_callee_saved
     ret
 
 # Where the first switch to a thread returns to.
