@@ -94,6 +94,8 @@ mod drawn;
 mod drawn_context;
 mod header;
 mod idle;
+#[cfg(test)]
+mod idle_task;
 pub mod io;
 mod job;
 mod join;

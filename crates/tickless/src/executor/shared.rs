@@ -308,34 +308,16 @@ pub(crate) type Handle = Arc<Shared>;
 
 #[cfg(test)]
 mod tests {
-    use std::panic::Location;
-
-    use async_task::Builder;
     use tickless_sched::{Request, Weight};
 
-    use super::super::header::{Entity, Header, Origin, Terms};
+    use super::super::header::Entity;
+    use super::super::idle_task;
     use super::*;
     use crate::topology::tests::fixture;
 
     fn queue_on(shared: &Handle, worker: usize) {
-        let origin = Origin {
-            name: None,
-            location: Location::caller(),
-        };
         let entity = Entity::new(Weight::UNIT, Request::DEFAULT);
-        let header = Header::new(
-            Handle::clone(shared),
-            worker,
-            false,
-            entity,
-            21,
-            Terms::Share,
-            origin,
-        );
-        let (job, task) = Builder::new()
-            .metadata(header)
-            .spawn(|_| std::future::pending::<()>(), |_| {});
-        task.detach();
+        let job = idle_task::sharing(Handle::clone(shared), worker, None, entity);
         shared.places[worker].with(|scheduler| scheduler.wake(job, now_lower()));
     }
 

@@ -1,14 +1,14 @@
 //! Tests of tasks with deadlines beside other tasks in a run queue, in logical time.
 
 use std::cell::Cell;
-use std::panic::Location;
 
-use async_task::{Builder, Task};
+use async_task::Task;
 use tickless_core::time::Span;
 use tickless_sched::hrtick::Switches;
 use tickless_sched::{Request, Weight};
 
-use super::super::header::{Entity, Origin, Terms};
+use super::super::header::{Entity, Terms};
+use super::super::idle_task;
 use super::super::scheduler::Scheduler;
 use super::super::shared::Shared;
 use super::*;
@@ -36,15 +36,8 @@ fn job(name: &'static str, terms: Terms) -> Job {
 }
 
 fn with_handle(name: &'static str, terms: Terms) -> (Job, Task<(), Header>) {
-    let origin = Origin {
-        name: Some(name.into()),
-        location: Location::caller(),
-    };
     let entity = Entity::new(Weight::UNIT, Request::DEFAULT);
-    let header = Header::new(Shared::for_tests(1), 0, false, entity, 21, terms, origin);
-    Builder::new()
-        .metadata(header)
-        .spawn(|_| std::future::pending(), |_| {})
+    idle_task::with_handle(Shared::for_tests(1), 0, Some(name), entity, terms)
 }
 
 fn fair(name: &'static str) -> Job {

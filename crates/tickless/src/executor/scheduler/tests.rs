@@ -1,14 +1,13 @@
 //! Tests of tasks that their worker woke and has not enqueued yet, and of the tick of a task that is picked again.
 
-use std::panic::Location;
 use std::thread;
 
-use async_task::Builder;
 use tickless_core::time::Span;
 use tickless_sched::{Request, Weight};
 
 use super::*;
-use crate::executor::header::{self, Origin, Terms};
+use crate::executor::header;
+use crate::executor::idle_task;
 use crate::executor::settings::Savings;
 use crate::executor::shared::Shared;
 use crate::executor::tick::TickTimer;
@@ -30,26 +29,9 @@ fn job(name: &'static str, micros: u64) -> Job {
 
 /// Works as [`job`], for another weight, with or without a name.
 fn weighted(name: Option<&'static str>, micros: u64, weight: Weight) -> Job {
-    let origin = Origin {
-        name: name.map(Into::into),
-        location: Location::caller(),
-    };
     let request = Request::new(Span::from_micros(micros)).expect("within bounds");
     let entity = Entity::new(weight, request);
-    let header = Header::new(
-        Shared::for_tests(1),
-        0,
-        false,
-        entity,
-        21,
-        Terms::Share,
-        origin,
-    );
-    let (job, task) = Builder::new()
-        .metadata(header)
-        .spawn(|_| std::future::pending::<()>(), |_| {});
-    task.detach();
-    job
+    idle_task::sharing(Shared::for_tests(1), 0, name, entity)
 }
 
 fn name(job: &Job) -> &str {
