@@ -43,6 +43,9 @@ mod report;
 mod rt_tests;
 #[cfg(feature = "full")]
 mod scheduling;
+#[cfg(all(test, feature = "full"))]
+#[path = "../../xtask/src/shell_lines.rs"]
+mod shell_lines;
 mod shown;
 #[cfg(feature = "full")]
 mod sim;
@@ -193,9 +196,8 @@ fn end(result: Result<Verdict, Failure>) -> ExitCode {
 
 #[cfg(all(test, feature = "full"))]
 mod tests {
-    use super::{Arguments, with_negative_numbers};
+    use super::{Arguments, shell_lines, with_negative_numbers};
     use clap::{Command, CommandFactory};
-    use std::fs;
     use std::path::Path;
 
     /// The commands of the library in the help of `command` and of all below it.
@@ -216,41 +218,20 @@ mod tests {
     /// The lines of the pages that call the command, by its name, by cargo's, or by that of its package.
     fn lines_of_pages() -> Vec<String> {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
-        let mut pages = vec![root.join("README.md")];
-        for entry in fs::read_dir(root.join("docs")).expect("a directory") {
-            let path = entry.expect("an entry").path();
-            pages.extend(
-                path.extension()
-                    .is_some_and(|end| end == "md")
-                    .then_some(path),
-            );
-        }
-        let mut found = Vec::new();
-        for page in pages {
-            let text = fs::read_to_string(page).expect("a page");
-            let mut inside = false;
-            for line in text.lines() {
-                if line.starts_with("```") {
-                    inside = line == "```sh";
-                    continue;
-                }
-                let line = line.split([';', '&', '|', '>']).next().unwrap_or_default();
-                let line = line.split(" #").next().unwrap_or_default();
-                let line = match line.split_once("-p tickless-lab") {
-                    Some((_, rest)) => rest.split_once(" -- ").map(|(_, words)| words),
-                    None => line.split_once("tickless ").and_then(|(before, words)| {
-                        let is_command = ["", "cargo"].contains(&before.trim())
-                            || before.trim().ends_with(" cargo");
-                        is_command.then_some(words)
-                    }),
-                };
-                found.extend(
-                    line.filter(|_| inside)
-                        .map(|words| format!("tickless {words}")),
-                );
-            }
-        }
-        found
+        let words = |line: &str| {
+            let line = line.split([';', '&', '|', '>']).next().unwrap_or_default();
+            let words = match line.split_once("-p tickless-lab") {
+                Some((_, rest)) => rest.split_once(" -- ").map(|(_, words)| words),
+                None => line.split_once("tickless ").and_then(|(before, words)| {
+                    let is_command =
+                        ["", "cargo"].contains(&before.trim()) || before.trim().ends_with(" cargo");
+                    is_command.then_some(words)
+                }),
+            };
+            words.map(|words| format!("tickless {words}"))
+        };
+        let lines = shell_lines::all(&root);
+        lines.iter().filter_map(|(_, line)| words(line)).collect()
     }
 
     #[test]

@@ -52,6 +52,8 @@ mod man;
 mod mutants;
 mod repeat;
 mod semver;
+#[cfg(test)]
+mod shell_lines;
 mod soak;
 mod structure;
 mod tidy;
@@ -137,46 +139,29 @@ mod tests {
     use clap::CommandFactory;
 
     use std::collections::BTreeSet;
-    use std::fs;
     use std::path::Path;
 
     use serde_json::Value;
+
+    use super::shell_lines;
 
     #[test]
     fn the_arguments_are_consistent() {
         super::Cli::command().debug_assert();
     }
 
-    /// The command lines of the pages, each with its page, without comments and without what a shell sets before them.
+    /// The words of the command lines of the pages, each with its page, without what a shell sets before them.
     fn lines_of_pages(root: &Path) -> Vec<(String, Vec<String>)> {
-        let mut pages = vec![root.join("README.md"), root.join("CONTRIBUTING.md")];
-        for entry in fs::read_dir(root.join("docs")).expect("a directory") {
-            let path = entry.expect("an entry").path();
-            pages.extend(
-                path.extension()
-                    .is_some_and(|end| end == "md")
-                    .then_some(path),
-            );
-        }
-        let mut found = Vec::new();
-        for page in pages {
-            let text = fs::read_to_string(&page).expect("a page");
-            let mut inside = false;
-            for line in text.replace("\\\n", " ").lines() {
-                if line.starts_with("```") {
-                    inside = line == "```sh";
-                    continue;
-                }
-                let line = line.split(" #").next().unwrap_or_default();
-                let words = line.split_whitespace().map(|word| word.trim_matches('"'));
-                let words = words.skip_while(|word| word.contains('=') && !word.starts_with('-'));
-                let words: Vec<String> = words.map(str::to_owned).collect();
-                if inside && !words.is_empty() {
-                    found.push((page.display().to_string(), words));
-                }
-            }
-        }
-        found
+        let words = |line: &str| {
+            let words = line.split_whitespace().map(|word| word.trim_matches('"'));
+            let words = words.skip_while(|word| word.contains('=') && !word.starts_with('-'));
+            words.map(str::to_owned).collect::<Vec<_>>()
+        };
+        let lines = shell_lines::all(root).into_iter();
+        lines
+            .map(|(page, line)| (page, words(&line)))
+            .filter(|(_, words)| !words.is_empty())
+            .collect()
     }
 
     #[test]
