@@ -8,8 +8,9 @@
 //!
 //! Each server is a process of its own with two workers. A connection has hyper's header timeout, and an idle timeout
 //! that each packet moves; none of them comes in time. Idle connections have made one request each, from as many
-//! loopback addresses as their ports take. `wrk` (a package of that name) makes the requests, and its latencies are of
-//! requests, not of timers.
+//! loopback addresses as their ports take. Those beyond the limit of descriptors are pipes in the server's memory:
+//! their tasks and timers are the same, and a silent socket costs nothing besides. `wrk` (a package of that name)
+//! makes the requests, and its latencies are of requests, not of timers.
 #![expect(clippy::print_stdout, reason = "printing is what it is for")]
 
 use std::convert::Infallible;
@@ -28,7 +29,7 @@ use hyper::Response;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, DuplexStream, ReadBuf};
 use tokio::net::TcpListener;
 
 /// Longer than a round takes with all its connections.
@@ -45,7 +46,7 @@ const REQUEST: &[u8] = b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n";
 /// Runs `wrk` against servers that differ in their timers alone.
 #[derive(Debug, Parser)]
 struct Arguments {
-    /// Idle connections beside those that make requests; fewer if the limit of descriptors is lower.
+    /// Idle connections beside those that make requests; pipes in memory beyond the limit of descriptors.
     #[arg(long, default_value_t = 1_000)]
     idle: usize,
     /// Rounds; each runs every server once.
@@ -59,6 +60,9 @@ struct Arguments {
     busy: u32,
     #[arg(long, hide = true)]
     serve: Option<Timers>,
+    /// Idle connections that the server makes to itself.
+    #[arg(long, hide = true, default_value_t = 0)]
+    pipes: usize,
 }
 
 /// The timers of a server.
@@ -84,8 +88,8 @@ impl Timers {
 fn main() -> Result<(), Box<dyn Error>> {
     let arguments = Arguments::parse();
     match arguments.serve {
-        Some(Timers::Tokio) => serve::<OfTokio>(Timers::Tokio),
-        Some(timers) => serve::<OfTickless>(timers),
+        Some(Timers::Tokio) => serve::<OfTokio>(Timers::Tokio, arguments.pipes),
+        Some(timers) => serve::<OfTickless>(timers, arguments.pipes),
         None => compare(&arguments),
     }
 }
@@ -132,12 +136,12 @@ library!(
 );
 
 /// A connection that ends when its peer was silent for too long.
-struct IdleStream<L: Library> {
-    stream: tokio::net::TcpStream,
+struct IdleStream<L: Library, S> {
+    stream: S,
     idle: Pin<Box<L::Sleep>>,
 }
 
-impl<L: Library> AsyncRead for IdleStream<L> {
+impl<L: Library, S: AsyncRead + Unpin> AsyncRead for IdleStream<L, S> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -155,7 +159,7 @@ impl<L: Library> AsyncRead for IdleStream<L> {
     }
 }
 
-impl<L: Library> AsyncWrite for IdleStream<L> {
+impl<L: Library, S: AsyncWrite + Unpin> AsyncWrite for IdleStream<L, S> {
     fn poll_write(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -174,7 +178,7 @@ impl<L: Library> AsyncWrite for IdleStream<L> {
 }
 
 /// Serves until its standard input ends. Each line there is answered by the calls of `timerfd_settime` so far.
-fn serve<L: Library>(timers: Timers) -> Result<(), Box<dyn Error>> {
+fn serve<L: Library>(timers: Timers, pipes: usize) -> Result<(), Box<dyn Error>> {
     let mut builder = tokio::runtime::Builder::new_multi_thread();
     builder.worker_threads(2).enable_io();
     match timers {
@@ -191,12 +195,15 @@ fn serve<L: Library>(timers: Timers) -> Result<(), Box<dyn Error>> {
         }
         TcpListener::bind((Ipv4Addr::UNSPECIFIED, 0)).await
     })?;
-    println!("{}", listener.local_addr()?.port());
+    let port = listener.local_addr()?.port();
+    let _pipes = runtime.block_on(runtime.spawn(open_pipes::<L>(pipes)))??;
+    println!("{port}");
     runtime.spawn(async move {
         // An error is a lack of descriptors, or a peer that left: others come.
         loop {
             if let Ok((stream, _)) = listener.accept().await {
-                tokio::spawn(connection::<L>(stream));
+                let _only_slower = stream.set_nodelay(true);
+                tokio::spawn(connection::<L, _>(stream));
             }
         }
     });
@@ -208,10 +215,24 @@ fn serve<L: Library>(timers: Timers) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-async fn connection<L: Library>(stream: tokio::net::TcpStream) {
-    let _only_slower = stream.set_nodelay(true);
+/// Opens idle connections in memory, each of which has made a request.
+async fn open_pipes<L: Library>(count: usize) -> io::Result<Vec<DuplexStream>> {
+    let mut pipes = Vec::with_capacity(count);
+    for _ in 0..count {
+        let (mut client, server) = tokio::io::duplex(512);
+        tokio::spawn(connection::<L, _>(server));
+        client.write_all(REQUEST).await?;
+        if client.read(&mut [0; 256]).await? == 0 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        pipes.push(client);
+    }
+    Ok(pipes)
+}
+
+async fn connection<L: Library, S: AsyncRead + AsyncWrite + Send + Unpin + 'static>(stream: S) {
     let idle = Box::pin(L::sleep());
-    let stream = IdleStream::<L> { stream, idle };
+    let stream = IdleStream::<L, S> { stream, idle };
     let service = service_fn(|_request| async {
         Ok::<_, Infallible>(Response::new(Full::new(Bytes::from_static(b"hello\n"))))
     });
@@ -232,9 +253,10 @@ struct Server {
 }
 
 impl Server {
-    fn start(timers: Timers) -> Result<Self, Box<dyn Error>> {
+    fn start(timers: Timers, pipes: usize) -> Result<Self, Box<dyn Error>> {
         let mut child = Command::new(std::env::current_exe()?)
             .args(["--serve", timers.name()])
+            .arg(format!("--pipes={pipes}"))
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()?;
@@ -313,17 +335,22 @@ const COLUMNS: [Column; 6] = [
 fn compare(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
     let limit = std::fs::read_to_string("/proc/self/limits")?;
     let limit = open_files(&limit).ok_or("no limit of open files")?;
-    let idle = arguments
+    let sockets = arguments
         .idle
         .min(limit.saturating_sub(OTHER_DESCRIPTORS + arguments.busy as usize));
     println!(
-        "{idle} idle connections ({} asked, {limit} descriptors allowed), {} busy; {} rounds of {} s for each server",
-        arguments.idle, arguments.busy, arguments.rounds, arguments.seconds
+        "{sockets} idle sockets and {} idle pipes ({limit} descriptors allowed), {} busy",
+        arguments.idle - sockets,
+        arguments.busy
+    );
+    println!(
+        "{} rounds of {} s for each server",
+        arguments.rounds, arguments.seconds
     );
     let mut runs = [const { Vec::new() }; Timers::ALL.len()];
     for _ in 0..arguments.rounds {
         for (timers, runs) in Timers::ALL.into_iter().zip(&mut runs) {
-            runs.push(run(timers, idle, arguments)?);
+            runs.push(run(timers, sockets, arguments)?);
         }
     }
     println!("median (least to greatest)");
@@ -344,9 +371,9 @@ fn compare(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-fn run(timers: Timers, idle: usize, arguments: &Arguments) -> Result<Run, Box<dyn Error>> {
-    let mut server = Server::start(timers)?;
-    let _idle = connect(server.port, idle)?;
+fn run(timers: Timers, sockets: usize, arguments: &Arguments) -> Result<Run, Box<dyn Error>> {
+    let mut server = Server::start(timers, arguments.idle - sockets)?;
+    let _idle = connect(server.port, sockets)?;
     let (sets, time) = (server.sets()?, server.processor_time()?);
     let script = std::env::temp_dir().join(format!("tickless-wrk-{}.lua", std::process::id()));
     std::fs::write(&script, SCRIPT)?;
@@ -420,6 +447,18 @@ fn open_files(limits: &str) -> Option<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn connections_in_memory_are_served_by_both_libraries() {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .unwrap();
+        let pipes = runtime.block_on(open_pipes::<OfTokio>(3)).unwrap();
+        assert_eq!(pipes.len(), 3);
+        let pipes = runtime.block_on(open_pipes::<OfTickless>(3)).unwrap();
+        assert_eq!(pipes.len(), 3);
+    }
 
     #[test]
     fn figures_of_wrk_and_limits_are_read() {
