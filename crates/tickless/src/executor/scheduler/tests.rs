@@ -335,3 +335,20 @@ fn a_task_that_is_picked_again_has_its_tick_again() {
         test.join().expect("it does not panic");
     }
 }
+
+/// The pick files what arrived while no task ran, as of the time that was told last. No slice begins there.
+#[test]
+fn the_tick_of_a_picked_task_begins_at_the_pick() {
+    let test = thread::spawn(|| {
+        let start = now_lower().saturating_add(Span::from_secs(3_600));
+        let after = |millis: u64| start.saturating_add(Span::from_millis(millis));
+        let mut scheduler = ticking(true);
+        let _queued = scheduler.wake(job("waits", 3_000), start);
+        let _queued = scheduler.arrive(job("arrives", 3_000), || unreachable!("no task runs"));
+        let picked = scheduler.pick(after(2), false).expect("two wait");
+        assert_eq!(ticks_at(&scheduler), Some(after(5)), "none of 3 ms is over");
+        let (waited, _) = scheduler.close();
+        drop((picked, waited));
+    });
+    test.join().expect("it does not panic");
+}
