@@ -42,6 +42,10 @@ fn enter(entered: u64) -> (&'static Machine, &'static Local, CpuId) {
     let local = machine.host().here();
     local.interrupts.add(1);
     local.entered.set(entered);
+    // One on top of a soft stage is part of the interrupt that the stage ends.
+    if !local.is_in_soft.is_there() {
+        crate::suite::interrupt_begins();
+    }
     #[cfg(target_arch = "x86_64")]
     crate::deep::leave(machine);
     machine.count_in_interrupt();
@@ -132,7 +136,8 @@ pub(crate) fn stray() {
 pub(crate) fn exit(interrupted: Interrupted) {
     let machine = machine();
     let local = machine.host().here();
-    if !local.is_in_soft.is_there() {
+    let is_outermost = !local.is_in_soft.is_there();
+    if is_outermost {
         while local.is_soft_raised.is_there() || local.is_pass_due.is_there() {
             flush(machine, local, Flush::SoftWork);
             local.is_in_soft.set(true);
@@ -143,7 +148,10 @@ pub(crate) fn exit(interrupted: Interrupted) {
         }
     }
     // On top of a soft stage another thread is chosen by the interrupt that the stage ends.
-    if !local.is_in_soft.is_there() && local.must_decide.take() {
+    let decides = is_outermost && local.must_decide.take();
+    if decides {
+        // The thread that is chosen is charged from here on.
+        crate::suite::interrupt_ends();
         // The decision starts its tick first, and then writes the device once, for both (FLUSH-5).
         let owes = local.owes_rearm.take();
         if owes && interrupted.was_user {
@@ -161,6 +169,9 @@ pub(crate) fn exit(interrupted: Interrupted) {
         Flush::KernelExit
     };
     flush(machine, local, place);
+    if is_outermost && !decides {
+        crate::suite::interrupt_ends();
+    }
 }
 
 /// Pays what the last timer interrupt owes the device.

@@ -33,6 +33,7 @@ mod exact;
 mod extended;
 mod hackbench;
 mod hotplug;
+mod interrupted;
 mod noise;
 mod quiet;
 mod reserved;
@@ -44,7 +45,7 @@ mod traced;
 mod user;
 
 pub(crate) use embassy::pended;
-pub(crate) use tasks::{decide_in_interrupt, tick_kicked};
+pub(crate) use tasks::{decide_in_interrupt, interrupt_begins, interrupt_ends, tick_kicked};
 
 /// The result of a test, with the reason for a failure.
 pub(crate) type Verdict = Result<(), String>;
@@ -101,6 +102,7 @@ const TESTS: &[Test] = &[
     test("served", 4, 1, coarse::served),
     test("asleep", 4, 1, coarse::asleep),
     test("threads", 1, 2, threads::threads),
+    test("interrupted", 1, 1, interrupted::interrupted),
     test("user", 1, 5, user::user),
     test("afar", 2, 4, afar::afar),
     test("extended", 1, 1, extended::extended),

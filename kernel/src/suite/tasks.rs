@@ -5,9 +5,8 @@
 //! chosen, on its stack. A second timer fires when the next period of a [reservation](Want::Reserved) begins whose
 //! runtime is spent. A task that asked for it has a little more time at the end of its slice, once.
 //!
-//! # Limits
-//!
-//! The clock of the queues goes on in interrupts, so a task is charged for those that come while it runs.
+//! The clock of the queues stands while an interrupt has the CPU, from its entry to the decision at its end, or to its
+//! end if there is none: no task is charged for that.
 
 use alloc::boxed::Box;
 use core::pin::Pin;
@@ -18,7 +17,7 @@ use tickless_core::link::lock::Lock;
 use tickless_core::platform::CpuId;
 use tickless_core::time::{Instant, Monotonic, Span};
 use tickless_sched::hrtick::{
-    CoreHost, CoreTimer, Decision, Extension, Reschedule, SETUP, Stats, Switches,
+    CoreHost, CoreTimer, Decision, Extension, LEAST_DELAY, Reschedule, SETUP, Stats, Switches,
 };
 use tickless_sched::load::RunClock;
 use tickless_sched::{HrTick, RunTime};
@@ -26,7 +25,7 @@ use tickless_sched::{HrTick, RunTime};
 use super::classes::{Classes, Rest, Want};
 use super::timer;
 use crate::arch;
-use crate::host::Host;
+use crate::host::{Host, Note};
 use crate::idle;
 use crate::late::Late;
 use crate::lock::MaskingLock;
@@ -47,6 +46,8 @@ static PERIOD: HrTimer<Function> =
     HrTimer::with_setup(Setup::new().stage(Stage::Hard), false, period_begins);
 static TASKS: Late<Lock<MaskingLock, Tasks>> = Late::new();
 static THREADS: Late<[Thread; MOST]> = Late::new();
+/// True while tasks run, on the first CPU.
+static IS_ON: Note = Note::new();
 /// The kernel itself, which runs the tests.
 static KERNEL: Thread = Thread::running();
 
@@ -204,7 +205,10 @@ impl Tasks {
         let (timer, timers) = (Pin::static_ref(&PERIOD), machine().timers);
         match next {
             Some(next) => {
-                let at = self.clock.expiry(next, now);
+                // Early by the interrupts that come meanwhile, and then started again: not at once, or it would be
+                // early by the rest of its own interrupt, and so on.
+                let soonest = now.saturating_add(LEAST_DELAY);
+                let at = self.clock.expiry(next, now).max(soonest);
                 let _started = timer.start(timers, Start::at(at).pinned());
             }
             None => {
@@ -245,10 +249,33 @@ pub(super) fn slice_ends(_: &mut Expired<'_, '_, Monotonic>) -> Restart {
     Restart::No
 }
 
-/// A task has runtime again: the decision gives it that.
+/// A task has runtime again: the decision gives it that, or starts the timer again where interrupts took time since.
 fn period_begins(_: &mut Expired<'_, '_, Monotonic>) -> Restart {
     machine().host().here().must_decide.leave();
+    if let Some(tasks) = TASKS.get() {
+        tasks.lock(None).replenishes = None;
+    }
     Restart::No
+}
+
+/// The tasks of the executing CPU, if they run there.
+fn running_here() -> Option<&'static Lock<MaskingLock, Tasks>> {
+    let is_here = IS_ON.is_there() && arch::cpu() == 0;
+    TASKS.get().filter(|_| is_here)
+}
+
+/// Begins an interrupt, for the clock, that is not on top of another one.
+pub(crate) fn interrupt_begins() {
+    if let Some(tasks) = running_here() {
+        tasks.lock(None).clock.interrupt_begins(machine().now());
+    }
+}
+
+/// Ends the interrupt for the clock: the CPU goes on, or a task is chosen.
+pub(crate) fn interrupt_ends() {
+    if let Some(tasks) = running_here() {
+        tasks.lock(None).clock.interrupt_ends(machine().now());
+    }
 }
 
 /// The end of an interrupt that ended a slice: another task is chosen, the device is written, which `written` is told,
@@ -443,8 +470,10 @@ pub(super) fn run_by(
             let _preempts = tasks.classes.enqueue(task, now);
         }
     }
+    IS_ON.leave();
     leave(Leaves::Ready);
     idle::until(|| !tasks.lock(None).is_waiting());
+    IS_ON.set(false);
     arch::restore(before);
     for timer in [timer, Pin::static_ref(&PERIOD)] {
         let _removed = timer.try_cancel(machine().timers);

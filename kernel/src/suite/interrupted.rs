@@ -1,0 +1,85 @@
+//! Threads of equal weight, of which one has all of the interrupts: neither is charged for them, so that both have as
+//! much of the CPU as the other.
+
+use core::hint::black_box;
+use core::pin::Pin;
+
+use tickless_core::hrtimer::{Expired, HrTimer, Restart, Setup, Stage, Start};
+use tickless_core::time::{Monotonic, Span};
+use tickless_sched::{Request, Weight};
+
+use super::classes::Want;
+use super::tasks::{self, Function, Tick};
+use super::{Verdict, ensure};
+use crate::arch;
+use crate::console::say;
+use crate::host::Count;
+use crate::machine::{Machine, machine};
+use crate::parameters::Parameters;
+
+/// The thread whose time is interrupted, and not only by ticks.
+const DISTURBED: usize = 0;
+const LENGTH: Span = Span::from_millis(600);
+const SLICE: Span = Span::from_millis(3);
+/// The distance of two interrupts, and the time that each takes of the thread.
+const PERIOD: Span = Span::from_micros(100);
+const WORK: Span = Span::from_micros(30);
+/// The most that a thread may have more or less than half, in thousandths of all: a slice of 3 ms is 5.
+const MOST_OFF: u64 = 8;
+
+static COUNTS: [Count; 2] = [const { Count::new() }; 2];
+/// The thread that runs.
+static RUNS: Count = Count::new();
+/// Interrupts that took time of the one.
+static TOOK: Count = Count::new();
+static TIMER: HrTimer<Function> =
+    HrTimer::with_setup(Setup::new().stage(Stage::Hard), false, disturb);
+
+/// Works for long, in an interrupt of the one thread.
+fn disturb(expired: &mut Expired<'_, '_, Monotonic>) -> Restart {
+    if RUNS.get() == DISTURBED as u64 {
+        TOOK.add(1);
+        let end = machine().now().saturating_add(WORK);
+        while machine().now() < end {
+            arch::relax();
+        }
+    }
+    expired.forward(expired.now(), PERIOD);
+    Restart::Yes
+}
+
+/// Counts for ever.
+fn spin(task: usize) {
+    let mut count = 0_u64;
+    loop {
+        count = black_box(count + 1);
+        COUNTS[task].set(count);
+        RUNS.set(task as u64);
+    }
+}
+
+/// Two threads that spin, and a timer whose callback takes three tenths of the time of one of them.
+pub(super) fn interrupted(machine: &'static Machine, parameters: &Parameters) -> Verdict {
+    let timer = Pin::static_ref(&TIMER);
+    let _started = timer.start(machine.timers, Start::after(PERIOD).pinned());
+    let wants = [Want::Share(Weight::UNIT, Request::clamped(SLICE)); 2];
+    let run = || tasks::run(Tick::WHOLE, &wants, spin);
+    let ran = tasks::ending_after(machine, LENGTH, run);
+    timer.cancel(machine.timers);
+    let [disturbed, other] = [0, 1].map(|task| COUNTS[task].get());
+    let part = disturbed * 1_000 / (disturbed + other).max(1);
+    let (took, each) = (TOOK.get(), WORK.as_nanos() / 1_000);
+    say!(
+        "  {took} interrupts of {each} us in the time of one of two threads: it counted {part} of 1000"
+    );
+    ensure!(
+        took > 0 && ran.preempted > 0,
+        "it was interrupted {took} times, and preempted {}",
+        ran.preempted
+    );
+    ensure!(
+        part.abs_diff(500) <= MOST_OFF || !parameters.is_exact,
+        "the thread that was interrupted had {part} thousandths of the time of both"
+    );
+    Ok(())
+}
