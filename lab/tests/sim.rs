@@ -7,6 +7,7 @@ use std::io::Read;
 use std::process::Output;
 
 use serde_json::Value;
+use support::pages::{Block, block};
 use support::{Place, end, interrupt, json, json_file, started};
 
 /// Two CPUs for a twentieth of a second.
@@ -572,25 +573,19 @@ fn wrong_seeds_are_refused() {
     );
 }
 
-/// The block of `language` in the documentation of the simulator that has this in it.
-fn documented(language: &str, has: &str) -> String {
-    let document = include_str!("../../docs/simulator.md");
-    let begin = format!("```{language}\n");
-    let mut blocks = document.split(&begin).skip(1);
-    let block = blocks.find_map(|rest| {
-        let (block, _) = rest.split_once("```")?;
-        block.contains(has).then_some(block)
-    });
-    block
-        .unwrap_or_else(|| panic!("no {language} with {has}"))
-        .to_owned()
+/// Returns the block in `language` on the page of the simulator that contains `part`.
+fn documented(language: &str, part: &str) -> Block {
+    block("docs/simulator.md", language, part)
 }
 
 #[test]
 fn the_documented_sweep_in_four_shares_is_the_whole_one() {
     let place = Place::new();
-    fs::write(place.path("sweep.toml"), documented("toml", "# sweep.toml"))
-        .expect("it can be written");
+    fs::write(
+        place.path("sweep.toml"),
+        documented("toml", "# sweep.toml").text,
+    )
+    .expect("it can be written");
     let whole = sim(&place, "sweep sweep.toml --json whole.jsonl");
     assert_eq!((whole.0, whole.2.as_str()), (Some(0), ""), "{}", whole.1);
     assert!(
@@ -602,7 +597,7 @@ fn the_documented_sweep_in_four_shares_is_the_whole_one() {
     let binary = std::path::Path::new(env!("CARGO_BIN_EXE_tickless"));
     let directory = binary.parent().expect("it is in one").display();
     let shell = std::process::Command::new("sh")
-        .args(["-e", "-c", &documented("sh", "--shard $share/4")])
+        .args(["-e", "-c", &documented("sh", "--shard $share/4").text])
         .current_dir(place.path("."))
         .env(
             "PATH",
@@ -617,6 +612,7 @@ fn the_documented_sweep_in_four_shares_is_the_whole_one() {
     let read = |name: &str| fs::read_to_string(place.path(name)).expect("it was written");
     assert_eq!(read("all.jsonl"), read("whole.jsonl"));
     assert_eq!(read("part-1.jsonl").lines().count(), 12);
+    the_documented_queries_have_answers(&place);
 
     for (index, line) in read("all.jsonl").lines().enumerate() {
         let row = json(line.as_bytes());
@@ -640,6 +636,25 @@ fn the_documented_sweep_in_four_shares_is_the_whole_one() {
             name == "parameters" || !value.is_object() && !value.is_array()
         };
         assert!(row.as_object().is_some_and(|row| row.iter().all(is_flat)));
+    }
+}
+
+/// Executes the queries of the page on `all.jsonl`. Two targets, two numbers of CPUs and two profiles make eight rows.
+fn the_documented_queries_have_answers(place: &Place) {
+    if let Some(rows) = documented("sql", "all.jsonl").execute(place) {
+        let rows: Vec<Value> = rows.lines().map(|row| json(row.as_bytes())).collect();
+        assert_eq!(rows.len(), 8, "{rows:?}");
+        for row in rows {
+            let is_local = row[0] == "local";
+            assert_eq!(row[3].as_f64() > Some(0.0), is_local, "{row}");
+        }
+    }
+    if let Some(table) = documented("python", "all.jsonl").execute(place) {
+        assert!(table.contains("shape: (8, 5)"), "{table}");
+        assert_eq!(table.matches("search").count(), 4, "{table}");
+    }
+    if let Some(is_whole) = documented("sh", "jq -es").execute(place) {
+        assert_eq!(is_whole, "true\n");
     }
 }
 

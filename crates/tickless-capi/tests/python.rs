@@ -102,6 +102,22 @@ fn pip_builds_a_wheel_and_installs_it() {
     assert!(Path::new(file.trim()).starts_with(&place.0), "{file}");
 }
 
+/// Runs the programs of the package's page with errors for everything that Python would only warn of.
+#[test]
+fn the_program_of_the_page_runs() {
+    let page = Path::new(HERE).join("python/README.md");
+    let page = std::fs::read_to_string(page).expect("the page");
+    let programs: Vec<&str> = page.split("```python\n").skip(1).collect();
+    assert!(!programs.is_empty(), "the page has a program");
+    if is_there("python3") {
+        let package = Unpacked::new("page");
+        for program in programs {
+            let (program, _) = program.split_once("```").expect("an end");
+            run(&mut package.python(&["-c", program]));
+        }
+    }
+}
+
 #[test]
 fn the_loop_passes_the_tests_of_asyncio() {
     if is_there("python3") {

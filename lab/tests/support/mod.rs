@@ -5,6 +5,8 @@
     reason = "each test program uses a part of it"
 )]
 
+pub(crate) mod pages;
+
 use std::io::{BufRead, BufReader, Write};
 use std::ops::{Deref, DerefMut};
 use std::path::{Path, PathBuf};

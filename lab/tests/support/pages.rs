@@ -1,0 +1,124 @@
+//! The fenced blocks of the pages, and the tools that execute them where the machine has them.
+
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use super::{Place, text};
+
+/// A fenced block of a page.
+#[derive(Clone, Debug)]
+pub(crate) struct Block {
+    /// The path of the page below the root of the tree.
+    pub(crate) page: String,
+    /// The line of its opening fence.
+    pub(crate) line: usize,
+    /// The language behind the fence.
+    pub(crate) language: String,
+    pub(crate) text: String,
+}
+
+pub(crate) fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
+}
+
+/// Returns the blocks of README, CONTRIBUTING, and the pages of docs.
+pub(crate) fn blocks() -> Vec<Block> {
+    let mut pages = vec!["README.md".to_owned(), "CONTRIBUTING.md".to_owned()];
+    for directory in ["docs", "docs/spec", "docs/decisions"] {
+        let entries = fs::read_dir(root().join(directory)).expect("a directory");
+        let names = entries.map(|entry| entry.expect("an entry").file_name());
+        let names = names.map(|name| name.to_string_lossy().into_owned());
+        let names = names.filter(|name| Path::new(name).extension().is_some_and(|end| end == "md"));
+        pages.extend(names.map(|name| format!("{directory}/{name}")));
+    }
+    pages.sort();
+    pages.iter().flat_map(|page| of_page(page)).collect()
+}
+
+fn of_page(page: &str) -> Vec<Block> {
+    let text = fs::read_to_string(root().join(page)).expect("the page");
+    let mut found = Vec::new();
+    let mut open: Option<Block> = None;
+    for (line, text) in (1..).zip(text.lines()) {
+        match (text.strip_prefix("```"), &mut open) {
+            (Some(_), Some(_)) => found.extend(open.take()),
+            (Some(language), None) => {
+                open = Some(Block {
+                    page: page.to_owned(),
+                    line,
+                    language: language.to_owned(),
+                    text: String::new(),
+                });
+            }
+            (None, Some(block)) => block.text = format!("{}{text}\n", block.text),
+            (None, None) => {}
+        }
+    }
+    assert!(open.is_none(), "{page}: the last block has no end");
+    found
+}
+
+/// Returns the one block in `language` of `page` that contains `part`.
+#[track_caller]
+pub(crate) fn block(page: &str, language: &str, part: &str) -> Block {
+    let all = of_page(page).into_iter();
+    let mut found = all.filter(|block| block.language == language && block.text.contains(part));
+    let first = found.next();
+    assert!(found.next().is_none(), "{page}: two blocks with {part:?}");
+    first.unwrap_or_else(|| panic!("{page}: no block in {language} with {part:?}"))
+}
+
+/// Reports on standard error a part of a test that does not run.
+fn skip(what: &str, because: &str) {
+    let _best_effort = writeln!(std::io::stderr(), "\nskipped: {what}, because {because}");
+}
+
+impl Block {
+    /// Executes a block in SQL, Python or shell in the directory of `place`, and returns its output; `None` where the
+    /// machine lacks the tool. Panics if the tool reports an error.
+    #[track_caller]
+    pub(crate) fn execute(&self, place: &Place) -> Option<String> {
+        let mut command = match self.language.as_str() {
+            "sql" => self.python("duckdb", DUCKDB)?,
+            "python" => self.python("polars", &self.text)?,
+            "sh" => self.jq()?,
+            language => panic!("{self:?}: no tool for {language}"),
+        };
+        command.arg(&self.text).current_dir(place.path("."));
+        let output = command.output().expect("the tool starts");
+        let (out, error) = (text(&output.stdout), text(&output.stderr));
+        let (page, line) = (&self.page, self.line);
+        assert!(output.status.success(), "{page}:{line}: {out}{error}");
+        Some(out)
+    }
+
+    /// Returns a command that runs `program` if `python3` has `module`.
+    fn python(&self, module: &str, program: &str) -> Option<Command> {
+        let mut has = Command::new("python3");
+        let has = has.args(["-c", &format!("import {module}")]).output();
+        if !has.is_ok_and(|output| output.status.success()) {
+            let because = format!("python3 has no module {module}");
+            skip(&format!("{}:{}", self.page, self.line), &because);
+            return None;
+        }
+        let mut command = Command::new("python3");
+        command.args(["-B", "-c", program]);
+        Some(command)
+    }
+
+    fn jq(&self) -> Option<Command> {
+        if Command::new("jq").arg("--version").output().is_err() {
+            skip(&format!("{}:{}", self.page, self.line), "there is no jq");
+            return None;
+        }
+        let mut command = Command::new("sh");
+        command.args(["-e", "-c"]);
+        Some(command)
+    }
+}
+
+/// Runs the SQL in its first argument, and prints each row as a list in JSON.
+const DUCKDB: &str = "import duckdb, json, sys
+for row in duckdb.sql(sys.argv[1]).fetchall(): print(json.dumps(row, default=float))";
