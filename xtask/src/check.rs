@@ -25,6 +25,7 @@ use self::run::Run;
 use self::summary::{Outcome, Row, Verdict};
 
 mod adapters;
+mod book;
 mod changed;
 mod deny;
 mod disk;
@@ -56,10 +57,10 @@ mod worlds;
 /// there, and does not fail the check. Exits with 0 when no step failed, with 1 otherwise.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
-    /// Only what takes seconds once all is built: fmt, tidy, clippy, and the tests of what changed since they passed.
+    /// Runs only what takes seconds once all is built: fmt, tidy, clippy, and the tests of what changed.
     #[arg(long, conflicts_with = "only")]
     quick: bool,
-    /// Only this step; repeat it for more.
+    /// Runs only this step; repeat it for more.
     #[arg(long, value_name = "STEP", hide_possible_values = true)]
     only: Vec<Step>,
     /// Shows the steps and what they do, and runs nothing.
@@ -101,11 +102,11 @@ enum Step {
 /// The conditions under which a step runs without being named.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Share {
-    /// Always.
+    /// The step runs in every check.
     Quick,
-    /// Unless `--quick`.
+    /// The step runs unless `--quick` is given.
     Full,
-    /// Never: it takes too long for every run.
+    /// The step runs by name alone: it takes too long for every run.
     OnRequest,
 }
 

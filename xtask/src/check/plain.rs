@@ -1,8 +1,8 @@
 //! The steps that are a cargo command or two.
 
+use super::book;
 use super::run::Run;
-use crate::files;
-use crate::invocation::{Invocation, is_installed};
+use crate::invocation::Invocation;
 use crate::workspace::Workspace;
 
 pub(super) fn fmt(run: &mut Run<'_>) -> Result<(), String> {
@@ -36,10 +36,8 @@ fn clippy_lines(workspace: &Workspace) -> Vec<Invocation> {
     lines.into_iter().map(Invocation::deny_warnings).collect()
 }
 
-/// Once as its authors read it and once as its users do; and libraries with features once without.
-/// The program that makes a book of the pages.
-const BOOK: &str = "mdbook";
-
+/// Builds the documentation once as its authors read it, once as its users do, and that of libraries with features once
+/// without; then the book.
 pub(super) fn doc(run: &mut Run<'_>) -> Result<(), String> {
     let doc = |arguments: &[&str]| {
         Invocation::cargo(&["doc", "--no-deps"])
@@ -55,22 +53,11 @@ pub(super) fn doc(run: &mut Run<'_>) -> Result<(), String> {
         .map(|package| package.name.clone())
         .collect();
     if with_features.is_empty() {
-        return book(run);
+        return book::build(run);
     }
     let names: Vec<&str> = with_features.iter().map(String::as_str).collect();
     run.invoke(&doc(&["--no-default-features"]).packages(&names))?;
-    book(run)
-}
-
-/// Makes the pages a book, where there is a program for it.
-fn book(run: &mut Run<'_>) -> Result<(), String> {
-    if !is_installed(BOOK) {
-        run.skip("the book of the pages", "there is no mdbook");
-        return Ok(());
-    }
-    let directory = files::target(run.root()).join("book");
-    let directory = directory.display().to_string();
-    run.invoke(&Invocation::new(BOOK).args(&["build", "--dest-dir", &directory]))
+    book::build(run)
 }
 
 #[cfg(test)]
