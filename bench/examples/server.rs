@@ -32,7 +32,7 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, DuplexStream, ReadBuf};
 use tokio::net::TcpListener;
 
-/// Longer than a round takes with all its connections.
+/// The timeout, longer than a round takes with all its connections.
 const TIMEOUT: Duration = Duration::from_secs(600);
 
 /// Connections from one loopback address to another: fewer than there are ports.

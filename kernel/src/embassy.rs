@@ -67,7 +67,7 @@ impl Guest {
     }
 }
 
-/// Called by an executor that has something to do, wherever that was noticed.
+/// Notes that an executor has something to do; the executor calls it wherever that was noticed.
 #[unsafe(export_name = "__pender")]
 fn pend(context: *mut ()) {
     crate::suite::pended(context.addr());

@@ -31,7 +31,7 @@ use crate::user;
 /// The instruction that an interrupt came in front of.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Interrupted {
-    /// Its address.
+    /// Address of the instruction.
     pub(crate) at: usize,
     /// True if it was executed in user mode, as the processor says.
     pub(crate) was_user: bool,

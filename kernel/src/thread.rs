@@ -32,7 +32,7 @@ pub(crate) struct Thread {
     top: usize,
     /// Bytes of its stack.
     size: usize,
-    /// Its stack pointer while it does not run, and 0 while it does.
+    /// Stack pointer of the thread while it does not run, and 0 while it does.
     pointer: AtomicUsize,
 }
 

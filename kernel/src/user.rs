@@ -54,7 +54,7 @@ pub(crate) static CALLS: Count = Count::new();
 pub(crate) enum Program {
     /// Counts down from its first argument and works in the kernel, by turns, until it is to end.
     Rounds,
-    /// Never lets go.
+    /// The task never gives the CPU up.
     Forever,
     /// Reads at its first argument.
     Reads,

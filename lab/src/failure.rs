@@ -8,7 +8,7 @@ use std::process::ExitCode;
 pub(crate) enum Verdict {
     /// Every check passed.
     Passed,
-    /// One did not; the output says which.
+    /// A check did not pass; the output says which.
     Failed,
 }
 

@@ -101,7 +101,7 @@ pub(crate) struct Drawn {
 struct Shape {
     size: (u32, u32),
     letters: u32,
-    /// Left of the axis, and right of it.
+    /// Room left of the axis, and right of it.
     sides: (u32, u32),
     /// Each so many decades have a label.
     labels: i32,
@@ -262,7 +262,7 @@ fn decades(values: impl Iterator<Item = f64>) -> Range<f64> {
     start..end.max(start * 10.0)
 }
 
-/// Fewer points, for a smaller file: only those that can be seen apart.
+/// Returns the points that can be seen apart, for a smaller file.
 fn thinned(points: &[(f64, f64)]) -> Vec<(f64, f64)> {
     let mut kept: Vec<(f64, f64)> = Vec::new();
     for (place, &(x, y)) in points.iter().enumerate() {

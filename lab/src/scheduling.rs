@@ -20,7 +20,7 @@ pub(crate) enum Policy {
     Other,
     /// Fairly, as one that needs its time in long pieces
     Batch,
-    /// Only when no other thread wants to run
+    /// Runs only when no other thread wants to run
     Idle,
     /// Highest priority first, until it waits
     Fifo,

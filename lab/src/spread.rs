@@ -26,9 +26,9 @@ pub(crate) enum Outcome {
     Less(f64),
     /// The other way around.
     More(f64),
-    /// Some value of one lies among those of the other, or their medians read the same.
+    /// The values of the two overlap, or their medians read the same.
     NoDifference,
-    /// One of them has fewer than [`ROUNDS_MIN`] values.
+    /// A side has fewer than [`ROUNDS_MIN`] values.
     TooFew,
 }
 

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 #[derive(Debug)]
 pub(crate) struct Tracing {
     root: PathBuf,
-    /// Opened before the run: there is no time for it afterwards.
+    /// Files that are opened before the run: there is no time for it afterwards.
     files: Result<Files, String>,
 }
 

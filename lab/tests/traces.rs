@@ -18,7 +18,7 @@ static ONE: Mutex<()> = Mutex::new(());
 
 const ROUNDS: u64 = 40;
 
-/// Any wait on a busy machine is shorter.
+/// The time that is longer than any wait on a busy machine.
 const LONG: Duration = Duration::from_secs(3600);
 
 /// Timers of three threads, of which one fires its own: sleeps that fire, timeouts that are cancelled, a callback that

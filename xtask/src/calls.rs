@@ -21,7 +21,7 @@ pub(crate) struct Arguments {}
 /// A program whose timers the library takes.
 struct Program {
     name: &'static str,
-    /// Its arguments, which make it end.
+    /// Arguments of the program, which make it end.
     arguments: &'static [&'static str],
     /// The work of it, for the table.
     does: &'static str,

@@ -61,7 +61,7 @@ fn faults(root: &Path, header: &str, sources: &str) -> Result<Vec<String>, Strin
 #[derive(Debug, Default)]
 struct Exports {
     prototypes: BTreeSet<String>,
-    /// Other lines that the header has to have.
+    /// Lines of other kinds that the header has to have.
     lines: BTreeSet<String>,
 }
 

@@ -16,7 +16,7 @@ const PACKAGE: &str = "tickless-capi";
 const HEADERS: &str = "crates/tickless-capi/include";
 /// The name by which programs ask for the shared library; its build script says the same.
 const SONAME: &str = "libtickless.so.0";
-/// Built there, below the root.
+/// The directory of the build, below the root.
 const BUILT: &str = "target/install";
 /// No other packages: the features that they want of the library would be in it.
 const BUILD: [&str; 6] = ["build", "-p", PACKAGE, "-p", "tickless-preload", "--lib"];

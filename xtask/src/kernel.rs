@@ -95,7 +95,7 @@ pub(crate) struct Settings {
     /// Lets the interrupt write the device itself, in place of a flush point.
     #[arg(long)]
     pub(crate) immediate: bool,
-    /// Only this test.
+    /// Runs only this test.
     #[arg(value_name = "TEST")]
     pub(crate) test: Option<String>,
 }

@@ -24,7 +24,7 @@ pub(crate) struct Arguments {
     /// The kind of Linux; all if none is given.
     #[arg(long, value_enum)]
     kind: Vec<Kind>,
-    /// Only the part that `check` runs.
+    /// Runs only the part that `check` runs.
     #[arg(long)]
     fast: bool,
 }

@@ -41,7 +41,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// that it does not know. Exits with 1 if a mutant survives.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
-    /// Only these switches; all when none is given.
+    /// Tries only these switches; all when none is given.
     #[arg(value_name = "NAME")]
     names: Vec<String>,
     /// The number of mutants tried at once; as many as there are processors by default.
@@ -50,7 +50,8 @@ pub(crate) struct Arguments {
     /// Shows the names of the switches, and breaks nothing.
     #[arg(long)]
     list: bool,
-    /// Only makes the copy, target/mutants/tree; a file whose patch does not apply is in it without its switches.
+    /// Makes the copy and no more, target/mutants/tree; a file whose patch does not apply is in it without its
+    /// switches.
     #[arg(long)]
     tree: bool,
     /// Writes the patches anew by what was changed in the copy since.

@@ -49,7 +49,7 @@ pub(crate) struct Arguments {
     /// The package whose tests are run; may be given several times [default: those that threads and clocks decide]
     #[arg(short, long = "package", value_name = "NAME")]
     packages: Vec<String>,
-    /// Only tests whose names contain this.
+    /// Runs only tests whose names contain this.
     #[arg(value_name = "TEST")]
     filter: Option<String>,
 }

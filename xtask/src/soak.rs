@@ -19,7 +19,7 @@ use crate::workspace::Workspace;
 const FILE: &str = "/fuzz.rs";
 /// The package that replaces the atomics, and that the cases cannot be built without.
 const CHECKER: &str = "shuttle";
-/// More schedules than anybody waits for, few enough for the largest seed to be a number.
+/// The largest number of schedules: more than a user waits for, few enough for the largest seed to be a number.
 const MANY: u64 = 1 << 40;
 
 /// Runs random schedules of the protocols until one breaks a rule, or all are done.
@@ -37,7 +37,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "SEED", default_value_t = 1,
         value_parser = clap::value_parser!(u64).range(..=u64::MAX - MANY))]
     seed: u64,
-    /// Only this case; all when none is given.
+    /// Runs only this case; all when none is given.
     #[arg(long, value_name = "NAME")]
     case: Option<String>,
     /// Shows the cases, and runs nothing.

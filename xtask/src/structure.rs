@@ -28,7 +28,7 @@ mod modules;
 /// Exits with 1 when an arrow breaks a rule.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
-    /// Only the crates whose names contain this.
+    /// Shows only the crates whose names contain this.
     #[arg(value_name = "CRATE")]
     only: Option<String>,
     /// Shows each arrow, too.
@@ -161,7 +161,7 @@ pub(crate) fn read(texts: &BTreeMap<String, String>) -> Result<Vec<Crate>, Strin
         .collect()
 }
 
-/// Whatever breaks a rule in any of `crates`.
+/// Returns each breach of a rule in `crates`.
 pub(crate) fn breaches(crates: &[Crate]) -> Vec<Breach> {
     crates.iter().flat_map(Crate::breaches).collect()
 }

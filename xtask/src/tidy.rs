@@ -49,7 +49,7 @@ pub(crate) struct Arguments {
 
 /// One rule.
 struct Rule {
-    /// Its id in the house style.
+    /// Id of the rule in the house style.
     id: &'static str,
     about: &'static str,
     check: fn(&Tree, &mut Report<'_>),

@@ -37,7 +37,7 @@ __declspec(dllexport) int __stdcall ProcessPrng(unsigned char *buffer, unsigned 
 /// takes minutes, and the first start of wine half of one.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
-    /// Only the tests, without the measurement.
+    /// Runs only the tests, without the measurement.
     #[arg(long)]
     tests: bool,
 }

@@ -19,7 +19,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use crate::operation::Operation;
 use crate::subjects;
 
-/// Stored to between two operations.
+/// The word that is stored to between two operations.
 static MARK: AtomicU64 = AtomicU64::new(0);
 /// The text before the address of `MARK`, on the channel of the trace.
 const ANNOUNCED: &str = "tickless-mark ";

@@ -287,7 +287,7 @@ fn settle<S: Subject>(subject: &mut S, pending: usize, began: Instant) -> Result
 /// takes.
 const LEAD: Duration = Duration::from_millis(200);
 const LEAD_FOR_EACH: Duration = Duration::from_micros(2);
-/// Longer than any library is late, on any machine.
+/// The longest wait for a timer: longer than any library is late, on any machine.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 /// Fires timers that are due at once: processor time of the whole process for each, so that it does not matter which

@@ -42,7 +42,7 @@ use futures::Futures;
 pub enum Family {
     /// A timer of this library.
     Tickless,
-    /// One of tokio's own.
+    /// A timer of tokio's own.
     Tokio,
     /// Another one.
     Peer,
@@ -158,7 +158,7 @@ const ALTERNATIVE: &str = "tokio, alternative timer";
 /// A peer that cannot be measured by this program, or not in some operations.
 #[derive(Clone, Debug, serde::Serialize)]
 pub struct Missing {
-    /// Its name.
+    /// Name of the subject.
     pub subject: &'static str,
     /// The reason, and how it can be had where it can.
     pub why: String,

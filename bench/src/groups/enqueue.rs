@@ -134,7 +134,7 @@ fn beside_others(states: &[CachePadded<State>], busy: Busy, body: impl FnOnce())
     });
 }
 
-/// About a microsecond.
+/// The spins of about a microsecond.
 const SPINS: u32 = 30;
 
 pub(super) fn measure(options: &Options, sink: Sink<'_>) {

@@ -68,11 +68,11 @@ pub(super) fn in_place(options: &Options, sink: Sink<'_>) {
 /// The move of a timer.
 #[derive(Clone, Copy, Debug)]
 enum Move {
-    /// Past a few neighbours, as when it is pushed out by a small step.
+    /// The timer moves past a few neighbours, as when it is pushed out by a small step.
     Near,
     /// The timer moves behind all others, like a timeout that is armed anew.
     ToTheEnd,
-    /// Anywhere.
+    /// The timer moves anywhere in the queue.
     Anywhere,
 }
 

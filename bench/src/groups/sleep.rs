@@ -28,7 +28,7 @@ const COARSE: &str = "tickless::coarse";
 enum Durations {
     /// All alike, as the timeouts of one kind of connection.
     Fixed,
-    /// Anything from a hundred to eleven hundred seconds.
+    /// Durations from a hundred to eleven hundred seconds.
     Random,
 }
 

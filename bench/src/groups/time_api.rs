@@ -29,7 +29,7 @@ struct Programs {
     cross_cancel: fn(&Options) -> f64,
 }
 
-/// Ready when it is polled for the second time: an answer that comes while its timeout is armed.
+/// A future that is ready at its second poll: an answer that comes while its timeout is armed.
 #[derive(Default)]
 struct SecondPoll(bool);
 

@@ -91,7 +91,7 @@ pub(super) fn timeouts() -> Verdict {
     Ok(())
 }
 
-/// More tasks than the driver has places for: all sleep as long as they are to.
+/// Tasks, more than the driver has places for, all sleep as long as they are to.
 pub(super) fn crowd() -> Verdict {
     const EACH: Duration = Duration::from_micros(300);
     let early = Cell::new(0);

@@ -45,7 +45,7 @@ fn on_grid() -> Instant {
 
 /// The counter goes on when its 32 bits are through: no step back, and none forward.
 pub(super) fn counter() -> Verdict {
-    /// More than any reading of it takes, with an interrupt between two.
+    /// The largest step between two readings of the counter, with an interrupt between them.
     const STEP_MAX: u64 = 50;
     /// The first period is over before that.
     const COUNTS: u64 = 60_000;

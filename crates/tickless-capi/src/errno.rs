@@ -30,7 +30,7 @@ impl Errno {
     pub(crate) const EXIST: Self = Self(17);
     /// An argument makes no sense.
     pub(crate) const INVAL: Self = Self(22);
-    /// Too many threads have timers.
+    /// The process has too many threads with timers.
     pub(crate) const NOSPC: Self = Self(28);
     /// A call that would wait for the callback that makes it.
     pub(crate) const DEADLK: Self = Self(35);

@@ -155,7 +155,7 @@ pub struct BiasedLock<H> {
 /// The token of a [`BiasedLock`]'s owner, which proves the ownership. It cannot leave the thread.
 #[derive(Clone, Copy)]
 pub struct Owner {
-    /// Not zero, so that a token that may be missing takes no more space than one.
+    /// Number of the owner; not zero, so that an optional token takes no more space.
     id: NonZeroUsize,
     stays: PhantomData<*mut ()>,
 }

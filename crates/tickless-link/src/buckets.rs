@@ -87,7 +87,7 @@ unsafe impl<F: Family, const LEVELS: usize> Send for BucketArray<F, LEVELS> {}
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use = "the pending map has to be told of empty buckets"]
 pub enum BucketState {
-    /// Other entries are in the bucket still, or the entry was on a pending list.
+    /// The bucket holds other entries still, or the entry was on a pending list.
     Others,
     /// The list of this number is empty now.
     Vacated(usize),

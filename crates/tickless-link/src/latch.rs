@@ -27,7 +27,7 @@ mod model;
 /// A record of `N` words, in two copies.
 #[derive(Debug)]
 pub struct LatchCell<const N: usize> {
-    /// Its low bit says which copy readers take.
+    /// Number of changes so far; its low bit says which copy readers take.
     sequence: AtomicU64,
     copies: [[AtomicU64; N]; 2],
 }

@@ -12,7 +12,7 @@ use tickless_link::id::QueueId;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Pick {
     pub(crate) queue: QueueId,
-    /// Counted from 1, so that a pick that may be missing takes no more space than one.
+    /// Number of the membership, counted from 1, so that an optional pick takes no more space.
     pub(crate) number: NonZeroU64,
 }
 

@@ -267,7 +267,7 @@ impl Bench {
 struct Outcome {
     wakeups: u64,
     exchanges: u64,
-    /// Sorted, those that are overdue at the end included.
+    /// Latenesses in order, those that are overdue at the end included.
     late: Vec<i64>,
 }
 

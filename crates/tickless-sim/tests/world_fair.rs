@@ -191,7 +191,7 @@ fn in_sections(section: u64) -> Scenario {
     scenario
 }
 
-/// Nearly each slice that ends in a section goes on: to the end of that, or for 20 us.
+/// A slice that ends in a section nearly always goes on: to the end of the section, or for 20 us.
 #[test]
 fn flush_7_a_slice_that_ends_in_a_critical_section_is_extended_once() {
     for (section, all_give_way) in [(13, true), (130, false)] {

@@ -6,7 +6,7 @@ use tickless_sim::{Outcome, Picos, Scenario, run};
 
 use support::{are_refused, kept, read, with};
 
-/// Some sleep for long, some are woken often, and timers move.
+/// Tasks that sleep for long, tasks that are woken often, and timers that move.
 const SLEEPY: &str = r#"
 name = "sleepy"
 profile = "skl-112"

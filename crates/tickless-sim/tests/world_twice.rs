@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use tickless_sim::headline::{CLAIMS, Effort, one};
 use tickless_sim::{Picos, Scenario, run};
 
-/// Long enough for ticks, idle states and timeouts, on machines of any size.
+/// The longest run: enough for ticks, idle states and timeouts, on machines of any size.
 const LONGEST: Picos = Picos::from_millis(40);
 
 fn shipped() -> Vec<PathBuf> {

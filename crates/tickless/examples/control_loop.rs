@@ -13,7 +13,7 @@ use tickless::Worker;
 use tickless::time::{Instant, MissedTickBehavior, interval};
 
 const PERIOD: Duration = Duration::from_millis(1);
-/// Above what else runs, below the threads of the kernel that serve devices.
+/// The priority: above all other programs, below the kernel's threads that serve devices.
 const PRIORITY: u8 = 80;
 
 /// Keeps all memory of the process in RAM: a page that has to be fetched takes longer than a period.

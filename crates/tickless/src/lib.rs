@@ -180,7 +180,7 @@ pub mod internals {
         };
     }
 
-    /// Shifted clocks for tests, which may not set the machine's: all clocks but the monotonic one differ from the
+    /// Clocks for tests, which may not set the machine's: all clocks but the monotonic one differ from the
     /// kernel's by a constant.
     pub mod clocks {
         use tickless_core::clock::Offsets;

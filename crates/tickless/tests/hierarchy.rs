@@ -330,7 +330,7 @@ fn an_isolated_worker_is_left_alone() {
     });
 }
 
-/// And it runs its own, which others leave alone.
+/// An isolated worker runs its own timers, which others leave alone.
 #[test]
 fn an_isolated_worker_runs_its_own() {
     in_own_process("an_isolated_worker_runs_its_own", || {

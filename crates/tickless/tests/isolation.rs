@@ -247,7 +247,8 @@ impl Polling {
     }
 }
 
-/// Other processes may call the CPU too, so it is enough that one of many barriers would have been seen and was not.
+/// Processes beside the test may call the CPU too, so it is enough that one of many barriers would have been seen and
+/// was not.
 #[test]
 fn the_kernel_counts_no_calls_of_an_isolated_cpu() {
     in_own_process("the_kernel_counts_no_calls_of_an_isolated_cpu", || {
@@ -395,7 +396,7 @@ fn the_isolated_workers_are_a_set() {
     });
 }
 
-/// Also counted is a worker that other code started.
+/// A worker that other code started is counted, too.
 #[test]
 fn all_workers_of_a_set_may_be_isolated_beside_another_worker() {
     in_own_process(

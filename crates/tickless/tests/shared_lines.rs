@@ -35,7 +35,7 @@ const HOUR: Duration = Duration::from_secs(3600);
 /// Turns of each thread. A line counts if it is used in all of them: other threads of the process may come in between.
 const TURNS: usize = 6;
 
-/// Written where a turn of one of the two threads begins or ends, as the trace shows.
+/// Marks that are written where a turn of one of the two threads begins or ends, as the trace shows.
 #[repr(align(128))]
 struct Marks([AtomicU64; 3]);
 

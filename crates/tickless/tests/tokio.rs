@@ -426,7 +426,7 @@ fn several_runtimes_at_once() {
     assert_eq!(numbers.len(), 3);
 }
 
-/// More than there can be at a time: the places of those that are gone are used again.
+/// Runtimes, more than there can be at a time: the places of those that ended are used again.
 #[test]
 fn many_runtimes_one_after_the_other() {
     in_own_process("many_runtimes_one_after_the_other", || {

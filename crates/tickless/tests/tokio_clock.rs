@@ -99,7 +99,7 @@ impl Wake for Woken {
     }
 }
 
-/// Wherever between two ticks of the runtime its clock was stopped.
+/// The runtime's clock was stopped anywhere between two of its ticks.
 #[tokio::test(start_paused = true)]
 async fn whole_milliseconds_are_exact_between_two_ticks_too() {
     for fraction in [0, 1, 400_000, 500_000, 999_999] {

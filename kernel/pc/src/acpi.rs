@@ -35,7 +35,7 @@ pub struct Tables {
 /// An interrupt controller for devices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Controller {
-    /// Its registers, in memory.
+    /// Address of the registers, in memory.
     pub place: u64,
     /// The number of its first input among all of them.
     pub first: u32,
@@ -44,7 +44,7 @@ pub struct Controller {
 /// An older interrupt that arrives elsewhere.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Moved {
-    /// Its number.
+    /// Number of the interrupt.
     pub from: u8,
     /// The number of the input, among those of all controllers.
     pub to: u32,

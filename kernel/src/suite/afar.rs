@@ -28,7 +28,7 @@ static WOKEN: Count = Count::new();
 static RAN: Count = Count::new();
 static IS_OVER: Note = Note::new();
 
-/// Executed by the other CPU.
+/// Wakes the task, on the other CPU.
 fn wake() {
     tasks::wake_from_afar(SLEEPS);
     WOKEN.add(1);

@@ -154,7 +154,7 @@ fn let_others_run() {
     arch::restore(before);
 }
 
-/// Left by the CPU that reads the clock for long, at the beginning of the reading and at its end.
+/// The mark of the CPU that reads the clock for long, set at the beginning of the reading and at its end.
 static IS_IN: Note = Note::new();
 static IS_OUT: Note = Note::new();
 

@@ -33,9 +33,9 @@ type CoarseFunction = fn(&mut Timeout) -> Restart;
 struct Work {
     /// Begins each round, on the CPU itself.
     round: HrTimer<Function>,
-    /// Started by each round: by a CPU that sleeps, so that it goes to one that is awake.
+    /// The timer that a sleeping CPU starts each round, so that it goes to a CPU that is awake.
     exact: HrTimer<Function>,
-    /// Started by each round, and run by a CPU that is awake.
+    /// The timer that each round starts, and that a CPU that is awake runs.
     coarse: WheelTimer<CoarseFunction>,
 }
 

@@ -24,7 +24,8 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "TIME", value_parser = units::duration_or_seconds)]
     seconds: Option<Duration>,
 
-    /// Afterwards follow it, with a line each second: drift, offset of this library's clock from the kernel's, verdict
+    /// Follows the clock afterwards, with a line each second: drift, offset of this library's clock from the kernel's,
+    /// verdict
     #[arg(long)]
     pub(super) watch: bool,
 
@@ -61,7 +62,7 @@ Ctrl-C ends the run, with a report of what was measured.";
 #[derive(Clone, Debug)]
 pub(super) struct Plan {
     pub(super) cpus: CpuSet,
-    /// Over which the drift is measured at least.
+    /// The least time over which the drift is measured.
     pub(super) measure: Duration,
     /// `None` if it is not followed; else for how long, without an end if that is `None`.
     pub(super) watch: Option<Option<Duration>>,

@@ -197,10 +197,10 @@ const IDLE_SHARE: f64 = 0.3;
 const SPARE: f64 = 1.1;
 /// The ratio of the idle timeout to the time between two requests, and of the header timeout to the idle timeout.
 const PATIENCE: f64 = 1.5;
-/// Below that, a paced sender is a busy loop on any machine.
+/// The least pace: with less, a paced sender is a busy loop on any machine.
 const PACE_MIN: Duration = Duration::from_micros(1);
-/// About what a part of a round lasts: with more, timers of one part would fire in the next. (The library takes four
-/// times as much.)
+/// The largest slack, about what a part of a round lasts: with more, its timers fire in the next. (The library takes
+/// four times as much.)
 const SLACK_MAX: Duration = Duration::from_secs(1);
 
 impl Arguments {

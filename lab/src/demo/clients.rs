@@ -19,7 +19,7 @@ const REQUEST: &[u8] = b"GET /hello HTTP/1.1\r\nHost: demo\r\n\r\n";
 const UNFINISHED: &[u8] = b"GET /hello HTTP/1.1\r\nHost: demo\r\nX-Slow: ";
 /// The largest response, in bytes.
 const RESPONSE_MAX: usize = 1024;
-/// Longer than any timeout may be late: a connection that still stands is one that was never closed.
+/// The wait that is longer than any timeout may be late: a connection that is open after it was never closed.
 const NEVER: Duration = Duration::from_secs(5);
 /// The connection, the requests and the closing of an episode, besides the timeout itself.
 pub(crate) const EPISODE: Duration = Duration::from_millis(40);

@@ -75,7 +75,7 @@ impl Arm {
         }
     }
 
-    /// Its timers in a sentence.
+    /// Describes the timers in a sentence.
     pub(crate) fn in_words(self) -> &'static str {
         match self {
             Self::Tokio => "tokio::time",

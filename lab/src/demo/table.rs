@@ -29,13 +29,13 @@ pub(crate) struct Row {
 /// The comparison of a figure with tokio's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Against {
-    /// Better in every round than tokio's in any.
+    /// The figure is better in every round than tokio's in any.
     Better,
-    /// Worse in every round than tokio's in any.
+    /// The figure is worse in every round than tokio's in any.
     Worse,
     /// Rounds overlap: they differ by no more than the rounds of each do.
     Same,
-    /// Too few rounds have the figure, or nothing is better.
+    /// The figure is missing in too many rounds, or neither direction of it is better.
     Open,
 }
 
@@ -43,7 +43,7 @@ pub(crate) struct Cell {
     pub(crate) text: String,
     /// Half of what its rounds lie apart, as a share of their median; empty where too few rounds have it.
     pub(crate) spread: String,
-    /// Its ratio to tokio's, below 1 if it is better; empty where nothing is better.
+    /// Ratio to tokio's figure, below 1 if better; empty where neither direction is better.
     pub(crate) ratio: String,
 }
 

@@ -33,7 +33,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(0..=100_000))]
     hogs: Option<u32>,
 
-    /// Their weights, 1 to 1000, such as 1,2,4; dealt out in turn
+    /// The weights of these tasks, 1 to 1000, such as 1,2,4; dealt out in turn
     #[arg(
         long,
         value_name = "LIST",
@@ -148,9 +148,9 @@ pub(super) struct Plan {
 const DURATION: Duration = Duration::from_secs(2);
 const QUICK: Duration = Duration::from_millis(100);
 const ROUNDS: u32 = 3;
-/// Less is not enough for all tasks to have been spawned, more is no help.
+/// The settling time, least and most: less is not enough for all tasks to have been spawned, more is no help.
 const SETTLING: (Duration, Duration) = (Duration::from_millis(30), Duration::from_millis(300));
-/// Beyond that, those that compute get nothing, and there is nothing to share.
+/// The largest load of servers: with more, tasks that compute get nothing, and there is nothing to share.
 const ASKED_MAX: f64 = 0.9;
 
 impl Arguments {

@@ -85,7 +85,7 @@ fn ran<'f>(finished: &'f Finished<'_>) -> impl Iterator<Item = &'f Row> {
     finished.rows.iter().filter(|row| !row.parts.is_empty())
 }
 
-/// Beyond that, bars of single tasks say nothing.
+/// The largest number of tasks with a bar each: of more, single bars say nothing.
 const SINGLE: usize = 16;
 
 /// A panel of bars for each runtime: what tasks got, of their entitlement.

@@ -62,7 +62,7 @@ impl Measured<'_> {
         )
     }
 
-    /// Beside tokio's multi-thread runtime, whose tasks do one of two things at checkpoints.
+    /// Compares with tokio's multi-thread runtime, whose tasks do one of two things at checkpoints.
     fn periodic(self, subject: Subject, other: Subject) -> Mark {
         Mark::at_most(
             0.05,

@@ -114,7 +114,7 @@ pub(super) struct Mix {
     pub(super) workers: usize,
     /// Tasks that compute and never wait.
     pub(super) hogs: usize,
-    /// Dealt out among them in turn.
+    /// The weights of tasks that compute, dealt out among them in turn.
     pub(super) hog_weights: Vec<u32>,
     /// The computing time between two checkpoints.
     #[serde(rename = "chunk_ns", serialize_with = "super::as_nanos")]

@@ -47,7 +47,7 @@ struct Finished<'r> {
     began: SystemTime,
     took: Duration,
     interrupted: bool,
-    /// One for each runtime, in the order of the plan.
+    /// A row for each runtime, in the order of the plan.
     rows: Vec<Row>,
 }
 

@@ -18,7 +18,7 @@ pub(super) struct Row {
     pub(super) subject: Subject,
     /// The reason why it does not run here.
     pub(super) missing: Option<Missing>,
-    /// One a round.
+    /// The parts of the rounds, in order.
     pub(super) parts: Vec<Part>,
 }
 

@@ -26,7 +26,7 @@ pub(super) struct Stage {
     /// The beginning of the time that counts; `end` is its end.
     begin: Instant,
     end: Instant,
-    /// Ended before its time.
+    /// True if the stage ended before its time.
     is_over: AtomicBool,
     /// Nanoseconds of all tasks that compute.
     total: AtomicU64,

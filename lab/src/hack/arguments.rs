@@ -164,7 +164,7 @@ pub(super) struct Plan {
 
 const LOOPS: (u32, u32) = (100, 5);
 const ROUNDS: (u32, u32) = (3, 1);
-/// More tasks than that are a mistake.
+/// The largest number of tasks: more are a mistake.
 const TASKS_MAX: usize = 1_000_000;
 /// The capacity of a pipe in bytes; a message beyond it would not fit a channel either.
 const SIZE_MAX: u64 = 64 << 10;
@@ -223,7 +223,7 @@ impl Arguments {
 
 /// Refuses to open more pipes than the process may.
 fn check_descriptors(traffic: &Traffic) -> Result<(), Failure> {
-    /// Besides those of pipes.
+    /// The descriptors of the process besides those of pipes.
     const OTHERS: u64 = 64;
     let needed = traffic.tasks() as u64 + OTHERS;
     match getrlimit(Resource::Nofile).current {

@@ -20,7 +20,7 @@ pub(super) fn apply(policy: Policy, placement: &Placement) -> Result<(), Failure
 
 /// Describes the resolution of the clock, in the words of cyclictest.
 pub(super) fn resolution() -> String {
-    /// More than any clock repeats itself.
+    /// Number of readings, more than any clock repeats itself.
     const READINGS: u32 = 10_000_000;
     let told = clock_getres(ClockId::Monotonic);
     let told = i128::from(told.tv_sec) * 1_000_000_000 + i128::from(told.tv_nsec);

@@ -6,7 +6,7 @@ use rustix::time::Timespec;
 
 use super::arguments::Spikes as Asked;
 
-/// One of them.
+/// A latency that stands out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Spike {
     pub(super) late: Duration,

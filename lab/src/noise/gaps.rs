@@ -37,7 +37,7 @@ impl Rate {
         Duration::from_nanos(self.nanos(counts))
     }
 
-    /// Rounded up.
+    /// Returns the counts that last for `time`, rounded up.
     pub(super) fn counts(self, time: Duration) -> u64 {
         let counts = (time.as_nanos() * u128::from(self.kilohertz)).div_ceil(1_000_000);
         u64::try_from(counts).unwrap_or(u64::MAX)

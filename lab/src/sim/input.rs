@@ -36,11 +36,11 @@ pub(super) struct Text {
     pub(super) text: String,
 }
 
-/// More than any description needs. What is longer is another file, or has no end.
+/// The largest file that is read, more than any description needs. What is longer is another file, or has no end.
 const LONGEST: u64 = 16 << 20;
 
 impl Input {
-    /// Its name, for messages.
+    /// Returns the name of the input, for messages.
     pub(super) fn name(&self) -> String {
         match self {
             Self::Shipped(one) => one.name.to_owned(),

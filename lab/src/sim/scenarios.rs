@@ -1,6 +1,6 @@
 //! Scenarios that come with the command.
 
-/// One of them.
+/// A scenario that comes with the command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Shipped {
     pub(super) name: &'static str,
@@ -40,7 +40,7 @@ pub(super) fn find(name: &str) -> Option<Shipped> {
     SHIPPED.iter().copied().find(|one| one.name == name)
 }
 
-/// Their names, for messages.
+/// Returns the names of the scenarios, for messages.
 pub(super) fn names() -> String {
     let names: Vec<&str> = SHIPPED.iter().map(|one| one.name).collect();
     names.join(", ")

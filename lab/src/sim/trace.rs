@@ -68,7 +68,7 @@ pub(crate) struct Writer {
     failed: Option<serde_json::Error>,
     limit: u64,
     tally: Arc<Tally>,
-    /// Called when it becomes larger than that.
+    /// The function that is called when the file becomes larger than that.
     too_large: Box<dyn Fn()>,
 }
 

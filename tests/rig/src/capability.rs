@@ -24,7 +24,7 @@ const NAMES: [(Capabilities, &str); 10] = [
 impl Capabilities {
     /// The empty set: a host with no capability beyond those of every host.
     pub const NONE: Self = Self(0);
-    /// More than one CPU, and kicks between them.
+    /// Several CPUs, and kicks between them.
     pub const CPUS: Self = Self(1);
     /// [`Platform::raise_soft`](tickless_core::platform::Platform::raise_soft) leads to a soft stage.
     pub const SOFT: Self = Self(1 << 1);
@@ -49,13 +49,13 @@ impl Capabilities {
     /// All of them.
     pub const ALL: Self = Self((1 << 10) - 1);
 
-    /// These and `others`.
+    /// Returns these capabilities and `others`.
     #[must_use]
     pub const fn and(self, others: Self) -> Self {
         Self(self.0 | others.0)
     }
 
-    /// These without `others`.
+    /// Returns these capabilities without `others`.
     #[must_use]
     pub const fn without(self, others: Self) -> Self {
         Self(self.0 & !others.0)

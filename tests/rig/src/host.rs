@@ -27,7 +27,7 @@ use crate::capability::Capabilities;
 pub enum Source {
     /// The one that coupled devices compare with.
     Main,
-    /// One that no device knows.
+    /// The counter that no device knows.
     Spare,
 }
 

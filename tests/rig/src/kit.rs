@@ -23,7 +23,7 @@ pub struct Case {
 pub struct Suite {
     /// The name of the module.
     pub name: &'static str,
-    /// Its cases.
+    /// Cases of the suite.
     pub cases: &'static [Case],
 }
 

@@ -52,9 +52,9 @@ impl<H: Host> Drop for Ticks<H> {
 /// The deep-sleep state of one CPU.
 #[derive(Debug, Default)]
 pub(crate) struct Depth {
-    /// Its governor chooses deep sleep whenever it may.
+    /// True if the CPU's governor chooses deep sleep whenever it may.
     pub(crate) is_wanted: Cell<bool>,
-    /// Its device is stopped.
+    /// True while the CPU's device is stopped.
     pub(crate) is_deep: Cell<bool>,
     /// The interrupt by which a broadcast is delivered is on its way.
     pub(crate) is_called: Cell<bool>,

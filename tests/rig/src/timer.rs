@@ -153,7 +153,7 @@ impl<H: Host, T: ClockId> TestTimer<H, T> {
         self.timer.is_active()
     }
 
-    /// Its life cycle.
+    /// Returns where the timer is in its life cycle.
     #[must_use]
     pub fn state(&self) -> State {
         self.timer.state()
@@ -165,7 +165,7 @@ impl<H: Host, T: ClockId> TestTimer<H, T> {
         self.timer.as_ref().is_own_callback(self.rig.timers())
     }
 
-    /// Its deadline, on its clock, while it is queued.
+    /// Returns the deadline of the timer, on its clock, while it is queued.
     #[must_use]
     pub fn deadline(&self) -> Option<i64> {
         let deadline = self.timer.as_ref().deadline(self.rig.timers());
@@ -191,7 +191,7 @@ impl<H: Host, T: ClockId> TestTimer<H, T> {
         self.fired.borrow().clone()
     }
 
-    /// Its name in traces.
+    /// Returns the name of the timer in traces.
     #[must_use]
     pub fn id(&self) -> TimerId {
         TimerId(self.timer.as_ref().id())
@@ -367,7 +367,7 @@ impl<H: Host> CoarseTimer<H> {
         self.timer.is_queued()
     }
 
-    /// Its life cycle.
+    /// Returns where the timer is in its life cycle.
     #[must_use]
     pub fn state(&self) -> State {
         self.timer.state()

@@ -22,14 +22,15 @@ const LEAN: u64 = 4_200;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Plan {
     Roomy,
-    /// Enough room for one check, so that nothing is kept for the next change.
+    /// The disk has room for one check, so that nothing is kept for the next change.
     Fresh,
     /// See the module documentation.
     Lean,
 }
 
 impl Plan {
-    /// This, or [`Fresh`](Self::Fresh) if the compiler kept nothing in `target` but what it built this program from.
+    /// Returns this, or [`Fresh`](Self::Fresh) if the compiler kept nothing in `target` but what it built this program
+    /// from.
     fn kept_by(self, target: &Path) -> Self {
         let kept = std::fs::read_dir(target.join("debug/incremental"));
         let of_others = |name: &OsStr| !name.to_string_lossy().starts_with("xtask-");

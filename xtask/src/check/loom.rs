@@ -28,7 +28,7 @@ struct Models {
 /// The extent of the exploration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Extent {
-    /// Most cases with one preemption less than they name, a few with two: two minutes of exploring at most.
+    /// Explores most cases with one preemption less than they name, a few with two: two minutes at most.
     Short,
     /// All that they name: half an hour on two CPUs, where they have nothing else to do.
     Whole,

@@ -130,7 +130,7 @@ fn names(workspace: &Workspace) -> Vec<String> {
         .collect()
 }
 
-/// Dirty trees too: the check is for what is about to be committed.
+/// Returns the line for packages of a dirty tree, too: the check is for what is about to be committed.
 fn line(names: &[String]) -> Invocation {
     Invocation::cargo(&["package", "--offline", "--allow-dirty", "--no-verify"]).packages(names)
 }

@@ -3,7 +3,7 @@
 use super::run::Run;
 use crate::soak::{self, Share, Tally};
 
-/// Always the same ones: a check that fails now and then by itself teaches to run it again.
+/// The same schedules each time: a check that fails now and then by itself teaches to run it again.
 const SHARE: Share = Share {
     schedules: 3_000,
     seed: 1,

@@ -7,7 +7,7 @@ use std::time::Duration;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
     Passed,
-    /// Passed, but a part of it was skipped.
+    /// The step passed, but a part of it was skipped.
     Partial,
     Skipped,
     Failed,

@@ -16,11 +16,11 @@ struct Wall {
 
 /// The foreign packages that a library crate may depend on.
 enum Outside {
-    /// These, and any optional dependency: it comes with a feature, which a user has to choose.
+    /// The crate may need these, and any optional one: it comes with a feature, which a user has to choose.
     Only(&'static [&'static str]),
-    /// These and no others, not even optional ones.
+    /// The crate may need these and no others, not even optional ones.
     Never,
-    /// Any.
+    /// The crate may need any.
     Any,
 }
 

@@ -26,7 +26,7 @@ pub(super) struct Suite {
     pub(super) programs: Vec<Program>,
 }
 
-/// One of them.
+/// A test program.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Program {
     /// The name of its target, for the reader.

@@ -36,7 +36,7 @@ pub(super) struct Settings<'s> {
 /// The end of a watched program.
 #[derive(Debug, PartialEq, Eq)]
 enum Watched {
-    /// Its output ended.
+    /// The output of the program ended.
     Ended,
     Failed,
     /// Silence for longer than the limit.

@@ -1,13 +1,14 @@
 //! W7: the first sentence names its subject.
 //!
-//! A sentence that begins with "what" or "whether" makes its reader look for the thing that it is about, so the
-//! documentation of a module or an item and the title of a decision begin with a verb or with the thing itself.
+//! A sentence that begins with "what" or "whether" makes its reader look for the thing that it is about, and one that
+//! begins with "its", "only" or "called" leaves the subject out, so the documentation of a module or an item and the
+//! title of a decision begin with a verb or with the thing itself.
 
 use super::Report;
 use super::tree::Tree;
 
 /// Words that no first sentence begins with.
-const VAGUE: [&str; 47] = [
+const VAGUE: [&str; 112] = [
     "What",
     "That",
     "Those",
@@ -48,6 +49,73 @@ const VAGUE: [&str; 47] = [
     "Without",
     "While",
     "Something",
+    // A subject that the reader has to look for, or none.
+    "Its",
+    "Their",
+    "Only",
+    "Also",
+    "Not",
+    "Nor",
+    "And",
+    "Too",
+    "Never",
+    "Always",
+    "Like",
+    "Unlike",
+    "About",
+    "Below",
+    "Beyond",
+    "Beside",
+    "Besides",
+    "Into",
+    "Above",
+    "Over",
+    "Past",
+    "Inside",
+    "Anywhere",
+    "Anything",
+    "Whatever",
+    "Wherever",
+    "Whenever",
+    "Once",
+    "Unless",
+    "Nearly",
+    "Ever",
+    "Afterwards",
+    "Later",
+    "Enough",
+    "Left",
+    "Longer",
+    "More",
+    "Less",
+    "Fewer",
+    "Better",
+    "Worse",
+    "Most",
+    "Some",
+    "Any",
+    "Others",
+    "These",
+    "False",
+    "Odd",
+    "Can",
+    // Participles, which leave out who does it.
+    "Called",
+    "Counted",
+    "Started",
+    "Ended",
+    "Dropped",
+    "Written",
+    "Armed",
+    "Made",
+    "Built",
+    "Opened",
+    "Asked",
+    "Executed",
+    "Dealt",
+    "Shifted",
+    "Inlined",
+    "Rounded",
     // Verbs that say of no mechanism what it does.
     "Asks",
     "Comes",
@@ -126,6 +194,10 @@ mod tests {
         let later = "/// Returns the turn.\n/// What it did is in it.\npub fn turn() {}\n";
         assert_eq!(lines(of_items, PATH, later), CLEAN);
         assert_eq!(lines(of_items, "lab/src/a.rs", vague), [1]);
+        let subjectless = "/// Its name.\nconst A: u8 = 0;\n/// Only this.\nconst B: u8 = 0;\n";
+        assert_eq!(lines(of_items, PATH, subjectless), [1, 3]);
+        let participle = "/// Called when it is too large.\nconst A: u8 = 0;\n";
+        assert_eq!(lines(of_items, PATH, participle), [1]);
     }
 
     #[test]

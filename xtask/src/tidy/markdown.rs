@@ -10,7 +10,7 @@ pub(super) enum Line<'m> {
     Heading(&'m str),
     /// The marks of a fenced block.
     Fence,
-    /// Inside a fenced block.
+    /// A line inside a fenced block.
     Fenced(&'m str),
     Prose(&'m str),
 }

@@ -5,7 +5,7 @@ use super::tree::{File, Tree};
 /// A run of letters, digits and the characters `-`, `.` and `_`, without those at its ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Token<'t> {
-    /// Counted from one.
+    /// Number of the line, counted from one.
     pub(super) line: usize,
     /// The offset of the word in the file.
     pub(super) offset: usize,

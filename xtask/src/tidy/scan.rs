@@ -16,7 +16,7 @@ pub(crate) struct Scan {
 /// The part of a comment on one line.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Comment {
-    /// Counted from one.
+    /// Number of the line, counted from one.
     pub(crate) line: usize,
     /// True if it is documentation.
     pub(crate) is_doc: bool,

@@ -12,7 +12,7 @@ const PROMISES: [&str; 3] = [
     concat!("FIX", "ME"),
     concat!("HA", "CK"),
 ];
-/// Like the others, but an issue can be given with it.
+/// A promise that may stand if an issue is given with it.
 const PROMISE_WITH_ISSUE: &str = concat!("TO", "DO");
 /// Macros that stand in for code.
 const STANDINS: [&str; 3] = ["todo", "unimplemented", "dbg"];

@@ -29,7 +29,7 @@ struct Arguments {
     /// The number of repetitions of an operation in a turn.
     #[arg(long, default_value_t = 200_000, value_parser = clap::value_parser!(u64).range(1..))]
     repeats: u64,
-    /// Only subjects whose name contains this.
+    /// Measures only subjects whose name contains this.
     #[arg(long, value_name = "TEXT")]
     only: Option<String>,
     /// Prints the tables as those of a page in Markdown, one for each number of pending timers.

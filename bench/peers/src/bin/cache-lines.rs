@@ -19,10 +19,10 @@ struct Arguments {
     /// Pending timers.
     #[arg(long, default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(100..=1_000_000))]
     pending: u32,
-    /// Only subjects whose name contains this.
+    /// Measures only subjects whose name contains this.
     #[arg(long, value_name = "TEXT")]
     only: Option<String>,
-    /// Only this operation, as `tickless bench` calls it.
+    /// Measures only this operation, as `tickless bench` calls it.
     #[arg(long, value_name = "NAME")]
     operation: Option<String>,
     #[arg(long, hide = true, requires = "operation")]

@@ -86,7 +86,7 @@ const INDEX: u64 = 3;
 pub(super) struct Version(u64);
 
 impl Version {
-    /// Its lower half, to tag counts with.
+    /// Returns the lower half of the generation, to tag counts with.
     pub(super) fn tag(self) -> u64 {
         (self.0 >> 2) << 32
     }

@@ -27,7 +27,7 @@ const _: () = assert!(size_of::<TimerInfo>() == size_of::<libc::siginfo_t>());
 /// Destination of a signal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Target {
-    /// Any thread of the process that does not block the signal.
+    /// The signal goes to a thread of the process that does not block it.
     Process,
     /// The thread of this number.
     Thread(c_int),

@@ -258,7 +258,7 @@ mod tests {
         assert!(pace.lasts > Some(Span::ZERO));
     }
 
-    /// Also one that is paced: the pauses are not taken for work.
+    /// A paced timer is not slowed further: its pauses are not taken for work.
     #[test]
     fn a_timer_that_catches_up_is_not_paced() {
         let mut overruns = Overruns::new();

@@ -12,9 +12,9 @@ pub struct CounterId(pub u32);
 /// A free-running counter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Counter {
-    /// Its identity.
+    /// Identity of the counter.
     pub id: CounterId,
-    /// Its nominal frequency.
+    /// Nominal frequency of the counter.
     pub frequency: Kilohertz,
     /// The number of bits that count before the counter wraps, 2 to 64.
     pub bits: u32,
@@ -27,9 +27,9 @@ pub struct Counter {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum BadCounter {
-    /// Its frequency is zero (B2).
+    /// The frequency of the counter is zero (B2).
     StandsStill,
-    /// Its width is not 2 to 64 bits.
+    /// The width of the counter is not 2 to 64 bits.
     Width {
         /// Width in bits.
         bits: u32,

@@ -65,7 +65,8 @@ use crate::slots::moment::{Moments, Recent};
 use crate::slots::pending_map::PendingMap;
 use crate::time::{Deadline, Instant};
 
-/// False in a core without the feature `far-wheel`: no timer is far, and what serves far timers is not compiled in.
+/// True in a core with the feature `far-wheel`. Without it no timer is far, and the code for far timers is not compiled
+/// in.
 pub(crate) const EXISTS: bool = cfg!(feature = "far-wheel");
 
 /// Levels of the far wheel. Eight reach 38 hours; what is farther away is filed again then. Models have small stacks.

@@ -20,7 +20,7 @@ pub enum Misshapen {
     SecondRoot(GroupId),
     /// Two children of the group have one place, or one has a place that was not given out (TI2).
     Places(GroupId),
-    /// Below the cross-node level, a child belongs to another NUMA node (R25).
+    /// A child below the cross-node level belongs to another NUMA node (R25).
     Node(GroupId),
     /// A child is not exactly one level below.
     Level(GroupId),

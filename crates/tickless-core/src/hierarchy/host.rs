@@ -154,7 +154,7 @@ pub enum Step {
     First {
         /// The group.
         group: GroupId,
-        /// Its first time now, [`Instant::FOREVER`] for none.
+        /// First time of the group now, [`Instant::FOREVER`] for none.
         first: Instant,
     },
     /// A CPU promises to wake up for others, or withdraws its promise; its node is locked.
@@ -168,14 +168,14 @@ pub enum Step {
     Idle {
         /// The CPU.
         cpu: CpuId,
-        /// Its first global timer, [`Instant::FOREVER`] for none.
+        /// First global timer of the CPU, [`Instant::FOREVER`] for none.
         time: Instant,
     },
     /// A CPU that is idle has another first global timer; its node is locked.
     NewTimer {
         /// The CPU.
         cpu: CpuId,
-        /// Its first global timer.
+        /// First global timer of the CPU.
         time: Instant,
     },
     /// A CPU is about to be active again; its node is locked.
@@ -194,9 +194,9 @@ pub enum Step {
     Linked {
         /// The child.
         child: GroupId,
-        /// Its parent, for ever.
+        /// Parent of the group, for ever.
         parent: GroupId,
-        /// Its place there.
+        /// Place of the group among the children of its parent.
         slot: ChildSlot,
     },
 }
@@ -211,6 +211,6 @@ pub enum Refusal {
     AlreadyServed,
     /// The CPU fires its timers itself.
     Ignored,
-    /// Its first timer is later than its event was.
+    /// The first timer of the CPU is later than its event was.
     NotDue,
 }

@@ -24,7 +24,7 @@ pub const WIDTH_MAX: usize = 16;
 const MIGRATOR_SHIFT: u32 = 16;
 const SEQUENCE_SHIFT: u32 = 24;
 const FIELD: u64 = 0xFF;
-/// Not zero: a zero could be the number of a child (spec C-4.3).
+/// The mark of no child; not zero, which could be the number of a child (spec C-4.3).
 const NO_CHILD: u64 = FIELD;
 
 const _: () = assert!(1 << MIGRATOR_SHIFT == 1_u64 << WIDTH_MAX);

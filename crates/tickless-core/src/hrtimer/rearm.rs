@@ -17,7 +17,7 @@ pub(crate) struct First {
     pub(crate) event: Instant,
     /// The address of the timer.
     pub(crate) timer: usize,
-    /// Its slack in nanoseconds, as far as it is known.
+    /// Slack of the timer in nanoseconds, as far as it is known.
     pub(crate) slack: u32,
     pub(crate) soft: bool,
 }

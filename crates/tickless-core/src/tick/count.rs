@@ -31,7 +31,7 @@ pub enum Duty {
     },
 }
 
-/// Above the number of the CPU in a duty's word.
+/// The position of the kind in a duty's word, above the number of the CPU.
 const KIND_SHIFT: u32 = 32;
 const NEVER_HELD: u64 = 0;
 const FREE: u64 = 1;

@@ -10,8 +10,8 @@ use crate::time::{Deadline, Instant, Monotonic, Span};
 pub enum Role {
     /// The CPU may count ticks for all.
     Housekeeping,
-    /// Its tasks run without a tick where nothing [depends](super::Dependencies) on one (spec C-5.5). It never has the
-    /// duty of counting.
+    /// The CPU's tasks run without a tick where nothing [depends](super::Dependencies) on one (spec C-5.5). It never
+    /// has the duty of counting.
     TicklessTasks,
 }
 

@@ -11,7 +11,7 @@ pub enum Dependency {
     CpuTimers = 0,
     /// A counter of performance events.
     PerfEvents,
-    /// More than one runnable task.
+    /// The CPU has more than one runnable task.
     Scheduler,
     /// A clock that is not reliable without the tick.
     UnstableClock,

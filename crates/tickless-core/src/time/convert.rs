@@ -424,7 +424,7 @@ mod tests {
             prop_assert!(lasts >= u128::from(nanos) * u128::from(hertz));
         }
 
-        /// And not much longer: by the precision of the factor, and one tick.
+        /// A wait is longer by the precision of the factor and one tick at most.
         #[test]
         fn a_wait_is_hardly_longer_than_its_span(
             hertz in 1_000_000_u32..=4_000_000_000,

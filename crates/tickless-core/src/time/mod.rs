@@ -21,11 +21,11 @@ mod roundest;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub enum Clock {
-    /// Never set, steered in frequency, stands still while the machine is suspended.
+    /// The clock that is never set: it is steered in frequency, and stands still while the machine is suspended.
     Monotonic = 0,
     /// The time of day in UTC: jumps when it is set, at leap seconds and after a suspend.
     Realtime = 1,
-    /// Like [`Monotonic`](Clock::Monotonic), but counts the time spent suspended.
+    /// The clock that counts as [`Monotonic`](Clock::Monotonic) does, and during suspend, too.
     Boottime = 2,
     /// International atomic time: the time of day without leap seconds.
     Tai = 3,
@@ -299,7 +299,7 @@ impl From<Span> for Duration {
 pub(crate) struct Deadline(i64);
 
 impl Deadline {
-    /// Later than every deadline: the queue is empty.
+    /// The time after every deadline: the queue is empty.
     pub(crate) const FOREVER: Self = Self(i64::MAX);
     /// Key before every deadline: a timer that fires because its clock was set is queued under it.
     pub(crate) const CLOCK_SET: Self = Self(i64::MIN);

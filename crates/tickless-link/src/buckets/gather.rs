@@ -237,7 +237,7 @@ impl<F: Branched> Line<F> {
         self.last = entry.link();
     }
 
-    /// Its last entry, which is how a bucket array knows it.
+    /// Returns the last entry of the chain, by which a bucket array knows a list.
     #[inline]
     fn closed<const LEVELS: usize>(self, buckets: &BucketArray<F, LEVELS>) -> Link<F> {
         if let Some(last) = buckets.follow(self.last) {

@@ -49,7 +49,7 @@ pub(crate) struct Share {
 }
 
 impl Share {
-    /// Its part in the average.
+    /// Returns the part of the task in the average.
     #[inline]
     pub(crate) const fn at(&self) -> (Weight, Virtual) {
         (self.weight, self.vruntime)

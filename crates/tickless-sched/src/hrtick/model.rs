@@ -51,7 +51,8 @@ impl SliceTimer for Seen<'_> {
     fn is_local(&self) -> bool {
         self.is_local
     }
-    /// Dropped while one is under way (TICK-18). Sent under the lock, which the handler takes too: relaxed.
+    /// Kicks the CPU; dropped while a kick is under way (TICK-18). Sent under the lock, which the handler takes too:
+    /// relaxed.
     fn kick(&self) {
         self.kick.store(true, Ordering::Relaxed);
     }

@@ -43,7 +43,7 @@ pub(crate) const WALL_START: i64 = 1_700_000_000 * NANOS_PER_SEC;
 const TAI_AHEAD: i64 = 37 * NANOS_PER_SEC;
 /// The clock shows whole nanoseconds.
 const CLOCK_STEP: Picos = Picos::from_nanos(1);
-/// Longer than a conversion of a device's time takes to find its neighbourhood.
+/// The largest number of steps; a conversion of a device's time finds its neighbourhood in fewer.
 const STEPS_MAX: u32 = 8;
 
 /// The counter that the clock goes by and coupled devices compare with.

@@ -119,8 +119,8 @@ fn exactly_the_cpus_of_the_source_suffer_if_they_take_part() {
     );
 }
 
-/// Long callbacks alone are not what the source saw: with drivers on each housekeeping CPU other CPUs suffer, too, and
-/// the claim does not hold, however much.
+/// Callbacks that are long are not alone what the source saw: with drivers on each housekeeping CPU other CPUs suffer,
+/// too, and the claim does not hold, however much.
 #[test]
 fn drivers_on_all_housekeeping_cpus_disturb_others_than_in_the_source() {
     let headline = quick("isolation-noise-all");

@@ -9,9 +9,9 @@ use std::cell::{Cell, RefCell};
 pub(crate) enum Fired {
     /// The tick of the CPU that executes: what it found.
     Tick {
-        /// Its wheels have something due.
+        /// True if the wheels of the CPU have something due.
         wheel_is_due: bool,
-        /// Others that sleep have something due that is its to run.
+        /// True if CPUs that sleep have something due that this one expires.
         remote_is_due: bool,
     },
     /// The slice of the task of a CPU.

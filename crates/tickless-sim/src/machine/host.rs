@@ -79,7 +79,7 @@ pub(crate) struct CpuLocal {
     pub(crate) owes_rearm: Cell<bool>,
     /// True if the CPU is isolated at this moment.
     pub(crate) is_isolated: Cell<bool>,
-    /// Its tick is stopped.
+    /// True while the tick of the CPU is stopped.
     pub(crate) is_tick_stopped: Cell<bool>,
     /// True if the CPU has nothing to run yet, but a task that came.
     pub(crate) needs_reschedule: Cell<bool>,

@@ -90,7 +90,7 @@ pub(crate) struct SimEvent {
 
 /// The time that all buckets cover, as a power of two of picoseconds: 4.3 ms, some ticks.
 const REACH: u32 = 32;
-/// More buckets than this would not be found in a cache.
+/// The largest number of buckets: more would not be found in a cache.
 const BUCKETS_MAX: usize = 4_096;
 const WORD: usize = 64;
 
@@ -109,7 +109,7 @@ pub(crate) struct EventQueue {
     width: u32,
     /// The buckets behind that, by the last digits of their numbers.
     buckets: Vec<Vec<SimEvent>>,
-    /// One bit for each that is not empty.
+    /// A bit for each bucket that is not empty.
     occupied: Vec<u64>,
     far: BinaryHeap<Far>,
     sequence: u64,

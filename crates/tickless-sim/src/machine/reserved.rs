@@ -41,7 +41,7 @@ enum Phase {
 
 /// The reservation of a task.
 pub(crate) struct Reserved {
-    /// Its place in a queue, which hands out the number of the task.
+    /// The task's place in a queue, which hands out the number of the task.
     pub(super) server: Pin<Box<Server<u32>>>,
     runtime: Picos,
     deadline: Picos,

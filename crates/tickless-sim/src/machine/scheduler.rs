@@ -48,7 +48,7 @@ pub(crate) struct Task {
     pub(crate) cpu: u32,
     pub(crate) priority: u8,
     pub(crate) life: Life,
-    /// Its place in a fair queue.
+    /// The task's place in a fair queue.
     pub(crate) entity: Pin<Box<Entity<TaskId>>>,
     /// The task's reservation, if it is of the deadline class.
     pub(crate) reserved: Option<Reserved>,

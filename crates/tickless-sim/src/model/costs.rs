@@ -149,9 +149,9 @@ costs! {
     device_write,
     /// The time from the deadline of the device to the handler, when the CPU is awake.
     device_fire,
-    /// Into an interrupt and out of it, from the kernel or from idle.
+    /// Entry into an interrupt and return from it, from the kernel or from idle.
     irq_kernel,
-    /// Into an interrupt and out of it, from a user's program.
+    /// Entry into an interrupt and return from it, from a user's program.
     irq_user,
     /// The body of a tick: accounting and the scheduler's share, without interrupt, clock, timers and device.
     tick,

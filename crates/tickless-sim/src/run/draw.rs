@@ -43,7 +43,7 @@ enum Where {
     All,
     Housekeeping,
     Isolated,
-    /// One, counted from the first and round.
+    /// A single CPU, counted from the first and round.
     One(u32),
     /// The first half.
     Half,

@@ -99,7 +99,7 @@ pub(crate) struct Header {
 }
 
 impl Header {
-    /// Inlined, so that it is written once, where it stays.
+    /// Makes a header; inlined, so that it is written once, where it stays.
     #[inline(always)]
     pub(crate) fn new(
         keeper: Arc<dyn Keeper>,

@@ -22,7 +22,7 @@ pub(crate) type Payload = Box<dyn Any + Send + 'static>;
 pub(crate) enum Ended {
     /// The task panicked.
     Panicked(Payload),
-    /// Its handle or its executor ended it.
+    /// The handle or the executor of the task ended it.
     Cancelled,
 }
 

@@ -17,7 +17,8 @@ mod model;
 /// Facts that the thread and the watcher know of each other.
 #[derive(Debug)]
 pub(crate) struct Suspicion {
-    /// Odd during a turn that is to be watched. The thread adds one at the beginning and at the end of each.
+    /// Number of begins and ends of turns, odd during a turn that is to be watched. The thread adds one at the
+    /// beginning and at the end of each.
     turn: AtomicU64,
     /// True if the watcher has the thread on its list, or will find it there.
     is_listed: AtomicBool,

@@ -233,7 +233,7 @@ thread_local! {
             follows_tokio: Cell::new(false),
         }
     };
-    /// Dropped with the other thread-locals of the thread, behind those that come later than its base: when the thread
+    /// The mark of a living thread, dropped behind the thread-locals that come later than its base: when the thread
     /// ends, or by `exit` on the thread that calls it, before the exit handlers.
     static ALIVE: Alive = const { Alive };
 }

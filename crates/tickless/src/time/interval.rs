@@ -71,7 +71,7 @@ impl MissedTickBehavior {
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct MissedTicks {
     total: u64,
-    /// Counted ticks that are still to be taken.
+    /// Number of counted ticks that are still to be taken.
     ahead: u64,
 }
 

@@ -34,8 +34,8 @@ tickless_link::stages! {
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub(crate) enum SleepState {
         unmade {
-            /// Made with a duration, never polled: the clock was read just before and is not read again for the first
-            /// poll. Should more time have passed, the timer is started in the past and fires at once.
+            /// The timer has a duration and was never polled: the clock was read just before and is not read for the
+            /// first poll. Should more time have passed, the timer is started in the past and fires at once.
             Fresh,
             /// The timer was never polled, or was destroyed: it is not queued.
             Unmade,
@@ -45,7 +45,8 @@ tickless_link::stages! {
             Idle,
             /// The timer is queued, unless it fired meanwhile.
             Armed,
-            /// Its time has come, and a task was told. The timer keeps the waker of that task, for a reset.
+            /// The time of the timer has come, and a task was told. The timer keeps the waker of that task, for a
+            /// reset.
             Elapsed,
             /// The sleep is armed on a virtual clock, unless it fired there meanwhile. The timer is idle, and keeps its
             /// ticket.

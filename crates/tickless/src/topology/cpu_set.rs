@@ -194,7 +194,7 @@ enum Reason {
     DependsOnMachine,
     /// No machine has this CPU.
     TooLarge,
-    /// This machine has not got it.
+    /// The machine lacks the CPU.
     Beyond {
         cpu: u32,
         machine: CpuSet,

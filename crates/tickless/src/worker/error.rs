@@ -72,7 +72,7 @@ impl std::error::Error for IsolationError {}
 pub enum IsolateError {
     /// The workers are not pinned, and isolation is by CPU.
     NotPinned,
-    /// Some of the CPUs have none of these workers.
+    /// No worker of the set has one of the CPUs.
     NoWorkerThere {
         /// CPUs in question.
         cpus: CpuSet,
@@ -216,7 +216,7 @@ pub enum BuildError {
         /// The CPUs to pin workers to.
         cpus: CpuSet,
     },
-    /// Some of the CPUs to pin to are offline, or no machine of this kind has them.
+    /// A CPU to pin to is offline, or no machine of this kind has it.
     NotOfThisMachine {
         /// CPUs in question.
         cpus: CpuSet,
@@ -225,7 +225,7 @@ pub enum BuildError {
     },
     /// No worker is pinned to a CPU, and isolation is by CPU.
     IsolatedNotPinned,
-    /// Some of the CPUs to isolate have no worker.
+    /// A CPU to isolate has no worker.
     NoWorkerThere {
         /// CPUs in question.
         cpus: CpuSet,

@@ -280,7 +280,7 @@ fn a_shutdown_waits_and_then_cancels() {
     );
 }
 
-/// Only the request of the shutdown ends a task that computes alone, because it has no tick.
+/// A task that computes alone has no tick: the request of the shutdown ends it.
 #[test]
 #[cfg_attr(portable_host, ignore = "no signals on the portable host")]
 fn a_shutdown_ends_a_task_that_computes_alone() {

@@ -67,7 +67,7 @@ impl Deed {
 
 pub(crate) static COUNTS: [AtomicU64; Deed::ALL.len()] = [const { AtomicU64::new(0) }; _];
 
-/// Drawn numbers; the same from the same seed.
+/// Random numbers; the same from the same seed.
 pub(crate) struct Random(fastrand::Rng);
 
 impl Random {

@@ -78,7 +78,7 @@ fn now_is_as_close_to_the_standard_library_as_is_said() {
     }
 }
 
-/// Unlike tokio's, which panics: a deadline that is further away than can be counted never comes.
+/// A deadline that is further away than can be counted never comes; tokio's panics.
 #[test]
 fn what_does_not_fit_is_the_end_of_time() {
     let now = tickless::time::Instant::now();

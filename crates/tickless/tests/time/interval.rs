@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use crate::support::{self, Wakes, assert_passed, block_on, ms, panic_of, poll_idly, poll_with};
 
 const HOUR: Duration = Duration::from_secs(3600);
-/// Longer than this thread loses its CPU between two lines.
+/// A second is longer than this thread loses its CPU between two lines.
 const SECOND: Duration = Duration::from_secs(1);
 
 same_as_tokio! {

@@ -385,7 +385,7 @@ fn a_coarse_sleep_that_was_ready_wakes_its_task_when_it_is_reset() {
     assert_eq!(wakes.count(), 1);
 }
 
-/// Armed bit by bit, from far away and from near by, where tokio has an order for those of one slot only.
+/// The sleeps are armed bit by bit, from far away and near by, where tokio has an order for those of one slot only.
 #[test]
 fn sleeps_of_one_deadline_keep_their_order_however_far_away_they_were() {
     let _patience = support::begin();

@@ -109,7 +109,7 @@ macro_rules! same_verbs {
                 assert_eq!(fired.load(Ordering::Relaxed), 0);
             }
 
-            /// Its own callback restarts it all the time, and other threads do.
+            /// The timer's own callback restarts it all the time, and other threads do.
             #[test]
             fn a_shutdown_is_final_whatever_runs_meanwhile() {
                 let _patience = support::begin();

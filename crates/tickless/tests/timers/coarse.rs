@@ -224,7 +224,7 @@ fn a_sleep_that_is_polled_in_a_loop_ends() {
     drop(worker);
 }
 
-/// Ever later by less than a slot: the cheap way. At the end it fires, and not early.
+/// The deadline moves later by less than a slot each time: the cheap way. At the end it fires, and not early.
 #[test]
 fn a_deadline_pushed_out_for_every_packet_holds() {
     let _patience = support::begin();
@@ -529,7 +529,7 @@ fn a_hundred_thousand_timers_fire_and_none_is_early() {
     assert_eq!(early.load(Ordering::Relaxed), 0);
 }
 
-/// Most timeouts never fire.
+/// Timeouts mostly never fire.
 #[test]
 fn a_hundred_thousand_timeouts_are_dropped_by_another_thread() {
     let _patience = support::begin();
@@ -619,7 +619,7 @@ impl Wake for Turn {
     }
 }
 
-/// More tasks than are woken at once, and among them a timer with a callback, all due at one tick: they have their
+/// Tasks, more than are woken at once, and a timer with a callback among them, are due at one tick: they have their
 /// turns, and a task in front of the callback may drop its timer, which has not begun.
 #[test]
 fn tasks_wake_in_turn_and_may_drop_the_timer_with_a_callback_behind_them() {

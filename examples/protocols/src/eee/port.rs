@@ -42,7 +42,7 @@ pub struct Settings {
 }
 
 impl Default for Settings {
-    /// Enabled, after 250 ms.
+    /// Returns the settings of a port that is enabled, after 250 ms.
     fn default() -> Self {
         Self {
             enabled: true,
@@ -71,8 +71,8 @@ struct Queue {
 }
 
 impl Queue {
-    /// Asked with the line locked. Relaxed: a head is advanced before its sender locks the line, so a thread that locks
-    /// it afterwards sees that; a tail is advanced with the line locked.
+    /// Returns true if no frame waits. The line is locked. Relaxed: a sender advances a head before it locks the line,
+    /// so a thread that locks it afterwards sees that; a tail is advanced with the line locked.
     fn is_empty(&self) -> bool {
         self.head.load(Ordering::Relaxed) == self.tail.load(Ordering::Relaxed)
     }

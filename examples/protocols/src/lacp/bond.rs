@@ -29,9 +29,9 @@ const ROUNDS_MAX: u32 = 16;
 /// The rate at which a system wants LACPDUs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rate {
-    /// One each second; the partner is given up after three. `LACP_Timeout` is *short*.
+    /// A message each second; the partner is given up after three. `LACP_Timeout` is *short*.
     Fast,
-    /// One each 30 s; the partner is given up after 90. `LACP_Timeout` is *long*.
+    /// A message each 30 s; the partner is given up after 90. `LACP_Timeout` is *long*.
     Slow,
 }
 
@@ -53,14 +53,14 @@ pub enum Action {
     Send {
         /// The number of the port that sends.
         port: usize,
-        /// This one.
+        /// The LACPDU.
         pdu: Lacpdu,
     },
     /// Start a timer, whether or not it runs, or stop it.
     Timer {
         /// The number of the timer's port.
         port: usize,
-        /// This one.
+        /// The timer of the port.
         timer: TimerKind,
         /// The earliest time at which the timer may expire; `None` stops it.
         deadline: Option<Instant>,

@@ -13,9 +13,9 @@ pub struct Party {
     pub system: [u8; 6],
     /// The number of the port, from 1; 0 for none.
     pub port: u16,
-    /// Can be aggregated with others.
+    /// True if the port can be aggregated with others.
     pub aggregation: bool,
-    /// Wants an LACPDU each second, and gives its partner up after three.
+    /// True if the port wants an LACPDU each second, and gives its partner up after three.
     pub short_timeout: bool,
     /// The port is attached to the right aggregator.
     pub in_sync: bool,
@@ -67,9 +67,9 @@ pub enum PeriodicState {
 pub enum MuxState {
     /// The port is attached to no aggregator.
     Detached,
-    /// Others may attach too: they go together. Ports on standby stay here.
+    /// The port waits until others may attach too: they go together. Ports on standby stay here.
     Waiting,
-    /// Attached; the partner is not.
+    /// The port is attached, and its partner is not.
     Attached,
     /// Carries frames.
     CollectingDistributing,
@@ -118,7 +118,7 @@ pub struct Port {
     pub churn: [ChurnState; 2],
     /// Whole periods that went by without a periodic LACPDU, because the host came late.
     pub periods_missed: u64,
-    /// Meaningful unless unselected.
+    /// Number of the aggregator; has a meaning unless the port is unselected.
     pub(super) aggregator: usize,
     /// An LACPDU has to be sent (`NTT`).
     pub(super) need_to_transmit: bool,

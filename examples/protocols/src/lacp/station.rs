@@ -25,7 +25,7 @@ pub struct Frame {
     pub bond: usize,
     /// The port that sends it.
     pub port: usize,
-    /// This one.
+    /// The LACPDU.
     pub pdu: Lacpdu,
 }
 

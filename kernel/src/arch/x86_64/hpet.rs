@@ -23,7 +23,7 @@ pub(super) const WATCHDOG: usize = 1;
 /// The comparator that wakes CPUs out of deep idle.
 pub(super) const BROADCAST: usize = 0;
 
-/// Written before any other CPU runs.
+/// Address of the registers, written before any other CPU runs.
 static PLACE: AtomicUsize = AtomicUsize::new(0);
 
 fn register(offset: usize) -> usize {

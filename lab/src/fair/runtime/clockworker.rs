@@ -22,7 +22,7 @@ impl Runtime for Clockworker {
     }
 }
 
-/// More queues it refuses.
+/// The largest number of queues that it accepts.
 const QUEUES: usize = 256;
 
 pub(super) fn run(stage: &Arc<Stage>, jobs: Vec<Job>) -> Result<(), Missing> {

@@ -92,7 +92,7 @@ struct Entry<'h> {
     holds: bool,
     seed: u64,
     scenario: &'h str,
-    /// Only of those that do not hold.
+    /// The reason why a claim does not hold; `None` where it holds.
     #[serde(skip_serializing_if = "Option::is_none")]
     why: Option<String>,
 }

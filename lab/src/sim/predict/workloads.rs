@@ -55,7 +55,7 @@ pub(super) const ALL: [Workload; 18] = [
     of(Kind::BringForward, 100_000),
 ];
 
-/// More timers than that take too long for a quick run.
+/// The largest number of timers of a quick run: more take too long.
 const MANY: usize = 10_000;
 
 impl Workload {

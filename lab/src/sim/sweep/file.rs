@@ -13,7 +13,7 @@ use crate::failure::Failure;
 use crate::hash::Hash;
 use crate::units;
 
-/// More points than a user waits for, and a file with as many lines.
+/// The largest number of points: more than a user waits for, and a file with as many lines.
 const POINTS_MAX: usize = 1_000_000;
 /// The parameter that is not of the scenario but of the run.
 const SEED: &str = "seed";

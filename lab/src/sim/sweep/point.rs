@@ -6,7 +6,7 @@ use toml::{Table, Value};
 /// A point.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Point {
-    /// Its number, among all points of the sweep.
+    /// Number of the point among all points of the sweep.
     pub(super) index: usize,
     /// The value of each parameter.
     pub(super) values: Vec<(String, Value)>,

@@ -424,7 +424,7 @@ pub(in crate::sim) fn section(picture: &Picture, deep: &[String]) -> Markup {
 
 /// Lists the spans that pointing at the lanes shows, for readers without a pointer.
 fn spans(lanes: &Lanes, deep: &[String]) -> Markup {
-    /// More than any reader goes through.
+    /// The largest number of rows, more than any reader goes through.
     const MOST: usize = 500;
     let all = lanes.cpus.iter().flat_map(|(cpu, spans)| {
         spans.iter().map(move |span| {

@@ -7,7 +7,7 @@ use tickless_sim::record::{Record, Recorded};
 use super::state::{Activity, State};
 use super::window::Picture;
 
-/// More lanes cannot be told apart.
+/// The largest number of lanes: more cannot be told apart.
 const CPUS_MAX: usize = 32;
 
 /// A state that went on for a while.

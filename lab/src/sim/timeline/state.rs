@@ -32,7 +32,7 @@ pub(super) struct Cpu {
     is_off: bool,
     /// The time at which it promised to wake up, and the promised time.
     pub(super) promise: Option<(u64, i64)>,
-    /// Its group, and which child of that it is.
+    /// The group of the CPU, and the CPU's place among its children.
     pub(super) leaf: Option<(usize, u16)>,
 }
 
@@ -79,7 +79,7 @@ impl Cpu {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Group {
     pub(super) level: usize,
-    /// Its parent, and which child of that it is.
+    /// The parent of the group, and the group's place among its children.
     pub(super) parent: Option<(usize, u16)>,
     pub(super) active: u16,
     pub(super) migrator: Option<u16>,
@@ -100,7 +100,7 @@ impl State {
         }
     }
 
-    /// This happened.
+    /// Changes the state as `record` says.
     pub(super) fn apply(&mut self, record: &Record) {
         if let Some(cpu) = record.cpu {
             self.cpus[cpu as usize].does(&record.what);

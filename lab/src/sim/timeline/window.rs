@@ -6,7 +6,7 @@ use tickless_sim::record::{End, Header, Record, Recorded, Sink};
 
 use super::state::State;
 
-/// More than this is not kept: a picture of more than that shows nothing.
+/// The largest number of records that are kept: a picture of more shows nothing.
 const RECORDS_MAX: usize = 1 << 19;
 
 /// The records to draw, and the state before them.

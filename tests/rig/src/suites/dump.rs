@@ -83,7 +83,7 @@ pub fn a_dump_changes_nothing<H: Host>() {
     assert_eq!(before, (rig.stats(0), rig.armed(0), rig.device_writes(0)));
 }
 
-/// Whatever is pending is shown: sorted, far away, and on each of the wheels.
+/// Each pending timer is shown: sorted, far away, and on each of the wheels.
 pub fn every_pending_timer_is_shown<H: Host>() {
     const SECOND: i64 = 1_000_000_000;
     let rig = Rig::<H>::with_devices(1, DeviceClass::Software);

@@ -22,7 +22,7 @@ const TIMERS: usize = 10;
 #[derive(Clone, Copy, Debug)]
 enum Operation {
     Start {
-        /// Counted from now.
+        /// Slots from now on.
         slots: i64,
         slack: u64,
         /// The number and the period of the restarts.

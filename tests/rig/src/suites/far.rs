@@ -403,7 +403,7 @@ pub fn the_tree_stays_small<H: Host>() {
     assert!(largest <= 300, "{largest} of {TIMERS} were sorted");
 }
 
-/// Beyond the range of the far wheel, up to the end of time.
+/// A timer beyond the range of the far wheel, up to the end of time, is exact.
 pub fn what_is_very_far_is_exact_too<H: Host>() {
     let mut far = Sleepers::<H>::new(1, 4);
     let deadlines = [40 * DAY / 24, 10 * DAY + 1, 3_650 * DAY + 7, i64::MAX - 1];

@@ -11,7 +11,7 @@ fn timers<H: Host>(rig: &Rig<H>, count: usize) -> Vec<TestTimer<H>> {
     (0..count).map(|_| TestTimer::once(rig)).collect()
 }
 
-/// Whatever is pushed out and pulled in, each timer fires at its last deadline, to the nanosecond.
+/// Timers that are pushed out and pulled in fire at their last deadlines, to the nanosecond.
 pub fn pushing_out_keeps_every_deadline_exact<H: Host>() {
     let rig = Rig::<H>::new(1);
     let timers = timers(&rig, 200);
@@ -78,7 +78,7 @@ pub fn many_filed_early_are_filed_again_a_few_at_a_time<H: Host>() {
     assert!(rig.stats(0).spurious <= 2, "{:?}", rig.stats(0));
 }
 
-/// Started for earlier than it is filed, a timer moves; for later again, it stays.
+/// A timer that is started for earlier than it is filed moves; for later again, it stays.
 pub fn a_timer_filed_early_comes_forward_again<H: Host>() {
     let rig = Rig::<H>::new(1);
     let timers = timers(&rig, 3);

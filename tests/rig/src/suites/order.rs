@@ -203,7 +203,7 @@ pub fn those_that_were_armed_from_far_away_come_first<H: Host>() {
     }
 }
 
-/// More of them than are taken out before their time, and than an interrupt files finer in one go.
+/// Timers, more than are taken out before their time, and than an interrupt files finer in one go, keep their order.
 pub fn crowds_keep_their_order<H: Host>() {
     const TIMERS: usize = 3_000;
     for distance in [5 * MILLI, 2 * SECOND, 600 * SECOND] {
@@ -319,7 +319,7 @@ pub fn what_is_late_fires_in_turn_whatever_callbacks_do<H: Host>() {
     assert!(fired > 10_000, "only {fired} timers fired");
 }
 
-/// Armed at one time, they are together all the way.
+/// Timers that are armed at one time are together all the way.
 pub fn what_is_very_far_keeps_its_order<H: Host>() {
     let mut exact = Exact::<H>::new(20);
     let deadline = 1_000 * HOUR + 1;

@@ -45,7 +45,7 @@ pub(super) struct Line {
     pub(super) span: u64,
     /// Nanoseconds for a cycle, times `2^32`, as the line goes. Zero if the reference itself is asked.
     pub(super) rate: u64,
-    /// Below `2^32`.
+    /// Nanoseconds times `2^32` that the base lacks; below `2^32`.
     residue: u64,
     pub(super) base: i64,
     /// Largest error of the clock at the start.

@@ -24,7 +24,7 @@ impl Reference for Clocks {
 
 /// A nanosecond for a cycle.
 const RATE: u64 = 1 << 32;
-/// Longer than a window.
+/// A time that is longer than a window.
 const LONG: u64 = 60_000;
 
 struct World {
@@ -166,7 +166,7 @@ fn beginning_to_follow_turns_nothing_back() {
     });
 }
 
-/// Nor is a computed time ahead of the reference's later answers.
+/// A computed time is not ahead of the reference's later answers.
 #[test]
 fn giving_up_turns_nothing_back() {
     check(2, || {

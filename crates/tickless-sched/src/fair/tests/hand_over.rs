@@ -155,7 +155,7 @@ fn two_that_work_by_turns_hand_over_each_time() {
     }
 }
 
-/// Beside one that sleeps in debt, which is all that the tree has.
+/// The task runs beside one that sleeps in debt, which is all that the tree has.
 #[test]
 fn a_task_hands_over_neither_to_itself_nor_to_one_of_another_queue() {
     let mut world = World::new(&[(1, 3_000), (1, 3_000), (2, 3_000)], true);

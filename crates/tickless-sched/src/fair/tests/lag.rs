@@ -395,7 +395,7 @@ fn all_rules() -> impl Strategy<Value = Rules> {
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Whatever happens, the queue owes each task what the fluid does.
+    /// The queue owes each task what the fluid does, at all times.
     #[test]
     fn lags_are_those_of_the_fluid(
         tasks in prop::collection::vec((weights(), requests()), MOST),

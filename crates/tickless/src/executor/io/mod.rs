@@ -188,7 +188,7 @@ pub struct Readiness<'a> {
     descriptor: BorrowedFd<'a>,
     registration: &'a Registration,
     direction: Direction,
-    /// Its place among those that wait.
+    /// Place of the wait among those of its descriptor.
     waiting: Option<Waiting>,
 }
 

@@ -12,7 +12,7 @@ struct Sleeper {
     state: ParkState,
     woken: Mutex<bool>,
     wake: Condvar,
-    /// Notified value. Not atomic: the notification has to order it.
+    /// The value of a notification; not atomic, because the notification has to order it.
     told: UnsafeCell<u32>,
 }
 

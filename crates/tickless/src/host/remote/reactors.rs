@@ -221,7 +221,7 @@ impl Reactor {
         }
     }
 
-    /// Its number.
+    /// Returns the number of the reactor.
     pub(crate) const fn number(&self) -> NonZeroU32 {
         self.number
     }

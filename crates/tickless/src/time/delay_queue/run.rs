@@ -166,7 +166,7 @@ mod tests {
 
     use super::*;
 
-    /// Some with a few different deadlines, so that equal ones are met.
+    /// Deadlines at random; in some lists a few different ones, so that equal ones are met.
     fn deadlines() -> impl Strategy<Value = Vec<u64>> {
         let shift = 0_u32..34;
         shift.prop_flat_map(|shift| {

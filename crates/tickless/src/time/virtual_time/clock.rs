@@ -49,7 +49,7 @@ struct Advance {
 #[derive(Debug)]
 struct State {
     time: Time,
-    /// False if the time passes by `advance` alone.
+    /// True if the time passes by itself while all tasks wait, and not by `advance` alone.
     is_auto: bool,
     /// Timers and advances so far: the next one's number.
     count: u64,

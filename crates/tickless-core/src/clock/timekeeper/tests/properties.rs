@@ -209,7 +209,7 @@ proptest! {
         prop_assert!(distance(at(base + near + further)) >= distance(programmed));
     }
 
-    /// And the other way round: the cycle programmed for a time of the clock is the one at which the clock showed that
+    /// The cycle programmed for a time of the clock is the one at which the clock showed that
     /// time, to a cycle, a nanosecond, and the rounding of the two factors. Until the rate changes, both are those of
     /// the installation, each rounded to the nearest by itself (spec CPL-1), so they err in either direction.
     #[test]
