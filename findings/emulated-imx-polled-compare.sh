@@ -15,10 +15,10 @@
 set -euo pipefail
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
-. "$(dirname "$0")/support/emulated_arm.sh"
+. "$(dirname "$0")/support/emulated.sh"
 python3 - <<'PYTHON'
 import sys
-from emulated_arm import Board
+from emulated import Board
 
 CONTROL, PRESCALER, STATUS, INTERRUPTS, COMPARE, COUNTER = 0x00, 0x04, 0x08, 0x0C, 0x10, 0x24
 ENABLE, FROM_ZERO, PERIPHERAL_CLOCK = 1 << 0, 1 << 1, 1 << 6

@@ -14,10 +14,10 @@
 set -euo pipefail
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
-. "$(dirname "$0")/support/emulated_arm.sh"
+. "$(dirname "$0")/support/emulated.sh"
 python3 - <<'PYTHON'
 import sys
-from emulated_arm import Board
+from emulated import Board
 
 CLOCKS = 0x400FE104
 TIMER = 0x40030000

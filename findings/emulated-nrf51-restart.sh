@@ -15,10 +15,10 @@
 set -euo pipefail
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
-. "$(dirname "$0")/support/emulated_arm.sh"
+. "$(dirname "$0")/support/emulated.sh"
 python3 - <<'PYTHON'
 import sys
-from emulated_arm import Board
+from emulated import Board
 
 TIMER = 0x40008000
 START, STOP, CLEAR, CAPTURE, MODE, BITS, PRESCALER, CAPTURED = 0x00, 0x04, 0x0C, 0x4C, 0x504, 0x508, 0x510, 0x54C

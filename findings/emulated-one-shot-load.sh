@@ -15,10 +15,10 @@
 set -euo pipefail
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
-. "$(dirname "$0")/support/emulated_arm.sh"
+. "$(dirname "$0")/support/emulated.sh"
 python3 - <<'PYTHON'
 import sys
-from emulated_arm import Board
+from emulated import Board
 
 LOAD, VALUE, CONTROL, CLEAR, RAW = 0x00, 0x04, 0x08, 0x0C, 0x10
 ENABLED_ONE_SHOT_32_BITS = 0x80 | 0x20 | 0x02 | 0x01

@@ -15,10 +15,10 @@
 set -euo pipefail
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
-. "$(dirname "$0")/support/emulated_arm.sh"
+. "$(dirname "$0")/support/emulated.sh"
 python3 - <<'PYTHON'
 import sys
-from emulated_arm import Board
+from emulated import Board
 
 TIMER = 0x40000000
 CONTROL, INTERRUPTS, STATUS, EVENT, COUNTER, PRESCALER, RELOAD = 0x00, 0x0C, 0x10, 0x14, 0x24, 0x28, 0x2C

@@ -1,4 +1,4 @@
-"""Drives the devices of an emulated ARM board through the emulator's debugger port.
+"""Drives the devices of an emulated board through the emulator's debugger port.
 
 The processor of the board executes a counted loop and nothing else: one instruction takes a nanosecond of the board's
 time (`-icount shift=0`). Time goes on a little between two commands as well, so that figures are compared with wide
@@ -16,6 +16,9 @@ import time
 class Board:
     """An emulated board that stands still except in `wait`."""
 
+    # Of ARM: the numbers of the debugger for the first register and the program counter, and the length of a breakpoint.
+    COUNT, PLACE, LENGTH = 0x0, 0xF, 2
+
     def __init__(self, machine, ram, thumb=True):
         self.ram = ram
         self.folder = tempfile.TemporaryDirectory()
@@ -31,11 +34,15 @@ class Board:
         self.command("?")
         self.command("qSupported:multiprocess-")
         self.command("qXfer:features:read:target.xml:0,ffb")
-        # Subtract 1 from r0, again unless it is 0, then for ever the last instruction.
-        loop, self.end = ("0138fdd1fee7", ram + 4) if thumb else ("010050e2fdffff1afeffffea", ram + 8)
+        loop, self.end = self.loop(ram, thumb)
         self._expect(f"M{ram:x},{len(loop) // 2:x}:{loop}")
         self._expect("Qqemu.PhyMemMode:1")
         self.thumb = thumb
+
+    @staticmethod
+    def loop(ram, thumb):
+        """Subtracts 1 from the first register, again unless it is 0, then for ever the last instruction."""
+        return ("0138fdd1fee7", ram + 4) if thumb else ("010050e2fdffff1afeffffea", ram + 8)
 
     @staticmethod
     def _connected(path):
@@ -79,13 +86,13 @@ class Board:
 
     def wait(self, micros):
         """Lets the board's time go on by at least so many microseconds."""
-        self._expect("P0=" + (micros * 500).to_bytes(4, "little").hex())
-        self._expect("Pf=" + self.ram.to_bytes(4, "little").hex())
+        self._expect(f"P{self.COUNT:x}=" + (micros * 500).to_bytes(4, "little").hex())
+        self._expect(f"P{self.PLACE:x}=" + self.ram.to_bytes(4, "little").hex())
         if self.thumb:
             self._expect("P19=" + (1 << 24).to_bytes(4, "little").hex())
-        self._expect(f"Z0,{self.end:x},2")
+        self._expect(f"Z0,{self.end:x},{self.LENGTH}")
         self.command("c")
-        self._expect(f"z0,{self.end:x},2")
+        self._expect(f"z0,{self.end:x},{self.LENGTH}")
 
     def __enter__(self):
         return self
@@ -94,3 +101,16 @@ class Board:
         self.process.kill()
         self.process.wait()
         self.folder.cleanup()
+
+
+class RiscvBoard(Board):
+    """The same with a processor of 32-bit RISC-V."""
+
+    COUNT, PLACE, LENGTH = 0xA, 0x20, 4
+
+    def __init__(self, machine, ram):
+        super().__init__(machine, ram, False)
+
+    @staticmethod
+    def loop(ram, thumb):
+        return "1305f5ffe31e05fe6f000000", ram + 8
