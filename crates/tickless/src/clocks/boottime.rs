@@ -82,6 +82,10 @@ pub fn sleep_until(deadline: Instant) -> Sleep {
 /// # Errors
 ///
 /// [`Elapsed`](crate::time::error::Elapsed) when the time was over before the future was ready.
+///
+/// # Cancellation
+///
+/// Dropping the [`Timeout`] drops the future.
 pub fn timeout<F: IntoFuture>(duration: Duration, future: F) -> Timeout<F::IntoFuture, Sleep> {
     Timeout::new(future.into_future(), sleep(duration))
 }
@@ -91,6 +95,10 @@ pub fn timeout<F: IntoFuture>(duration: Duration, future: F) -> Timeout<F::IntoF
 /// # Errors
 ///
 /// As for [`timeout()`].
+///
+/// # Cancellation
+///
+/// Dropping the [`Timeout`] drops the future.
 pub fn timeout_at<F: IntoFuture>(deadline: Instant, future: F) -> Timeout<F::IntoFuture, Sleep> {
     Timeout::new(future.into_future(), sleep_until(deadline))
 }

@@ -327,6 +327,10 @@ pub fn timeout<F: IntoFuture>(
 /// # Errors
 ///
 /// As for [`timeout()`].
+///
+/// # Cancellation
+///
+/// Dropping the [`Timeout`] drops the future.
 pub fn timeout_at<F: IntoFuture>(
     deadline: SystemTime,
     on_set: OnSet,

@@ -53,6 +53,10 @@ pub fn sleep_until(deadline: Instant) -> Sleep {
 
 /// Returns the number of seconds by which this clock is ahead of the time of day, as the kernel knows it: 37 in 2026,
 /// or 0 if no daemon has set it.
+///
+/// # Cost
+///
+/// Two readings of clocks, without a system call where the kernel's vDSO serves them.
 #[must_use]
 pub fn offset_from_utc() -> i64 {
     let wall = &timers().platform().wall;

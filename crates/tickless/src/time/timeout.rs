@@ -33,6 +33,10 @@ pub fn timeout<F: IntoFuture>(duration: Duration, future: F) -> Timeout<F::IntoF
 /// # Errors
 ///
 /// As for [`timeout()`].
+///
+/// # Cancellation
+///
+/// Dropping the [`Timeout`] drops the future.
 #[track_caller]
 pub fn timeout_at<F: IntoFuture>(deadline: Instant, future: F) -> Timeout<F::IntoFuture> {
     Timeout::new(future.into_future(), sleep_until(deadline))

@@ -117,6 +117,14 @@ impl<T: AsFd> Async<T> {
     /// Waits until there is room to write, a connection is made, or the other side has closed.
     ///
     /// Another task may use the room first, as at [`readable`](Self::readable).
+    ///
+    /// # Errors
+    ///
+    /// When the executor that watches the descriptor ends.
+    ///
+    /// # Cancellation
+    ///
+    /// Nothing is lost.
     pub fn writable(&self) -> Readiness<'_> {
         self.readiness(Direction::Write)
     }
@@ -127,6 +135,10 @@ impl<T: AsFd> Async<T> {
     /// # Errors
     ///
     /// Those of the operation and of waiting.
+    ///
+    /// # Cancellation
+    ///
+    /// Dropping the future loses nothing: the operation has returned nothing yet, and is not called again.
     pub async fn read_with<R>(&self, operation: impl FnMut(&T) -> io::Result<R>) -> io::Result<R> {
         self.repeat(Direction::Read, operation).await
     }
@@ -137,6 +149,10 @@ impl<T: AsFd> Async<T> {
     /// # Errors
     ///
     /// Those of the operation and of waiting.
+    ///
+    /// # Cancellation
+    ///
+    /// Dropping the future loses nothing: the operation has returned nothing yet, and is not called again.
     pub async fn write_with<R>(&self, operation: impl FnMut(&T) -> io::Result<R>) -> io::Result<R> {
         self.repeat(Direction::Write, operation).await
     }
