@@ -8,7 +8,7 @@ use std::sync::{LazyLock, OnceLock};
 use std::{pin::pin, thread, time};
 
 use tickless_core::base::{CpuBase, Timers};
-use tickless_core::coarse::{Kind, Tick, WheelTimer};
+use tickless_core::coarse::{Tick, WheelKind, WheelTimer};
 use tickless_core::event::{DeviceConfig, DeviceWrite, InPast};
 use tickless_core::hrtimer::{HrTimer, Restart, Start};
 use tickless_core::link::lock::SpinLock;
@@ -96,7 +96,7 @@ pub(crate) fn turn(timers: &Timers<PlainThread>) {
         let _report = timers.interrupt(CPU);
     }
     let _report = timers.soft_interrupt(CPU);
-    for kind in Kind::ALL {
+    for kind in WheelKind::ALL {
         let _pass = timers.run_wheel(CPU, kind, tick, u32::MAX);
     }
 }
@@ -132,7 +132,7 @@ pub(crate) fn demonstrate(say: fn(&str)) {
     timers.cpu_online(CPU);
     let exact = |line: &'static str| HrTimer::new(move |_| (say(line), Restart::No).1);
     let (first, second) = (pin!(exact("exact, 1 ms")), pin!(exact("exact, 2 ms")));
-    let coarse = pin!(WheelTimer::new(Kind::Local, move |_| {
+    let coarse = pin!(WheelTimer::new(WheelKind::Local, move |_| {
         say("coarse, 20 ms");
         DONE.store(true, Ordering::Relaxed);
         Restart::No

@@ -8,7 +8,7 @@ use std::sync::OnceLock;
 
 use tickless::internals::Linux;
 use tickless_core::base::{CpuBase, Timers};
-use tickless_core::coarse::{Kind, Restart, Timeout, WheelTimer};
+use tickless_core::coarse::{Restart, Timeout, WheelKind, WheelTimer};
 use tickless_core::event::{DeviceConfig, DeviceWrite, InPast};
 use tickless_core::platform::{CpuId, Platform, Port, ThisCpu, Waiting};
 use tickless_core::time::Instant;
@@ -94,6 +94,6 @@ pub(crate) fn timers<C: Choice>(cpus: u32, owns: bool, choice: C) -> Timers<Host
 /// A coarse timer that does nothing when it fires.
 pub(crate) type Coarse = WheelTimer<fn(&mut Timeout) -> Restart>;
 
-pub(crate) fn coarse(kind: Kind) -> Pin<Box<Coarse>> {
+pub(crate) fn coarse(kind: WheelKind) -> Pin<Box<Coarse>> {
     Box::pin(WheelTimer::new(kind, |_| Restart::No))
 }

@@ -16,7 +16,7 @@
 
 use core::fmt;
 
-use tickless_core::coarse::Kind;
+use tickless_core::coarse::WheelKind;
 use tickless_core::event::Flush;
 use tickless_core::platform::CpuId;
 use tickless_core::time::Instant;
@@ -210,7 +210,7 @@ fn soft_stage(machine: &Machine, local: &Local) {
     }
     if local.is_pass_due.take() {
         let at = machine.count.now();
-        for kind in Kind::ALL {
+        for kind in WheelKind::ALL {
             let _pass = machine.timers.run_wheel(cpu, kind, at.tick, u32::MAX);
         }
         if machine.tree.remote_work_due(cpu, at.began) {

@@ -9,7 +9,7 @@ use core::sync::atomic::Ordering;
 use tickless_core::base::{CpuBase, Frozen, Timers};
 use tickless_core::clock::CounterId;
 use tickless_core::clock::Switched;
-use tickless_core::coarse::Kind;
+use tickless_core::coarse::WheelKind;
 use tickless_core::event::DeviceConfig;
 use tickless_core::hierarchy::{
     CpuNode, Group, GroupId, Hierarchy, HierarchyHost, Layout, Leaving, MigratorPolicy, NumaNode,
@@ -365,7 +365,7 @@ impl HierarchyHost<WIDTH_DEFAULT> for Nodes {
 
     fn expire_global(&self, cpu: CpuId, _now: Instant, budget: &mut u32) {
         let tick = machine().count.now().tick;
-        let pass = self.timers.run_wheel(cpu, Kind::Global, tick, *budget);
+        let pass = self.timers.run_wheel(cpu, WheelKind::Global, tick, *budget);
         *budget = budget.saturating_sub(pass.fired);
     }
 

@@ -5,14 +5,14 @@ use std::process::ExitCode;
 
 /// The verdict of a command that checks something.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Verdict {
+pub(crate) enum CheckVerdict {
     /// Every check passed.
     Passed,
     /// A check did not pass; the output says which.
     Failed,
 }
 
-impl Verdict {
+impl CheckVerdict {
     pub(crate) fn from_passed(passed: bool) -> Self {
         if passed { Self::Passed } else { Self::Failed }
     }

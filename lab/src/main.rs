@@ -68,7 +68,7 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
-use failure::{Failure, Verdict};
+use failure::{CheckVerdict, Failure};
 
 /// Demonstrates, measures and inspects exact timers.
 #[derive(Debug, Parser)]
@@ -117,7 +117,7 @@ enum Command {
 
 impl Command {
     #[cfg(feature = "full")]
-    fn run(&self) -> Result<Verdict, Failure> {
+    fn run(&self) -> Result<CheckVerdict, Failure> {
         match self {
             Self::Bench(arguments) => bench::run(arguments),
             Self::Clock(arguments) => clock::run(arguments),
@@ -136,7 +136,7 @@ impl Command {
     }
 
     #[cfg(not(feature = "full"))]
-    fn run(&self) -> Result<Verdict, Failure> {
+    fn run(&self) -> Result<CheckVerdict, Failure> {
         let Self::Demo(arguments) = self;
         demo::run(arguments)
     }
@@ -179,7 +179,7 @@ fn main() -> ExitCode {
 }
 
 /// The exit code for `result`, and its failure on standard error.
-fn end(result: Result<Verdict, Failure>) -> ExitCode {
+fn end(result: Result<CheckVerdict, Failure>) -> ExitCode {
     match result {
         Ok(verdict) => verdict.exit_code(),
         Err(failure) => {

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use clap::{Args, Command, CommandFactory};
 use clap_complete::Shell;
 
-use crate::failure::{Failure, Verdict};
+use crate::failure::{CheckVerdict, Failure};
 use crate::output::{self, OutFile, Place};
 
 /// Prints what a shell needs to complete the options of this command.
@@ -24,12 +24,12 @@ Examples:
   tickless completions zsh > ~/.zfunc/_tickless
   tickless completions fish > ~/.config/fish/completions/tickless.fish";
 
-pub(crate) fn completions(arguments: &Completions) -> Result<Verdict, Failure> {
+pub(crate) fn completions(arguments: &Completions) -> Result<CheckVerdict, Failure> {
     let mut text = Vec::new();
     let mut command = crate::Arguments::command();
     clap_complete::generate(arguments.shell, &mut command, "tickless", &mut text);
     output::print(&text)?;
-    Ok(Verdict::Passed)
+    Ok(CheckVerdict::Passed)
 }
 
 /// Prints the manual page of this command, or writes those of all commands.
@@ -46,18 +46,18 @@ Examples:
   tickless man | man -l -
   tickless man ~/.local/share/man/man1 && man tickless-sim-run";
 
-pub(crate) fn man(arguments: &Man) -> Result<Verdict, Failure> {
+pub(crate) fn man(arguments: &Man) -> Result<CheckVerdict, Failure> {
     let mut command = crate::Arguments::command().disable_help_subcommand(true);
     command.build();
     let Some(directory) = &arguments.directory else {
         output::print(&page(&command, "tickless")?)?;
-        return Ok(Verdict::Passed);
+        return Ok(CheckVerdict::Passed);
     };
     fs::create_dir_all(directory).map_err(|error| {
         Failure::Input(format!("cannot write to {}: {error}", directory.display()))
     })?;
     pages(&command, "tickless", directory)?;
-    Ok(Verdict::Passed)
+    Ok(CheckVerdict::Passed)
 }
 
 /// Writes the page of a command, and of all below it.

@@ -7,7 +7,7 @@ use crate::spread::Spread;
 /// The verdict on a mark.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub(crate) enum Verdict {
+pub(crate) enum MarkVerdict {
     Holds,
     Missed,
     NotMeasured,
@@ -18,7 +18,7 @@ pub(crate) enum Verdict {
 pub(crate) struct Mark {
     /// The mark in words.
     pub(crate) mark: String,
-    pub(crate) verdict: Verdict,
+    pub(crate) verdict: MarkVerdict,
     pub(crate) figure: Option<Spread>,
     /// The reason why there is no figure.
     pub(crate) why: Option<String>,
@@ -36,9 +36,9 @@ impl Mark {
         holds: impl FnOnce(&Spread) -> bool,
     ) -> Self {
         let verdict = match &figure {
-            Ok(figure) if holds(figure) => Verdict::Holds,
-            Ok(_) => Verdict::Missed,
-            Err(_) => Verdict::NotMeasured,
+            Ok(figure) if holds(figure) => MarkVerdict::Holds,
+            Ok(_) => MarkVerdict::Missed,
+            Err(_) => MarkVerdict::NotMeasured,
         };
         let shown = figure.as_ref().map(|figure| figure.show(show));
         let shown = shown.unwrap_or_default();
@@ -79,9 +79,9 @@ impl Mark {
     pub(crate) fn line(&self) -> String {
         let (mark, shown) = (&self.mark, &self.shown);
         match self.verdict {
-            Verdict::Holds => format!("mark: {mark}: {shown}, holds"),
-            Verdict::Missed => format!("mark: {mark}: {shown}, MISSED"),
-            Verdict::NotMeasured => {
+            MarkVerdict::Holds => format!("mark: {mark}: {shown}, holds"),
+            MarkVerdict::Missed => format!("mark: {mark}: {shown}, MISSED"),
+            MarkVerdict::NotMeasured => {
                 let why = self.why.as_deref().unwrap_or("it did not run");
                 format!("mark: {mark}: not measured: {why}")
             }
@@ -97,7 +97,7 @@ pub(crate) fn ratios(pairs: impl IntoIterator<Item = (f64, f64)>) -> Option<Spre
 
 #[cfg(test)]
 mod tests {
-    use super::{Mark, Verdict, ratios};
+    use super::{Mark, MarkVerdict, ratios};
     use crate::spread::Spread;
 
     fn shown(value: f64) -> String {
@@ -115,9 +115,9 @@ mod tests {
         let at_most = Mark::at_most(2.0, "at most 2", figure(&[2.1]), shown);
         assert_eq!(at_most.line(), "mark: at most 2: 2.1, MISSED");
         let at_least = Mark::at_least(2.0, "at least 2", figure(&[2.0]), shown);
-        assert_eq!(at_least.verdict, Verdict::Holds);
+        assert_eq!(at_least.verdict, MarkVerdict::Holds);
         let at_least = Mark::at_least(2.0, "at least 2", figure(&[1.9]), shown);
-        assert_eq!(at_least.verdict, Verdict::Missed);
+        assert_eq!(at_least.verdict, MarkVerdict::Missed);
     }
 
     #[test]

@@ -17,10 +17,10 @@ use clap::Args;
 use fastrand::Rng;
 use tickless::hrtimer::{Expired, HrTimer, Realtime, Restart, Setup, Span, Start, now};
 use tickless::time::Sleep;
-use tickless::wheel::{Kind, WheelTimer};
+use tickless::wheel::{WheelKind, WheelTimer};
 use tickless::{Stats, Worker, inspect};
 
-use crate::failure::{Failure, Verdict};
+use crate::failure::{CheckVerdict, Failure};
 use crate::output::{self, Screen};
 use crate::units;
 
@@ -72,7 +72,7 @@ const FARTHEST: Duration = Duration::from_secs(60);
 const BUSY: Duration = Duration::from_millis(5);
 const PERIOD: Duration = Duration::from_millis(1);
 
-pub(crate) fn run(arguments: &Arguments) -> Result<Verdict, Failure> {
+pub(crate) fn run(arguments: &Arguments) -> Result<CheckVerdict, Failure> {
     let json = output::prepare_json(&arguments.output)?;
     tickless::init()
         .map_err(|error| Failure::Machine(format!("cannot start the library: {error}")))?;
@@ -104,7 +104,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Verdict, Failure> {
         .as_ref()
         .start(Start::after(Span::from_secs(30)));
     let _far = queued_sleep(FARTHEST * 60);
-    let coarse = Kind::ALL.map(|kind| Box::pin(WheelTimer::with_kind(kind, |_| Restart::No)));
+    let coarse = WheelKind::ALL.map(|kind| Box::pin(WheelTimer::with_kind(kind, |_| Restart::No)));
     for timer in &coarse {
         let _ = timer.as_ref().start(FARTHEST);
     }
@@ -126,7 +126,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Verdict, Failure> {
         json.write_json(&data::document(&snapshot, &stats))?;
     }
     Screen::new(&arguments.output).print(&format!("{dump}\n{}", table(&stats)))?;
-    Ok(Verdict::Passed)
+    Ok(CheckVerdict::Passed)
 }
 
 /// The life of a worker: some timers that fire, many that are cancelled, and a few that are left to look at.

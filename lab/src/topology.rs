@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use tickless::topology::{CPUS_MAX, Cache, CacheKind, Cpu, CpuSet, Topology};
 
 use self::hierarchy::{Drawing, Machine};
-use crate::failure::{Failure, Verdict};
+use crate::failure::{CheckVerdict, Failure};
 use crate::output::{self, Screen};
 use crate::table::{self, Align};
 use crate::{page, units};
@@ -65,7 +65,7 @@ Examples:
 
 Exit codes: 0 done, 2 bad arguments or files that cannot be understood, 3 this machine does not tell.";
 
-pub(crate) fn run(arguments: &Arguments) -> Result<Verdict, Failure> {
+pub(crate) fn run(arguments: &Arguments) -> Result<CheckVerdict, Failure> {
     let (text, document) = match arguments.cpus {
         Some(cpus) => {
             let drawing = Drawing::of(&invented(arguments, cpus)?)?;
@@ -97,7 +97,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Verdict, Failure> {
         report.write(page::page("Topology", &body).as_bytes())?;
     }
     Screen::new(&arguments.output).print(&text)?;
-    Ok(Verdict::Passed)
+    Ok(CheckVerdict::Passed)
 }
 
 /// Reads how many CPUs or nodes there are to be.

@@ -22,7 +22,7 @@ use clap::{Args, ValueEnum};
 use self::disk::Plan;
 use self::loom::Extent;
 use self::run::Run;
-use self::summary::{Outcome, Row, Verdict};
+use self::summary::{Outcome, Row, StepVerdict};
 
 mod adapters;
 mod book;
@@ -226,7 +226,7 @@ pub(crate) fn main(root: &Path, arguments: &Arguments) -> Result<(), String> {
     }
     let failed: Vec<&str> = rows
         .iter()
-        .filter(|row| row.outcome.verdict == Verdict::Failed)
+        .filter(|row| row.outcome.verdict == StepVerdict::Failed)
         .map(|row| &*row.step)
         .collect();
     if failed.is_empty() {
@@ -284,7 +284,7 @@ fn perform_all(
             } else {
                 perform(step)
             };
-            stopped |= outcome.verdict == Verdict::Failed && fail_fast;
+            stopped |= outcome.verdict == StepVerdict::Failed && fail_fast;
             Row {
                 step: step.name(),
                 outcome,
@@ -319,7 +319,7 @@ fn perform(root: &Path, step: Step, quick: bool, plan: Plan) -> (Outcome, Durati
 
 #[cfg(test)]
 mod tests {
-    use super::{Outcome, Step, Verdict, listing, perform_all, selected};
+    use super::{Outcome, Step, StepVerdict, listing, perform_all, selected};
     use std::time::Duration;
 
     #[test]
@@ -337,13 +337,13 @@ mod tests {
         );
     }
 
-    fn failing_at(failing: Step, fail_fast: bool) -> Vec<Verdict> {
+    fn failing_at(failing: Step, fail_fast: bool) -> Vec<StepVerdict> {
         let steps = [Step::Fmt, Step::Tidy, Step::Clippy];
         let rows = perform_all(&steps, fail_fast, |step| {
             let verdict = if step == failing {
-                Verdict::Failed
+                StepVerdict::Failed
             } else {
-                Verdict::Passed
+                StepVerdict::Passed
             };
             let outcome = Outcome {
                 verdict,
@@ -356,7 +356,7 @@ mod tests {
 
     #[test]
     fn a_failure_stops_the_rest_only_where_that_was_asked_for() {
-        use Verdict::{Failed, NotRun, Passed};
+        use StepVerdict::{Failed, NotRun, Passed};
         assert_eq!(failing_at(Step::Tidy, false), [Passed, Failed, Passed]);
         assert_eq!(failing_at(Step::Tidy, true), [Passed, Failed, NotRun]);
         assert_eq!(failing_at(Step::Mutants, true), [Passed, Passed, Passed]);

@@ -23,7 +23,7 @@ const PATIENCE: &str = "300";
 pub(crate) struct Arguments {
     /// The kind of Linux; all if none is given.
     #[arg(long, value_enum)]
-    kind: Vec<Kind>,
+    kind: Vec<LinuxKind>,
     /// Runs only the part that `check` runs.
     #[arg(long)]
     fast: bool,
@@ -31,7 +31,7 @@ pub(crate) struct Arguments {
 
 /// A kind of Linux.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Kind {
+pub(crate) enum LinuxKind {
     /// ARM with 64 bits, by qemu-user.
     Aarch64,
     /// RISC-V with 64 bits, by qemu-user.
@@ -50,7 +50,7 @@ struct Emulator {
     runner: &'static str,
 }
 
-impl Kind {
+impl LinuxKind {
     pub(crate) const fn target(self) -> &'static str {
         match self {
             Self::Aarch64 => "aarch64-unknown-linux-gnu",
@@ -253,7 +253,7 @@ const FORKS: &str =
 
 pub(crate) fn main(root: &Path, arguments: &Arguments) -> Result<(), String> {
     let kinds = if arguments.kind.is_empty() {
-        Kind::value_variants()
+        LinuxKind::value_variants()
     } else {
         &arguments.kind
     };
@@ -286,11 +286,11 @@ pub(crate) fn main(root: &Path, arguments: &Arguments) -> Result<(), String> {
 mod tests {
     use clap::ValueEnum as _;
 
-    use super::Kind;
+    use super::LinuxKind;
 
     #[test]
     fn an_emulator_executes_what_this_processor_cannot() {
-        let [line] = &Kind::Aarch64.fast()[..] else {
+        let [line] = &LinuxKind::Aarch64.fast()[..] else {
             panic!("one line");
         };
         let shown = line.to_string();
@@ -302,13 +302,13 @@ mod tests {
         ] {
             assert!(shown.contains(part), "{shown}");
         }
-        let native = Kind::Musl.fast()[0].to_string();
+        let native = LinuxKind::Musl.fast()[0].to_string();
         assert!(!native.contains("EMULATOR"), "{native}");
     }
 
     #[test]
     fn the_whole_leaves_out_what_is_named_with_a_reason() {
-        for kind in Kind::value_variants() {
+        for kind in LinuxKind::value_variants() {
             let shown = kind.whole()[1].to_string();
             assert!(shown.contains("-p tickless --tests"), "{shown}");
             for (test, reason) in kind.left_out() {

@@ -27,7 +27,7 @@ use std::thread;
 
 use fastrand::Rng;
 use tickless_core::base::Timers;
-use tickless_core::coarse::{Kind, Tick};
+use tickless_core::coarse::{Tick, WheelKind};
 use tickless_core::platform::CpuId;
 use tickless_link::sync::CachePadded;
 
@@ -98,7 +98,7 @@ const NOW: Tick = Tick(1);
 
 /// Arms a timer and deletes it, again and again: nanoseconds for a pair.
 fn pairs(timers: &Timers<Host<Search>>, operations: u64) -> f64 {
-    let timer = host::coarse(Kind::Global);
+    let timer = host::coarse(WheelKind::Global);
     let timer = timer.as_ref();
     time(operations, || {
         for operation in 0..operations {

@@ -5,7 +5,7 @@
 use std::pin::Pin;
 
 use tickless_core::base::Timers;
-use tickless_core::coarse::{Kind, StartOutcome, Tick};
+use tickless_core::coarse::{StartOutcome, Tick, WheelKind};
 use tickless_core::platform::CpuId;
 use tickless_core::slots::geometry;
 
@@ -15,7 +15,7 @@ use crate::host::{self, Coarse, Host};
 use crate::limit::Slots;
 
 fn coarse_timers(count: usize) -> Vec<Pin<Box<Coarse>>> {
-    (0..count).map(|_| host::coarse(Kind::Local)).collect()
+    (0..count).map(|_| host::coarse(WheelKind::Local)).collect()
 }
 
 const NOW: Tick = Tick(1);
@@ -167,7 +167,8 @@ pub(super) fn expire(options: &Options, sink: Sink<'_>) {
                     }
                     now += 10_000;
                     time(pending as u64, || {
-                        let pass = timers.run_wheel(CpuId(0), Kind::Local, Tick(now), u32::MAX);
+                        let pass =
+                            timers.run_wheel(CpuId(0), WheelKind::Local, Tick(now), u32::MAX);
                         assert_eq!(pass.fired as usize, pending);
                     })
                 }),

@@ -4,7 +4,7 @@ use std::hint::black_box;
 use std::pin::Pin;
 
 use tickless_core::base::Timers;
-use tickless_core::coarse::{Kind, Tick};
+use tickless_core::coarse::{Tick, WheelKind};
 use tickless_core::hrtimer::{Expired, HrTimer, Restart, Start};
 use tickless_core::platform::CpuId;
 use tickless_core::time::{Instant, Monotonic, Span};
@@ -106,7 +106,7 @@ fn after(at: Instant, micros: u64) -> Instant {
 
 fn coarse(step: Step<'_>) {
     let timers: Timers<Host> = host::timers(1, true, ());
-    let new = |_| host::coarse(Kind::Local);
+    let new = |_| host::coarse(WheelKind::Local);
     let (waiting, own): (Vec<_>, Vec<_>) =
         ((0..PENDING).map(new).collect(), (0..OWN).map(new).collect());
     let mut now = Tick(1);
@@ -136,7 +136,9 @@ fn coarse(step: Step<'_>) {
         }
         now.0 += 10_000;
         step(COARSE[4], &mut || {
-            let fired = timers.run_wheel(CpuId(0), Kind::Local, now, u32::MAX).fired;
+            let fired = timers
+                .run_wheel(CpuId(0), WheelKind::Local, now, u32::MAX)
+                .fired;
             assert_eq!(u64::from(fired), OWN);
         });
     }

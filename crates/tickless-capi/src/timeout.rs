@@ -3,7 +3,7 @@
 use std::ffi::{c_int, c_void};
 
 use tickless::hrtimer::Clock;
-use tickless::wheel::{Kind, Restart, WheelTimer};
+use tickless::wheel::{Restart, WheelKind, WheelTimer};
 
 use crate::errno::{Errno, answer};
 use crate::head::RawCallback;
@@ -58,7 +58,7 @@ pub unsafe extern "C" fn tickless_timeout_init(
         unsafe {
             initialise(timeout, &wanted, |alarm| {
                 // It stays on its thread.
-                WheelTimer::with_kind(Kind::Local, move |_| {
+                WheelTimer::with_kind(WheelKind::Local, move |_| {
                     alarm.ring();
                     Restart::No
                 })

@@ -8,7 +8,7 @@ use crate::cpu::CpuId;
 use crate::event::flush::Flush;
 use crate::slots::geometry::Tick;
 use crate::time::{Clock, Instant};
-use crate::wheel::family::{Kind, Timeout};
+use crate::wheel::family::{Timeout, WheelKind};
 
 pub use crate::exact::family::Placement;
 
@@ -142,7 +142,7 @@ pub enum Event {
         /// The CPU that it is on now.
         cpu: CpuId,
         /// The wheel.
-        kind: Kind,
+        kind: WheelKind,
         /// The timer.
         timer: TimerId,
         /// The address of its callback's code; 0 when its own callback armed it.
@@ -161,7 +161,7 @@ pub enum Event {
         /// The CPU that it was on.
         cpu: CpuId,
         /// The wheel.
-        kind: Kind,
+        kind: WheelKind,
         /// The timer.
         timer: TimerId,
     },
@@ -170,7 +170,7 @@ pub enum Event {
         /// CPU of the wheel.
         cpu: CpuId,
         /// Kind of the wheel.
-        kind: Kind,
+        kind: WheelKind,
         /// The tick in progress.
         now: Tick,
     },

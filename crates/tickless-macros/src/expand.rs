@@ -10,14 +10,18 @@ use crate::arguments::Arguments;
 
 /// Kind of the attribute.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum AttributeKind {
     Test,
     Main,
 }
 
 /// The function that calls the asynchronous one; or an error for the compiler, and the function as it was, so that
 /// nothing else is complained about.
-pub(crate) fn expand(kind: Kind, arguments: TokenStream, item: TokenStream) -> TokenStream {
+pub(crate) fn expand(
+    kind: AttributeKind,
+    arguments: TokenStream,
+    item: TokenStream,
+) -> TokenStream {
     match try_expand(kind, arguments, item.clone()) {
         Ok(expanded) => expanded,
         Err(error) => {
@@ -27,7 +31,11 @@ pub(crate) fn expand(kind: Kind, arguments: TokenStream, item: TokenStream) -> T
     }
 }
 
-fn try_expand(kind: Kind, arguments: TokenStream, item: TokenStream) -> Result<TokenStream> {
+fn try_expand(
+    kind: AttributeKind,
+    arguments: TokenStream,
+    item: TokenStream,
+) -> Result<TokenStream> {
     let arguments = Arguments::parse(arguments)?;
     let mut function: ItemFn = syn::parse2(item)?;
     let signature = &function.sig;
@@ -49,7 +57,7 @@ fn try_expand(kind: Kind, arguments: TokenStream, item: TokenStream) -> Result<T
             "the function cannot be generic",
         ));
     }
-    if kind == Kind::Main && signature.ident != "main" {
+    if kind == AttributeKind::Main && signature.ident != "main" {
         return Err(Error::new_spanned(
             &signature.ident,
             "this is for `main`: another function can call `Executor::block_on`",
@@ -65,7 +73,7 @@ fn try_expand(kind: Kind, arguments: TokenStream, item: TokenStream) -> Result<T
         None => quote!(::core::option::Option::None),
     };
     if let Some(seeds) = arguments.seeds {
-        if kind == Kind::Main {
+        if kind == AttributeKind::Main {
             return Err(Error::new_spanned(
                 &function.sig.ident,
                 "seeds are for tests",
@@ -79,8 +87,8 @@ fn try_expand(kind: Kind, arguments: TokenStream, item: TokenStream) -> Result<T
         });
     }
     let (marker, run) = match kind {
-        Kind::Test => (quote!(#[::core::prelude::v1::test]), quote!(test)),
-        Kind::Main => (quote!(), quote!(main)),
+        AttributeKind::Test => (quote!(#[::core::prelude::v1::test]), quote!(test)),
+        AttributeKind::Main => (quote!(), quote!(main)),
     };
     Ok(quote! {
         #marker
@@ -112,7 +120,7 @@ fn under_seeds(seeds: &Range<u64>, workers: Option<usize>, function: &ItemFn) ->
 mod tests {
     use super::*;
 
-    fn refused(kind: Kind, item: TokenStream) -> String {
+    fn refused(kind: AttributeKind, item: TokenStream) -> String {
         let refused = try_expand(kind, TokenStream::new(), item).expect_err("it is refused");
         refused.to_string()
     }
@@ -123,7 +131,7 @@ mod tests {
             #[should_panic(expected = "why")]
             pub(crate) async fn it_works() -> Result<(), ()> { Ok(()) }
         };
-        let expanded = expand(Kind::Test, quote!(start_paused = true), item);
+        let expanded = expand(AttributeKind::Test, quote!(start_paused = true), item);
         let function: ItemFn = syn::parse2(expanded).expect("a function");
         assert_eq!(function.sig.ident, "it_works");
         assert!(function.sig.asyncness.is_none());
@@ -135,28 +143,28 @@ mod tests {
     fn what_is_wrong_is_said() {
         let cases = [
             (
-                Kind::Test,
+                AttributeKind::Test,
                 quote!(
                     fn f() {}
                 ),
                 "must be `async`",
             ),
             (
-                Kind::Test,
+                AttributeKind::Test,
                 quote!(
                     async fn f(_: u8) {}
                 ),
                 "arguments",
             ),
             (
-                Kind::Test,
+                AttributeKind::Test,
                 quote!(
                     async fn f<T>() {}
                 ),
                 "generic",
             ),
             (
-                Kind::Main,
+                AttributeKind::Main,
                 quote!(
                     async fn f() {}
                 ),
@@ -176,20 +184,20 @@ mod tests {
                 Ok(())
             }
         );
-        let expanded = expand(Kind::Test, quote!(seeds = 3), item.clone());
+        let expanded = expand(AttributeKind::Test, quote!(seeds = 3), item.clone());
         let function: ItemFn = syn::parse2(expanded).expect("a function");
         assert!(matches!(function.sig.output, syn::ReturnType::Default));
         let main = quote!(
             async fn main() {}
         );
-        let said = expand(Kind::Main, quote!(seeds = 3), main).to_string();
+        let said = expand(AttributeKind::Main, quote!(seeds = 3), main).to_string();
         assert!(said.contains("seeds are for tests"), "{said}");
     }
 
     #[test]
     fn a_function_that_is_refused_stays_beside_the_error() {
         let expanded = expand(
-            Kind::Test,
+            AttributeKind::Test,
             quote!(unknown),
             quote!(
                 async fn f() {}

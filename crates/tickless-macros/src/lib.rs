@@ -7,7 +7,7 @@ use proc_macro::TokenStream;
 mod arguments;
 mod expand;
 
-use expand::{Kind, expand};
+use expand::{AttributeKind, expand};
 
 /// Runs an `async fn` as a test.
 ///
@@ -29,7 +29,7 @@ use expand::{Kind, expand};
 /// time: the function's future has to be [`Send`] then.
 #[proc_macro_attribute]
 pub fn test(arguments: TokenStream, item: TokenStream) -> TokenStream {
-    attribute(Kind::Test, arguments, item)
+    attribute(AttributeKind::Test, arguments, item)
 }
 
 /// Runs an `async fn` as the `main` function of a program.
@@ -42,9 +42,9 @@ pub fn test(arguments: TokenStream, item: TokenStream) -> TokenStream {
 /// | `start_paused = true` | all runs on one thread, and the clock stands still at first |
 #[proc_macro_attribute]
 pub fn main(arguments: TokenStream, item: TokenStream) -> TokenStream {
-    attribute(Kind::Main, arguments, item)
+    attribute(AttributeKind::Main, arguments, item)
 }
 
-fn attribute(kind: Kind, arguments: TokenStream, item: TokenStream) -> TokenStream {
+fn attribute(kind: AttributeKind, arguments: TokenStream, item: TokenStream) -> TokenStream {
     expand(kind, arguments.into(), item.into()).into()
 }

@@ -11,7 +11,7 @@ use std::rc::Rc;
 
 use tickless_core::Platform;
 use tickless_core::base::Timers;
-use tickless_core::coarse::{Kind, Timeout, WheelTimer};
+use tickless_core::coarse::{Timeout, WheelKind, WheelTimer};
 use tickless_core::hrtimer::{Expired, HrTimer, Restart, Setup, Stage};
 use tickless_core::time::{ClockId, Monotonic};
 
@@ -49,14 +49,14 @@ impl<P: Keeper> Coarse<P> {
     /// Makes a timer with its own callback.
     pub fn new(
         timers: &Rc<Timers<P>>,
-        kind: Kind,
+        kind: WheelKind,
         call: impl FnMut(&mut Timeout) -> Restart + Send + 'static,
     ) -> Self {
         Self::with(timers, kind, Box::new(call))
     }
 
     /// Makes a timer as [`new`](Self::new) does, with a callback that may hold data of this thread.
-    pub fn scripted<S>(timers: &Rc<Timers<P>>, kind: Kind, script: S) -> Self
+    pub fn scripted<S>(timers: &Rc<Timers<P>>, kind: WheelKind, script: S) -> Self
     where
         S: FnMut(&mut Timeout) -> Restart + 'static,
     {
@@ -74,7 +74,7 @@ where
     F: FnMut(&mut Timeout) -> Restart + Send + 'static,
 {
     /// Makes one of many timers with the same callback, which is stored in the timer.
-    pub fn with(timers: &Rc<Timers<P>>, kind: Kind, call: F) -> Self {
+    pub fn with(timers: &Rc<Timers<P>>, kind: WheelKind, call: F) -> Self {
         Self {
             timers: Rc::clone(timers),
             timer: Box::pin(WheelTimer::new(kind, call)),

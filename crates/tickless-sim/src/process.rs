@@ -33,7 +33,7 @@ use std::rc::Rc;
 
 use serde::Serialize;
 use tickless_core::base::Timers;
-use tickless_core::coarse::{Kind, Tick};
+use tickless_core::coarse::{Tick, WheelKind};
 use tickless_core::platform::CpuId;
 use tickless_core::time::{Instant, Span};
 use tickless_core::wheel::idle::{TickTime, wake_times};
@@ -333,7 +333,7 @@ fn turn(timers: &Timers<ProcessHost>, cpu: CpuId) -> u32 {
     let tick = tick_time(now).tick;
     let mut fired = 0;
     if timers.wheel_is_due(cpu, tick) {
-        for kind in Kind::ALL {
+        for kind in WheelKind::ALL {
             fired += timers.run_wheel(cpu, kind, tick, TURN_BUDGET).fired;
         }
     }

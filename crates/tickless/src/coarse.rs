@@ -59,7 +59,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 
 use pin_project_lite::pin_project;
-use tickless_core::coarse::{Kind, NewWheelSleeper, Tick, WheelSleeper};
+use tickless_core::coarse::{NewWheelSleeper, Tick, WheelKind, WheelSleeper};
 use tickless_core::time::Instant as CoreInstant;
 use tickless_link::emplace::Emplaced;
 
@@ -127,6 +127,10 @@ pub fn timeout<F: IntoFuture>(duration: Duration, future: F) -> Timeout<F::IntoF
 /// # Errors
 ///
 /// As for [`timeout()`].
+///
+/// # Cancellation
+///
+/// Dropping the [`Timeout`] drops the future.
 pub fn timeout_at<F: IntoFuture>(deadline: Instant, future: F) -> Timeout<F::IntoFuture> {
     Timeout::new(future.into_future(), sleep_until(deadline))
 }
@@ -296,7 +300,7 @@ impl SleepQueue for WheelSleeper {
     #[inline]
     fn new() -> Self {
         // Not pinned: a thread that polls it or moves it takes it to its own wheel, and publishes it there.
-        Self::new(Kind::Global)
+        Self::new(WheelKind::Global)
     }
 
     type New = NewWheelSleeper;
@@ -338,7 +342,7 @@ impl SleepQueue for WheelSleeper {
         let Some(timers) = try_timers_fast() else {
             return Err(waker);
         };
-        if Self::start_new(put, Kind::Global, timers, times, waker)? {
+        if Self::start_new(put, WheelKind::Global, timers, times, waker)? {
             publish_first();
         }
         Ok(())

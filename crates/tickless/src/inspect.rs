@@ -34,11 +34,11 @@ use crate::host::clock::CLOCK;
 use crate::host::registry::{base, bases, timers};
 use crate::host::remote::reactors::{self, Reactor as HostReactor};
 use crate::host::remote::trees;
-use crate::host::thread::{self as host_thread, Kind as ThreadKind, ThreadBase, with_thread};
+use crate::host::thread::{self as host_thread, ThreadBase, ThreadKind, with_thread};
 use crate::host::{tick, wake};
 use crate::stats::clock;
 
-pub use tickless_core::coarse::{Kind, Tick};
+pub use tickless_core::coarse::{Tick, WheelKind};
 pub use tickless_core::inspect::{CpuReport, DeviceReport, Queued, WAKES, WheelReport};
 
 /// A snapshot of all timers, threads and hierarchies. Its parts are read one after the other, not at one instant.

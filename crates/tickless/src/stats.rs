@@ -2,7 +2,7 @@
 
 use crate::host::registry::{bases, timers};
 use crate::host::remote::reactors;
-use crate::host::thread::{Kind, with_thread};
+use crate::host::thread::{ThreadKind, with_thread};
 use crate::host::{barrier, lifecycle, wake};
 use crate::time::interval::all_missed;
 use crate::worker::StartError;
@@ -106,7 +106,7 @@ pub fn stats() -> Stats {
         let one = timers().stats(base.cpu());
         sum.threads += u64::from(!matches!(
             base.local().kind(),
-            Kind::Free | Kind::ExpiryThread | Kind::VirtualClock
+            ThreadKind::Free | ThreadKind::ExpiryThread | ThreadKind::VirtualClock
         ));
         sum.pending += timers().pending(base.cpu()) as u64;
         sum.starts += one.starts;

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use tickless::Worker;
 use tickless::hrtimer::{HrTimer, Monotonic, Restart, Setup, Span, Stage, Start};
-use tickless::inspect::{self, Kind, Queued, Role, Snapshot, Thread, Timer};
+use tickless::inspect::{self, Queued, Role, Snapshot, Thread, Timer, WheelKind};
 use tickless::wheel::WheelTimer;
 
 const HOUR: Duration = Duration::from_secs(3600);
@@ -71,7 +71,8 @@ fn of_six_timers_all_are_shown_and_by_name() {
         poll_once(sleep.as_mut());
         let mut coarse_sleep = pin!(tickless::coarse::sleep(HOUR));
         poll_once(coarse_sleep.as_mut());
-        let wheels = Kind::ALL.map(|kind| Box::pin(WheelTimer::with_kind(kind, |_| Restart::No)));
+        let wheels =
+            WheelKind::ALL.map(|kind| Box::pin(WheelTimer::with_kind(kind, |_| Restart::No)));
         for timer in &wheels {
             assert!(timer.as_ref().start_if_idle(HOUR).has_armed());
         }
@@ -83,7 +84,7 @@ fn of_six_timers_all_are_shown_and_by_name() {
         assert_eq!(timers.len(), 6, "{timers:?}");
         assert_eq!(count(timers, |at| matches!(at, Queued::Sorted { .. })), 1);
         assert_eq!(count(timers, |at| matches!(at, Queued::Far { .. })), 1);
-        for (kind, expected) in Kind::ALL.into_iter().zip([1, 2, 1]) {
+        for (kind, expected) in WheelKind::ALL.into_iter().zip([1, 2, 1]) {
             let on = |at: &Queued| matches!(at, Queued::Wheel { kind: on, .. } if *on == kind);
             assert_eq!(count(timers, on), expected, "{kind:?}");
         }

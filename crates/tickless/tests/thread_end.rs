@@ -24,7 +24,7 @@ enum Own {
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Kind {
+enum ThreadKind {
     Foreign,
     Worker,
     #[cfg_attr(portable_host, expect(dead_code, reason = "there are no event loops"))]
@@ -32,16 +32,16 @@ enum Kind {
 }
 
 #[cfg(not(portable_host))]
-const KINDS: [Kind; 3] = [Kind::Foreign, Kind::Worker, Kind::Driver];
+const KINDS: [ThreadKind; 3] = [ThreadKind::Foreign, ThreadKind::Worker, ThreadKind::Driver];
 #[cfg(portable_host)]
-const KINDS: [Kind; 2] = [Kind::Foreign, Kind::Worker];
+const KINDS: [ThreadKind; 2] = [ThreadKind::Foreign, ThreadKind::Worker];
 
 impl Own {
-    fn make(kind: Kind) -> Self {
+    fn make(kind: ThreadKind) -> Self {
         match kind {
-            Kind::Foreign => Self::Nothing,
-            Kind::Worker => Self::Worker(Worker::new().expect("the thread is free")),
-            Kind::Driver => Self::Driver(Driver::new().expect("the thread is free")),
+            ThreadKind::Foreign => Self::Nothing,
+            ThreadKind::Worker => Self::Worker(Worker::new().expect("the thread is free")),
+            ThreadKind::Driver => Self::Driver(Driver::new().expect("the thread is free")),
         }
     }
 
@@ -86,7 +86,7 @@ thread_local! {
 }
 
 /// A thread that ends with its worker or driver in a thread-local, which is dropped last.
-fn ending(kind: Kind) -> (thread::JoinHandle<()>, Receiver<()>, Sender<()>) {
+fn ending(kind: ThreadKind) -> (thread::JoinHandle<()>, Receiver<()>, Sender<()>) {
     let (said, paused) = mpsc::channel();
     let (go_on, told) = mpsc::channel();
     let thread = thread::spawn(move || {

@@ -14,7 +14,7 @@ use futures::stream::{FuturesUnordered, StreamExt as _};
 use tickless::hrtimer::{Expired, HrTimer, Monotonic, Restart, Span, StartOutcome};
 use tickless::realtime::OnSet;
 use tickless::time::{self, DelayQueue, Duration, Instant, interval, sleep, timeout};
-use tickless::wheel::{Kind, WheelTimer};
+use tickless::wheel::{WheelKind, WheelTimer};
 
 const HOUR: Duration = Duration::from_secs(3_600);
 
@@ -407,7 +407,7 @@ fn a_callback_outlives_a_runtime_of_tokio() {
 
 #[tokio::test(start_paused = true)]
 async fn a_local_callback_says_that_it_does_not_follow() {
-    let local = pin!(WheelTimer::with_kind(Kind::Local, |_| { Restart::No }));
+    let local = pin!(WheelTimer::with_kind(WheelKind::Local, |_| { Restart::No }));
     let start = std::panic::AssertUnwindSafe(|| local.as_ref().start(HOUR));
     let told = std::panic::catch_unwind(start).expect_err("it panics");
     let told = told.downcast_ref::<String>().cloned().unwrap_or_else(|| {

@@ -9,7 +9,7 @@ use core::hint::black_box;
 use core::pin::Pin;
 
 use tickless_core::base::Frozen;
-use tickless_core::coarse::Kind;
+use tickless_core::coarse::WheelKind;
 use tickless_core::hierarchy::{
     CpuNode, Group, GroupId, Hierarchy, HierarchyHost, Layout, Leaving, MigratorPolicy, NumaNode,
     Presence, WIDTH_DEFAULT,
@@ -71,7 +71,7 @@ impl HierarchyHost<WIDTH_DEFAULT> for Nodes {
 
     fn expire_global(&self, cpu: CpuId, _now: Instant, budget: &mut u32) {
         let tick = self.count.now().tick;
-        let pass = self.core.run_wheel(cpu, Kind::Global, tick, *budget);
+        let pass = self.core.run_wheel(cpu, WheelKind::Global, tick, *budget);
         *budget = budget.saturating_sub(pass.fired);
     }
 

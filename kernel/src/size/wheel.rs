@@ -3,7 +3,7 @@
 use core::hint::black_box;
 use core::pin::Pin;
 
-use tickless_core::coarse::{Kind, Restart, Tick, Timeout, WheelTimer};
+use tickless_core::coarse::{WheelKind, Restart, Tick, Timeout, WheelTimer};
 use tickless_core::platform::CpuId;
 
 use crate::Core;
@@ -21,7 +21,7 @@ fn disarm(core: Core, timer: &'static WheelTimer<Function>) {
 
 /// Each tick.
 fn pass(core: Core, now: u64) {
-    for kind in Kind::ALL {
+    for kind in WheelKind::ALL {
         let _pass = core.run_wheel(CpuId(0), kind, Tick(now), u32::MAX);
     }
 }

@@ -2,7 +2,7 @@
 
 use core::pin::Pin;
 
-use tickless_core::coarse::{Kind, Restart, Tick, Timeout, WheelTimer};
+use tickless_core::coarse::{WheelKind, Restart, Tick, Timeout, WheelTimer};
 use tickless_core::hrtimer::{Expired, HrTimer, Setup, Start};
 use tickless_core::platform::CpuId;
 use tickless_core::slots::geometry::{granularity, limit};
@@ -35,7 +35,7 @@ fn machine_of() -> &'static Machine {
 }
 
 /// Makes a coarse timer that lives as long as the kernel.
-fn coarse<F>(kind: Kind, function: F) -> Pin<&'static WheelTimer<F>>
+fn coarse<F>(kind: WheelKind, function: F) -> Pin<&'static WheelTimer<F>>
 where
     F: FnMut(&mut Timeout) -> Restart + Send + 'static,
 {
@@ -50,7 +50,7 @@ pub(super) fn wheel(machine: &'static Machine, parameters: &Parameters) -> Verdi
     ticking(machine, || {
         let begin = machine.tick_time().tick;
         for after in 1..=TIMERS {
-            let one = coarse(Kind::Local, move |timeout| {
+            let one = coarse(WheelKind::Local, move |timeout| {
                 early.add(u64::from(timeout.now < timeout.expiry));
                 let late = timeout.now.0.saturating_sub(timeout.expiry.0);
                 if after < limit(0) { near } else { far }.note(late);
@@ -121,7 +121,7 @@ pub(super) fn tickless(machine: &'static Machine, parameters: &Parameters) -> Ve
 /// A CPU that sleeps without a tick is kicked for a timer that another one arms there.
 pub(super) fn kicked(machine: &'static Machine, parameters: &Parameters) -> Verdict {
     let (fired_on, late) = (kept(Count::new()), kept(Count::new()));
-    let one = coarse(Kind::Local, move |timeout| {
+    let one = coarse(WheelKind::Local, move |timeout| {
         fired_on.set(1 + arch::cpu() as u64);
         late.set(timeout.now.0.saturating_sub(timeout.expiry.0));
         arch::interrupt_cpu(0);
@@ -165,7 +165,7 @@ fn arm_globals() {
     let machine = machine();
     let begin = machine.tick_time().tick;
     for place in 0..EACH {
-        let one = coarse(Kind::Global, |timeout: &mut Timeout| {
+        let one = coarse(WheelKind::Global, |timeout: &mut Timeout| {
             EARLY.add(u64::from(timeout.now < timeout.expiry));
             let by = if arch::cpu() == 0 {
                 &BY_FIRST
@@ -302,7 +302,7 @@ pub(super) fn lockless(machine: &'static Machine, parameters: &Parameters) -> Ve
     ticking(machine, || {
         let local = machine.host().here();
         // A timer far ahead, so that the wheels are not empty.
-        let far = coarse(Kind::Local, |_| Restart::No);
+        let far = coarse(WheelKind::Local, |_| Restart::No);
         let begin = machine.tick_time().tick;
         let armed = far.arm(machine.timers, begin, Tick(begin.0 + 100_000));
         ensure!(armed.is_ok(), "a timer is not armed: {armed:?}");

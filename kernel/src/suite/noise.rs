@@ -3,7 +3,7 @@
 use alloc::boxed::Box;
 use core::pin::Pin;
 
-use tickless_core::coarse::{Kind, Tick, Timeout, WheelTimer};
+use tickless_core::coarse::{WheelKind, Tick, Timeout, WheelTimer};
 use tickless_core::hrtimer::{Expired, HrTimer, Restart, Setup, Start};
 use tickless_core::tick::{Role, TickDependencies};
 use tickless_core::time::{Monotonic, Span};
@@ -79,7 +79,7 @@ fn begin_work() {
         None => place.set(Box::new(Work {
             round: HrTimer::with_setup(Setup::new(), false, round as Function),
             exact: HrTimer::with_setup(Setup::new(), false, exact as Function),
-            coarse: WheelTimer::new(Kind::Global, expire as CoarseFunction),
+            coarse: WheelTimer::new(WheelKind::Global, expire as CoarseFunction),
         })),
     };
     let first = Start::after(ROUND).pinned();

@@ -3,7 +3,7 @@
 use core::pin::Pin;
 
 use tickless_core::base::CpuBase;
-use tickless_core::coarse::{Kind, Restart as Again, Tick, Timeout, WheelTimer};
+use tickless_core::coarse::{WheelKind, Restart as Again, Tick, Timeout, WheelTimer};
 use tickless_core::hierarchy::{CpuNode, Group, WIDTH_DEFAULT};
 use tickless_core::hrtimer::{Expired, HrTimer, Restart, Setup, Stage, Start};
 use tickless_core::time::{Monotonic, Span};
@@ -33,7 +33,7 @@ static SOFT: HrTimer<Function> =
         FIRED.add(1);
         Restart::No
     });
-static COARSE: WheelTimer<fn(&mut Timeout) -> Again> = WheelTimer::new(Kind::Global, |_| {
+static COARSE: WheelTimer<fn(&mut Timeout) -> Again> = WheelTimer::new(WheelKind::Global, |_| {
     FIRED.add(1);
     Again::No
 });

@@ -176,7 +176,7 @@ mod tests {
 
     use super::super::closing::tests::{finished, row};
     use super::{EXACT, FEW, LAZY_EXTENSION, LISTS, MANY, MOST, ON_WORKER, judge};
-    use crate::mark::{Mark, Verdict};
+    use crate::mark::{Mark, MarkVerdict};
 
     fn of(operation: Operation, pending: u64, subject: &'static str, ns: [f64; 3]) -> Row {
         Row {
@@ -239,7 +239,7 @@ mod tests {
         ]));
         assert_eq!(judged.len(), 1);
         assert!(judged[0].mark.ends_with(LAZY_EXTENSION), "{judged:?}");
-        assert_eq!(judged[0].verdict, Verdict::Holds);
+        assert_eq!(judged[0].verdict, MarkVerdict::Holds);
     }
 
     #[test]
@@ -257,7 +257,7 @@ mod tests {
         for subject in super::OURS {
             assert_eq!(
                 judged(subject),
-                [Verdict::Holds, Verdict::Missed],
+                [MarkVerdict::Holds, MarkVerdict::Missed],
                 "{subject}"
             );
         }
@@ -277,8 +277,8 @@ mod tests {
         let [flat] = &grown(130.0)[..] else {
             panic!("there is one mark")
         };
-        assert_eq!(flat.verdict, Verdict::Holds, "{flat:?}");
-        assert_eq!(grown(131.0)[0].verdict, Verdict::Missed);
+        assert_eq!(flat.verdict, MarkVerdict::Holds, "{flat:?}");
+        assert_eq!(grown(131.0)[0].verdict, MarkVerdict::Missed);
         let tokio = of(churn, MOST, TOKIO, [1.0; 3]);
         assert_eq!(judge(&finished(vec![tokio])), []);
     }

@@ -14,7 +14,7 @@ use tickless_peers::{Missing, Plan, Results, Watch};
 
 pub(crate) use arguments::Arguments;
 
-use crate::failure::{Failure, Verdict};
+use crate::failure::{CheckVerdict, Failure};
 use crate::interrupt::Interrupt;
 use crate::machine::Machine;
 use crate::output::{self, Progress, Screen};
@@ -45,7 +45,7 @@ impl Watch for Shown<'_> {
     }
 }
 
-pub(crate) fn run(arguments: &Arguments) -> Result<Verdict, Failure> {
+pub(crate) fn run(arguments: &Arguments) -> Result<CheckVerdict, Failure> {
     let (plan, mut notes) = arguments.settle()?;
     let json = output::prepare_json(&arguments.output)?;
     let report = crate::page::prepare(arguments.report.as_ref())?;
@@ -80,5 +80,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Verdict, Failure> {
     if let Some(report) = report {
         report.write(page::of(&finished)?.as_bytes())?;
     }
-    Ok(Verdict::from_passed(finished.results.faults.is_empty()))
+    Ok(CheckVerdict::from_passed(
+        finished.results.faults.is_empty(),
+    ))
 }

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use tickless::internals::sources::{KernelClock, agreement, read_out};
 use tickless::topology::CpuSet;
-use tickless_core::clock::watchdog::{Doubt, FrequencyCheck, LIMIT_PPM, ReadOut, Verdict};
+use tickless_core::clock::watchdog::{CounterVerdict, Doubt, FrequencyCheck, LIMIT_PPM, ReadOut};
 use tickless_core::clock::{Counter, CounterId};
 use tickless_core::time::Span;
 use tickless_core::time::convert::{Cycles, Kilohertz};
@@ -187,7 +187,7 @@ pub(super) struct Pursuit {
     coarse: Option<f64>,
     first: Option<ReadOut>,
     last: Option<ReadOut>,
-    verdict: Option<Verdict>,
+    verdict: Option<CounterVerdict>,
 }
 
 /// The largest drift that passes, in parts per million.
@@ -232,7 +232,7 @@ impl Pursuit {
     }
 
     /// Takes a read-out, and judges.
-    pub(super) fn step(&mut self) -> Verdict {
+    pub(super) fn step(&mut self) -> CounterVerdict {
         let taken = self.narrowest();
         self.first.get_or_insert(taken);
         self.last = Some(taken);
@@ -250,7 +250,7 @@ impl Pursuit {
         };
         let verdict = self.check.run(again);
         let was_bad = self.verdict.is_some_and(|verdict| verdict.is_bad());
-        let is_one = !matches!(verdict, Verdict::Inconclusive(_)) || self.verdict.is_none();
+        let is_one = !matches!(verdict, CounterVerdict::Inconclusive(_)) || self.verdict.is_none();
         if is_one && !was_bad {
             self.verdict = Some(verdict);
         }
@@ -258,26 +258,26 @@ impl Pursuit {
     }
 
     /// A clock that moves with the tick is as late as the tick is, for which there is no limit: it is never bad.
-    fn judge_coarse(&self) -> Verdict {
+    fn judge_coarse(&self) -> CounterVerdict {
         let drift = self
             .drift()
             .filter(|drift| drift.within <= LIMIT && drift.ppm.abs() <= LIMIT);
         match (drift, self.first, self.last) {
             // Some parts in a million more or less: it is too coarse to tell them.
-            (Some(_), ..) => Verdict::Good {
+            (Some(_), ..) => CounterVerdict::Good {
                 ppm: 0,
                 within_ppm: LIMIT_PPM,
             },
             (None, Some(first), Some(last)) => {
                 let elapsed = Span::from_nanos(last.before.0.saturating_sub(first.before.0));
-                Verdict::Inconclusive(Doubt::TooShort { elapsed })
+                CounterVerdict::Inconclusive(Doubt::TooShort { elapsed })
             }
-            _ => Verdict::Inconclusive(Doubt::First),
+            _ => CounterVerdict::Inconclusive(Doubt::First),
         }
     }
 
     /// The last verdict that was one; the first of those that are bad.
-    pub(super) const fn verdict(&self) -> Option<Verdict> {
+    pub(super) const fn verdict(&self) -> Option<CounterVerdict> {
         self.verdict
     }
 
@@ -331,7 +331,7 @@ pub(super) struct Skew {
     pub(super) ahead: f64,
     /// The uncertainty of the lead, in nanoseconds.
     pub(super) within: f64,
-    pub(super) verdict: Verdict,
+    pub(super) verdict: CounterVerdict,
 }
 
 struct Compare {

@@ -13,7 +13,7 @@ mod watch;
 use std::time::{Duration, Instant};
 
 use tickless::clock::{Refusal, time_stamp_counter};
-use tickless_core::clock::watchdog::Verdict as Judged;
+use tickless_core::clock::watchdog::CounterVerdict as Judged;
 
 pub(crate) use arguments::Arguments;
 use arguments::Plan;
@@ -21,7 +21,7 @@ use measure::{Drift, Pursuit, Skew};
 use source::{KernelSources, Source, Unit, WallClock};
 use watch::Follower;
 
-use crate::failure::{Failure, Verdict};
+use crate::failure::{CheckVerdict, Failure};
 use crate::interrupt::Interrupt;
 use crate::machine::Machine;
 use crate::output::{self, Progress, Screen};
@@ -62,7 +62,7 @@ struct Finished<'r> {
     wall_clocks: Vec<WallClock>,
 }
 
-pub(crate) fn run(arguments: &Arguments) -> Result<Verdict, Failure> {
+pub(crate) fn run(arguments: &Arguments) -> Result<CheckVerdict, Failure> {
     let plan = arguments.settle()?;
     let json = output::prepare_json(&arguments.output)?;
     let screen = Screen::new(&arguments.output);
@@ -94,7 +94,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Verdict, Failure> {
         .iter()
         .any(|row| row.judge(&finished.rate).word == BAD)
         || followed.is_some_and(|follower| follower.has_seen_bad());
-    Ok(Verdict::from_passed(!is_bad))
+    Ok(CheckVerdict::from_passed(!is_bad))
 }
 
 /// The rate of the time-stamp counter, as the library measures it in its first 20 ms.

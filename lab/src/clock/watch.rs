@@ -4,7 +4,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use tickless::internals::sources::KernelClock;
-use tickless_core::clock::watchdog::Verdict;
+use tickless_core::clock::watchdog::CounterVerdict;
 
 use super::measure::{Drift, Pursuit};
 use super::print::{of_drift, signed};
@@ -29,7 +29,7 @@ pub(super) struct Sample {
     pub(super) drift: Option<Drift>,
     /// The offset of the library's clock from the kernel's, and its uncertainty, in nanoseconds.
     pub(super) offset: (f64, f64),
-    pub(super) verdict: Verdict,
+    pub(super) verdict: CounterVerdict,
 }
 
 /// Follows the drift of one source, and the offset of the library's clock.

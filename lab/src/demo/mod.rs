@@ -30,13 +30,13 @@ use rounds::Run;
 use status::Status;
 use syscalls::Counter;
 
-use crate::failure::{Failure, Verdict};
+use crate::failure::{CheckVerdict, Failure};
 use crate::interrupt::Interrupt;
 use crate::output::{self, OutFile, Progress, Screen};
 use crate::report::UNOPTIMISED;
 use crate::units;
 
-pub(crate) fn run(arguments: &Arguments) -> Result<Verdict, Failure> {
+pub(crate) fn run(arguments: &Arguments) -> Result<CheckVerdict, Failure> {
     let (counter, no_syscalls) = match Counter::new() {
         Ok(counter) => (Some(counter), None),
         Err(why) => (None, Some(why)),
@@ -92,7 +92,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Verdict, Failure> {
         text.push_str(&format!("Report: {}\n", path.display()));
     }
     screen.print(&text)?;
-    Ok(Verdict::from_passed(outcome.holds))
+    Ok(CheckVerdict::from_passed(outcome.holds))
 }
 
 /// Formats the end of the output: 12 lines of 80 columns at most, besides checks that failed.

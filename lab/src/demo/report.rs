@@ -6,7 +6,7 @@ use maud::{Markup, html};
 
 use super::arguments::Settings;
 use super::result::{Check, Outcome};
-use super::subject::{Arm, Kind};
+use super::subject::{Arm, ServerKind};
 use super::totals::{Late, Round, Total, Totals, median};
 use super::{extent, quotable, table};
 use crate::failure::Failure;
@@ -333,7 +333,7 @@ fn load(settings: &Settings) -> [(&'static str, String); 6] {
             format!(
                 "{} threads for each of {}",
                 settings.threads,
-                Kind::ALL.len()
+                ServerKind::ALL.len()
             ),
         ),
     ]

@@ -13,7 +13,7 @@ use super::paced::{self, Schedule};
 use super::rearm;
 use super::server::{self, Limits, Server, Setup};
 use super::status::Status;
-use super::subject::{Arm, Kind, Tickless, Timers, Tokio};
+use super::subject::{Arm, ServerKind, Tickless, Timers, Tokio};
 use super::syscalls::Counter;
 use super::tally::Tally;
 use super::threads::{self, Usage};
@@ -43,7 +43,7 @@ pub(crate) struct Run<'r> {
     status: Arc<Status>,
     interrupt: &'r Interrupt,
     progress: &'r Progress,
-    /// The servers, in the order of [`Kind::ALL`].
+    /// The servers, in the order of [`ServerKind::ALL`].
     servers: Vec<Server>,
 }
 
@@ -62,13 +62,18 @@ impl<'r> Run<'r> {
         };
         // All ports before any server: a run either begins or does not. That of visitors comes first.
         let mut listeners = Vec::new();
-        for kind in [Kind::Tickless, Kind::Tokio, Kind::Reactor, Kind::Slack] {
+        for kind in [
+            ServerKind::Tickless,
+            ServerKind::Tokio,
+            ServerKind::Reactor,
+            ServerKind::Slack,
+        ] {
             let address = match kind {
-                Kind::Tickless => settings.listen.unwrap_or(free),
-                Kind::Tokio => settings.listen.map_or(free, |address| {
+                ServerKind::Tickless => settings.listen.unwrap_or(free),
+                ServerKind::Tokio => settings.listen.map_or(free, |address| {
                     SocketAddr::new(address.ip(), address.port().saturating_add(1))
                 }),
-                Kind::Reactor | Kind::Slack => free,
+                ServerKind::Reactor | ServerKind::Slack => free,
             };
             listeners.push((kind, server::listen(address, kind.module())?));
         }
@@ -79,8 +84,10 @@ impl<'r> Run<'r> {
         };
         let servers = listeners.into_iter().map(|(kind, listener)| {
             let start = match kind {
-                Kind::Tokio => Server::start::<Tokio>,
-                Kind::Tickless | Kind::Reactor | Kind::Slack => Server::start::<Tickless>,
+                ServerKind::Tokio => Server::start::<Tokio>,
+                ServerKind::Tickless | ServerKind::Reactor | ServerKind::Slack => {
+                    Server::start::<Tickless>
+                }
             };
             start(kind, listener, setup, limits, Arc::clone(status))
         });
@@ -97,10 +104,10 @@ impl<'r> Run<'r> {
     pub(crate) fn visitors(&self) -> Option<(SocketAddr, SocketAddr)> {
         self.settings.listen?;
         let address = |kind| self.server(kind).address;
-        Some((address(Kind::Tickless), address(Kind::Tokio)))
+        Some((address(ServerKind::Tickless), address(ServerKind::Tokio)))
     }
 
-    fn server(&self, kind: Kind) -> &Server {
+    fn server(&self, kind: ServerKind) -> &Server {
         &self.servers[kind as usize]
     }
 
@@ -152,8 +159,8 @@ impl<'r> Run<'r> {
         }
         self.status.begin(round, arm);
         match arm.server() {
-            Kind::Tokio => self.part::<Tokio>(round, arm, counter)?,
-            Kind::Tickless | Kind::Reactor | Kind::Slack => {
+            ServerKind::Tokio => self.part::<Tokio>(round, arm, counter)?,
+            ServerKind::Tickless | ServerKind::Reactor | ServerKind::Slack => {
                 self.part::<Tickless>(round, arm, counter)?;
             }
         }

@@ -20,7 +20,7 @@ use tokio::runtime::{Builder, Runtime};
 use super::header::Noting;
 use super::idle::IdleStream;
 use super::status::Status;
-use super::subject::{Kind, Timers};
+use super::subject::{ServerKind, Timers};
 use super::tally::Desk;
 use crate::failure::Failure;
 
@@ -52,7 +52,7 @@ pub(crate) struct Server {
 
 impl Server {
     pub(crate) fn start<T: Timers>(
-        kind: Kind,
+        kind: ServerKind,
         listener: std::net::TcpListener,
         setup: Setup,
         limits: Limits,
@@ -98,7 +98,7 @@ const PAUSE: Duration = Duration::from_millis(5);
 /// The parts of the server that each connection uses.
 #[derive(Clone, Debug)]
 struct House {
-    kind: Kind,
+    kind: ServerKind,
     limits: Limits,
     desk: Arc<Desk>,
     status: Arc<Status>,

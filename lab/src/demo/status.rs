@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use maud::{DOCTYPE, html};
 use serde_json::json;
 
-use super::subject::{Arm, Kind};
+use super::subject::{Arm, ServerKind};
 use super::tally::Tally;
 use super::totals::{self, Total, Totals, Window};
 use crate::page::STYLE;
@@ -70,7 +70,7 @@ impl Status {
     }
 
     /// The page for visitors.
-    pub(crate) fn page(&self, whose: Kind) -> String {
+    pub(crate) fn page(&self, whose: ServerKind) -> String {
         let (now, totals) = {
             let inside = self.inside();
             (inside.now, inside.totals.clone())

@@ -117,26 +117,26 @@ impl Arm {
     }
 
     /// Returns the server that its clients talk to.
-    pub(crate) fn server(self) -> Kind {
+    pub(crate) fn server(self) -> ServerKind {
         match self {
-            Self::Tokio => Kind::Tokio,
-            Self::Tickless => Kind::Tickless,
-            Self::Reactor | Self::Worker => Kind::Reactor,
-            Self::Slack => Kind::Slack,
+            Self::Tokio => ServerKind::Tokio,
+            Self::Tickless => ServerKind::Tickless,
+            Self::Reactor | Self::Worker => ServerKind::Reactor,
+            Self::Slack => ServerKind::Slack,
         }
     }
 }
 
 /// The servers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum ServerKind {
     Tokio,
     Tickless,
     Reactor,
     Slack,
 }
 
-impl Kind {
+impl ServerKind {
     pub(crate) const ALL: [Self; 4] = [Self::Tokio, Self::Tickless, Self::Reactor, Self::Slack];
 
     /// Returns the name of the server's threads.

@@ -27,7 +27,7 @@ use result::{Part, Row};
 use runtime::{Missing, Subject};
 use stage::{Stage, Work};
 
-use crate::failure::{Failure, Verdict};
+use crate::failure::{CheckVerdict, Failure};
 use crate::interrupt::Interrupt;
 use crate::machine::Machine;
 use crate::output::{self, Progress, Screen};
@@ -51,7 +51,7 @@ struct Finished<'r> {
     rows: Vec<Row>,
 }
 
-pub(crate) fn run(arguments: &Arguments) -> Result<Verdict, Failure> {
+pub(crate) fn run(arguments: &Arguments) -> Result<CheckVerdict, Failure> {
     let plan = arguments.settle()?;
     let json = output::prepare_json(&arguments.output)?;
     let report = page::prepare(arguments.report.as_ref())?;
@@ -191,7 +191,7 @@ fn processor_time(of: ClockId) -> Duration {
 
 impl Finished<'_> {
     /// Returns the verdict of the checks.
-    fn verdict(&self) -> Result<Verdict, Failure> {
+    fn verdict(&self) -> Result<CheckVerdict, Failure> {
         if self.rows.iter().all(|row| row.missing.is_some()) {
             let reasons = self.rows.iter().filter_map(Row::complaint);
             return Err(Failure::Machine(format!(
@@ -199,7 +199,7 @@ impl Finished<'_> {
                 reasons.collect::<Vec<_>>().join("; ")
             )));
         }
-        Ok(Verdict::from_passed(self.rows.iter().all(Row::holds)))
+        Ok(CheckVerdict::from_passed(self.rows.iter().all(Row::holds)))
     }
 }
 

@@ -64,11 +64,11 @@ pub(super) struct Hog {
 #[derive(Clone, Debug)]
 pub(super) struct Job {
     pub(super) weight: u32,
-    kind: Kind,
+    kind: JobKind,
 }
 
 #[derive(Clone, Debug)]
-enum Kind {
+enum JobKind {
     Hog { place: usize },
     Server { requests: Receiver<Instant> },
     Periodic { phase: Duration },
@@ -80,9 +80,9 @@ impl Job {
     #[cfg(feature = "glommio")]
     pub(super) fn patience(&self, mix: &Mix) -> Option<Duration> {
         match self.kind {
-            Kind::Hog { .. } => None,
-            Kind::Server { .. } => Some(mix.servers.cost.max(Duration::from_micros(100))),
-            Kind::Periodic { .. } => Some(mix.periodic.period),
+            JobKind::Hog { .. } => None,
+            JobKind::Server { .. } => Some(mix.servers.cost.max(Duration::from_micros(100))),
+            JobKind::Periodic { .. } => Some(mix.periodic.period),
         }
     }
 
@@ -90,18 +90,18 @@ impl Job {
     /// compute.
     pub(super) fn burst(&self, mix: &Mix) -> Option<Duration> {
         match self.kind {
-            Kind::Hog { .. } => None,
-            Kind::Server { .. } => Some(mix.servers.cost),
-            Kind::Periodic { .. } => Some(mix.periodic.cost),
+            JobKind::Hog { .. } => None,
+            JobKind::Server { .. } => Some(mix.servers.cost),
+            JobKind::Periodic { .. } => Some(mix.periodic.cost),
         }
     }
 
     /// Does what the task does, until the stage is over.
     pub(super) async fn run<R: Runtime>(self, stage: &Stage) {
         match self.kind {
-            Kind::Hog { place } => stage.hog::<R>(place).await,
-            Kind::Server { requests } => stage.server::<R>(&requests).await,
-            Kind::Periodic { phase } => stage.periodic::<R>(phase).await,
+            JobKind::Hog { place } => stage.hog::<R>(place).await,
+            JobKind::Server { requests } => stage.server::<R>(&requests).await,
+            JobKind::Periodic { phase } => stage.periodic::<R>(phase).await,
         }
     }
 }
@@ -173,7 +173,7 @@ impl Stage {
             .enumerate()
             .map(|(place, weight)| Job {
                 weight,
-                kind: Kind::Hog { place },
+                kind: JobKind::Hog { place },
             })
             .collect();
         let mut doors = Vec::new();
@@ -182,7 +182,7 @@ impl Stage {
             doors.push(door);
             jobs.push(Job {
                 weight: self.mix.servers.weight,
-                kind: Kind::Server { requests },
+                kind: JobKind::Server { requests },
             });
         }
         let Periodic {
@@ -196,7 +196,7 @@ impl Stage {
             let phase = period.mul_f64(place as f64 / count as f64);
             jobs.push(Job {
                 weight,
-                kind: Kind::Periodic { phase },
+                kind: JobKind::Periodic { phase },
             });
         }
         (jobs, doors)

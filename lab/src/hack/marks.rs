@@ -109,7 +109,7 @@ mod tests {
     use super::{ALL_OFF, ALL_ON, of};
     use crate::hack::arguments::Device;
     use crate::hack::result::{Counts, Ran, Row};
-    use crate::mark::Verdict::{self, Holds, Missed, NotMeasured};
+    use crate::mark::MarkVerdict::{self, Holds, Missed, NotMeasured};
     use std::time::Duration;
 
     /// The figures of a run: milliseconds, writes, spurious interrupts and in-place updates of 100 each, and cycles of
@@ -139,7 +139,7 @@ mod tests {
         }
     }
 
-    fn verdicts(on: &[Figures], off: &[Figures]) -> Vec<Verdict> {
+    fn verdicts(on: &[Figures], off: &[Figures]) -> Vec<MarkVerdict> {
         let rows = [row(ALL_OFF, off), row(ALL_ON, on)];
         let marks = of(&rows, Device::Signal);
         marks.iter().map(|mark| mark.verdict).collect()

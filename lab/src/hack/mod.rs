@@ -27,7 +27,7 @@ use arguments::{Plan, Tasks};
 use result::{Other, Row};
 use traffic::Shared;
 
-use crate::failure::{Failure, Verdict};
+use crate::failure::{CheckVerdict, Failure};
 use crate::interrupt::Interrupt;
 use crate::machine::Machine;
 use crate::output::{self, Progress, Screen};
@@ -50,7 +50,7 @@ struct Finished<'r> {
     others: Vec<Other>,
 }
 
-pub(crate) fn run(arguments: &Arguments) -> Result<Verdict, Failure> {
+pub(crate) fn run(arguments: &Arguments) -> Result<CheckVerdict, Failure> {
     let plan = arguments.settle()?;
     let json = output::prepare_json(&arguments.output)?;
     let report = page::prepare(arguments.report.as_ref())?;
@@ -85,7 +85,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Verdict, Failure> {
         report.write(found.page().as_bytes())?;
     }
     screen.print(&found.text())?;
-    Ok(Verdict::from_passed(finished.lost == 0))
+    Ok(CheckVerdict::from_passed(finished.lost == 0))
 }
 
 const TOKIO: &str = "tokio";

@@ -26,7 +26,7 @@ use print::{Live, Values};
 use setting::PowerManagement;
 use thread::{Crew, Measured};
 
-use crate::failure::{Failure, Verdict};
+use crate::failure::{CheckVerdict, Failure};
 use crate::interrupt::Interrupt;
 use crate::output::{self, OutFile, Screen};
 use crate::page;
@@ -52,7 +52,7 @@ struct Break {
     late: Duration,
 }
 
-pub(crate) fn run(arguments: &Arguments) -> Result<Verdict, Failure> {
+pub(crate) fn run(arguments: &Arguments) -> Result<CheckVerdict, Failure> {
     let plan = arguments.settle()?;
     let options = arguments.output();
     let json = output::prepare_json(&options)?;
@@ -116,7 +116,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Verdict, Failure> {
     }
     screen.print(&print::spikes(&finished))?;
     screen.print(&print::broken(&finished))?;
-    Ok(Verdict::from_passed(finished.early() == 0))
+    Ok(CheckVerdict::from_passed(finished.early() == 0))
 }
 
 /// Prints cyclictest's remarks on standard error before the run begins.

@@ -25,7 +25,7 @@ use arguments::Plan;
 use counter::Counter;
 use thread::{Break, Crew, Measured};
 
-use crate::failure::{Failure, Verdict};
+use crate::failure::{CheckVerdict, Failure};
 use crate::interrupt::Interrupt;
 use crate::output::{self, Progress, Screen};
 use crate::page;
@@ -49,7 +49,7 @@ struct Finished<'r> {
     stats: (Stats, Stats),
 }
 
-pub(crate) fn run(arguments: &Arguments) -> Result<Verdict, Failure> {
+pub(crate) fn run(arguments: &Arguments) -> Result<CheckVerdict, Failure> {
     let plan = Arc::new(arguments.settle()?);
     check_memory(&plan)?;
     let options = arguments.output();
@@ -116,7 +116,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Verdict, Failure> {
         report.write(report::of(&finished)?.as_bytes())?;
     }
     screen.print(&print::summary(&finished))?;
-    Ok(Verdict::from_passed(finished.broken.is_none()))
+    Ok(CheckVerdict::from_passed(finished.broken.is_none()))
 }
 
 /// Waits for the end of what the threads do, told how long it has taken so far.

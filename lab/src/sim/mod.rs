@@ -19,7 +19,7 @@ pub(crate) mod trace;
 
 use clap::{Args, Subcommand};
 
-use crate::failure::{Failure, Verdict};
+use crate::failure::{CheckVerdict, Failure};
 
 /// Simulates machines of up to 4,096 CPUs, with the library on them.
 ///
@@ -59,7 +59,7 @@ enum Command {
     Predict(predict::Arguments),
 }
 
-pub(crate) fn run(arguments: &Arguments) -> Result<Verdict, Failure> {
+pub(crate) fn run(arguments: &Arguments) -> Result<CheckVerdict, Failure> {
     match &arguments.command {
         Command::Run(arguments) => run::run(arguments),
         Command::Headline(arguments) => headline::run(arguments),

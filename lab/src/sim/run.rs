@@ -16,7 +16,7 @@ use super::input::{self, Chosen, Input};
 use super::timeline::{Part, Picture, Window};
 use super::trace::{Size, Tally, Writer};
 use super::{limits, parallel, report, scenarios, summary};
-use crate::failure::{Failure, Verdict};
+use crate::failure::{CheckVerdict, Failure};
 use crate::output::{self, OutFile, Place, Progress, Screen};
 use crate::table::{Align, table};
 use crate::{page, stream, units};
@@ -110,7 +110,7 @@ struct Document<'r> {
     outcome: &'r Outcome,
 }
 
-pub(crate) fn run(arguments: &Arguments) -> Result<Verdict, Failure> {
+pub(crate) fn run(arguments: &Arguments) -> Result<CheckVerdict, Failure> {
     let profile = arguments.profile.as_ref().map(Chosen::read);
     let Some(file) = &arguments.file else {
         return list();
@@ -165,7 +165,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Verdict, Failure> {
         }
         Screen::new(&arguments.output).print(&text)?;
     }
-    Ok(Verdict::from_passed(outcome.holds()))
+    Ok(CheckVerdict::from_passed(outcome.holds()))
 }
 
 /// The result of a run.
@@ -276,7 +276,7 @@ fn traced(size: Size) -> String {
 }
 
 /// Prints the scenarios for `--list`.
-fn list() -> Result<Verdict, Failure> {
+fn list() -> Result<CheckVerdict, Failure> {
     let rows = scenarios::SHIPPED
         .iter()
         .map(|one| vec![one.name.to_owned(), one.about()]);
@@ -286,7 +286,7 @@ fn list() -> Result<Verdict, Failure> {
         rows.collect(),
     );
     output::print(text.as_bytes())?;
-    Ok(Verdict::Passed)
+    Ok(CheckVerdict::Passed)
 }
 
 /// A moment of a run, from 0 on.

@@ -4,7 +4,7 @@ use serde_json::{Map, Value, json};
 use tickless::Stats;
 use tickless::hrtimer::Clock;
 use tickless::inspect::{
-    CpuReport, DeviceReport, Group, Hierarchy, Kind, Queued, Reactor, Snapshot, Thread, Timer,
+    CpuReport, DeviceReport, Group, Hierarchy, Queued, Reactor, Snapshot, Thread, Timer, WheelKind,
     WheelReport,
 };
 
@@ -88,11 +88,11 @@ fn counts(state: &CpuReport) -> Value {
     })
 }
 
-fn name(kind: Kind) -> &'static str {
+fn name(kind: WheelKind) -> &'static str {
     match kind {
-        Kind::Local => "local",
-        Kind::Global => "global",
-        Kind::Deferrable => "deferrable",
+        WheelKind::Local => "local",
+        WheelKind::Global => "global",
+        WheelKind::Deferrable => "deferrable",
     }
 }
 

@@ -18,7 +18,7 @@ use std::time::Duration;
 use clap::Args;
 use serde::Serialize;
 
-use crate::failure::{Failure, Verdict};
+use crate::failure::{CheckVerdict, Failure};
 use crate::output::{self, Progress, Screen};
 use crate::shown;
 use crate::table::{Align, table};
@@ -106,7 +106,7 @@ struct Document<'r> {
 /// Progress is shown after so many lines.
 const OFTEN: u64 = 1 << 18;
 
-pub(crate) fn run(arguments: &Arguments) -> Result<Verdict, Failure> {
+pub(crate) fn run(arguments: &Arguments) -> Result<CheckVerdict, Failure> {
     let mut reader = Reader::open(&arguments.trace)?;
     let standard = Some(output::Place::StandardOutput);
     let taken = [&arguments.chrome, &arguments.ftrace, &arguments.output.json];
@@ -166,7 +166,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Verdict, Failure> {
         );
         return Err(Failure::Input(what));
     }
-    Ok(Verdict::from_passed(findings.holds()))
+    Ok(CheckVerdict::from_passed(findings.holds()))
 }
 
 fn text(findings: &Findings, lines: u64) -> String {

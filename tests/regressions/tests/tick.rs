@@ -3,7 +3,7 @@
 //! Ticks are milliseconds of the rig. A timer that is armed for a tick on the finest level fires one later.
 
 use tickless_core::clock::ClockSet;
-use tickless_core::coarse::Kind;
+use tickless_core::coarse::WheelKind;
 use tickless_core::hierarchy::HierarchyHost;
 use tickless_core::platform::CpuId;
 use tickless_core::tick::{
@@ -34,7 +34,7 @@ fn wake(stopped: Result<StoppedTick, KeepReason>) -> Instant {
 /// R12: a due timer has been found, its pass has not run, and the CPU, whose tick is stopped, looks again.
 fn r12_a_pending_pass_is_not_programmed_for_again_and_again<H: Host>() {
     let rig = Rig::<H>::ticking(2);
-    let timer = CoarseTimer::once(&rig, Kind::Local);
+    let timer = CoarseTimer::once(&rig, WheelKind::Local);
     rig.on(0, || timer.arm(20)).unwrap();
     assert_eq!(wake(rig.idle(0)), instant(21 * MS));
     rig.spend(21 * MS);
@@ -65,8 +65,8 @@ fn r12_a_pending_pass_is_not_programmed_for_again_and_again<H: Host>() {
 fn r19_a_governor_learns_of_timers_that_others_run<H: Host>() {
     let rig = Rig::<H>::ticking(2);
     let (own, movable) = (
-        CoarseTimer::once(&rig, Kind::Local),
-        CoarseTimer::once(&rig, Kind::Global),
+        CoarseTimer::once(&rig, WheelKind::Local),
+        CoarseTimer::once(&rig, WheelKind::Global),
     );
     let exact = TestTimer::once(&rig);
     rig.run_until(10 * MS + 1_000);
@@ -102,7 +102,7 @@ fn r31_a_timer_armed_in_a_tickless_task_is_programmed_for<H: Host>() {
     let rig = with_tickless_task::<H>();
     rig.set_max_deferment(Span::from_secs(3_600));
     assert!(rig.is_stopped(1));
-    for kind in [Kind::Global, Kind::Local] {
+    for kind in [WheelKind::Global, WheelKind::Local] {
         let timer = CoarseTimer::once(&rig, kind);
         let now = counted(&rig);
         rig.in_task(1, || timer.arm(now + 20)).unwrap();
@@ -124,7 +124,7 @@ fn r33_an_interrupt_without_a_tick_sees_the_present_count<H: Host>() {
     rig.timers().request_retrigger(CpuId(1));
     rig.take_interrupts(1);
     assert_eq!(counted(&rig), 30);
-    let timer = CoarseTimer::once(&rig, Kind::Local);
+    let timer = CoarseTimer::once(&rig, WheelKind::Local);
     rig.in_task(1, || timer.arm(35)).unwrap();
     rig.run_until(50 * MS);
     assert_eq!(timer.fired_at(), [36]);
@@ -172,7 +172,7 @@ fn r35_a_cpu_with_nothing_to_come_is_not_interrupted<H: Host>() {
 /// R36: the timer of the stopped tick fired, and what it fired for is still to come, as far as the CPU can tell.
 fn r36_what_fired_is_programmed_again<H: Host>() {
     let rig = Rig::<H>::ticking(2);
-    let timer = CoarseTimer::once(&rig, Kind::Local);
+    let timer = CoarseTimer::once(&rig, WheelKind::Local);
     rig.on(1, || timer.arm(20)).unwrap();
     assert_eq!(wake(rig.idle(1)), instant(21 * MS));
     rig.spend(21 * MS);
@@ -187,7 +187,7 @@ fn r36_what_fired_is_programmed_again<H: Host>() {
     assert_eq!(timer.fired_at(), [21]);
 
     // The same when the tick ran in between.
-    let timer = CoarseTimer::once(&rig, Kind::Local);
+    let timer = CoarseTimer::once(&rig, WheelKind::Local);
     rig.on(1, || timer.arm(50)).unwrap();
     let before = rig.evaluate(1).unwrap().wake;
     let _kept = rig.work(1);
@@ -283,7 +283,7 @@ fn r44_a_dependency_lets_the_tick_of_a_task_run<H: Host>() {
 /// R60: the last CPU that idles is handed a time that is too near to sleep. It is awake, and looks after the others.
 fn r60_a_cpu_that_is_handed_a_near_time_stays_active<H: Host>() {
     let rig = Rig::<H>::ticking(2);
-    let timer = CoarseTimer::once(&rig, Kind::Global);
+    let timer = CoarseTimer::once(&rig, WheelKind::Global);
     rig.on(1, || timer.arm(20)).unwrap();
     rig.run_until(19 * MS);
     rig.enter_idle(0);
@@ -302,7 +302,7 @@ fn r60_a_cpu_that_is_handed_a_near_time_stays_active<H: Host>() {
 /// Spec C-3.3: a timer vanishes while the depth of sleep is chosen, which rests on it.
 fn what_was_forecast_stays_the_latest_time_to_wake<H: Host>() {
     let rig = Rig::<H>::ticking(2);
-    let timer = CoarseTimer::once(&rig, Kind::Local);
+    let timer = CoarseTimer::once(&rig, WheelKind::Local);
     rig.on(1, || timer.arm(20)).unwrap();
     rig.enter_idle(1);
     let forecast = rig.forecast(1);

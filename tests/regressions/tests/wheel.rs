@@ -6,7 +6,7 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 use tickless_core::base::TryCancel;
-use tickless_core::coarse::{ArmError, Kind, Restart, StartOutcome, Tick};
+use tickless_core::coarse::{ArmError, Restart, StartOutcome, Tick, WheelKind};
 use tickless_core::platform::CpuId;
 use tickless_rig::suite::{moves, panic_of};
 use tickless_rig::{CoarseTimer, Host, Rig, all_configs};
@@ -18,7 +18,7 @@ fn r01_expiries_beyond_32_bits_keep_their_upper_bits<H: Host>() {
     rig.spend(i64::try_from(start).unwrap() * 1_000_000);
     let timers: Vec<_> = [1, 7, 100, 5_000]
         .map(|ahead| {
-            let timer = CoarseTimer::once(&rig, Kind::Local);
+            let timer = CoarseTimer::once(&rig, WheelKind::Local);
             rig.on(0, || timer.arm(start + ahead).unwrap());
             (timer, start + ahead)
         })
@@ -38,8 +38,8 @@ fn r02_a_late_timer_does_not_set_the_clock_back<H: Host>() {
     let rig = Rig::<H>::new(1);
     rig.run_to_tick(Tick(1_000));
     let (late, near) = (
-        CoarseTimer::once(&rig, Kind::Local),
-        CoarseTimer::once(&rig, Kind::Local),
+        CoarseTimer::once(&rig, WheelKind::Local),
+        CoarseTimer::once(&rig, WheelKind::Local),
     );
     rig.on(0, || {
         late.arm(10).unwrap();
@@ -57,7 +57,7 @@ fn r02_a_late_timer_does_not_set_the_clock_back<H: Host>() {
 fn r03_an_old_now_does_not_set_the_clock_back<H: Host>() {
     let rig = Rig::<H>::new(1);
     rig.run_to_tick(Tick(500));
-    let timer = CoarseTimer::once(&rig, Kind::Local);
+    let timer = CoarseTimer::once(&rig, WheelKind::Local);
     rig.on(0, || timer.arm(510).unwrap());
     rig.on(0, || {
         rig.timers()
@@ -72,9 +72,9 @@ fn r03_an_old_now_does_not_set_the_clock_back<H: Host>() {
 fn r04_a_cancelled_first_timer_does_not_let_the_clock_run_away<H: Host>() {
     let rig = Rig::<H>::new(1);
     let (first, second, third) = (
-        CoarseTimer::once(&rig, Kind::Local),
-        CoarseTimer::once(&rig, Kind::Local),
-        CoarseTimer::once(&rig, Kind::Local),
+        CoarseTimer::once(&rig, WheelKind::Local),
+        CoarseTimer::once(&rig, WheelKind::Local),
+        CoarseTimer::once(&rig, WheelKind::Local),
     );
     rig.on(0, || {
         first.arm(10).unwrap();
@@ -94,7 +94,7 @@ fn r04_a_cancelled_first_timer_does_not_let_the_clock_run_away<H: Host>() {
 /// left.
 fn r05_a_timer_that_fires_before_the_lock_is_not_requeued_in_its_slot<H: Host>() {
     let rig = Rig::<H>::new(2);
-    let timer = Rc::new(CoarseTimer::once(&rig, Kind::Global));
+    let timer = Rc::new(CoarseTimer::once(&rig, WheelKind::Global));
     rig.on(0, || timer.arm(100).unwrap());
     rig.spend(104_000_000);
     {
@@ -122,7 +122,7 @@ fn r06_an_empty_wheel_wakes_no_cpu<H: Host>() {
     for round in 1..5 {
         rig.spend(1_000_000 * ((1 << 30) + 17));
         assert_eq!(rig.next_local(0), None);
-        let timer = CoarseTimer::once(&rig, Kind::Local);
+        let timer = CoarseTimer::once(&rig, WheelKind::Local);
         let now = rig.tick().0;
         rig.on(0, || timer.arm(now + 3).unwrap());
         assert_eq!(rig.next_local(0), Some(now + 4), "round {round}");
@@ -138,7 +138,7 @@ fn r07_a_short_timer_after_a_long_sleep_is_fine<H: Host>() {
     rig.sleep(0);
     rig.spend(10_000_000_000);
     rig.wake(0);
-    let timer = CoarseTimer::once(&rig, Kind::Global);
+    let timer = CoarseTimer::once(&rig, WheelKind::Global);
     rig.on(0, || timer.arm(10_005).unwrap());
     rig.run_to_tick(Tick(10_100));
     assert_eq!(timer.fired_at(), [10_006]);
@@ -149,7 +149,7 @@ fn r08_timers_that_are_taken_over_stay_fine<H: Host>() {
     let rig = Rig::<H>::new(2);
     rig.sleep(0);
     rig.spend(50_000_000_000);
-    let timers: Vec<_> = Kind::ALL
+    let timers: Vec<_> = WheelKind::ALL
         .map(|kind| {
             let timer = CoarseTimer::once(&rig, kind);
             rig.on(1, || timer.arm(50_005).unwrap());
@@ -163,7 +163,7 @@ fn r08_timers_that_are_taken_over_stay_fine<H: Host>() {
     rig.wake(0);
     rig.check();
     rig.run_to_tick(Tick(50_100));
-    for (timer, kind) in timers.iter().zip(Kind::ALL) {
+    for (timer, kind) in timers.iter().zip(WheelKind::ALL) {
         assert_eq!(timer.wheel(), Some((0, kind)));
         assert_eq!(timer.fired_at(), [50_006]);
     }
@@ -172,13 +172,13 @@ fn r08_timers_that_are_taken_over_stay_fine<H: Host>() {
 /// R09, B58: a CPU comes back after long.
 fn r09_a_cpu_that_comes_back_replays_nothing<H: Host>() {
     let rig = Rig::<H>::new(2);
-    let old = CoarseTimer::once(&rig, Kind::Local);
+    let old = CoarseTimer::once(&rig, WheelKind::Local);
     rig.on(1, || old.arm(1_000).unwrap());
     rig.offline(1);
     rig.run_to_tick(Tick(30_000));
     assert_eq!(old.fired().len(), 1);
     rig.online(1);
-    let timer = CoarseTimer::once(&rig, Kind::Local);
+    let timer = CoarseTimer::once(&rig, WheelKind::Local);
     rig.on(1, || timer.arm(30_001).unwrap());
     assert_eq!(rig.next_local(1), Some(30_002));
     rig.run_to_tick(Tick(30_010));
@@ -189,7 +189,7 @@ fn r09_a_cpu_that_comes_back_replays_nothing<H: Host>() {
 /// R10: the timer moves to another CPU between the look at its owner and the lock.
 fn r10_a_timer_that_moves_before_the_lock_is_followed<H: Host>() {
     let rig = Rig::<H>::new(3);
-    let timer = Rc::new(CoarseTimer::once(&rig, Kind::Global));
+    let timer = Rc::new(CoarseTimer::once(&rig, WheelKind::Global));
     rig.on(0, || timer.arm(100).unwrap());
     {
         let (rig, timer) = (rig.clone(), Rc::clone(&timer));
@@ -208,7 +208,7 @@ fn r10_a_timer_that_moves_before_the_lock_is_followed<H: Host>() {
 /// R11: deferrable timers are run by any tick, whatever was switched on in between.
 fn r11_deferrable_timers_are_found_by_every_tick<H: Host>() {
     let rig = Rig::<H>::new(1);
-    let timer = CoarseTimer::once(&rig, Kind::Deferrable);
+    let timer = CoarseTimer::once(&rig, WheelKind::Deferrable);
     rig.on(0, || timer.arm(10).unwrap());
     rig.sleep(0);
     assert_eq!(rig.next_local(0), None, "they wake no CPU");
@@ -224,7 +224,7 @@ fn r12_an_expired_timer_is_due_now_until_a_pass_ends_it<H: Host>() {
     use tickless_core::time::{Instant, Span};
     use tickless_core::wheel::idle::{TickTime, wake_times};
     let rig = Rig::<H>::new(1);
-    let timer = CoarseTimer::once(&rig, Kind::Local);
+    let timer = CoarseTimer::once(&rig, WheelKind::Local);
     rig.on(0, || timer.arm(10).unwrap());
     rig.spend(100_000_000);
     for _ in 0..2 {
@@ -247,7 +247,7 @@ fn r13_a_delete_does_not_return_while_the_callback_runs<H: Host>() {
     let answers = Rc::new(RefCell::new(Vec::new()));
     let timer = {
         let (rig, answers) = (rig.clone(), Rc::clone(&answers));
-        CoarseTimer::cyclic(&rig.clone(), Kind::Global, move |own, timeout| {
+        CoarseTimer::cyclic(&rig.clone(), WheelKind::Global, move |own, timeout| {
             let mut answers = answers.borrow_mut();
             answers.push(rig.on(1, || own.try_delete_sync()));
             assert_eq!(own.modify(timeout.now.0 + 5), StartOutcome::Started);
@@ -269,7 +269,7 @@ fn r14_a_shutdown_of_a_timer_that_rearms_itself_leaves_nothing_queued<H: Host>()
     let refusals = Rc::new(Cell::new(0));
     let timer = {
         let (rig, refusals) = (rig.clone(), Rc::clone(&refusals));
-        CoarseTimer::cyclic(&rig.clone(), Kind::Global, move |own, timeout| {
+        CoarseTimer::cyclic(&rig.clone(), WheelKind::Global, move |own, timeout| {
             assert_eq!(own.modify(timeout.now.0 + 5), StartOutcome::Started);
             // One attempt of a shutdown that waits, while the callback runs: it can only wait, so it would never come
             // back here. That it would begin to wait is what the panic of a callback that waits for itself says.
@@ -301,40 +301,44 @@ fn r14_a_shutdown_of_a_timer_that_rearms_itself_leaves_nothing_queued<H: Host>()
 /// R32: armed on a CPU once, then again without one: its wheel follows the last call.
 fn r32_a_timer_is_pinned_exactly_if_that_was_asked_for<H: Host>() {
     let rig = Rig::<H>::new(3);
-    let timer = CoarseTimer::once(&rig, Kind::Global);
+    let timer = CoarseTimer::once(&rig, WheelKind::Global);
     rig.on(0, || timer.arm_on(2, 100).unwrap());
     assert_eq!(
         timer.wheel(),
-        Some((2, Kind::Local)),
+        Some((2, WheelKind::Local)),
         "never a movable wheel"
     );
     assert_eq!(rig.on(0, || timer.arm(50)), Err(ArmError::Active));
     assert_eq!(rig.on(0, || timer.modify(3_000)), StartOutcome::Restarted);
-    assert_eq!(timer.wheel(), Some((2, Kind::Local)), "it stays pinned");
+    assert_eq!(
+        timer.wheel(),
+        Some((2, WheelKind::Local)),
+        "it stays pinned"
+    );
     assert!(timer.delete());
     rig.on(1, || timer.arm_global(100).unwrap());
-    assert_eq!(timer.wheel(), Some((1, Kind::Global)));
+    assert_eq!(timer.wheel(), Some((1, WheelKind::Global)));
     assert!(timer.delete());
     rig.on(1, || timer.arm_local(100).unwrap());
-    assert_eq!(timer.wheel(), Some((1, Kind::Local)));
+    assert_eq!(timer.wheel(), Some((1, WheelKind::Local)));
     assert!(timer.delete());
     rig.on(0, || timer.arm(100).unwrap());
     assert_eq!(
         timer.wheel(),
-        Some((0, Kind::Global)),
+        Some((0, WheelKind::Global)),
         "what it was made for"
     );
     assert_eq!(rig.on(1, || timer.modify(5_000)), StartOutcome::Restarted);
     assert_eq!(
         timer.wheel(),
-        Some((1, Kind::Global)),
+        Some((1, WheelKind::Global)),
         "the modifying CPU has it"
     );
-    let deferrable = CoarseTimer::once(&rig, Kind::Deferrable);
+    let deferrable = CoarseTimer::once(&rig, WheelKind::Deferrable);
     rig.on(0, || deferrable.arm_on(2, 100).unwrap());
-    assert_eq!(deferrable.wheel(), Some((2, Kind::Deferrable)));
+    assert_eq!(deferrable.wheel(), Some((2, WheelKind::Deferrable)));
     rig.offline(2);
-    let late = CoarseTimer::once(&rig, Kind::Local);
+    let late = CoarseTimer::once(&rig, WheelKind::Local);
     let refused = rig.on(0, || late.arm_on(2, 100));
     assert_eq!(refused, Err(ArmError::Offline(CpuId(2))));
 }
@@ -342,7 +346,7 @@ fn r32_a_timer_is_pinned_exactly_if_that_was_asked_for<H: Host>() {
 /// R55: a timer that was never armed can be asked and told everything.
 fn r55_a_timer_that_was_never_armed_takes_every_operation<H: Host>() {
     let rig = Rig::<H>::new(1);
-    let fresh = || CoarseTimer::once(&rig, Kind::Global);
+    let fresh = || CoarseTimer::once(&rig, WheelKind::Global);
     rig.on(0, || {
         assert!(!fresh().delete());
         assert!(!fresh().delete_sync());
@@ -362,7 +366,7 @@ fn r56_was_active_is_true_of_the_moment_of_the_modification<H: Host>() {
     let references = Rc::new(Cell::new(0));
     let timer = {
         let references = Rc::clone(&references);
-        Rc::new(CoarseTimer::new(&rig, Kind::Global, move |_| {
+        Rc::new(CoarseTimer::new(&rig, WheelKind::Global, move |_| {
             references.set(references.get() - 1);
             Restart::No
         }))

@@ -4,11 +4,11 @@
 //! hand over, pull and wake as the core says, and a suite says only which CPU has work, and lets time pass.
 //!
 //! ```
-//! use tickless_core::coarse::Kind;
+//! use tickless_core::coarse::WheelKind;
 //! use tickless_rig::{CoarseTimer, Deferred, Rig};
 //!
 //! let rig = Rig::<Deferred>::ticking(2);
-//! let timer = CoarseTimer::once(&rig, Kind::Global);
+//! let timer = CoarseTimer::once(&rig, WheelKind::Global);
 //! rig.on(1, || timer.arm(20)).expect("it is not armed");
 //! rig.idle(1).expect("nothing keeps it awake");
 //! rig.run_until(30_000_000);
@@ -25,7 +25,7 @@ use std::cell::{Cell, RefCell};
 use std::prelude::v1::*;
 use std::rc::{Rc, Weak};
 
-use tickless_core::coarse::{Kind, PassEnd};
+use tickless_core::coarse::{PassEnd, WheelKind};
 use tickless_core::hierarchy::{
     Hierarchy, HierarchyHost, Layout, Leaving, MigratorPolicy, NumaNode, Presence, WIDTH_DEFAULT,
 };
@@ -414,7 +414,7 @@ impl<H: Host> Rig<H> {
             self.on(cpu, || {
                 let timers = self.timers();
                 let at = self.count().now();
-                for kind in Kind::ALL {
+                for kind in WheelKind::ALL {
                     while timers.run_wheel(CpuId(cpu), kind, at.tick, BUDGET).end == PassEnd::Budget
                     {
                     }

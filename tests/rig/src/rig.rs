@@ -7,7 +7,7 @@ use std::rc::Rc;
 
 use tickless_core::base::{CpuBase, Stats, Timers};
 use tickless_core::clock::{ClockSet, Offsets};
-use tickless_core::coarse::{Kind, PassEnd, Tick};
+use tickless_core::coarse::{PassEnd, Tick, WheelKind};
 use tickless_core::inspect::{DumpHost, Plain};
 use tickless_core::platform::{CpuId, Platform, Port, Waiting};
 use tickless_core::time::{Clock, Instant, Offset};
@@ -498,7 +498,7 @@ impl<H: Host> Rig<H> {
         }
         self.on(cpu, || {
             let run = |kind| self.run_wheel(CpuId(cpu), kind, now);
-            Kind::ALL.into_iter().map(run).sum()
+            WheelKind::ALL.into_iter().map(run).sum()
         })
     }
 
@@ -532,11 +532,13 @@ impl<H: Host> Rig<H> {
 
     /// Lets `by` run the global wheel of `cpu`, as a migrator does for one that sleeps.
     pub fn run_remotely(&self, by: u32, cpu: u32) -> u32 {
-        self.on(by, || self.run_wheel(CpuId(cpu), Kind::Global, self.tick()))
+        self.on(by, || {
+            self.run_wheel(CpuId(cpu), WheelKind::Global, self.tick())
+        })
     }
 
     /// Passes until the budget suffices.
-    fn run_wheel(&self, cpu: CpuId, kind: Kind, now: Tick) -> u32 {
+    fn run_wheel(&self, cpu: CpuId, kind: WheelKind, now: Tick) -> u32 {
         let mut fired = 0;
         loop {
             let pass = self.timers().run_wheel(cpu, kind, now, Self::EXPIRY_BUDGET);

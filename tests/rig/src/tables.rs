@@ -6,7 +6,7 @@ use std::prelude::v1::*;
 use std::rc::Rc;
 
 use tickless_core::base::{Frozen, Timers};
-use tickless_core::coarse::Kind;
+use tickless_core::coarse::WheelKind;
 use tickless_core::hierarchy::Layout;
 use tickless_core::platform::{CpuId, Port};
 use tickless_core::tick::TickCount;
@@ -61,7 +61,9 @@ impl<H: Host> CpuTimers for GlobalTimers<H> {
 
     fn expire_global(&self, cpu: CpuId, _now: Instant, budget: &mut u32) {
         let now = self.count.now().tick;
-        let pass = self.timers().run_wheel(cpu, Kind::Global, now, *budget);
+        let pass = self
+            .timers()
+            .run_wheel(cpu, WheelKind::Global, now, *budget);
         *budget -= pass.fired;
     }
 

@@ -6,7 +6,7 @@ use std::prelude::v1::*;
 use std::rc::{Rc, Weak};
 
 use tickless_core::base::TryCancel;
-use tickless_core::coarse::{ArmError, Kind, Own, Tick, Timeout, WheelTimer};
+use tickless_core::coarse::{ArmError, Own, Tick, Timeout, WheelKind, WheelTimer};
 use tickless_core::hrtimer::{Expired, HrTimer, Restart, Setup, Start, StartError, StartOutcome};
 use tickless_core::link::entry::State;
 use tickless_core::platform::CpuId;
@@ -218,7 +218,7 @@ impl<H: Host> CoarseTimer<H> {
     /// A timer made for the wheel of `kind`.
     pub fn new(
         rig: &Rig<H>,
-        kind: Kind,
+        kind: WheelKind,
         mut callback: impl FnMut(&mut Timeout) -> Restart + 'static,
     ) -> Self {
         let fired = Rc::new(RefCell::new(Vec::new()));
@@ -241,14 +241,14 @@ impl<H: Host> CoarseTimer<H> {
 
     /// A timer that fires once for each arming.
     #[must_use]
-    pub fn once(rig: &Rig<H>, kind: Kind) -> Self {
+    pub fn once(rig: &Rig<H>, kind: WheelKind) -> Self {
         Self::new(rig, kind, |_| Restart::No)
     }
 
     /// A timer whose callback is given the timer itself.
     pub fn cyclic(
         rig: &Rig<H>,
-        kind: Kind,
+        kind: WheelKind,
         mut callback: impl FnMut(&Self, &mut Timeout) -> Restart + 'static,
     ) -> Rc<Self> {
         Rc::new_cyclic(|own: &Weak<Self>| {
@@ -375,7 +375,7 @@ impl<H: Host> CoarseTimer<H> {
 
     /// The CPU and the wheel it is on.
     #[must_use]
-    pub fn wheel(&self) -> Option<(u32, Kind)> {
+    pub fn wheel(&self) -> Option<(u32, WheelKind)> {
         let wheel = self.timer.as_ref().wheel(self.rig.timers());
         wheel.map(|(cpu, kind)| (cpu.0, kind))
     }

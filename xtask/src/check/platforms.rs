@@ -18,7 +18,7 @@ use super::run::Run;
 use crate::cortex_m::{self, Processor};
 use crate::files;
 use crate::invocation::{Invocation, is_installed};
-use crate::linux::Kind;
+use crate::linux::LinuxKind;
 use crate::toolchain;
 use crate::wine;
 
@@ -86,7 +86,7 @@ pub(super) fn step(run: &mut Run<'_>) -> Result<(), String> {
 /// Runs a fast part of the suites on the kind of Linux that differs most: another processor, whose memory is less
 /// ordered.
 fn other_linux(run: &mut Run<'_>) -> Result<(), String> {
-    let kind = Kind::Aarch64;
+    let kind = LinuxKind::Aarch64;
     if let Err(reason) = kind.present(run.root()) {
         run.skip(&format!("the suites on {}", kind.target()), &reason);
         return Ok(());

@@ -6,7 +6,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::disk::Plan;
-use super::summary::{Outcome, Verdict};
+use super::summary::{Outcome, StepVerdict};
 use super::testing::Programs;
 use crate::invocation::Invocation;
 use crate::workspace::Workspace;
@@ -149,10 +149,10 @@ impl<'r> Run<'r> {
     /// The verdict over the step, and what it skipped.
     pub(super) fn finish(self, result: &Result<(), String>) -> Outcome {
         let verdict = match result {
-            Err(_) => Verdict::Failed,
-            Ok(()) if self.skips.is_empty() => Verdict::Passed,
-            Ok(()) if self.did_something => Verdict::Partial,
-            Ok(()) => Verdict::Skipped,
+            Err(_) => StepVerdict::Failed,
+            Ok(()) if self.skips.is_empty() => StepVerdict::Passed,
+            Ok(()) if self.did_something => StepVerdict::Partial,
+            Ok(()) => StepVerdict::Skipped,
         };
         Outcome {
             verdict,
@@ -184,25 +184,25 @@ mod tests {
     use std::path::Path;
 
     use super::{Plan, Run};
-    use crate::check::summary::Verdict;
+    use crate::check::summary::StepVerdict;
     use crate::invocation::Invocation;
 
     #[test]
     fn a_skip_is_whole_or_partial_and_a_failure_outweighs_it() {
         let new = || Run::new(Path::new("."), Plan::Roomy);
-        assert_eq!(new().finish(&Ok(())).verdict, Verdict::Passed);
+        assert_eq!(new().finish(&Ok(())).verdict, StepVerdict::Passed);
 
         let mut skipped = new();
         skipped.skip("miri", "there is none");
         let skipped = skipped.finish(&Ok(()));
-        assert_eq!(skipped.verdict, Verdict::Skipped);
+        assert_eq!(skipped.verdict, StepVerdict::Skipped);
         assert_eq!(skipped.skips, ["miri, because there is none"]);
 
         let mut partial = new();
         partial.skip("the bare target", "there is none");
         partial.invoke(&Invocation::new("true")).unwrap();
         assert_eq!(partial.spent[0].0, "true");
-        assert_eq!(partial.finish(&Ok(())).verdict, Verdict::Partial);
+        assert_eq!(partial.finish(&Ok(())).verdict, StepVerdict::Partial);
 
         let mut lean = Run::new(Path::new("."), Plan::Lean);
         lean.invoke(&Invocation::new("true")).unwrap();
@@ -228,7 +228,7 @@ mod tests {
         failed.skip("miri", "there is none");
         assert_eq!(
             failed.finish(&Err("broken".into())).verdict,
-            Verdict::Failed
+            StepVerdict::Failed
         );
     }
 }

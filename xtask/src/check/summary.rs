@@ -5,7 +5,7 @@ use std::time::Duration;
 
 /// The result of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Verdict {
+pub(super) enum StepVerdict {
     Passed,
     /// The step passed, but a part of it was skipped.
     Partial,
@@ -15,7 +15,7 @@ pub(super) enum Verdict {
     NotRun,
 }
 
-impl Verdict {
+impl StepVerdict {
     pub(super) const fn word(self) -> &'static str {
         match self {
             Self::Passed => "passed",
@@ -30,7 +30,7 @@ impl Verdict {
 /// The output of a step for the summary.
 #[derive(Debug)]
 pub(super) struct Outcome {
-    pub(super) verdict: Verdict,
+    pub(super) verdict: StepVerdict,
     pub(super) skips: Vec<String>,
     /// The parts of the step, and the time that each took.
     pub(super) spent: Vec<(String, Duration)>,
@@ -44,7 +44,7 @@ impl Outcome {
     /// Returns the outcome of a step that did not begin.
     pub(super) const fn not_run() -> Self {
         Self {
-            verdict: Verdict::NotRun,
+            verdict: StepVerdict::NotRun,
             skips: Vec::new(),
             spent: Vec::new(),
             finds: Vec::new(),
@@ -115,7 +115,7 @@ pub(super) fn table(rows: &[Row], total: Duration) -> String {
     let mut text = format!("{:<14}{:<16}{:>7}\n", "step", "result", "seconds");
     for row in rows {
         let seconds = match row.outcome.verdict {
-            Verdict::NotRun => "-".into(),
+            StepVerdict::NotRun => "-".into(),
             _ => format!("{:.1}", row.duration.as_secs_f64()),
         };
         put(
@@ -147,11 +147,11 @@ pub(super) fn table(rows: &[Row], total: Duration) -> String {
         &mut text,
         format_args!(
             "{} passed, {} passed in part, {} skipped, {} failed, {} not run in {:.1} s; {} skips",
-            count(Verdict::Passed),
-            count(Verdict::Partial),
-            count(Verdict::Skipped),
-            count(Verdict::Failed),
-            count(Verdict::NotRun),
+            count(StepVerdict::Passed),
+            count(StepVerdict::Partial),
+            count(StepVerdict::Skipped),
+            count(StepVerdict::Failed),
+            count(StepVerdict::NotRun),
             total.as_secs_f64(),
             rows.iter()
                 .map(|row| row.outcome.skips.len())
@@ -167,7 +167,7 @@ fn put(text: &mut String, line: std::fmt::Arguments<'_>) {
 
 #[cfg(test)]
 mod tests {
-    use super::{Outcome, RULE, Row, Verdict, finds, longest, table};
+    use super::{Outcome, RULE, Row, StepVerdict, finds, longest, table};
     use std::time::Duration;
 
     #[test]
@@ -178,7 +178,7 @@ mod tests {
                 verdict,
                 skips: skips.iter().map(|&skip| skip.into()).collect(),
                 failure: match verdict {
-                    Verdict::Failed => "`one` failed".into(),
+                    StepVerdict::Failed => "`one` failed".into(),
                     _ => String::new(),
                 },
                 ..Outcome::not_run()
@@ -186,15 +186,15 @@ mod tests {
             duration: Duration::from_millis(1500),
         };
         let rows = [
-            row("fmt", Verdict::Passed, &[]),
+            row("fmt", StepVerdict::Passed, &[]),
             row(
                 "no-std",
-                Verdict::Partial,
+                StepVerdict::Partial,
                 &["the bare target, because of this"],
             ),
-            row("miri", Verdict::Skipped, &["miri, because of that"]),
-            row("msrv", Verdict::Failed, &[]),
-            row("deny", Verdict::NotRun, &[]),
+            row("miri", StepVerdict::Skipped, &["miri, because of that"]),
+            row("msrv", StepVerdict::Failed, &[]),
+            row("deny", StepVerdict::NotRun, &[]),
         ];
         assert_eq!(
             table(&rows, Duration::from_secs(6)),

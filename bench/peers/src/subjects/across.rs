@@ -7,7 +7,7 @@ use std::sync::{Mutex, PoisonError};
 use std::task::{Context, Waker};
 use std::time::Instant;
 
-use super::futures::Kind;
+use super::futures::SleepKind;
 use crate::random::Delays;
 use crate::subject::{Across, Subject};
 
@@ -77,7 +77,7 @@ fn run<B: Send>(
 }
 
 /// Boxed futures, whose boxes go back to be filled again.
-pub(super) fn futures<K: Kind>(batches: u32) -> Across {
+pub(super) fn futures<K: SleepKind>(batches: u32) -> Across {
     let batch =
         || -> Vec<Pin<Box<Option<K::Sleep>>>> { (0..BATCH).map(|_| Box::pin(None)).collect() };
     run(

@@ -5,12 +5,12 @@ use std::time::{Duration, Instant};
 
 use async_io::Timer;
 
-use super::futures::Kind;
+use super::futures::SleepKind;
 
 #[derive(Debug)]
 pub(crate) struct AsyncIo;
 
-impl Kind for AsyncIo {
+impl SleepKind for AsyncIo {
     type Sleep = Timer;
     type Time = Instant;
     type Place = ();

@@ -14,7 +14,7 @@ use crate::slots::Slots;
 use crate::subject::{Across, Subject};
 
 /// A library's future, and what goes with it.
-pub(crate) trait Kind: Sized {
+pub(crate) trait SleepKind: Sized {
     type Sleep: Future + Send + 'static;
     type Time: Copy;
     type Place;
@@ -55,14 +55,14 @@ impl Wake for Count {
 
 /// Slots of futures that are polled once when they are armed.
 #[derive(Debug)]
-pub(crate) struct Futures<K: Kind> {
+pub(crate) struct Futures<K: SleepKind> {
     slots: Slots<Option<K::Sleep>>,
     waker: Waker,
     woken: Option<Arc<Count>>,
     kind: PhantomData<fn(K)>,
 }
 
-impl<K: Kind> Subject for Futures<K> {
+impl<K: SleepKind> Subject for Futures<K> {
     type Time = K::Time;
     type Place = K::Place;
 

@@ -11,7 +11,7 @@ use tickless::wheel::{self, Timeout, WheelTimer};
 use tickless::{Parking, Worker};
 
 use super::across;
-use super::futures::Kind;
+use super::futures::SleepKind;
 use crate::slots::Slots;
 use crate::subject::{Across, Subject};
 
@@ -90,7 +90,7 @@ macro_rules! on_a_worker {
 #[derive(Debug)]
 pub(crate) struct OnWorker;
 
-impl Kind for OnWorker {
+impl SleepKind for OnWorker {
     sleep_of!(Sleep, sleep_until);
     on_a_worker!();
 
@@ -103,7 +103,7 @@ impl Kind for OnWorker {
 #[derive(Debug)]
 pub(crate) struct OnThread;
 
-impl Kind for OnThread {
+impl SleepKind for OnThread {
     sleep_of!(Sleep, sleep_until);
     type Place = ();
 
@@ -116,7 +116,7 @@ impl Kind for OnThread {
 #[derive(Debug)]
 pub(crate) struct Coarse;
 
-impl Kind for Coarse {
+impl SleepKind for Coarse {
     sleep_of!(coarse::Sleep, coarse::sleep_until);
     on_a_worker!();
 
@@ -216,7 +216,7 @@ pub(crate) struct Wheel {
 callbacks!(
     Wheel,
     WheelTimer::with_kind(
-        wheel::Kind::Local,
+        wheel::WheelKind::Local,
         (|_| {
             count();
             wheel::Restart::No

@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::runtime::{Builder, Runtime};
 use tokio::time::{Instant, Sleep, sleep_until};
 
-use super::futures::Kind;
+use super::futures::SleepKind;
 
 /// Calls `body` in the only runtime of the process, which lives as long as the process. Threads share it, as those of a
 /// program do.
@@ -60,7 +60,7 @@ macro_rules! sleep_of_tokio {
     };
 }
 
-impl Kind for Default {
+impl SleepKind for Default {
     sleep_of_tokio!();
 
     fn within<R>(body: impl FnOnce(&()) -> R) -> R {
@@ -75,7 +75,7 @@ impl Kind for Default {
 pub(crate) struct Alternative;
 
 #[cfg(tokio_unstable)]
-impl Kind for Alternative {
+impl SleepKind for Alternative {
     sleep_of_tokio!();
 
     fn within<R>(body: impl FnOnce(&()) -> R) -> R {

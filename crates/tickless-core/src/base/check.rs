@@ -8,7 +8,7 @@ use crate::cpu::CpuId;
 use crate::exact::queues::SOFT;
 use crate::platform::Platform;
 use crate::time::Deadline;
-use crate::wheel::family::Kind;
+use crate::wheel::family::WheelKind;
 
 impl<P: Platform> Timers<P> {
     /// Checks every rule that must hold for `cpu` while its lock is free (spec ), walking all its queues.
@@ -75,8 +75,8 @@ impl<P: Platform> Timers<P> {
 }
 
 /// Checks every rule of the wheels of a base that must hold while its lock is free.
-fn assert_wheels_valid(state: &BaseState, published: impl Fn(Kind) -> u64) {
-    for kind in Kind::ALL {
+fn assert_wheels_valid(state: &BaseState, published: impl Fn(WheelKind) -> u64) {
+    for kind in WheelKind::ALL {
         let wheel = &state.wheels[kind as usize];
         wheel.assert_valid();
         assert!(

@@ -20,7 +20,7 @@ use crate::exact::queues::QUEUES;
 use crate::slots::geometry::Tick;
 use crate::time::Instant;
 use crate::wheel::cpu_wheel::CpuWheel;
-use crate::wheel::family::{Coarse, Kind};
+use crate::wheel::family::{Coarse, WheelKind};
 use crate::wheel::idle::NextDue;
 
 /// The timers of one CPU.
@@ -51,13 +51,13 @@ pub struct CpuBase<P: BaseTypes> {
     local: P::Local,
     /// The lock that the thread holds which runs the exact timers of this base.
     pub(crate) exact: Expirer<P>,
-    /// Expirers of the wheels, like `exact` for the queues, by [`Kind`] and by the place of the pass: another CPU may
-    /// run the global wheel, and must not delay the others.
-    pub(crate) coarse: [[Expirer<P>; RUNNERS]; Kind::COUNT],
+    /// Expirers of the wheels, like `exact` for the queues, by [`WheelKind`] and by the place of the pass: another CPU
+    /// may run the global wheel, and must not delay the others.
+    pub(crate) coarse: [[Expirer<P>; RUNNERS]; WheelKind::COUNT],
     /// Lower bound of the time at which the wheels are due, in ticks (spec C-2.4).
     ///
     /// Written under the lock, read by threads that want to know whether a pass is worth while.
-    pub(crate) wheel_due: [AtomicU64; Kind::COUNT],
+    pub(crate) wheel_due: [AtomicU64; WheelKind::COUNT],
     /// The CPU sleeps until the first timer of its wheels. Set under the lock, together with the time that it sleeps
     /// until (II1); cleared by the CPU without the lock.
     pub(crate) wheel_idle: AtomicBool,
@@ -133,21 +133,21 @@ impl<P: BaseTypes> CpuBase<P> {
 
     /// Returns the kind of this base's wheel with that `id`; `None` if it is another queue.
     #[inline]
-    pub(crate) fn wheel(&self, id: QueueId) -> Option<Kind> {
+    pub(crate) fn wheel(&self, id: QueueId) -> Option<WheelKind> {
         let place = id
             .index()
             .wrapping_sub(self.first_queue.index() + FIRST_WHEEL);
-        Kind::ALL.get(place).copied()
+        WheelKind::ALL.get(place).copied()
     }
 
     /// Returns the kind of this base's wheel that an entry is on; `None` if it is elsewhere. Out of date when it
     /// arrives, unless the base is locked.
     #[inline]
-    pub(crate) fn wheel_of(&self, entry: EntryRef<'_, Coarse>) -> Option<Kind> {
+    pub(crate) fn wheel_of(&self, entry: EntryRef<'_, Coarse>) -> Option<WheelKind> {
         let place = entry
             .owner_behind(self.first_queue)
             .wrapping_sub(FIRST_WHEEL);
-        Kind::numbered(place)
+        WheelKind::numbered(place)
     }
 
     /// Returns the lock of the base, for operations of the host's lock type besides locking.
@@ -213,14 +213,14 @@ impl<P: BaseTypes> CpuBase<P> {
     #[inline]
     pub fn wheel_first_due(&self) -> Option<Tick> {
         let first = self
-            .published_next_expiry(Kind::Local)
-            .min(self.published_next_expiry(Kind::Global));
+            .published_next_expiry(WheelKind::Local)
+            .min(self.published_next_expiry(WheelKind::Global));
         (first != u64::MAX).then_some(Tick(first))
     }
 
     /// Returns the tick at which one wheel is first due, or an earlier one.
     #[inline]
-    pub fn wheel_due(&self, kind: Kind) -> Option<Tick> {
+    pub fn wheel_due(&self, kind: WheelKind) -> Option<Tick> {
         let due = self.published_next_expiry(kind);
         (due != u64::MAX).then_some(Tick(due))
     }
@@ -229,20 +229,20 @@ impl<P: BaseTypes> CpuBase<P> {
     #[inline]
     pub fn wheel_next_due(&self) -> NextDue {
         NextDue {
-            local: self.wheel_due(Kind::Local),
-            global: self.wheel_due(Kind::Global),
+            local: self.wheel_due(WheelKind::Local),
+            global: self.wheel_due(WheelKind::Global),
         }
     }
 
     #[inline]
-    fn published_next_expiry(&self, kind: Kind) -> u64 {
+    fn published_next_expiry(&self, kind: WheelKind) -> u64 {
         // Relaxed: pairs with the store of `publish_next_expiry`, see there.
         self.wheel_due[kind as usize].load(Ordering::Relaxed)
     }
 
     /// Returns true if a wheel may have something due.
     #[inline]
-    pub(crate) fn is_due(&self, kind: Kind, now: Tick) -> bool {
+    pub(crate) fn is_due(&self, kind: WheelKind, now: Tick) -> bool {
         now.0 >= self.published_next_expiry(kind)
     }
 

@@ -16,7 +16,7 @@ use crate::platform::{Platform, ThisCpu};
 use crate::time::convert::Cycles;
 use crate::time::{Deadline, Instant, Span};
 use crate::trace::Event;
-use crate::wheel::family::Kind;
+use crate::wheel::family::WheelKind;
 
 /// The longest backoff after an interrupt that gave up (spec IRQ-3).
 pub(crate) const HANG_BACKOFF_MAX: Span = Span::from_millis(100);
@@ -209,7 +209,7 @@ impl<'a, P: Platform> BaseGuard<'a, P> {
 
     /// Publishes when a wheel is due first, for readers without the lock.
     #[inline]
-    pub(crate) fn publish_next_expiry(&self, kind: Kind) {
+    pub(crate) fn publish_next_expiry(&self, kind: WheelKind) {
         let due = self.state.wheels[kind as usize].next_expiry();
         let published = &self.base.wheel_due[kind as usize];
         // Relaxed, both: the value stands alone. A thread that reads an old one that is too early looks for nothing;

@@ -12,7 +12,7 @@ use crate::base::timers::Timers;
 use crate::cpu::CpuId;
 use crate::exact::family::{ExpiryRange, Hr};
 use crate::platform::{Platform, ThisCpu};
-use crate::wheel::family::{Coarse, Kind};
+use crate::wheel::family::{Coarse, WheelKind};
 
 /// A family of entries that the bases of CPUs own.
 pub(crate) trait BaseQueue: Family {
@@ -190,7 +190,10 @@ pub(crate) fn head_of<P: Platform>(
 
 /// The wheel of the locked base that an entry is on.
 #[inline]
-pub(crate) fn kind_of<P: Platform>(held: &BaseGuard<'_, P>, entry: EntryRef<'_, Coarse>) -> Kind {
+pub(crate) fn kind_of<P: Platform>(
+    held: &BaseGuard<'_, P>,
+    entry: EntryRef<'_, Coarse>,
+) -> WheelKind {
     let Owner::Queue(id) = entry.owner() else {
         unreachable!("only the thread that holds its base sends a timer away");
     };

@@ -14,12 +14,12 @@ use crate::exact::far_wheel::FarWheel;
 use crate::exact::queues::{ExactQueues, HARD, QUEUES, SOFT};
 use crate::time::Instant;
 use crate::wheel::cpu_wheel::CpuWheel;
-use crate::wheel::family::Kind;
+use crate::wheel::family::WheelKind;
 
 /// The place of the first wheel among the identities of a base: behind the queues and the far wheel.
 pub(crate) const FIRST_WHEEL: usize = QUEUES + 1;
 /// Identities of a base: one for each queue, for the far wheel, and for each wheel.
-pub(crate) const IDENTITIES: usize = FIRST_WHEEL + Kind::COUNT;
+pub(crate) const IDENTITIES: usize = FIRST_WHEEL + WheelKind::COUNT;
 
 /// CPU state that says which thread owes the device a write (spec ).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,8 +65,8 @@ pub(crate) struct BaseState {
     pub(crate) stats: Stats,
     /// The timers that were restarted into the past last.
     pub(crate) overruns: Overruns,
-    /// The wheels, by [`Kind`].
-    pub(crate) wheels: [CpuWheel; Kind::COUNT],
+    /// The wheels, by [`WheelKind`].
+    pub(crate) wheels: [CpuWheel; WheelKind::COUNT],
 }
 
 impl BaseState {

@@ -3,7 +3,7 @@
 //! A counter can be wrong in two ways that its readers do not notice: it runs at another rate than it says, or its copy
 //! on one CPU lags behind that on another. Each has its test, and neither test may condemn a good counter because the
 //! machine was busy: a preemption, a hypervisor or a debugger may stop the checker at any point and for any time. So a
-//! [`Verdict`] has three values. A result that could have another reason than a bad counter is *inconclusive*.
+//! [`CounterVerdict`] has three values. A result that could have another reason than a bad counter is *inconclusive*.
 //!
 //! - [`FrequencyCheck`] compares a counter with an independent *reference*, on one CPU. It demands a narrow
 //!   [`ReadOut`] and computes with intervals, in which the true value lies for certain.
@@ -40,7 +40,7 @@ pub use frequency::{
     FrequencyCheck, FrequencyStep, LIMIT_PPM, LIMIT_UNCALIBRATED_PPM, LONGEST, READ_OUTS, ReadOut,
     WINDOW,
 };
-pub use verdict::{Doubt, Reason, Verdict};
+pub use verdict::{CounterVerdict, Doubt, Reason};
 
 /// The time from the end of a check to the next one: half a second (spec C-6.6).
 pub const INTERVAL: Span = Span::from_millis(500);
@@ -182,10 +182,10 @@ impl<const N: usize> Watchdog<N> {
         &mut self,
         counter: CounterId,
         reference: Option<CounterId>,
-        verdict: Verdict,
+        verdict: CounterVerdict,
     ) -> Option<Condemned> {
         let place = self.place(counter)?;
-        let Verdict::Bad(reason) = verdict else {
+        let CounterVerdict::Bad(reason) = verdict else {
             return None;
         };
         if self.bad[place].is_some() {

@@ -34,7 +34,7 @@ use crate::slots::geometry::Tick;
 use crate::start_outcome::{ShutDown, StartOutcome};
 use crate::trace::{Event, TimerId};
 use crate::wheel::cpu_wheel::{Filed, Now};
-use crate::wheel::family::{Coarse, Kind, Timeout};
+use crate::wheel::family::{Coarse, Timeout, WheelKind};
 
 /// The reasons why a timer was not armed. The timer has not changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -272,10 +272,10 @@ impl<P: Platform> Timers<P> {
         }
         let (kind, base) = match target {
             Target::AsMade => (entry.tag(), self.home(entry.tag(), me)),
-            Target::Local => (Kind::Local, self.here(me)),
-            Target::Global => (Kind::Global, self.home(Kind::Global, me)),
+            Target::Local => (WheelKind::Local, self.here(me)),
+            Target::Global => (WheelKind::Global, self.home(WheelKind::Global, me)),
             Target::On(cpu) => (
-                Kind::Local,
+                WheelKind::Local,
                 self.platform
                     .base(cpu)
                     .filter(|base| base.is_online())
@@ -284,8 +284,8 @@ impl<P: Platform> Timers<P> {
         };
         // The user made it deferrable so that no CPU wakes for it (spec C-1.11).
         let kind = match entry.tag() {
-            Kind::Deferrable => Kind::Deferrable,
-            Kind::Local | Kind::Global => kind,
+            WheelKind::Deferrable => WheelKind::Deferrable,
+            WheelKind::Local | WheelKind::Global => kind,
         };
         let leaves = kind_of(&held, entry);
         self.file_on(&mut held, entry, leaves, (base, kind), (now, expiry), me);
@@ -303,9 +303,9 @@ impl<P: Platform> Timers<P> {
 
     /// The base that a timer of `kind` belongs to if the executing CPU arms it.
     #[inline]
-    fn home<'a>(&'a self, kind: Kind, me: Option<ThisCpu<'a, P>>) -> &'a CpuBase<P> {
+    fn home<'a>(&'a self, kind: WheelKind, me: Option<ThisCpu<'a, P>>) -> &'a CpuBase<P> {
         let here = self.here(me);
-        if kind != Kind::Global {
+        if kind != WheelKind::Global {
             return here;
         }
         let housekeeper = self.platform.housekeeper(here);
@@ -376,7 +376,7 @@ impl<P: Platform> Timers<P> {
         &self,
         held: &mut BaseGuard<'_, P>,
         entry: EntryRef<'_, Coarse>,
-        kind: Kind,
+        kind: WheelKind,
         (now, expiry): (Tick, Tick),
     ) -> bool {
         let wheel = &mut held.state.wheels[kind as usize];
@@ -397,11 +397,11 @@ impl<P: Platform> Timers<P> {
         &'a self,
         held: &mut BaseGuard<'a, P>,
         entry: EntryRef<'_, Coarse>,
-        kind: Kind,
+        kind: WheelKind,
         (now, expiry): (Tick, Tick),
         me: Option<ThisCpu<'a, P>>,
     ) {
-        let base = if kind == Kind::Local && held.base.is_online() {
+        let base = if kind == WheelKind::Local && held.base.is_online() {
             held.base
         } else {
             self.home(kind, me)
@@ -416,8 +416,8 @@ impl<P: Platform> Timers<P> {
         &'a self,
         held: &mut BaseGuard<'a, P>,
         entry: EntryRef<'_, Coarse>,
-        leaves: Kind,
-        (base, kind): (&'a CpuBase<P>, Kind),
+        leaves: WheelKind,
+        (base, kind): (&'a CpuBase<P>, WheelKind),
         (now, expiry): (Tick, Tick),
         me: Option<ThisCpu<'a, P>>,
     ) {
@@ -457,8 +457,8 @@ impl<P: Platform> Timers<P> {
         &'a self,
         held: &mut BaseGuard<'a, P>,
         entry: EntryRef<'_, Coarse>,
-        leaves: Kind,
-        (mut base, kind): (&'a CpuBase<P>, Kind),
+        leaves: WheelKind,
+        (mut base, kind): (&'a CpuBase<P>, WheelKind),
         (now, expiry): (Tick, Tick),
         me: Option<ThisCpu<'a, P>>,
     ) -> Filed {
@@ -497,7 +497,7 @@ impl<P: Platform> Timers<P> {
         &self,
         held: &BaseGuard<'_, P>,
         entry: EntryRef<'_, Coarse>,
-        kind: Kind,
+        kind: WheelKind,
         (now, expiry, due): (Tick, Tick, Tick),
         was_armed: bool,
     ) {
@@ -527,12 +527,12 @@ const fn left_idle(state: State) -> StartOutcome {
 }
 
 /// Returns true if a CPU that sleeps has to know of a new first timer of that kind.
-const fn is_for_sleeper(kind: Kind, callback_runs: bool) -> bool {
+const fn is_for_sleeper(kind: WheelKind, callback_runs: bool) -> bool {
     match kind {
-        Kind::Local => true,
+        WheelKind::Local => true,
         // A movable timer comes to another CPU only if its callback runs, and is seen by who executes that, or if a
         // thread without a CPU armed it, or one that keeps none.
-        Kind::Global => !callback_runs,
-        Kind::Deferrable => false,
+        WheelKind::Global => !callback_runs,
+        WheelKind::Deferrable => false,
     }
 }

@@ -12,7 +12,7 @@ use crate::coarse::timer::WheelTimer;
 use crate::platform::{Platform, ThisCpu};
 use crate::restart::Restart;
 use crate::trace::{Event, TimerId};
-use crate::wheel::family::{Coarse, Kind, Timeout};
+use crate::wheel::family::{Coarse, Timeout, WheelKind};
 
 impl<F> WheelTimer<F>
 where
@@ -177,7 +177,7 @@ impl<P: Platform> Timers<P> {
         &self,
         held: &mut BaseGuard<'_, P>,
         entry: EntryRef<'_, Coarse>,
-        kind: Kind,
+        kind: WheelKind,
     ) -> bool {
         let timer = TimerId(entry.address());
         let wheel = &mut held.state.wheels[kind as usize];

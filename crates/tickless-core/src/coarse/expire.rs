@@ -12,7 +12,7 @@ use crate::platform::Platform;
 use crate::restart::Restart;
 use crate::slots::geometry::Tick;
 use crate::trace::{Event, TimerId};
-use crate::wheel::family::{Coarse, ExpiryTick, Kind, Timeout};
+use crate::wheel::family::{Coarse, ExpiryTick, Timeout, WheelKind};
 
 /// The result of a pass.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,7 +54,7 @@ impl<'a, P: Platform> Runner<'a, P> {
     fn run_wheel(
         &mut self,
         mut held: BaseGuard<'a, P>,
-        (kind, place): (Kind, usize),
+        (kind, place): (WheelKind, usize),
         now: Tick,
         budget: u32,
     ) -> (BaseGuard<'a, P>, Ran) {
@@ -104,7 +104,7 @@ impl<'a, P: Platform> Runner<'a, P> {
     fn take_tasks(
         &mut self,
         held: &mut BaseGuard<'a, P>,
-        (kind, level): (Kind, usize),
+        (kind, level): (WheelKind, usize),
         budget: u32,
         woken: &mut Batch,
     ) {
@@ -129,7 +129,7 @@ impl<'a, P: Platform> Runner<'a, P> {
     fn handle(
         &mut self,
         mut held: BaseGuard<'a, P>,
-        (kind, place): (Kind, usize),
+        (kind, place): (WheelKind, usize),
         level: usize,
         now: Tick,
     ) -> BaseGuard<'a, P> {
@@ -247,9 +247,11 @@ impl<P: Platform> Timers<P> {
     /// Three loads, no lock.
     #[inline]
     pub fn wheel_is_due(&self, cpu: CpuId, now: Tick) -> bool {
-        self.platform
-            .base(cpu)
-            .is_some_and(|base| Kind::ALL.into_iter().any(|kind| base.is_due(kind, now)))
+        self.platform.base(cpu).is_some_and(|base| {
+            WheelKind::ALL
+                .into_iter()
+                .any(|kind| base.is_due(kind, now))
+        })
     }
 
     /// Fires the timers of one wheel of `cpu` that are due at `now`, `budget` of them at most.
@@ -276,7 +278,7 @@ impl<P: Platform> Timers<P> {
     /// # Cost
     ///
     /// Nothing due: one load. Else two locks, and one for each callback and each batch of tasks.
-    pub fn run_wheel(&self, cpu: CpuId, kind: Kind, now: Tick, budget: u32) -> Pass {
+    pub fn run_wheel(&self, cpu: CpuId, kind: WheelKind, now: Tick, budget: u32) -> Pass {
         let Some(base) = self.platform.base(cpu) else {
             return Pass::NOTHING;
         };

@@ -9,7 +9,7 @@ use crate::platform::Platform;
 use crate::slots::geometry::Tick;
 use crate::trace::{Event, TimerId};
 use crate::wheel::cpu_wheel::CpuWheel;
-use crate::wheel::family::Kind;
+use crate::wheel::family::WheelKind;
 
 impl<P: Platform> Timers<P> {
     /// Prepares the wheels of `cpu`, which is about to go [online](Self::cpu_online): sets their clocks to `now`, and
@@ -24,7 +24,7 @@ impl<P: Platform> Timers<P> {
         let Some(mut held) = self.lock(cpu) else {
             return;
         };
-        for kind in Kind::ALL {
+        for kind in WheelKind::ALL {
             held.state.wheels[kind as usize].restart(now);
             held.publish_next_expiry(kind);
         }
@@ -73,8 +73,9 @@ impl<P: Platform> Timers<P> {
         }
         let mut to = BaseGuard::lock(self, target, me);
         let mut is_first = false;
-        for kind in Kind::ALL {
-            is_first |= self.take_over(&mut from, &mut to, kind, now) && kind != Kind::Deferrable;
+        for kind in WheelKind::ALL {
+            is_first |=
+                self.take_over(&mut from, &mut to, kind, now) && kind != WheelKind::Deferrable;
             from.publish_next_expiry(kind);
             to.publish_next_expiry(kind);
         }
@@ -94,7 +95,7 @@ impl<P: Platform> Timers<P> {
         &self,
         from: &mut BaseGuard<'_, P>,
         to: &mut BaseGuard<'_, P>,
-        kind: Kind,
+        kind: WheelKind,
         now: Tick,
     ) -> bool {
         let (from_cpu, to_cpu) = (from.base.cpu(), to.base.cpu());

@@ -22,9 +22,9 @@
 //!
 //! Those of the [base](crate::base), and:
 //!
-//! - The three wheels of a CPU, one for each [`Kind`], are protected by the one lock of its base, together with its
-//!   exact timers. Where the specification takes the locks of the local and the global wheel one after the other (idle
-//!   entry, remote expiry), this is one critical section; `docs/decisions/0010` says why.
+//! - The three wheels of a CPU, one for each [`WheelKind`], are protected by the one lock of its base, together with
+//!   its exact timers. Where the specification takes the locks of the local and the global wheel one after the other
+//!   (idle entry, remote expiry), this is one critical section; `docs/decisions/0010` says why.
 //! - The owner word of a timer names its wheel, and so its kind: a timer can change it. The tag says only how the timer
 //!   was made.
 //! - Several passes of a wheel may be under way, one for each CPU that executes it. The timers that one pass has not
@@ -63,4 +63,4 @@ pub use crate::restart::Restart;
 pub use crate::slots::geometry::Tick;
 pub use crate::start_outcome::{ShutDown, StartOutcome};
 pub use crate::wheel::cpu_wheel::{AskedFor, Now};
-pub use crate::wheel::family::{Kind, Timeout};
+pub use crate::wheel::family::{Timeout, WheelKind};

@@ -8,7 +8,7 @@ use std::sync::{Arc, OnceLock};
 
 use tickless_link::sync::{AtomicBool, Ordering};
 
-use super::{ArmError, Kind, Pass, PassEnd, Restart, StartOutcome, Tick, Timeout, WheelTimer};
+use super::{ArmError, Pass, PassEnd, Restart, StartOutcome, Tick, Timeout, WheelKind, WheelTimer};
 use crate::base::model::{Count, Host, Machine, TWO, Touched, be, explore, explored, machine, on};
 use crate::base::{Timers, TryCancel};
 use crate::cpu::CpuId;
@@ -27,7 +27,7 @@ type Timer = Pin<Arc<WheelTimer<Function>>>;
 fn firing(count: &Count, again: Option<Tick>) -> Timer {
     let (count, touched) = (count.clone(), Touched::default());
     Arc::pin(WheelTimer::new(
-        Kind::Global,
+        WheelKind::Global,
         Box::new(move |timeout| {
             touched.touch();
             count.add();
@@ -41,7 +41,7 @@ fn firing(count: &Count, again: Option<Tick>) -> Timer {
 }
 
 fn pass<const SLEEPS: bool>(timers: &Timers<Host<SLEEPS>>, now: Tick) -> Pass {
-    timers.run_wheel(CpuId(0), Kind::Global, now, u32::MAX)
+    timers.run_wheel(CpuId(0), WheelKind::Global, now, u32::MAX)
 }
 
 /// The coarse timers of all CPUs up to `cpus`, which are in order.
@@ -108,7 +108,7 @@ fn deletion_against_a_callback<const SLEEPS: bool>() {
         let machine = machine::<SLEEPS>(2);
         let inside = Arc::new(AtomicBool::new(false));
         let runs = Count::default();
-        let timer: Timer = Arc::pin(WheelTimer::new(Kind::Global, {
+        let timer: Timer = Arc::pin(WheelTimer::new(WheelKind::Global, {
             let (inside, runs, touched) = (Arc::clone(&inside), runs.clone(), Touched::default());
             Box::new(move |timeout| {
                 // Relaxed: the core has to order the thread that deletes.
@@ -160,7 +160,7 @@ fn a_shutdown_against_a_callback_that_arms_itself() {
         let machine = machine::<true>(2);
         let runs = Count::default();
         let own: Arc<OnceLock<Timer>> = Arc::default();
-        let timer: Timer = Arc::pin(WheelTimer::new(Kind::Global, {
+        let timer: Timer = Arc::pin(WheelTimer::new(WheelKind::Global, {
             let (machine, own) = (Arc::clone(&machine), Arc::clone(&own));
             let (runs, touched) = (runs.clone(), Touched::default());
             Box::new(move |timeout| {
@@ -256,7 +256,7 @@ fn a_timer_that_is_due_again_while_its_callback_runs() {
         let machine = machine::<true>(2);
         let runs = Count::default();
         let own: Arc<OnceLock<Timer>> = Arc::default();
-        let timer: Timer = Arc::pin(WheelTimer::new(Kind::Global, {
+        let timer: Timer = Arc::pin(WheelTimer::new(WheelKind::Global, {
             let (machine, own) = (Arc::clone(&machine), Arc::clone(&own));
             let (runs, touched) = (runs.clone(), Touched::default());
             Box::new(move |_| {

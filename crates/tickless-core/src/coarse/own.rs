@@ -22,7 +22,7 @@ use crate::slots::geometry::{DueSlot, Slot, Tick};
 use crate::start_outcome::StartOutcome;
 use crate::trace::{Event, TimerId};
 use crate::wheel::cpu_wheel::Now;
-use crate::wheel::family::{Coarse, Kind};
+use crate::wheel::family::{Coarse, WheelKind};
 
 /// The result of an operation on a timer of the executing CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,7 +38,7 @@ pub struct Own {
 impl<P: Platform> Timers<P> {
     /// The executing CPU, if a timer seems to be on one of its wheels, and which.
     #[inline]
-    fn own_wheel(&self, entry: EntryRef<'_, Coarse>) -> Option<(ThisCpu<'_, P>, Kind)> {
+    fn own_wheel(&self, entry: EntryRef<'_, Coarse>) -> Option<(ThisCpu<'_, P>, WheelKind)> {
         let me = self.platform.this_cpu_if_known()?;
         let kind = me.base.wheel_of(entry)?;
         Some((me, kind))
@@ -46,8 +46,8 @@ impl<P: Platform> Timers<P> {
 
     /// Returns true if what the CPU that keeps `base` files on a wheel of `kind` stays there.
     #[inline]
-    fn keeps(&self, base: &CpuBase<P>, kind: Kind) -> bool {
-        base.is_online() && (kind != Kind::Global || self.platform.try_keep_local_fast(base))
+    fn keeps(&self, base: &CpuBase<P>, kind: WheelKind) -> bool {
+        base.is_online() && (kind != WheelKind::Global || self.platform.try_keep_local_fast(base))
     }
 
     /// [`modify_entry`](Self::modify_entry) in the usual case.
@@ -181,7 +181,7 @@ impl<P: Platform> Timers<P> {
     pub(crate) fn start_new<'a, 't, M>(
         &'a self,
         put: impl FnOnce(Waker) -> Pin<&'t mut Entry<Coarse, M>>,
-        kind: Kind,
+        kind: WheelKind,
         me: ThisCpu<'a, P>,
         times: (impl Now, Tick),
         waker: Waker,
@@ -213,7 +213,7 @@ impl<P: Platform> Timers<P> {
     #[inline(always)]
     fn lock_wheel<'a>(
         &'a self,
-        kind: Kind,
+        kind: WheelKind,
         me: ThisCpu<'a, P>,
         (now, expiry): (impl Now, Tick),
     ) -> Option<(BaseGuard<'a, P>, Tick, DueSlot)> {
@@ -235,7 +235,7 @@ impl<P: Platform> Timers<P> {
         &self,
         held: &mut BaseGuard<'_, P>,
         entry: EntryRef<'_, Coarse>,
-        kind: Kind,
+        kind: WheelKind,
         (now, expiry, place): (Tick, Tick, DueSlot),
         was_queued: bool,
     ) -> bool {
@@ -261,7 +261,7 @@ impl<P: Platform> Timers<P> {
         &self,
         held: &mut BaseGuard<'_, P>,
         entry: EntryRef<'_, Coarse>,
-        kind: Kind,
+        kind: WheelKind,
     ) -> Option<bool> {
         let timer = TimerId(entry.address());
         let wheel = &mut held.state.wheels[kind as usize];
@@ -278,7 +278,7 @@ impl<P: Platform> Timers<P> {
     fn note_cancelled_coarse(
         &self,
         held: &mut BaseGuard<'_, P>,
-        kind: Kind,
+        kind: WheelKind,
         timer: TimerId,
         left: BucketState,
     ) {
@@ -322,7 +322,7 @@ impl<P: Platform> Timers<P> {
         &self,
         held: &mut BaseGuard<'_, P>,
         sleeper: Dropping<'v, Entry<Coarse, M>>,
-        kind: Kind,
+        kind: WheelKind,
     ) -> End<'v, Entry<Coarse, M>, Option<Waker>>
     where
         M: Member<Coarse, Guarded = Option<Waker>> + Send + 'static,

@@ -12,7 +12,7 @@ use crate::cpu::CpuId;
 use crate::platform::Platform;
 use crate::restart::Restart;
 use crate::slots::geometry::Tick;
-use crate::wheel::family::{Kind, Timeout};
+use crate::wheel::family::{Timeout, WheelKind};
 use crate::wheel::idle::NextDue;
 
 impl<F> WheelTimer<F>
@@ -26,7 +26,7 @@ where
     }
 
     /// Returns the CPU and the wheel that `timer` is or was last on, if any. Another CPU may have changed it since.
-    pub fn wheel<P: Platform>(self: Pin<&Self>, timers: &Timers<P>) -> Option<(CpuId, Kind)> {
+    pub fn wheel<P: Platform>(self: Pin<&Self>, timers: &Timers<P>) -> Option<(CpuId, WheelKind)> {
         let Owner::Queue(id) = self.erase().owner() else {
             return None;
         };
@@ -71,7 +71,7 @@ impl<P: Platform> Timers<P> {
         };
         let next = self.settle(&mut held, now);
         let sleeps = decide(next);
-        for kind in [Kind::Local, Kind::Global] {
+        for kind in [WheelKind::Local, WheelKind::Global] {
             held.state.wheels[kind as usize].pending_map.forward(now);
             held.publish_next_expiry(kind);
         }
@@ -105,11 +105,11 @@ impl<P: Platform> Timers<P> {
 
     fn settle(&self, held: &mut BaseGuard<'_, P>, now: Tick) -> NextDue {
         let mut next = NextDue {
-            local: held.state.wheels[Kind::Local as usize].settled(now),
+            local: held.state.wheels[WheelKind::Local as usize].settled(now),
             global: None,
         };
-        next.global = held.state.wheels[Kind::Global as usize].settled(now);
-        for kind in [Kind::Local, Kind::Global] {
+        next.global = held.state.wheels[WheelKind::Global as usize].settled(now);
+        for kind in [WheelKind::Local, WheelKind::Global] {
             held.publish_next_expiry(kind);
         }
         next

@@ -21,7 +21,7 @@ use crate::restart::Restart;
 use crate::slots::geometry::Tick;
 use crate::start_outcome::StartOutcome;
 use crate::wheel::cpu_wheel::Now;
-use crate::wheel::family::{Coarse, ExpiryTick, Kind, Timeout};
+use crate::wheel::family::{Coarse, ExpiryTick, Timeout, WheelKind};
 
 impl Member<Coarse> for Wake {
     /// Waker of the task; `None` once the timer fired (spec SLP-1).
@@ -56,7 +56,7 @@ pub struct WheelSleeper {
 /// The arguments of a sleeper that [`start_new`](WheelSleeper::start_new) makes and starts.
 #[derive(Debug)]
 pub struct NewWheelSleeper {
-    kind: Kind,
+    kind: WheelKind,
     expiry: Tick,
     waker: Waker,
 }
@@ -67,7 +67,7 @@ impl WheelSleeper {
     const_unless_loom! {
         /// Makes an idle timer for the wheel of `kind`.
         #[must_use]
-        pub const fn new(kind: Kind) -> Self {
+        pub const fn new(kind: WheelKind) -> Self {
             Self { entry: Entry::new((), kind, (), ExpiryTick::new(), None, Wake) }
         }
     }
@@ -97,7 +97,7 @@ impl WheelSleeper {
     #[inline(always)]
     pub fn start_new<'t, P: Platform>(
         put: impl FnOnce(NewWheelSleeper) -> Pin<&'t mut Self>,
-        kind: Kind,
+        kind: WheelKind,
         timers: &Timers<P>,
         times: (impl Now, Tick),
         waker: Waker,
@@ -161,7 +161,7 @@ impl fmt::Debug for WheelSleeper {
 impl Hooks for WheelSleeper {
     /// The tick in progress, and the tick that has to be over when the timer fires.
     type When = (Tick, Tick);
-    type Queue = Kind;
+    type Queue = WheelKind;
 
     #[inline]
     fn state(&self) -> State {
@@ -241,7 +241,7 @@ impl Hooks for WheelSleeper {
     }
 
     #[inline]
-    fn queue<P: Platform>(self: Pin<&Self>, guard: &BaseGuard<'_, P>) -> Kind {
+    fn queue<P: Platform>(self: Pin<&Self>, guard: &BaseGuard<'_, P>) -> WheelKind {
         kind_of(guard, self.erase())
     }
 
@@ -249,7 +249,7 @@ impl Hooks for WheelSleeper {
     fn waker<'a, P: Platform>(
         self: Pin<&'a Self>,
         guard: &'a mut BaseGuard<'_, P>,
-        kind: Kind,
+        kind: WheelKind,
     ) -> &'a mut Option<Waker> {
         let buckets = &mut guard.state.wheels[kind as usize].buckets;
         self.entry()
@@ -261,7 +261,7 @@ impl Hooks for WheelSleeper {
     fn enqueue<'a, P: Platform>(
         self: Pin<&Self>,
         guard: &mut BaseGuard<'a, P>,
-        kind: Kind,
+        kind: WheelKind,
         times: (Tick, Tick),
         me: Option<ThisCpu<'a, P>>,
     ) {
@@ -282,7 +282,7 @@ impl Hooks for WheelSleeper {
     fn dequeue<P: Platform>(
         self: Pin<&Self>,
         guard: &mut BaseGuard<'_, P>,
-        kind: Kind,
+        kind: WheelKind,
         _me: Option<ThisCpu<'_, P>>,
     ) {
         guard.timers.unfile(guard, self.erase(), kind);

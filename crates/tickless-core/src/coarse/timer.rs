@@ -9,7 +9,7 @@ use tickless_link::entry::{Always, Entry, EntryRef, Expiry, Member, State};
 
 use crate::restart::Restart;
 use crate::slots::geometry::Tick;
-use crate::wheel::family::{Coarse, ExpiryTick, Kind, Timeout};
+use crate::wheel::family::{Coarse, ExpiryTick, Timeout, WheelKind};
 
 /// The member that calls a closure.
 pub(crate) struct Callback<F>(F);
@@ -56,7 +56,7 @@ tickless_link::project_entry!(
 impl<F: FnMut(&mut Timeout) -> Restart> WheelTimer<F> {
     const_unless_loom! {
         /// Makes an idle timer. `kind` selects the wheel on which [`arm`](crate::coarse::WheelTimer::arm) queues it.
-        pub const fn new(kind: Kind, function: F) -> Self {
+        pub const fn new(kind: WheelKind, function: F) -> Self {
             Self { entry: Entry::new((), kind, (), ExpiryTick::new(), (), Callback(function)) }
         }
     }
@@ -82,7 +82,7 @@ impl<F: FnMut(&mut Timeout) -> Restart> WheelTimer<F> {
 
     /// Returns the kind with which the timer was made.
     #[inline]
-    pub fn kind(&self) -> Kind {
+    pub fn kind(&self) -> WheelKind {
         self.entry.tag()
     }
 

@@ -18,7 +18,7 @@ use crate::exact::queues::QUEUES;
 use crate::platform::Platform;
 use crate::slots::geometry::Tick;
 use crate::time::{Clock, Instant, Offset};
-use crate::wheel::family::Kind;
+use crate::wheel::family::WheelKind;
 
 /// The host's additions to a dump, and their form. By default there are none.
 ///
@@ -263,9 +263,9 @@ fn dump_state(report: &CpuReport, out: &mut dyn Write) -> fmt::Result {
 impl WheelReport {
     fn dump(&self, out: &mut dyn Write) -> fmt::Result {
         let name = match self.kind {
-            Kind::Local => "local",
-            Kind::Global => "global",
-            Kind::Deferrable => "deferrable",
+            WheelKind::Local => "local",
+            WheelKind::Global => "global",
+            WheelKind::Deferrable => "deferrable",
         };
         writeln!(out, " wheel {}:", self.kind as u8)?;
         writeln!(out, "  .kind:       {name}")?;

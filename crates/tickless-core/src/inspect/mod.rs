@@ -31,7 +31,7 @@ use crate::time::convert::Scale;
 use crate::time::{Clock, Deadline, Instant, Offset, Span};
 use crate::trace::TimerId;
 use crate::wheel::cpu_wheel::CpuWheel;
-use crate::wheel::family::{Coarse, Kind};
+use crate::wheel::family::{Coarse, WheelKind};
 
 mod dump;
 
@@ -91,7 +91,7 @@ pub enum Queued {
     /// The timer is on a wheel.
     Wheel {
         /// The kind of the wheel.
-        kind: Kind,
+        kind: WheelKind,
         /// The tick after whose end it fires.
         expiry: Tick,
         /// The time at which its slot is due.
@@ -121,14 +121,16 @@ pub enum Part {
     /// The far wheel.
     Far,
     /// A wheel.
-    Wheel(Kind),
+    Wheel(WheelKind),
 }
 
 impl Part {
     /// Returns all parts, in the order in which a dump shows them.
     pub fn all() -> impl Iterator<Item = Self> {
         let sorted = (0..QUEUES).map(Self::Sorted);
-        sorted.chain([Self::Far]).chain(Kind::ALL.map(Self::Wheel))
+        sorted
+            .chain([Self::Far])
+            .chain(WheelKind::ALL.map(Self::Wheel))
     }
 }
 
@@ -137,7 +139,7 @@ impl Part {
 #[non_exhaustive]
 pub struct WheelReport {
     /// The kind of the wheel.
-    pub kind: Kind,
+    pub kind: WheelKind,
     /// The first tick that was not processed.
     pub clock: Tick,
     /// A tick before which nothing is due; `None` if the wheel is empty.
@@ -215,8 +217,8 @@ pub struct CpuReport {
     pub far: usize,
     /// The offsets of its clocks from the monotonic one, in the order of [`Clock::ALL`].
     pub offsets: [Offset; 4],
-    /// The wheels of the CPU, by [`Kind`].
-    pub wheels: [WheelReport; Kind::COUNT],
+    /// The wheels of the CPU, by [`WheelKind`].
+    pub wheels: [WheelReport; WheelKind::COUNT],
     /// The device of the CPU.
     pub device: DeviceReport,
     /// The counters of the CPU.
@@ -324,7 +326,7 @@ fn report<P: Platform>(base: &CpuBase<P>, state: &BaseState) -> CpuReport {
         sorted: state.queues.pending(),
         far: state.far.buckets().len(),
         offsets: core::array::from_fn(|clock| state.queues[clock].offset),
-        wheels: Kind::ALL.map(|kind| report_wheel(&state.wheels[kind as usize], kind)),
+        wheels: WheelKind::ALL.map(|kind| report_wheel(&state.wheels[kind as usize], kind)),
         device: DeviceReport::of(&state.device),
         stats: state.stats.told(),
         deferred: state.deferred,
@@ -332,7 +334,7 @@ fn report<P: Platform>(base: &CpuBase<P>, state: &BaseState) -> CpuReport {
 }
 
 /// Reports the state of `wheel`.
-fn report_wheel(wheel: &CpuWheel, kind: Kind) -> WheelReport {
+fn report_wheel(wheel: &CpuWheel, kind: WheelKind) -> WheelReport {
     let due = wheel.next_expiry();
     WheelReport {
         kind,
@@ -401,7 +403,7 @@ impl Batch {
         self.count - before
     }
 
-    fn copy_wheel(&mut self, kind: Kind, wheel: &CpuWheel) {
+    fn copy_wheel(&mut self, kind: WheelKind, wheel: &CpuWheel) {
         // Those that are pending for the pass come first, and carry the numbers of lists that may be in use again.
         let mut pending = wheel.buckets.pending_len();
         wheel.buckets.for_each(|entry, list, ()| {
@@ -425,7 +427,7 @@ impl Batch {
         })
     }
 
-    fn take_coarse(&mut self, entry: EntryRef<'_, Coarse>, kind: Kind, due: Tick) -> bool {
+    fn take_coarse(&mut self, entry: EntryRef<'_, Coarse>, kind: WheelKind, due: Tick) -> bool {
         self.take(|| PendingTimer {
             id: TimerId(entry.address()),
             code: entry.code_address(),

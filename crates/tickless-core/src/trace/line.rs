@@ -6,7 +6,7 @@ use core::fmt;
 
 use super::{Event, Placement, TimerId};
 use crate::time::{Clock, Instant};
-use crate::wheel::family::Kind;
+use crate::wheel::family::WheelKind;
 
 /// The name of the format, in the first line of a file.
 pub const FORMAT: &str = "tickless-trace";
@@ -75,11 +75,11 @@ impl Event {
 
 /// Returns the flags of a wheel in a trace file.
 #[must_use]
-pub const fn flags(kind: Kind) -> &'static str {
+pub const fn flags(kind: WheelKind) -> &'static str {
     match kind {
-        Kind::Local => "pinned",
-        Kind::Global => "global",
-        Kind::Deferrable => "deferrable",
+        WheelKind::Local => "pinned",
+        WheelKind::Global => "global",
+        WheelKind::Deferrable => "deferrable",
     }
 }
 

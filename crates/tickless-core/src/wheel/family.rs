@@ -13,7 +13,7 @@ use crate::slots::geometry::Tick;
 /// The three wheels of a CPU; a timer is on one of them (spec C-1.11).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
-pub enum Kind {
+pub enum WheelKind {
     /// The timer is pinned: it fires on its CPU, and wakes that CPU.
     Local,
     /// The timer fires on its CPU, or on another one that expires the wheel while that CPU sleeps.
@@ -22,7 +22,7 @@ pub enum Kind {
     Deferrable,
 }
 
-impl Kind {
+impl WheelKind {
     /// All kinds, in the order of their numbers.
     pub const ALL: [Self; 3] = [Self::Local, Self::Global, Self::Deferrable];
     /// The number of kinds.
@@ -47,7 +47,7 @@ pub(crate) enum Coarse {}
 impl Family for Coarse {
     type Key = ();
     /// Kind that the timer was made for. Its owner word says where it is now.
-    type Tag = Kind;
+    type Tag = WheelKind;
     type Head = ();
     type Shared = ExpiryTick;
     type Branches = ();
@@ -101,7 +101,7 @@ pub struct Timeout {
     /// The tick for which the timer was armed, and for which [`Restart::Yes`] arms it again.
     pub expiry: Tick,
     /// The wheel on which the timer was.
-    pub kind: Kind,
+    pub kind: WheelKind,
     /// The CPU on which the timer was.
     pub cpu: CpuId,
     /// The CPU that executes the callback, which is another one for a global timer of a CPU that sleeps; `None` for a

@@ -128,7 +128,7 @@ fn the_owner_of_an_ordinary_lock_tries_with_success_unless_another_has_it() {
 }
 
 #[test]
-fn at_hand_the_owner_enters_through_the_gate_or_not_at_all() {
+fn the_fast_path_enters_through_the_gate_or_not_at_all() {
     let lock = Lock::new(BiasedLock::<Alone>::new(), ());
     let owner = lock.raw().claim().expect("free");
     for _ in 0..REBIAS_AFTER {

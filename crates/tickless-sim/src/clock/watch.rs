@@ -4,8 +4,8 @@
 //! The cost of the checks is not charged to any CPU: some microseconds in half a second.
 
 use tickless_core::clock::watchdog::{
-    AgreementCheck, AgreementStep, Candidate, Condemned, Exchange, FrequencyCheck, LIMIT_PPM, Next,
-    ReadOut, Role, Side, Verdict, Watchdog,
+    AgreementCheck, AgreementStep, Candidate, Condemned, CounterVerdict, Exchange, FrequencyCheck,
+    LIMIT_PPM, Next, ReadOut, Role, Side, Watchdog,
 };
 use tickless_core::platform::CpuId;
 use tickless_core::time::convert::Cycles;
@@ -101,9 +101,9 @@ impl WatchdogHost {
         second: u32,
         mut now: Picos,
         read: impl Fn(u32, Picos) -> Cycles,
-    ) -> Verdict {
+    ) -> CounterVerdict {
         let Some(counter) = self.watchdog.current().map(|current| current.counter) else {
-            return Verdict::Good {
+            return CounterVerdict::Good {
                 ppm: 0,
                 within_ppm: 0,
             };
@@ -122,7 +122,7 @@ impl WatchdogHost {
         match check.feed(Ok(one.heard()), Ok(other.heard())) {
             AgreementStep::Done(verdict) => verdict,
             // Both have answered.
-            AgreementStep::Again => Verdict::Good {
+            AgreementStep::Again => CounterVerdict::Good {
                 ppm: 0,
                 within_ppm: 0,
             },

@@ -39,7 +39,7 @@ pub struct Figures {
 /// The verdict on a claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Verdict {
+pub enum ClaimVerdict {
     /// The claim holds, and does not hold without the mechanism.
     Holds,
     /// The claim does not hold.
@@ -73,10 +73,10 @@ impl Tally {
             with.count()
         };
         Self {
-            hold: count(Verdict::Holds),
-            fail: count(Verdict::Fails),
-            say_nothing: count(Verdict::SaysNothing),
-            not_yet: count(Verdict::NotYet),
+            hold: count(ClaimVerdict::Holds),
+            fail: count(ClaimVerdict::Fails),
+            say_nothing: count(ClaimVerdict::SaysNothing),
+            not_yet: count(ClaimVerdict::NotYet),
         }
     }
 }
@@ -100,7 +100,7 @@ pub struct Headline {
     /// The smallest and the largest ratio of the runs, if each run has one.
     pub spread: Option<(f64, f64)>,
     /// The verdict.
-    pub verdict: Verdict,
+    pub verdict: ClaimVerdict,
     /// The seed of the runs.
     pub seed: u64,
     /// The scenario of the runs.
@@ -117,7 +117,7 @@ impl Headline {
     /// Returns true if the claim holds.
     #[must_use]
     pub fn holds(&self) -> bool {
-        self.verdict == Verdict::Holds
+        self.verdict == ClaimVerdict::Holds
     }
 }
 
@@ -215,11 +215,11 @@ fn try_claim(claim: &'static Claim, seed: u64, effort: Effort) -> Headline {
         .as_ref()
         .is_some_and(|control| !claim.is_reached(control));
     let verdict = match &measured {
-        None => Verdict::NotYet,
-        Some(measured) if measured.with.is_none() => Verdict::NotYet,
-        Some(_) if !seems_to_hold => Verdict::Fails,
-        Some(_) if tells => Verdict::Holds,
-        Some(_) => Verdict::SaysNothing,
+        None => ClaimVerdict::NotYet,
+        Some(measured) if measured.with.is_none() => ClaimVerdict::NotYet,
+        Some(_) if !seems_to_hold => ClaimVerdict::Fails,
+        Some(_) if tells => ClaimVerdict::Holds,
+        Some(_) => ClaimVerdict::SaysNothing,
     };
     let measurement = measured.as_ref();
     Headline {

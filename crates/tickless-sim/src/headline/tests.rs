@@ -1,6 +1,8 @@
 use std::sync::OnceLock;
 
-use super::{CLAIMS, Effort, Headline, Tally, Verdict, holds_without_mechanism, one, sensitivity};
+use super::{
+    CLAIMS, ClaimVerdict, Effort, Headline, Tally, holds_without_mechanism, one, sensitivity,
+};
 use crate::model::profile::Profile;
 
 /// Returns the result of a quick run of a claim: tried once for all tests that need it, because some take seconds.
@@ -60,7 +62,7 @@ fn what_holds_does_not_hold_without_its_mechanism() {
         let headline = quick(claim.id);
         let without = holds_without_mechanism(claim.id, 1, Effort::Quick);
         match headline.verdict {
-            Verdict::Holds => {
+            ClaimVerdict::Holds => {
                 assert_eq!(without, Some(false), "{}", claim.id);
                 assert!(
                     headline.control_ratio < headline.source_ratio,
@@ -68,8 +70,8 @@ fn what_holds_does_not_hold_without_its_mechanism() {
                 );
                 held.push(claim.id);
             }
-            Verdict::SaysNothing => assert_eq!(without, Some(true), "{}", claim.id),
-            Verdict::Fails | Verdict::NotYet => {}
+            ClaimVerdict::SaysNothing => assert_eq!(without, Some(true), "{}", claim.id),
+            ClaimVerdict::Fails | ClaimVerdict::NotYet => {}
         }
     }
     assert_eq!(
@@ -88,7 +90,12 @@ fn what_holds_does_not_hold_without_its_mechanism() {
 fn a_claim_that_the_baseline_fulfils_says_nothing() {
     let headline = quick("idle-residency");
     assert!(headline.measured_ratio >= headline.source_ratio);
-    assert_eq!(headline.verdict, Verdict::SaysNothing, "{}", headline.why);
+    assert_eq!(
+        headline.verdict,
+        ClaimVerdict::SaysNothing,
+        "{}",
+        headline.why
+    );
 }
 
 #[test]
@@ -128,7 +135,7 @@ fn drivers_on_all_housekeeping_cpus_disturb_others_than_in_the_source() {
         headline.measured_ratio > headline.source_ratio,
         "the callbacks are long enough: {headline:?}"
     );
-    assert_eq!(headline.verdict, Verdict::Fails, "{}", headline.why);
+    assert_eq!(headline.verdict, ClaimVerdict::Fails, "{}", headline.why);
     assert!(
         headline.why.contains("CPUs [1, 33, 65, 97] suffer"),
         "{}",
@@ -142,7 +149,7 @@ fn restarts_in_place_are_counted_by_the_library() {
     let headline = quick("in-place");
     let measured = headline.measured.as_ref().expect("it is measured");
     assert!(measured.with < Some(35.0), "{measured:?}");
-    assert_eq!(headline.verdict, Verdict::Fails, "{}", headline.why);
+    assert_eq!(headline.verdict, ClaimVerdict::Fails, "{}", headline.why);
     let kept = headline.why.split("would have kept ").nth(1);
     let share = kept.and_then(|kept| kept.split('(').nth(1));
     let share = share.and_then(|share| share.split(' ').next());
@@ -210,7 +217,12 @@ fn what_direct_reads_cost_is_not_fitted_to_the_source() {
     for id in ["hpet-share", "hpet-throughput"] {
         let headline = quick(id);
         assert!(headline.measured_ratio > headline.source_ratio, "{id}");
-        assert_eq!(headline.verdict, Verdict::Fails, "{id}: {}", headline.why);
+        assert_eq!(
+            headline.verdict,
+            ClaimVerdict::Fails,
+            "{id}: {}",
+            headline.why
+        );
         assert!(headline.why.contains("Not as in the source: direct reads"));
         assert!(
             headline.why.contains("250 ns"),

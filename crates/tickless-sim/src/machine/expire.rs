@@ -1,6 +1,6 @@
 //! The work of a CPU in an interrupt of its device, at its tick, and in the soft stage.
 
-use tickless_core::coarse::{Kind, PassEnd};
+use tickless_core::coarse::{PassEnd, WheelKind};
 use tickless_core::event::Flush;
 use tickless_core::platform::CpuId;
 use tickless_core::time::{Instant, Span};
@@ -153,7 +153,7 @@ pub(super) fn soft_stage(machine: &Machine, cpu: u32) {
     });
     host.checker.borrow_mut().counts.soft_stages += 1;
     let now = machine.tick_time().tick;
-    for kind in Kind::ALL {
+    for kind in WheelKind::ALL {
         let pass = machine.timers.run_wheel(CpuId(cpu), kind, now, u32::MAX);
         debug_assert!(pass.end != PassEnd::Budget, "there is no budget");
     }

@@ -4,7 +4,7 @@ use std::cell::{Cell, OnceCell};
 use std::rc::{Rc, Weak};
 
 use tickless_core::base::Timers;
-use tickless_core::coarse::{Kind, Tick, Timeout};
+use tickless_core::coarse::{Tick, Timeout, WheelKind};
 use tickless_core::hrtimer::{Restart, Start};
 use tickless_core::time::Span;
 
@@ -48,7 +48,7 @@ impl Callbacks {
         Rc::new_cyclic(|callbacks: &Weak<Self>| {
             let coarse = |index: usize| {
                 let callbacks = Weak::clone(callbacks);
-                Coarse::scripted(timers, Kind::Global, move |timeout| {
+                Coarse::scripted(timers, WheelKind::Global, move |timeout| {
                     let all = callbacks.upgrade();
                     all.map_or(Restart::No, |all| all.coarse_fires(index, timeout))
                 })
@@ -105,7 +105,7 @@ impl Callbacks {
             let period = self.amount;
             let period = Span::from_nanos(period.as_nanos().max(1_000));
             let mut calls = 0;
-            let coarse = Coarse::new(&self.timers, Kind::Global, move |timeout| {
+            let coarse = Coarse::new(&self.timers, WheelKind::Global, move |timeout| {
                 call_or_panic(&mut calls);
                 timeout.set_expiry_after(ticks);
                 Restart::Yes

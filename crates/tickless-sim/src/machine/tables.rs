@@ -4,7 +4,7 @@ use std::fmt;
 use std::rc::Rc;
 
 use tickless_core::base::{Frozen, Timers};
-use tickless_core::coarse::Kind;
+use tickless_core::coarse::WheelKind;
 use tickless_core::hierarchy::{
     ChildSlot, GroupId, Hierarchy, Layout, MigratorPolicy, NumaNode, State, Step, WIDTH_DEFAULT,
 };
@@ -100,7 +100,7 @@ impl CpuTimers for GlobalTimers {
 
     fn expire_global(&self, cpu: CpuId, _now: Instant, budget: &mut u32) {
         let tick = self.host().tick_time().tick;
-        let pass = self.timers.run_wheel(cpu, Kind::Global, tick, *budget);
+        let pass = self.timers.run_wheel(cpu, WheelKind::Global, tick, *budget);
         *budget = budget.saturating_sub(pass.fired);
     }
 

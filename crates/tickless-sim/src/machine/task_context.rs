@@ -1,7 +1,7 @@
 //! The programs of tasks, and the operations that a program may call while it executes.
 
 use tickless_core::Port;
-use tickless_core::coarse::{ArmError, Kind, Tick, Timeout};
+use tickless_core::coarse::{ArmError, Tick, Timeout, WheelKind};
 use tickless_core::hrtimer::{Expired, Restart};
 use tickless_core::platform::CpuId;
 use tickless_core::time::{ClockId, Instant};
@@ -79,7 +79,7 @@ impl<'m> TaskContext<'m> {
 
     /// Makes a coarse timer that calls [`expired`](Program::expired) with `index`.
     #[must_use]
-    pub(crate) fn coarse(&self, kind: Kind, index: u32) -> Coarse {
+    pub(crate) fn coarse(&self, kind: WheelKind, index: u32) -> Coarse {
         Coarse::new(&self.machine.timers, kind, notes(self.task, index))
     }
 
@@ -88,7 +88,7 @@ impl<'m> TaskContext<'m> {
     #[must_use]
     pub(crate) fn coarse_of_many<F>(
         &self,
-        kind: Kind,
+        kind: WheelKind,
         index: u32,
         make: fn(TaskId, u32) -> F,
     ) -> Coarse<F>
@@ -102,7 +102,7 @@ impl<'m> TaskContext<'m> {
     #[must_use]
     pub(crate) fn coarse_with(
         &self,
-        kind: Kind,
+        kind: WheelKind,
         call: impl FnMut(&mut Timeout) -> Restart + Send + 'static,
     ) -> Coarse {
         Coarse::new(&self.machine.timers, kind, call)

@@ -6,7 +6,7 @@ use std::rc::Rc;
 use std::task::Waker;
 
 use tickless_core::base::{TaskTimer, Timers};
-use tickless_core::coarse::{Kind, Tick};
+use tickless_core::coarse::{Tick, WheelKind};
 use tickless_core::hrtimer::{Restart, Setup, Sleeper, Start};
 use tickless_core::time::Instant;
 
@@ -124,7 +124,7 @@ pub struct CoarseTimer {
 impl CoarseTimer {
     pub(super) fn new(timers: &Rc<Timers<ProcessHost>>) -> Self {
         Self {
-            timer: Coarse::new(timers, Kind::Local, |_| Restart::No),
+            timer: Coarse::new(timers, WheelKind::Local, |_| Restart::No),
             line: CacheLine::default(),
         }
     }

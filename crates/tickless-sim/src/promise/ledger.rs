@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use tickless_core::coarse::{Kind, Tick};
+use tickless_core::coarse::{Tick, WheelKind};
 use tickless_core::time::Clock;
 use tickless_core::trace::{Event as Traced, TimerId};
 
@@ -49,8 +49,8 @@ impl Ledger {
                 ..
             } => {
                 let due = match kind {
-                    Kind::Deferrable => Due::Never,
-                    Kind::Local | Kind::Global => Due::Tick(due),
+                    WheelKind::Deferrable => Due::Never,
+                    WheelKind::Local | WheelKind::Global => Due::Tick(due),
                 };
                 self.all.insert(timer, Queued { cpu: cpu.0, due });
             }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use tickless_core::coarse::{Kind, Tick, Timeout};
+use tickless_core::coarse::{Tick, Timeout, WheelKind};
 use tickless_core::time::Clock;
 use tickless_core::trace::{Event as Traced, TimerId};
 
@@ -293,7 +293,7 @@ impl TraceChecker {
         } else {
             self.late_own.note(late);
         }
-        if timeout.kind != Kind::Deferrable {
+        if timeout.kind != WheelKind::Deferrable {
             let what = || format!("a coarse timer of CPU {}", timeout.cpu.0);
             self.is_soon_enough(executing, late, what);
         }

@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 
-use tickless_core::coarse::Kind;
+use tickless_core::coarse::WheelKind;
 use tickless_core::hrtimer::{Restart, Start};
 use tickless_core::time::Span;
 
@@ -71,7 +71,7 @@ impl Half {
             channel.server = Some(context.task());
         }
         drop(channel);
-        self.timer = Some(context.coarse(Kind::Global, 0));
+        self.timer = Some(context.coarse(WheelKind::Global, 0));
         // The client has the first word.
         self.is_ready = self.is_client;
     }
@@ -191,10 +191,11 @@ impl Desktop {
         }
         for _ in 0..self.count * BURST {
             let (mut random, work) = (Random::new(self.random.bits()), self.work);
-            self.burst.push(context.coarse_with(Kind::Global, move |_| {
-                charge(log_uniform(&mut random, work));
-                Restart::No
-            }));
+            self.burst
+                .push(context.coarse_with(WheelKind::Global, move |_| {
+                    charge(log_uniform(&mut random, work));
+                    Restart::No
+                }));
         }
     }
 }

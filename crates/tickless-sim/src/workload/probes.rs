@@ -1,6 +1,6 @@
 //! Workloads that measure latency, and workloads that disturb them.
 
-use tickless_core::coarse::Kind;
+use tickless_core::coarse::WheelKind;
 use tickless_core::hrtimer::Start;
 
 use super::values::around;
@@ -95,7 +95,7 @@ impl Program for Enqueue {
     fn step(&mut self, context: &mut TaskContext<'_>) -> Next {
         let timer = self
             .timer
-            .get_or_insert_with(|| context.coarse(Kind::Global, 0));
+            .get_or_insert_with(|| context.coarse(WheelKind::Global, 0));
         let lot = LOT.min(self.repetitions - self.done);
         let start = context.now();
         for _ in 0..lot {
@@ -209,7 +209,7 @@ impl Program for RemoteArms {
         }
         if self.timers.is_empty() {
             self.timers = (0..UNDER_WAY)
-                .map(|index| context.coarse(Kind::Local, index))
+                .map(|index| context.coarse(WheelKind::Local, index))
                 .collect();
         } else {
             let target = self.targets[self.random.index(self.targets.len())];
@@ -245,7 +245,7 @@ impl Program for Far {
     fn step(&mut self, context: &mut TaskContext<'_>) -> Next {
         let timer = self
             .timer
-            .get_or_insert_with(|| context.coarse(Kind::Local, 0));
+            .get_or_insert_with(|| context.coarse(WheelKind::Local, 0));
         let cpu = context.cpu();
         context.arm_on(timer, cpu, self.timeout);
         Next::Exit

@@ -1,6 +1,6 @@
 //! Workloads like servers: their tasks compute and wait.
 
-use tickless_core::coarse::{Kind, Restart, Timeout};
+use tickless_core::coarse::{Restart, Timeout, WheelKind};
 
 use super::values::{Range, around, log_uniform};
 use crate::machine::scheduler::{Next, TaskId};
@@ -77,7 +77,7 @@ impl Program for Polls {
             let ticks = period.0.div_ceil(context.tick_period().0).max(1) - 1;
             let work = self.work;
             let first = around(&mut random, period);
-            let timer = context.coarse_with(Kind::Global, move |timeout| {
+            let timer = context.coarse_with(WheelKind::Global, move |timeout| {
                 charge(log_uniform(&mut random, work));
                 timeout.set_expiry_after(ticks);
                 Restart::Yes
@@ -147,7 +147,7 @@ impl<F: FnMut(&mut Timeout) -> Restart + Send + 'static> Program for Network<F> 
         if !self.has_begun {
             self.has_begun = true;
             self.connections = (0..self.count)
-                .map(|index| context.coarse_of_many(Kind::Global, index, self.make))
+                .map(|index| context.coarse_of_many(WheelKind::Global, index, self.make))
                 .collect();
             self.silent = vec![false; self.connections.len()];
             self.await_next(context);
@@ -218,7 +218,7 @@ impl Program for Daemon {
         let is_new = self.timer.is_none();
         let timer = self
             .timer
-            .get_or_insert_with(|| context.coarse(Kind::Global, 0));
+            .get_or_insert_with(|| context.coarse(WheelKind::Global, 0));
         let sleep = if is_new {
             // Not all at once.
             around(&mut self.random, self.period)

@@ -23,7 +23,7 @@ use std::time::Duration;
 use pin_project_lite::pin_project;
 pub use tickless_core::base::TryCancel;
 use tickless_core::coarse as core;
-pub use tickless_core::coarse::{Kind, Restart, ShutDown, StartOutcome, Tick, Timeout};
+pub use tickless_core::coarse::{Restart, ShutDown, StartOutcome, Tick, Timeout, WheelKind};
 pub use tickless_core::platform::CpuId;
 use tickless_core::time::Span;
 use tickless_core::wheel::rounding;
@@ -150,7 +150,7 @@ pin_project! {
     /// # Paused clocks
     ///
     /// As for an [`HrTimer`](crate::hrtimer::HrTimer#paused-clocks), at the end of the slot that the time falls into.
-    /// To start a [local](Kind::Local) one panics. One that waits already when the clock is paused goes by the
+    /// To start a [local](WheelKind::Local) one panics. One that waits already when the clock is paused goes by the
     /// process's clock until it fired or was cancelled.
     ///
     /// # Panics in the closure
@@ -199,16 +199,16 @@ impl<F> WheelTimer<F>
 where
     F: FnMut(&mut Timeout) -> Restart + Send + 'static,
 {
-    /// Makes an idle timer of the kind [`Kind::Global`]: it is queued on the thread that starts it, and another thread
-    /// may fire it.
+    /// Makes an idle timer of the kind [`WheelKind::Global`]: it is queued on the thread that starts it, and another
+    /// thread may fire it.
     #[must_use]
     pub const fn new(function: F) -> Self {
-        Self::with_kind(Kind::Global, function)
+        Self::with_kind(WheelKind::Global, function)
     }
 
     /// Makes an idle timer of the given kind.
     #[must_use]
-    pub const fn with_kind(kind: Kind, function: F) -> Self {
+    pub const fn with_kind(kind: WheelKind, function: F) -> Self {
         Self {
             timer: core::WheelTimer::new(kind, function),
         }
@@ -316,7 +316,7 @@ where
         start: impl FnOnce(Tick) -> StartOutcome,
         is_new: impl FnOnce(StartOutcome) -> bool,
     ) -> StartOutcome {
-        if self.timer().kind() == Kind::Local {
+        if self.timer().kind() == WheelKind::Local {
             // It stays on the thread that started it first, which has the process's clock.
             wake::ensure_expiry_thread_for_callback();
         }
@@ -396,7 +396,7 @@ where
     fn publish(self: Pin<&Self>, now: Tick) {
         publish_earlier(now);
         // A pinned one stays where it is, and the thread that looks after that may sleep for longer.
-        if self.timer().kind() == Kind::Local
+        if self.timer().kind() == WheelKind::Local
             && let Some((cpu, _)) = self.timer().wheel(timers())
         {
             let own = with_thread(Thread::base);

@@ -11,7 +11,11 @@ use super::header::Terms;
 use super::shared::Handle;
 
 /// Admits a task to the worker that has the most room, which is the first answer; to `home` among equals.
-pub(crate) fn anywhere(executor: &Handle, home: usize, deadline: Deadline) -> (usize, Terms) {
+pub(crate) fn admit_least_loaded(
+    executor: &Handle,
+    home: usize,
+    deadline: Deadline,
+) -> (usize, Terms) {
     let count = executor.places.len();
     let room = |worker: &usize| executor.places[*worker].lock().queue.deadlines.admitted();
     // Another thread may take the room between the two locks: then this one is refused, as if it had come later.
@@ -20,11 +24,11 @@ pub(crate) fn anywhere(executor: &Handle, home: usize, deadline: Deadline) -> (u
         .filter(|&worker| executor.places[worker].takes_tasks())
         .min_by_key(room)
         .unwrap_or(home);
-    (worker, on(executor, worker, deadline))
+    (worker, admit_on(executor, worker, deadline))
 }
 
 /// Admits a task to this worker.
-pub(crate) fn on(executor: &Handle, worker: usize, deadline: Deadline) -> Terms {
+pub(crate) fn admit_on(executor: &Handle, worker: usize, deadline: Deadline) -> Terms {
     let mut scheduler = executor.places[worker].lock();
     match scheduler.queue.deadlines.admit(deadline.reservation()) {
         Ok(server) => Terms::Reservation(Box::pin(server)),

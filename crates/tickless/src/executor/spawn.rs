@@ -38,7 +38,7 @@ where
     let is_taken = is_admitted && home.is_some();
     let home = home.unwrap_or(0);
     let (worker, terms) = match spec.deadline {
-        Some(deadline) if is_taken => reserve::anywhere(&executor, home, deadline),
+        Some(deadline) if is_taken => reserve::admit_least_loaded(&executor, home, deadline),
         _ => (home, Terms::Share),
     };
     let header = header(executor, worker, false, spec, terms, location);
@@ -63,7 +63,7 @@ where
 {
     let is_taken = executor.admit() && !executor.exits_here();
     let terms = match spec.deadline {
-        Some(deadline) if is_taken => reserve::on(&executor, worker, deadline),
+        Some(deadline) if is_taken => reserve::admit_on(&executor, worker, deadline),
         _ => Terms::Share,
     };
     executor.places[worker].add_local();

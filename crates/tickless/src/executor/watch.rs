@@ -14,7 +14,7 @@ use std::time::Duration;
 use super::report::Stuck;
 use super::scheduler::Scheduler;
 use super::shared::{Handle, Shared};
-use crate::callback::wheel::{self, Kind, Restart, Timeout, WheelTimer};
+use crate::callback::wheel::{self, Restart, Timeout, WheelKind, WheelTimer};
 use crate::host::thread::now_lower;
 use crate::time::virtual_time::clock::outside;
 
@@ -39,7 +39,7 @@ impl BlockedTimer {
             }
         });
         Self {
-            timer: Box::pin(WheelTimer::with_kind(Kind::Global, callback)),
+            timer: Box::pin(WheelTimer::with_kind(WheelKind::Global, callback)),
             period,
         }
     }

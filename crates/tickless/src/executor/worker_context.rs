@@ -19,7 +19,7 @@ use super::scheduler::Scheduler;
 use super::shared::Shared;
 use crate::host::clock::counter;
 use crate::host::device;
-use crate::host::thread::{Thread, ThreadBase, earliest_anew, now_lower};
+use crate::host::thread::{Thread, ThreadBase, earliest_slow, now_lower};
 
 /// The state of a worker that polls, with the locks and numbers that its operations need.
 pub(crate) struct WorkerContext<'a> {
@@ -60,7 +60,7 @@ impl<'a> WorkerContext<'a> {
     fn now_lower(&self) -> Instant {
         let cycles = counter::read();
         let kept = self.thread.reading.earliest_at(cycles);
-        kept.unwrap_or_else(|| earliest_anew(cycles))
+        kept.unwrap_or_else(|| earliest_slow(cycles))
     }
 
     /// Returns whether the worker, whose poll ends, has nothing to do before it schedules at `now`: no turn, and no
@@ -134,7 +134,7 @@ impl<'a> WorkerContext<'a> {
 
     /// Queues a task on another worker.
     #[inline(never)]
-    fn schedule_elsewhere(&self, job: Job) {
+    fn schedule_remote(&self, job: Job) {
         if let Some(job) = self.is_ours(job) {
             self.shared.push_remote(job.metadata().worker(), job);
         }
@@ -265,7 +265,7 @@ impl OwnWorker for WorkerContext<'_> {
         let header = job.metadata();
         let index = header.worker();
         if index != self.index {
-            self.schedule_elsewhere(job);
+            self.schedule_remote(job);
         } else if self.current.yields() && self.current.is_running(header.address()) {
             self.queue_again(job);
         } else {

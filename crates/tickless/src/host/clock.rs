@@ -101,7 +101,7 @@ impl Clock {
     }
 
     /// Returns [`now`](Self::now), and keeps the line.
-    fn now_anew(&self, kept: &Kept) -> Instant {
+    fn now_slow(&self, kept: &Kept) -> Instant {
         if let Some(now) = self.without_counter() {
             return now;
         }
@@ -119,11 +119,11 @@ impl Clock {
     }
 
     /// Returns [`earliest`](Self::earliest), if the line that was kept does not reach.
-    fn earliest_anew(&self, kept: &Kept, cycles: u64) -> Instant {
+    fn earliest_slow(&self, kept: &Kept, cycles: u64) -> Instant {
         if let Some(now) = self.without_counter() {
             return now;
         }
-        // As in `now_anew`.
+        // As in `now_slow`.
         let (earliest, _) = self.follower.bounds(|| cycles, || self.ask());
         self.follower.keep(kept, SKEW);
         earliest
@@ -137,11 +137,11 @@ impl Clock {
     }
 
     /// Returns [`latest`](Self::latest), if the line that was kept does not reach.
-    fn latest_anew(&self, kept: &Kept, cycles: u64) -> Instant {
+    fn latest_slow(&self, kept: &Kept, cycles: u64) -> Instant {
         if let Some(now) = self.without_counter() {
             return now;
         }
-        // As in `now_anew`.
+        // As in `now_slow`.
         let (_, latest) = self.follower.bounds(|| cycles, || self.ask());
         self.follower.keep(kept, SKEW);
         Instant::from_nanos(latest.as_nanos().saturating_add(SKEW))

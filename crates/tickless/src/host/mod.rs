@@ -3,7 +3,7 @@
 //! # Which thread expires what
 //!
 //! A thread starts its timers on its own [base](thread::ThreadBase). Which thread looks after them depends on what the
-//! thread is ([`Kind`](thread::Kind)):
+//! thread is ([`ThreadKind`](thread::ThreadKind)):
 //!
 //! - a *worker* runs them itself, between other work or when its sleep ends at the first deadline;
 //! - a thread with an *event loop* runs them when its timer file descriptor becomes readable;

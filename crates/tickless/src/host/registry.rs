@@ -20,7 +20,7 @@ use tickless_core::time::{Clock, ClockId, Instant};
 
 use super::numa;
 use super::process::Host;
-use super::thread::{Kind, Local, Thread, ThreadBase, shown_now_lower, with_thread};
+use super::thread::{Local, Thread, ThreadBase, ThreadKind, shown_now_lower, with_thread};
 
 /// Threads that can have a base at the same time. One more uses the expiry thread's.
 pub(crate) const THREADS_MAX: usize = 1 << 16;
@@ -69,7 +69,7 @@ fn first_timers() -> &'static Timers<Host> {
     let timers = TIMERS.get_or_init(|| {
         made = true;
         let timers = Timers::new(Host::new());
-        let first = make(&timers, Kind::ExpiryThread);
+        let first = make(&timers, ThreadKind::ExpiryThread);
         assert!(BASES[0].set(first).is_ok(), "the first base is made once");
         // Release: see `bases`.
         MADE.store(1, Ordering::Release);
@@ -133,7 +133,7 @@ pub(crate) fn lock() -> MutexGuard<'static, Vec<u32>> {
 }
 
 /// Makes a base for ever, where it stays: the thread that needs it may have a small stack.
-fn make(timers: &Timers<Host>, kind: Kind) -> &'static ThreadBase {
+fn make(timers: &Timers<Host>, kind: ThreadKind) -> &'static ThreadBase {
     let (device, local) = (DeviceConfig::software(DEVICE_NAME), Local::new(kind));
     let slot = Box::leak(Box::new_uninit());
     timers.emplace_base(slot, device, local).into_mut()
@@ -152,7 +152,7 @@ pub(super) fn take() -> Option<&'static ThreadBase> {
     let Some(place) = BASES.get(cpu as usize) else {
         return base(CpuId(free.pop()?));
     };
-    let new = make(timers(), Kind::Free);
+    let new = make(timers(), ThreadKind::Free);
     new.local().set_numa_node(node);
     debug_assert_eq!(
         new.cpu(),

@@ -11,7 +11,7 @@ use std::thread;
 use rustix::thread::{CpuSet, sched_setaffinity};
 use tickless_core::clock::Counter;
 use tickless_core::clock::watchdog::{
-    AgreementCheck, AgreementStep, Exchange, Heard, ReadOut, Role, Side, Verdict,
+    AgreementCheck, AgreementStep, CounterVerdict, Exchange, Heard, ReadOut, Role, Side,
 };
 use tickless_core::platform::CpuId;
 use tickless_core::time::convert::Cycles;
@@ -243,7 +243,7 @@ pub fn read_out(reference: KernelClock, read: impl FnOnce() -> u64) -> ReadOut {
 #[derive(Clone, Copy, Debug)]
 pub struct Agreement {
     /// The verdict.
-    pub verdict: Verdict,
+    pub verdict: CounterVerdict,
     /// The readings that the first CPU received from the second in the last try.
     pub first: Heard,
     /// The readings that the second CPU received from the first.
@@ -390,7 +390,7 @@ mod tests {
         let verdict = check.run(read_out);
         let is_first = matches!(
             verdict,
-            Verdict::Inconclusive(Doubt::First | Doubt::SlowReadOut { .. })
+            CounterVerdict::Inconclusive(Doubt::First | Doubt::SlowReadOut { .. })
         );
         assert!(is_first, "{verdict}");
         thread::sleep(std::time::Duration::from_millis(5));
@@ -418,9 +418,12 @@ mod tests {
         };
         let verdict = super::agreement(NANOS, first, second, 100, lags).map(|found| found.verdict);
         let verdict = verdict.expect("they can be started");
-        let lag = matches!(verdict, Verdict::Bad(Reason::Lags { cpu, .. }) if cpu == CpuId(second));
+        let lag = matches!(verdict, CounterVerdict::Bad(Reason::Lags { cpu, .. }) if cpu == CpuId(second));
         // A machine may be too busy for an answer.
-        let is_busy = matches!(verdict, Verdict::Inconclusive(Doubt::NoAnswer { .. }));
+        let is_busy = matches!(
+            verdict,
+            CounterVerdict::Inconclusive(Doubt::NoAnswer { .. })
+        );
         assert!(lag || is_busy, "{verdict}");
     }
 

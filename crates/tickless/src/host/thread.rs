@@ -6,8 +6,8 @@
 //!
 //! # Ground rules
 //!
-//! - [`Kind`] says which thread expires the timers of a base. The thread that occupies the base changes it, and the
-//!   child of a fork; everything that the new kind needs is made before.
+//! - [`ThreadKind`] says which thread expires the timers of a base. The thread that occupies the base changes it, and
+//!   the child of a fork; everything that the new kind needs is made before.
 //! - [`Thread`] is what a thread knows of itself: no other thread reads it.
 
 use std::cell::Cell;
@@ -37,7 +37,7 @@ use super::tokio_clock;
 /// Thread that expires the timers of a base.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
-pub(crate) enum Kind {
+pub(crate) enum ThreadKind {
     /// No thread occupies the base.
     Free = 0,
     /// The expiry thread: the thread of the base does something else.
@@ -52,7 +52,7 @@ pub(crate) enum Kind {
     VirtualClock = 5,
 }
 
-impl Kind {
+impl ThreadKind {
     const ALL: [Self; 6] = [
         Self::Free,
         Self::Foreign,
@@ -95,7 +95,7 @@ pub(crate) struct Local {
 }
 
 impl Local {
-    pub(super) fn new(kind: Kind) -> Self {
+    pub(super) fn new(kind: ThreadKind) -> Self {
         Self {
             kind: AtomicU8::new(kind as u8),
             occupants: AtomicU32::new(0),
@@ -113,13 +113,13 @@ impl Local {
     }
 
     #[inline]
-    pub(crate) fn kind(&self) -> Kind {
+    pub(crate) fn kind(&self) -> ThreadKind {
         // Acquire: pairs with the Release in `set_kind`.
-        Kind::ALL[usize::from(self.kind.load(Ordering::Acquire))]
+        ThreadKind::ALL[usize::from(self.kind.load(Ordering::Acquire))]
     }
 
     /// Sets which thread expires the timers from here on.
-    pub(crate) fn set_kind(&self, kind: Kind) {
+    pub(crate) fn set_kind(&self, kind: ThreadKind) {
         // Release: pairs with the Acquire in `kind`: a thread that finds the new kind finds its device ready.
         self.kind.store(kind as u8, Ordering::Release);
     }
@@ -148,7 +148,7 @@ impl Local {
     pub(crate) fn thread_id(&self) -> Option<u32> {
         // Relaxed: see `note_thread`.
         let id = self.thread_id.load(Ordering::Relaxed);
-        (id != 0 && self.kind() != Kind::Free).then_some(id)
+        (id != 0 && self.kind() != ThreadKind::Free).then_some(id)
     }
 
     /// The NUMA node of the base.
@@ -273,12 +273,12 @@ pub(crate) fn asked_last() -> Instant {
         #[inline(always)]
         |thread| thread.reading.asked_last(),
     );
-    asked.unwrap_or_else(ask_anew)
+    asked.unwrap_or_else(now_lower_slow)
 }
 
 #[cold]
 #[inline(never)]
-fn ask_anew() -> Instant {
+fn now_lower_slow() -> Instant {
     now_lower()
 }
 
@@ -287,32 +287,32 @@ fn ask_anew() -> Instant {
 #[inline(always)]
 pub(crate) fn now_lower() -> Instant {
     let cycles = counter::read();
-    earliest_at(cycles).unwrap_or_else(|| earliest_anew(cycles))
+    earliest_at(cycles).unwrap_or_else(|| earliest_slow(cycles))
 }
 
 /// Works as [`now_lower`], by the clock of the base that this thread acts for: what the core reads.
 #[inline(always)]
 pub(super) fn core_now_lower() -> Instant {
     let cycles = counter::read();
-    earliest_at(cycles).unwrap_or_else(|| core_earliest_anew(cycles))
+    earliest_at(cycles).unwrap_or_else(|| core_earliest_slow(cycles))
 }
 
 #[cold]
 #[inline(never)]
-fn core_earliest_anew(cycles: u64) -> Instant {
-    with_thread(|thread| thread.earliest_anew(thread.virtual_base_now(), cycles))
+fn core_earliest_slow(cycles: u64) -> Instant {
+    with_thread(|thread| thread.earliest_slow(thread.virtual_base_now(), cycles))
 }
 
 /// Works as [`now_upper`], by the clock of the base that this thread acts for.
 #[inline]
 pub(super) fn core_now_upper() -> Instant {
-    latest_or(core_latest_anew)
+    latest_or(core_latest_slow)
 }
 
 #[cold]
 #[inline(never)]
-fn core_latest_anew(cycles: u64) -> Instant {
-    with_thread(|thread| thread.latest_anew(thread.virtual_base_now(), cycles))
+fn core_latest_slow(cycles: u64) -> Instant {
+    with_thread(|thread| thread.latest_slow(thread.virtual_base_now(), cycles))
 }
 
 /// Returns the time that the thread's line of the clock has for the counter, or what `anew` says where it does not
@@ -344,13 +344,13 @@ fn earliest_at(cycles: u64) -> Option<Instant> {
 pub(crate) fn shown_now_upper() -> Instant {
     #[cfg(feature = "tokio-test-util")]
     look_at_tokio();
-    latest_or(shown_latest_anew)
+    latest_or(shown_latest_slow)
 }
 
 #[cold]
 #[inline(never)]
-fn shown_latest_anew(cycles: u64) -> Instant {
-    with_thread(|thread| thread.latest_anew(thread.shown_now(), cycles))
+fn shown_latest_slow(cycles: u64) -> Instant {
+    with_thread(|thread| thread.latest_slow(thread.shown_now(), cycles))
 }
 
 /// Works as [`now_lower`], by the clock that users of this thread see.
@@ -359,13 +359,13 @@ pub(crate) fn shown_now_lower() -> Instant {
     #[cfg(feature = "tokio-test-util")]
     look_at_tokio();
     let cycles = counter::read();
-    earliest_at(cycles).unwrap_or_else(|| shown_earliest_anew(cycles))
+    earliest_at(cycles).unwrap_or_else(|| shown_earliest_slow(cycles))
 }
 
 #[cold]
 #[inline(never)]
-fn shown_earliest_anew(cycles: u64) -> Instant {
-    with_thread(|thread| thread.earliest_anew(thread.shown_now(), cycles))
+fn shown_earliest_slow(cycles: u64) -> Instant {
+    with_thread(|thread| thread.earliest_slow(thread.shown_now(), cycles))
 }
 
 /// Shows the users of this thread the virtual clock that `clock` reads, or the process's clock again.
@@ -386,8 +386,8 @@ pub(crate) fn shown() -> Option<fn() -> Instant> {
 /// Returns [`now_lower`] where the counter shows `cycles` and the thread's line does not reach.
 #[cold]
 #[inline(never)]
-pub(crate) fn earliest_anew(cycles: u64) -> Instant {
-    with_thread(|thread| thread.reading.earliest_anew(cycles))
+pub(crate) fn earliest_slow(cycles: u64) -> Instant {
+    with_thread(|thread| thread.reading.earliest_slow(cycles))
 }
 
 /// Returns the time for users of this thread, comparable with the readings of other threads.
@@ -399,17 +399,17 @@ pub(crate) fn now() -> Instant {
         #[inline(always)]
         |thread| match thread.reading.now() {
             Some(now) => now,
-            None => shown_anew(),
+            None => shown_slow(),
         },
     )
 }
 
 #[cold]
 #[inline(never)]
-fn shown_anew() -> Instant {
+fn shown_slow() -> Instant {
     with_thread(|thread| match thread.shown_now() {
         Some(now) => now,
-        None => thread.reading.now_anew(),
+        None => thread.reading.now_slow(),
     })
 }
 
@@ -433,7 +433,7 @@ fn tokio_now() -> Instant {
     tokio_clock::shown().unwrap_or_else(|| {
         with_thread(|thread| {
             thread.follow_tokio(false);
-            thread.reading.now_anew()
+            thread.reading.now_slow()
         })
     })
 }
@@ -535,14 +535,14 @@ impl Thread {
 
     /// Returns the time of a virtual clock, or reads the process's clock, which its line does not tell.
     #[inline]
-    fn earliest_anew(&self, virtual_now: Option<Instant>, cycles: u64) -> Instant {
-        virtual_now.unwrap_or_else(|| self.reading.earliest_anew(cycles))
+    fn earliest_slow(&self, virtual_now: Option<Instant>, cycles: u64) -> Instant {
+        virtual_now.unwrap_or_else(|| self.reading.earliest_slow(cycles))
     }
 
-    /// Works as [`earliest_anew`](Self::earliest_anew), for a time that is not behind the kernel's clock.
+    /// Works as [`earliest_slow`](Self::earliest_slow), for a time that is not behind the kernel's clock.
     #[inline]
-    fn latest_anew(&self, virtual_now: Option<Instant>, cycles: u64) -> Instant {
-        virtual_now.unwrap_or_else(|| self.reading.latest_at_anew(cycles))
+    fn latest_slow(&self, virtual_now: Option<Instant>, cycles: u64) -> Instant {
+        virtual_now.unwrap_or_else(|| self.reading.latest_at_slow(cycles))
     }
 
     /// Returns the virtual clock, if this thread acts for the base of one.

@@ -1,6 +1,6 @@
 //! A turn: the expiry of a thread's timers, which on other hosts a timer interrupt and its soft stage do.
 
-use tickless_core::coarse::{Kind as Wheel, PassEnd};
+use tickless_core::coarse::{PassEnd, WheelKind as Wheel};
 use tickless_core::event::Flush;
 use tickless_core::platform::CpuId;
 use tickless_core::time::Instant;
@@ -8,7 +8,7 @@ use tickless_core::time::Instant;
 use super::process::TURN_BUDGET;
 use super::registry::timers;
 use super::remote::{publish, trees};
-use super::thread::{Kind, ThreadBase, with_thread};
+use super::thread::{ThreadBase, ThreadKind, with_thread};
 use super::tick::tick_of;
 use super::{blocked, device, isolation, overrun, wake};
 
@@ -71,7 +71,7 @@ fn own(base: &'static ThreadBase, now: Instant, rearm: Rearm) -> Done {
         // A thread that waits for its timers to fire is told of these too.
         done.fired += base.local().remote.take_stuck_fired();
         wake::replace_missing(now);
-        if base.local().kind() == Kind::Worker {
+        if base.local().kind() == ThreadKind::Worker {
             if is_needed(base, now) {
                 done.more |= expire_remote(base, now);
             }
@@ -103,7 +103,7 @@ fn take(base: &'static ThreadBase, now: Instant, rearm: Rearm) -> Done {
     }
     let mut done = take_coarse(cpu, now);
     take_exact(base, now, rearm, &mut done);
-    if base.local().kind() == Kind::EventLoop {
+    if base.local().kind() == ThreadKind::EventLoop {
         device::end_turn(base);
     }
     done

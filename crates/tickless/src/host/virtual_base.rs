@@ -15,7 +15,7 @@ use tickless_core::time::Instant;
 
 use super::isolation::state::Help;
 use super::registry::{self, timers};
-use super::thread::{Kind, Left, ThreadBase, with_thread};
+use super::thread::{Left, ThreadBase, ThreadKind, with_thread};
 use super::turn::{self, Done};
 use super::{device, tick, wake};
 
@@ -31,7 +31,7 @@ pub(crate) fn take() -> Option<&'static ThreadBase> {
         timers.wheel_online(base.cpu(), tick::core_now());
         timers.cpu_online(base.cpu());
     });
-    local.set_kind(Kind::VirtualClock);
+    local.set_kind(ThreadKind::VirtualClock);
     Some(base)
 }
 
@@ -40,7 +40,7 @@ pub(crate) fn give_back(base: &'static ThreadBase) {
     if timers().pending(base.cpu()) > 0 {
         wake::ensure_expiry_thread();
     }
-    base.local().set_kind(Kind::Free);
+    base.local().set_kind(ThreadKind::Free);
     timers().cpu_offline(base.cpu());
     timers().wheel_offline(base.cpu(), tick::now());
     device::renew(registry::of_expiry_thread());

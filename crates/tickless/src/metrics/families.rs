@@ -6,14 +6,14 @@ use crate::stats::Stats;
 /// A name, and the values that are published under it.
 pub(super) struct Family {
     pub(super) name: &'static str,
-    pub(super) kind: Kind,
+    pub(super) kind: MetricKind,
     pub(super) help: &'static str,
     pub(super) source: Source,
 }
 
 /// The way in which values change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum MetricKind {
     /// Values never go back.
     Counter,
     Gauge,
@@ -48,7 +48,7 @@ pub(super) const LATENESS_HELP: &str =
 const fn counter(name: &'static str, help: &'static str, source: Source) -> Family {
     Family {
         name,
-        kind: Kind::Counter,
+        kind: MetricKind::Counter,
         help,
         source,
     }
@@ -58,7 +58,7 @@ const fn counter(name: &'static str, help: &'static str, source: Source) -> Fami
 pub(super) const FAMILIES: [Family; 16] = [
     Family {
         name: "tickless_timers_pending",
-        kind: Kind::Gauge,
+        kind: MetricKind::Gauge,
         help: "Timers that are queued.",
         source: Source::Queue(|counts| counts.pending),
     },

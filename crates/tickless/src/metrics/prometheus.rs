@@ -2,7 +2,7 @@
 
 use std::fmt::{self, Write};
 
-use super::families::{FAMILIES, Kind, LATENESS, LATENESS_HELP};
+use super::families::{FAMILIES, LATENESS, LATENESS_HELP, MetricKind};
 use super::{Metrics, snapshot};
 
 /// Writes a [`snapshot`] in the text format of Prometheus, version 0.0.4.
@@ -27,8 +27,8 @@ impl Metrics {
         self.write_threads(out)?;
         for family in &FAMILIES {
             let kind = match family.kind {
-                Kind::Counter => "counter",
-                Kind::Gauge => "gauge",
+                MetricKind::Counter => "counter",
+                MetricKind::Gauge => "gauge",
             };
             write_head(out, family.name, kind, family.help)?;
             family.for_each(self, |thread, queue, value| {

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use ::metrics::{Key, Label, Level, Metadata, Unit, with_recorder};
 
-use super::families::{FAMILIES, Kind, LATENESS, LATENESS_HELP};
+use super::families::{FAMILIES, LATENESS, LATENESS_HELP, MetricKind};
 use super::{Lateness, snapshot};
 
 /// Passes the counters of each thread to the recorder that is installed for the crate `metrics`, under the names and
@@ -60,9 +60,11 @@ impl Recorder {
                 let labels: Vec<Label> = thread.into_iter().chain(queue).collect();
                 let key = Key::from_parts(family.name, labels);
                 with_recorder(|recorder| match family.kind {
-                    Kind::Counter => recorder.register_counter(&key, &METADATA).absolute(value),
+                    MetricKind::Counter => {
+                        recorder.register_counter(&key, &METADATA).absolute(value)
+                    }
                     #[expect(clippy::cast_precision_loss, reason = "gauges are doubles")]
-                    Kind::Gauge => recorder.register_gauge(&key, &METADATA).set(value as f64),
+                    MetricKind::Gauge => recorder.register_gauge(&key, &METADATA).set(value as f64),
                 });
                 Ok(())
             });
@@ -80,10 +82,10 @@ fn describe() {
     with_recorder(|recorder| {
         for family in &FAMILIES {
             match family.kind {
-                Kind::Counter => {
+                MetricKind::Counter => {
                     recorder.describe_counter(family.name.into(), None, family.help.into());
                 }
-                Kind::Gauge => {
+                MetricKind::Gauge => {
                     recorder.describe_gauge(family.name.into(), None, family.help.into());
                 }
             }

@@ -35,10 +35,10 @@ impl From<Elapsed> for io::Error {
 /// No function of this library returns one: it has no driver that could be shut down, no capacity, and no duration that
 /// is too long. The texts are tokio's, because code may compare them.
 #[derive(Clone, Copy, Debug)]
-pub struct Error(Kind);
+pub struct Error(TimeErrorKind);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
+enum TimeErrorKind {
     Shutdown,
     AtCapacity,
     Invalid,
@@ -47,43 +47,43 @@ enum Kind {
 impl Error {
     /// Makes the error of a timer whose driver was shut down.
     pub fn shutdown() -> Self {
-        Self(Kind::Shutdown)
+        Self(TimeErrorKind::Shutdown)
     }
 
     /// Returns true if the timers were shut down.
     pub fn is_shutdown(&self) -> bool {
-        self.0 == Kind::Shutdown
+        self.0 == TimeErrorKind::Shutdown
     }
 
     /// Makes the error of a timer for which there was no room.
     pub fn at_capacity() -> Self {
-        Self(Kind::AtCapacity)
+        Self(TimeErrorKind::AtCapacity)
     }
 
     /// Returns true if there are too many timers.
     pub fn is_at_capacity(&self) -> bool {
-        self.0 == Kind::AtCapacity
+        self.0 == TimeErrorKind::AtCapacity
     }
 
     /// Makes the error of a duration that is too long.
     pub fn invalid() -> Self {
-        Self(Kind::Invalid)
+        Self(TimeErrorKind::Invalid)
     }
 
     /// Returns true if a duration is too long.
     pub fn is_invalid(&self) -> bool {
-        self.0 == Kind::Invalid
+        self.0 == TimeErrorKind::Invalid
     }
 }
 
 impl fmt::Display for Error {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str(match self.0 {
-            Kind::Shutdown => {
+            TimeErrorKind::Shutdown => {
                 "the timer is shutdown, must be called from the context of Tokio runtime"
             }
-            Kind::AtCapacity => "timer is at capacity and cannot create a new entry",
-            Kind::Invalid => "timer duration exceeds maximum duration",
+            TimeErrorKind::AtCapacity => "timer is at capacity and cannot create a new entry",
+            TimeErrorKind::Invalid => "timer duration exceeds maximum duration",
         })
     }
 }

@@ -9,7 +9,7 @@ use crate::host::device;
 #[cfg(not(windows))]
 use crate::host::sys::descriptors::{AsFd, AsRawFd, BorrowedFd, RawFd};
 use crate::host::sys::timers::{BorrowedTimer, drain};
-use crate::host::thread::Kind;
+use crate::host::thread::ThreadKind;
 use crate::time::Instant;
 
 /// The timers of a thread that has its own event loop: a file descriptor to wait for, and a method to call when it is
@@ -53,7 +53,7 @@ impl Driver {
     /// When the thread runs its own timers already, there are too many threads with timers, or the descriptor is
     /// refused.
     pub fn new() -> Result<Self, StartError> {
-        let timers = LocalTimers::take(Kind::EventLoop)?;
+        let timers = LocalTimers::take(ThreadKind::EventLoop)?;
         let timer = timers
             .base
             .local()

@@ -11,7 +11,9 @@ use super::error::{IsolationError, StartError};
 use crate::host::isolation::state::Help;
 use crate::host::registry::timers;
 use crate::host::remote::{housekeeping, publish, trees};
-use crate::host::thread::{Kind, ThreadBase, now_lower, turn_taken_by_this_thread, with_thread};
+use crate::host::thread::{
+    ThreadBase, ThreadKind, now_lower, turn_taken_by_this_thread, with_thread,
+};
 use crate::host::{clock, device, idle, isolation, lifecycle, tick, turn};
 use crate::time::Instant;
 
@@ -101,20 +103,20 @@ pub(crate) struct LocalTimers {
 }
 
 impl LocalTimers {
-    pub(crate) fn take(kind: Kind) -> Result<Self, StartError> {
+    pub(crate) fn take(kind: ThreadKind) -> Result<Self, StartError> {
         with_thread(|thread| {
             let base = lifecycle::enter(thread).ok_or(StartError::NoPlace)?;
-            if base.local().kind() != Kind::Foreign {
+            if base.local().kind() != ThreadKind::Foreign {
                 return Err(StartError::AlreadyTaken);
             }
-            if kind == Kind::EventLoop {
+            if kind == ThreadKind::EventLoop {
                 base.local().device.timerfd().map_err(StartError::Os)?;
             }
             // Of a worker before.
             let _reported = base.local().remote.take_stuck_fired();
             base.local().set_kind(kind);
             trees::leave_foreign(base);
-            if kind == Kind::Worker {
+            if kind == ThreadKind::Worker {
                 trees::join(base);
                 publish::republish_next_expiry(base);
             }
@@ -266,7 +268,7 @@ impl Drop for LocalTimers {
             return;
         }
         let local = self.base.local();
-        let was_event_loop = local.kind() == Kind::EventLoop;
+        let was_event_loop = local.kind() == ThreadKind::EventLoop;
         local.isolation.set_help(Help::UnlessIsolated);
         if !was_event_loop {
             housekeeping::set_housekeeping_cpu(self.base, false);
@@ -278,7 +280,7 @@ impl Drop for LocalTimers {
         // Before the kind says so: the expiry thread, which may be finishing a turn for this base, publishes from then
         // on, and what it published outside of the tree would not be published again.
         trees::join_foreign(self.base);
-        local.set_kind(Kind::Foreign);
+        local.set_kind(ThreadKind::Foreign);
         with_thread(|thread| thread.set_unattended(true));
         if was_event_loop {
             device::silence(self.base);

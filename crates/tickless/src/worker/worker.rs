@@ -19,7 +19,7 @@ use crate::host::spin::Aim;
 use crate::host::sys::clocks::timespec;
 use crate::host::sys::descriptors::{AsFd, BorrowedFd};
 use crate::host::sys::threads;
-use crate::host::thread::{Kind, ThreadBase};
+use crate::host::thread::{ThreadBase, ThreadKind};
 use crate::host::{clock, device, wake};
 use crate::time::Instant;
 use crate::time::virtual_time::runtime::{self, Blocks, Sleeper};
@@ -156,7 +156,7 @@ impl Worker {
     ///
     /// As [`new`](Worker::new).
     pub fn with_parking(parking: Parking) -> Result<Self, StartError> {
-        let timers = LocalTimers::take(Kind::Worker)?;
+        let timers = LocalTimers::take(ThreadKind::Worker)?;
         threads::remove_timer_slack();
         let waker = Waker::from(Arc::new(Target { base: timers.base }));
         Ok(Self {

@@ -17,7 +17,7 @@ use futures::future::{Either, join_all, select};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::retry_on_intr;
 use tickless::coarse::{self, Sleep, sleep, sleep_until, timeout, timeout_at};
-use tickless::wheel::{Kind, Restart, StartOutcome, WheelTimer};
+use tickless::wheel::{Restart, StartOutcome, WheelKind, WheelTimer};
 use tickless::{Driver, Unparker, Worker};
 
 const HOUR: Duration = Duration::from_secs(3600);
@@ -635,10 +635,13 @@ fn tasks_wake_in_turn_and_may_drop_the_timer_with_a_callback_behind_them() {
         let deadline = after(ms(100));
         let called = {
             let log = Arc::clone(&log);
-            Box::pin(WheelTimer::with_kind(Kind::Global, move |_: &mut _| {
-                log.lock().unwrap().push(TASKS);
-                Restart::No
-            }))
+            Box::pin(WheelTimer::with_kind(
+                WheelKind::Global,
+                move |_: &mut _| {
+                    log.lock().unwrap().push(TASKS);
+                    Restart::No
+                },
+            ))
         };
         let turns: Vec<_> = (0..TASKS)
             .map(|number| {

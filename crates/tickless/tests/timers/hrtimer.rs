@@ -749,11 +749,11 @@ fn soft_timers_go_on_by_themselves() {
 /// Ends the process, so it has one of its own.
 #[test]
 fn dropping_a_timer_in_its_own_callback_ends_the_process() {
-    type Slot = Mutex<Option<Pin<Box<dyn Send>>>>;
+    type OwnTimer = Mutex<Option<Pin<Box<dyn Send>>>>;
     let Some(mut process) = support::process_of_its_own(
         "hrtimer::dropping_a_timer_in_its_own_callback_ends_the_process",
     ) else {
-        let slot: Arc<Slot> = Arc::default();
+        let slot: Arc<OwnTimer> = Arc::default();
         let inside = Arc::clone(&slot);
         let timer = Box::pin(HrTimer::new(move |_| {
             drop(inside.lock().expect("no thread panics with it").take());

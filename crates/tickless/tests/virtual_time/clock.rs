@@ -435,7 +435,7 @@ fn an_alarm_wakes_its_task_wherever_the_clock_is_and_ends_with_it() {
 fn a_callback_that_stays_on_its_thread_says_that_it_does_not_follow() {
     let told = "this timer with a callback goes by the process's clock";
     paused(async {
-        let coarse = pin!(WheelTimer::with_kind(wheel::Kind::Local, |_| {
+        let coarse = pin!(WheelTimer::with_kind(wheel::WheelKind::Local, |_| {
             wheel::Restart::No
         }));
         let coarse = coarse.as_ref();
@@ -460,7 +460,7 @@ fn a_callback_that_stays_on_its_thread_says_that_it_does_not_follow() {
         assert!(panics(starts[0]).starts_with(told));
     });
     // Behind the runtime it works.
-    let coarse = pin!(WheelTimer::with_kind(wheel::Kind::Local, |_| {
+    let coarse = pin!(WheelTimer::with_kind(wheel::WheelKind::Local, |_| {
         wheel::Restart::No
     }));
     let coarse = coarse.as_ref();

@@ -8,7 +8,7 @@ use crate::fair::mix::Preset;
 use crate::fair::result::{Part, Row, Share};
 use crate::fair::runtime::Subject;
 use crate::histogram;
-use crate::mark::Verdict::{self, Holds, Missed, NotMeasured};
+use crate::mark::MarkVerdict::{self, Holds, Missed, NotMeasured};
 
 fn plan(preset: Preset, subjects: &[Subject]) -> Plan {
     Plan {
@@ -54,7 +54,7 @@ fn row(subject: Subject, error: f64, micros: u64, work: f64) -> Row {
     }
 }
 
-fn verdicts(plan: &Plan, rows: &[Row]) -> Vec<Verdict> {
+fn verdicts(plan: &Plan, rows: &[Row]) -> Vec<MarkVerdict> {
     of(plan, rows).iter().map(|mark| mark.verdict).collect()
 }
 

@@ -10,7 +10,7 @@ use rustix::time::{ClockId, clock_gettime};
 use tickless::Worker;
 use tickless::hrtimer::{Expired, HrTimer, Instant, Monotonic, Restart, Span, Start};
 use tickless::internals::Linux;
-use tickless::wheel::{Kind, Tick, Timeout, WheelTimer};
+use tickless::wheel::{Tick, Timeout, WheelKind, WheelTimer};
 use tickless_link::bias::{BiasedLock, Owner, REBIAS_AFTER};
 use tickless_link::lock::Lock;
 use tickless_sim::random::Random;
@@ -100,7 +100,7 @@ impl<'w> Bench<'w> {
             waiting,
             own: (0..TIMERS).map(|_| exact()).collect(),
             coarse: (0..TIMERS)
-                .map(|_| Box::pin(WheelTimer::with_kind(Kind::Local, plain)))
+                .map(|_| Box::pin(WheelTimer::with_kind(WheelKind::Local, plain)))
                 .collect(),
             order,
             odd: false,

@@ -20,7 +20,7 @@ use tickless_sim::{Costs, Distance, Picos, Profile};
 pub(super) use alone::{cpu_time, warm_up};
 pub(super) use figure::Figure;
 
-use crate::failure::{Failure, Verdict};
+use crate::failure::{CheckVerdict, Failure};
 use crate::machine::Machine;
 use crate::output::{self, OutFile, Place, Progress, Screen};
 use crate::scheduling;
@@ -89,7 +89,7 @@ struct Document<'r> {
     profile: &'r Profile,
 }
 
-pub(crate) fn run(arguments: &Arguments) -> Result<Verdict, Failure> {
+pub(crate) fn run(arguments: &Arguments) -> Result<CheckVerdict, Failure> {
     let place = Place::from(arguments.output.clone());
     let json = arguments.options.json.as_ref();
     if place == Place::StandardOutput && json == Some(&Place::StandardOutput) {
@@ -129,7 +129,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Verdict, Failure> {
         );
         Screen::new(&arguments.options).print(&text)?;
     }
-    Ok(Verdict::Passed)
+    Ok(CheckVerdict::Passed)
 }
 
 fn summary(profile: &Profile) -> String {

@@ -13,7 +13,7 @@ use tickless_sim::draw::Draft;
 use tickless_sim::{Canary, Outcome, Promise, Scenario};
 
 use super::parallel::{self, Done};
-use crate::failure::{Failure, Verdict};
+use crate::failure::{CheckVerdict, Failure};
 use crate::interrupt::Interrupt;
 use crate::output::{self, Progress, Screen};
 use crate::units;
@@ -183,7 +183,7 @@ impl Budget {
     }
 }
 
-pub(crate) fn run(arguments: &Arguments) -> Result<Verdict, Failure> {
+pub(crate) fn run(arguments: &Arguments) -> Result<CheckVerdict, Failure> {
     let budget = Budget::of(arguments)?;
     let directory = arguments
         .save
@@ -219,7 +219,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Verdict, Failure> {
         })?;
     }
     screen.print(&hunt.end(budget, interrupt.is_requested()))?;
-    Ok(Verdict::from_passed(hunt.failures.is_empty()))
+    Ok(CheckVerdict::from_passed(hunt.failures.is_empty()))
 }
 
 fn head(arguments: &Arguments, budget: Budget) -> String {

@@ -10,7 +10,7 @@ use serde::Serialize;
 use tickless_sim::headline::{self, CLAIMS, Claim, Effort, Figures, Headline, Sensitivity};
 
 use super::parallel;
-use crate::failure::{Failure, Verdict};
+use crate::failure::{CheckVerdict, Failure};
 use crate::output::{self, OutFile, Progress, Screen};
 use crate::page;
 
@@ -88,7 +88,7 @@ struct Entry<'h> {
     measured_ratio: Option<f64>,
     /// The ratio with the mechanism off, of those that would hold.
     control_ratio: Option<f64>,
-    verdict: headline::Verdict,
+    verdict: headline::ClaimVerdict,
     holds: bool,
     seed: u64,
     scenario: &'h str,
@@ -129,7 +129,7 @@ fn why(headline: &Headline) -> String {
     format!("Broken promises: {}. {told}", headline.broken.join(", "))
 }
 
-pub(crate) fn run(arguments: &Arguments) -> Result<Verdict, Failure> {
+pub(crate) fn run(arguments: &Arguments) -> Result<CheckVerdict, Failure> {
     let claims = chosen(&arguments.ids)?;
     let report = page::prepare(arguments.report.as_ref())?;
     let json = output::prepare_json(&arguments.output)?;
@@ -159,7 +159,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Verdict, Failure> {
     outcome.write(json)?;
     Screen::new(&arguments.output).print(&table::text(&outcome))?;
     let is_kept = |headline: &Headline| headline.broken.is_empty();
-    Ok(Verdict::from_passed(outcome.headlines.iter().all(is_kept)))
+    Ok(CheckVerdict::from_passed(
+        outcome.headlines.iter().all(is_kept),
+    ))
 }
 
 /// The results of all experiments.

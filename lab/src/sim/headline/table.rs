@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use tickless_sim::headline::{Figures, Headline, Sensitivity, Tally, Verdict};
+use tickless_sim::headline::{ClaimVerdict, Figures, Headline, Sensitivity, Tally};
 
 use super::{Outcome, why};
 use crate::table::Grid;
@@ -55,10 +55,10 @@ pub(super) fn grid(outcome: &Outcome) -> Grid {
 /// Returns a word or two on whether a claim holds.
 pub(super) fn holds(headline: &Headline) -> &'static str {
     match headline.verdict {
-        Verdict::Holds => "yes",
-        Verdict::Fails => "no",
-        Verdict::SaysNothing => "says nothing",
-        Verdict::NotYet => "not yet",
+        ClaimVerdict::Holds => "yes",
+        ClaimVerdict::Fails => "no",
+        ClaimVerdict::SaysNothing => "says nothing",
+        ClaimVerdict::NotYet => "not yet",
     }
 }
 

@@ -1,5 +1,5 @@
 use super::{Entry, Outcome, chosen, html, table};
-use tickless_sim::headline::{CLAIMS, Effort, Headline, Verdict, one};
+use tickless_sim::headline::{CLAIMS, ClaimVerdict, Effort, Headline, one};
 
 fn unmeasured() -> Headline {
     let claim = CLAIMS.iter().find(|claim| claim.id == "rearm-rate");
@@ -24,7 +24,7 @@ fn claims_come_in_the_order_of_the_design_and_once() {
 #[test]
 fn a_broken_promise_comes_before_everything_else() {
     let mut headline = unmeasured();
-    headline.verdict = Verdict::Fails;
+    headline.verdict = ClaimVerdict::Fails;
     headline.broken = vec!["never_lost", "covered"];
     let why = Entry::from(&headline).why.expect("it does not hold");
     assert!(
@@ -36,10 +36,10 @@ fn a_broken_promise_comes_before_everything_else() {
 #[test]
 fn only_what_does_not_hold_says_why() {
     let mut headline = unmeasured();
-    headline.verdict = Verdict::Holds;
+    headline.verdict = ClaimVerdict::Holds;
     let entry = serde_json::to_value(Entry::from(&headline)).expect("it is data");
     assert!(entry.get("why").is_none());
-    headline.verdict = Verdict::Fails;
+    headline.verdict = ClaimVerdict::Fails;
     let entry = serde_json::to_value(Entry::from(&headline)).expect("it is data");
     assert!(entry["why"].as_str().is_some_and(|why| !why.is_empty()));
 }

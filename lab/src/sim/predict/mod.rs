@@ -14,7 +14,7 @@ use tickless_sim::{Process, ProcessCounts, Profile};
 
 use super::calibrate::{self, Effort, Figure};
 use super::input;
-use crate::failure::{Failure, Verdict};
+use crate::failure::{CheckVerdict, Failure};
 use crate::machine::Machine;
 use crate::output::{self, Progress, Screen};
 use crate::page;
@@ -128,7 +128,7 @@ struct Document<'r> {
     rows: &'r [Row],
 }
 
-pub(crate) fn run(arguments: &Arguments) -> Result<Verdict, Failure> {
+pub(crate) fn run(arguments: &Arguments) -> Result<CheckVerdict, Failure> {
     let json = output::prepare_json(&arguments.output)?;
     let page = page::prepare(arguments.report.as_ref())?;
     let topology = Topology::read().map_err(|error| Failure::Machine(error.to_string()))?;
@@ -158,7 +158,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Verdict, Failure> {
         page.write(findings.page().as_bytes())?;
     }
     Screen::new(&arguments.output).print(&findings.text())?;
-    Ok(Verdict::from_passed(counts_equal))
+    Ok(CheckVerdict::from_passed(counts_equal))
 }
 
 fn compare(

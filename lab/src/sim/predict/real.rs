@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use tickless::hrtimer::{Expired, HrTimer, Instant, Monotonic, Restart, Start};
 use tickless::time::Sleep;
-use tickless::wheel::{Kind, Tick, Timeout, WheelTimer};
+use tickless::wheel::{Tick, Timeout, WheelKind, WheelTimer};
 use tickless::{Stats, Worker};
 use tickless_sim::ProcessCounts;
 
@@ -113,7 +113,7 @@ impl Subject for Real {
     }
 
     fn coarse(&self) -> Self::Coarse {
-        Box::pin(WheelTimer::with_kind(Kind::Local, |_| Restart::No))
+        Box::pin(WheelTimer::with_kind(WheelKind::Local, |_| Restart::No))
     }
 
     #[inline]

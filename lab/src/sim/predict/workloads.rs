@@ -6,7 +6,7 @@ use super::subject::{Subject, TICK};
 
 /// The kinds of workload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum WorkloadKind {
     ArmAndCancelSleep,
     PushOutSleep,
     StartAndCancel,
@@ -24,35 +24,35 @@ pub(super) enum Kind {
 /// A workload to execute.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Workload {
-    pub(super) kind: Kind,
+    pub(super) kind: WorkloadKind,
     /// Timers that are queued besides, or that it is about.
     pub(super) timers: usize,
 }
 
-const fn of(kind: Kind, timers: usize) -> Workload {
+const fn of(kind: WorkloadKind, timers: usize) -> Workload {
     Workload { kind, timers }
 }
 
 /// All of them; the larger ones not in a hurry.
 pub(super) const ALL: [Workload; 18] = [
-    of(Kind::ArmAndCancelSleep, 0),
-    of(Kind::ArmAndCancelSleep, 1_000),
-    of(Kind::PushOutSleep, 1_000),
-    of(Kind::StartAndCancel, 0),
-    of(Kind::StartAndCancel, 1_000),
-    of(Kind::StartInPlace, 1_000),
-    of(Kind::BringForward, 1_000),
-    of(Kind::ArmAndDelete, 0),
-    of(Kind::ArmAndDelete, 1_000),
-    of(Kind::ArmInSlot, 1_000),
-    of(Kind::FireExact, 2_000),
-    of(Kind::FireCoarse, 2_000),
-    of(Kind::Sleeps, 10),
-    of(Kind::MixedSleeps, 12),
-    of(Kind::Stranger, 500),
-    of(Kind::ArmAndCancelSleep, 100_000),
-    of(Kind::StartInPlace, 100_000),
-    of(Kind::BringForward, 100_000),
+    of(WorkloadKind::ArmAndCancelSleep, 0),
+    of(WorkloadKind::ArmAndCancelSleep, 1_000),
+    of(WorkloadKind::PushOutSleep, 1_000),
+    of(WorkloadKind::StartAndCancel, 0),
+    of(WorkloadKind::StartAndCancel, 1_000),
+    of(WorkloadKind::StartInPlace, 1_000),
+    of(WorkloadKind::BringForward, 1_000),
+    of(WorkloadKind::ArmAndDelete, 0),
+    of(WorkloadKind::ArmAndDelete, 1_000),
+    of(WorkloadKind::ArmInSlot, 1_000),
+    of(WorkloadKind::FireExact, 2_000),
+    of(WorkloadKind::FireCoarse, 2_000),
+    of(WorkloadKind::Sleeps, 10),
+    of(WorkloadKind::MixedSleeps, 12),
+    of(WorkloadKind::Stranger, 500),
+    of(WorkloadKind::ArmAndCancelSleep, 100_000),
+    of(WorkloadKind::StartInPlace, 100_000),
+    of(WorkloadKind::BringForward, 100_000),
 ];
 
 /// The largest number of timers of a quick run: more take too long.
@@ -62,34 +62,34 @@ impl Workload {
     /// Returns the name of the workload.
     pub(super) const fn name(self) -> &'static str {
         match self.kind {
-            Kind::ArmAndCancelSleep => "arm and cancel a sleep",
-            Kind::PushOutSleep => "push out a sleep",
-            Kind::StartAndCancel => "start and cancel an exact timer",
-            Kind::StartInPlace => "start in place",
-            Kind::BringForward => "bring an exact timer forward",
-            Kind::ArmAndDelete => "arm and delete a coarse timer",
-            Kind::ArmInSlot => "arm again within the slot",
-            Kind::FireExact => "fire an exact timer",
-            Kind::FireCoarse => "fire a coarse timer",
-            Kind::Sleeps => "sleep until a deadline",
-            Kind::MixedSleeps => "sleep, push out, give up",
-            Kind::Stranger => "cancel by a stranger",
+            WorkloadKind::ArmAndCancelSleep => "arm and cancel a sleep",
+            WorkloadKind::PushOutSleep => "push out a sleep",
+            WorkloadKind::StartAndCancel => "start and cancel an exact timer",
+            WorkloadKind::StartInPlace => "start in place",
+            WorkloadKind::BringForward => "bring an exact timer forward",
+            WorkloadKind::ArmAndDelete => "arm and delete a coarse timer",
+            WorkloadKind::ArmInSlot => "arm again within the slot",
+            WorkloadKind::FireExact => "fire an exact timer",
+            WorkloadKind::FireCoarse => "fire a coarse timer",
+            WorkloadKind::Sleeps => "sleep until a deadline",
+            WorkloadKind::MixedSleeps => "sleep, push out, give up",
+            WorkloadKind::Stranger => "cancel by a stranger",
         }
     }
 
     /// The costs that the prediction is made of.
     pub(super) const fn made_of(self) -> &'static str {
         match self.kind {
-            Kind::ArmAndCancelSleep => "counter, 2 lock, hr_start, wheel_arm, wheel_cancel",
-            Kind::PushOutSleep | Kind::StartInPlace => "lock, hr_start",
-            Kind::StartAndCancel => "2 lock, hr_start, tree_insert, tree_erase",
-            Kind::BringForward => "lock, hr_start, tree_insert, tree_erase",
-            Kind::ArmAndDelete => "counter, 2 lock, wheel_arm, wheel_cancel",
-            Kind::ArmInSlot => "counter, lock, wheel_arm",
-            Kind::FireExact => "lock, tree_erase, wheel_expire",
-            Kind::FireCoarse => "lock, wheel_expire",
-            Kind::Sleeps | Kind::MixedSleeps => "park, and the turn",
-            Kind::Stranger => "lock, line, tree_erase",
+            WorkloadKind::ArmAndCancelSleep => "counter, 2 lock, hr_start, wheel_arm, wheel_cancel",
+            WorkloadKind::PushOutSleep | WorkloadKind::StartInPlace => "lock, hr_start",
+            WorkloadKind::StartAndCancel => "2 lock, hr_start, tree_insert, tree_erase",
+            WorkloadKind::BringForward => "lock, hr_start, tree_insert, tree_erase",
+            WorkloadKind::ArmAndDelete => "counter, 2 lock, wheel_arm, wheel_cancel",
+            WorkloadKind::ArmInSlot => "counter, lock, wheel_arm",
+            WorkloadKind::FireExact => "lock, tree_erase, wheel_expire",
+            WorkloadKind::FireCoarse => "lock, wheel_expire",
+            WorkloadKind::Sleeps | WorkloadKind::MixedSleeps => "park, and the turn",
+            WorkloadKind::Stranger => "lock, line, tree_erase",
         }
     }
 
@@ -99,14 +99,16 @@ impl Workload {
             return "the caches of this machine, which hold only a part of so many timers";
         }
         match self.kind {
-            Kind::PushOutSleep => "what a future adds: the conversion of its deadline, its phases",
-            Kind::StartAndCancel | Kind::BringForward => {
+            WorkloadKind::PushOutSleep => {
+                "what a future adds: the conversion of its deadline, its phases"
+            }
+            WorkloadKind::StartAndCancel | WorkloadKind::BringForward => {
                 "how deep the tree is: tree_insert is that of 256 timers"
             }
-            Kind::ArmInSlot => "that nothing is filed: a store is cheaper than wheel_arm",
-            Kind::StartInPlace => "caches: the timers are visited in random order",
-            Kind::Stranger => "that a CPU asks for several lines at a time",
-            Kind::Sleeps | Kind::MixedSleeps => {
+            WorkloadKind::ArmInSlot => "that nothing is filed: a store is cheaper than wheel_arm",
+            WorkloadKind::StartInPlace => "caches: the timers are visited in random order",
+            WorkloadKind::Stranger => "that a CPU asks for several lines at a time",
+            WorkloadKind::Sleeps | WorkloadKind::MixedSleeps => {
                 "that what the worker executes after a sleep is cold, and comes from memory"
             }
             _ => "nothing that is known; a neighbour may have slowed this machine down",
@@ -122,13 +124,16 @@ impl Workload {
     pub(super) const fn waits_for_time(self) -> bool {
         matches!(
             self.kind,
-            Kind::FireExact | Kind::FireCoarse | Kind::Sleeps | Kind::MixedSleeps
+            WorkloadKind::FireExact
+                | WorkloadKind::FireCoarse
+                | WorkloadKind::Sleeps
+                | WorkloadKind::MixedSleeps
         )
     }
 
     /// Returns true if it needs two CPUs.
     pub(super) const fn needs_stranger(self) -> bool {
-        matches!(self.kind, Kind::Stranger)
+        matches!(self.kind, WorkloadKind::Stranger)
     }
 }
 
@@ -145,18 +150,18 @@ pub(super) fn run<S: Subject>(
 ) -> Result<Vec<f64>, Disturbed> {
     let timers = workload.timers;
     Ok(match workload.kind {
-        Kind::ArmAndCancelSleep => arm_and_cancel_sleep(subject, timers, rounds),
-        Kind::PushOutSleep => push_out_sleep(subject, timers, rounds),
-        Kind::StartAndCancel => start_and_cancel(subject, timers, rounds),
-        Kind::StartInPlace => start_in_place(subject, timers, rounds),
-        Kind::BringForward => bring_forward(subject, timers, rounds),
-        Kind::ArmAndDelete => arm_and_delete(subject, timers, rounds),
-        Kind::ArmInSlot => arm_in_slot(subject, timers, rounds),
-        Kind::FireExact => fire_exact(subject, timers, rounds)?,
-        Kind::FireCoarse => fire_coarse(subject, timers, rounds),
-        Kind::Sleeps => vec![sleeps(subject, timers, gap)?],
-        Kind::MixedSleeps => vec![mixed_sleeps(subject, timers, gap)?],
-        Kind::Stranger => strangers(subject, timers, rounds),
+        WorkloadKind::ArmAndCancelSleep => arm_and_cancel_sleep(subject, timers, rounds),
+        WorkloadKind::PushOutSleep => push_out_sleep(subject, timers, rounds),
+        WorkloadKind::StartAndCancel => start_and_cancel(subject, timers, rounds),
+        WorkloadKind::StartInPlace => start_in_place(subject, timers, rounds),
+        WorkloadKind::BringForward => bring_forward(subject, timers, rounds),
+        WorkloadKind::ArmAndDelete => arm_and_delete(subject, timers, rounds),
+        WorkloadKind::ArmInSlot => arm_in_slot(subject, timers, rounds),
+        WorkloadKind::FireExact => fire_exact(subject, timers, rounds)?,
+        WorkloadKind::FireCoarse => fire_coarse(subject, timers, rounds),
+        WorkloadKind::Sleeps => vec![sleeps(subject, timers, gap)?],
+        WorkloadKind::MixedSleeps => vec![mixed_sleeps(subject, timers, gap)?],
+        WorkloadKind::Stranger => strangers(subject, timers, rounds),
     })
 }
 

@@ -12,7 +12,7 @@ use tickless_sim::Profile;
 
 use super::input::{self, Input};
 use super::{limits, parallel};
-use crate::failure::{Failure, Verdict};
+use crate::failure::{CheckVerdict, Failure};
 use crate::output::{self, OutFile, Place, Progress, Screen};
 use crate::page;
 use crate::shown;
@@ -125,7 +125,7 @@ impl Shard {
     }
 }
 
-pub(crate) fn run(arguments: &Arguments) -> Result<Verdict, Failure> {
+pub(crate) fn run(arguments: &Arguments) -> Result<CheckVerdict, Failure> {
     let profiles = arguments.profile.iter().map(input::Chosen::read);
     let profiles: Vec<Profile> = profiles.collect::<Result<_, _>>()?;
     let sweep = Sweep::read(&arguments.file.read()?, arguments.seed, &profiles)?;
@@ -156,7 +156,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Verdict, Failure> {
     if screen.is_shown() {
         screen.print(&text(&sweep, &points, &rows))?;
     }
-    Ok(Verdict::from_passed(rows.iter().all(|row| row.holds)))
+    Ok(CheckVerdict::from_passed(rows.iter().all(|row| row.holds)))
 }
 
 /// The rows of the points, in their order.

@@ -5,7 +5,7 @@ use std::prelude::v1::*;
 use std::task::Waker;
 
 use tickless_core::base::TaskTimer;
-use tickless_core::coarse::Kind;
+use tickless_core::coarse::WheelKind;
 use tickless_core::hrtimer::Sleeper;
 use tickless_core::inspect::{DumpHost, Queued};
 use tickless_core::platform::CpuId;
@@ -88,7 +88,7 @@ pub fn every_pending_timer_is_shown<H: Host>() {
     const SECOND: i64 = 1_000_000_000;
     let rig = Rig::<H>::with_devices(1, DeviceClass::Software);
     let near = TestTimer::once(&rig);
-    let coarse = Kind::ALL.map(|kind| CoarseTimer::once(&rig, kind));
+    let coarse = WheelKind::ALL.map(|kind| CoarseTimer::once(&rig, kind));
     let mut far: Vec<_> = (0..70).map(|_| Box::pin(Sleeper::new())).collect();
     let timers = rig.timers();
     rig.on(0, || {
@@ -136,7 +136,7 @@ pub fn records_say_for_when_a_timer_is_queued<H: Host>() {
     let mut random = Random::new(7);
     let mut far: Vec<_> = (0..50).map(|_| Box::pin(Sleeper::new())).collect();
     let coarse: Vec<_> = (0..50)
-        .map(|_| CoarseTimer::once(&rig, Kind::Global))
+        .map(|_| CoarseTimer::once(&rig, WheelKind::Global))
         .collect();
     let distance = |random: &mut Random| {
         let bits = random.between(1, 22);
@@ -264,7 +264,7 @@ pub fn a_device_shows_its_mode_as_the_kernel_does<H: Host>() {
 /// Ticks, the broadcast device and the hierarchy are there.
 pub fn what_idles_and_who_looks_after_it_is_shown<H: Host>() {
     let rig = Rig::<H>::ticking(3);
-    let timer = CoarseTimer::once(&rig, Kind::Global);
+    let timer = CoarseTimer::once(&rig, WheelKind::Global);
     rig.set_deep(2, true);
     rig.on(2, || timer.arm(20)).expect("it is not armed");
     rig.idle(2).expect("nothing keeps it awake");

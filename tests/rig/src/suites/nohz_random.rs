@@ -8,7 +8,7 @@ use std::cell::RefCell;
 use std::prelude::v1::*;
 use std::rc::Rc;
 
-use tickless_core::coarse::Kind;
+use tickless_core::coarse::WheelKind;
 use tickless_core::platform::Waiting;
 use tickless_core::tick::{KeepReason, Role, TickDependencies};
 use tickless_sim::random::Random;
@@ -96,7 +96,7 @@ impl<H: Host> World<H> {
 
     fn arm(&mut self) {
         let cpu = self.cpu();
-        let kind = Kind::ALL[self.random.index(3)];
+        let kind = WheelKind::ALL[self.random.index(3)];
         let bits = self.random.below(9);
         let expiry = self.rig.tick().0 + self.random.below(1 << bits);
         let timer = CoarseTimer::once(&self.rig, kind);
@@ -246,7 +246,7 @@ impl<H: Host> World<H> {
             assert!(fired.now.0 > coarse.expiry, "never early");
             let is_in_time = fired.now.0 <= fired.due.0 + 2;
             assert!(
-                is_in_time || self.was_a_cpu_stuck || fired.kind == Kind::Deferrable,
+                is_in_time || self.was_a_cpu_stuck || fired.kind == WheelKind::Deferrable,
                 "seed {seed}: {fired:?}"
             );
         }

@@ -1,6 +1,6 @@
 //! Tests of the cost of restarting the tick: one base lock, and one device write at most (spec X-7, row 12).
 
-use tickless_core::coarse::Kind;
+use tickless_core::coarse::WheelKind;
 use tickless_core::tick::{KeepReason, Role};
 use tickless_core::time::Instant;
 
@@ -40,7 +40,7 @@ pub fn a_tick_goes_on_for_one_lock_and_one_device_write<H: Host>() {
     assert_eq!(restart::<H, _>(7, |_| {}), (1, 1));
     // It stands at a coarse timer of its own.
     let own = |rig: &Rig<H>| {
-        let timer = CoarseTimer::once(rig, Kind::Local);
+        let timer = CoarseTimer::once(rig, WheelKind::Local);
         rig.on(CPU, || timer.arm(40)).expect("it is new");
         timer
     };
@@ -65,7 +65,7 @@ pub fn a_wake_up_that_is_over_is_not_programmed_again<H: Host>() {
     let rig = Rig::<H>::with_roles(&[Role::Housekeeping, Role::TicklessTasks], false);
     rig.run_until(10 * TICK);
     rig.work(CPU).expect("nothing depends on its tick");
-    let timer = CoarseTimer::once(&rig, Kind::Local);
+    let timer = CoarseTimer::once(&rig, WheelKind::Local);
     rig.in_task(CPU, || timer.arm(20)).expect("it is new");
     let due = Instant::from_nanos(21 * TICK);
     assert_eq!(rig.tick_timer(CPU), Some(due));

@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex};
 use std::task::{Wake, Waker};
 
 use tickless_core::base::TaskTimer;
-use tickless_core::coarse::{Kind, Restart, Tick};
+use tickless_core::coarse::{Restart, Tick, WheelKind};
 use tickless_core::hrtimer::{Restart as ExactRestart, Sleeper};
 use tickless_core::platform::CpuId;
 use tickless_sim::random::Random;
@@ -341,7 +341,7 @@ pub fn coarse_timers_that_are_due_together_fire_in_turn<H: Host>() {
         let timers: Vec<_> = (0..TIMERS)
             .map(|number| {
                 let log = Rc::clone(&log);
-                CoarseTimer::new(&rig, Kind::Local, move |timeout| {
+                CoarseTimer::new(&rig, WheelKind::Local, move |timeout| {
                     log.borrow_mut().push((number, timeout.due, timeout.expiry));
                     Restart::No
                 })

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::task::{Wake, Waker};
 
 use tickless_core::base::TaskTimer;
-use tickless_core::coarse::{Kind, PassEnd, Restart, StartOutcome, Tick, WheelSleeper};
+use tickless_core::coarse::{PassEnd, Restart, StartOutcome, Tick, WheelKind, WheelSleeper};
 use tickless_core::platform::CpuId;
 
 use crate::suite::kicks;
@@ -18,7 +18,7 @@ use crate::{CoarseTimer, Host, Rig};
 /// Timers beyond the range of the wheel are enqueued again, and are never early.
 pub fn beyond_the_range_is_never_early<H: Host>() {
     let rig = Rig::<H>::new(1);
-    let timer = CoarseTimer::once(&rig, Kind::Local);
+    let timer = CoarseTimer::once(&rig, WheelKind::Local);
     let expiry = 2_500_000_000;
     rig.on(0, || timer.arm(expiry).unwrap());
     let mut looks = 0;
@@ -42,7 +42,7 @@ pub fn beyond_the_range_is_never_early<H: Host>() {
 /// Spec C-1.7: a callback that arms for "now" is called a tick later, or the pass would not end.
 pub fn a_callback_that_arms_for_now_is_called_a_tick_later<H: Host>() {
     let rig = Rig::<H>::new(1);
-    let timer = CoarseTimer::cyclic(&rig, Kind::Local, move |own, timeout| {
+    let timer = CoarseTimer::cyclic(&rig, WheelKind::Local, move |own, timeout| {
         assert!(own.fired().len() < 20, "the pass does not end");
         timeout.set_expiry(Tick(timeout.now.0 - 1));
         Restart::Yes
@@ -56,7 +56,7 @@ pub fn a_callback_that_arms_for_now_is_called_a_tick_later<H: Host>() {
 /// were shut down stay as they are.
 pub fn a_cpu_modifies_its_own_timers_alone<H: Host>() {
     let rig = Rig::<H>::new(2);
-    let [first, second] = [0, 1].map(|_| CoarseTimer::once(&rig, Kind::Global));
+    let [first, second] = [0, 1].map(|_| CoarseTimer::once(&rig, WheelKind::Global));
     rig.on(0, || {
         assert_eq!(first.modify_own(1_000), None, "it has no wheel yet");
         first.arm(1_000).unwrap();
@@ -85,7 +85,7 @@ pub fn a_cpu_modifies_its_own_timers_alone<H: Host>() {
     rig.on(0, || {
         assert_eq!(second.modify_own(10), None, "it was shut down")
     });
-    let running = CoarseTimer::cyclic(&rig, Kind::Local, |own, _| {
+    let running = CoarseTimer::cyclic(&rig, WheelKind::Local, |own, _| {
         assert_eq!(own.modify_own(5_000), None, "it runs");
         Restart::No
     });
@@ -99,14 +99,15 @@ pub fn a_cpu_modifies_its_own_timers_alone<H: Host>() {
 pub fn what_a_budget_left_is_fired_by_the_next_pass<H: Host>() {
     let rig = Rig::<H>::new(1);
     let timers: Vec<_> = (0..5)
-        .map(|_| CoarseTimer::once(&rig, Kind::Local))
+        .map(|_| CoarseTimer::once(&rig, WheelKind::Local))
         .collect();
     rig.on(0, || timers.iter().for_each(|timer| timer.arm(10).unwrap()));
     rig.spend(11_000_000);
     let pass = |budget| {
         rig.on(0, || {
             let tick = rig.tick();
-            rig.timers().run_wheel(CpuId(0), Kind::Local, tick, budget)
+            rig.timers()
+                .run_wheel(CpuId(0), WheelKind::Local, tick, budget)
         })
     };
     let first = pass(2);
@@ -128,7 +129,7 @@ pub fn what_a_budget_left_is_fired_by_the_next_pass<H: Host>() {
 /// Spec C-2.4: the new first timer of a CPU that sleeps wakes it, if it is pinned there, and only then.
 pub fn a_sleeping_cpu_is_kicked_for_its_new_first_timer<H: Host>() {
     let rig = Rig::<H>::new(2);
-    let old = CoarseTimer::once(&rig, Kind::Local);
+    let old = CoarseTimer::once(&rig, WheelKind::Local);
     rig.on(1, || old.arm(1_000).unwrap());
     let kicked_by = |timer: &CoarseTimer<H>, expiry| {
         rig.take_trace();
@@ -136,13 +137,13 @@ pub fn a_sleeping_cpu_is_kicked_for_its_new_first_timer<H: Host>() {
         kicks(&rig.take_trace())
     };
     let timer = |kind| CoarseTimer::once(&rig, kind);
-    let awake = timer(Kind::Local);
+    let awake = timer(WheelKind::Local);
     assert_eq!(kicked_by(&awake, 900), []);
     rig.sleep(1);
     let (later, deferrable, first) = (
-        timer(Kind::Local),
-        timer(Kind::Deferrable),
-        timer(Kind::Local),
+        timer(WheelKind::Local),
+        timer(WheelKind::Deferrable),
+        timer(WheelKind::Local),
     );
     assert_eq!(kicked_by(&later, 2_000), []);
     assert_eq!(kicked_by(&deferrable, 10), []);
@@ -155,12 +156,12 @@ pub fn a_running_timer_keeps_its_wheel<H: Host>() {
     let rig = Rig::<H>::new(2);
     let timer = {
         let rig = rig.clone();
-        CoarseTimer::cyclic(&rig.clone(), Kind::Global, move |own, timeout| {
+        CoarseTimer::cyclic(&rig.clone(), WheelKind::Global, move |own, timeout| {
             if own.fired().len() == 1 {
                 rig.on(1, || {
                     assert_eq!(own.modify(timeout.now.0), StartOutcome::Started)
                 });
-                assert_eq!(own.wheel(), Some((0, Kind::Global)));
+                assert_eq!(own.wheel(), Some((0, WheelKind::Global)));
                 rig.spend(5_000_000);
                 assert_eq!(rig.take_tick(1), 0);
                 assert_eq!(rig.run_remotely(1, 0), 0, "it runs already");
@@ -177,12 +178,12 @@ pub fn a_running_timer_keeps_its_wheel<H: Host>() {
 pub fn what_a_pass_has_not_begun_is_taken_over<H: Host>() {
     let rig = Rig::<H>::new(3);
     let others: Arc<Vec<_>> = (0..3)
-        .map(|_| CoarseTimer::once(&rig, Kind::Global))
+        .map(|_| CoarseTimer::once(&rig, WheelKind::Global))
         .collect::<Vec<_>>()
         .into();
     let first = {
         let (rig, others) = (rig.clone(), Arc::clone(&others));
-        CoarseTimer::new(&rig.clone(), Kind::Global, move |_| {
+        CoarseTimer::new(&rig.clone(), WheelKind::Global, move |_| {
             assert_eq!(rig.run_remotely(1, 0), 0, "below its own pass");
             assert_eq!(rig.take_tick(0), 2);
             assert_eq!(rig.take_tick(0), 0, "the pass is over");
@@ -211,7 +212,7 @@ pub fn what_a_pass_has_not_begun_is_taken_over<H: Host>() {
 pub fn a_global_timer_is_fired_by_another_cpu<H: Host>() {
     let rig = Rig::<H>::new(2);
     let (global, local) = (
-        CoarseTimer::new(&rig, Kind::Global, |timeout| {
+        CoarseTimer::new(&rig, WheelKind::Global, |timeout| {
             if timeout.now.0 < 15 {
                 timeout.set_expiry_after(5);
                 Restart::Yes
@@ -219,7 +220,7 @@ pub fn a_global_timer_is_fired_by_another_cpu<H: Host>() {
                 Restart::No
             }
         }),
-        CoarseTimer::once(&rig, Kind::Local),
+        CoarseTimer::once(&rig, WheelKind::Local),
     );
     rig.on(1, || {
         global.arm(10).unwrap();
@@ -232,7 +233,11 @@ pub fn a_global_timer_is_fired_by_another_cpu<H: Host>() {
         panic!("once")
     };
     assert_eq!((fired.cpu, fired.executed_by), (CpuId(1), Some(CpuId(0))));
-    assert_eq!(global.wheel(), Some((1, Kind::Global)), "it stays there");
+    assert_eq!(
+        global.wheel(),
+        Some((1, WheelKind::Global)),
+        "it stays there"
+    );
     rig.spend(6_000_000);
     assert_eq!(rig.run_remotely(0, 1), 1);
     assert_eq!(local.fired_at(), []);
@@ -266,7 +271,7 @@ pub fn a_sleeper_wakes_its_task<H: Host>() {
         Waker::from(Arc::clone(&task)),
         Waker::from(Arc::clone(&other)),
     );
-    let mut sleeper = pin!(WheelSleeper::new(Kind::Global));
+    let mut sleeper = pin!(WheelSleeper::new(WheelKind::Global));
     assert!(!sleeper.as_ref().restart(timers, (Tick(0), Tick(5))));
     assert!(sleeper.as_ref().cancel(timers).is_none());
     rig.on(0, || {
@@ -321,7 +326,7 @@ pub fn a_sleeper_wakes_its_task<H: Host>() {
 /// Spec C-1.8: `reduce` and a modification to the same tick take no lock if they change nothing.
 pub fn what_changes_nothing_takes_no_lock<H: Host>() {
     let rig = Rig::<H>::new(2);
-    let timer = CoarseTimer::once(&rig, Kind::Global);
+    let timer = CoarseTimer::once(&rig, WheelKind::Global);
     rig.on(0, || timer.arm(100).unwrap());
     let before = rig.lock_acquisitions();
     rig.on(1, || {
@@ -334,13 +339,13 @@ pub fn what_changes_nothing_takes_no_lock<H: Host>() {
     assert_eq!(rig.lock_acquisitions(), before);
     assert_eq!(
         timer.wheel(),
-        Some((0, Kind::Global)),
+        Some((0, WheelKind::Global)),
         "it stays where it is"
     );
     // Into its slot: one lock, and it stays too.
     rig.on(1, || assert_eq!(timer.modify(102), StartOutcome::Restarted));
     assert_eq!(rig.lock_acquisitions(), before + 1);
-    assert_eq!(timer.wheel(), Some((0, Kind::Global)));
+    assert_eq!(timer.wheel(), Some((0, WheelKind::Global)));
     assert_eq!(rig.stats(0).coarse_in_slot, 1);
     // The same without a clock, on its own CPU alone.
     rig.on(1, || assert!(!timer.modify_in_slot(103)));
@@ -359,7 +364,7 @@ pub fn what_changes_nothing_takes_no_lock<H: Host>() {
 /// filed again when the slot is due: never early, and late by a slot at most.
 pub fn what_is_pushed_out_waits_in_its_slot<H: Host>() {
     let rig = Rig::<H>::new(1);
-    let [first, pushed, pulled] = [0, 1, 2].map(|_| CoarseTimer::once(&rig, Kind::Local));
+    let [first, pushed, pulled] = [0, 1, 2].map(|_| CoarseTimer::once(&rig, WheelKind::Local));
     rig.on(0, || {
         first.arm(10).unwrap();
         pushed.arm(100).unwrap();

@@ -9,7 +9,7 @@ use std::cell::{Cell, RefCell};
 use std::prelude::v1::*;
 use std::rc::{Rc, Weak};
 
-use tickless_core::coarse::{Kind, Restart, StartOutcome, Tick, Timeout};
+use tickless_core::coarse::{Restart, StartOutcome, Tick, Timeout, WheelKind};
 use tickless_core::platform::CpuId;
 use tickless_sim::random::Random;
 
@@ -77,7 +77,7 @@ impl<H: Host> World<H> {
             seen: RefCell::default(),
         });
         for index in 0..TIMERS {
-            let kind = Kind::ALL[index % 3];
+            let kind = WheelKind::ALL[index % 3];
             let own: Weak<Self> = Rc::downgrade(&world);
             let timer = CoarseTimer::new(&world.rig, kind, move |timeout| {
                 own.upgrade()
@@ -152,7 +152,11 @@ impl<H: Host> World<H> {
             "never lost: {queued:?} was due at {due}, and a pass came at {last}"
         );
         if timeout.executed_by != Some(timeout.cpu) {
-            assert_eq!(timeout.kind, Kind::Global, "no other CPU runs other wheels");
+            assert_eq!(
+                timeout.kind,
+                WheelKind::Global,
+                "no other CPU runs other wheels"
+            );
             self.saw(REMOTE);
         }
         let answer = match self.below(8) {
@@ -298,7 +302,7 @@ impl<H: Host> World<H> {
                 let by = (cpu + 1) % CPUS;
                 if self.below(2) == 0 && rig.base(by).is_online() {
                     rig.run_remotely(by, cpu);
-                    self.passed.borrow_mut()[cpu as usize][Kind::Global as usize] = now;
+                    self.passed.borrow_mut()[cpu as usize][WheelKind::Global as usize] = now;
                 }
             } else {
                 rig.take_tick(cpu);

@@ -120,13 +120,13 @@ pub(super) fn elapsed(
     if delta <= max_cycles {
         return (delta * u64::from(mult) + residue) >> shift;
     }
-    let (nanos, what) = slowly_elapsed(delta, mask, Scale::from_parts(mult, shift), residue);
+    let (nanos, what) = elapsed_slow(delta, mask, Scale::from_parts(mult, shift), residue);
     notice(what);
     nanos
 }
 
 #[cold]
-fn slowly_elapsed(delta: u64, mask: u64, scale: Scale, residue: u64) -> (u64, Irregular) {
+fn elapsed_slow(delta: u64, mask: u64, scale: Scale, residue: u64) -> (u64, Irregular) {
     if delta > mask / 2 {
         // Another CPU's counter lags. Time stands still rather than run backwards.
         return (scale.cycles_to_nanos(Cycles(0), residue), Irregular::Behind);

@@ -23,7 +23,7 @@
 use tickless_link::sync::{AtomicU64, CachePadded, Ordering};
 
 use super::super::Counter;
-use super::verdict::{Doubt, Reason, Verdict};
+use super::verdict::{CounterVerdict, Doubt, Reason};
 use crate::cpu::CpuId;
 use crate::time::Span;
 use crate::time::convert::Cycles;
@@ -311,7 +311,7 @@ pub enum AgreementStep {
     /// A CPU did not answer, so the check needs another try, with the next number.
     Again,
     /// The check is over.
-    Done(Verdict),
+    Done(CounterVerdict),
 }
 
 /// The check of a counter's copies on two CPUs, try by try.
@@ -351,7 +351,7 @@ impl AgreementCheck {
         let of = |side: Result<Heard, Heard>| side.unwrap_or_else(|heard| heard).nearest;
         if u128::from(WRAP_MIN.as_nanos()) > self.wrap() {
             let bits = self.counter.bits;
-            return AgreementStep::Done(Verdict::Inconclusive(Doubt::Narrow { bits }));
+            return AgreementStep::Done(CounterVerdict::Inconclusive(Doubt::Narrow { bits }));
         }
         for (nearest, cpu, behind) in [
             (of(first), self.first, self.second),
@@ -361,12 +361,12 @@ impl AgreementCheck {
             if let Some(by) = nearest.filter(|nearest| *nearest < 0) {
                 let by = self.counter.frequency.nanos_in(by.unsigned_abs().into());
                 let by = Span::from_nanos(u64::try_from(by).unwrap_or(u64::MAX));
-                return AgreementStep::Done(Verdict::Bad(Reason::Lags { cpu, behind, by }));
+                return AgreementStep::Done(CounterVerdict::Bad(Reason::Lags { cpu, behind, by }));
             }
         }
         // The second side leaves when the first has all it wants, or gave up: the first knows which.
         if first.is_ok() {
-            return AgreementStep::Done(Verdict::Good {
+            return AgreementStep::Done(CounterVerdict::Good {
                 ppm: 0,
                 within_ppm: 0,
             });
@@ -376,7 +376,7 @@ impl AgreementCheck {
             return AgreementStep::Again;
         }
         let (cpu, tries) = (self.second, core::mem::take(&mut self.attempt));
-        AgreementStep::Done(Verdict::Inconclusive(Doubt::NoAnswer { cpu, tries }))
+        AgreementStep::Done(CounterVerdict::Inconclusive(Doubt::NoAnswer { cpu, tries }))
     }
 
     fn wrap(&self) -> u128 {

@@ -17,7 +17,7 @@
 //! reference takes to wrap, to 50 µs.
 
 use super::super::Counter;
-use super::verdict::{Doubt, Reason, Verdict};
+use super::verdict::{CounterVerdict, Doubt, Reason};
 use crate::time::Span;
 use crate::time::convert::Cycles;
 
@@ -61,7 +61,7 @@ pub enum FrequencyStep {
     /// The interval was too wide, so the check needs another read-out at once.
     Again,
     /// The check is over.
-    Done(Verdict),
+    Done(CounterVerdict),
 }
 
 /// A read-out that counts, and its width in nanoseconds.
@@ -147,7 +147,7 @@ impl FrequencyCheck {
     }
 
     /// Takes read-outs until there is a verdict, [`READ_OUTS`] at most.
-    pub fn run(&mut self, mut read: impl FnMut() -> ReadOut) -> Verdict {
+    pub fn run(&mut self, mut read: impl FnMut() -> ReadOut) -> CounterVerdict {
         loop {
             if let FrequencyStep::Done(verdict) = self.feed(read()) {
                 return verdict;
@@ -169,21 +169,24 @@ impl FrequencyCheck {
             // Stops of the checker must not add up over checks.
             self.last = None;
             let width = span(width);
-            return FrequencyStep::Done(Verdict::Inconclusive(Doubt::SlowReadOut { width, tries }));
+            return FrequencyStep::Done(CounterVerdict::Inconclusive(Doubt::SlowReadOut {
+                width,
+                tries,
+            }));
         }
         self.tries = 0;
         let taken = Taken { read_out, width };
         let Some(last) = self.last.replace(taken) else {
-            return FrequencyStep::Done(Verdict::Inconclusive(Doubt::First));
+            return FrequencyStep::Done(CounterVerdict::Inconclusive(Doubt::First));
         };
         let verdict = self.judge(last, taken);
-        if let Verdict::Inconclusive(Doubt::TooShort { .. }) = verdict {
+        if let CounterVerdict::Inconclusive(Doubt::TooShort { .. }) = verdict {
             self.last = Some(last);
         }
         FrequencyStep::Done(verdict)
     }
 
-    fn judge(&self, last: Taken, now: Taken) -> Verdict {
+    fn judge(&self, last: Taken, now: Taken) -> CounterVerdict {
         let passed = self
             .reference
             .nanos_between(last.read_out.before, now.read_out.before);
@@ -199,25 +202,25 @@ impl FrequencyCheck {
         let limit = u128::from(self.limit_ppm);
         // The error alone must not use up the limit.
         if (plain.most - plain.least) * 1_000_000 > limit.max(1) * plain.middle() {
-            return Verdict::Inconclusive(Doubt::TooShort {
+            return CounterVerdict::Inconclusive(Doubt::TooShort {
                 elapsed: span(passed),
             });
         }
         let longest = u128::from(LONGEST.as_nanos());
         let Some(elapsed) = self.explanation(plain, limit) else {
             if passed > longest {
-                return Verdict::Inconclusive(Doubt::TooLong {
+                return CounterVerdict::Inconclusive(Doubt::TooLong {
                     elapsed: span(passed),
                 });
             }
-            return Verdict::Bad(self.reason(plain));
+            return CounterVerdict::Bad(self.reason(plain));
         };
         if elapsed.middle() > longest {
-            return Verdict::Inconclusive(Doubt::TooLong {
+            return CounterVerdict::Inconclusive(Doubt::TooLong {
                 elapsed: span(elapsed.middle()),
             });
         }
-        Verdict::Good {
+        CounterVerdict::Good {
             ppm: i32::try_from(elapsed.ppm()).unwrap_or(i32::MAX),
             within_ppm: u32::try_from(elapsed.within()).unwrap_or(u32::MAX),
         }

@@ -57,7 +57,7 @@ impl Checker {
     }
 
     /// Waits, and then checks; so much passes within the read-outs.
-    fn check(&mut self, wait: u64, mut within: impl FnMut() -> (u64, u64)) -> Verdict {
+    fn check(&mut self, wait: u64, mut within: impl FnMut() -> (u64, u64)) -> CounterVerdict {
         self.now += wait;
         loop {
             let (first, second) = within();
@@ -126,7 +126,7 @@ proptest! {
             let mut within = within.into_iter();
             let verdict = checker.check(wait, || within.next().unwrap());
             prop_assert!(!verdict.is_bad(), "{verdict} at {ppm} ppm");
-            if let Verdict::Good { ppm: told, within_ppm } = verdict {
+            if let CounterVerdict::Good { ppm: told, within_ppm } = verdict {
                 let off = (i64::from(told) - ppm).unsigned_abs();
                 prop_assert!(off <= u64::from(within_ppm) + 1, "{verdict} at {ppm} ppm");
                 judged = Some(told);
@@ -148,7 +148,7 @@ proptest! {
     ) {
         let ppm = i64::from(LIMIT_PPM) + more;
         let mut checker = Checker::new(pair, LIMIT_PPM, start, if is_slow { -ppm } else { ppm });
-        prop_assert_eq!(checker.check(0, || within), Verdict::Inconclusive(Doubt::First));
+        prop_assert_eq!(checker.check(0, || within), CounterVerdict::Inconclusive(Doubt::First));
         let verdict = checker.check(wait, || within);
         prop_assert!(verdict.is_bad(), "{verdict} at {} ppm", checker.ppm);
     }
@@ -192,7 +192,7 @@ proptest! {
         }
         let mut check = AgreementCheck::new(FAST, CpuId(3), CpuId(5));
         let (first, second) = (play.sides[0].heard(), play.sides[1].heard());
-        let AgreementStep::Done(Verdict::Bad(Reason::Lags { cpu, behind, by })) =
+        let AgreementStep::Done(CounterVerdict::Bad(Reason::Lags { cpu, behind, by })) =
             check.feed(Ok(first), Ok(second)) else { panic!("not found") };
         let expected = if is_first { (CpuId(3), CpuId(5)) } else { (CpuId(5), CpuId(3)) };
         prop_assert_eq!((cpu, behind), expected);
@@ -244,9 +244,9 @@ fn the_interval_is_measured_and_the_error_told() {
     let mut checker = Checker::new((FAST, SLOW), LIMIT_PPM, (0, 0), 100);
     assert_eq!(
         checker.check(0, narrow),
-        Verdict::Inconclusive(Doubt::First)
+        CounterVerdict::Inconclusive(Doubt::First)
     );
-    let Verdict::Good { ppm, within_ppm } = checker.check(SECOND / 2, narrow) else {
+    let CounterVerdict::Good { ppm, within_ppm } = checker.check(SECOND / 2, narrow) else {
         panic!("it is good")
     };
     assert!(
@@ -265,7 +265,7 @@ fn wide_read_outs_are_taken_again_and_then_given_up() {
         taken += 1;
         (30_000, 40_000)
     });
-    let Verdict::Inconclusive(Doubt::SlowReadOut { width, tries }) = verdict else {
+    let CounterVerdict::Inconclusive(Doubt::SlowReadOut { width, tries }) = verdict else {
         panic!("{verdict}")
     };
     assert_eq!((taken, tries), (READ_OUTS, READ_OUTS));
@@ -274,7 +274,7 @@ fn wide_read_outs_are_taken_again_and_then_given_up() {
     let verdict = checker.check(SECOND, || script.next().unwrap());
     assert_eq!(
         verdict,
-        Verdict::Inconclusive(Doubt::First),
+        CounterVerdict::Inconclusive(Doubt::First),
         "and stops do not add up"
     );
 }
@@ -293,15 +293,15 @@ fn a_process_that_was_stopped_for_ten_minutes_condemns_nothing() {
         let _first = checker.check(0, narrow);
         assert!(matches!(
             checker.check(SECOND, narrow),
-            Verdict::Good { .. }
+            CounterVerdict::Good { .. }
         ));
         let verdict = checker.check(STOP, narrow);
-        let Verdict::Inconclusive(Doubt::TooLong { elapsed }) = verdict else {
+        let CounterVerdict::Inconclusive(Doubt::TooLong { elapsed }) = verdict else {
             panic!("{pair:?}: {verdict}")
         };
         assert!(elapsed.as_nanos().abs_diff(STOP) < SECOND, "{elapsed:?}");
         assert!(
-            matches!(checker.check(SECOND, narrow), Verdict::Good { .. }),
+            matches!(checker.check(SECOND, narrow), CounterVerdict::Good { .. }),
             "and it goes on"
         );
     }
@@ -314,14 +314,14 @@ fn counters_that_wrap_between_two_checks_are_judged_all_the_same() {
     let _first = checker.check(0, narrow);
     assert!(matches!(
         checker.check(SECOND, narrow),
-        Verdict::Good { .. }
+        CounterVerdict::Good { .. }
     ));
     // The reference wraps.
     let mut checker = Checker::new((FAST, SLOW), LIMIT_PPM, (start.1, start.0), 0);
     let _first = checker.check(0, narrow);
     assert!(matches!(
         checker.check(SECOND, narrow),
-        Verdict::Good { .. }
+        CounterVerdict::Good { .. }
     ));
     // One of 16 bits at 1 MHz wraps 15 times a second.
     let tiny = counter(9, 1_000, 16);
@@ -331,7 +331,7 @@ fn counters_that_wrap_between_two_checks_are_judged_all_the_same() {
     assert!(
         matches!(
             verdict,
-            Verdict::Good {
+            CounterVerdict::Good {
                 ppm: 998..=1_002,
                 ..
             }
@@ -371,7 +371,7 @@ fn the_periods_of_both_counters_are_part_of_the_error() {
             let mut checker = Checker::new(pair, LIMIT_PPM, (0, 0), 450);
             let _first = checker.check(phase * 1_000, narrow);
             let verdict = checker.check(SECOND / 2 + phase * 3_100, narrow);
-            assert!(matches!(verdict, Verdict::Good { .. }), "{verdict}");
+            assert!(matches!(verdict, CounterVerdict::Good { .. }), "{verdict}");
         }
     }
 }
@@ -382,7 +382,7 @@ fn a_counter_that_stands_still_is_bad() {
     let _first = checker.check(0, narrow);
     let verdict = checker.check(SECOND / 2, narrow);
     assert!(
-        matches!(verdict, Verdict::Bad(Reason::StandsStill { .. })),
+        matches!(verdict, CounterVerdict::Bad(Reason::StandsStill { .. })),
         "{verdict}"
     );
     assert_eq!(verdict.to_string(), "bad: it stood still for 500 ms");
@@ -394,18 +394,21 @@ fn an_interval_in_which_the_error_is_all_there_is_waits_for_a_longer_one() {
     let _first = checker.check(0, narrow);
     let verdict = checker.check(100_000, narrow);
     assert!(
-        matches!(verdict, Verdict::Inconclusive(Doubt::TooShort { .. })),
+        matches!(
+            verdict,
+            CounterVerdict::Inconclusive(Doubt::TooShort { .. })
+        ),
         "{verdict}"
     );
     let verdicts = (0..40).map(|_| checker.check(100_000, narrow));
     let judged = verdicts
         .into_iter()
-        .find(|verdict| !matches!(verdict, Verdict::Inconclusive(_)));
+        .find(|verdict| !matches!(verdict, CounterVerdict::Inconclusive(_)));
     assert!(judged.expect("short ones add up").is_bad());
     checker.check.start_again();
     assert_eq!(
         checker.check(SECOND, narrow),
-        Verdict::Inconclusive(Doubt::First)
+        CounterVerdict::Inconclusive(Doubt::First)
     );
 }
 
@@ -438,7 +441,10 @@ fn nonsense_is_no_panic() {
     }
     let mut none = Watchdog::new([], Instant::ZERO);
     assert_eq!((none.current(), none.reference()), (None, None));
-    assert_eq!(none.judge(CounterId(1), None, Verdict::Bad(LAG)), None);
+    assert_eq!(
+        none.judge(CounterId(1), None, CounterVerdict::Bad(LAG)),
+        None
+    );
     assert_eq!(none.partner(CpuId(0), 0, |_| true), None);
 }
 
@@ -462,7 +468,10 @@ fn a_cpu_that_does_not_answer_is_asked_ten_times_again() {
         cpu: CpuId(7),
         tries: TRIES + 1,
     };
-    assert_eq!(step, AgreementStep::Done(Verdict::Inconclusive(doubt)));
+    assert_eq!(
+        step,
+        AgreementStep::Done(CounterVerdict::Inconclusive(doubt))
+    );
 }
 
 #[test]
@@ -475,7 +484,7 @@ fn a_counter_that_wraps_soon_is_not_compared_between_cpus() {
     let step = check.feed(Ok(lag), Ok(lag));
     assert_eq!(
         step,
-        AgreementStep::Done(Verdict::Inconclusive(Doubt::Narrow { bits: 32 }))
+        AgreementStep::Done(CounterVerdict::Inconclusive(Doubt::Narrow { bits: 32 }))
     );
 }
 
@@ -527,7 +536,7 @@ fn two_threads_exchange_readings() {
     assert_eq!(second.map(|heard| heard.readings), Ok(500));
     assert_eq!(
         check.feed(first, second),
-        AgreementStep::Done(Verdict::Good {
+        AgreementStep::Done(CounterVerdict::Good {
             ppm: 0,
             within_ppm: 0
         })
@@ -561,7 +570,7 @@ fn the_best_of_those_that_are_not_bad_drives_the_time() {
     let mut watchdog = Watchdog::new([OTHER, TSC, HPET], Instant::ZERO);
     assert_eq!(watchdog.current(), Some(&TSC));
     assert_eq!(watchdog.reference(), Some(&OTHER), "of equals the first");
-    let bad = Verdict::Bad(LAG);
+    let bad = CounterVerdict::Bad(LAG);
     let condemned = watchdog
         .judge(OTHER.counter.id, None, bad)
         .expect("it is news");
@@ -578,7 +587,7 @@ fn the_best_of_those_that_are_not_bad_drives_the_time() {
     let condemned = watchdog.judge(SLOW.id, None, bad).expect("it is news");
     assert_eq!(condemned.next, Next::NothingBetter);
     assert_eq!(watchdog.current(), Some(&HPET));
-    let doubt = Verdict::Inconclusive(Doubt::First);
+    let doubt = CounterVerdict::Inconclusive(Doubt::First);
     assert_eq!(watchdog.judge(SLOW.id, None, doubt), None);
     assert_eq!(
         watchdog.judge(CounterId(77), None, bad),
@@ -603,7 +612,7 @@ fn one_line_says_what_happened() {
     );
     let mut watchdog = Watchdog::new([TSC], Instant::ZERO);
     let condemned = watchdog
-        .judge(FAST.id, None, Verdict::Bad(LAG))
+        .judge(FAST.id, None, CounterVerdict::Bad(LAG))
         .expect("it is bad");
     assert_eq!(
         format!("{condemned}"),

@@ -7,7 +7,7 @@ use crate::time::Span;
 
 /// The result of a check of a counter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum CounterVerdict {
     /// The counter shows no fault in this check.
     Good {
         /// Rate relative to the reference, in parts in a million; 0 where frequencies were not compared.
@@ -21,7 +21,7 @@ pub enum Verdict {
     Inconclusive(Doubt),
 }
 
-impl Verdict {
+impl CounterVerdict {
     /// Returns true if the counter is condemned.
     #[must_use]
     pub const fn is_bad(&self) -> bool {
@@ -111,7 +111,7 @@ impl fmt::Display for Readable {
     }
 }
 
-impl fmt::Display for Verdict {
+impl fmt::Display for CounterVerdict {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Good {

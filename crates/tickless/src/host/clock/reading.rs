@@ -78,8 +78,8 @@ impl LastReading {
     }
 
     /// Returns [`now`](Self::now), if the line does not reach.
-    pub(crate) fn now_anew(&self) -> Instant {
-        CLOCK.now_anew(&self.kept)
+    pub(crate) fn now_slow(&self) -> Instant {
+        CLOCK.now_slow(&self.kept)
     }
 
     /// A time that is not behind the true one.
@@ -88,15 +88,15 @@ impl LastReading {
         let cycles = counter::read();
         let latest = match CLOCK.latest(&self.kept, cycles) {
             Some(latest) => latest,
-            None => self.latest_anew(cycles),
+            None => self.latest_slow(cycles),
         };
         not_before(&self.latest, latest)
     }
 
     #[cold]
     #[inline(never)]
-    fn latest_anew(&self, cycles: u64) -> Instant {
-        let latest = CLOCK.latest_anew(&self.kept, cycles);
+    fn latest_slow(&self, cycles: u64) -> Instant {
+        let latest = CLOCK.latest_slow(&self.kept, cycles);
         self.keep_only_own();
         latest
     }
@@ -110,8 +110,8 @@ impl LastReading {
     }
 
     /// Returns [`latest_at`](Self::latest_at), if the line does not reach.
-    pub(crate) fn latest_at_anew(&self, cycles: u64) -> Instant {
-        not_before(&self.latest, self.latest_anew(cycles))
+    pub(crate) fn latest_at_slow(&self, cycles: u64) -> Instant {
+        not_before(&self.latest, self.latest_slow(cycles))
     }
 
     /// Returns the thread's last reading that is not behind the true time, or a later time; not more than a
@@ -129,7 +129,7 @@ impl LastReading {
     pub(crate) fn now_lower(&self) -> Instant {
         let cycles = counter::read();
         self.earliest_at(cycles)
-            .unwrap_or_else(|| self.earliest_anew(cycles))
+            .unwrap_or_else(|| self.earliest_slow(cycles))
     }
 
     /// Returns [`now_lower`](Self::now_lower) where the counter shows `cycles`; `None` if the line that the thread has
@@ -143,8 +143,8 @@ impl LastReading {
     /// Returns [`earliest_at`](Self::earliest_at), if the line does not reach.
     #[cold]
     #[inline(never)]
-    pub(crate) fn earliest_anew(&self, cycles: u64) -> Instant {
-        let earliest = CLOCK.earliest_anew(&self.kept, cycles);
+    pub(crate) fn earliest_slow(&self, cycles: u64) -> Instant {
+        let earliest = CLOCK.earliest_slow(&self.kept, cycles);
         self.keep_only_own();
         not_before(&self.earliest, earliest)
     }

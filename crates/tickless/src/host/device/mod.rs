@@ -40,7 +40,7 @@ use tickless_core::time::Instant;
 
 use super::remote::{reactors, trees};
 use super::sys::timers;
-use super::thread::{Kind, ThreadBase, lock, now_lower, with_thread};
+use super::thread::{ThreadBase, ThreadKind, lock, now_lower, with_thread};
 use super::{kernel_time, tick, wake};
 
 /// Returns the time at which `base` has something due: its device fires then, or before. Lock-free; exact with the base
@@ -69,11 +69,11 @@ pub(super) fn write(base: &ThreadBase, when: Instant) {
 fn changed(base: &ThreadBase) {
     let set_for = || base.local().device.set_for();
     let stands = match base.local().kind() {
-        Kind::EventLoop => due(base) == set_for(),
-        Kind::Foreign => due(base) >= set_for(),
+        ThreadKind::EventLoop => due(base) == set_for(),
+        ThreadKind::Foreign => due(base) >= set_for(),
         // The runtime of the clock looks before it lets time pass.
-        Kind::VirtualClock => true,
-        Kind::Worker | Kind::ExpiryThread | Kind::Free => false,
+        ThreadKind::VirtualClock => true,
+        ThreadKind::Worker | ThreadKind::ExpiryThread | ThreadKind::Free => false,
     };
     if !stands {
         set(base);
@@ -113,8 +113,8 @@ pub(crate) fn renew(base: &ThreadBase) {
 #[inline]
 fn set(base: &ThreadBase) {
     match base.local().kind() {
-        Kind::Free | Kind::VirtualClock => {}
-        Kind::Worker => {
+        ThreadKind::Free | ThreadKind::VirtualClock => {}
+        ThreadKind::Worker => {
             // The thread computes until when it sleeps before it does. The expiry thread finishes what it began when
             // the base was a foreign thread's, and the worker may be asleep.
             let local = base.local();
@@ -126,12 +126,12 @@ fn set(base: &ThreadBase) {
             }
             watch(base);
         }
-        Kind::EventLoop => {
+        ThreadKind::EventLoop => {
             set_timerfd(base);
             watch(base);
         }
-        Kind::Foreign => publish(base),
-        Kind::ExpiryThread => {
+        ThreadKind::Foreign => publish(base),
+        ThreadKind::ExpiryThread => {
             if base
                 .local()
                 .device
@@ -197,13 +197,13 @@ pub(crate) fn kick(base: &ThreadBase) {
     let local = base.local();
     local.device.kick.raise();
     match local.kind() {
-        Kind::Free | Kind::VirtualClock => {}
-        Kind::Worker => {
+        ThreadKind::Free | ThreadKind::VirtualClock => {}
+        ThreadKind::Worker => {
             local.resched.request();
             local.parker.unpark();
         }
-        Kind::EventLoop => write_timerfd(base, Instant::ZERO),
-        Kind::Foreign | Kind::ExpiryThread => wake::wake_for_kicks(),
+        ThreadKind::EventLoop => write_timerfd(base, Instant::ZERO),
+        ThreadKind::Foreign | ThreadKind::ExpiryThread => wake::wake_for_kicks(),
     }
 }
 

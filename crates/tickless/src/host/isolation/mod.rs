@@ -37,7 +37,7 @@ use self::state::Request;
 use super::barrier::{self, System};
 use super::registry::{self, base, bases};
 use super::remote::{publish, trees};
-use super::thread::{Kind, Thread, ThreadBase, with_thread};
+use super::thread::{Thread, ThreadBase, ThreadKind, with_thread};
 use super::{device, os};
 
 /// Isolates the worker on `base`, this thread's, or ends that.
@@ -132,7 +132,8 @@ impl Occupancy {
     /// Returns whether the thread is still there, and a worker.
     fn is_worker(&self) -> bool {
         // `kind` loads with Acquire, and a worker's number of occupants was written before its kind.
-        self.base.local().kind() == Kind::Worker && self.base.local().occupant() == self.occupant
+        self.base.local().kind() == ThreadKind::Worker
+            && self.base.local().occupant() == self.occupant
     }
 
     fn request(self) -> Request {
@@ -153,7 +154,7 @@ pub(super) fn obey(base: &'static ThreadBase) {
         Request::Nothing | Request::Done | Request::Refused => return,
     };
     let is_own = with_thread(|thread| thread.is_own(base));
-    if !is_own || base.local().kind() != Kind::Worker {
+    if !is_own || base.local().kind() != ThreadKind::Worker {
         return;
     }
     let answer = match apply(base, isolated) {
@@ -205,7 +206,7 @@ impl IsolationHost for Set<'_> {
     fn is_online(&self, cpu: CpuId) -> bool {
         match self.wanted.get(&cpu) {
             Some((occupancy, _)) => occupancy.is_worker(),
-            None => base(cpu).is_some_and(|base| base.local().kind() == Kind::Worker),
+            None => base(cpu).is_some_and(|base| base.local().kind() == ThreadKind::Worker),
         }
     }
 

@@ -54,7 +54,7 @@ use crate::host::sys::descriptors::make_count;
 use crate::host::sys::threads::around_forks;
 use crate::host::sys::timers;
 use crate::host::thread::{
-    Kind, Local, Thread, ThreadBase, lock, turn_taken_by_this_thread, with_thread,
+    Local, Thread, ThreadBase, ThreadKind, lock, turn_taken_by_this_thread, with_thread,
 };
 use crate::host::{blocked, device, isolation, kernel_time, tick, wake, wall};
 
@@ -163,7 +163,7 @@ extern "C" fn child() {
         separate_descriptors(base);
         if goes_on && !is_own {
             // The expiry thread forked in a callback. No other thread will look after what that callback starts here.
-            base.local().set_kind(Kind::Foreign);
+            base.local().set_kind(ThreadKind::Foreign);
             strays.push(base);
         }
         if is_own || goes_on {
@@ -171,7 +171,7 @@ extern "C" fn child() {
         }
         base.lock().free_after_fork(&last);
         forget_thread(base.local());
-        if cpu != EXPIRY_THREAD && base.local().kind() != Kind::Free {
+        if cpu != EXPIRY_THREAD && base.local().kind() != ThreadKind::Free {
             orphans.push(base);
         }
     }
@@ -223,11 +223,11 @@ fn bury_all(orphans: Vec<&ThreadBase>, expiry_thread_survives: bool) {
 fn bury(base: &ThreadBase, expiry_thread_survives: bool) {
     let remote = &base.local().remote;
     let is_left_behind = remote.reactor().is_some();
-    if expiry_thread_survives && base.local().kind() == Kind::Foreign && !is_left_behind {
+    if expiry_thread_survives && base.local().kind() == ThreadKind::Foreign && !is_left_behind {
         trees::leave_foreign(base);
     }
     remote.set_reactor(None);
-    base.local().set_kind(Kind::Free);
+    base.local().set_kind(ThreadKind::Free);
     timers().cpu_offline(base.cpu());
     timers().wheel_offline(base.cpu(), tick::now());
     registry::give_back(base);
@@ -243,10 +243,10 @@ fn forget_thread(local: &Local) {
 fn rearm(base: &ThreadBase) {
     with_thread(|thread| thread.set_unattended(true));
     match base.local().kind() {
-        Kind::Foreign => trees::join_foreign(base),
-        Kind::Worker => trees::join(base),
-        Kind::EventLoop => {}
-        Kind::Free | Kind::ExpiryThread | Kind::VirtualClock => return,
+        ThreadKind::Foreign => trees::join_foreign(base),
+        ThreadKind::Worker => trees::join(base),
+        ThreadKind::EventLoop => {}
+        ThreadKind::Free | ThreadKind::ExpiryThread | ThreadKind::VirtualClock => return,
     }
     reprogram(base);
 }

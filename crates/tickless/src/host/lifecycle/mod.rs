@@ -19,7 +19,7 @@ use super::process::Host;
 use super::registry::{self, EXPIRY_THREAD, FirstUse, timers};
 use super::remote::trees;
 use super::sys::threads;
-use super::thread::{Kind, Thread, ThreadBase, turn_taken_by_this_thread, with_thread};
+use super::thread::{Thread, ThreadBase, ThreadKind, turn_taken_by_this_thread, with_thread};
 use super::{device, isolation, tick};
 
 impl FirstUse for Host {
@@ -61,7 +61,7 @@ fn enter_slow(thread: &Thread) -> Option<&'static ThreadBase> {
     // Answers a kick that was sent while no thread was here. As long as it counts as under way no other is sent.
     timers.retrigger(base.cpu());
     trees::join_foreign(base);
-    local.set_kind(Kind::Foreign);
+    local.set_kind(ThreadKind::Foreign);
     device::renew(base);
     Some(base)
 }
@@ -91,15 +91,18 @@ fn leave(thread: &Thread) {
     // From here on the expiry thread does not look here any more; what it is doing here it finishes. That may be a
     // callback that takes its time, so no lock is held meanwhile that others need.
     let was = base.local().kind();
-    base.local().set_kind(Kind::Free);
+    base.local().set_kind(ThreadKind::Free);
     match was {
-        Kind::Foreign => trees::leave_foreign(base),
-        Kind::Worker => {
+        ThreadKind::Foreign => trees::leave_foreign(base),
+        ThreadKind::Worker => {
             isolation::end(base);
             let left = trees::leave(base, Leaving::Offline);
             debug_assert!(left.is_ok(), "a worker has joined: {left:?}");
         }
-        Kind::Free | Kind::EventLoop | Kind::ExpiryThread | Kind::VirtualClock => {}
+        ThreadKind::Free
+        | ThreadKind::EventLoop
+        | ThreadKind::ExpiryThread
+        | ThreadKind::VirtualClock => {}
     }
     // Locks two bases (spec LOC-9): this one, then the expiry thread's. A thread that locks several takes that last.
     timers().cpu_offline(base.cpu());
@@ -142,10 +145,10 @@ mod tests {
         let kicked = (0..20_000).any(|_| {
             visit(move |base| {
                 // No other thread takes turns for a worker.
-                base.local().set_kind(Kind::Worker);
+                base.local().set_kind(ThreadKind::Worker);
                 timers().request_retrigger(base.cpu());
                 let kicked = base.local().device.kick.is_raised();
-                base.local().set_kind(Kind::Foreign);
+                base.local().set_kind(ThreadKind::Foreign);
                 assert!(kicked || base.cpu() != cpu, "the kick got lost");
                 base.cpu() == cpu
             })

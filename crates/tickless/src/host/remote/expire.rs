@@ -4,7 +4,7 @@
 use std::num::NonZeroU32;
 
 use tickless_core::base::Frozen;
-use tickless_core::coarse::Kind as Wheel;
+use tickless_core::coarse::WheelKind as Wheel;
 use tickless_core::hierarchy::{CpuNode, Group, GroupId, HierarchyHost};
 use tickless_core::platform::CpuId;
 use tickless_core::time::Instant;
@@ -14,7 +14,7 @@ use super::reactors;
 use super::trees::{CHUNK, GROUPS_MAX, Lock, Purpose, Table, WIDTH};
 use crate::host::process::Host;
 use crate::host::registry::{base, bases, timers};
-use crate::host::thread::{Kind, Thread, ThreadBase, lock, now_lower, with_thread};
+use crate::host::thread::{Thread, ThreadBase, ThreadKind, lock, now_lower, with_thread};
 use crate::host::tick::{first_due, tick_of, tick_time};
 use crate::host::turn::{self, Done};
 use crate::host::{device, wake};
@@ -49,7 +49,7 @@ pub(super) fn take_along(reactor: Option<NonZeroU32>, now: Instant) -> bool {
     for base in bases() {
         let local = base.local();
         if base.may_fire_from() <= now
-            && local.kind() == Kind::Foreign
+            && local.kind() == ThreadKind::Foreign
             && local.remote.reactor() == reactor
         {
             let done = take_turn_for(base);

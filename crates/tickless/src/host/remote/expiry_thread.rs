@@ -18,7 +18,7 @@ use crate::host::registry::{self, bases, timers};
 #[cfg(event_host)]
 use crate::host::sys::events;
 use crate::host::sys::threads;
-use crate::host::thread::{Kind, now_lower, with_thread};
+use crate::host::thread::{ThreadKind, now_lower, with_thread};
 use crate::host::wake::{self, Body, SLEEPS_UNTIL};
 
 impl Body for Host {
@@ -92,7 +92,8 @@ fn service_kicks() -> bool {
     let mut more = false;
     for base in bases() {
         let local = base.local();
-        let is_looked_after = matches!(local.kind(), Kind::Foreign | Kind::ExpiryThread);
+        let is_looked_after =
+            matches!(local.kind(), ThreadKind::Foreign | ThreadKind::ExpiryThread);
         if is_looked_after && local.device.kick.is_raised() {
             if local.remote.reactor().is_none() {
                 more |= take_turn_for(base).more;

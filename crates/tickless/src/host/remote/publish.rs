@@ -6,12 +6,12 @@
 //! worker that leaves its sleep tells nothing, so the expiry thread means to come for those that sleep, too. Any other
 //! thread sets its [`device`].
 
-use tickless_core::coarse::{Kind as Wheel, Tick};
+use tickless_core::coarse::{Tick, WheelKind as Wheel};
 use tickless_core::time::{Instant, Span};
 
 use super::{housekeeping, trees};
 use crate::host::registry::base;
-use crate::host::thread::{Kind, ThreadBase, with_thread};
+use crate::host::thread::{ThreadBase, ThreadKind, with_thread};
 use crate::host::tick::{TICK, instant_of, now};
 use crate::host::{device, wake};
 
@@ -30,7 +30,7 @@ pub(crate) fn publish_earlier(now: Tick) {
             wake::wake_for_kicks();
             return;
         };
-        if own.local().kind() == Kind::Worker {
+        if own.local().kind() == ThreadKind::Worker {
             match housekeeping::housekeeper(own).and_then(base) {
                 Some(housekeeper) => republish_next_expiry(housekeeper),
                 None => publish_started(own, now),

@@ -16,7 +16,7 @@ use crate::host::doorbell::GRACE;
 use crate::host::process::TURN_BUDGET;
 use crate::host::registry::EXPIRY_THREAD;
 use crate::host::thread::{
-    Kind, Thread, ThreadBase, now_lower, turn_taken_by_this_thread, with_thread,
+    Thread, ThreadBase, ThreadKind, now_lower, turn_taken_by_this_thread, with_thread,
 };
 use crate::host::{device, lifecycle};
 
@@ -169,7 +169,7 @@ pub(crate) fn join(attached: &Attached) {
 
 #[cold]
 fn join_slow(base: &ThreadBase, attached: &Attached) {
-    if base.local().kind() == Kind::Foreign && attached.is_attached() {
+    if base.local().kind() == ThreadKind::Foreign && attached.is_attached() {
         trees::move_to(base, attached.reactor.number());
         device::renew(base);
     }

@@ -37,7 +37,7 @@ use tickless_link::bias::BiasedLock;
 use crate::host::barrier::System;
 use crate::host::numa;
 use crate::host::registry::{self, EXPIRY_THREAD, THREADS_MAX, base, bases};
-use crate::host::thread::{Kind, ThreadBase, lock};
+use crate::host::thread::{ThreadBase, ThreadKind, lock};
 
 /// Children of a group.
 pub(super) const WIDTH: usize = 8;
@@ -315,7 +315,7 @@ pub(crate) fn takes_part(base: &ThreadBase) -> bool {
 
 /// Returns whether the thread on `base` is a worker that looks after others.
 pub(super) fn is_member(base: &ThreadBase) -> bool {
-    base.local().kind() == Kind::Worker && takes_part(base)
+    base.local().kind() == ThreadKind::Worker && takes_part(base)
 }
 
 /// The workers that look after each other.

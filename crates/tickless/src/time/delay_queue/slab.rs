@@ -47,7 +47,7 @@ pub(super) struct Entry<T> {
 
 /// A place in the vector.
 #[derive(Debug)]
-enum Slot<T> {
+enum SlabPlace<T> {
     Vacant {
         /// The next one.
         next: u32,
@@ -66,7 +66,7 @@ pub(super) struct Taken<T> {
 /// Entries by index.
 #[derive(Debug)]
 pub(super) struct Slab<T> {
-    slots: Vec<Slot<T>>,
+    slots: Vec<SlabPlace<T>>,
     len: usize,
     vacant: u32,
     /// The generation of the next entry: counted for the queue, so that it survives places that are given back.
@@ -135,7 +135,7 @@ impl<T> Slab<T> {
         let generation = self.generation;
         self.generation = generation.wrapping_add(1);
         self.len += 1;
-        let entry = Slot::Taken(Entry {
+        let entry = SlabPlace::Taken(Entry {
             deadline,
             previous,
             next: NONE,
@@ -144,7 +144,7 @@ impl<T> Slab<T> {
             value,
         });
         if let Some(slot) = self.slots.get_mut(index as usize) {
-            if let Slot::Vacant { next } = *slot {
+            if let SlabPlace::Vacant { next } = *slot {
                 self.vacant = next;
             }
             *slot = entry;
@@ -157,7 +157,7 @@ impl<T> Slab<T> {
     #[inline]
     pub(super) fn get(&self, index: u32) -> Option<&Entry<T>> {
         match self.slots.get(index as usize) {
-            Some(Slot::Taken(entry)) => Some(entry),
+            Some(SlabPlace::Taken(entry)) => Some(entry),
             _ => None,
         }
     }
@@ -165,7 +165,7 @@ impl<T> Slab<T> {
     #[inline]
     pub(super) fn get_mut(&mut self, index: u32) -> Option<&mut Entry<T>> {
         match self.slots.get_mut(index as usize) {
-            Some(Slot::Taken(entry)) => Some(entry),
+            Some(SlabPlace::Taken(entry)) => Some(entry),
             _ => None,
         }
     }
@@ -193,11 +193,11 @@ impl<T> Slab<T> {
     #[inline]
     pub(super) fn release(&mut self, index: u32) -> Option<Taken<T>> {
         let slot = self.slots.get_mut(index as usize)?;
-        if let Slot::Vacant { .. } = slot {
+        if let SlabPlace::Vacant { .. } = slot {
             return None;
         }
-        let vacant = Slot::Vacant { next: self.vacant };
-        let Slot::Taken(entry) = std::mem::replace(slot, vacant) else {
+        let vacant = SlabPlace::Vacant { next: self.vacant };
+        let SlabPlace::Taken(entry) = std::mem::replace(slot, vacant) else {
             return None;
         };
         self.vacant = index;
@@ -221,14 +221,14 @@ impl<T> Slab<T> {
     /// Gives back the room behind the last entry. No entry moves: keys are indices.
     pub(super) fn shrink(&mut self) {
         let mut shorter = false;
-        while let Some(Slot::Vacant { .. }) = self.slots.last() {
+        while let Some(SlabPlace::Vacant { .. }) = self.slots.last() {
             self.slots.pop();
             shorter = true;
         }
         if shorter {
             self.vacant = NONE;
             for (index, slot) in (0..).zip(&mut self.slots) {
-                if let Slot::Vacant { next } = slot {
+                if let SlabPlace::Vacant { next } = slot {
                     *next = std::mem::replace(&mut self.vacant, index);
                 }
             }
@@ -243,8 +243,8 @@ mod tests {
 
     #[test]
     fn an_entry_takes_24_bytes_beside_its_value() {
-        assert_eq!(size_of::<Slot<u64>>(), 32);
-        assert_eq!(size_of::<Slot<[u64; 4]>>(), 56);
+        assert_eq!(size_of::<SlabPlace<u64>>(), 32);
+        assert_eq!(size_of::<SlabPlace<[u64; 4]>>(), 56);
     }
 
     #[test]
