@@ -1,12 +1,16 @@
 //! Exact timers for user space: `sleep(50µs).await` ends after 50 µs.
 //!
+//! The names, signatures and rules are those of `tokio::time`, which rounds deadlines up to whole milliseconds: a
+//! program moves by changing a `use`. The price is wake-ups, one for each deadline, unless timers [may be
+//! late](time::Precision). The library runs on Linux, Windows and wasm, and compiles for macOS and the BSDs.
+//!
 //! | | a future: wakes a task | a callback: calls a closure |
 //! |---|---|---|
 //! | **exact**: to the nanosecond | [`time`], the names of `tokio::time` | [`hrtimer`] |
 //! | **coarse**: up to an eighth late, O(1) for any number of them | [`coarse`], the same names | [`wheel`], the same verbs |
 //!
-//! Exact is for what has to happen in time. Coarse is for timeouts by the hundred thousand, which are nearly always
-//! cancelled or pushed out. Futures work in any runtime or none; a callback needs no task.
+//! Take an exact timer for what has to happen in time, and a coarse one for timeouts by the hundred thousand, which are
+//! nearly always cancelled or pushed out. Futures work in any runtime or none; a callback needs no task.
 //!
 //! ```
 //! use std::pin::pin;
@@ -45,11 +49,11 @@
 //!
 //! # Which thread runs the timers
 //!
-//! Every thread has its own queue and starts its timers there, without any lock that others use. A [`Worker`] or
-//! [`Driver`] runs its own. For all other threads (the workers of an async runtime, for example) the library's expiry
-//! thread does, started when it is first needed. If it cannot be started, the first use panics and leaves nothing
-//! behind; [`init`] returns that as an error. For the workers of a tokio runtime that is [attached](crate::tokio) the
-//! runtime does, and the expiry thread where that does not come.
+//! Each thread has a queue of its own and starts its timers there, without a lock that other threads use. A [`Worker`]
+//! or [`Driver`] fires its own timers. The library's expiry thread fires those of all other threads, as the workers of
+//! an async runtime are; it is started when it is first needed. If it cannot be started, the first use panics and
+//! leaves nothing behind; [`init`] returns that as an error. A tokio runtime that is [attached](crate::tokio) fires the
+//! timers of its workers, and the expiry thread fires them when the runtime is late.
 //!
 //! # What is promised
 //!
@@ -62,9 +66,10 @@
 //!
 //! # Limits
 //!
-//! On other systems than Linux timers stand on the standard library alone: they are as exact as it sleeps, and what
-//! needs descriptors, pinned threads or signals answers `Unsupported`. The feature `portable` has it so on Linux. Not
-//! for signal handlers. 65,536 threads with queues of their own at a time; further ones share the expiry thread's.
+//! - On systems other than Linux, functions that need descriptors, pinned threads or signals answer `Unsupported`. The
+//!   feature `portable` chooses this host on Linux.
+//! - No function may be called in a signal handler.
+//! - 65,536 threads have queues of their own at a time; further ones share the expiry thread's.
 #![cfg_attr(docsrs, feature(doc_cfg), doc(auto_cfg(hide(loom))))]
 #![cfg_attr(
     windows,
