@@ -2,11 +2,10 @@
 
 use alloc::boxed::Box;
 use alloc::string::String;
-use alloc::vec::Vec;
 
+use tickless_rig::Host;
 use tickless_rig::kit::Suite;
 use tickless_rig::suites::each;
-use tickless_rig::{Capabilities, Host};
 
 use super::{Verdict, ensure};
 use crate::arch;
@@ -73,18 +72,44 @@ fn run_all(hosts: usize) {
     }
 }
 
-/// Runs the cases of which `H` has what they need, and returns how many there were.
+/// A suite on its way.
+struct Progress {
+    suite: &'static Suite,
+    passed: usize,
+    /// The counter of the machine when it began.
+    began: u64,
+}
+
+impl Progress {
+    fn say<H: Host>(&self) {
+        let Self { suite, passed, .. } = self;
+        let took = (arch::counter() - self.began) / u64::from(arch::kilohertz().0);
+        let (name, all) = (suite.name, suite.cases.len());
+        say!("  {}: {name}: {passed} of {all} cases, {took} ms", H::NAME);
+    }
+}
+
+/// Runs the cases of which `H` has what they need, and returns how many there were. Each one that is left out is named
+/// with the reason, and each suite when it is over.
 fn run<H: Host>() -> u64 {
     let (mut ran, mut all) = (0, 0);
-    let mut lacking = Capabilities::NONE;
-    let mut suites: Vec<(&Suite, usize)> = Vec::new();
+    let mut progress: Option<Progress> = None;
     each::<H>(&mut |suite, name, case| {
         all += 1;
-        let is_own = H::NAME == Played::NAME;
-        if let Some((.., reason)) = EXCEPT
-            .iter()
-            .find(|except| is_own && except.0 == suite.name && except.1 == name)
+        if progress
+            .as_ref()
+            .is_none_or(|it| it.suite.name != suite.name)
         {
+            let before = progress.replace(Progress {
+                suite,
+                passed: 0,
+                began: arch::counter(),
+            });
+            if let Some(before) = before {
+                before.say::<H>();
+            }
+        }
+        if let Some(reason) = left_out::<H>(suite, name) {
             say!(
                 "  {}: without {}::{name}, because {reason}",
                 H::NAME,
@@ -92,31 +117,26 @@ fn run<H: Host>() -> u64 {
             );
             return;
         }
-        let lacks = suite.lacking::<H>(name);
-        if !lacks.is_empty() {
-            lacking = lacking.and(lacks);
-            return;
-        }
         case();
         ran += 1;
-        match suites.last_mut() {
-            Some((last, count)) if last.name == suite.name => *count += 1,
-            _ => suites.push((suite, 1)),
+        if let Some(progress) = &mut progress {
+            progress.passed += 1;
         }
     });
-    for (suite, count) in &suites {
-        say!(
-            "  {}: {}: {count} of {} cases",
-            H::NAME,
-            suite.name,
-            suite.cases.len()
-        );
+    if let Some(last) = progress {
+        last.say::<H>();
     }
-    let without = if lacking.is_empty() {
-        String::new()
-    } else {
-        alloc::format!(", the others need what it lacks: it has no {}", lacking)
-    };
-    say!("  {}: {ran} of {all} cases pass{without}", H::NAME);
+    say!("  {}: {ran} of {all} cases pass", H::NAME);
     ran
+}
+
+/// Returns why the case `name` of `suite` does not run for `H`; `None` if it does.
+fn left_out<H: Host>(suite: &Suite, name: &str) -> Option<String> {
+    let is_own = H::NAME == Played::NAME;
+    let mut except = EXCEPT.iter().filter(|_| is_own);
+    if let Some((.., reason)) = except.find(|except| except.0 == suite.name && except.1 == name) {
+        return Some(String::from(*reason));
+    }
+    let lacks = suite.lacking::<H>(name);
+    (!lacks.is_empty()).then(|| alloc::format!("it has no {lacks}"))
 }
