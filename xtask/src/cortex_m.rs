@@ -176,7 +176,7 @@ pub(crate) fn emulation(root: &Path, processor: Processor) -> Invocation {
                 .display()
                 .to_string(),
         )
-        .emulated(LIMIT, true)
+        .emulated(LIMIT, true, 0)
         .passes_with(PASSED)
 }
 

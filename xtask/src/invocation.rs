@@ -89,16 +89,21 @@ impl Invocation {
 
     /// Has it run on the first processor that this process may use.
     pub(crate) fn on_one_cpu(self) -> Self {
-        self.behind("taskset", &["--cpu-list", &first_cpu()])
+        self.on_cpu(0)
+    }
+
+    /// Has it run on one of the processors that this process may use, the `lane`th where there are so many.
+    fn on_cpu(self, lane: usize) -> Self {
+        self.behind("taskset", &["--cpu-list", &usable_cpu(lane)])
     }
 
     /// Has an emulator end after so many seconds, and, where it counts instructions, run on one processor of the host:
-    /// on two its own threads race for its timers, and some interrupts come late.
-    pub(crate) fn emulated(self, seconds: &str, counts: bool) -> Self {
+    /// on two its own threads race for its timers, and some interrupts come late. `lane` says on which.
+    pub(crate) fn emulated(self, seconds: &str, counts: bool, lane: usize) -> Self {
         // One whose CPUs all wait may not heed the first signal.
         let run = self.behind("timeout", &["-k", "5", seconds]);
         if counts && is_installed("taskset") {
-            run.on_one_cpu()
+            run.on_cpu(lane)
         } else {
             run
         }
@@ -227,6 +232,21 @@ impl Invocation {
         })
     }
 
+    /// Runs it in `directory`, and keeps its standard output to itself; tells on failure how it ended.
+    pub(crate) fn run_quietly(
+        &self,
+        directory: &Path,
+    ) -> Result<(String, Result<(), String>), String> {
+        let output = self
+            .command(directory)
+            .stdin(Stdio::null())
+            .stderr(Stdio::inherit())
+            .output()
+            .map_err(|error| self.not_started(&error))?;
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        Ok((text, self.judge(output.status)))
+    }
+
     fn command(&self, directory: &Path) -> Command {
         let mut command = Command::new(&*self.program);
         command.args(&self.arguments).current_dir(directory);
@@ -319,32 +339,48 @@ pub(crate) fn is_installed(program: impl AsRef<OsStr>) -> bool {
 
 /// The first processor that this process may use.
 pub(crate) fn first_cpu() -> String {
-    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
-    first_cpu_in(&status).to_owned()
+    usable_cpu(0)
 }
 
-/// The first processor that a process may use, by its status in `/proc`.
-fn first_cpu_in(status: &str) -> &str {
+/// A processor that this process may use: the `lane`th, counted around where there are less.
+fn usable_cpu(lane: usize) -> String {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let cpus = usable_cpus_in(&status);
+    let cpu = cpus.get(lane % cpus.len().max(1));
+    cpu.map_or_else(|| "0".to_owned(), ToString::to_string)
+}
+
+/// The processors that a process may use, by its status in `/proc`.
+fn usable_cpus_in(status: &str) -> Vec<u32> {
     let list = status
         .lines()
         .find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
-    let first = list.and_then(|list| list.trim().split([',', '-']).next());
-    first.filter(|first| !first.is_empty()).unwrap_or("0")
+    let ranges = list.unwrap_or_default().trim().split(',');
+    let range = |range: &str| {
+        let (first, last) = range.split_once('-').unwrap_or((range, range));
+        Some(first.parse().ok()?..=last.parse().ok()?)
+    };
+    ranges.filter_map(range).flatten().collect()
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Captured, Invocation, first_cpu_in, parent};
+    use super::{Captured, Invocation, parent, usable_cpus_in};
     use std::path::Path;
     use std::time::Duration;
 
     #[test]
-    fn the_first_cpu_is_that_of_the_list_or_0() {
+    fn the_usable_cpus_are_those_of_the_list() {
         let of = |list: &str| format!("Name:\tx\nCpus_allowed_list:\t{list}\nMems_allowed:\t1\n");
-        for (list, first) in [("0-1", "0"), ("3", "3"), ("5,7-9", "5"), ("", "0")] {
-            assert_eq!(first_cpu_in(&of(list)), first, "{list}");
+        for (list, cpus) in [
+            ("0-1", &[0, 1][..]),
+            ("3", &[3]),
+            ("5,7-9", &[5, 7, 8, 9]),
+            ("", &[]),
+        ] {
+            assert_eq!(usable_cpus_in(&of(list)), cpus, "{list}");
         }
-        assert_eq!(first_cpu_in(""), "0");
+        assert!(usable_cpus_in("").is_empty());
     }
 
     #[test]

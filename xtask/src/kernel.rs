@@ -22,6 +22,9 @@ const PASSED: i32 = 33;
 /// Seconds of the user's time that a run may take. The kernel limits guest time itself; this is for one that says
 /// nothing any more.
 const LIMIT: &str = "300";
+/// The same for the suites on the rig's hosts: they execute 90 billion instructions, a minute of a processor, and where
+/// instructions are counted several.
+const LONG_LIMIT: &str = "1800";
 /// CPUs that share a slow counter, in a measurement.
 const SHARING: [u32; 3] = [2, 8, 64];
 /// The test that needs a kernel that traces.
@@ -95,6 +98,9 @@ pub(crate) struct Settings {
     /// Lets the interrupt write the device itself, in place of a flush point.
     #[arg(long)]
     pub(crate) immediate: bool,
+    /// The processor of the host that it runs on, counted among those that may be used.
+    #[arg(skip)]
+    pub(crate) lane: usize,
     /// Runs only this test.
     #[arg(value_name = "TEST")]
     pub(crate) test: Option<String>,
@@ -376,11 +382,14 @@ fn measure(root: &Path, settings: &Settings) -> Result<(), String> {
     Ok(())
 }
 
-/// Returns the commands for `settings`, and writes the parameters of the run.
-pub(crate) fn plan(root: &Path, settings: &Settings) -> Result<Plan, String> {
+/// Returns what the machine of `settings` lacks here, if anything: what is skipped, and why.
+pub(crate) fn lacking(
+    root: &Path,
+    settings: &Settings,
+) -> Result<Option<(String, String)>, String> {
     let arch = settings.arch;
     let what = format!("the kernel on {}", arch.name());
-    let skip = |reason: String| Ok(Plan::Skip(what.clone(), reason));
+    let skip = |reason: String| Ok(Some((what.clone(), reason)));
     if !is_installed(arch.emulator()) {
         return skip(format!("there is no {}", arch.emulator()));
     }
@@ -395,33 +404,61 @@ pub(crate) fn plan(root: &Path, settings: &Settings) -> Result<Plan, String> {
             return Err("KVM counts no instructions: --icount needs --accel tcg".to_owned());
         }
     }
-    if let Err(reason) = toolchain::ensure_target(root, arch.target()) {
-        return skip(reason);
+    match toolchain::ensure_target(root, arch.target()) {
+        Err(reason) => skip(reason),
+        Ok(()) => Ok(None),
     }
-    let target = files::target(root);
-    let directory = target.join("kernel");
-    fs::create_dir_all(&directory).map_err(|error| format!("{}: {error}", directory.display()))?;
-    let line = parameters(settings);
-    let file = directory.join(line.replace(' ', "-"));
-    fs::write(&file, &line).map_err(|error| format!("{}: {error}", file.display()))?;
-    let mut image = target.clone();
-    let mut build =
-        Invocation::cargo(&["build", "--quiet", "--release", "--manifest-path", MANIFEST])
-            .args(&["--target", arch.target()]);
-    if settings.immediate {
-        // Beside the other one, so that neither is built again for the other's sake.
-        image = directory.join("immediate");
-        build = build.args(&["--features", "immediate"]);
+}
+
+/// Returns the commands for `settings`, and writes the parameters of the run.
+pub(crate) fn plan(root: &Path, settings: &Settings) -> Result<Plan, String> {
+    if let Some((what, reason)) = lacking(root, settings)? {
+        return Ok(Plan::Skip(what, reason));
     }
     let test = settings.test.as_deref();
-    if let Some((_, name)) = FEATURES.iter().find(|of| test == Some(of.0)) {
-        image = directory.join(name);
-        build = build.args(&["--features", name]);
+    let named = FEATURES.iter().find(|of| test == Some(of.0));
+    let mut features = Vec::from_iter(named.map(|of| of.1));
+    if settings.immediate {
+        features.push("immediate");
     }
-    build = build.arg("--target-dir").arg(image.display().to_string());
-    let image = image.join(arch.target()).join("release/tickless-kernel");
-    let run = emulation(settings, &image, &file);
+    let build = building(root, &[settings.arch], &features);
+    let run = running(root, settings, &image(root, settings.arch))?;
     Ok(Plan::Run(build, run))
+}
+
+/// Returns the line that builds the kernel. All features are built in one place, where they share what they depend on.
+pub(crate) fn building(root: &Path, machines: &[Arch], features: &[&str]) -> Invocation {
+    let build = Invocation::cargo(&["build", "--quiet", "--release", "--manifest-path", MANIFEST])
+        .args(&["--target-dir", &files::target(root).display().to_string()]);
+    let build = machines.iter().fold(build, |build, arch| {
+        build.args(&["--target", arch.target()])
+    });
+    if features.is_empty() {
+        build
+    } else {
+        build.args(&["--features", &features.join(",")])
+    }
+}
+
+/// Returns the path of the kernel that was built last.
+pub(crate) fn image(root: &Path, arch: Arch) -> PathBuf {
+    let directory = files::target(root).join(arch.target());
+    directory.join("release/tickless-kernel")
+}
+
+/// Returns the line that runs the kernel in `image`, and writes its parameters.
+pub(crate) fn running(
+    root: &Path,
+    settings: &Settings,
+    image: &Path,
+) -> Result<Invocation, String> {
+    let directory = files::target(root).join("kernel");
+    fs::create_dir_all(&directory).map_err(|error| format!("{}: {error}", directory.display()))?;
+    let line = parameters(settings);
+    let file = format!("{}-{}", settings.arch.name(), line.replace(' ', "-"));
+    let file = directory.join(file);
+    fs::write(&file, &line).map_err(|error| format!("{}: {error}", file.display()))?;
+    Ok(emulation(settings, image, &file))
 }
 
 /// Returns the parameters that the kernel reads.
@@ -474,6 +511,8 @@ fn emulation(settings: &Settings, image: &Path, parameters: &Path) -> Invocation
     if settings.icount {
         run = run.args(&["-icount", "shift=0,sleep=off"]);
     }
+    let is_long = settings.test.as_deref() == Some(CONFORMANCE_RIG_TEST);
+    let limit = if is_long { LONG_LIMIT } else { LIMIT };
     run.arg("-kernel")
         .arg(image.display().to_string())
         .arg("-device")
@@ -481,7 +520,7 @@ fn emulation(settings: &Settings, image: &Path, parameters: &Path) -> Invocation
             "loader,file={},addr={page},force-raw=on",
             parameters.display()
         ))
-        .emulated(LIMIT, settings.icount)
+        .emulated(limit, settings.icount, settings.lane)
         .passes_with(PASSED)
 }
 
@@ -513,6 +552,7 @@ mod tests {
             icount: true,
             relative: false,
             immediate: false,
+            lane: 0,
             test: Some("soft".to_owned()),
         }
     }

@@ -4,8 +4,15 @@
 //! runs it until two runs are alike. The emulator runs on one processor of the host: of 20 runs on two processors 12
 //! entered up to 7 of 10,000 interrupts late, of 60 on one none did. Beside other programs one of 20 still did, so a
 //! run that fails is repeated; what the kernel has wrong comes each time.
+//!
+//! The kernels of all machines are built first, together, and each is kept beside the others, because they have one
+//! name. Then two run at a time, each on a processor of its own, the longest first.
 
 use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError, mpsc};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use clap::ValueEnum;
 
@@ -13,13 +20,27 @@ use super::run::Run;
 use crate::files;
 use crate::invocation::Invocation;
 use crate::kernel::{
-    Accel, Arch, CONFORMANCE_TEST, Plan, Settings, TRACE_TEST, TRACED, explained, plan,
+    Accel, Arch, CONFORMANCE_TEST, Settings, TRACE_TEST, TRACED, building, explained, image,
+    lacking, running,
 };
 
 /// CPUs of the run that takes all tests.
 const CPUS: u32 = 4;
 /// The number of runs that must fail before a failure is reported.
 const ATTEMPTS: usize = 6;
+/// Emulators that run at a time.
+const LANES: usize = 2;
+
+/// A run of the kernel, or several until enough are alike.
+#[derive(Debug)]
+struct Job {
+    settings: Settings,
+    image: PathBuf,
+    wanted: usize,
+}
+
+/// A run that ended: the line, its output, and the time that it took.
+type Ended = (Invocation, String, Duration);
 
 pub(super) fn step(run: &mut Run<'_>) -> Result<(), String> {
     let manifest = ["--manifest-path", "kernel/Cargo.toml"];
@@ -37,102 +58,196 @@ pub(super) fn step(run: &mut Run<'_>) -> Result<(), String> {
     let lint = Invocation::cargo(&["clippy", "--all-targets"]).args(&manifest);
     run.invoke(&lint.args(&pc).deny_warnings())?;
     run.invoke_tests(&Invocation::cargo(&["test"]).args(&manifest).args(&pc))?;
+    let mut machines = Vec::new();
     for &arch in Arch::value_variants() {
-        let settings = |cpus| Settings {
-            arch,
-            accel: Accel::Tcg,
-            cpus,
-            icount: true,
-            relative: false,
-            immediate: false,
-            test: None,
-        };
-        if !alike(run, &settings(1), 2)? {
-            continue;
+        match lacking(run.root(), &settings(arch, 1, None))? {
+            Some((what, reason)) => run.skip(&what, &reason),
+            None => machines.push(arch),
         }
-        for features in [&[][..], &["--features", "conformance-rig"]] {
-            let lint = Invocation::cargo(&["clippy", "--release"])
-                .args(&manifest)
-                .args(&["--target", arch.target()])
-                .args(&["--target-dir", &target])
-                .args(features);
-            run.invoke(&lint.deny_warnings())?;
-        }
-        alike(run, &settings(CPUS), 1)?;
-        // An image of its own takes a minute to build, so the other machines have theirs by `cargo xtask kernel`.
-        if arch == Arch::Aarch64 {
-            let conformance = Settings {
-                test: Some(CONFORMANCE_TEST.to_owned()),
-                ..settings(1)
-            };
-            alike(run, &conformance, 1)?;
-        }
-        verified(run, &settings(CPUS))?;
     }
-    // The one device that is told a deadline in the TSC. The time is the host's, so little is run.
-    let deadline = Settings {
-        arch: Arch::X86,
-        accel: Accel::Kvm,
-        cpus: 2,
-        icount: false,
+    if machines.is_empty() {
+        return Ok(());
+    }
+    lint_all(run, &machines)?;
+    let plain = kept(run, &machines, "plain", &[])?;
+    let traced = kept(run, &machines, TRACE_TEST, &[TRACE_TEST])?;
+    // The build and the run take a minute of a processor, so the other machines have theirs by `cargo xtask kernel`.
+    let first = &machines[..1];
+    let conforming = kept(run, first, CONFORMANCE_TEST, &[CONFORMANCE_TEST])?;
+    // The longest first.
+    let all = [
+        (&conforming, 1, Some(CONFORMANCE_TEST), 1),
+        (&plain, 1, None, 2),
+        (&plain, CPUS, None, 1),
+        (&traced, CPUS, Some(TRACE_TEST), 1),
+    ];
+    let jobs = all.iter().flat_map(|&(images, cpus, test, wanted)| {
+        let job = move |(&arch, image): (&Arch, &PathBuf)| Job {
+            settings: settings(arch, cpus, test),
+            image: image.clone(),
+            wanted,
+        };
+        machines.iter().zip(images).map(job)
+    });
+    let traces = run_all(run, jobs.collect())?;
+    for (arch, lines) in traces {
+        verify(run, arch, &lines)?;
+    }
+    deadline(run, &machines, &plain)
+}
+
+fn settings(arch: Arch, cpus: u32, test: Option<&str>) -> Settings {
+    Settings {
+        arch,
+        accel: Accel::Tcg,
+        cpus,
+        icount: true,
         relative: false,
         immediate: false,
-        test: Some("sweep".to_owned()),
-    };
-    alike(run, &deadline, 1)?;
+        lane: 0,
+        test: test.map(str::to_owned),
+    }
+}
+
+/// Lints the kernel of each machine, without the suites and with them.
+fn lint_all(run: &mut Run<'_>, machines: &[Arch]) -> Result<(), String> {
+    let target = files::target(run.root()).display().to_string();
+    for features in [&[][..], &["--features", "conformance-rig"]] {
+        let lint = Invocation::cargo(&["clippy", "--release"])
+            .args(&["--manifest-path", "kernel/Cargo.toml"])
+            .args(&["--target-dir", &target]);
+        let lint = machines
+            .iter()
+            .fold(lint, |lint, arch| lint.args(&["--target", arch.target()]));
+        run.invoke(&lint.args(features).deny_warnings())?;
+    }
     Ok(())
 }
 
-/// Runs the kernel until so many runs passed with the same report; false if it was skipped.
-fn alike(run: &mut Run<'_>, settings: &Settings, wanted: usize) -> Result<bool, String> {
+/// Builds the kernel for all machines, and keeps each under a name of its own.
+fn kept(
+    run: &mut Run<'_>,
+    machines: &[Arch],
+    name: &str,
+    features: &[&str],
+) -> Result<Vec<PathBuf>, String> {
+    run.invoke(&building(run.root(), machines, features))?;
+    let directory = files::target(run.root()).join("kernel");
+    fs::create_dir_all(&directory).map_err(|error| format!("{}: {error}", directory.display()))?;
+    let keep = |&arch: &Arch| {
+        let to = directory.join(format!("{}-{name}", arch.target()));
+        let copied = fs::copy(image(run.root(), arch), &to);
+        copied.map_err(|error| format!("{}: {error}", to.display()))?;
+        Ok(to)
+    };
+    machines.iter().map(keep).collect()
+}
+
+/// Has all jobs done, so many at a time, and shows each run behind its end. Returns the reports of traces.
+fn run_all(run: &mut Run<'_>, jobs: Vec<Job>) -> Result<Vec<(Arch, Vec<String>)>, String> {
+    let root = run.root();
+    let jobs = Mutex::new(jobs.into_iter());
+    let mut traces = Vec::new();
+    let mut result = Ok(());
+    thread::scope(|threads| {
+        let (ended, endings) = mpsc::channel();
+        for lane in 0..LANES {
+            let (jobs, ended) = (&jobs, ended.clone());
+            threads.spawn(move || {
+                let next = || jobs.lock().unwrap_or_else(PoisonError::into_inner).next();
+                while let Some(mut job) = next() {
+                    job.settings.lane = lane;
+                    let (runs, result) = alike(root, &job);
+                    // One who does not listen any more ended the step.
+                    let _heard = ended.send((job.settings, runs, result));
+                }
+            });
+        }
+        drop(ended);
+        for (settings, runs, ending) in endings {
+            for (line, output, took) in runs {
+                run.show_run(&line, &output, took);
+            }
+            match ending {
+                Ok(lines) if settings.test.as_deref() == Some(TRACE_TEST) => {
+                    traces.push((settings.arch, lines));
+                }
+                Ok(_) => {}
+                Err(message) => {
+                    println!("{message}");
+                    result = Err(message);
+                }
+            }
+        }
+    });
+    result.map(|()| traces)
+}
+
+/// Runs the kernel until so many runs passed with the same report, and returns that, with all that ran.
+fn alike(root: &Path, job: &Job) -> (Vec<Ended>, Result<Vec<String>, String>) {
     let mut passed: Vec<Vec<String>> = Vec::new();
+    let mut runs = Vec::new();
+    let wanted = job.wanted;
     let mut last = format!("no {wanted} of {ATTEMPTS} runs are alike");
     for _ in 0..ATTEMPTS {
-        match report(run, settings) {
-            Ok(None) => return Ok(false),
-            Ok(Some(lines)) => {
+        match once(root, job, &mut runs) {
+            Ok(lines) => {
                 passed.push(lines.clone());
                 if passed.iter().filter(|before| **before == lines).count() == wanted {
-                    return Ok(true);
+                    return (runs, Ok(lines));
                 }
             }
             Err(message) => last = message,
         }
     }
-    Err(last)
+    (runs, Err(last))
+}
+
+/// Runs the kernel and returns what it said.
+fn once(root: &Path, job: &Job, runs: &mut Vec<Ended>) -> Result<Vec<String>, String> {
+    let line = running(root, &job.settings, &job.image)?;
+    let began = Instant::now();
+    let (output, result) = line.run_quietly(root)?;
+    let lines = output.lines().map(str::to_owned).collect();
+    runs.push((line, output, began.elapsed()));
+    result.map_err(|message| explained(&message))?;
+    Ok(lines)
 }
 
 /// Has the trace checker judge the kernel's own trace.
-fn verified(run: &mut Run<'_>, settings: &Settings) -> Result<(), String> {
-    let settings = Settings {
-        test: Some(TRACE_TEST.to_owned()),
-        ..settings.clone()
-    };
-    let Some(lines) = report(run, &settings)? else {
-        return Ok(());
-    };
+fn verify(run: &mut Run<'_>, arch: Arch, lines: &[String]) -> Result<(), String> {
     let traced = lines.iter().filter_map(|line| line.strip_prefix(TRACED));
     let text: String = traced.flat_map(|line| [line.trim_end(), "\n"]).collect();
-    let name = format!("kernel/trace-{}.jsonl", settings.arch.target());
+    let name = format!("kernel/trace-{}.jsonl", arch.target());
     let file = files::target(run.root()).join(name);
     fs::write(&file, text).map_err(|error| format!("{}: {error}", file.display()))?;
     let verify = Invocation::cargo(&["run", "--quiet", "--package", "tickless-lab", "--"]);
     run.invoke(&verify.arg("verify").arg(file.display().to_string()))
 }
 
-/// Runs the kernel and returns what it said; `None` if it was skipped.
-fn report(run: &mut Run<'_>, settings: &Settings) -> Result<Option<Vec<String>>, String> {
-    match plan(run.root(), settings)? {
-        Plan::Skip(what, reason) => {
-            run.skip(&what, &reason);
-            Ok(None)
-        }
-        Plan::Run(build, emulation) => {
-            run.invoke(&build)?;
-            let mut lines = Vec::new();
-            let result = run.invoke_watched(&emulation, |line| lines.push(line.to_owned()));
-            result.map_err(|message| explained(&message))?;
-            Ok(Some(lines))
-        }
+/// Runs the one device that is told a deadline in the TSC. The time is the host's, so little is run.
+fn deadline(run: &mut Run<'_>, machines: &[Arch], images: &[PathBuf]) -> Result<(), String> {
+    let settings = Settings {
+        accel: Accel::Kvm,
+        icount: false,
+        ..settings(Arch::X86, 2, Some("sweep"))
+    };
+    if let Some((what, reason)) = lacking(run.root(), &settings)? {
+        run.skip(&what, &reason);
+        return Ok(());
     }
+    let mut images = machines.iter().zip(images);
+    let Some((_, image)) = images.find(|(arch, _)| **arch == Arch::X86) else {
+        return Ok(());
+    };
+    let job = Job {
+        settings,
+        image: image.clone(),
+        wanted: 1,
+    };
+    let (runs, result) = alike(run.root(), &job);
+    for (line, output, took) in runs {
+        run.show_run(&line, &output, took);
+    }
+    result.map(drop)
 }

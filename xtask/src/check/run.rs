@@ -86,6 +86,13 @@ impl<'r> Run<'r> {
         })
     }
 
+    /// Shows a command line that ran beside others for `took`, with its output.
+    pub(super) fn show_run(&mut self, line: &Invocation, output: &str, took: Duration) {
+        self.announce(line);
+        print!("{output}");
+        self.spent.push((line.to_string(), took));
+    }
+
     /// Shows and runs a command line, and passes each line of its standard output to `watch`.
     pub(super) fn invoke_watched(
         &mut self,
