@@ -180,6 +180,18 @@ fn only_what_was_asked_for_is_measured() {
 }
 
 #[test]
+fn only_subjects_that_were_asked_for_are_measured() {
+    let place = Place::new();
+    let line = "--subjects Wheel,each --only churn --pending 20 --rounds 1 --repeats 100 --json -";
+    let (code, out, error) = place.says(&["bench"], line);
+    assert_eq!(code, Some(0), "{error}");
+    assert_eq!(
+        subjects(&json(out.as_bytes()), "churn", 20),
+        ["WheelTimer on a Worker", "limit: a list for each bucket"].into()
+    );
+}
+
+#[test]
 fn nonsense_is_refused_with_what_would_be_right() {
     let place = Place::new();
     place.refuses(
@@ -198,6 +210,10 @@ fn nonsense_is_refused_with_what_would_be_right() {
             (
                 &["--pending", "99999999999"],
                 "at most 1,000,000,000 can be pending",
+            ),
+            (
+                &["--subjects", "juggler"],
+                "no name contains \"juggler\"; there are: Sleep on a Worker",
             ),
             (&["--rounds", "0"], "1..=1001"),
             (&["--repeats", "7"], "100..=100000000"),

@@ -43,11 +43,12 @@ fn each(nanos: i128, count: u64) -> f64 {
 }
 
 /// Arms all slots; says how many wait to fire.
-fn fill<S: Subject>(subject: &mut S, pending: usize) -> usize {
+fn fill<S: Subject>(subject: &mut S, place: &S::Place, pending: usize) -> usize {
     let mut now = subject.now();
     let mut armed = 0;
     for slot in 0..pending {
         if (slot as u64).is_multiple_of(READ_EACH) {
+            S::serve(place);
             now = subject.now();
         }
         armed += usize::from(subject.arm(slot, S::later(now, delay_of(slot))));
@@ -57,7 +58,7 @@ fn fill<S: Subject>(subject: &mut S, pending: usize) -> usize {
 
 /// Repeats `body`, with the time of the subject's clock; nanoseconds for each, and how often it said yes.
 fn repeated<S: Subject, const CLOCK_EACH: bool>(
-    subject: &mut S,
+    (subject, place): (&mut S, &S::Place),
     count: u64,
     mut body: impl FnMut(&mut S, S::Time, u64) -> bool,
 ) -> (f64, u64) {
@@ -65,6 +66,9 @@ fn repeated<S: Subject, const CLOCK_EACH: bool>(
     let start = nanos_of(ClockId::ThreadCPUTime);
     let mut now = subject.now();
     for number in 0..count {
+        if number % READ_EACH == 0 {
+            S::serve(place);
+        }
         if CLOCK_EACH || number % READ_EACH == 0 {
             now = subject.now();
         }
@@ -77,7 +81,7 @@ fn repeated<S: Subject, const CLOCK_EACH: bool>(
 /// [`repeated`], with the clock read each time or not: a loop of its own for both.
 fn by_clock<S: Subject>(
     each: bool,
-    subject: &mut S,
+    subject: (&mut S, &S::Place),
     count: u64,
     body: impl FnMut(&mut S, S::Time, u64) -> bool,
 ) -> (f64, u64) {
@@ -90,7 +94,7 @@ fn by_clock<S: Subject>(
 
 /// Measures one of the operations that need pending timers.
 fn operate<S: Subject>(
-    subject: &mut S,
+    subject: (&mut S, &S::Place),
     operation: Operation,
     pending: usize,
     count: u64,
@@ -168,7 +172,7 @@ pub(crate) fn pending<S: Subject>(turn: Turn<'_>) -> Result<Vec<(Operation, f64)
         let mut measured = Vec::new();
         let before = memory::allocated();
         let mut subject = S::new(place, turn.pending, false);
-        let armed = fill(&mut subject, turn.pending);
+        let armed = fill(&mut subject, place, turn.pending);
         let after = memory::allocated();
         if (armed as u64) < at_least(turn.pending as u64, began.elapsed()) {
             return Err(format!(
@@ -185,8 +189,15 @@ pub(crate) fn pending<S: Subject>(turn: Turn<'_>) -> Result<Vec<(Operation, f64)
                 }
                 continue;
             }
-            let mut run =
-                |count| operate(&mut subject, operation, turn.pending, count, &mut delays);
+            let mut run = |count| {
+                operate(
+                    (&mut subject, place),
+                    operation,
+                    turn.pending,
+                    count,
+                    &mut delays,
+                )
+            };
             run(turn.repeats / 8 + 1);
             let started = Instant::now();
             let (nanos, good) = run(turn.repeats);
@@ -211,14 +222,20 @@ pub(crate) fn lines<S: Subject>(operation: Operation, pending: usize) {
     }
     S::within(|place| {
         let mut subject = S::new(place, pending, false);
-        fill(&mut subject, pending);
+        fill(&mut subject, place, pending);
         let mut delays = Delays::new(1);
         // What happens once, as when a queue is settled, is over by then.
-        operate(&mut subject, operation, pending, READ_EACH, &mut delays);
+        operate(
+            (&mut subject, place),
+            operation,
+            pending,
+            READ_EACH,
+            &mut delays,
+        );
         lines::announce();
         for _ in 0..lines::COUNTED + 17 {
             lines::mark();
-            operate(&mut subject, operation, pending, 1, &mut delays);
+            operate((&mut subject, place), operation, pending, 1, &mut delays);
         }
         lines::mark();
     });
@@ -362,7 +379,7 @@ pub(crate) fn unpolled<S: Subject>(turn: Turn<'_>) -> f64 {
         let mut subject = S::new(place, 0, false);
         let mut delays = Delays::new(turn.seed);
         let mut run = |count| {
-            repeated::<S, false>(&mut subject, count, |subject, now, _| {
+            repeated::<S, false>((&mut subject, place), count, |subject, now, _| {
                 subject.drop_unpolled(S::later(now, delays.random()));
                 true
             })
@@ -409,7 +426,7 @@ fn on_one_of<S: Subject>(
     let began = Instant::now();
     S::within(|place| {
         let mut subject = S::new(place, FEW, false);
-        let armed = fill(&mut subject, FEW) as u64;
+        let armed = fill(&mut subject, place, FEW) as u64;
         let mut delays = Delays::new(turn.seed + u64::from(number));
         let (mut measured, mut fault) = (Vec::new(), None);
         if armed < at_least(FEW as u64, began.elapsed()) {
@@ -417,7 +434,7 @@ fn on_one_of<S: Subject>(
         }
         for operation in turn.operations {
             let same = operation.of_one_thread();
-            let mut run = |count| operate(&mut subject, same, FEW, count, &mut delays).1;
+            let mut run = |count| operate((&mut subject, place), same, FEW, count, &mut delays).1;
             run(turn.repeats / 8 + 1);
             barrier.wait();
             let start = Instant::now();

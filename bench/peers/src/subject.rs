@@ -18,6 +18,13 @@ pub(crate) trait Subject: Sized {
     /// Calls `body` where the subject can be used.
     fn within<R>(body: impl FnOnce(&Self::Place) -> R) -> R;
 
+    /// Does what the library expects of a thread now and then, beside its operations: a worker takes its turn. Called
+    /// whenever the clock is read that serves many operations, and measured with them.
+    #[inline]
+    fn serve(place: &Self::Place) {
+        let _has_no_duties = place;
+    }
+
     /// Makes the subject with so many slots, and one more for [`arm_and_cancel`](Self::arm_and_cancel).
     ///
     /// With `counts`, firing MUST be counted; without, it MAY cost less.

@@ -12,8 +12,8 @@ use crate::{output, units};
 ///
 /// Everything runs in this process, subject after subject, round after round, in an order that rotates, and all do the
 /// same by the same seed: random delays of 1 ms to 60 s, computed from a clock that is read once in 1,024 operations,
-/// or, where it is said, each time. Shown is the median over the rounds; a star is at figures whose greatest is more
-/// than twice the least.
+/// or, where it is said, each time. A worker takes the turns that it owes, once in 1,024 operations too. Shown is the
+/// median over the rounds; a star is at figures whose greatest is more than twice the least.
 ///
 /// Checked: every subject fires what is due and nothing else, and its pending timers are as many as were armed.
 #[derive(Clone, Debug, Args)]
@@ -26,6 +26,10 @@ pub(crate) struct Arguments {
     /// Measure only these operations: one, or several with commas between them
     #[arg(long, value_name = "OP", value_delimiter = ',', value_parser = operation)]
     only: Vec<Operation>,
+
+    /// Measure only subjects whose names contain one of these, with commas between them
+    #[arg(long, value_name = "TEXT", value_delimiter = ',')]
+    subjects: Vec<String>,
 
     /// Numbers of other pending timers, with commas between them [default: 0,1000,100000,1000000,10000000, the last
     /// where memory allows; with --quick 0,1000,100000]
@@ -60,6 +64,9 @@ Examples:
       With up to ten million pending timers, on a machine that does nothing else: takes most of an hour.
   tickless bench --only push-small,churn --pending 1000000
       Two operations, with a million others pending.
+  tickless bench --subjects Worker,'plain thread','tokio, multi','each bucket' --only churn,push-idle,expire \
+      --pending 1000,100000,1000000 --rounds 9
+      Timers of this library against tokio's and the limit, where the caches hold them and where not: some minutes.
   tickless bench --quick --json - | jq '.rows[] | select(.op == \"arm-cancel\") | {pending, subject, ns: .ns.median}'
 
 Libraries of C and C++ are measured if this command was built with --features c-peers and the system has them. What is
@@ -133,6 +140,7 @@ impl Arguments {
         if operations.is_empty() {
             operations = Operation::ALL.to_vec();
         }
+        let subjects = self.meant()?;
         let plan = Plan {
             operations,
             pending: sizes,
@@ -141,8 +149,30 @@ impl Arguments {
                 .repeats
                 .unwrap_or(if self.quick { 20_000 } else { 200_000 }),
             seed: self.seed,
-            subjects: None,
+            subjects,
         };
         Ok((plan, notes))
+    }
+
+    /// Returns the names of the subjects to measure; `None` if it is all of them.
+    fn meant(&self) -> Result<Option<Vec<&'static str>>, Failure> {
+        if self.subjects.is_empty() {
+            return Ok(None);
+        }
+        let all: Vec<_> = { tickless_peers::subjects().into_iter() }
+            .map(|(name, _)| name)
+            .collect();
+        let mut meant = Vec::new();
+        for text in &self.subjects {
+            let before = meant.len();
+            meant.extend(all.iter().filter(|name| name.contains(text.as_str())));
+            if meant.len() == before {
+                return Err(Failure::Input(format!(
+                    "--subjects: no name contains \"{text}\"; there are: {}",
+                    all.join("; ")
+                )));
+            }
+        }
+        Ok(Some(meant))
     }
 }

@@ -26,8 +26,9 @@ const FUTURES: &[&str] = &[ON_WORKER, ON_THREAD, COARSE];
 const OURS: &[&str] = &[ON_WORKER, ON_THREAD, COARSE, WHEEL, EXACT];
 const HEAPS: &[&str] = &[LAZY_DELETION, LAZY_EXTENSION];
 
-/// The two numbers of pending timers: few, and many.
+/// The numbers of pending timers: few, as many as the caches no longer hold, and many.
 const FEW: u64 = 1_000;
+const BEYOND_CACHES: u64 = 100_000;
 const MANY: u64 = 1_000_000;
 const MOST: u64 = 10_000_000;
 
@@ -57,7 +58,10 @@ const fn bound(
     }
 }
 
-const BOUNDS: [Bound; 14] = [
+/// The numbers of pending timers at which lines of memory decide.
+const COLD: &[u64] = &[BEYOND_CACHES, MANY];
+
+const BOUNDS: [Bound; 20] = [
     bound(Operation::ArmCancel, TIMERS, 0.5, &[LAZY_DELETION], &[]),
     bound(Operation::PushSmall, TIMERS, 1.5, &[LAZY_EXTENSION], &[FEW]),
     bound(
@@ -84,6 +88,12 @@ const BOUNDS: [Bound; 14] = [
     bound(Operation::CrossCancel, OURS, 1.0, &[TOKIO], &[]),
     bound(Operation::CrossCancel, OURS, 3.0, &[LINE], &[]),
     bound(Operation::Expire, FUTURES, 1.0, &[TOKIO], &[]),
+    bound(Operation::Churn, &[WHEEL], 2.5, &[LISTS], COLD),
+    bound(Operation::Churn, &[ON_WORKER], 4.0, &[LISTS], COLD),
+    bound(Operation::Churn, &[ON_THREAD], 5.0, &[LISTS], COLD),
+    bound(Operation::PushIdle, &[ON_WORKER], 1.2, &[LISTS], COLD),
+    bound(Operation::Expire, SLEEPS, 0.8, &[TOKIO], COLD),
+    bound(Operation::Expire, &[COARSE], 0.6, &[TOKIO], COLD),
 ];
 
 /// The greatest factor by which many pending timers may cost more than few, beyond the growth of the limit itself.

@@ -20,6 +20,11 @@ pub(crate) trait SleepKind: Sized {
     type Place;
 
     fn within<R>(body: impl FnOnce(&Self::Place) -> R) -> R;
+    /// See [`Subject::serve`].
+    #[inline]
+    fn serve(place: &Self::Place) {
+        let _has_no_duties = place;
+    }
     fn now() -> Self::Time;
     fn later(time: Self::Time, nanos: u64) -> Self::Time;
     fn make(deadline: Self::Time) -> Self::Sleep;
@@ -70,6 +75,11 @@ impl<K: SleepKind> Subject for Futures<K> {
 
     fn within<R>(body: impl FnOnce(&Self::Place) -> R) -> R {
         K::within(body)
+    }
+
+    #[inline]
+    fn serve(place: &Self::Place) {
+        K::serve(place);
     }
 
     fn new(_place: &Self::Place, slots: usize, counts: bool) -> Self {

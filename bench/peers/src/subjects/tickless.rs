@@ -83,6 +83,15 @@ macro_rules! on_a_worker {
         fn within<R>(body: impl FnOnce(&Worker) -> R) -> R {
             as_worker(body)
         }
+
+        /// Takes the turn that is due. Else the background thread fires what is due here, under the lock of this
+        /// worker.
+        #[inline]
+        fn serve(worker: &Worker) {
+            if worker.is_due() {
+                let _turn = worker.turn();
+            }
+        }
     };
 }
 
