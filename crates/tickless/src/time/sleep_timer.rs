@@ -10,12 +10,11 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use pin_project_lite::pin_project;
-use tickless_core::base::TaskTimer;
 use tickless_core::time::{Instant, Span};
-use tickless_link::lazy_init::{LazyInit, Made};
+use tickless_link::lazy_init::LazyInit;
 
 use super::budget;
-use super::slack::{self, Slack};
+use super::slack::Slack;
 use super::sleep_queue::SleepQueue;
 #[cfg(feature = "tokio-test-util")]
 use super::virtual_time::companion;
@@ -24,42 +23,19 @@ use crate::host::registry::{timers, try_timers_fast};
 use crate::host::remote::reactor_turn;
 #[cfg(feature = "tokio-test-util")]
 use crate::host::thread::look_at_tokio;
-use crate::host::thread::{is_ahead_fast, note_pushed_out, shown_now_lower, shown_now_upper};
+use crate::host::thread::{is_ahead_fast, shown_now_lower, shown_now_upper};
 use crate::host::{blocked, wake};
 
+mod in_queue;
 mod on_virtual_clock;
+mod reset;
+mod state;
+mod waker;
 
-tickless_link::stages! {
-    /// The states of a [`SleepTimer`]. The timer is made where it is pinned, at the first poll or reset.
-    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-    pub(crate) enum SleepState {
-        unmade {
-            /// The timer has a duration and was never polled: the clock was read just before and is not read for the
-            /// first poll. Should more time have passed, the timer is started in the past and fires at once.
-            Fresh,
-            /// The timer was never polled, or was destroyed: it is not queued.
-            Unmade,
-        }
-        made {
-            /// The timer got another deadline since it was queued last, or before it ever was: it is not queued.
-            Idle,
-            /// The timer is queued, unless it fired meanwhile.
-            Armed,
-            /// The time of the timer has come, and a task was told. The timer keeps the waker of that task, for a
-            /// reset.
-            Elapsed,
-            /// The sleep is armed on a virtual clock, unless it fired there meanwhile. The timer is idle, and keeps its
-            /// ticket.
-            Virtual,
-        }
-    }
-}
-
-/// The slack that was said, or taken over from the thread when it was queued first; the state; and the timer.
-type Timer<T> = LazyInit<Option<Slack>, SleepState, T>;
-
-/// A timer that is made; here, one that is armed.
-type Armed<'t, T> = Made<'t, Option<Slack>, SleepState, T>;
+use in_queue::{end, latest, queue, start_new};
+use state::{Parts, SleepState, Timer};
+pub(crate) use waker::wakes;
+use waker::{keep, of_task};
 
 pin_project! {
     /// A deadline, and a timer that is started for it at the first poll.
@@ -90,27 +66,6 @@ pin_project! {
                 end(made);
             }
         }
-    }
-}
-
-/// Parts of a [`Timer`].
-trait Parts<T> {
-    /// The timer, if the state is armed.
-    fn armed(self: Pin<&Self>) -> Option<Pin<&T>>;
-
-    /// Returns the slot where the timer keeps a waker for the next time, if it is made and not queued.
-    fn idle_waker(self: Pin<&mut Self>) -> Option<&mut Option<Waker>>;
-}
-
-impl<T: SleepQueue> Parts<T> for Timer<T> {
-    #[inline(always)]
-    fn armed(self: Pin<&Self>) -> Option<Pin<&T>> {
-        self.value().filter(|_| self.stage() == SleepState::Armed)
-    }
-
-    #[inline]
-    fn idle_waker(self: Pin<&mut Self>) -> Option<&mut Option<Waker>> {
-        self.parts().1.and_then(T::idle_waker)
     }
 }
 
@@ -168,82 +123,6 @@ impl<T: SleepQueue> SleepTimer<T> {
                 !self.timer.get().is_some_and(T::is_queued) && is_over_slow(self.deadline)
             }
             SleepState::Elapsed => true,
-        }
-    }
-
-    #[inline]
-    pub(crate) fn reset(mut self: Pin<&mut Self>, deadline: Instant) {
-        #[cfg(feature = "tokio-test-util")]
-        companion::reset(std::ptr::from_ref(&*self).addr(), deadline);
-        let this = self.as_mut().project();
-        let is_exact = !T::HAS_SLACK || *this.timer.note() == Some(Slack::NONE);
-        if is_exact
-            && let Some(timer) = this.timer.as_ref().armed()
-            && timer.restart_in_place(deadline, deadline)
-        {
-            *this.deadline = deadline;
-            note_pushed_out(this.deadline);
-            return;
-        }
-        self.reset_slow(deadline);
-    }
-
-    /// Works as [`reset`](Self::reset), for a timer that has slack, has to be moved, or waits for nothing.
-    #[inline(never)]
-    fn reset_slow(mut self: Pin<&mut Self>, deadline: Instant) {
-        let mut this = self.as_mut().project();
-        *this.deadline = deadline;
-        let slack = this.timer.note().unwrap_or(Slack::NONE);
-        // The caller tried this for an exact one.
-        if T::HAS_SLACK
-            && !slack.is_none()
-            && let Some(timer) = this.timer.as_ref().armed()
-            && timer.restart_in_place(deadline, latest::<T>(slack, deadline))
-        {
-            return;
-        }
-        let is_virtual = wake::ensure_expiry_thread_or_virtual();
-        if let Some(ticket) = on_virtual_clock::ticket(this.timer.as_mut()) {
-            // If it fired its waker is used up, as below.
-            if !ticket.reset(deadline) {
-                this.timer.set_stage(SleepState::Idle);
-            }
-            return;
-        }
-        if let Some(timer) = this.timer.as_ref().armed()
-            && restart(timer, deadline, slack)
-        {
-            return;
-        }
-        let was_told = this.timer.stage() == SleepState::Elapsed;
-        this.timer.as_mut().make(SleepState::Idle, T::new);
-        this.timer.as_mut().set_stage(SleepState::Idle);
-        let kept = this.timer.as_mut().idle_waker().filter(|_| was_told);
-        let Some(waker) = kept.and_then(Option::take) else {
-            // If it fired unseen its waker is used up, so the task polls again anyway.
-            return;
-        };
-        // The task was told that the time had come, and may wait for the next one without polling, as in tokio.
-        if is_over(deadline) {
-            waker.wake();
-        } else if is_virtual {
-            let _waits = self.arm_virtual(waker);
-        } else {
-            drop(queue(this.timer.as_mut(), deadline, waker));
-            this.timer.set_stage(SleepState::Armed);
-        }
-    }
-
-    /// Resets as [`reset`](Self::reset) does, but a task that was woken for the old time is not woken before it polls
-    /// again.
-    #[inline]
-    pub(crate) fn retime(mut self: Pin<&mut Self>, deadline: Instant) {
-        let this = self.as_mut().project();
-        if this.timer.stage() == SleepState::Elapsed {
-            *this.deadline = deadline;
-            this.timer.set_stage(SleepState::Idle);
-        } else {
-            self.reset(deadline);
         }
     }
 
@@ -388,128 +267,6 @@ impl<T: SleepQueue> SleepTimer<T> {
     }
 }
 
-/// A waker of the task of `waker`: `kept`, if that is one.
-#[inline]
-fn of_task(kept: Option<Waker>, waker: &Waker) -> Waker {
-    let kept = kept.filter(|kept| kept.will_wake(waker));
-    kept.unwrap_or_else(|| waker.clone())
-}
-
-/// Starts a timer that was never polled where it is made.
-///
-/// # Errors
-///
-/// The waker, if that is not as simple; nothing was done.
-#[inline(always)]
-fn start_new<T: SleepQueue>(
-    timer: Pin<&mut Timer<T>>,
-    (deadline, latest): (Instant, Instant),
-    slack: Slack,
-    waker: Waker,
-) -> Result<(), Waker> {
-    let Some(vacant) = timer.vacant() else {
-        return Err(waker);
-    };
-    T::start_new(
-        #[inline(always)]
-        |new| {
-            let (note, made) = vacant.fill(
-                SleepState::Armed,
-                #[inline(always)]
-                |place| T::emplace(place, new),
-            );
-            *note = Some(slack);
-            made
-        },
-        deadline,
-        latest,
-        waker,
-    )
-}
-
-/// Queues a timer, or moves it if it is queued, and has `waker` woken. Returns the waker that it had.
-#[inline(never)]
-fn queue<T: SleepQueue>(
-    timer: Pin<&mut Timer<T>>,
-    deadline: Instant,
-    waker: Waker,
-) -> Option<Waker> {
-    let (slack, made) = timer.make(SleepState::Idle, T::new);
-    let slack = if T::HAS_SLACK {
-        *slack.get_or_insert_with(slack::default)
-    } else {
-        Slack::NONE
-    };
-    let when = T::when(deadline, latest::<T>(slack, deadline));
-    let old = made.start(timers(), when, waker);
-    T::publish(when);
-    old
-}
-
-/// Returns the latest time for a timer with that slack.
-#[inline]
-fn latest<T: SleepQueue>(slack: Slack, deadline: Instant) -> Instant {
-    if T::HAS_SLACK && !slack.is_none() {
-        wake::note_slack();
-        slack.latest(deadline)
-    } else {
-        deadline
-    }
-}
-
-/// Moves a timer and keeps its waker; `false`, and nothing is changed, if it is not queued any more.
-#[inline(never)]
-fn restart<T: SleepQueue>(timer: Pin<&T>, deadline: Instant, slack: Slack) -> bool {
-    let when = T::when(deadline, latest::<T>(slack, deadline));
-    let is_queued = timer.restart(timers(), when);
-    if is_queued {
-        T::publish(when);
-    }
-    is_queued
-}
-
-/// Stores a waker of the task of `waker` in a timer that is not queued; `old` is the one it had, if it was queued
-/// still.
-#[inline]
-fn keep<T: SleepQueue>(timer: Pin<&mut Timer<T>>, old: Option<Waker>, waker: &Waker) {
-    if let Some(kept) = timer.idle_waker() {
-        let old = old.or_else(|| kept.take());
-        *kept = old.filter(|old| old.will_wake(waker));
-        if kept.is_none() {
-            *kept = Some(waker.clone());
-        }
-    }
-}
-
-/// Cancels an armed timer and drops it where it is.
-#[inline(never)]
-fn end<T: SleepQueue>(armed: Armed<'_, T>) {
-    // What is rare is a call at the end, so that no register is saved for it.
-    let ended = armed.end(
-        SleepState::Unmade,
-        #[inline(always)]
-        |timer| match try_timers_fast() {
-            Some(timers) => T::try_end_fast(timer, timers),
-            None => Err(timer),
-        },
-    );
-    match ended {
-        // Dropped here, after every lock was released: it may run foreign code.
-        Ok(waker) => drop(waker),
-        Err(armed) => end_slow(armed),
-    }
-}
-
-#[inline(never)]
-fn end_slow<T: SleepQueue>(armed: Armed<'_, T>) {
-    let ended = armed.end(
-        SleepState::Unmade,
-        #[inline(always)]
-        |timer| Ok(T::end(timer, timers())),
-    );
-    drop(ended);
-}
-
 /// Returns whether `deadline` has passed for a timer that is not queued: for the thread that fired it, it had.
 #[inline]
 fn is_over_slow(deadline: Instant) -> bool {
@@ -520,18 +277,4 @@ fn is_over_slow(deadline: Instant) -> bool {
 #[inline]
 fn is_over(deadline: Instant) -> bool {
     shown_now_lower() >= deadline
-}
-
-/// Sees to it that the task of `context` is woken; `false` if the timer fired meanwhile.
-pub(crate) fn wakes<T: TaskTimer>(timer: Pin<&T>, context: &Context<'_>) -> bool {
-    if timer.try_wakes_fast(timers(), context.waker()) {
-        return true;
-    }
-    match timer.will_wake(timers(), context.waker()) {
-        Some(true) => true,
-        // Cloned without a lock: it is foreign code. Should the timer fire meanwhile, it wakes the old task, which is
-        // no loss: this poll finds it fired.
-        Some(false) => timer.set_waker(timers(), context.waker().clone()).is_ok(),
-        None => false,
-    }
 }

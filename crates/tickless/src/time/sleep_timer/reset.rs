@@ -1,0 +1,94 @@
+//! A new deadline for a sleep: pushed out in place where that is enough, moved in its queue, or noted for the next
+//! poll.
+
+use std::pin::Pin;
+
+use tickless_core::time::Instant;
+
+use super::super::slack::Slack;
+use super::super::sleep_queue::SleepQueue;
+#[cfg(feature = "tokio-test-util")]
+use super::super::virtual_time::companion;
+use super::in_queue::{latest, queue, restart};
+use super::state::{Parts, SleepState};
+use super::{SleepTimer, is_over, on_virtual_clock};
+use crate::host::thread::note_pushed_out;
+use crate::host::wake;
+
+impl<T: SleepQueue> SleepTimer<T> {
+    #[inline]
+    pub(crate) fn reset(mut self: Pin<&mut Self>, deadline: Instant) {
+        #[cfg(feature = "tokio-test-util")]
+        companion::reset(std::ptr::from_ref(&*self).addr(), deadline);
+        let this = self.as_mut().project();
+        let is_exact = !T::HAS_SLACK || *this.timer.note() == Some(Slack::NONE);
+        if is_exact
+            && let Some(timer) = this.timer.as_ref().armed()
+            && timer.restart_in_place(deadline, deadline)
+        {
+            *this.deadline = deadline;
+            note_pushed_out(this.deadline);
+            return;
+        }
+        self.reset_slow(deadline);
+    }
+
+    /// Works as [`reset`](Self::reset), for a timer that has slack, has to be moved, or waits for nothing.
+    #[inline(never)]
+    fn reset_slow(mut self: Pin<&mut Self>, deadline: Instant) {
+        let mut this = self.as_mut().project();
+        *this.deadline = deadline;
+        let slack = this.timer.note().unwrap_or(Slack::NONE);
+        // The caller tried this for an exact one.
+        if T::HAS_SLACK
+            && !slack.is_none()
+            && let Some(timer) = this.timer.as_ref().armed()
+            && timer.restart_in_place(deadline, latest::<T>(slack, deadline))
+        {
+            return;
+        }
+        let is_virtual = wake::ensure_expiry_thread_or_virtual();
+        if let Some(ticket) = on_virtual_clock::ticket(this.timer.as_mut()) {
+            // If it fired its waker is used up, as below.
+            if !ticket.reset(deadline) {
+                this.timer.set_stage(SleepState::Idle);
+            }
+            return;
+        }
+        if let Some(timer) = this.timer.as_ref().armed()
+            && restart(timer, deadline, slack)
+        {
+            return;
+        }
+        let was_told = this.timer.stage() == SleepState::Elapsed;
+        this.timer.as_mut().make(SleepState::Idle, T::new);
+        this.timer.as_mut().set_stage(SleepState::Idle);
+        let kept = this.timer.as_mut().idle_waker().filter(|_| was_told);
+        let Some(waker) = kept.and_then(Option::take) else {
+            // If it fired unseen its waker is used up, so the task polls again anyway.
+            return;
+        };
+        // The task was told that the time had come, and may wait for the next one without polling, as in tokio.
+        if is_over(deadline) {
+            waker.wake();
+        } else if is_virtual {
+            let _waits = self.arm_virtual(waker);
+        } else {
+            drop(queue(this.timer.as_mut(), deadline, waker));
+            this.timer.set_stage(SleepState::Armed);
+        }
+    }
+
+    /// Resets as [`reset`](Self::reset) does, but a task that was woken for the old time is not woken before it polls
+    /// again.
+    #[inline]
+    pub(crate) fn retime(mut self: Pin<&mut Self>, deadline: Instant) {
+        let this = self.as_mut().project();
+        if this.timer.stage() == SleepState::Elapsed {
+            *this.deadline = deadline;
+            this.timer.set_stage(SleepState::Idle);
+        } else {
+            self.reset(deadline);
+        }
+    }
+}
