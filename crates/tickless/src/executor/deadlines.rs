@@ -1,11 +1,12 @@
-//! The tasks of a worker that have deadlines, beside its fair queue: the running one, the throttled ones, and the timer
-//! for the next replenishment.
+//! The tasks of a worker that have deadlines, beside its fair queue: the running one, the throttled ones, and the time
+//! of the next replenishment, for which the worker starts a timer ([`SliceTick::start_bandwidth`]).
 //!
 //! The queue's clock is that of the worker, which stands while the system runs others. The timer's is the monotonic
 //! one, so a replenishment is that much later: [`expiry`] adds what the monotonic clock is ahead (spec X-5,
 //! [`RunClock::expiry`]). Where more is stolen meanwhile the timer comes early, nothing is replenished, and the next
 //! pick starts it again.
 //!
+//! [`SliceTick::start_bandwidth`]: super::slice_tick::SliceTick::start_bandwidth
 //! [`RunClock::expiry`]: tickless_sched::load::RunClock::expiry
 
 use std::pin::Pin;
@@ -15,7 +16,6 @@ use tickless_sched::RunTime;
 use tickless_sched::deadline::{
     Bandwidth, DeadlineQueue, Enqueued, Rejected, Reservation, RuntimeLeft,
 };
-use tickless_sched::hrtick::SliceTimer;
 
 use super::header::{self, Header, Job, Server, Waiting};
 
@@ -175,22 +175,17 @@ impl Deadlines {
         }
     }
 
-    /// Starts the timer for the next replenishment, if that is another time than before; only the worker can. `now` is
-    /// the monotonic time at which the clock of the queue shows `run_time`.
+    /// Returns the time for which the worker starts its timer for the next replenishment, so that it owes it no more.
+    /// `now` is the monotonic time at which the clock of the queue shows `run_time`. `None` if no task waits for
+    /// runtime: a timer that is queued then fires for nothing.
     #[inline]
-    pub(crate) fn start_timer(&mut self, now: Instant, run_time: RunTime, timer: &impl SliceTimer) {
+    pub(crate) fn settle_timer(&mut self, now: Instant, run_time: RunTime) -> Option<Instant> {
         if self.tasks == 0 {
-            return;
+            return None;
         }
         self.owes_timer = false;
-        let Some(next) = self.queue.next_replenishment() else {
-            // Should it be queued, it fires for nothing.
-            return;
-        };
-        let at = expiry(next, now, run_time);
-        if timer.queued() != Some(at) {
-            timer.start(at);
-        }
+        let next = self.queue.next_replenishment()?;
+        Some(expiry(next, now, run_time))
     }
 
     /// Closes the queue: what waited in it.

@@ -11,7 +11,7 @@ use tickless_core::time::Instant;
 use tickless_sched::RunTime;
 use tickless_sched::deadline::Bandwidth;
 use tickless_sched::fair::Standing;
-use tickless_sched::hrtick::{Decision, SliceTimer, Switches};
+use tickless_sched::hrtick::{Decision, Switches};
 
 use super::header::{Entity, Header, Job, Server};
 use super::run_queue::{LifoSlot, Queued, RunQueue};
@@ -148,14 +148,12 @@ impl Scheduler {
         if !deadlines.owes_timer() {
             return preempts;
         }
-        match &self.tick.timers {
-            Some(timers) if timers.bandwidth.is_local() => {
-                deadlines.start_timer(now, run_time, &timers.bandwidth);
-                preempts
-            }
+        if !self.tick.is_own() {
             // The worker starts it when it picks next, which it is asked for.
-            _ => true,
+            return true;
         }
+        self.tick.start_bandwidth(deadlines, now, run_time);
+        preempts
     }
 
     /// A task was aborted. If it waits for runtime it does not wait for that any more, and the worker has to know.
@@ -322,9 +320,7 @@ impl Scheduler {
                 (Decision::CancelIfIdle, Flush::TurnEnd)
             }
         };
-        if let Some(timers) = &self.tick.timers {
-            (self.queue.deadlines).start_timer(now, run_time, &timers.bandwidth);
-        }
+        (self.tick).start_bandwidth(&mut self.queue.deadlines, now, run_time);
         match (&job, left) {
             (_, Some(left)) => self.tick.start_deadline(left, now),
             (Some(job), None) => self.start_tick(job, now),

@@ -6,15 +6,19 @@
 //! task is charged by.
 
 use tickless_core::time::{Instant, Span};
-use tickless_sched::FairQueue;
 use tickless_sched::deadline::RuntimeLeft;
 use tickless_sched::hrtick::{HrTick, Reschedule, SliceTimer, Switches};
 use tickless_sched::load::Load;
+use tickless_sched::{FairQueue, RunTime};
 
 use super::current;
+use super::deadlines::Deadlines;
 use super::header::{Job, Waiting};
 use super::run_queue::RunQueue;
 use super::tick::TickTimer;
+
+#[cfg(test)]
+mod tests;
 
 /// The timers of a worker.
 #[derive(Debug)]
@@ -105,6 +109,22 @@ impl SliceTick {
         }
     }
 
+    /// Starts the timer for the next replenishment of `deadlines`, if that is another time than before; only the worker
+    /// can. `now` is the monotonic time at which the clock of the queue shows `run_time`.
+    #[inline]
+    pub(crate) fn start_bandwidth(
+        &self,
+        deadlines: &mut Deadlines,
+        now: Instant,
+        run_time: RunTime,
+    ) {
+        if let Some(timers) = &self.timers
+            && let Some(at) = deadlines.settle_timer(now, run_time)
+        {
+            start_if_other(&timers.bandwidth, at);
+        }
+    }
+
     /// Returns whether the task that gives way goes on, in place of `schedule()`: then its tick is started and the
     /// device settled (FLUSH-7). Nothing has to be masked: the handler of the worker's signal takes no lock.
     pub(crate) fn extends(&mut self, is_fair: bool, now: Instant) -> bool {
@@ -127,5 +147,13 @@ impl SliceTick {
     pub(crate) fn start_cost(&self) -> super::StartCost {
         let timers = self.timers.as_ref();
         timers.map_or_else(Default::default, |timers| timers.slice.start_cost())
+    }
+}
+
+/// Starts a timer, unless it is queued for that time already: a start takes the lock of the base.
+#[inline]
+fn start_if_other(timer: &impl SliceTimer, at: Instant) {
+    if timer.queued() != Some(at) {
+        timer.start(at);
     }
 }

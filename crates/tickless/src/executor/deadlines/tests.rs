@@ -1,7 +1,5 @@
 //! Tests of tasks with deadlines beside other tasks in a run queue, in logical time.
 
-use std::cell::Cell;
-
 use async_task::Task;
 use tickless_core::time::Span;
 use tickless_sched::hrtick::Switches;
@@ -183,56 +181,29 @@ fn one_that_is_aborted_does_not_wait_for_its_runtime() {
     task.detach();
 }
 
-/// A timer that remembers what it was started for.
-#[derive(Default)]
-struct Hand {
-    queued: Cell<Option<Instant>>,
-    starts: Cell<u32>,
-}
-
-impl SliceTimer for Hand {
-    fn now(&self) -> Instant {
-        at(0)
-    }
-    fn queued(&self) -> Option<Instant> {
-        self.queued.get()
-    }
-    fn is_active(&self) -> bool {
-        self.queued.get().is_some()
-    }
-    fn start(&self, at: Instant) {
-        self.queued.set(Some(at));
-        self.starts.set(self.starts.get() + 1);
-    }
-    fn cancel(&self) {
-        self.queued.set(None);
-    }
-}
-
 #[test]
 fn the_timer_is_later_than_the_queue_s_clock_by_what_was_stolen() {
     let mut deadlines = Deadlines::new(Bandwidth::percent(95));
     let server = Box::pin(deadlines.admit(reservation(2, 10)).expect("there is room"));
     let job = job("control", Terms::Reservation(server));
     let shown = |millis: i64| RunTime::from_nanos((millis * MS).unsigned_abs());
-    let timer = Hand::default();
     deadlines.enqueue(job, shown(0));
-    deadlines.start_timer(at(100), shown(0), &timer);
-    assert_eq!(timer.queued(), None, "none is throttled");
+    let timer = deadlines.settle_timer(at(100), shown(0));
+    assert_eq!(timer, None, "none is throttled");
     let (job, left) = deadlines.pick(shown(0)).expect("it waits");
     assert_eq!(left.map(RuntimeLeft::span), Some(Span::from_millis(2)));
     deadlines.enqueue(job, shown(2));
     assert!(deadlines.owes_timer(), "the worker has to start it");
     // 100 ms were stolen before the queue's clock showed 2.
-    deadlines.start_timer(at(102), shown(2), &timer);
-    assert_eq!(timer.queued(), Some(at(110)));
+    let timer = deadlines.settle_timer(at(102), shown(2));
+    assert_eq!(timer, Some(at(110)));
     assert!(!deadlines.owes_timer());
-    deadlines.start_timer(at(105), shown(5), &timer);
-    assert_eq!(timer.starts.get(), 1, "it is the same time");
+    let timer = deadlines.settle_timer(at(105), shown(5));
+    assert_eq!(timer, Some(at(110)), "it is the same time");
     // Three more are stolen: the timer comes too early, and is started again.
     assert!(deadlines.pick(shown(7)).is_none());
-    deadlines.start_timer(at(110), shown(7), &timer);
-    assert_eq!(timer.queued(), Some(at(113)));
+    let timer = deadlines.settle_timer(at(110), shown(7));
+    assert_eq!(timer, Some(at(113)));
     assert!(deadlines.pick(shown(10)).is_some());
 }
 

@@ -3,6 +3,7 @@
 use std::thread;
 
 use tickless_core::time::Span;
+use tickless_sched::hrtick::SliceTimer;
 use tickless_sched::{Request, Weight};
 
 use super::*;
