@@ -42,73 +42,84 @@ fn check(page: &str, line: &str) {
     }
 }
 
+/// Command lines, and parts of the page of each.
+const PAGES: &[(&str, &[&str])] = &[
+    (
+        "latency -l 50 -i 500 -q --against timerfd",
+        &[
+            "timerfd",
+            "How late",
+            "<summary>The figures</summary>",
+            "for-narrow",
+        ],
+    ),
+    (
+        "noise --quick -D 100ms -c 0 -q --against bare",
+        &["Longest turns", "bare", "their share"],
+    ),
+    (
+        "fair --hogs 20 --weights 1,2 --servers 1 -w 1 --quick -q",
+        &[
+            "weight 2",
+            "How late servers",
+            "<summary>The figures</summary>",
+        ],
+    ),
+    (
+        "hack -g 1 -f 1 -l 1 --quick -q",
+        &[
+            "Configuration by configuration",
+            "without lazy",
+            "hrtick off",
+        ],
+    ),
+    (
+        "sim sweep sweep.toml -q",
+        &[
+            "Swept",
+            "in the worst point",
+            "<summary>All figures</summary>",
+            "deep idle",
+        ],
+    ),
+    (
+        "bench --only churn,two-threads --pending 10,20 --rounds 1 --repeats 100 -q",
+        &[
+            "for-narrow",
+            "<summary>The figures</summary>",
+            "limit: the loop alone",
+            "/ best peer",
+            ", missing",
+        ],
+    ),
+    (
+        "clock --seconds 50ms -q",
+        &[
+            "for a read of this library",
+            "<summary>All figures</summary>",
+            "What does a read cost here?",
+        ],
+    ),
+    (
+        "topology --cpus 16 --nodes 2",
+        &["pre class=\"drawing\"", "Drawing, which scrolls sideways"],
+    ),
+    (
+        "sim run start-cost -q",
+        &[
+            "The same as a table",
+            "for-narrow",
+            "<summary>The figures</summary>",
+        ],
+    ),
+];
+
 #[test]
 fn every_command_that_measures_has_a_page_that_all_can_read() {
-    for (line, parts) in [
-        (
-            "latency -l 50 -i 500 -q --against timerfd",
-            &[
-                "timerfd",
-                "How late",
-                "<summary>The figures</summary>",
-                "for-narrow",
-            ][..],
-        ),
-        (
-            "noise --quick -D 100ms -c 0 -q --against bare",
-            &["Longest turns", "bare", "their share"],
-        ),
-        (
-            "fair --hogs 20 --weights 1,2 --servers 1 -w 1 --quick -q",
-            &[
-                "weight 2",
-                "How late servers",
-                "<summary>The figures</summary>",
-            ],
-        ),
-        (
-            "hack -g 1 -f 1 -l 1 --quick -q",
-            &[
-                "Configuration by configuration",
-                "without lazy",
-                "hrtick off",
-            ],
-        ),
-        (
-            "sim sweep sweep.toml -q",
-            &[
-                "Swept",
-                "in the worst point",
-                "<summary>All figures</summary>",
-                "deep idle",
-            ],
-        ),
-        (
-            "bench --only churn,two-threads --pending 10,20 --rounds 1 --repeats 100 -q",
-            &[
-                "for-narrow",
-                "<summary>The figures</summary>",
-                "limit: the loop alone",
-                "/ best peer",
-                ", missing",
-            ],
-        ),
-        (
-            "topology --cpus 16 --nodes 2",
-            &["pre class=\"drawing\"", "Drawing, which scrolls sideways"],
-        ),
-        (
-            "sim run start-cost -q",
-            &[
-                "The same as a table",
-                "for-narrow",
-                "<summary>The figures</summary>",
-            ],
-        ),
-    ] {
+    for (line, parts) in PAGES {
         let page = page(line);
         check(&page, line);
-        for part in parts {
+        for part in *parts {
             assert!(page.contains(part), "{part} is missing in that of {line}");
         }
     }
@@ -123,6 +134,7 @@ fn a_page_cannot_go_where_the_table_goes() {
         "noise --quick",
         "fair --quick",
         "hack --quick",
+        "clock --seconds 1s",
         "topology --cpus 2",
         "sim predict --quick",
         "bench --quick",

@@ -1,5 +1,6 @@
 //! The options.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
@@ -33,6 +34,10 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "LIST")]
     cpus: Option<String>,
 
+    /// Write a page with a plot to this file
+    #[arg(long, value_name = "OUT.html", value_parser = crate::page::file())]
+    pub(super) report: Option<PathBuf>,
+
     #[command(flatten)]
     pub(super) output: output::Options,
 }
@@ -45,6 +50,8 @@ Examples:
       The drift to a fraction of a part in a million.
   tickless clock --watch
       Follows the drift until Ctrl-C.
+  tickless clock --report clock.html
+      The same as a page.
   tickless clock --json - | jq '.sources[] | {name, alone: .cost_ns.alone, verdict}'
 
 Drift: by how many parts in a million a source is faster than CLOCK_MONOTONIC. The kernel steers that one, so that an

@@ -6,7 +6,7 @@
 mod arguments;
 mod json;
 mod measure;
-mod print;
+mod report;
 mod source;
 mod watch;
 
@@ -25,6 +25,7 @@ use crate::failure::{CheckVerdict, Failure};
 use crate::interrupt::Interrupt;
 use crate::machine::Machine;
 use crate::output::{self, Progress, Screen};
+use crate::page;
 
 /// The time between two checks of the rates, and of the signal that ends the run.
 const CHECK: Duration = Duration::from_millis(500);
@@ -65,6 +66,7 @@ struct Finished<'r> {
 pub(crate) fn run(arguments: &Arguments) -> Result<CheckVerdict, Failure> {
     let plan = arguments.settle()?;
     let json = output::prepare_json(&arguments.output)?;
+    let page = page::prepare(arguments.report.as_ref())?;
     let screen = Screen::new(&arguments.output);
     let progress = Progress::new(&arguments.output);
     let interrupt = Interrupt::catch()?;
@@ -79,7 +81,12 @@ pub(crate) fn run(arguments: &Arguments) -> Result<CheckVerdict, Failure> {
     };
     finished.measure(&interrupt, &progress)?;
     drop(progress);
-    screen.print(&print::report(&finished))?;
+    let found = report::of(&finished)?;
+    // The page before the table: a reader that closes standard output early has it nevertheless.
+    if let Some(page) = page {
+        page.write(found.page().as_bytes())?;
+    }
+    screen.print(&found.text())?;
     let mut followed = None;
     if let Some(duration) = plan.watch {
         let mut follower = Follower::new(&finished);
@@ -244,13 +251,6 @@ impl Judgement {
         Self {
             word,
             reason: Some(reason),
-        }
-    }
-
-    fn text(&self) -> String {
-        match &self.reason {
-            Some(reason) => format!("{}: {reason}", self.word),
-            None => self.word.to_owned(),
         }
     }
 }

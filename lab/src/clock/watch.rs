@@ -7,7 +7,7 @@ use tickless::internals::sources::KernelClock;
 use tickless_core::clock::watchdog::CounterVerdict;
 
 use super::measure::{Drift, Pursuit};
-use super::print::{of_drift, signed};
+use super::report::{of_drift, signed};
 use super::source::tickless_nanos;
 use super::{Finished, LOOK};
 use crate::failure::Failure;
