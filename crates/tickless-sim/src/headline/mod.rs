@@ -137,15 +137,6 @@ pub struct Sensitivity {
     pub twice: Option<f64>,
 }
 
-/// Tests all claims, in the order of the design.
-#[must_use]
-pub fn all(seed: u64) -> Vec<Headline> {
-    CLAIMS
-        .iter()
-        .map(|claim| try_claim(claim, seed, Effort::Full))
-        .collect()
-}
-
 /// Tests the claim with the name `id`; `None` if there is none.
 #[must_use]
 pub fn one(id: &str, seed: u64, effort: Effort) -> Option<Headline> {
