@@ -3,7 +3,7 @@
 use core::hint::black_box;
 use core::pin::Pin;
 
-use tickless_core::coarse::{WheelKind, Restart, Tick, Timeout, WheelTimer};
+use tickless_core::coarse::{Restart, Tick, Timeout, WheelKind, WheelTimer};
 use tickless_core::platform::CpuId;
 
 use crate::Core;

@@ -2,7 +2,7 @@
 
 use core::pin::Pin;
 
-use tickless_core::coarse::{WheelKind, Restart, Tick, Timeout, WheelTimer};
+use tickless_core::coarse::{Restart, Tick, Timeout, WheelKind, WheelTimer};
 use tickless_core::hrtimer::{Expired, HrTimer, Setup, Start};
 use tickless_core::platform::CpuId;
 use tickless_core::slots::geometry::{granularity, limit};

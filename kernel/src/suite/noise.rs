@@ -3,7 +3,7 @@
 use alloc::boxed::Box;
 use core::pin::Pin;
 
-use tickless_core::coarse::{WheelKind, Tick, Timeout, WheelTimer};
+use tickless_core::coarse::{Tick, Timeout, WheelKind, WheelTimer};
 use tickless_core::hrtimer::{Expired, HrTimer, Restart, Setup, Start};
 use tickless_core::tick::{Role, TickDependencies};
 use tickless_core::time::{Monotonic, Span};

@@ -3,7 +3,7 @@
 use core::pin::Pin;
 
 use tickless_core::base::CpuBase;
-use tickless_core::coarse::{WheelKind, Restart as Again, Tick, Timeout, WheelTimer};
+use tickless_core::coarse::{Restart as Again, Tick, Timeout, WheelKind, WheelTimer};
 use tickless_core::hierarchy::{CpuNode, Group, WIDTH_DEFAULT};
 use tickless_core::hrtimer::{Expired, HrTimer, Restart, Setup, Stage, Start};
 use tickless_core::time::{Monotonic, Span};

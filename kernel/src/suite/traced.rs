@@ -2,7 +2,7 @@
 
 use core::pin::Pin;
 
-use tickless_core::coarse::{WheelKind, Tick, Timeout, WheelTimer};
+use tickless_core::coarse::{Tick, Timeout, WheelKind, WheelTimer};
 use tickless_core::hrtimer::{Expired, HrTimer, Restart, Setup, Start};
 use tickless_core::platform::Platform;
 use tickless_core::time::{Monotonic, Span};
@@ -43,7 +43,10 @@ fn start_all() {
         if is_cancelled {
             let _was = exact.try_cancel(machine.timers);
         }
-        let wheel = Pin::static_ref(kept(WheelTimer::new(WheelKind::Local, expire as CoarseFunction)));
+        let wheel = Pin::static_ref(kept(WheelTimer::new(
+            WheelKind::Local,
+            expire as CoarseFunction,
+        )));
         let _armed = wheel.arm(machine.timers, begin, Tick(begin.0 + 3 + 2 * step));
         LEFT[cpu].add(2 - u64::from(is_cancelled));
     }
