@@ -93,27 +93,30 @@ fn r04_a_cancelled_first_timer_does_not_let_the_clock_run_away<H: Host>() {
 /// R05: the timer fires after it was seen queued and before the lock is had. Nothing is written into a slot that it
 /// left.
 fn r05_a_timer_that_fires_before_the_lock_is_not_requeued_in_its_slot<H: Host>() {
-    let rig = Rig::<H>::new(2);
-    let timer = Rc::new(CoarseTimer::once(&rig, WheelKind::Global));
-    rig.on(0, || timer.arm(100).unwrap());
-    rig.spend(104_000_000);
-    {
-        let other = rig.clone();
-        rig.before_lock(0, move || {
-            assert_eq!(other.take_tick(0), 1);
-        });
+    // The CPU of the timer, and another one, which takes the lock of that CPU's base.
+    for modifies in [0, 1] {
+        let rig = Rig::<H>::new(2);
+        let timer = Rc::new(CoarseTimer::once(&rig, WheelKind::Global));
+        rig.on(0, || timer.arm(100).unwrap());
+        rig.spend(104_000_000);
+        {
+            let other = rig.clone();
+            rig.before_lock(0, move || {
+                assert_eq!(other.take_tick(0), 1);
+            });
+        }
+        // Still queued when it is looked at, and for the same slot.
+        let outcome = rig.on(modifies, || timer.modify(101));
+        assert_eq!(
+            outcome,
+            StartOutcome::Started,
+            "R56: it was idle, when CPU {modifies} modified it"
+        );
+        assert!(timer.is_queued());
+        rig.check();
+        rig.run_to_tick(Tick(200));
+        assert_eq!(timer.fired_at(), [104, 105]);
     }
-    // Still queued when it is looked at, and for the same slot.
-    let outcome = rig.on(0, || timer.modify(101));
-    assert_eq!(
-        outcome,
-        StartOutcome::Started,
-        "R56: it was idle, when it was modified"
-    );
-    assert!(timer.is_queued());
-    rig.check();
-    rig.run_to_tick(Tick(200));
-    assert_eq!(timer.fired_at(), [104, 105]);
 }
 
 /// R06: an empty wheel claims to be due some day. That day comes, and nothing happens.
