@@ -13,13 +13,14 @@ use tickless_core::coarse::WheelKind;
 use tickless_core::event::DeviceConfig;
 use tickless_core::hierarchy::{
     CpuNode, Group, GroupId, Hierarchy, HierarchyHost, Layout, Leaving, MigratorPolicy, NumaNode,
-    Presence, WIDTH_DEFAULT,
+    Presence, Step, WIDTH_DEFAULT,
 };
 use tickless_core::hrtimer::{Expired, HrTimer, Restart};
 use tickless_core::link::lock::Lock;
-use tickless_core::platform::{CpuId, Port};
+use tickless_core::platform::{CpuId, Platform, Port};
 use tickless_core::tick::{CpuTick, Nohz, Role, TickCount};
 use tickless_core::time::{Instant, Monotonic, Span};
+use tickless_core::trace::Event;
 use tickless_core::wheel::idle::{TickTime, wake_times};
 
 use crate::arch;
@@ -388,5 +389,13 @@ impl HierarchyHost<WIDTH_DEFAULT> for Nodes {
             .must_leave_idle
             .leave();
         arch::interrupt_cpu(cpu.0 as usize);
+    }
+
+    #[inline]
+    fn step(&self, step: Step) {
+        let host = self.timers.platform();
+        if host.is_traced() {
+            host.trace(Event::Hierarchy { tree: 0, step });
+        }
     }
 }

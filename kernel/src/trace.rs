@@ -13,6 +13,7 @@ use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicU64, Ordering};
 
+use tickless_core::hierarchy::{Hierarchy, HierarchyHost, WIDTH_DEFAULT};
 use tickless_core::link::lock::Lock;
 use tickless_core::time::Instant;
 use tickless_core::trace::line::{FORMAT, Line, Number, Subject, VERSION};
@@ -22,7 +23,7 @@ use crate::arch;
 use crate::console::say;
 use crate::host::{CPUS_MAX, Host, Note};
 use crate::lock::MaskingLock;
-use crate::machine::PERIOD;
+use crate::machine::{Machine, PERIOD};
 
 /// Entries of a ring: more than one test makes on a CPU. What comes behind them is counted, and the test fails.
 const ENTRIES: usize = 4_096;
@@ -93,7 +94,8 @@ pub(crate) fn begin(cpus: usize) {
 }
 
 /// Ends to keep events, and writes them out. Returns how many there were, and how many were lost.
-pub(crate) fn end(cpus: usize, now: Instant) -> (usize, u64) {
+pub(crate) fn end(machine: &Machine) -> (usize, u64) {
+    let (cpus, now, tree) = (machine.cpus(), machine.now(), &machine.tree);
     IS_ON.set(false);
     let mut entries = Vec::new();
     let mut lost = 0;
@@ -112,7 +114,8 @@ pub(crate) fn end(cpus: usize, now: Instant) -> (usize, u64) {
         PERIOD.as_nanos(),
     );
     let mut numbers = Numbers::default();
-    let mut lines = 2;
+    let began = entries.first().map_or(now, |entry| entry.time);
+    let mut lines = 2 + write_tree(tree, began.as_nanos());
     for entry in &entries {
         lines += u64::from(write(entry, &mut numbers));
     }
@@ -157,7 +160,18 @@ fn write(entry: &Entry, numbers: &mut Numbers) -> bool {
         cpu: u32::try_from(entry.cpu).ok(),
         event: &entry.event,
         timer,
+        first_group: 0,
     };
     say!("trace: {line}");
     true
+}
+
+/// Writes the lines of the hierarchy, which does not grow while events are kept. Returns how many there are.
+fn write_tree(tree: &Hierarchy<impl HierarchyHost<WIDTH_DEFAULT>>, time: i64) -> u64 {
+    let mut lines = 0;
+    tree.for_each_setting(0, |setting| {
+        say!("trace: {}", setting.line(time));
+        lines += 1;
+    });
+    lines
 }

@@ -6,7 +6,9 @@
 
 use crate::cpu::CpuId;
 use crate::event::flush::Flush;
+use crate::hierarchy::step::Step;
 use crate::slots::geometry::Tick;
+use crate::tick::keep::KeepReason;
 use crate::time::{Clock, Instant};
 use crate::wheel::family::{Timeout, WheelKind};
 
@@ -196,6 +198,40 @@ pub enum Event {
         cpu: CpuId,
         /// The time of the next tick.
         due: Instant,
+    },
+    /// A CPU enters its idle loop: from now on its tick may be stopped.
+    IdleBegin {
+        /// The CPU.
+        cpu: CpuId,
+    },
+    /// A CPU leaves its idle loop.
+    IdleEnd {
+        /// The CPU.
+        cpu: CpuId,
+    },
+    /// An evaluation found that the CPU keeps its tick, or, where that is stopped, that the CPU should not sleep now.
+    TickKept {
+        /// The CPU.
+        cpu: CpuId,
+        /// The reason.
+        keep: KeepReason,
+    },
+    /// An evaluation found that the tick stays stopped until `wake`; follows the `TickStop` where it ran until then.
+    TickLeft {
+        /// The CPU.
+        cpu: CpuId,
+        /// The time at which the CPU wakes up.
+        wake: Instant,
+    },
+    /// A step in the migration hierarchy. The host reports it, by [`HierarchyHost::step`], because the hierarchy knows
+    /// no platform.
+    ///
+    /// [`HierarchyHost::step`]: crate::hierarchy::HierarchyHost::step
+    Hierarchy {
+        /// The number of the hierarchy, of a host that has several.
+        tree: u32,
+        /// The step.
+        step: Step,
     },
     /// A timer moved to another base.
     Move {

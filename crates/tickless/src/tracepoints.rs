@@ -366,6 +366,7 @@ impl Trace {
                 cpu: entry.cpu,
                 event: &entry.event,
                 timer,
+                first_group: 0,
             }
         ))
     }

@@ -88,7 +88,7 @@ pub(super) fn traced(machine: &'static Machine, _parameters: &Parameters) -> Ver
         idle::until(|| LEFT[..cpus].iter().all(|left| left.get() == 0));
         Ok(())
     });
-    let (events, lost) = trace::end(cpus, machine.now());
+    let (events, lost) = trace::end(machine);
     say!("  {events} events of {cpus} CPUs");
     verdict?;
     ensure!(lost == 0, "{lost} events were lost");

@@ -9,6 +9,7 @@ mod findings;
 mod read;
 #[cfg(test)]
 mod tests;
+mod ticks;
 mod timers;
 mod tree;
 
@@ -33,7 +34,7 @@ pub(crate) const FORMAT: &str = "tickless-trace";
 pub(crate) const VERSION: u64 = 1;
 
 /// The promises that a trace can show, by name.
-const PROMISES: [&str; 8] = [
+const PROMISES: [&str; 10] = [
     "never_early",
     "never_lost",
     "bounded_late",
@@ -42,6 +43,8 @@ const PROMISES: [&str; 8] = [
     "isolated_undisturbed",
     "cancel_means_not_running",
     "monotonic",
+    "ticks_in_turn",
+    "flushed_once",
 ];
 const EARLY: usize = 0;
 const LOST: usize = 1;
@@ -51,6 +54,8 @@ const COVERED: usize = 4;
 const ISOLATED: usize = 5;
 const CANCEL: usize = 6;
 const MONOTONIC: usize = 7;
+const TICKS: usize = 8;
+const FLUSHED: usize = 9;
 
 /// Checks a trace: were the promises kept?
 ///

@@ -399,6 +399,69 @@ fn a_trace_of_another_program_needs_only_what_is_checked() {
     );
 }
 
+/// A trace of two CPUs that idle, flush and change a group, and the two lines around those events.
+fn of_ticks(events: &[&str]) -> Result<Vec<&'static str>, String> {
+    let first = concat!(
+        r#"{"format":"tickless-trace","version":1,"unit":"ns","scenario":"t","profile":"p","seed":1,"#,
+        r#""library":"0","cpus":2,"tick":1000000,"late_max":1,"isolated":[]}"#
+    );
+    let group = r#"{"time":0,"cpu":null,"event":"tmigr_group_set","group":0,"lvl":0,"numa":0}"#;
+    let mut text = format!("{first}\n{group}\n");
+    for event in events {
+        text.push_str(&format!("{{\"time\":1,\"cpu\":0,\"event\":{event}}}\n"));
+    }
+    let lines = events.len() + 3;
+    text.push_str(&format!(
+        "{{\"time\":9,\"event\":\"end\",\"lines\":{lines},\"queued\":0}}\n"
+    ));
+    verified(&text).map(|checker| broken(&checker))
+}
+
+#[test]
+fn ticks_flushes_and_changes_of_groups_are_followed() {
+    const STOP: &str = r#""tick_stop","of_cpu":0,"wake":7"#;
+    const START: &str = r#""tick_start","of_cpu":0,"due":8"#;
+    const LEFT: &str = r#""tick_evaluate","of_cpu":0,"kept":null,"wake":7"#;
+    const KEPT: &str = r#""tick_evaluate","of_cpu":0,"kept":"soon","wake":null"#;
+    const BEGIN: &str = r#""tick_idle_begin","of_cpu":0"#;
+    const END: &str = r#""tick_idle_end","of_cpu":0"#;
+    const FLUSH: &str = r#""hrtimer_flush","of_cpu":0,"point":"kernel_exit","stale":false"#;
+    const REARM: &str = r#""hrtimer_rearm","of_cpu":0,"next":7,"deferred":true"#;
+    const FIRST: &str =
+        r#""tmigr_group_set_cpu_active","group":0,"childmask":1,"active":1,"migrator":1,"seq":4"#;
+    const SECOND: &str =
+        r#""tmigr_group_set_cpu_active","group":0,"childmask":2,"active":3,"migrator":1,"seq":5"#;
+    const THIRD: &str =
+        r#""tmigr_group_set_cpu_inactive","group":0,"childmask":2,"active":1,"migrator":1,"seq":6"#;
+    let good: &[&[&str]] = &[
+        &[BEGIN, STOP, LEFT, LEFT, END, START, KEPT, BEGIN, STOP, LEFT],
+        // A recording begins in the middle.
+        &[START, END, KEPT],
+        &[FLUSH, REARM, FLUSH, REARM],
+        &[REARM, REARM],
+        &[FIRST, SECOND, THIRD],
+        // A CPU tells of its change behind the next one.
+        &[FIRST, THIRD, SECOND],
+    ];
+    for events in good {
+        assert_eq!(of_ticks(events), Ok(vec![]), "{events:?}");
+    }
+    let bad: &[(&str, &[&str])] = &[
+        ("ticks_in_turn", &[STOP, LEFT, STOP, LEFT]),
+        ("ticks_in_turn", &[START, START]),
+        ("ticks_in_turn", &[BEGIN, BEGIN]),
+        ("ticks_in_turn", &[END, END]),
+        ("ticks_in_turn", &[STOP, KEPT]),
+        ("ticks_in_turn", &[START, LEFT]),
+        ("flushed_once", &[FLUSH, REARM, REARM]),
+        ("one_migrator", &[FIRST, THIRD]),
+        ("one_migrator", &[FIRST, SECOND, SECOND]),
+    ];
+    for (promise, events) in bad {
+        assert_eq!(of_ticks(events), Ok(vec![*promise]), "{events:?}");
+    }
+}
+
 /// Changes of a line, and the resulting messages.
 const WRONG: &[(&str, &str, &str)] = &[
     (

@@ -1,6 +1,6 @@
 //! The hierarchy: which CPU looks after which, as its state words and events say.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::MIGRATOR;
 use super::findings::Findings;
@@ -12,8 +12,10 @@ struct Group {
     parent: Option<u32>,
     active: u16,
     migrator: Option<u16>,
-    /// The number of the last change, if there was one.
+    /// The greatest number of a change, if there was one.
     seq: Option<u64>,
+    /// The number of the first change in the trace: those before it may be told behind it.
+    began: u64,
     first: i64,
 }
 
@@ -24,6 +26,9 @@ struct Node {
     wakeup: i64,
 }
 
+/// The most changes of a group that may be told behind a later one: that many CPUs are in the middle of one.
+const AHEAD_MAX: u64 = 4_096;
+
 /// The tree.
 #[derive(Debug)]
 pub(super) struct Tree {
@@ -31,6 +36,8 @@ pub(super) struct Tree {
     nodes: Vec<Node>,
     /// Promises, the first one first.
     promised: BTreeSet<(i64, u32)>,
+    /// The changes, by group and number, that were passed over, and the lines that did so.
+    missing: BTreeMap<(u32, u64), u64>,
 }
 
 impl Tree {
@@ -44,6 +51,7 @@ impl Tree {
             groups: Vec::new(),
             nodes: vec![node; header.cpus as usize],
             promised: BTreeSet::new(),
+            missing: BTreeMap::new(),
         }
     }
 
@@ -79,6 +87,7 @@ impl Tree {
             active: 0,
             migrator: None,
             seq: None,
+            began: 0,
             first: i64::MAX,
         });
         Ok(())
@@ -145,12 +154,33 @@ impl Tree {
         let seq = line.whole("seq")?;
         let group = &mut self.groups[id as usize];
         to.check(MIGRATOR);
-        if let Some(before) = group.seq
-            && seq != before.wrapping_add(1)
-        {
-            let what = format!("change {seq} of group {id} follows {before}: one was lost");
-            to.broken(MIGRATOR, what);
-        }
+        // A group is not locked while it changes, so a CPU may tell of its change behind one that came later.
+        let is_latest = match group.seq {
+            None => {
+                group.began = seq;
+                true
+            }
+            Some(before) if seq > before => {
+                let ahead = seq - before - 1;
+                if ahead > AHEAD_MAX {
+                    let what = format!("change {seq} of group {id} follows {before}: one was lost");
+                    to.broken(MIGRATOR, what);
+                } else {
+                    let passed = (before + 1..seq).map(|passed| ((id, passed), line.number));
+                    self.missing.extend(passed);
+                }
+                true
+            }
+            Some(before) => {
+                let may_be = seq < group.began || self.missing.remove(&(id, seq)).is_some();
+                if !may_be {
+                    let what =
+                        format!("change {seq} of group {id} was told already, up to {before}");
+                    to.broken(MIGRATOR, what);
+                }
+                false
+            }
+        };
         match migrator {
             None if active != 0 => {
                 to.broken(
@@ -169,10 +199,25 @@ impl Tree {
             }
             _ => {}
         }
-        group.active = active;
-        group.migrator = migrator;
-        group.seq = Some(seq);
+        if is_latest {
+            group.active = active;
+            group.migrator = migrator;
+            group.seq = Some(seq);
+        }
         Ok(())
+    }
+
+    /// The trace ends: each change that was passed over should have been told.
+    pub(super) fn end(&self, to: &mut Findings) {
+        let last = to.line;
+        for ((group, seq), line) in &self.missing {
+            to.line = *line;
+            to.broken(
+                MIGRATOR,
+                format!("change {seq} of group {group} was lost: a later one is here"),
+            );
+        }
+        to.line = last;
     }
 
     /// `cpu` goes to sleep, and another may have to run its timer of `time`: a CPU that is awake knows, or promised.

@@ -2,6 +2,7 @@
 
 use super::{ChildSlots, GroupId, Hierarchy, HierarchyHost, LEVELS_MAX};
 use crate::cpu::CpuId;
+use crate::trace::line::Setting;
 
 /// A child of a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -33,6 +34,41 @@ impl<S: HierarchyHost<WIDTH>, const WIDTH: usize> Hierarchy<S, WIDTH> {
     #[must_use]
     pub fn groups(&self) -> u32 {
         self.shape.lock(None).groups
+    }
+
+    /// Calls `each` for each group, each connection of a group with its parent, and each of a CPU, in this order: the
+    /// lines of the tree in a trace file in which group 0 has the number `first`.
+    pub fn for_each_setting(&self, first: u32, mut each: impl FnMut(Setting)) {
+        let number = |group: GroupId| first.saturating_add(group.0);
+        let groups = || (0..self.groups()).map(|id| self.group(GroupId(id)));
+        for group in groups() {
+            each(Setting::Group {
+                group: number(group.id()),
+                level: group.level(),
+                node: group.node().0,
+            });
+        }
+        for group in groups() {
+            if let Some(parent) = group.parent() {
+                each(Setting::Child {
+                    group: number(group.id()),
+                    parent: number(parent),
+                    slot: group.slot(),
+                });
+            }
+        }
+        for cpu in (0..self.host.cpus()).map(CpuId) {
+            let Some(node) = self.host.node(cpu) else {
+                continue;
+            };
+            if let Some(leaf) = node.leaf() {
+                each(Setting::Cpu {
+                    cpu,
+                    parent: number(leaf),
+                    slot: node.slot(),
+                });
+            }
+        }
     }
 
     /// Returns the group without a parent; `None` before the first CPU.

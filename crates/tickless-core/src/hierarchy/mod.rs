@@ -61,7 +61,7 @@ use crate::cpu::CpuId;
 mod availability;
 mod describe;
 mod dump;
-mod group;
+pub(crate) mod group;
 mod grow;
 mod host;
 mod idle;
@@ -69,7 +69,8 @@ mod isolate;
 mod layout;
 mod promise;
 mod serve;
-mod state;
+pub(crate) mod state;
+pub(crate) mod step;
 #[cfg(test)]
 mod tests;
 mod walk;
@@ -78,11 +79,12 @@ pub use availability::{Leaving, Presence, Refused};
 pub use describe::{Child, Misshapen};
 pub use group::{CpuNode, Group, GroupId};
 pub use grow::PrepareError;
-pub use host::{HierarchyHost, Refusal, Step};
+pub use host::HierarchyHost;
 pub use isolate::{Change, IsolationHost};
 pub use layout::{LEVELS_MAX, Layout, NumaNode};
 pub use serve::Pull;
 pub use state::{ChildSlot, ChildSlots, MigratorPolicy, State, WIDTH_MAX};
+pub use step::{Refusal, Step};
 
 use self::grow::Shape;
 

@@ -6,7 +6,8 @@ use tickless_link::lock::RawLock;
 
 use super::count::Duty;
 use super::cpu::{Context, CpuTick, Role};
-use super::nohz::{Forecast, KeepReason, Nohz, SleepLength, StoppedTick, TickDependencies};
+use super::keep::KeepReason;
+use super::nohz::{Forecast, Nohz, SleepLength, StoppedTick, TickDependencies};
 use crate::cpu::CpuId;
 use crate::hierarchy::HierarchyHost;
 use crate::hrtimer::timer::{Expired, HrTimer};
@@ -110,13 +111,18 @@ impl<P: Platform, S: HierarchyHost<WIDTH>, L: RawLock, const WIDTH: usize>
     where
         F: FnMut(&mut Expired<'_, '_, Monotonic>) -> Restart + Send + 'static,
     {
-        if let Some(keep) = forecast.keeps {
-            return Err(keep);
-        }
-        let wake = if forecast.leaves_wheels {
-            forecast.own
-        } else {
-            self.commit(tick.cpu()).ok_or(KeepReason::HandedOver)?
+        let cpu = tick.cpu();
+        let committed = match forecast.keeps {
+            Some(keep) => Err(keep),
+            None if forecast.leaves_wheels => Ok(forecast.own),
+            None => self.commit(cpu).ok_or(KeepReason::HandedOver),
+        };
+        let wake = match committed {
+            Ok(wake) => wake,
+            Err(keep) => {
+                self.trace(|| Event::TickKept { cpu, keep });
+                return Err(keep);
+            }
         };
         let wake = wake.min(forecast.own);
         self.count.give_up(tick.cpu());
@@ -127,10 +133,10 @@ impl<P: Platform, S: HierarchyHost<WIDTH>, L: RawLock, const WIDTH: usize>
         let is_over = !was_ticking && wake <= self.count.now().began;
         let wake = if is_over { wake.min(stands()) } else { wake };
         let changed = tick.stop(wake);
-        if was_ticking && self.timers.platform().is_traced() {
-            let cpu = tick.cpu();
-            self.timers.platform().trace(Event::TickStop { cpu, wake });
+        if was_ticking {
+            self.trace(|| Event::TickStop { cpu, wake });
         }
+        self.trace(|| Event::TickLeft { cpu, wake });
         // Also if nothing changed: the timer itself says what it stands at.
         let was_programmed = changed.is_some() || stands() != wake;
         if was_programmed {

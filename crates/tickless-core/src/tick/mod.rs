@@ -63,6 +63,7 @@ mod cpu;
 mod dependency;
 mod dump;
 mod idle;
+pub(crate) mod keep;
 mod mask;
 #[cfg(all(test, loom))]
 mod model;
@@ -75,7 +76,6 @@ pub use broadcast::{Broadcast, BroadcastExit, Busy, Carrier, Delivery, Entered};
 pub use count::{Duty, STALL_TICKS, TickCount};
 pub use cpu::{Context, CpuTick, Role, skew};
 pub use dependency::{Dependencies, Dependency, Scope, first_dependency};
+pub use keep::KeepReason;
 pub use mask::CpuMask;
-pub use nohz::{
-    Forecast, KeepReason, Nohz, SleepLength, StoppedTick, TickDependencies, TickOutcome,
-};
+pub use nohz::{Forecast, Nohz, SleepLength, StoppedTick, TickDependencies, TickOutcome};

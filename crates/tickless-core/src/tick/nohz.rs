@@ -6,6 +6,7 @@ use tickless_link::lock::RawLock;
 
 use super::count::{Duty, TickCount};
 use super::cpu::{Context, CpuTick, Mode, Role};
+use super::keep::KeepReason;
 use crate::base::timers::Timers;
 use crate::cpu::CpuId;
 use crate::hierarchy::{Hierarchy, HierarchyHost, WIDTH_DEFAULT};
@@ -29,31 +30,6 @@ pub struct TickDependencies {
     pub pass_pending: bool,
     /// True if a tickless task [depends](super::Dependencies) on the tick.
     pub dependency: bool,
-}
-
-/// The reasons why a tick is not stopped.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum KeepReason {
-    /// The CPU is not online.
-    Offline,
-    /// The CPU is not in its idle loop (R40), and its tasks need the tick.
-    NotIdle,
-    /// A task depends on the tick.
-    Dependency,
-    /// Another task is about to run.
-    Reschedule,
-    /// Work of the soft stage waits.
-    SoftWork,
-    /// Tasks run without a tick on other CPUs, and use the count that this CPU keeps.
-    Timekeeper,
-    /// Tasks run without a tick, and no CPU counts. This is a mistake of the host, which has to let a housekeeping CPU
-    /// tick.
-    NoTimekeeper,
-    /// The next event is at most a period away.
-    Soon,
-    /// The hierarchy returned a time that is too near (R60).
-    HandedOver,
 }
 
 /// The time until which a CPU could sleep from now, for the governor that chooses the depth of the sleep.
@@ -239,6 +215,7 @@ impl<P: Platform, S: HierarchyHost<WIDTH>, L: RawLock, const WIDTH: usize>
     pub fn enter_idle(&self, tick: &mut CpuTick) {
         if tick.context == Context::Task {
             tick.context = Context::Idle;
+            self.trace(|| Event::IdleBegin { cpu: tick.cpu() });
         }
     }
 
@@ -268,6 +245,7 @@ impl<P: Platform, S: HierarchyHost<WIDTH>, L: RawLock, const WIDTH: usize>
     {
         if tick.context == Context::Idle {
             tick.context = Context::Task;
+            self.trace(|| Event::IdleEnd { cpu: tick.cpu() });
         }
         let forecast = self.forecast(tick, conditions);
         let stopped = self.stop(tick, timer, forecast);
@@ -315,12 +293,18 @@ impl<P: Platform, S: HierarchyHost<WIDTH>, L: RawLock, const WIDTH: usize>
         self.timers.wheel_leave_idle(tick.cpu());
         self.tree.leave_idle(tick.cpu());
         if let Some(due) = tick.resume(now, self.count.period()) {
-            if self.timers.platform().is_traced() {
-                let cpu = tick.cpu();
-                self.timers.platform().trace(Event::TickStart { cpu, due });
-            }
+            let cpu = tick.cpu();
+            self.trace(|| Event::TickStart { cpu, due });
             // Moves the timer from what it stood at during the sleep: one base lock, and one device write at most.
             self.start(timer, due);
+        }
+    }
+
+    /// Reports `event`, which is put together only while events are traced.
+    #[inline]
+    pub(super) fn trace(&self, event: impl FnOnce() -> Event) {
+        if self.timers.platform().is_traced() {
+            self.timers.platform().trace(event());
         }
     }
 

@@ -8,6 +8,10 @@ use super::{Event, Placement, TimerId};
 use crate::time::{Clock, Instant};
 use crate::wheel::family::WheelKind;
 
+mod hierarchy;
+
+pub use hierarchy::Setting;
+
 /// The name of the format, in the first line of a file.
 pub const FORMAT: &str = "tickless-trace";
 /// The version of the format.
@@ -44,6 +48,8 @@ pub struct Line<'e> {
     pub event: &'e Event,
     /// The number of the timer that [`Event::subject`] names; of no use for an event without one.
     pub timer: Number,
+    /// The number of group 0 of the hierarchy that the event is about; 0 if there is one hierarchy.
+    pub first_group: u32,
 }
 
 impl Event {
@@ -66,10 +72,11 @@ impl Event {
     /// Returns true if a trace file has lines for such events.
     #[must_use]
     pub const fn has_line(&self) -> bool {
-        !matches!(
-            self,
-            Self::Flush { .. } | Self::Kick { .. } | Self::WheelPass { .. }
-        )
+        match self {
+            Self::Kick { .. } | Self::WheelPass { .. } => false,
+            Self::Hierarchy { step, .. } => hierarchy::has_line(step),
+            _ => true,
+        }
     }
 }
 
@@ -128,7 +135,7 @@ impl fmt::Display for Line<'_> {
             Some(Subject::Exact(_)) => self.exact(out)?,
             Some(Subject::Coarse(_)) => self.coarse(out)?,
             Some(Subject::Either(_)) => self.either(out)?,
-            None => self.of_device(out)?,
+            None => self.of_cpu(out)?,
         }
         out.write_str("}")
     }
@@ -234,6 +241,43 @@ impl Line<'_> {
         }
     }
 
+    fn of_cpu(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self.event {
+            Event::TickStop { cpu, wake } => write!(
+                out,
+                ",\"event\":\"tick_stop\",\"of_cpu\":{},\"wake\":{}",
+                cpu.0,
+                OrNever(wake)
+            ),
+            Event::TickStart { cpu, due } => write!(
+                out,
+                ",\"event\":\"tick_start\",\"of_cpu\":{},\"due\":{}",
+                cpu.0,
+                OrNever(due)
+            ),
+            Event::IdleBegin { cpu } => {
+                write!(out, ",\"event\":\"tick_idle_begin\",\"of_cpu\":{}", cpu.0)
+            }
+            Event::IdleEnd { cpu } => {
+                write!(out, ",\"event\":\"tick_idle_end\",\"of_cpu\":{}", cpu.0)
+            }
+            Event::TickKept { cpu, keep } => write!(
+                out,
+                ",\"event\":\"tick_evaluate\",\"of_cpu\":{},\"kept\":\"{}\",\"wake\":null",
+                cpu.0,
+                keep.name()
+            ),
+            Event::TickLeft { cpu, wake } => write!(
+                out,
+                ",\"event\":\"tick_evaluate\",\"of_cpu\":{},\"kept\":null,\"wake\":{}",
+                cpu.0,
+                OrNever(wake)
+            ),
+            Event::Hierarchy { ref step, .. } => hierarchy::write(step, self.first_group, out),
+            _ => self.of_device(out),
+        }
+    }
+
     fn of_device(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self.event {
             Event::Rearm {
@@ -266,17 +310,11 @@ impl Line<'_> {
                 ",\"event\":\"hrtimer_hang\",\"of_cpu\":{},\"nanos\":{nanos}",
                 cpu.0
             ),
-            Event::TickStop { cpu, wake } => write!(
+            Event::Flush { cpu, reason, stale } => write!(
                 out,
-                ",\"event\":\"tick_stop\",\"of_cpu\":{},\"wake\":{}",
+                ",\"event\":\"hrtimer_flush\",\"of_cpu\":{},\"point\":\"{}\",\"stale\":{stale}",
                 cpu.0,
-                OrNever(wake)
-            ),
-            Event::TickStart { cpu, due } => write!(
-                out,
-                ",\"event\":\"tick_start\",\"of_cpu\":{},\"due\":{}",
-                cpu.0,
-                OrNever(due)
+                reason.name()
             ),
             _ => Ok(()),
         }

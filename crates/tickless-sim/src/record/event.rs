@@ -133,6 +133,24 @@ pub enum Recorded {
         from_cpu: u32,
         of_cpu: u32,
     },
+    /// A write that an interrupt owed is carried out at `point`.
+    HrtimerFlush {
+        of_cpu: u32,
+        point: &'static str,
+        stale: bool,
+    },
+    TickIdleBegin {
+        of_cpu: u32,
+    },
+    TickIdleEnd {
+        of_cpu: u32,
+    },
+    /// A CPU decided on its tick: it is kept for a reason, or stays stopped until `wake`.
+    TickEvaluate {
+        of_cpu: u32,
+        kept: Option<&'static str>,
+        wake: Option<i64>,
+    },
     TickStop {
         of_cpu: u32,
         wake: Option<i64>,

@@ -67,15 +67,15 @@ impl Recorder {
                 of_cpu: cpu.0,
                 nanos,
             },
-            Traced::TickStop { cpu, wake } => Recorded::TickStop {
+            Traced::Flush { cpu, reason, stale } => Recorded::HrtimerFlush {
                 of_cpu: cpu.0,
-                wake: nanos(wake),
+                point: reason.name(),
+                stale,
             },
-            Traced::TickStart { cpu, due } => Recorded::TickStart {
-                of_cpu: cpu.0,
-                due: nanos(due),
+            _ => match tick(event) {
+                Some(what) => what,
+                None => return,
             },
-            _ => return,
         };
         self.take(what);
     }
@@ -262,6 +262,33 @@ impl Recorder {
         }
         connect(tree, |what| self.take(what));
     }
+}
+
+/// Returns the record of what a CPU decided on its tick.
+fn tick(event: &Traced) -> Option<Recorded> {
+    Some(match *event {
+        Traced::TickStop { cpu, wake } => Recorded::TickStop {
+            of_cpu: cpu.0,
+            wake: nanos(wake),
+        },
+        Traced::TickStart { cpu, due } => Recorded::TickStart {
+            of_cpu: cpu.0,
+            due: nanos(due),
+        },
+        Traced::IdleBegin { cpu } => Recorded::TickIdleBegin { of_cpu: cpu.0 },
+        Traced::IdleEnd { cpu } => Recorded::TickIdleEnd { of_cpu: cpu.0 },
+        Traced::TickKept { cpu, keep } => Recorded::TickEvaluate {
+            of_cpu: cpu.0,
+            kept: Some(keep.name()),
+            wake: None,
+        },
+        Traced::TickLeft { cpu, wake } => Recorded::TickEvaluate {
+            of_cpu: cpu.0,
+            kept: None,
+            wake: nanos(wake),
+        },
+        _ => return None,
+    })
 }
 
 /// Records the tree: each group's and each CPU's parent.
