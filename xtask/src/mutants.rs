@@ -1,13 +1,14 @@
-//! Proof that the suite notices: each rule of the library is broken on purpose, and a test must fail.
+//! The proof that the suite notices broken rules: each rule of the library is broken on purpose, and a test must fail.
 //!
-//! The sources contain nothing of it. [Patches](patches) put switches into a copy of the tree, and the switch that the
-//! variable `TICKLESS_MUTANT` names is armed. So one build serves all mutants: the test programs are built once, run
-//! once unarmed, and then once for each switch, until the first test fails.
+//! The sources themselves contain no switches. [Patches](patches) put switches into a copy of the tree, and the switch
+//! that the variable `TICKLESS_MUTANT` names is armed. So one build serves all mutants: the test programs are built
+//! once, run once unarmed, and then once for each switch, until the first test fails.
 //!
-//! A survivor means one of two things: the suite has a hole, or the rule is not needed. Both are worth knowing.
+//! A mutant that survives means one of two things: the suite has a hole, or the rule is not needed. Both are worth
+//! knowing.
 //!
-//! Before the first mutant a canary runs: a name that no list contains. A suite that passes with it never comes to a
-//! switch, and every survivor after that would be a lie.
+//! Before the first mutant a canary runs: a name that no list contains. A suite that passes with this name never
+//! reaches a switch, and every surviving mutant after that would prove nothing.
 
 use std::path::Path;
 use std::sync::Mutex;
@@ -28,9 +29,9 @@ mod trial;
 
 /// The environment variable that names the switch to arm.
 const VARIABLE: &str = "TICKLESS_MUTANT";
-/// A name that arms nothing, and that a suite which arms switches must therefore refuse.
+/// A name of no switch. A suite that can arm switches must refuse this name.
 const CANARY: &str = "no-such-switch";
-/// The time limit of one test. The slowest test takes a fraction of it; one that takes more hangs.
+/// The time limit of one test. The slowest test takes a fraction of this time; a test that takes longer counts as hung.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Breaks each rule of the library on purpose and demands that a test fails.
@@ -50,11 +51,11 @@ pub(crate) struct Arguments {
     /// Shows the names of the switches, and breaks nothing.
     #[arg(long)]
     list: bool,
-    /// Makes the copy and no more, target/mutants/tree; a file whose patch does not apply is in it without its
+    /// Makes the copy in target/mutants/tree and no more; a file whose patch does not apply is copied without its
     /// switches.
     #[arg(long)]
     tree: bool,
-    /// Writes the patches anew by what was changed in the copy since.
+    /// Writes the patches again from the changes that were made in the copy.
     #[arg(long)]
     save: bool,
 }
@@ -67,7 +68,7 @@ struct Row {
     duration: Duration,
 }
 
-/// Performs the task.
+/// Runs `cargo xtask mutants`.
 pub(crate) fn main(root: &Path, arguments: &Arguments) -> Result<(), String> {
     let known = switches::names(root)?;
     if arguments.list {
@@ -89,7 +90,7 @@ pub(crate) fn main(root: &Path, arguments: &Arguments) -> Result<(), String> {
     run(root, &names, jobs)
 }
 
-/// All mutants, as a step of the check.
+/// Tries all mutants, as a step of the check.
 pub(crate) fn run_all(root: &Path) -> Result<(), String> {
     run(root, &switches::names(root)?, processors())
 }
@@ -98,7 +99,7 @@ fn processors() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
 
-/// The switches that are `wanted`, or all.
+/// Returns the switches that are `wanted`; all switches if none is named.
 fn chosen(known: &[String], wanted: &[String]) -> Result<Vec<String>, String> {
     if let Some(unknown) = wanted.iter().find(|name| !known.contains(name)) {
         return Err(format!(
@@ -150,22 +151,22 @@ fn run(root: &Path, names: &[String], jobs: usize) -> Result<(), String> {
     }
 }
 
-/// Makes the copy, as far as patches apply, and fails if one does not.
+/// Makes the copy with all patches that apply, and fails if one does not.
 fn make_tree(root: &Path, copy: &Copy, texts: &Texts) -> Result<(), String> {
-    let mut texts = texts.clone();
+    let mut applying = texts.clone();
     let mut left_out = Vec::new();
     let patched = loop {
-        match patches::patched(&texts) {
+        match patches::patched(&applying) {
             Ok(patched) => break patched,
             Err(stale) => {
                 for (name, _) in &stale {
-                    texts.remove(name);
+                    applying.remove(name);
                 }
                 left_out.extend(stale);
             }
         }
     };
-    copy.update(root, &texts, &patched)?;
+    copy.update(root, texts, &patched)?;
     println!("{}", copy.root.display());
     if left_out.is_empty() {
         Ok(())
@@ -182,7 +183,7 @@ fn complaint(stale: &[(String, String)]) -> String {
     text
 }
 
-/// The switches among `names` that stand in no condition.
+/// Returns the switches among `names` that no condition of the patched sources uses.
 fn without_place<'n>(patched: &Texts, names: &'n [String]) -> Vec<&'n str> {
     let stands = |name: &str| {
         let place = format!("mutant!(\"{name}\")");
@@ -192,7 +193,7 @@ fn without_place<'n>(patched: &Texts, names: &'n [String]) -> Vec<&'n str> {
     names.filter(|name| !stands(name)).collect()
 }
 
-/// The texts of the patches, and of all Rust files.
+/// Returns the texts of the patches, and of all Rust files.
 fn texts(root: &Path) -> Result<Texts, String> {
     files::list(root)?
         .into_iter()

@@ -1,12 +1,13 @@
 //! The mutants: patches that put switches into a copy of the tree.
 //!
-//! The sources of the product know nothing of mutants. `xtask/mutants` has a patch for each file that gets switches,
-//! under the path of the file, and the module with the macro `mutant!`, which the copy of the link crate gets. All
+//! The sources of the product contain no mutants. `xtask/mutants` has a patch for each file that gets switches, under
+//! the path of that file, and the module with the macro `mutant!`, which is copied into the link crate of the copy. All
 //! patches are applied to one copy below the target directory, so that one build serves all mutants. A hunk is found by
-//! its context, wherever that has moved to; where it is found nowhere, `cargo xtask tidy` names the patch.
+//! its context, even if the context has moved. If the context is not found, `cargo xtask tidy` names the patch.
 //!
-//! `--tree` makes the copy, `--save` writes the patches anew by what was changed in it. Beside the copy lies what each
-//! patched file was without its patch: a source that has changed since is not mistaken for a part of a mutant.
+//! `--tree` makes the copy, and `--save` writes the patches again from the changes in the copy. A second directory
+//! keeps each patched file in its state before the patch, so that a source that has changed since is not taken for a
+//! part of a mutant.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -19,18 +20,19 @@ use crate::files;
 /// The directory of the patches.
 const PATCHES: &str = "xtask/mutants/";
 const EXTENSION: &str = ".patch";
-/// The module with the switches, and where the copy has it.
+/// The module with the switches, and its path in the copy.
 pub(super) const SWITCHES: (&str, &str) = (
     "xtask/mutants/mutants.rs",
     "crates/tickless-link/src/mutants.rs",
 );
-/// Lines around a change by which it is found again.
+/// The number of lines around a change by which the change is found again.
 const CONTEXT: usize = 2;
 
 /// The texts of the files of a checkout, by path.
 pub(crate) type Texts = BTreeMap<String, String>;
 
-/// Returns the files that get switches, with them, by path; or the patches that do not apply, with the reason.
+/// Returns the files that get switches, by path, with the switches in them. If patches do not apply, returns these
+/// patches instead, with the reasons.
 pub(crate) fn patched(texts: &Texts) -> Result<Texts, Vec<(String, String)>> {
     let mut changed = Texts::new();
     let mut stale = Vec::new();
@@ -67,11 +69,11 @@ fn with(source: &str, patch: &str) -> Result<String, String> {
     apply(source, &patch).map_err(|error| error.to_string())
 }
 
-/// The copy of the tree.
+/// The copy of the tree, into which the switches are patched.
 pub(super) struct Copy {
-    /// Directory of the copy.
+    /// The directory of the copy.
     pub(super) root: PathBuf,
-    /// Directory of patched files as they were before.
+    /// The directory of the patched files in their state before the patch.
     plain: PathBuf,
 }
 
@@ -84,9 +86,9 @@ impl Copy {
         }
     }
 
-    /// Brings the copy up to date. A file that is as it should be is left alone, so that cargo builds what changed.
+    /// Updates the copy. An unchanged file is not written, so that cargo builds only what changed.
     ///
-    /// With `patched` each file in it takes the place of the one in `root`.
+    /// Each file in `patched` replaces the file of the same path in `root`.
     pub(super) fn update(&self, root: &Path, texts: &Texts, patched: &Texts) -> Result<(), String> {
         let paths = files::list(root)?;
         let kept: BTreeSet<&String> = paths.iter().chain(patched.keys()).collect();
@@ -98,14 +100,22 @@ impl Copy {
             };
             write(&self.root.join(path), &bytes)?;
         }
-        for path in patched.keys().filter(|path| texts.contains_key(*path)) {
-            write(&self.plain.join(path), texts[path].as_bytes())?;
-        }
+        self.keep_plain(texts)?;
         // Test programs of a directory are found by looking: one that is gone must not be built.
         remove_others(&self.root, &self.root, &kept)
     }
 
-    /// Writes the patches anew by what the copy has, and returns their number.
+    /// Keeps the state of each file that has a patch, whether or not the patch applies.
+    fn keep_plain(&self, texts: &Texts) -> Result<(), String> {
+        for (path, text) in texts {
+            if texts.contains_key(&format!("{PATCHES}{path}{EXTENSION}")) {
+                write(&self.plain.join(path), text.as_bytes())?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes the patches again from the contents of the copy, and returns the number of patches.
     pub(super) fn save(&self, root: &Path, texts: &Texts) -> Result<usize, String> {
         let mut saved = 0;
         for (path, source) in texts.iter().filter(|(path, _)| path.ends_with(".rs")) {
@@ -141,7 +151,7 @@ impl Copy {
     }
 }
 
-/// Writes a file, unless it is so already.
+/// Writes a file, unless it has this content already.
 fn write(path: &Path, bytes: &[u8]) -> Result<(), String> {
     if fs::read(path).is_ok_and(|before| before == bytes) {
         return Ok(());
@@ -153,7 +163,7 @@ fn write(path: &Path, bytes: &[u8]) -> Result<(), String> {
     fs::write(path, bytes).map_err(complain)
 }
 
-/// Removes the Rust files below `directory` that are not `kept`, whose paths are relative to `root`.
+/// Removes the Rust files below `directory` that are not in `kept`; the paths in `kept` are relative to `root`.
 fn remove_others(root: &Path, directory: &Path, kept: &BTreeSet<&String>) -> Result<(), String> {
     let complain = |error| format!("cannot look through {}: {error}", directory.display());
     for entry in fs::read_dir(directory).map_err(complain)? {
@@ -231,6 +241,12 @@ mod tests {
         super::write(&copy.plain.join("x.rs"), b"fn before() {}\n").unwrap();
         let refused = copy.save(&directory, &sources).unwrap_err();
         assert!(refused.contains("x.rs changed since"), "{refused}");
+        // A copy that is made again is of the file as it is now, even where its patch does not apply.
+        let stale = "--- a/x.rs\n+++ b/x.rs\n@@ -1,1 +1,1 @@\n-gone\n+here\n".to_owned();
+        sources.insert(name.to_owned(), stale);
+        assert!(patched(&sources).is_err());
+        copy.keep_plain(&sources).unwrap();
+        assert_eq!(copy.save(&directory, &sources).unwrap(), 1);
         let _removed = std::fs::remove_dir_all(directory);
     }
 }
