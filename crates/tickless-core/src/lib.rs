@@ -1,11 +1,12 @@
 //! The mechanisms of Tickless, independent of the host.
 //!
-//! Everything between a counter and a timer's callback is here, and nothing that knows an operating system: clocks and
-//! their offsets ([`clock`]), the devices that make an interrupt happen ([`event`]), high-resolution timers
-//! ([`hrtimer`]), coarse ones for timeouts ([`coarse`]), the tree through which awake CPUs run the timers of idle ones
-//! ([`hierarchy`]), and the tick that drives the wheels and stops where nothing happens ([`tick`]). A host (worker
-//! threads in user space, a kernel, a simulator) implements [`Port`] and [`Platform`], and calls the entry points of
-//! [`Timers`](base::Timers) when something happened: an interrupt, a clock that was set, a CPU that goes away.
+//! This crate contains all code between a counter and a timer's callback, and no code that depends on an operating
+//! system. It has clocks and their offsets ([`clock`]), the devices that make an interrupt happen ([`event`]),
+//! high-resolution timers ([`hrtimer`]), coarse timers for timeouts ([`coarse`]), the tree through which awake CPUs run
+//! the timers of idle CPUs ([`hierarchy`]), and the tick, which drives the wheels and stops on idle CPUs ([`tick`]). A
+//! host (worker threads in user space, a kernel, a simulator) implements [`Port`] and [`Platform`]. The host calls the
+//! entry points of [`Timers`](base::Timers) at each event: an interrupt, a set of a clock, a CPU that goes online or
+//! offline.
 //!
 //! ```
 //! use std::cell::{Cell, OnceCell};
@@ -78,11 +79,12 @@
 //!
 //! # What it promises
 //!
-//! - No timer fires early; none is lost; the device is never armed later than the first timer (spec X-4.7, INV-1).
-//! - No allocation, anywhere.
-//! - No callback runs under a lock, and none of the library's locks is held while a host's code runs that may call
+//! - No timer fires early, no timer is lost, and the device is never armed for a time after the first timer (spec
+//!   X-4.7, INV-1).
+//! - The crate never allocates memory.
+//! - No callback runs under a lock. The library holds none of its locks while it calls code of the host that may call
 //!   back.
-//! - No pointer `unsafe`: that is in `tickless-link`.
+//! - The crate contains no `unsafe` code for pointers; `tickless-link` contains all of it.
 //!
 //! Requirement ids (TIM-17, INV-1, R36, B12) and sections (X-4.5, C-2.4) refer to the specifications in `docs/spec`.
 #![no_std]

@@ -1,8 +1,8 @@
 //! The interface that a host provides to the core.
 //!
-//! The core computes; the host says who executes, reads the clock, writes devices, and wakes other CPUs. Two traits say
-//! how, both resolved at compile time: [`Port`] is what every host writes, and [`Platform`] are its policies and its
-//! tuning, which all have defaults. In user space a *CPU* is a worker thread.
+//! The core computes. The host identifies the executing CPU, reads the clock, writes devices, and wakes other CPUs. Two
+//! traits form the interface, and both are resolved at compile time. Every host writes [`Port`]. [`Platform`] contains
+//! the host's policies and tuning, and all its items have defaults. In user space a *CPU* is a worker thread.
 //!
 //! The words MUST and MAY are meant as in RFC 2119.
 
@@ -27,7 +27,7 @@ pub use crate::cpu::CpuId;
 pub struct ThisCpu<'a, P: Port> {
     /// The base of the CPU.
     pub base: &'a CpuBase<P>,
-    /// The token that proves to the lock of the base that its owner takes it.
+    /// The token that proves to the lock of the base that the owner of the base takes the lock.
     pub token: Option<<P::Lock as RawLock>::Token>,
 }
 
@@ -48,21 +48,21 @@ impl<P: Port> core::fmt::Debug for ThisCpu<'_, P> {
     }
 }
 
-/// The way in which a canceller waits for a callback that executes elsewhere (spec CAN-5, CAN-6).
+/// The way in which a canceller waits for a callback that another thread executes (spec CAN-5, CAN-6).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Waiting {
-    /// The canceller polls. It is for hosts where a callback cannot be preempted, so that it ends soon.
+    /// The canceller polls. For hosts on which no callback can be preempted, so that each callback ends soon.
     Spin,
-    /// The canceller sleeps on the expiry lock of the base for soft callbacks, and polls for hard ones. It is for
-    /// preemptible soft stages.
+    /// The canceller sleeps on the expiry lock of the base for soft callbacks, and polls for hard callbacks. For hosts
+    /// with a preemptible soft stage.
     SleepForSoft,
-    /// The canceller sleeps on the expiry lock of the base for all callbacks. It is for user space, where any thread
-    /// can be preempted.
+    /// The canceller sleeps on the expiry lock of the base for all callbacks. For user space, where any thread can be
+    /// preempted.
     Sleep,
 }
 
 impl Waiting {
-    /// Returns true if cancellers sleep while a callback runs, in the soft stage or not.
+    /// Returns true if cancellers sleep while a callback runs. `soft` is true for a callback of the soft stage.
     pub(crate) const fn sleeps(self, soft: bool) -> bool {
         match self {
             Self::Spin => false,
@@ -77,37 +77,37 @@ impl Waiting {
 ///
 /// # Contexts
 ///
-/// *Hard*: on the CPU, with timer delivery masked ([`Port::Lock`] masks it where it can happen). *Soft*: after hard
-/// work, unmasked, one at a time on each CPU. *Task*: anything else. Unless said otherwise a method of this trait and
-/// of
-/// [`Platform`] MUST be callable from all of them, MUST NOT call back into the core, and MUST NOT block.
+/// *Hard* code runs on the CPU with timer delivery masked ([`Port::Lock`] masks it on hosts with timer interrupts).
+/// *Soft* code runs after hard work, unmasked, one at a time on each CPU. All other code is *task* code. Unless its
+/// documentation says otherwise, each method of this trait and of [`Platform`] MUST be callable from all three
+/// contexts, MUST NOT call back into the core, and MUST NOT block.
 ///
-/// `examples/platform.rs` is such a host; the suites of `tickless-rig` say whether it is right.
+/// `examples/platform.rs` is an example of a host. The suites of `tickless-rig` test whether a host is correct.
 pub trait Port: Sized {
-    /// The lock of a base. Where timer interrupts can arrive it MUST mask them while it is held.
+    /// The lock of a base. On a host with timer interrupts the lock MUST mask them while it is held.
     type Lock: RawLock + Default;
 
     /// A lock whose waiters sleep. It is held around the callbacks of a base, so that a thread that cancels a running
     /// timer can wait for it.
     ///
-    /// Used only when [`WAITING`](Platform::WAITING) says so; [`SpinLock`] will do otherwise.
+    /// Used only if cancellers sleep, which [`WAITING`](Platform::WAITING) selects. Otherwise [`SpinLock`] suffices.
     type ExpiryLock: RawLock + Default;
 
-    /// Data that the host keeps for each CPU. It lies inside the [base](CpuBase::local), so that reaching it needs no
-    /// look-up.
+    /// Data that the host keeps for each CPU. The data is stored inside the [base](CpuBase::local), so that an access
+    /// needs no look-up.
     type Local;
 
-    /// Returns the executing CPU; `None` for a thread at the end of its life, which has no base any more.
+    /// Returns the executing CPU; `None` for a thread that is ending and has no base any more.
     ///
-    /// The answer MUST stay true until the caller gives up the CPU: the caller is pinned.
+    /// The result MUST stay true until the caller gives up the CPU, because the caller is pinned to the CPU.
     fn this_cpu(&self) -> Option<ThisCpu<'_, Self>>;
 
-    /// Returns the base of a CPU, always the same one, or `None` if there never was such a CPU.
+    /// Returns the base of a CPU, always the same base, or `None` if no such CPU ever existed.
     fn base(&self, cpu: CpuId) -> Option<&CpuBase<Self>>;
 
     /// Returns the monotonic time. MUST NOT be ahead of the true time, MUST NOT decrease on one CPU.
     ///
-    /// A timer fires when this says that its time has come.
+    /// A timer fires when this time has reached the timer's expiry.
     fn now(&self) -> Instant;
 
     /// Writes the event device of the CPU of `base`, see [`EventDriver::write`](crate::event::EventDriver::write).
@@ -118,10 +118,10 @@ pub trait Port: Sized {
     /// See [`EventDriver::write`](crate::event::EventDriver::write).
     fn write_device(&self, base: &CpuBase<Self>, write: DeviceWrite) -> Result<(), InPast>;
 
-    /// Makes the CPU of `base` call [`retrigger`](crate::base::Timers::retrigger) soon, wherever it is.
+    /// Makes the CPU of `base` call [`retrigger`](crate::base::Timers::retrigger) soon, whatever that CPU executes.
     ///
-    /// Called at most once until that call has begun (spec LOC-17), so a lost kick is a lost timer. MUST be harmless
-    /// when the CPU is the caller's own.
+    /// Called at most once until that call has begun (spec LOC-17), so a lost kick is a lost timer. MUST also work if
+    /// that CPU is the executing CPU.
     fn kick(&self, base: &CpuBase<Self>);
 }
 
@@ -129,12 +129,12 @@ pub trait Port: Sized {
 ///
 /// All items have defaults, so that `impl Platform for MyHost {}` makes a host of a port. The defaults are right for
 /// one CPU whose device [takes an instant](crate::event::DeviceConfig::software), whose only clock is the monotonic
-/// one, and whose callbacks do not panic. The rules for methods are those of [`Port`].
+/// clock, and whose callbacks do not panic. The rules for methods are those of [`Port`].
 pub trait Platform: Port {
     /// True if the rearm of the device at the end of an interrupt is left to a flush point (spec ).
     ///
-    /// With `true` the host MUST call [`flush_deferred`](crate::base::Timers::flush_deferred) at every point of spec
-    /// that it has. With `false` the interrupt writes the device itself.
+    /// With `true` the host MUST call [`flush_deferred`](crate::base::Timers::flush_deferred) at every flush point of
+    /// spec that the host has. With `false` the interrupt writes the device itself.
     const DEFERRED_REARM: bool = false;
 
     /// The way in which a canceller waits for a callback.
@@ -143,16 +143,16 @@ pub trait Platform: Port {
     /// The number of callbacks after which an interrupt or a soft stage returns although more timers are due (spec
     ///
     ///
-    /// The timers that are left are due at once: the device is armed in the past. `u32::MAX` where callbacks are
-    /// trusted.
+    /// The remaining timers fire soon, because the device is armed for a time in the past. Use `u32::MAX` if callbacks
+    /// are trusted.
     const EXPIRY_BUDGET: u32 = u32::MAX;
 
-    /// True if [`trace`](Platform::trace) has an effect. If false, the events are not even built;
-    /// [`is_traced`](Platform::is_traced) switches it at run time.
+    /// True if [`trace`](Platform::trace) has an effect. If false, the code that builds events is not compiled in.
+    /// [`is_traced`](Platform::is_traced) switches tracing at run time.
     const TRACE: bool = false;
 
-    /// Returns [`this_cpu`](Port::this_cpu), but MAY return `None` although there is one, if finding it out takes a
-    /// call.
+    /// Returns the same as [`this_cpu`](Port::this_cpu), but MAY return `None` if it takes a call to find the executing
+    /// CPU.
     #[inline]
     fn this_cpu_if_known(&self) -> Option<ThisCpu<'_, Self>> {
         self.this_cpu()
@@ -160,29 +160,30 @@ pub trait Platform: Port {
 
     /// Returns a monotonic time that MUST NOT be behind the true time.
     ///
-    /// The start of a relative timer counts from here. Hosts whose clock has a granularity, or a cheap reading that is
-    /// not exact, add the uncertainty, so that no timer is early (STYLE T2).
+    /// A relative timer counts from this time. A host with a coarse clock, or with a cheap but inexact reading, adds
+    /// the uncertainty, so that no timer is early (STYLE T2).
     fn now_upper(&self) -> Instant {
         self.now()
     }
 
     /// Returns the number of the present moment, an interval of the host's choice, without reading a clock. When a
-    /// moment ends, the number changes to one that was never used before, and is not [`u64::MAX`]. `None` on a host
+    /// moment ends, the number changes to a number that was never used before and is not [`u64::MAX`]. `None` on a host
     /// without moments.
     ///
-    /// Within one moment what is filed asks for [`recent`](Platform::recent) once.
+    /// All starts of timers within one moment call [`recent`](Platform::recent) only once.
     #[inline]
     fn moment(&self) -> Option<u64> {
         None
     }
 
     /// Returns a time that has passed and belongs to the present [`moment`](Platform::moment), with the number of that
-    /// moment. A host that does not know the moment returns none with the time, and is called each time then.
+    /// moment. A host that does not know the moment returns the time without a number, and the core then calls it each
+    /// time.
     ///
-    /// The distance of a timer, by which its slot is chosen, counts from here: the older the answer, the more often it
-    /// is filed again. So the answer is as recent as can be said without a call.
+    /// The slot of a timer depends on its distance from this time. The older the time, the more often a timer is
+    /// enqueued again. So the time should be as recent as the host can know without a call.
     ///
-    /// By default [`now`](Port::now).
+    /// By default the result is [`now`](Port::now).
     #[inline]
     fn recent(&self) -> Recent {
         Recent {
@@ -193,7 +194,7 @@ pub trait Platform: Port {
 
     /// Returns the monotonic time, and the present offsets if the clocks were set since `seen` (spec TIM-20).
     ///
-    /// By default the other clocks show what the monotonic one shows, for ever.
+    /// By default all other clocks always show the monotonic time.
     fn now_and_offsets(&self, seen: SetSequence) -> (Instant, Option<(SetSequence, Offsets)>) {
         let _ = seen;
         (self.now(), None)
@@ -209,7 +210,7 @@ pub trait Platform: Port {
     /// Puts the event device of the CPU of `base` into a state, see
     /// [`EventDriver::set_state`](crate::event::EventDriver::set_state).
     ///
-    /// By default a device that is to be silent is told [`Instant::FOREVER`].
+    /// By default the function programs a device that must be silent for [`Instant::FOREVER`].
     fn set_device_state(&self, base: &CpuBase<Self>, state: DeviceState) {
         if matches!(state, DeviceState::Shutdown | DeviceState::OneshotStopped) {
             // No instant to come is in the past.
@@ -219,8 +220,8 @@ pub trait Platform: Port {
 
     /// Calls `callback` once.
     ///
-    /// Called without any lock of the core. MUST NOT unwind: a host in which callbacks can panic catches it here,
-    /// counts and reports it; the core then takes the timer for stopped.
+    /// Called without any lock of the core. MUST NOT unwind: a host in which callbacks can panic catches the panic
+    /// here, counts it and reports it. The core then treats the timer as stopped.
     fn call(&self, callback: &mut dyn FnMut()) {
         callback();
     }
@@ -233,49 +234,54 @@ pub trait Platform: Port {
     /// Makes the CPU of `base` call [`soft_interrupt`](crate::base::Timers::soft_interrupt) soon. Called by that
     /// CPU, or by a thread that executes its entry points, with `base` locked.
     ///
-    /// By default kicks the CPU, which then MUST call it whenever it was kicked and behind each interrupt: it does
-    /// nothing where nothing was raised.
+    /// The default kicks the CPU. With the default the CPU MUST call
+    /// [`soft_interrupt`](crate::base::Timers::soft_interrupt) after each kick and after each interrupt. The call does
+    /// nothing if the soft stage was not raised.
     fn raise_soft(&self, base: &CpuBase<Self>) {
         self.kick(base);
     }
 
-    /// Returns true if a timer that the CPU of `this` starts unpinned stays there (spec, cases 8 to 11). The
-    /// timer is on that CPU, which executes, and whose base is locked. [`keep_local_by_table`] is the reference answer.
+    /// Returns true if an unpinned timer that the CPU of `this` starts stays on this CPU (spec, cases 8 to 11).
+    /// Called on that CPU for a timer that is on it, with its base locked. [`keep_local_by_table`] is the reference
+    /// implementation.
     ///
-    /// By default it stays.
+    /// By default the timer stays.
     fn keep_local(&self, this: &CpuBase<Self>) -> bool {
         let _ = this;
         true
     }
 
-    /// Returns the CPU for a timer that does not stay: any online CPU, `this` if nothing is better. `this` is `None`
-    /// when the executing CPU is offline; then the result MUST be another one. Called with a base locked.
-    /// [`pick_target_by_table`] is the reference for a CPU that is online and a timer that is not pinned.
+    /// Returns the CPU for a timer that does not stay on its CPU: any online CPU, or `this` if no other CPU is better.
+    /// `this` is `None` when the executing CPU is offline; then the result MUST be another CPU. Called with a base
+    /// locked. [`pick_target_by_table`] is the reference implementation for an online CPU and a timer that is not
+    /// pinned.
     ///
-    /// By default the executing CPU, or CPU 0.
+    /// By default the result is the executing CPU, or CPU 0.
     fn pick_target(&self, this: Option<CpuId>, pinned: bool) -> CpuId {
         let _ = pinned;
         this.unwrap_or(CpuId(0))
     }
 
-    /// Returns the other CPU that gets a global coarse timer which the CPU of `this` arms, for isolated CPUs that keep
-    /// none. Called with a base locked. An offline CPU counts as none.
+    /// Returns the CPU that gets a global coarse timer which the CPU of `this` arms, if `this` is an isolated CPU that
+    /// keeps no global timers. Returns `None` if `this` keeps the timer. Called with a base locked. A result that is
+    /// offline counts as `None`.
     #[inline]
     fn housekeeper(&self, this: &CpuBase<Self>) -> Option<CpuId> {
         let _ = this;
         None
     }
 
-    /// Returns true if timers move between CPUs at all (spec, cases 3 and 4).
+    /// Returns true if timers may move between CPUs at all (spec, cases 3 and 4).
     fn migration_enabled(&self) -> bool {
         true
     }
 
-    /// Returns true if the CPU of `this` keeps what it starts, exact and coarse, as
-    /// [`keep_local`](Platform::keep_local) and [`housekeeper`](Platform::housekeeper) say it; `false` says nothing.
+    /// Returns true if the CPU of `this` keeps the exact and coarse timers that it starts, according to
+    /// [`keep_local`](Platform::keep_local) and [`housekeeper`](Platform::housekeeper). `false` means that the answer
+    /// is not known.
     ///
-    /// Asked on the shortest paths: a host that needs a call to know says `false`, for what that would need to have
-    /// saved all of them would pay.
+    /// Called on the fast paths. A host that would need a call to find the answer returns `false`, because all fast
+    /// paths would pay for the registers that the call needs to have saved.
     #[inline]
     fn try_keep_local_fast(&self, this: &CpuBase<Self>) -> bool {
         self.keep_local(this) && self.housekeeper(this).is_none()
@@ -284,9 +290,9 @@ pub trait Platform: Port {
     /// Returns true if a restart may leave a queued timer in its place (spec ): between the same neighbours, under
     /// an older key, or in its far bucket. If false, a restart always dequeues and enqueues the timer.
     ///
-    /// For experiments alone: it changes what a start costs, not when anything fires. Of timers with equal deadlines
-    /// one that is started for the deadline that it has goes behind the others then. The default costs nothing, because
-    /// the compiler sees it. MAY change at any time.
+    /// The setting is meant for experiments: it changes the cost of a start, not the time at which a timer fires. If
+    /// false, a timer that is restarted for its present deadline is queued after the other timers with that deadline.
+    /// The default costs nothing, because the compiler knows its result. MAY change at any time.
     #[inline]
     fn updates_in_place(&self) -> bool {
         true
@@ -296,15 +302,16 @@ pub trait Platform: Port {
     /// once in each pass over the queues; MAY change at any time. The default costs nothing, because the compiler
     /// removes the calls.
     ///
-    /// With `true` timers fire one by one, not in runs: some 20 instructions more for each.
+    /// With `true` timers fire one by one, not in runs, which costs some 20 instructions more for each timer.
     #[inline]
     fn counts_lateness(&self) -> bool {
         false
     }
 
     /// Notes that an exact timer of the CPU of `base` fires in a pass that began `late` after the timer's soft expiry,
-    /// which is the deadline of a timer without slack. Called with `base` locked while
-    /// [`counts_lateness`](Platform::counts_lateness), for each timer but those that fire because their clock was set.
+    /// which is the deadline of a timer without slack. Called with `base` locked, while
+    /// [`counts_lateness`](Platform::counts_lateness) returns true. Not called for a timer that fires because its clock
+    /// was set.
     #[inline]
     fn note_lateness(&self, base: &CpuBase<Self>, late: Span) {
         let _ = (base, late);
@@ -316,28 +323,28 @@ pub trait Platform: Port {
         tickless_link::sync::spin_loop();
     }
 
-    /// Returns true if events are traced now: without it they are not even put together. The answer MAY change at any
+    /// Returns true if events are traced now. If false, the core does not build events. The result MAY change at any
     /// time.
     ///
-    /// By default [`TRACE`](Platform::TRACE).
+    /// By default the result is [`TRACE`](Platform::TRACE).
     #[inline]
     fn is_traced(&self) -> bool {
         Self::TRACE
     }
 
-    /// Returns true if the expiry of a timer that is about to leave its queue is traced, with the base locked. Then
-    /// [`trace`](Platform::trace) follows on this CPU, without the lock, and what another CPU does to the timer
-    /// meanwhile may be traced before it. A host that orders the events of several CPUs draws the number of the expiry
-    /// here.
+    /// Returns true if the expiry of a timer that is about to leave its queue is traced, with the base locked. After
+    /// true, the core calls [`trace`](Platform::trace) on this CPU without the lock. So an operation of another CPU on
+    /// the timer may be traced before the expiry. A host that orders the events of several CPUs assigns the sequence
+    /// number of the expiry in this call.
     ///
-    /// By default [`is_traced`](Platform::is_traced).
+    /// By default the result is [`is_traced`](Platform::is_traced).
     #[inline]
     fn traces_expiry(&self) -> bool {
         self.is_traced()
     }
 
-    /// Takes an event of the trace (spec ). Called without locks where the specification demands it, else with the
-    /// base locked.
+    /// Records an event of the trace (spec ). Called without locks where the specification demands it, and with
+    /// the base locked otherwise.
     fn trace(&self, event: Event) {
         let _ = event;
     }
@@ -349,7 +356,7 @@ impl<P: Port> BaseTypes for P {
     type Local = <P as Port>::Local;
 }
 
-/// Returns the default answer of [`Platform::keep_local`]: the table of spec, cases 8 to 11.
+/// Returns the reference answer of [`Platform::keep_local`], by the table of spec, cases 8 to 11.
 #[must_use]
 pub const fn keep_local_by_table(
     isolated: bool,
@@ -368,16 +375,18 @@ pub const fn keep_local_by_table(
 /// A housekeeping CPU, which may receive timers that another CPU starts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Housekeeper {
-    /// The CPU would [keep](keep_local_by_table) the timer if it were its own: its tick runs, or is about to.
+    /// The CPU is awake: its tick runs or is about to run. It would [keep](keep_local_by_table) the timer if it had
+    /// started the timer itself.
     Awake(CpuId),
-    /// The CPU sleeps, and would have to wake up.
+    /// The CPU sleeps, and would have to wake up for the timer.
     Asleep(CpuId),
 }
 
-/// Returns the default answer of [`Platform::pick_target`] (spec ): the first of `others` that is awake. If all
-/// sleep, the timer of an isolated CPU goes to the first of them, and that of any other CPU stays with `this`.
+/// Returns the reference answer of [`Platform::pick_target`] (spec ): the first of `others` that is awake. If all
+/// others sleep, the timer of an isolated CPU moves to the first of them, and the timer of any other CPU stays on
+/// `this`.
 ///
-/// `others` are the online housekeeping CPUs without `this`, the nearest first.
+/// `others` are the online housekeeping CPUs except `this`, the nearest first.
 #[must_use]
 pub fn pick_target_by_table(
     this: CpuId,
@@ -396,10 +405,10 @@ pub fn pick_target_by_table(
     asleep.filter(|_| isolated).unwrap_or(this)
 }
 
-/// A host with no CPU, no device and a clock that stands still.
+/// A host with no CPU, no device and a stopped clock.
 ///
-/// It satisfies the contract of [`Port`] and [`Platform`] to the letter and does nothing: for compile tests, and as a
-/// start for a port.
+/// It satisfies the contract of [`Port`] and [`Platform`] to the letter and does nothing. Compile tests use it, and a
+/// new port can begin with it.
 #[derive(Debug, Default)]
 pub struct NullPlatform;
 

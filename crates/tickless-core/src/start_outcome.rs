@@ -4,8 +4,8 @@ use core::fmt;
 
 /// The outcome of a start.
 ///
-/// Each call that starts a timer returns it, conditional starts too. It describes the time at which the call took
-/// effect; another thread may have changed the timer since.
+/// Each call that starts a timer returns a start outcome; so do conditional starts. The outcome describes the moment at
+/// which the call took effect. Another thread may have changed the timer since.
 ///
 /// # Cost
 ///
@@ -13,18 +13,19 @@ use core::fmt;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[must_use = "a timer that was shut down does not start, and never fires"]
 pub enum StartOutcome {
-    /// The timer was idle, or its callback ran; now it is queued for its new time.
+    /// The timer was idle, or its callback was running. Now the timer is queued for its new time.
     Started,
     /// The timer was queued, and now is queued for its new time.
     Restarted,
-    /// The condition of the call does not hold, and the timer has not changed. Only conditional starts return this.
+    /// The condition of the call does not hold, and the timer has not changed. Only conditional starts return this
+    /// outcome.
     Unchanged,
-    /// The timer was shut down. It is not queued, and no start changes that.
+    /// The timer was shut down. It is not queued, and no start can queue it again.
     ShutDown,
 }
 
 impl StartOutcome {
-    /// Returns the outcome for a timer that waits to fire now, by whether it did before.
+    /// Returns the outcome for a timer that is queued now. `was_queued` is true if the timer was queued before.
     #[inline]
     pub(crate) const fn of(was_queued: bool) -> Self {
         if was_queued {
@@ -56,7 +57,7 @@ impl StartOutcome {
     }
 }
 
-/// The error of a timer that was shut down and cannot be started again. Final.
+/// The error of a start of a timer that was shut down. It is final: the timer cannot be started again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ShutDown;
 
@@ -74,7 +75,7 @@ impl core::error::Error for ShutDown {}
 pub enum StartError {
     /// The time has passed (spec USR-1). Another time may be accepted.
     AlreadyExpired,
-    /// The timer was shut down. Final.
+    /// The timer was shut down. This is final.
     ShutDown,
 }
 

@@ -1,8 +1,8 @@
-//! Events for observers: trace files, checkers, counters.
+//! The events of a trace, for trace files, checkers and counters.
 //!
-//! Names and meaning are those of the kernel's `timer:hrtimer_*` events (spec ), so that existing tools and habits
-//! fit. A host that sets [`Platform::TRACE`](crate::platform::Platform::TRACE) to `false` pays nothing.
-//! [`line`](mod@line) writes them as the lines of a trace file.
+//! The events have the names and the meaning of the kernel's `timer:hrtimer_*` events (spec ), so that existing
+//! tools can be used. A host that sets [`Platform::TRACE`](crate::platform::Platform::TRACE) to `false` pays nothing.
+//! [`line`](mod@line) writes the events as the lines of a trace file.
 
 use crate::cpu::CpuId;
 use crate::event::flush::Flush;
@@ -35,19 +35,19 @@ pub struct StartMode {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Event {
-    /// A timer was started or started again; one event for a restart, in place or not (spec TR-1).
+    /// A timer was started or restarted. A restart is one event, whether the timer keeps its place or not (spec TR-1).
     Start {
-        /// The CPU of the base that the timer is on now.
+        /// The CPU of the base on which the timer is now.
         cpu: CpuId,
         /// The timer.
         timer: TimerId,
         /// The address of its callback's code.
         code: usize,
-        /// The clock that the times are on.
+        /// The clock of the times.
         clock: Clock,
-        /// The latest time at which it should fire, in nanoseconds of its clock.
+        /// The latest time at which the timer should fire, in nanoseconds of its clock.
         hard: i64,
-        /// The earliest time at which it may fire, in nanoseconds of its clock.
+        /// The earliest time at which the timer may fire, in nanoseconds of its clock.
         soft: i64,
         /// The options of the start.
         mode: StartMode,
@@ -56,34 +56,34 @@ pub enum Event {
         /// The effect on the timer's place in the queue.
         stood: Placement,
     },
-    /// A checked start found the time in the past (spec ); follows its `Start`.
+    /// A checked start found the time in the past (spec ). The event follows the `Start` event of that call.
     StartExpired {
         /// The timer.
         timer: TimerId,
     },
     /// A callback begins. The base is not locked.
     ExpireEntry {
-        /// The CPU of the base that the timer was on.
+        /// The CPU of the base on which the timer was.
         cpu: CpuId,
         /// The timer.
         timer: TimerId,
         /// The address of its callback's code.
         code: usize,
-        /// The time of the pass that found it due, in nanoseconds of its clock.
+        /// The time of the pass that found the timer due, in nanoseconds of the timer's clock.
         now: i64,
-        /// The time at which it should have fired at the latest, in nanoseconds of its clock.
+        /// The latest time at which the timer should have fired, in nanoseconds of its clock.
         hard: i64,
-        /// The time at which it could have fired at the earliest, in nanoseconds of its clock.
+        /// The earliest time at which the timer could have fired, in nanoseconds of its clock.
         soft: i64,
     },
-    /// A callback ended. The timer may be gone: only its address is known (spec OBJ-12).
+    /// A callback ended. The timer may have been freed, so the event contains only its address (spec OBJ-12).
     ExpireExit {
         /// The timer.
         timer: TimerId,
     },
     /// A pending timer was removed by a cancel.
     Cancel {
-        /// The CPU of the base that the timer was on.
+        /// The CPU of the base on which the timer was.
         cpu: CpuId,
         /// The timer.
         timer: TimerId,
@@ -94,19 +94,19 @@ pub enum Event {
         cpu: CpuId,
         /// Time of the next event.
         next: Instant,
-        /// True if a flush point writes it.
+        /// True if a flush point writes the device.
         deferred: bool,
     },
     /// The next event was before the beginning of the monotonic clock. The device is programmed for that beginning, and
-    /// fires at once (spec Q-22). It is reported each time that such an event is found.
+    /// fires at once (spec Q-22). The trace contains this event each time that the core finds such a next event.
     Clamped {
         /// The CPU.
         cpu: CpuId,
-        /// The time at which it was due: negative.
+        /// The time at which the event was due, which is negative.
         event: Instant,
     },
-    /// The event had passed when the device was programmed, so it was programmed for its shortest delay; follows its
-    /// `Rearm`.
+    /// The event had passed when the device was programmed, so the device was programmed for its shortest delay. This
+    /// event follows the `Rearm` event of the write.
     WrittenLate {
         /// CPU of the device.
         cpu: CpuId,
@@ -131,7 +131,7 @@ pub enum Event {
     Hang {
         /// The CPU.
         cpu: CpuId,
-        /// Length in nanoseconds.
+        /// The length of the interrupt in nanoseconds.
         nanos: u64,
     },
     /// A CPU was requested to check its queues.
@@ -141,17 +141,17 @@ pub enum Event {
     },
     /// A coarse timer was armed, modified, or moved from an offline CPU.
     WheelArm {
-        /// The CPU that it is on now.
+        /// The CPU on which the timer is now.
         cpu: CpuId,
         /// The wheel.
         kind: WheelKind,
         /// The timer.
         timer: TimerId,
-        /// The address of its callback's code; 0 when its own callback armed it.
+        /// The address of the callback's code; 0 when the timer's own callback armed it.
         code: usize,
         /// The tick in progress.
         now: Tick,
-        /// The tick after whose end the timer fires.
+        /// The tick that must be over when the timer fires.
         expiry: Tick,
         /// The tick at which the timer's slot is due.
         due: Tick,
@@ -160,7 +160,7 @@ pub enum Event {
     },
     /// A pending coarse timer was cancelled.
     WheelCancel {
-        /// The CPU that it was on.
+        /// The CPU on which the timer was.
         cpu: CpuId,
         /// The wheel.
         kind: WheelKind,
@@ -176,16 +176,16 @@ pub enum Event {
         /// The tick in progress.
         now: Tick,
     },
-    /// A coarse timer fires; followed by an `ExpireExit`. The base is not locked.
+    /// A coarse timer fires. An `ExpireExit` follows. The base is not locked.
     WheelExpire {
         /// The timer.
         timer: TimerId,
         /// The address of its callback's code.
         code: usize,
-        /// Timeout that its callback gets.
+        /// The argument of the timer's callback.
         timeout: Timeout,
     },
-    /// The tick of a CPU was stopped. It is not reported again while it is stopped.
+    /// The tick of a CPU was stopped. The event is not repeated while the tick is stopped.
     TickStop {
         /// The CPU.
         cpu: CpuId,
@@ -237,9 +237,9 @@ pub enum Event {
     Move {
         /// The timer.
         timer: TimerId,
-        /// CPU that the timer leaves.
+        /// The CPU from which the timer moves.
         from: CpuId,
-        /// CPU that the timer moves to.
+        /// The CPU to which the timer moves.
         to: CpuId,
     },
 }

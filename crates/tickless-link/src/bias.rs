@@ -1,53 +1,55 @@
-//! A biased lock: its owner thread takes it at nearly no cost, and other threads can still take it.
+//! The biased lock, which its owner thread takes at nearly no cost, and which other threads can still take.
 //!
-//! A timer base is locked by its owner a million times for each time by a stranger, so the owner must not pay for
-//! strangers. With an ordinary lock it would: an atomic exchange for every arm and every cancel.
+//! The owner of a timer base locks the base a million times for each time that a stranger locks it. So the owner must
+//! not pay for strangers. With an ordinary lock the owner would pay an atomic exchange for every arm and every cancel.
 //!
 //! # Mechanism
 //!
-//! The lock is *biased* or *ordinary*, as its gate says.
+//! The lock is in one of two modes, *biased* or *ordinary*. The lock's gate word holds the mode.
 //!
-//! While it is **biased**, the gate names the owner. The owner, which finds itself named, announces itself with a plain
-//! store, keeps the compiler from reordering, and looks at the gate again, with a plain load. A stranger closes the
-//! gate, makes every other thread of the process execute a full barrier ([`LockHost::heavy_barrier`], `membarrier` on
-//! Linux), and waits until the owner is outside. After the barrier one of two things holds: the owner's announcement is
-//! visible to the stranger, or the owner's next look at the gate finds it closed. This is Dekker's argument with the
-//! owner's fence paid by the stranger.
+//! While the lock is **biased**, the gate names the owner. To take the lock, the owner checks that the gate names it
+//! and announces itself with a plain store. Then it keeps the compiler from reordering, and checks the gate again, with
+//! a plain load. A stranger closes the gate, makes every other thread of the process execute a full barrier
+//! ([`LockHost::heavy_barrier`], `membarrier` on Linux), and waits until the owner is outside. After the barrier one of
+//! two facts holds: the owner's announcement is visible to the stranger, or the owner's next check finds the gate
+//! closed. This is Dekker's argument, in which the stranger pays for the owner's fence.
 //!
-//! While it is **ordinary**, every thread takes an inner lock: one exchange, and a futex when it is contended.
-//! Strangers need no barrier then, because the owner finds the gate closed and takes the inner lock too. It announces
-//! nothing for that: where threads hand timers to each other, and the lock is ordinary for long, the owner pays what
-//! strangers do.
+//! While the lock is **ordinary**, every thread takes an inner lock: one exchange, and a futex when the lock is
+//! contended. Strangers need no barrier in this mode, because the owner finds the gate closed and takes the inner lock
+//! too. The owner makes no announcement in this mode. So in programs whose threads pass timers to each other, with
+//! locks that are ordinary for long, the owner pays the same as strangers.
 //!
 //! # Policy
 //!
 //! The barrier costs a stranger as much as thousands of ordinary acquisitions cost the owner (`docs/base-lock.md` has
-//! the figures). So each stranger that finds the lock biased makes it ordinary, and the owner makes it biased again
-//! after [`REBIAS_AFTER`] acquisitions in a row in which no stranger came. Whatever strangers do, the total cost is at
-//! most about twice that of the better of the two modes. A new owner starts in ordinary mode and earns its bias.
+//! the figures). So each stranger that finds the lock biased makes it ordinary, and the owner makes the lock biased
+//! again after [`REBIAS_AFTER`] acquisitions in a row without a stranger. For any behaviour of the strangers, the total
+//! cost is at most about twice the cost of the better of the two modes. A new owner starts in ordinary mode.
 //!
-//! On a host that has no such barrier ([`LockHost::barrier_works`]) the lock is ordinary for ever; on one that loses
-//! it, from the next stranger on. A host that is built without one ([`LockHost::MAY_BIAS`]) has no gate at all: the
-//! owner's fast paths take the inner lock by one exchange.
+//! On a host without such a barrier ([`LockHost::barrier_works`]) the lock is always ordinary. On a host that loses the
+//! barrier, the lock is ordinary from the next stranger on. A host that is built without a barrier
+//! ([`LockHost::MAY_BIAS`]) uses no gate: the owner's fast paths take the inner lock by one exchange.
 //!
 //! # While barriers disturb
 //!
-//! The barrier interrupts every CPU on which a thread of the process runs, also one that must not be interrupted. While
-//! the host says that there is one ([`LockHost::barrier_disturbs`]) no lock becomes biased, so that no stranger needs a
-//! barrier; those that are biased already the host has made ordinary by locking each once as a stranger. The exception
-//! is a lock that its owner [reserved](BiasedLock::set_reserved) because strangers have no reason to take it. Should
-//! one take it after all it pays one barrier, and the lock is ordinary until the owner reserves it again.
+//! The barrier interrupts every CPU on which a thread of the process runs, also a CPU that must not be interrupted.
+//! While the host reports such a CPU ([`LockHost::barrier_disturbs`]), no lock becomes biased, so that no stranger
+//! needs a barrier. The host has made the locks that were biased before ordinary, by locking each once as a stranger.
+//! The exception is a lock that its owner [reserved](BiasedLock::set_reserved), because strangers have no reason to
+//! take that lock. If a stranger takes a reserved lock, the stranger pays one barrier, and the lock is ordinary until
+//! the owner reserves it again.
 //!
 //! # Ground rules
 //!
 //! - Only the thread that [claimed](BiasedLock::claim) the lock holds its [`Owner`] token, which cannot leave the
 //!   thread.
-//! - `inside` is written by the owner alone. The gate is written only under the inner lock.
+//! - Only the owner writes `inside`. The gate is written only under the inner lock.
 //! - The lock is not recursive, and an interrupt or signal handler must not take it.
 //!
 //! # Cost
 //!
-//! Owner, biased: two stores, two loads. Everybody, ordinary: two exchanges. Stranger, biased: a barrier, once.
+//! In biased mode the owner pays two stores and two loads, and the first stranger pays a barrier once. In ordinary mode
+//! every thread pays two exchanges.
 
 use core::fmt;
 use core::marker::PhantomData;
@@ -66,8 +68,8 @@ mod tests;
 
 /// The number of uncontended acquisitions by the owner after which an ordinary lock becomes biased.
 ///
-/// The barrier costs 2 to 10 µs, an exchange 2 to 10 ns: with a few thousand acquisitions the owner loses about as much
-/// before the switch as the next other thread pays after it.
+/// The barrier costs 2 to 10 µs, an exchange 2 to 10 ns. With a few thousand acquisitions, the exchanges of the owner
+/// before the switch cost about as much as the barrier of the next stranger after it.
 pub const REBIAS_AFTER: u32 = if cfg!(loom) {
     1
 } else if cfg!(miri) {
@@ -76,61 +78,62 @@ pub const REBIAS_AFTER: u32 = if cfg!(loom) {
     4096
 };
 
-/// Polls of a contended word before the waiter goes to sleep.
+/// The number of polls of a contended word before the waiter sleeps.
 const SPINS: u32 = if cfg!(loom) { 1 } else { 100 };
 
 /// The part of the lock that the operating system provides.
 ///
 /// # Safety
 ///
-/// When [`barrier_works`](LockHost::barrier_works) has ever answered `true`, every call of
+/// When [`barrier_works`](LockHost::barrier_works) has ever returned `true`, every call of
 /// [`heavy_barrier`](LockHost::heavy_barrier) MUST make all other running threads of the process execute a full memory
-/// barrier between the call and its return, or wait until each of them has done what amounts to it, and be one for the
-/// caller. It MUST keep doing so after `barrier_works` has answered `false` again: locks that are biased stay so until
-/// a stranger comes.
+/// barrier between the call and its return, or wait until each of them has executed an equivalent operation. The call
+/// MUST also be a full memory barrier for the caller. All this MUST still hold after `barrier_works` has returned
+/// `false` again, because a biased lock stays biased until a stranger takes it.
 pub unsafe trait LockHost {
-    /// True if locks of this host may become biased. It is false on a host that never has the barrier, whose owners
+    /// True if locks of this host may become biased. It is false on a host that never has the barrier. There owners
     /// always take the inner lock.
     const MAY_BIAS: bool = true;
 
-    /// Returns true if [`heavy_barrier`](LockHost::heavy_barrier) works, and costs no more than a system call. While it
-    /// does not, no lock becomes biased.
+    /// Returns true if [`heavy_barrier`](LockHost::heavy_barrier) works, and costs no more than a system call. While
+    /// the result is false, no lock becomes biased.
     fn barrier_works() -> bool;
 
     /// Executes a full memory barrier on behalf of all threads. MAY take long if
-    /// [`barrier_works`](LockHost::barrier_works) has become false: once for each lock that is still biased.
+    /// [`barrier_works`](LockHost::barrier_works) has become false. In that case it is called once for each lock that
+    /// is still biased.
     fn heavy_barrier();
 
     /// Returns true if a heavy barrier would interrupt a CPU that must not be interrupted at present. MAY change at any
     /// time.
     ///
-    /// Asked with the inner lock held. So a host that makes it true, and afterwards locks and
-    /// releases every lock that has an owner without a token, knows that no barrier is executed from there on, except
-    /// for [reserved](BiasedLock::set_reserved) locks.
+    /// Called with the inner lock held. So a host can make the result true, and then lock and release, without a token,
+    /// every lock that has an owner. From then on no barrier is executed, except for
+    /// [reserved](BiasedLock::set_reserved) locks.
     fn barrier_disturbs() -> bool {
         false
     }
 
-    /// Sleeps until a thread wakes `word`, unless it no longer has the value `expected`. MAY return early.
+    /// Sleeps until a thread wakes `word`, unless `word` no longer has the value `expected`. MAY return early.
     fn wait(word: &AtomicU32, expected: u32);
 
     /// Wakes one thread that sleeps on `word`.
     fn wake_one(word: &AtomicU32);
 
-    /// Lets other threads run for a moment, because a thread has held a lock for long.
+    /// Lets other threads run for a moment. Called when a thread has held a lock for long.
     fn relax();
 }
 
-/// The owner is outside.
+/// The value of `inside` while the owner does not hold the lock through the gate.
 const OUTSIDE: u32 = 0;
-/// The owner holds the lock, or is about to look whether it may.
+/// The value of `inside` while the owner holds the lock through the gate, or is about to check the gate again.
 const INSIDE: u32 = 1;
 
-/// The identity of no token.
+/// An identity that no token has: the lock has no owner.
 const NO_OWNER: usize = 0;
 
-/// Holds, in the gate, that every thread takes the inner lock. It is the identity of no token and differs from
-/// [`NO_OWNER`], so that a thread without a token never matches it.
+/// The value of the gate in ordinary mode, in which every thread takes the inner lock. No token has this identity. The
+/// value differs from [`NO_OWNER`], so that a thread without a token never matches it.
 const ORDINARY: usize = usize::MAX;
 
 const FREE: u32 = 0;
@@ -141,13 +144,13 @@ const CONTENDED: u32 = 2;
 pub struct BiasedLock<H> {
     inside: AtomicU32,
     inner: AtomicU32,
-    /// Identity of the token whose thread may enter without the inner lock, or [`ORDINARY`].
+    /// The identity of the token that lets its thread enter without the inner lock, or [`ORDINARY`].
     gate: AtomicUsize,
-    /// Identity of the owner's token, or [`NO_OWNER`].
+    /// The identity of the owner's token, or [`NO_OWNER`].
     owner: AtomicUsize,
-    /// Acquisitions of the owner in ordinary mode since the last stranger; guarded by `inner`.
+    /// The number of acquisitions of the owner in ordinary mode since the last stranger; guarded by `inner`.
     quiet: AtomicU32,
-    /// The lock may become biased although barriers disturb; guarded by `inner`.
+    /// True if the lock may become biased although barriers disturb a CPU; guarded by `inner`.
     reserved: AtomicBool,
     host: PhantomData<fn() -> H>,
 }
@@ -155,7 +158,7 @@ pub struct BiasedLock<H> {
 /// The token of a [`BiasedLock`]'s owner, which proves the ownership. It cannot leave the thread.
 #[derive(Clone, Copy)]
 pub struct Owner {
-    /// Number of the owner; not zero, so that an optional token takes no more space.
+    /// The identity of the token. It is not zero, so that an optional token takes no more space.
     id: NonZeroUsize,
     stays: PhantomData<*mut ()>,
 }
@@ -175,11 +178,11 @@ pub enum Acquired {
     Inner,
 }
 
-/// State in which the owner finds the gate after it announced itself.
+/// The state in which the owner finds the gate after it announced itself.
 enum Gate {
-    /// The owner is inside.
+    /// The gate still names the owner, which holds the lock now.
     Open,
-    /// Strangers come, and it has to withdraw the announcement and take the inner lock as they do.
+    /// A stranger closed the gate. The owner has to withdraw its announcement and take the inner lock, as strangers do.
     Closed,
 }
 
@@ -199,7 +202,7 @@ impl<H: LockHost> BiasedLock<H> {
         }
     }
 
-    /// Makes the calling thread the owner; returns `None` if there is one.
+    /// Makes the calling thread the owner. Returns `None` if the lock has an owner.
     pub fn claim(&self) -> Option<Owner> {
         self.lock_inner();
         // Relaxed: written only under the inner lock.
@@ -216,7 +219,7 @@ impl<H: LockHost> BiasedLock<H> {
         claimed
     }
 
-    /// Ends the ownership that the token proves. From here on the lock is ordinary, and the token proves nothing.
+    /// Ends the ownership that the token proves. Afterwards the lock is ordinary, and the token proves nothing.
     pub fn disown(&self, owner: Owner) {
         // Being the owner, the caller is outside, so closing the gate needs no barrier: the next to enter through it
         // would be the caller.
@@ -232,10 +235,11 @@ impl<H: LockHost> BiasedLock<H> {
         self.unlock_inner();
     }
 
-    /// Allows or forbids that the lock is biased while barriers [disturb](LockHost::barrier_disturbs) a thread.
+    /// Allows or forbids biased mode while barriers [disturb](LockHost::barrier_disturbs) a CPU.
     ///
-    /// It is for an owner whose lock no other thread has a reason to take. The first other thread that takes it ends
-    /// this. The owner calls it while it does not hold the lock; with an outdated token it has no effect.
+    /// An owner reserves its lock if no other thread has a reason to take the lock. The first other thread that takes
+    /// the lock ends the reservation. The owner calls the function while it does not hold the lock. With an outdated
+    /// token the call has no effect.
     pub fn set_reserved(&self, owner: Owner, reserved: bool) {
         self.lock_inner();
         // Relaxed: see `acquire`; only the owner's own thread could compare with success.
@@ -250,8 +254,8 @@ impl<H: LockHost> BiasedLock<H> {
         self.unlock_inner();
     }
 
-    /// Frees the lock and forgets its owner. It is for the child of a fork, in which the threads that held or owned it
-    /// do not exist.
+    /// Frees the lock and removes its owner. Called in the child of a fork, in which the threads that held or owned the
+    /// lock do not exist.
     pub fn free_after_fork(&self, _others_are_gone: &LastThread) {
         // Relaxed: there is no thread to be ordered with.
         self.owner.store(NO_OWNER, Ordering::Relaxed);
@@ -262,7 +266,7 @@ impl<H: LockHost> BiasedLock<H> {
         self.reserved.store(false, Ordering::Relaxed);
     }
 
-    /// Returns true if the owner can take the lock without the inner one at present; for statistics.
+    /// Returns true if the owner can take the lock without the inner lock at present. The result is for statistics.
     #[must_use]
     pub fn is_biased(&self) -> bool {
         // Relaxed: a hint.
@@ -279,8 +283,8 @@ impl<H: LockHost> BiasedLock<H> {
         self.gate.load(Ordering::Relaxed) == id
     }
 
-    /// Announces the owner at the gate, and looks at it again; `None`, and nothing was done, if the gate does not name
-    /// the thread of `token`.
+    /// Announces the owner, and checks the gate again. Returns `None`, with nothing done, if the gate does not name the
+    /// thread of `token`.
     #[inline]
     fn knock(&self, token: Option<Owner>) -> Option<Gate> {
         if !self.names(token) {
@@ -301,7 +305,7 @@ impl<H: LockHost> BiasedLock<H> {
         }
     }
 
-    /// Returns true if `token` is the owner's.
+    /// Returns true if `token` is the token of the owner.
     #[inline]
     fn is_owner(&self, token: Option<Owner>) -> bool {
         // Relaxed: equal only for the thread that claimed the lock, which then reads its own write.
@@ -321,14 +325,14 @@ impl<H: LockHost> BiasedLock<H> {
         taken.is_ok().then_some(Acquired::Inner)
     }
 
-    /// Withdraws the announcement of the owner, which found the gate closed behind it.
+    /// Withdraws the announcement of the owner, which found the gate closed at its second check.
     fn withdraw(&self) {
         // Release: what the owner did in earlier sections was published when it left them; this only ends the wait of
         // the stranger that closed the gate.
         self.inside.store(OUTSIDE, Ordering::Release);
     }
 
-    /// Takes the lock for the thread of `token`, which did not find the gate open.
+    /// Takes the lock for the thread of `token`, after this thread did not get in through the gate.
     #[cold]
     fn acquire_slow(&self, token: Option<Owner>) -> Acquired {
         if !self.is_owner(token) {
@@ -342,7 +346,7 @@ impl<H: LockHost> BiasedLock<H> {
     /// Acquires the lock for the owner as [`acquire_slow`](Self::acquire_slow) does; returns `None` if another thread
     /// has the inner lock.
     ///
-    /// Where strangers keep the lock ordinary the owner is to find its shortest paths all the same.
+    /// With this function the owner can use its fast paths even while strangers keep the lock ordinary.
     #[cold]
     fn try_acquire_slow(&self, token: Option<Owner>) -> Option<Acquired> {
         if !self.is_owner(token) {
@@ -357,7 +361,8 @@ impl<H: LockHost> BiasedLock<H> {
         Some(Acquired::Inner)
     }
 
-    /// Counts an acquisition of the owner in ordinary mode, which may be the last. Called with the inner lock held.
+    /// Counts an acquisition of the owner in ordinary mode. After enough acquisitions it makes the lock biased. Called
+    /// with the inner lock held.
     fn note_quiet(&self) {
         // Relaxed: guarded by the inner lock. Saturating: where the lock stays ordinary it counts for ever.
         let quiet = self.quiet.load(Ordering::Relaxed).saturating_add(1);
@@ -372,7 +377,8 @@ impl<H: LockHost> BiasedLock<H> {
         }
     }
 
-    /// Returns true if the price of a stranger's barrier is one that may be asked. Called with the inner lock held.
+    /// Returns true if the lock may become biased, so that the next stranger pays a barrier. Called with the inner lock
+    /// held.
     fn may_be_biased(&self) -> bool {
         // Relaxed: guarded by the inner lock.
         let is_reserved = self.reserved.load(Ordering::Relaxed);
@@ -392,7 +398,8 @@ impl<H: LockHost> BiasedLock<H> {
         Acquired::Inner
     }
 
-    /// A stranger that holds the inner lock sends the owner there too, and waits until it is not inside any more.
+    /// Closes the gate for a stranger that holds the inner lock, so that the owner takes the inner lock too. Waits
+    /// until the owner has left the section that it entered through the gate.
     #[cold]
     fn close_gate(&self) {
         // Relaxed: the barrier below orders it against the owner's look.
@@ -422,10 +429,12 @@ impl<H: LockHost> BiasedLock<H> {
         }
     }
 
-    /// Waits for the inner lock: polls it first, and leaves no mark if that is enough.
+    /// Waits for the inner lock. The thread polls the lock first, and does not mark it as contended if polling
+    /// suffices.
     ///
-    /// The mark "contended" makes the release a system call. Two threads that hand timers to each other meet at the
-    /// lock all the time and never for long: were it left by each that had to poll, each release would call.
+    /// The mark "contended" makes the release a system call. Two threads that pass timers to each other contend for the
+    /// lock often, but only for a short time. If each thread that has to poll set the mark, each release would make a
+    /// system call.
     #[cold]
     fn lock_inner_slow(&self) {
         let mut mark = TAKEN;
@@ -518,7 +527,7 @@ unsafe impl<H: LockHost> RawLock for BiasedLock<H> {
         self.try_acquire_slow(token)
     }
 
-    /// Tries to acquire the lock through the gate alone, or, where there is none, by one exchange.
+    /// Tries to acquire the lock through the gate alone, or, on a host without a gate, by one exchange.
     #[inline]
     fn try_acquire_fast(&self, token: Option<Owner>) -> Option<Acquired> {
         if !H::MAY_BIAS {

@@ -1,33 +1,34 @@
 //! Levels of buckets: lists of pinned entries that have one owner.
 //!
-//! A timer wheel and whatever else files by slots needs many lists that are nearly always empty, entries that know
-//! which list they are on, and a way to hold on to a list while new entries already come to its number. A
-//! [`BucketArray`] is an array of such lists, its *buckets*: [`BUCKETS`] in each of its levels, and for each level one
-//! *pending list*, which was taken out of a bucket and has not been gone through yet.
+//! A timer wheel, or any other slotted queue, needs many lists that are nearly always empty, and entries that know
+//! their list. It also has to keep the old entries of a list apart while new entries are already added under the list's
+//! number. A [`BucketArray`] is an array of such lists, its *buckets*: [`BUCKETS`] in each of its levels, and for each
+//! level one *pending list*, which holds the entries that were moved out of a bucket and are not processed yet.
 //!
-//! An entry is put behind the others of its list, or in front of them, and leaves from anywhere. Its number says where
-//! it is, so that taking it out needs no search; it keeps the number when its bucket becomes a pending list.
+//! An entry is added after the others of its list, or before them, and can be removed from any place. An entry stores
+//! the number of its list, so that a removal needs no search. The entry keeps the number when its bucket becomes a
+//! pending list.
 //!
 //! # Order
 //!
-//! First in, first out. A list is known by its *last* entry, whose `next` is the first: so an insertion touches the
-//! entry that was put there before, which is the one whose memory is likely at hand, and never the oldest. The first
-//! has no `previous`.
+//! Lists are first in, first out. A list is represented by its *last* entry, whose `next` is the first entry. So an
+//! insertion touches the entry that was inserted before, whose memory is likely in the cache, and never the oldest
+//! entry. The first entry has no `previous`.
 //!
 //! # Cost
 //!
-//! Everything is O(1) and touches at most two entries besides its own, but dropping a bucket array, which takes out all
-//! entries on it. 8 bytes for each list. Nothing allocates.
+//! Every operation is O(1) and touches at most two entries besides its own, except for dropping a bucket array, which
+//! removes all its entries. Each list takes 8 bytes. Nothing allocates.
 //!
 //! # Safety
 //!
-//! As in [`tree`]: all links are followed by one private function under the Live Link Invariant of the
-//! crate, and the rest is safe code. The structural rules, which [`BucketArray::assert_valid`] checks:
+//! One private function follows all links, under the Live Link Invariant of the crate, as in [`tree`]. The rest is safe
+//! code. [`BucketArray::assert_valid`] checks the structural rules:
 //!
-//! - (a) the first entry of a list has no previous one, the next of the last is the first, and for each other
-//!   `x.next.previous` is `x`;
+//! - (a) the first entry of a list has no previous entry, the next entry of the last is the first, and for each other
+//!   entry `x` `x.next.previous` is `x`;
 //! - (b) each entry carries the number of the list on which it is, or of the bucket that its pending list came from;
-//! - (c) an entry that was taken out has no links.
+//! - (c) an entry that was removed has no links.
 
 use core::cell::Cell;
 use core::fmt;
@@ -61,8 +62,8 @@ pub const BUCKETS: usize = 64;
 /// The number of a bucket array's entries whose callbacks may run at the same time: one for each
 /// [place](Bucketed::expire).
 ///
-/// Three are enough for a timer wheel: the CPU that owns it, a CPU that expires it while the owner sleeps, and one that
-/// helps when both are held up.
+/// Three are enough for a timer wheel: the CPU that owns it, a CPU that expires it while the owner sleeps, and a CPU
+/// that helps when both are delayed.
 pub const RUNNERS: usize = 3;
 
 /// An array of buckets, each of which is a list of entries.
@@ -172,7 +173,7 @@ impl<F: Family, const LEVELS: usize> BucketArray<F, LEVELS> {
         self.open_linked(self.levels[list / BUCKETS][list % BUCKETS])
     }
 
-    /// Opens what a link of this queue names.
+    /// Opens the entry to which a link of this queue points.
     #[inline]
     fn open_linked(&mut self, link: Link<F>) -> Option<Bucketed<'_, '_, F, LEVELS>> {
         // SAFETY: Live Link Invariant: callers pass links of this queue, which stays borrowed.
@@ -204,13 +205,13 @@ impl<F: Family, const LEVELS: usize> BucketArray<F, LEVELS> {
         self.pending[level].is_some()
     }
 
-    /// The first entry of the list whose last one is named.
+    /// Returns the first entry of the list that ends with `last`.
     #[inline]
     fn first_of(&self, last: Link<F>) -> Link<F> {
         self.follow(last).and_then(|last| last.next.get())
     }
 
-    /// The entries of the list whose last one is named, in order.
+    /// Returns the entries of the list that ends with `last`, in order.
     fn walk(&self, last: Link<F>) -> impl Iterator<Item = EntryRef<'_, F>> {
         let mut following = self.first_of(last);
         core::iter::from_fn(move || {
@@ -225,7 +226,7 @@ impl<F: Family, const LEVELS: usize> BucketArray<F, LEVELS> {
     ///
     /// # Panics
     ///
-    /// When there is no bucket of that number, or its level has a pending list still.
+    /// When there is no bucket of that number, or the pending list of its level is not empty.
     pub fn move_to_pending(&mut self, list: usize) {
         let level = list / BUCKETS;
         assert!(
@@ -373,15 +374,15 @@ impl<F: Family, const LEVELS: usize> BucketArray<F, LEVELS> {
         }
     }
 
-    /// The one place where links become references.
+    /// Turns a link into a reference. No other function does so.
     #[inline]
     fn follow(&self, link: Link<F>) -> Option<EntryRef<'_, F>> {
         // SAFETY: Live Link Invariant: every link of this module stems from this queue or an entry queued in it.
         unsafe { EntryRef::follow(link) }
     }
 
-    /// Puts an entry that belongs here and is not linked at an end of a list, and marks it queued (it may be marked
-    /// already, after a journey).
+    /// Adds an entry of this bucket array that is not linked at an end of a list, and marks the entry queued (it may be
+    /// marked already, after it moved between queues).
     // Always: as `put`.
     #[inline(always)]
     pub(crate) fn link(&mut self, entry: EntryRef<'_, F>, list: usize, end: End) {
@@ -421,22 +422,22 @@ impl<F: Family, const LEVELS: usize> BucketArray<F, LEVELS> {
         self.len += 1;
     }
 
-    /// Takes a queued entry out and clears its links, but leaves its state to the caller.
+    /// Unlinks a queued entry and clears its links, but leaves its state to the caller.
     fn unlink(&mut self, entry: EntryRef<'_, F>) -> BucketState {
         self.unlink_here(entry)
     }
 
     /// Unlinks an entry as [`unlink`](Self::unlink) does, inlined into its callers.
     ///
-    /// Of the neighbours it reads nothing: where there are many, their memory is not in the cache, and a write is not
-    /// waited for.
+    /// Reads no field of the neighbours. With many entries the neighbours are not in the cache, and the CPU does not
+    /// wait for writes to them, as it would for reads.
     #[inline(always)]
     fn unlink_here(&mut self, entry: EntryRef<'_, F>) -> BucketState {
         self.unlink_with(entry, Cell::take)
     }
 
-    /// Unlinks an entry as [`unlink_here`](Self::unlink_here) does; `take` takes the links out of the entry, or leaves
-    /// them in an entry that is not used any more.
+    /// Unlinks an entry as [`unlink_here`](Self::unlink_here) does; `take` returns the links of the entry, and clears
+    /// them unless the entry is not used any more.
     #[inline(always)]
     fn unlink_with(
         &mut self,
@@ -483,7 +484,7 @@ impl<F: Family, const LEVELS: usize> BucketArray<F, LEVELS> {
         BucketState::Others
     }
 
-    /// The last of the list whose first entry is `entry`: `here`, or what is pending.
+    /// Returns the last entry of the list whose first entry is `entry`: the link `here`, or the pending list.
     // Always: a call in the middle is what the shortest paths have to save registers for.
     #[inline(always)]
     fn last_before(&self, entry: EntryRef<'_, F>, here: Link<F>, pending: Link<F>) -> Link<F> {
@@ -698,13 +699,13 @@ impl<'s, 'e, F: Family, const LEVELS: usize> Bucketed<'s, 'e, F, LEVELS> {
         left
     }
 
-    /// Removes the entry so that it can go to another queue. Returns the new state of its list, if it was queued.
+    /// Removes the entry so that another queue can admit it. Returns the new state of its list, if it was queued.
     ///
     /// A queued entry stays marked queued while it travels.
     ///
     /// # Panics
     ///
-    /// When the callback of the entry runs: it may not change queues then.
+    /// When the callback of the entry runs: a running entry may not change queues.
     pub fn depart(self) -> (Transit<'e, F>, Option<BucketState>) {
         assert!(
             !self.state().is_running(),
@@ -741,11 +742,11 @@ impl<'s, 'e, F: Family, const LEVELS: usize> Bucketed<'s, 'e, F, LEVELS> {
         (fired, left)
     }
 
-    /// Shuts the entry down: its [state](State::is_shut) says so from now on, and no queue takes it again.
+    /// Shuts the entry down: its [state](State::is_shut) shows this from now on, and no queue accepts the entry again.
     ///
     /// # Panics
     ///
-    /// When the entry is queued: it is taken out first.
+    /// When the entry is queued: the caller has to remove it first.
     pub fn shut(&mut self) {
         assert!(
             !self.state().is_queued(),
@@ -827,7 +828,7 @@ impl<F: Branched> tree::OwnedEntry<'_, '_, F> {
     ///
     /// # Panics
     ///
-    /// When it is not, or there is no list of that number.
+    /// When the entry is not idle, or there is no list of that number.
     // As `return_to`.
     #[inline(always)]
     pub fn put_idle_in_bucket<const LEVELS: usize>(

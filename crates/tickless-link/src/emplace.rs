@@ -7,10 +7,10 @@
 //! # Mechanism
 //!
 //! A function that makes a value takes a place for it, `&mut MaybeUninit<T>`, and returns an [`Emplaced`]: the proof
-//! that the place is filled. There are four ways to such a proof: [`value`] for small ones, [`array()`] element by
-//! element, the macro [`emplace!`](crate::emplace!) for a struct field by field, and what [`lock`](crate::lock) and
-//! [`buckets`](crate::buckets) offer for their own types. The unsafe code of the macro stands here, also where safe
-//! code uses it: a crate that forbids unsafe code may.
+//! that the place is filled. Four ways lead to such a proof: [`value`] for small values, [`array()`] for arrays,
+//! element by element, the macro [`emplace!`](crate::emplace!) for a struct, field by field, and the functions that
+//! [`lock`](crate::lock) and [`buckets`](crate::buckets) offer for their own types. The unsafe code of the macro is
+//! part of this crate, so a crate that forbids unsafe code may use the macro.
 //!
 //! ```
 //! use std::mem::MaybeUninit;
@@ -38,7 +38,7 @@
 //!
 //! # Limits
 //!
-//! A panic in between leaves the place unfilled: what was made so far is not dropped.
+//! A panic before the value is complete leaves the place unfilled. The parts that were made until then are not dropped.
 
 use core::mem::MaybeUninit;
 
@@ -58,7 +58,7 @@ impl<'a, T> Emplaced<'a, T> {
     ///
     /// # Safety
     ///
-    /// MUST be true.
+    /// The claim MUST be true.
     #[doc(hidden)]
     #[inline]
     pub unsafe fn filled(slot: &'a mut MaybeUninit<T>) -> Self {
@@ -131,8 +131,8 @@ pub const unsafe fn of_field<'a, T>(field: *mut T) -> &'a mut MaybeUninit<T> {
     unsafe { &mut *field.cast() }
 }
 
-/// Makes a struct in its place, field by field: small ones by value, and behind the semicolon large ones by a function
-/// that fills their place. The result is the [`Emplaced`] struct.
+/// Makes a struct in its place, field by field: small fields by value, and after the semicolon large fields by a
+/// function that fills their place. The result is the [`Emplaced`] struct.
 ///
 /// All fields have to be named, once.
 #[macro_export]

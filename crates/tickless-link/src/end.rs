@@ -1,20 +1,21 @@
-//! Values that are ended in their place: dropped, or taken apart by a queue.
+//! Values that end in their place: they are dropped, or a queue takes them apart.
 //!
-//! Dropping a value that a queue just let go of asks again what was known a moment ago: whether it is still queued, and
-//! whether it has something to drop; and before that the queue has left it as it must be for the next start.
-//! Where the value is never seen again all that is for nothing.
+//! When a value is dropped that a queue just released, its destructor checks again two facts that were known before:
+//! whether the value is still queued, and whether it has something to drop. Before that, the queue has prepared the
+//! value for its next start. If the value is never used again, all of this work is wasted.
 //!
 //! # Mechanism
 //!
-//! A [`Dropping`] value is pinned, and the caller that has it may end it: [drop it](Dropping::drop_in_place), or have
-//! [a queue take it apart](crate::buckets::BucketArray::end). The result is a [`Dropped`], the proof that the place
-//! holds nothing that is used or would have to be dropped. [`Made::end`](crate::lazy_init::Made::end) gives out the
-//! one, and demands that or the other back.
+//! A [`Dropping`] value is pinned, and the caller that holds the `Dropping` may end the value: [drop
+//! it](Dropping::drop_in_place), or have [a queue take it apart](crate::buckets::BucketArray::end). The result is a
+//! [`Dropped`], the proof that the place holds nothing that is used or would have to be dropped.
+//! [`Made::end`](crate::lazy_init::Made::end) gives out the `Dropping`, and demands the `Dropping` or the `Dropped`
+//! back.
 //!
 //! # Invariant
 //!
-//! *One End*: of the value at a place there is at most one `Dropping` or `Dropped`, and who gave out the `Dropping`
-//! does not use the place before it has one of both back.
+//! *One End*: for the value at a place, at most one `Dropping` or `Dropped` exists. The code that gave out the
+//! `Dropping` does not use the place before it has a `Dropping` or `Dropped` back.
 
 use core::pin::Pin;
 
@@ -53,7 +54,7 @@ impl<'v, T> Dropping<'v, T> {
     ///
     /// # Safety
     ///
-    /// Nothing MUST use the value any more, and what its destructor does MUST NOT be needed.
+    /// No code may use the value any more, and the effects of the value's destructor MUST NOT be needed.
     #[inline(always)]
     pub(crate) unsafe fn ended(self) -> Dropped<'v, T> {
         // SAFETY: nothing is moved, and nothing uses the value any more.
@@ -65,7 +66,7 @@ impl<'v, T> Dropping<'v, T> {
     /// # Safety
     ///
     /// `part` MUST be a projection to a field that is pinned with the whole, and the destructor of the whole MUST NOT
-    /// be needed once that of the part is not.
+    /// be needed once the destructor of the part is not needed.
     #[doc(hidden)]
     #[inline(always)]
     pub unsafe fn end_part<U, R>(
@@ -92,7 +93,7 @@ impl<'v, T> Dropped<'v, T> {
     }
 }
 
-/// Lets `end` end `value`, which must not be used afterwards if it did; `None` if it did not.
+/// Lets `end` end `value`. If `end` did so, `value` must not be used afterwards; returns `None` if `end` did not.
 #[inline(always)]
 pub(crate) fn within<T, R>(
     value: Pin<&mut T>,

@@ -1,12 +1,12 @@
 //! The pinned entry, by which a queue links a timer, and its life cycle.
 //!
-//! An [`Entry`] lives wherever its user puts it. A queue never owns it, never allocates for it and never moves it. Its
-//! state makes that sound, one atomic byte of two bits:
+//! An [`Entry`] lives wherever its user puts it. A queue never owns it, never allocates for it and never moves it. The
+//! entry's state, one atomic byte of two bits, makes that sound:
 //!
 //! | queued | running | meaning |
 //! |---|---|---|
 //! | no | no | *idle*: no queue knows the entry, it may be dropped |
-//! | yes | no | linked in the queue that its owner word names, or travelling between two |
+//! | yes | no | linked in the queue that its owner word names, or moving between two queues |
 //! | no | yes | its callback executes, claimed by one [`Running`] token |
 //! | yes | yes | its callback executes and a thread queued it again meanwhile |
 //!
@@ -21,13 +21,13 @@
 //!
 //! # Two ways to expire
 //!
-//! [`Member::expire`] runs under the queue's lock and decides. It may take something out of the guarded data and be
-//! done ([`Expiry::Done`]): the entry is idle before the lock is released, nothing ever waits for it, and what was
-//! taken (a waker) is used afterwards. Or it asks for a call ([`Expiry::Call`]): then the entry is running,
-//! [`Member::call`] executes without the lock, and the token must be finished under the lock again.
+//! [`Member::expire`] runs under the queue's lock and decides. It may take something out of the guarded data and
+//! complete the expiry ([`Expiry::Done`]): the entry is idle before the lock is released, nothing ever waits for it,
+//! and the token that was taken (a waker) is used afterwards. Or it requests a call ([`Expiry::Call`]): then the entry
+//! is running, [`Member::call`] executes without the lock, and the token must be finished under the lock again.
 //!
-//! Cost on 64-bit targets: 36 bytes, the links that only trees need (24), key, tag, head, shared and guarded data and
-//! member; one indirect call for an expiry, one more for a callback.
+//! An entry costs, on 64-bit targets, 36 bytes, the links that only trees need (24 bytes), and its key, tag, head,
+//! shared data, guarded data and member. An expiry costs one indirect call, and a callback one more.
 
 mod always;
 mod running;
@@ -64,8 +64,8 @@ pub trait Family: Sized + 'static {
     type Head: fmt::Debug + Send;
     /// Data of each entry that any thread may reach at any time: atomics, or nothing.
     type Shared: fmt::Debug + Send + Sync;
-    /// The links of an entry besides those to its neighbours: [`Branches`] for entries that are queued in trees, `()`
-    /// for those that are only ever on bucket arrays.
+    /// The links of an entry besides the links to its neighbours: [`Branches`] for entries that are queued in trees,
+    /// `()` for entries that are only ever in bucket arrays.
     type Branches: Branching;
     /// Token that an expiry takes out of an entry that needs no call.
     type Token;
@@ -102,7 +102,7 @@ pub trait Family: Sized + 'static {
     }
 }
 
-/// The links of an entry besides those to its two neighbours.
+/// The links of an entry besides the links to its two neighbours.
 pub trait Branching: Sized + sealed::Sealed {
     /// The links of an entry that is in no tree.
     const NONE: Self;
@@ -275,7 +275,7 @@ impl<F: Family, M: Member<F>> Entry<F, M> {
     const_unless_loom! {
         /// Makes an idle entry without an owner.
         ///
-        /// [`OwnedEntry::key`](crate::tree::OwnedEntry::key) answers `key` until the entry is queued for the first
+        /// [`OwnedEntry::key`](crate::tree::OwnedEntry::key) returns `key` until the entry is queued for the first
         /// time.
         pub const fn new(
             key: F::Key,
@@ -393,8 +393,8 @@ impl<F: Family, M: Member<F>> Entry<F, M> {
         entry.raw.owner.bind_exclusively(queue.id())
     }
 
-    /// Gives an idle entry that never had an owner to `queue` and marks it queued there; `false`, and nothing
-    /// was done, if it is another one. It is to be linked at once.
+    /// Gives an idle entry that never had an owner to `queue` and marks the entry queued there; the caller must link
+    /// the entry at once. Returns `false`, and changes nothing, if the entry is not idle or had an owner.
     ///
     /// The fields that were just stored in the entry are not read again, and need not be stored.
     #[inline(always)]
@@ -415,7 +415,7 @@ impl<F: Family, M: Member<F>> Entry<F, M> {
     ///
     /// # Safety
     ///
-    /// No queue MUST know the entry, and no token.
+    /// No queue and no token may refer to the entry.
     #[inline(always)]
     pub(crate) unsafe fn end(entry: Dropping<'_, Self>) -> (M::Guarded, Dropped<'_, Self>) {
         const { assert!(!ends_with_drop::<F, M>()) };
@@ -545,7 +545,7 @@ impl<F: Family> Raw<F> {
         self.state.store(state, Ordering::Release);
     }
 
-    /// The state as its only writer sees it.
+    /// The state of the entry, as the only thread that may change it reads it.
     #[inline]
     fn own_state(&self) -> u8 {
         // Relaxed: the caller holds the owning queue, whose lock ordered all earlier writes.
@@ -668,7 +668,8 @@ impl<'a, F: Family> EntryRef<'a, F> {
         self.owner.bind(id)
     }
 
-    /// Gives an entry that no queue owns to `id`; `false` when one owns it, or has not quite let it go.
+    /// Gives an entry that no queue owns to `id`. Returns `false` when a queue owns the entry, or has not finished
+    /// releasing it.
     #[inline]
     pub(crate) fn adopt(self, id: QueueId) -> bool {
         if !self.owner.adopt(id) {
@@ -688,7 +689,7 @@ impl<'a, F: Family> EntryRef<'a, F> {
         self.owner.set(id.0);
     }
 
-    /// The head of an entry in the hands of its owner.
+    /// The head of an entry, for changes by the entry's owner.
     ///
     /// # Safety
     ///
@@ -703,7 +704,7 @@ impl<'a, F: Family> EntryRef<'a, F> {
         unsafe { &mut *head }
     }
 
-    /// The head of an entry whose owner only looks.
+    /// The head of an entry whose owner only reads it.
     ///
     /// # Safety
     ///
@@ -718,7 +719,7 @@ impl<'a, F: Family> EntryRef<'a, F> {
         unsafe { &*head }
     }
 
-    /// Puts the entry out of use for good.
+    /// Shuts the entry down: no queue takes it again.
     #[inline]
     pub(crate) fn mark_shut(self) {
         assert!(!self.is_taken(), "what is taken out whole is not shut");
@@ -754,7 +755,7 @@ impl<'a, F: Family> EntryRef<'a, F> {
         self.set_state(self.own_state() & !State::RUNNING);
     }
 
-    /// Expires an entry that was just unlinked, and lets it go: any queue may adopt it afterwards.
+    /// Expires an entry that was just unlinked, and releases it: any queue may adopt the entry afterwards.
     ///
     /// # Safety
     ///
@@ -768,7 +769,8 @@ impl<'a, F: Family> EntryRef<'a, F> {
         token
     }
 
-    /// Lets go of an entry that is not linked: any queue may adopt it afterwards. The last access of the library to it.
+    /// Releases an entry that is not linked: any queue may adopt the entry afterwards. This is the last access of the
+    /// library to the entry.
     #[inline]
     pub(crate) fn release(self) {
         // Before the owner lets go: afterwards an adopter may write the state.
@@ -802,12 +804,12 @@ impl<'a, F: Family> EntryRef<'a, F> {
         self.actions.outcome == Outcome::Called
     }
 
-    /// Expires an entry that was just unlinked, of which an expiry [takes](Always::TAKEN) the token: that goes to
-    /// `place`, and what was there to the entry.
+    /// Expires an entry that was just unlinked and whose expiry [takes](Always::TAKEN) the token. Swaps the token with
+    /// the old value of `place`, which the entry holds afterwards.
     ///
     /// # Safety
     ///
-    /// As for [`expire`](Self::expire), and the entry [must be such a one](Self::is_taken).
+    /// As for [`expire`](Self::expire), and an expiry of the entry must [only take its token](Self::is_taken).
     #[inline]
     pub(crate) unsafe fn take(self, place: &mut F::Token) {
         let entry = self.raw.cast::<WithToken<F>>();

@@ -1,9 +1,9 @@
 //! The identities of queues, and the keys that prove them.
 //!
-//! A timer names the queue it belongs to by an index, never by a pointer: following it is a table look-up in the host,
-//! which safe code can do. The index alone would not do, because a program may hold several systems of queues (a
-//! simulator makes one for each machine), and queue 3 of one is not queue 3 of the other. So an identity has two
-//! parts: a *realm*, never given out twice in a process, and the index inside the realm.
+//! A timer names the queue it belongs to by an index, never by a pointer. The host follows an index by a table look-up,
+//! which safe code can do. The index alone would not suffice, because a program may hold several systems of queues (a
+//! simulator makes one for each machine), and queue 3 of one is not queue 3 of the other. So an identity has two parts:
+//! a *realm*, never given out twice in a process, and the index inside the realm.
 
 use core::num::NonZeroUsize;
 #[cfg(target_has_atomic = "ptr")]

@@ -1,23 +1,26 @@
 //! A record in two copies, which a reader can read even if it interrupted the writer.
 //!
-//! A reader of a [`SeqCell`](crate::seqlock::SeqCell) waits while the writer is inside. A reader that interrupts the
-//! writer waits for ever there (B38): an interrupt that no CPU can mask, a signal handler, a debugger. A [`LatchCell`]
-//! keeps the record twice. The writer changes the copy that no reader is sent to, flips the low bit of a sequence
-//! number, and changes the other one; readers take the copy that the bit says, and try again only if the number moved
-//! while they copied (spec TIM-18). On top of the writer it cannot move.
+//! A reader of a [`SeqCell`](crate::seqlock::SeqCell) waits while the writer is inside. There a reader that interrupts
+//! the writer would wait for ever (B38). Such a reader is an interrupt that no CPU can mask, a signal handler, or a
+//! debugger. A [`LatchCell`] keeps the record twice. The writer changes the copy that no reader is sent to, flips the
+//! low bit of a sequence number, and changes the other copy. Readers take the copy that the bit selects, and try again
+//! only if the number changed while they copied (spec TIM-18). The number cannot change during a read that interrupted
+//! the writer.
 //!
 //! # Ground rules
 //!
 //! - The owner of the cell serialises its writers: [`LatchCell::publish`] needs the [`LatchWriter`], of which there is
 //!   one.
-//! - Readers may run anywhere. One on top of the writer gets the record before or behind the publication, whole (B51).
-//! - A reader that runs while a publication is under way may get the record before it, and another one that began
-//!   earlier that behind it: what is computed from the record may run backwards by as much as the two differ.
+//! - Readers may run anywhere. A reader that interrupted the writer gets a whole record: the one before the
+//!   publication, or the one after it (B51).
+//! - A reader that runs while a publication is under way may get the old record, although another reader that began
+//!   earlier got the new record. So a value that is computed from the record may run backwards by as much as the two
+//!   records differ.
 //!
 //! # Cost
 //!
-//! Reading: one load a word and two of the sequence, without a branch on whether a writer is inside. Publishing: two
-//! stores a word, two of the sequence.
+//! A read costs one load for each word and two loads of the sequence, without a branch on whether a writer is inside. A
+//! publication costs two stores for each word, and two stores of the sequence.
 
 use crate::sync::{AtomicU64, Ordering, fence, spin_loop};
 

@@ -1,15 +1,15 @@
 //! A pinned value that is made in place when it is first needed.
 //!
-//! Futures are moved from where they are made to where they wait, and the copy of what was stored a moment ago in other
-//! pieces is waited for until the stores before it have arrived in the cache: behind an operation that touched memory
-//! which was not there, that is a hundred nanoseconds. A [`LazyInit`] has little to copy until it is pinned, and its
-//! value is made there.
+//! A future is moved from the place where it is made to the place where it waits. The move copies data that was stored
+//! shortly before in pieces of other sizes, and such a copy has to wait until all earlier stores have arrived in the
+//! cache. After an operation that missed the cache, the wait takes a hundred nanoseconds. A [`LazyInit`] has little to
+//! copy until it is pinned, and its value is made in the pinned place.
 //!
 //! # Invariant
 //!
 //! *Made*: the value is initialised exactly if the stage says that it is made. The stage is written by
-//! [`LazyInit::make`](LazyInit::make) and [`Vacant::fill`], behind the value, by [`Made::end`], when the value was
-//! ended, and by [`LazyInit::set_stage`], which refuses to change what it says.
+//! [`LazyInit::make`](LazyInit::make) and [`Vacant::fill`], after the value, by [`Made::end`], when the value was
+//! ended, and by [`LazyInit::set_stage`], which refuses a stage that contradicts whether the value is made.
 
 use core::fmt;
 use core::marker::PhantomPinned;

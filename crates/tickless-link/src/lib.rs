@@ -60,14 +60,14 @@
 //! | [`id`] | identities of queues, and the [`Key`](id::Key) that opens what a queue owns |
 //! | [`entry`] | [`Entry`](entry::Entry): the pinned node, its life cycle and its callbacks |
 //! | [`tree`] | [`Tree`](tree::Tree): a red-black tree with neighbour links and summaries of subtrees |
-//! | [`buckets`] | [`BucketArray`](buckets::BucketArray): levels of buckets whose entries know where they are |
+//! | [`buckets`] | [`BucketArray`](buckets::BucketArray): levels of buckets whose entries know their list |
 //! | [`lock`] | [`Lock`](lock::Lock) over any [`RawLock`](lock::RawLock), and a spin lock for hosts without threads |
 //! | [`bias`] | [`BiasedLock`](bias::BiasedLock): nearly free for its owner, possible for strangers |
-//! | [`emplace`](mod@emplace) | making large values where they stay, not on the stack |
-//! | [`end`](mod@end) | values that end where they are, without being asked what is known |
-//! | [`lazy_init`] | [`LazyInit`](lazy_init::LazyInit): a value that is made when it is pinned, so that little is moved before |
+//! | [`emplace`](mod@emplace) | making large values in their final place, not on the stack |
+//! | [`end`](mod@end) | values that end in their place, without checks of facts that are known |
+//! | [`lazy_init`] | [`LazyInit`](lazy_init::LazyInit): a value that is made after it is pinned, so that moves before that copy little |
 //! | [`seqlock`] | [`SeqCell`](seqlock::SeqCell): a record that readers copy without ever blocking the writer |
-//! | [`latch`] | [`LatchCell`](latch::LatchCell): the same in two copies, for readers that may stand on top of the writer |
+//! | [`latch`] | [`LatchCell`](latch::LatchCell): a record in two copies, for readers that may interrupt the writer |
 //! | [`sync`] | the atomics that all crates use, replaced by loom's in models |
 //!
 //! # How safe code can use intrusive nodes
@@ -83,13 +83,14 @@
 //! from *unbound* or *released* (to bind it for the first time, or again).
 //!
 //! **Live Link Invariant.** An entry whose state is not *idle* is pinned and alive: it was handed in as a
-//! [`Pin`](core::pin::Pin), and its destructor aborts the process unless the state is idle. An entry that is
-//! *queued* is linked in exactly the queue that its owner word names (or travels between two queues in the hands of a
-//! transit token), and every link stored in a queue or in a queued entry points to an entry queued in the same queue.
-//! An entry that is *running* is claimed by exactly one [`Running`](entry::Running) token. The store that makes the
-//! state idle is the last access the library makes to the entry; one that is [ended](mod@end) it leaves as it is, and
-//! its destructor does not run. A queue that lets an entry go gives up the owner word just before that store, so a
-//! queue that adopts one looks at the state behind its claim, and gives it back if it is not idle yet.
+//! [`Pin`](core::pin::Pin), and its destructor aborts the process unless the state is idle. An entry that is *queued*
+//! is linked in exactly the queue that its owner word names (or travels between two queues in the hands of a transit
+//! token), and every link stored in a queue or in a queued entry points to an entry queued in the same queue. An entry
+//! that is *running* is claimed by exactly one [`Running`](entry::Running) token. The store that makes the state idle
+//! is the last access the library makes to the entry; the library leaves the state of an entry that is [ended](mod@end)
+//! as it is, and the entry's destructor does not run. A queue that lets an entry go gives up the owner word just before
+//! that store, so a queue that adopts a released entry checks the state after its claim, and gives the entry back if
+//! the state is not idle yet.
 //!
 //! # Limits
 //!

@@ -1,7 +1,8 @@
 //! A lock around data, on top of the host's own locking primitive.
 //!
-//! The core knows one lock for each base and nothing about how a host implements it: a biased lock in user space
-//! ([`bias`](crate::bias)), a spin lock with interrupts masked on bare metal, an order-checking one in the simulator.
+//! The core uses one lock for each base, and does not depend on how a host implements it. User space uses a biased lock
+//! ([`bias`](crate::bias)), bare metal a spin lock with interrupts masked, and the simulator a lock that checks the
+//! order.
 
 use core::cell::Cell;
 use core::fmt;
@@ -20,8 +21,9 @@ use crate::sync::{AtomicBool, Ordering, spin_loop};
 /// # Safety
 ///
 /// Between a return from [`acquire`](RawLock::acquire) and the matching [`release`](RawLock::release), no other
-/// `acquire` on the same lock may return, and no [`try_acquire`](RawLock::try_acquire) or what is like it succeed,
-/// whatever tokens are passed. All accesses before a release happen before all accesses after the next acquire.
+/// `acquire` on the same lock may return, and no [`try_acquire`](RawLock::try_acquire) or
+/// [`try_acquire_fast`](RawLock::try_acquire_fast) may succeed, whatever tokens are passed. All accesses before a
+/// release happen before all accesses after the next acquire.
 pub unsafe trait RawLock {
     /// Identity of the thread that acquires, for locks that treat their owner in a special way.
     type Token: Copy;
@@ -30,10 +32,11 @@ pub unsafe trait RawLock {
 
     /// Waits until the lock is free and takes it.
     ///
-    /// `token` is `None` for each thread but the owner. It MUST NOT be called by a thread that holds the lock.
+    /// `token` is `None` for each thread but the owner. A thread that holds the lock MUST NOT call this method.
     fn acquire(&self, token: Option<Self::Token>) -> Self::Acquired;
 
-    /// Takes the lock if that needs neither waiting nor a call. `None` does not mean that the lock is taken.
+    /// Takes the lock if that needs neither waiting nor a call. `None` does not mean that another thread holds the
+    /// lock.
     ///
     /// For the shortest paths, which fall back on [`acquire`](RawLock::acquire).
     #[inline]
@@ -94,7 +97,8 @@ impl<R: RawLock, T> Lock<R, T> {
         &self.raw
     }
 
-    /// Takes the lock if that needs neither waiting nor a call. `None` does not mean that the lock is taken.
+    /// Takes the lock if that needs neither waiting nor a call. `None` does not mean that another thread holds the
+    /// lock.
     #[inline]
     pub fn try_lock(&self, token: Option<R::Token>) -> Option<Guard<'_, R, T>> {
         let held = self.raw.try_acquire(token)?;
@@ -141,7 +145,7 @@ impl<R: RawLock + fmt::Debug, T> fmt::Debug for Lock<R, T> {
 pub struct Guard<'a, R: RawLock, T> {
     lock: &'a Lock<R, T>,
     held: R::Acquired,
-    /// Lets loom see for how long the data are used.
+    /// Shows loom for how long the data are used.
     #[cfg(loom)]
     data: Option<loom::cell::MutPtr<T>>,
     /// A lock may know its owner by thread, so the guard stays on the thread.
@@ -219,7 +223,7 @@ impl<R: RawLock, T: fmt::Debug> fmt::Debug for Guard<'_, R, T> {
 /// It is for bare metal and for tests. It does not mask interrupts.
 ///
 /// It has no model: loom 0.7 lets a plain store come between the read and the write of an exchange, so that a release
-/// gets lost which on no machine can.
+/// is lost, which no real machine does.
 #[derive(Debug)]
 pub struct SpinLock {
     taken: AtomicBool,
@@ -269,7 +273,7 @@ unsafe impl RawLock for SpinLock {
     }
 }
 
-/// A lock for hosts in which one thread executes everything, such as a simulator.
+/// A lock for hosts in which one thread executes everything, for example a simulator.
 ///
 /// No other thread could ever release it, so taking it twice is a deadlock, and panics.
 #[derive(Debug, Default)]
@@ -305,7 +309,8 @@ unsafe impl<W: Watcher> RawLock for SoloLock<W> {
         self.taken.set(true);
     }
 
-    /// Takes it, and panics like [`acquire`](RawLock::acquire): a thread that tries first goes the same way.
+    /// Acquires the lock, and panics as [`acquire`](RawLock::acquire) does if the lock is held: otherwise a caller that
+    /// tries first would hide a deadlock.
     fn try_acquire(&self, token: Option<()>) -> Option<()> {
         self.acquire(token);
         Some(())

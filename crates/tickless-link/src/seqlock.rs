@@ -1,19 +1,20 @@
 //! A sequence lock: readers copy a record and never block the writer.
 //!
 //! The current time is a small record that one writer changes a few times a second and every thread reads all the time,
-//! from interrupt handlers too. So readers take no lock: they copy the record between two looks at a sequence number,
-//! and again if a writer was there meanwhile (spec TIM-17). The copy goes word by word through atomics, which makes the
-//! race with the writer defined behaviour.
+//! from interrupt handlers too. So readers take no lock: they copy the record between two reads of a sequence number,
+//! and copy it again if a writer changed it meanwhile (spec TIM-17). The copy goes word by word through atomics, which
+//! makes the race with the writer defined behaviour.
 //!
 //! # Ground rules
 //!
 //! - The owner of the cell serialises its writers: [`SeqCell::publish`] needs the [`Writer`], of which there is one.
-//! - A reader MUST NOT run on top of the writer, as an interrupt handler of the same CPU would: it would wait for ever.
-//!   The writer masks what could read.
+//! - A reader MUST NOT run on top of the writer, as an interrupt handler of the same CPU would: the reader would wait
+//!   for ever. The writer masks all interrupts whose handlers could read.
 //!
 //! # Cost
 //!
-//! Reading: one load a word and two of the sequence. Publishing: one store a word, two of the sequence.
+//! A read costs one load for each word and two loads of the sequence. A publication costs one store for each word, and
+//! two stores of the sequence.
 
 use crate::sync::{AtomicU64, Ordering, fence, spin_loop};
 

@@ -2,11 +2,11 @@
 //!
 //! Every crate of Tickless takes its atomics, fences and shared cells from here, so that one `--cfg loom` turns the
 //! code under test, and not a copy of it, into a model. Loom explores every interleaving of few operations, with weak
-//! memory; `--cfg shuttle` draws random interleavings of many, with memory as one would like it.
+//! memory; `--cfg shuttle` runs random interleavings of many operations, with sequentially consistent memory.
 //!
-//! A bare machine whose processor cannot change 64 bits in one step (Cortex-M, 32-bit RISC-V) does that in a critical
-//! section, and one that cannot exchange a word (Cortex-M0) does all of it so. An operating system on such a processor
-//! has the locks of `portable-atomic`.
+//! A bare machine whose processor cannot change 64 bits in one step (Cortex-M, 32-bit RISC-V) makes such a change in a
+//! critical section. A processor that cannot exchange a word (Cortex-M0) makes every atomic change in a critical
+//! section. An operating system on such a processor has the locks of `portable-atomic`.
 
 #[cfg(all(not(any(loom, shuttle)), target_has_atomic = "ptr"))]
 pub use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicUsize};
@@ -47,8 +47,8 @@ mod masked;
 #[cfg(loom)]
 mod modelled;
 
-/// An atomic in the hands of a caller that has it for itself: a plain value, of which the compiler knows what was just
-/// stored there.
+/// An atomic to which the caller has exclusive access. It acts as a plain value, whose last stored value the compiler
+/// knows.
 pub(crate) trait Exclusive<V> {
     /// Shows the value to `body`.
     fn exclusively<R>(&mut self, body: impl FnOnce(&mut V) -> R) -> R;

@@ -1,27 +1,29 @@
 //! A red-black tree of pinned entries, with neighbour links and cached ends.
 //!
-//! A timer queue is asked three things far more often than to search: what is first, is this entry first, and would
-//! this entry keep its place under another deadline? So besides the usual links every entry knows its neighbours in
-//! key order (spec Q-1). "Am I first?" is one null test, the place check reads two keys, and removal needs no walk to
-//! the successor.
+//! A timer queue answers three questions far more often than it searches: which entry is first, is this entry first,
+//! and would this entry keep its place under another deadline? So besides the usual links every entry knows its
+//! neighbours in key order (spec Q-1). "Am I first?" is one null test, the place check reads two keys, and removal
+//! needs no walk to the successor.
 //!
 //! The neighbours form a line, not a ring, and there is no sentinel: `previous` is `None` exactly for the first entry
 //! and `next` exactly for the last.
 //!
 //! # Order
 //!
-//! By key; among equal keys, first in, first out: later insertion goes behind (spec Q-2), and
-//! [`OwnedEntry::move_in_place`] does not put an entry before an equal one that was queued earlier (spec Q-11 would).
+//! Entries are ordered by key. Entries with equal keys are ordered first in, first out: the one inserted later comes
+//! after the others (spec Q-2), and [`OwnedEntry::move_in_place`] does not put an entry before an equal one that was
+//! queued earlier (spec Q-11 would).
 //!
-//! An entry from a [bucket array](crate::buckets) was queued there before, so it may be older than those that were
-//! inserted here since. It is marked [`TieOrder::Old`], and among equal keys it comes behind those so marked and before
-//! all others.
+//! An entry from a [bucket array](crate::buckets) was queued there before, so it may be older than entries that were
+//! inserted into the tree since. It is marked [`TieOrder::Old`], and among equal keys it comes after the entries with
+//! that mark and before all others.
 //!
 //! # Cost
 //!
-//! Insertion behind the last entry or beside the one inserted before is O(1) but for rebalancing; elsewhere it descends
-//! the tree, O(log n). Removal and rebalancing are amortised O(1) besides what the cache misses
-//! cost. First, neighbours and moving in place are O(1). Nothing allocates, nothing recurses.
+//! An insertion after the last entry, or next to the entry that was inserted before, is O(1) except for rebalancing.
+//! Any other insertion descends the tree, in O(log n). Removal and rebalancing are amortised O(1) besides what the
+//! cache misses cost. Reading the first entry, reading neighbours and moving in place are O(1). Nothing allocates,
+//! nothing recurses.
 //!
 //! # Safety
 //!
@@ -29,13 +31,14 @@
 //! rest of the module is safe code on cells. The structural rules that the tests and [`Tree::assert_valid`] check:
 //!
 //! - (a) the in-order walk of the tree is the walk along `next` from the first entry;
-//! - (b) keys never decrease along `next`, and among equal ones those marked old come first;
+//! - (b) keys never decrease along `next`, and among equal keys the entries marked old come first;
 //! - (c) `x.next.previous` is `x`;
-//! - (d) there is no first entry exactly when the queue is empty, and no last one exactly when the tree is;
+//! - (d) there is no first entry exactly when the queue is empty, and no last one exactly when the tree is empty;
 //! - (e) an entry that was removed has no links;
 //! - (f) a red entry has no red child, and every path from the root to a leaf has equally many black entries;
 //! - (g) in a family that [summarises](Family::SUMMARISED), each entry has the summary of its subtree;
-//! - (h) the entries of the run (`tree/run.rs`) are the beginning of the line, and (a) and (f) are about the others.
+//! - (h) the entries of the run (`tree/run.rs`) are the beginning of the line, and (a) and (f) are about all other
+//!   entries.
 
 use core::cell::Cell;
 use core::fmt;
@@ -253,10 +256,10 @@ impl<F: Branched> Tree<F> {
         self.link(entry, key)
     }
 
-    /// Changes the key of every queued entry that `is_meant` selects to `key`, which is not behind any other key, and
-    /// keeps their order. Returns the number of entries whose key was another one.
+    /// Changes the key of every queued entry that `is_meant` selects to `key`, which must not be greater than any other
+    /// key, and keeps the order of these entries. Returns the number of entries whose key changed.
     ///
-    /// O(n) in what is queued.
+    /// The cost is O(n) in the number of queued entries.
     pub fn bring_to_front(
         &mut self,
         key: F::Key,
@@ -300,7 +303,7 @@ impl<F: Branched> Tree<F> {
         }
     }
 
-    /// The one place where links become references.
+    /// Turns a link into a reference. No other function does so.
     #[inline]
     fn follow(&self, link: Link<F>) -> Option<EntryRef<'_, F>> {
         // SAFETY: Live Link Invariant: every link of this module stems from this queue or an entry queued in it.
@@ -323,8 +326,8 @@ impl<F: Branched> Tree<F> {
         }
     }
 
-    /// Links an entry that belongs here and is not linked, and marks it queued (it may be marked already, after a
-    /// journey or during a change of position); returns whether it is the first now.
+    /// Links an entry that belongs here and is not linked, and marks it queued (it may be marked already, after it
+    /// moved between queues or during a change of position). Returns true if it is the first entry now.
     pub(crate) fn link(&mut self, entry: EntryRef<'_, F>, key: F::Key) -> bool {
         entry.place.set(0);
         if self.is_empty() {
@@ -350,7 +353,7 @@ impl<F: Branched> Tree<F> {
         self.attach(entry, key, place)
     }
 
-    /// Attaches the only entry: black, and without neighbours as all that is not linked.
+    /// Attaches the only entry. The entry is black, and has no neighbours, like every entry that is not linked.
     #[inline]
     fn attach_alone(&mut self, entry: EntryRef<'_, F>, key: F::Key) {
         self.len = 1;
@@ -435,8 +438,8 @@ impl<F: Branched> Tree<F> {
 
     /// Returns the place of an entry that follows those for which `is_before` is true; `None` in an empty tree.
     ///
-    /// Timeouts of one length come in the order in which they expire. So the two places are tried first that a stream
-    /// of them uses: behind the last entry, and beside the one inserted before.
+    /// Timeouts of one length are armed in the order in which they expire. So this function first tries the two places
+    /// that a stream of such timeouts uses: after the last entry, and next to the entry that was inserted before.
     #[inline]
     fn place_of(&self, is_before: impl Fn(EntryRef<'_, F>) -> bool) -> Option<(Link<F>, Side)> {
         let last = self.follow(self.last)?;
@@ -449,7 +452,7 @@ impl<F: Branched> Tree<F> {
         Some((parent.link(), side))
     }
 
-    /// The place beside the finger, if it is there.
+    /// Returns the place next to the finger, if the entry belongs there.
     #[inline]
     fn place_near_finger(
         &self,
@@ -490,7 +493,8 @@ impl<F: Branched> Tree<F> {
         }
     }
 
-    /// Takes a queued entry out and clears its links, but leaves its state to the caller. Returns whether it was first.
+    /// Unlinks a queued entry and clears its links, but leaves its state to the caller. Returns true if the entry was
+    /// the first.
     fn unlink(&mut self, entry: EntryRef<'_, F>) -> bool {
         debug_assert!(entry.belongs_to(self.id()));
         debug_assert!(entry.state().is_queued());
@@ -654,7 +658,7 @@ impl<'t, 'e, F: Branched> OwnedEntry<'t, 'e, F> {
     ///
     /// # Panics
     ///
-    /// When the entry is queued: it is taken out first.
+    /// When the entry is queued: the caller has to remove it first.
     pub fn shut(&mut self) {
         assert!(
             !self.state().is_queued(),
@@ -678,8 +682,8 @@ impl<'t, 'e, F: Branched> OwnedEntry<'t, 'e, F> {
 
     /// Changes the key of a queued entry if it keeps its place (spec ). Returns true if it did.
     ///
-    /// A key that equals that of the next entry is another place, behind that entry. The key that the entry has is no
-    /// change.
+    /// A key that equals the next entry's key would move the entry, to a place after the next entry. A key that equals
+    /// the entry's own key is no change.
     ///
     /// Reads the keys of both neighbours and writes one, nothing else.
     #[inline]
@@ -732,10 +736,10 @@ impl<'t, 'e, F: Branched> OwnedEntry<'t, 'e, F> {
         self.tree.link(self.entry, key)
     }
 
-    /// Removes the entry so that it can go to another queue.
+    /// Removes the entry so that another queue can admit it.
     ///
     /// A queued entry is unlinked but stays marked queued, so that no thread takes it for idle while it travels (spec
-    /// LOC-8). The journey ends with [`Tree::admit`].
+    /// LOC-8). [`Tree::admit`] ends the move.
     ///
     /// # Panics
     ///
@@ -751,8 +755,8 @@ impl<'t, 'e, F: Branched> OwnedEntry<'t, 'e, F> {
         Transit::depart(self.entry)
     }
 
-    /// Takes the entry out of the tree without a change of its state, for another queue to link at once; says whether
-    /// it was the first.
+    /// Unlinks the entry from the tree without a change of its state. Another queue has to link it at once. Returns
+    /// true if the entry was the first.
     ///
     /// # Panics
     ///

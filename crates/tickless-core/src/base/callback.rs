@@ -1,4 +1,4 @@
-//! Waiting for a callback that runs (spec CAN-5, CAN-6).
+//! Waits of cancellers for a running callback (spec CAN-5, CAN-6).
 
 use tickless_link::entry::EntryRef;
 use tickless_link::sync::Ordering;
@@ -12,15 +12,15 @@ use crate::platform::{Platform, ThisCpu};
 pub enum TryCancel {
     /// The timer was neither queued nor running.
     NotActive,
-    /// The timer was queued and is not any more.
+    /// The timer was queued and has been removed from its queue.
     Removed,
-    /// The callback runs. The timer stays queued if it was also queued.
+    /// The callback is running. If the timer was also queued, it stays queued.
     Running,
 }
 
 impl<P: Platform> Timers<P> {
-    /// Repeats `attempt`, which takes the timer out unless its callback runs, until it does not; says whether the timer
-    /// was queued.
+    /// Repeats `attempt`, which dequeues the timer unless its callback runs, until the callback does not run. Returns
+    /// true if the timer was queued.
     pub(crate) fn until_not_running<F: BaseQueue>(
         &self,
         entry: EntryRef<'_, F>,

@@ -74,7 +74,7 @@ impl<P: Platform> Timers<P> {
     }
 }
 
-/// Checks every rule of the wheels of a base that must hold while its lock is free.
+/// Checks every rule of the wheels of a base that must hold while the lock of the base is free.
 fn assert_wheels_valid(state: &BaseState, published: impl Fn(WheelKind) -> u64) {
     for kind in WheelKind::ALL {
         let wheel = &state.wheels[kind as usize];

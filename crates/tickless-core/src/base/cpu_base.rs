@@ -1,4 +1,4 @@
-//! The state of one CPU: its eight queues, the value last written to its device, and a flag that a rearm is due.
+//! The state of one CPU: its queues and wheels, the value last written to its device, and a flag that a rearm is due.
 
 use core::fmt;
 use core::mem::MaybeUninit;
@@ -25,47 +25,48 @@ use crate::wheel::idle::NextDue;
 
 /// The timers of one CPU.
 ///
-/// The host keeps one for each CPU in its table, at an address that never changes, and returns it from
+/// The host keeps a base for each CPU in its table, at an address that never changes, and returns it from
 /// [`base`](crate::platform::Port::base).
 ///
-/// It has cache lines of its own: operations of a CPU on its own timers write no line that another CPU uses, wherever
-/// the host puts the bases.
+/// A base has cache lines of its own. Wherever the host puts the bases, operations of a CPU on its own timers write no
+/// line that another CPU uses.
 #[repr(align(128))]
 pub struct CpuBase<P: BaseTypes> {
     cpu: CpuId,
     first_queue: QueueId,
     /// The identity of the far wheel.
     far_queue: QueueId,
-    /// The armed value: when the device is to fire, `FOREVER` while the handler runs or a rearm is owed (INV-4).
+    /// The armed value: the time at which the device will fire; `FOREVER` while the handler runs or a rearm is owed
+    /// (INV-4).
     ///
-    /// Written under the lock, read by threads that want to know whether something is due.
+    /// Written under the lock; read without the lock by threads that check whether a timer is due.
     pub(super) armed: AtomicI64,
-    /// Earliest time at which the timer may fire that the device is armed for. Written and read like `armed`.
+    /// The earliest time at which the timer may fire for which the device is armed. Written and read like `armed`.
     pub(super) may_fire_from: AtomicI64,
-    /// Takes part in timing; written by the CPU itself, under the lock.
+    /// True if the CPU takes part in timing; written by the CPU itself, under the lock.
     online: AtomicBool,
-    /// A CPU was asked for a retrigger that it has not begun (spec LOC-17).
+    /// True if another CPU requested a retrigger that this CPU has not begun (spec LOC-17).
     pub(super) kicked: AtomicBool,
-    /// Address of the timer whose callback *this CPU* executes, on whatever base the timer is; only ever compared.
+    /// The address of the timer whose callback *this CPU* executes, on any base. It is compared but never dereferenced.
     pub(crate) executing: AtomicUsize,
     local: P::Local,
-    /// The lock that the thread holds which runs the exact timers of this base.
+    /// The expirer of the exact timers. A thread that runs these timers holds its lock.
     pub(crate) exact: Expirer<P>,
-    /// Expirers of the wheels, like `exact` for the queues, by [`WheelKind`] and by the place of the pass: another CPU
-    /// may run the global wheel, and must not delay the others.
+    /// The expirers of the wheels, like `exact` for the queues, by [`WheelKind`] and by the place of the pass. They are
+    /// separate because another CPU may run the global wheel, and must not delay the other wheels.
     pub(crate) coarse: [[Expirer<P>; RUNNERS]; WheelKind::COUNT],
-    /// Lower bound of the time at which the wheels are due, in ticks (spec C-2.4).
+    /// A lower bound of the time at which each wheel is due, in ticks (spec C-2.4).
     ///
-    /// Written under the lock, read by threads that want to know whether a pass is worth while.
+    /// Written under the lock; read without the lock by threads that check whether a pass is necessary.
     pub(crate) wheel_due: [AtomicU64; WheelKind::COUNT],
-    /// The CPU sleeps until the first timer of its wheels. Set under the lock, together with the time that it sleeps
-    /// until (II1); cleared by the CPU without the lock.
+    /// True if the CPU sleeps until the first timer of its wheels. Set under the lock, together with the end of the
+    /// sleep (II1); cleared by the CPU without the lock.
     pub(crate) wheel_idle: AtomicBool,
     pub(crate) state: Lock<P::Lock, BaseState>,
 }
 
 impl<P: BaseTypes> CpuBase<P> {
-    /// Makes a base where it stays: it is too large to be moved over a small stack.
+    /// Makes a base in its final place, because a base is too large to be moved on a small stack.
     pub(crate) fn emplace<'a>(
         slot: &'a mut MaybeUninit<Self>,
         realm: &Realm,
@@ -118,20 +119,21 @@ impl<P: BaseTypes> CpuBase<P> {
         id.is_within(self.first_queue, IDENTITIES)
     }
 
-    /// The identity of the queue that far timers end in: idle ones name it, too.
+    /// Returns the identity of the exact queue into which far timers are moved. Idle timers name this queue as their
+    /// owner, too.
     #[inline]
     pub(crate) const fn near_queue(&self) -> QueueId {
         const { assert!(NEAR == 0) };
         self.first_queue
     }
 
-    /// The identity that far timers of this base name as their owner.
+    /// Returns the identity that far timers of this base name as their owner.
     #[inline]
     pub(crate) const fn far_queue(&self) -> QueueId {
         self.far_queue
     }
 
-    /// Returns the kind of this base's wheel with that `id`; `None` if it is another queue.
+    /// Returns the kind of this base's wheel with this `id`; `None` if `id` names another queue.
     #[inline]
     pub(crate) fn wheel(&self, id: QueueId) -> Option<WheelKind> {
         let place = id
@@ -140,8 +142,8 @@ impl<P: BaseTypes> CpuBase<P> {
         WheelKind::ALL.get(place).copied()
     }
 
-    /// Returns the kind of this base's wheel that an entry is on; `None` if it is elsewhere. Out of date when it
-    /// arrives, unless the base is locked.
+    /// Returns the kind of this base's wheel that holds an entry; `None` if no wheel of this base holds it. Unless the
+    /// base is locked, the result may be out of date at once.
     #[inline]
     pub(crate) fn wheel_of(&self, entry: EntryRef<'_, Coarse>) -> Option<WheelKind> {
         let place = entry
@@ -159,7 +161,7 @@ impl<P: BaseTypes> CpuBase<P> {
     /// Returns the time for which the device is programmed. It is [`Instant::FOREVER`] if the device is not programmed,
     /// while the interrupt handler runs, and while a rearm is deferred.
     ///
-    /// Lock-free: one load. A poller that finds this later than now has nothing to do.
+    /// Lock-free: one load. If the time is later than now, a poller has nothing to do.
     #[inline]
     pub fn armed(&self) -> Instant {
         // Relaxed: for the owner, who is the only one to make it earlier, it is exact; for other threads a hint. A
@@ -168,9 +170,9 @@ impl<P: BaseTypes> CpuBase<P> {
     }
 
     /// Returns the earliest time at which the first timer may fire: the [armed](Self::armed) value, or an earlier time
-    /// if the timer has slack (spec OBJ-9). A thread that is awake then and expires for this CPU may interrupt it,
-    /// which saves the interrupt at the armed time (spec OBJ-23). The value may be out of date if the timer was pushed
-    /// out or cancelled; then the interrupt finds nothing.
+    /// if the timer has slack (spec OBJ-9). A thread that is awake at that time and expires timers for this CPU may
+    /// interrupt this CPU, which saves the interrupt at the armed time (spec OBJ-23). The value may be out of date if
+    /// the timer was pushed out or cancelled; then the interrupt finds nothing.
     #[inline]
     pub fn may_fire_from(&self) -> Instant {
         // Relaxed: as for `armed`.
@@ -190,14 +192,14 @@ impl<P: BaseTypes> CpuBase<P> {
         self.online.store(online, Ordering::Release);
     }
 
-    /// Notes a kick; `true` if none was under way.
+    /// Notes a kick, and returns true if no kick was pending.
     pub(crate) fn note_kick(&self) -> bool {
         // AcqRel: pairs with `begin_kick`. A sender that finds a kick under way relies on the handler, which clears the
         // note before it looks, to see what the sender did under the lock before.
         !self.kicked.swap(true, Ordering::AcqRel)
     }
 
-    /// Returns true if the CPU was asked for a retrigger that it has not begun.
+    /// Returns true if another CPU requested a retrigger that this CPU has not begun.
     pub(crate) fn is_kicked(&self) -> bool {
         // Relaxed: asked under the lock, for checks only.
         self.kicked.load(Ordering::Relaxed)
@@ -208,7 +210,7 @@ impl<P: BaseTypes> CpuBase<P> {
         self.kicked.swap(false, Ordering::AcqRel);
     }
 
-    /// Returns the tick at which a wheel of this CPU is first due, or an earlier one; see
+    /// Returns the tick at which a wheel of this CPU is first due, or an earlier tick; see
     /// [`Timers::wheel_first_due`](crate::base::Timers::wheel_first_due).
     #[inline]
     pub fn wheel_first_due(&self) -> Option<Tick> {
@@ -218,14 +220,14 @@ impl<P: BaseTypes> CpuBase<P> {
         (first != u64::MAX).then_some(Tick(first))
     }
 
-    /// Returns the tick at which one wheel is first due, or an earlier one.
+    /// Returns the tick at which the wheel of this `kind` is first due, or an earlier tick.
     #[inline]
     pub fn wheel_due(&self, kind: WheelKind) -> Option<Tick> {
         let due = self.published_next_expiry(kind);
         (due != u64::MAX).then_some(Tick(due))
     }
 
-    /// Returns the ticks at which the two wheels that wake a CPU are first due, or earlier ones.
+    /// Returns the ticks at which the two wheels that wake a CPU are first due, or earlier ticks.
     #[inline]
     pub fn wheel_next_due(&self) -> NextDue {
         NextDue {
@@ -240,13 +242,14 @@ impl<P: BaseTypes> CpuBase<P> {
         self.wheel_due[kind as usize].load(Ordering::Relaxed)
     }
 
-    /// Returns true if a wheel may have something due.
+    /// Returns true if the wheel may have a due timer.
     #[inline]
     pub(crate) fn is_due(&self, kind: WheelKind, now: Tick) -> bool {
         now.0 >= self.published_next_expiry(kind)
     }
 
-    /// Returns true if the CPU sleeps until the first timer of its wheels. Exact under the lock where it says no.
+    /// Returns true if the CPU sleeps until the first timer of its wheels. If the caller holds the lock of the base,
+    /// the result `false` is exact.
     #[inline]
     pub(crate) fn is_wheel_idle(&self) -> bool {
         // Relaxed: set under the lock, which the caller holds. That it may have been cleared without it costs a kick

@@ -3,24 +3,25 @@
 use tickless_link::lock::{Lock, RawLock};
 use tickless_link::sync::{AtomicU32, Ordering};
 
-/// The host's types of which the base of a CPU is made. Each [`Platform`](crate::platform::Platform) has them.
+/// The types of the host that the base of a CPU contains. Each [`Platform`](crate::platform::Platform) defines them.
 ///
-/// They are a trait of their own, so that the base does not depend on the methods of a platform, and a platform can
-/// name the base.
+/// These types have a trait of their own, so that the base does not depend on the methods of a platform, and a platform
+/// can name the type of the base.
 pub trait BaseTypes {
-    /// The lock of a base.
+    /// The type of the lock of a base.
     type Lock: RawLock + Default;
-    /// The lock that is held around callbacks.
+    /// The type of the lock that a thread holds while it runs callbacks.
     type ExpiryLock: RawLock + Default;
-    /// Data that the host keeps for each CPU.
+    /// The type of the data that the host keeps for each CPU.
     type Local;
 }
 
-/// The side of a base on which callbacks run: one runner at a time, and those who wait for it.
+/// The part of a base that runs callbacks: a lock for one runner at a time, and the number of threads that wait for the
+/// runner.
 pub(crate) struct Expirer<P: BaseTypes> {
-    /// The lock that is held around callbacks; its data is the right to run them.
+    /// The lock that a thread holds while it runs callbacks. Only the holder may run them.
     pub(crate) lock: Lock<P::ExpiryLock, ()>,
-    /// Cancellers that wait for a callback (spec CAN-6).
+    /// The number of cancellers that wait for a callback (spec CAN-6).
     pub(crate) waiters: AtomicU32,
 }
 
@@ -32,7 +33,8 @@ impl<P: BaseTypes> Expirer<P> {
         }
     }
 
-    /// Forgets a runner and those who waited for it, which are gone, and has `free` free the lock.
+    /// Ends the work of a runner that no longer exists: sets the number of its waiters to zero, and calls `free` to
+    /// free the lock.
     pub(super) fn end(&self, free: &mut impl FnMut(&P::ExpiryLock)) {
         // Relaxed: there is no other thread.
         self.waiters.store(0, Ordering::Relaxed);

@@ -1,4 +1,4 @@
-//! A base that its host keeps locked while it copies itself, as in a fork.
+//! Bases that a host keeps locked while it copies itself, as in a fork.
 
 use core::fmt;
 
@@ -14,10 +14,10 @@ use crate::exact::family::NEAR;
 use crate::time::Deadline;
 
 impl<P: BaseTypes> CpuBase<P> {
-    /// Locks the base until the result is dropped: no other thread changes it meanwhile.
+    /// Locks the base until the result is dropped, so that no other thread changes the base meanwhile.
     ///
-    /// For a host that copies itself, as a fork does: with every base frozen the copy is consistent. Bases are frozen
-    /// in the order of their numbers.
+    /// A host that copies itself, as a fork does, freezes every base, so that the copy is consistent. It freezes the
+    /// bases in the order of their numbers.
     pub fn freeze(&self, token: Option<<P::Lock as RawLock>::Token>) -> Frozen<'_, P> {
         Frozen {
             base: self,
@@ -54,8 +54,8 @@ impl<P: BaseTypes> Frozen<'_, P> {
         self.base.kicked.store(false, Ordering::Relaxed);
     }
 
-    /// Abandons the base as [`abandon`](Self::abandon) does, but leaves alone the callback that the surviving thread
-    /// runs here as CPU `own`. Of the other threads' work only passes over the wheels are ended, as no two threads
+    /// Abandons the base as [`abandon`](Self::abandon) does, but does not end the callback that the surviving thread
+    /// runs here as CPU `own`. Of the other threads' work it ends only passes over the wheels, because no two threads
     /// share an interrupt.
     pub fn abandon_passes(
         &mut self,
@@ -71,8 +71,9 @@ impl<P: BaseTypes> Frozen<'_, P> {
         }
     }
 
-    /// Removes every timer from the queues as if it had been cancelled, and leaves the wakers in the timers. It is for
-    /// timers on the stacks of threads that no longer exist, whose memory will be used again.
+    /// Removes every timer from the queues as if it had been cancelled, and leaves the wakers in the timers. A host
+    /// calls this function for timers on the stacks of threads that no longer exist, because that memory will be used
+    /// again.
     pub fn discard(&mut self, _others_are_gone: &LastThread) {
         let state = &mut *self.state;
         for queue in state.queues.iter_mut() {

@@ -18,7 +18,7 @@ use crate::time::{Deadline, Instant, Span};
 use crate::trace::Event;
 use crate::wheel::family::WheelKind;
 
-/// The longest backoff after an interrupt that gave up (spec IRQ-3).
+/// The longest backoff after a hang, an interrupt that gave up (spec IRQ-3).
 pub(crate) const HANG_BACKOFF_MAX: Span = Span::from_millis(100);
 
 /// The base of a CPU while its lock is held.
@@ -29,7 +29,7 @@ pub struct BaseGuard<'a, P: Platform> {
 }
 
 impl<'a, P: Platform> BaseGuard<'a, P> {
-    /// Locks `base`; `me` is the executing CPU, which a lock may treat in a special way.
+    /// Locks `base`. `me` is the executing CPU, which the lock of its own base may treat in a special way.
     #[inline]
     pub(crate) fn lock(
         timers: &'a Timers<P>,
@@ -64,8 +64,8 @@ impl<'a, P: Platform> BaseGuard<'a, P> {
         }
     }
 
-    /// Locks the executing CPU's own base as [`lock`](Self::lock) does, in the most frequent way only, which needs
-    /// neither waiting nor a call.
+    /// Tries to lock the executing CPU's own base on the fast path, without waiting and without a call. Otherwise
+    /// returns `None`.
     #[inline(always)]
     pub(crate) fn try_lock_fast(timers: &'a Timers<P>, me: ThisCpu<'a, P>) -> Option<Self> {
         Some(Self {
@@ -75,14 +75,14 @@ impl<'a, P: Platform> BaseGuard<'a, P> {
         })
     }
 
-    /// Gives up this base and locks `target` instead: never both at once (spec LOC-3).
+    /// Unlocks this base and then locks `target`: never both at once (spec LOC-3).
     pub(crate) fn move_to(&mut self, target: &'a CpuBase<P>, me: Option<ThisCpu<'_, P>>) {
         let token = Self::token(target, me);
         self.state.move_to(&target.state, token);
         self.base = target;
     }
 
-    /// Returns the token by which the lock of `base` knows its owner.
+    /// Returns the token by which the lock of `base` recognises its owner; `None` for a CPU that is not the owner.
     #[inline]
     fn token(base: &CpuBase<P>, me: Option<ThisCpu<'_, P>>) -> Option<<P::Lock as RawLock>::Token> {
         me.filter(|me| core::ptr::eq(me.base, base))
@@ -103,7 +103,7 @@ impl<'a, P: Platform> BaseGuard<'a, P> {
         self.base.may_fire_from.store(earliest, Ordering::Relaxed);
     }
 
-    /// Reads the clock, and copies the offsets if a clock was set since the last time.
+    /// Reads the clock, and copies the offsets if a clock was set since the last call.
     pub(crate) fn refresh_offsets(&mut self) -> Instant {
         let (now, changed) = self.platform().now_and_offsets(self.state.seen);
         if let Some((sequence, offsets)) = changed {
@@ -112,7 +112,7 @@ impl<'a, P: Platform> BaseGuard<'a, P> {
         now
     }
 
-    /// Finds the next event of the device, and brings the hints and the time of the soft stage up to date (spec ).
+    /// Finds the next event of the device, and updates the hints and the time of the soft stage (spec ).
     ///
     /// Does not touch the armed value.
     #[inline]
@@ -155,8 +155,8 @@ impl<'a, P: Platform> BaseGuard<'a, P> {
         first
     }
 
-    /// A next event as it can be armed: one that was over before the monotonic clock began counts as its beginning
-    /// (spec Q-22), which is noted, for a user hardly wants timers of then.
+    /// Returns `event` as a time for which the device can be armed. An event before the beginning of the monotonic
+    /// clock becomes this beginning (spec Q-22). Such an event is counted, because a program hardly intends it.
     #[inline]
     pub(crate) fn clamped(&mut self, event: Instant) -> Instant {
         if event < Instant::ZERO {
@@ -176,14 +176,15 @@ impl<'a, P: Platform> BaseGuard<'a, P> {
         }
     }
 
-    /// Returns true if `deadline`, on the monotonic clock as those of all far timers are, is before what is armed.
+    /// Returns true if `deadline` is before the armed value. The deadline is on the monotonic clock, like the deadlines
+    /// of all far timers.
     #[inline]
     pub(crate) fn is_before_armed(&self, deadline: Deadline) -> bool {
         deadline.as_nanos() < self.base.armed().as_nanos()
     }
 
-    /// Notes a change of the queues while a rearm is owed (spec REARM-7); `true` if one is owed or the handler runs, so
-    /// that the device must not be touched.
+    /// Notes a change of the queues while a rearm is owed (spec REARM-7). Returns true if a rearm is owed or the
+    /// handler runs; then the caller must not touch the device.
     #[inline]
     pub(crate) fn leave_to_rearm(&mut self) -> bool {
         self.state.deferred != DeferredRearm::Clear && self.note_change()
@@ -202,12 +203,12 @@ impl<'a, P: Platform> BaseGuard<'a, P> {
         }
     }
 
-    /// The longest hang so far, or the limit of the backoff (spec IRQ-3).
+    /// Returns the backoff after a hang: the longest hang so far, but at most the limit (spec IRQ-3).
     pub(crate) fn backoff(&self) -> Span {
         self.state.stats.max_hang.min(HANG_BACKOFF_MAX)
     }
 
-    /// Publishes when a wheel is due first, for readers without the lock.
+    /// Publishes the time at which a wheel is first due, for readers without the lock.
     #[inline]
     pub(crate) fn publish_next_expiry(&self, kind: WheelKind) {
         let due = self.state.wheels[kind as usize].next_expiry();
@@ -223,7 +224,7 @@ impl<'a, P: Platform> BaseGuard<'a, P> {
 }
 
 impl<'a, P: Platform> BaseGuard<'a, P> {
-    /// The device, as the event module drives it.
+    /// Returns the device, with the interface that the event module requires.
     #[inline]
     pub(crate) fn device(&self) -> CpuDevice<'a, P> {
         CpuDevice {
@@ -239,7 +240,7 @@ impl<'a, P: Platform> BaseGuard<'a, P> {
     }
 }
 
-/// The device of one CPU, as the event module drives it.
+/// The device of one CPU, with the interface that the event module requires.
 pub(crate) struct CpuDevice<'a, P: Platform> {
     platform: &'a P,
     base: &'a CpuBase<P>,
@@ -265,7 +266,7 @@ impl<P: Platform> EventDriver for CpuDevice<'_, P> {
 }
 
 impl<P: Platform> Timers<P> {
-    /// Locks the base of `cpu`; `None` if there never was such a CPU.
+    /// Locks the base of `cpu`; returns `None` if this CPU never existed.
     #[inline]
     pub(crate) fn lock(&self, cpu: CpuId) -> Option<BaseGuard<'_, P>> {
         let base = self.platform.base(cpu)?;

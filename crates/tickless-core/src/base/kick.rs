@@ -7,7 +7,7 @@ use crate::platform::{Platform, ThisCpu};
 use crate::trace::Event;
 
 impl<P: Platform> Timers<P> {
-    /// Makes `cpu` check its queues, by a [kick](crate::platform::Port::kick) unless one is under way.
+    /// Makes `cpu` check its queues, by a [kick](crate::platform::Port::kick) unless a kick is already pending.
     pub fn request_retrigger(&self, cpu: CpuId) {
         if let Some(base) = self.platform.base(cpu)
             && base.note_kick()
@@ -16,7 +16,7 @@ impl<P: Platform> Timers<P> {
         }
     }
 
-    /// Requests a look of `base` at its queues, unless it was asked already and has not begun.
+    /// Requests that the CPU of `base` checks its queues, unless an earlier request is still pending.
     pub(crate) fn kick(&self, base: &CpuBase<P>, me: Option<ThisCpu<'_, P>>) {
         if !base.note_kick() {
             return;

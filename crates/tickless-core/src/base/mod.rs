@@ -1,21 +1,21 @@
 //! The base of a CPU: its queues and its event device, under one lock.
 //!
-//! A [`CpuBase`] has eight exact queues with a far wheel in front of them, three wheels, and an event device, under one
-//! lock. No queue knows the others. The operations on timers of a locked base are in
-//! [`hrtimer`](crate::hrtimer) and [`coarse`](crate::coarse); both go through a `BaseGuard`, which is the base while
-//! its lock is held.
+//! A [`CpuBase`] has eight exact queues with a far wheel in front of them, three wheels, and an event device. No queue
+//! accesses another queue. The operations on timers of a locked base are in [`hrtimer`](crate::hrtimer) and
+//! [`coarse`](crate::coarse). Both use a `BaseGuard`, which represents the base while its lock is held.
 //!
 //! A host calls the methods of [`Timers`]. A user calls the methods of a timer.
 //!
 //! # Ground rules
 //!
-//! - One lock for each base protects its queues and wheels, all timers that name one of them as their owner, its
-//!   caches, and its device (spec LOC-1). A thread finds the lock of a timer through the owner word of the timer, and
-//!   looks at that word again once it holds the lock (spec LOC-2, R10).
-//! - A thread holds one base at a time. The one exception is a thread that takes a CPU offline: it locks the leaving
+//! - Each base has one lock. It protects the queues and wheels of the base, all timers that name one of these as their
+//!   owner, and the caches and the device of the base (spec LOC-1). A thread finds the lock of a timer through the
+//!   owner word of the timer, and checks that word again after it has acquired the lock (spec LOC-2, R10).
+//! - A thread locks one base at a time. The only exception is a thread that takes a CPU offline: it locks the leaving
 //!   base first, and the host serialises such threads (spec LOC-9).
 //! - Lock order: expiry lock of a base, then its base lock.
-//! - A timer changes bases through a state in which it names no owner; a thread that looks for it waits (spec LOC-3).
+//! - While a timer moves to another base, it names no owner for a short time; a thread that searches for the owner
+//!   waits (spec LOC-3).
 //! - Callbacks run, and wakers are used, without the lock of any base. While its callback runs, a timer keeps its base
 //!   (spec OBJ-15, C-1.9); a start meanwhile queues the timer although its callback still runs.
 //! - A host that [freezes](CpuBase::freeze) bases locks them in the order of their CPUs' numbers. It

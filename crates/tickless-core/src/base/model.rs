@@ -1,18 +1,18 @@
 //! Loom cases: the real code on a tiny host of two or three CPUs, without time.
 //!
-//! Each is named after the race that it tells, and lists what can come out of it, so that a case that explores less
-//! than its name says is noticed too. Callbacks use loom's cells where two of them at once, or one that outlives what
-//! it was promised, would go unnoticed otherwise.
+//! Each case is named after the race that it models, and lists all possible outcomes. So a case that explores less than
+//! its name says fails, too. Callbacks use loom's cells, so that loom detects two callbacks that run at once, or a
+//! callback that runs longer than the rules allow.
 //!
 //! # Limits
 //!
-//! - The locks are of a kind that blocks; those of the hosts have models of their own (`tickless_link::bias`).
-//! - Only atomics, locks and loom's cells are watched. The links, keys and heads of the entries are reached under the
-//!   lock of their base alone, and who forgets it is noticed by Miri or by `assert_valid`, not here.
-//! - Time stands still: what is due is due from the beginning.
+//! - The locks are blocking locks; the locks of the hosts have models of their own (`tickless_link::bias`).
+//! - Loom watches only atomics, locks and its own cells. The links, keys and heads of the entries are accessed only
+//!   under the lock of their base. Miri or `assert_valid` detects an access without the lock; these cases do not.
+//! - Time stands still: a timer that is due is due from the beginning of the case.
 //! - The number of preemptions is bounded ([`TWO`], [`THREE`]).
-//! - Loom holds a `Relaxed` load to the order of one location and lets it be as old as that allows. It does not let
-//!   stores pass one another or loads be speculated further than the C++ model of 2011 has them.
+//! - In loom a `Relaxed` load returns any value that the order of its one location allows, however old. Loom does not
+//!   reorder stores or speculate loads beyond the C++ model of 2011.
 
 use core::fmt::Debug;
 use core::pin::Pin;
@@ -34,24 +34,24 @@ use crate::platform::{Platform, Port, Recent, ThisCpu, Waiting};
 use crate::time::{Instant, Monotonic, Offset};
 
 const CPUS: usize = 3;
-/// Time that the clock shows, for ever.
+/// The time that the clock always shows.
 pub(crate) const NOW: i64 = 1_000;
-/// Time that the clock shows where timers were far away when they were started and are due.
+/// The time that the clock shows in cases with timers that were far away at their start and are due now.
 pub(crate) const LATE: i64 = 10_000_000;
-/// Distance that the time of day jumps forward, once it does.
+/// The distance by which the time of day jumps forward when it is set.
 pub(crate) const JUMP: i64 = 2_000;
 
 loom::thread_local! {
-    /// CPU that the thread models.
+    /// The CPU that the thread models.
     static CPU: core::cell::Cell<Option<u32>> = core::cell::Cell::new(None);
 }
 
-/// A host whose cancellers poll, or sleep.
+/// A host whose cancellers poll, or sleep if `SLEEPS` is true.
 pub(crate) struct Host<const SLEEPS: bool> {
     bases: [OnceLock<Box<CpuBase<Self>>>; CPUS],
     pub(crate) now: i64,
     pub(crate) kicked: AtomicBool,
-    /// The time of day was set.
+    /// True if the time of day was set.
     pub(crate) jumped: AtomicBool,
 }
 
@@ -123,7 +123,7 @@ impl<const SLEEPS: bool> Platform for Host<SLEEPS> {
 
 pub(crate) type Machine<const SLEEPS: bool> = Arc<Timers<Host<SLEEPS>>>;
 
-/// A machine of `cpus` CPUs, all online.
+/// Makes a machine of `cpus` CPUs, all online.
 pub(crate) fn machine<const SLEEPS: bool>(cpus: u32) -> Machine<SLEEPS> {
     machine_at(NOW, cpus)
 }
@@ -144,12 +144,12 @@ pub(crate) fn machine_at<const SLEEPS: bool>(now: i64, cpus: u32) -> Machine<SLE
     Arc::new(timers)
 }
 
-/// The calling thread is `cpu` from here on; `None` if it is none.
+/// Makes the calling thread model `cpu` from now on; with `None` it models no CPU.
 pub(crate) fn be(cpu: Option<u32>) {
     CPU.with(|this| this.set(cpu));
 }
 
-/// A thread that is `cpu`.
+/// Starts a thread that models `cpu`.
 pub(crate) fn on<const SLEEPS: bool, R: Send + 'static>(
     machine: &Machine<SLEEPS>,
     cpu: Option<u32>,
@@ -166,23 +166,23 @@ pub(crate) fn at(nanos: i64) -> Start {
     Start::at(Instant::<Monotonic>::from_nanos(nanos))
 }
 
-/// Number of preemptions in a case with two threads, and in one with three. Without a bound a case takes hours, or for
-/// ever where a thread polls.
+/// The greatest number of preemptions in a case with two threads, and in a case with three threads. Without a bound a
+/// case takes hours, or never ends if a thread polls.
 pub(crate) const TWO: usize = 5;
 pub(crate) const THREE: usize = 3;
 
-/// Returns how many of so many preemptions are explored: one less if [`SHORT`] is set, which takes a tenth of the time
-/// and finds nearly all that the last one does.
+/// Returns the number of preemptions to explore: one less than `preemptions` if [`SHORT`] is set. With one less, a case
+/// takes a tenth of the time and finds nearly all errors.
 pub(crate) fn explored(preemptions: usize) -> usize {
     preemptions - usize::from(std::env::var_os(SHORT).is_some())
 }
 
-/// The variable that the short check sets (`cargo xtask check --only models` explores all).
+/// The environment variable that the short check sets (`cargo xtask check --only models` explores all preemptions).
 const SHORT: &str = "TICKLESS_SHORT_MODELS";
 
-/// Explores every interleaving with so many preemptions at most, or [one less](explored), and compares what can come
-/// out with `expected`: nothing else may, and all of it does, so that a case that explores less than its name says is
-/// noticed.
+/// Explores every interleaving with at most `preemptions` preemptions, or [one less](explored), and compares the
+/// outcomes with `expected`. Each outcome must be expected, and each expected outcome must occur, so that a case that
+/// explores less than its name says fails.
 pub(crate) fn explore<O: Ord + Debug + Send + 'static>(
     preemptions: usize,
     expected: impl IntoIterator<Item = O>,
@@ -191,7 +191,8 @@ pub(crate) fn explore<O: Ord + Debug + Send + 'static>(
     explore_all(explored(preemptions), expected, body);
 }
 
-/// Explores as [`explore`] does, always with so many preemptions: for a case of which an outcome takes that many.
+/// Explores as [`explore`] does, but always with `preemptions` preemptions, for a case with an outcome that needs that
+/// many.
 pub(crate) fn explore_all<O: Ord + Debug + Send + 'static>(
     preemptions: usize,
     expected: impl IntoIterator<Item = O>,
@@ -210,7 +211,7 @@ pub(crate) fn explore_all<O: Ord + Debug + Send + 'static>(
     assert_eq!(seen, expected.into_iter().collect());
 }
 
-/// The timers of all CPUs up to `cpus`, which are in order.
+/// Returns the number of pending timers on the CPUs below `cpus`, and checks that their bases are valid.
 pub(crate) fn pending<const SLEEPS: bool>(machine: &Machine<SLEEPS>, cpus: u32) -> usize {
     for cpu in 0..cpus {
         machine.assert_valid(CpuId(cpu));
@@ -218,7 +219,7 @@ pub(crate) fn pending<const SLEEPS: bool>(machine: &Machine<SLEEPS>, cpus: u32) 
     (0..cpus).map(|cpu| machine.pending(CpuId(cpu))).sum()
 }
 
-/// Returns the time that CPU 0 is armed for, after it took the kick if there was one.
+/// Returns the time for which CPU 0 is armed, after it has handled a kick if one was pending.
 pub(crate) fn armed_after_kick<const SLEEPS: bool>(machine: &Machine<SLEEPS>) -> i64 {
     be(Some(0));
     take_kick(machine);
@@ -227,14 +228,14 @@ pub(crate) fn armed_after_kick<const SLEEPS: bool>(machine: &Machine<SLEEPS>) ->
     base.armed().as_nanos()
 }
 
-/// CPU 0 takes the kick if there is one.
+/// Makes CPU 0 handle a kick if one is pending.
 pub(crate) fn take_kick<const SLEEPS: bool>(machine: &Machine<SLEEPS>) {
     if machine.platform().kicked.swap(false, Ordering::AcqRel) {
         machine.retrigger(CpuId(0));
     }
 }
 
-/// Counts without telling loom, which would explore every order of it.
+/// A count that is hidden from loom, because loom would explore every order of its changes.
 #[derive(Clone, Default)]
 pub(crate) struct Count(Arc<Mutex<u32>>);
 
@@ -247,7 +248,7 @@ impl Count {
     }
 }
 
-/// A cell that only one callback at a time may touch, each after the one before: loom notices when it is not so.
+/// A cell that only one callback at a time may touch, in an order that loom can prove. Loom reports a violation.
 #[derive(Default)]
 pub(crate) struct Touched(UnsafeCell<()>);
 
@@ -261,7 +262,7 @@ impl Touched {
 pub(crate) type Timer =
     Pin<Arc<HrTimer<Box<dyn FnMut(&mut Expired<'_, '_, Monotonic>) -> Restart + Send>>>>;
 
-/// A timer that fires once, and counts it.
+/// Makes a timer that fires once and counts its firing.
 pub(crate) fn once(count: &Count) -> Timer {
     let (count, touched) = (count.clone(), Touched::default());
     Arc::pin(HrTimer::new(Box::new(move |_| {
@@ -271,7 +272,7 @@ pub(crate) fn once(count: &Count) -> Timer {
     })))
 }
 
-/// A timer that fires, counts it, and goes on at `next`.
+/// Makes a timer that counts each firing and restarts itself for `next`.
 pub(crate) fn going_on(count: &Count, next: i64) -> Timer {
     let (count, touched) = (count.clone(), Touched::default());
     Arc::pin(HrTimer::new(Box::new(move |expired| {

@@ -1,44 +1,46 @@
 //! Timers whose callbacks restart them into the past again and again.
 //!
-//! A callback that takes longer than it moves its deadline on is due again whenever it ends, so its thread would do
-//! nothing else. A timer that is merely behind, because its thread was kept from the CPU, moves on by more than it
-//! takes and catches up: pauses would only keep it behind.
+//! If a callback takes longer than the time by which it moves the deadline of its timer forward, the timer is due again
+//! whenever the callback ends, so the thread would do nothing else. Other timers are late only because their thread
+//! lost the CPU. Such a timer moves its deadline by more than the time of its callback and catches up; pauses would
+//! only delay it.
 //!
 //! # Mechanism
 //!
-//! A table holds the timers that were restarted into the past last. Of each it adds up, for [`WINDOW`] such restarts,
-//! how long the thread was busy and how far the deadline moved. If the thread was busy for longer, the timer is
-//! *overrun*: it is paced, which means that it waits for a pause behind each callback. The pause doubles with each
-//! window, up to [`PAUSE_MAX`] and to the timer's own period. If the deadline moved by more, or is ahead again, the
-//! timer is forgotten and not paced any more.
+//! A table holds the timers that were last restarted into the past. For each timer it adds up, over [`WINDOW`] such
+//! restarts, the time for which the thread was busy and the distance by which the deadline moved. If the busy time is
+//! longer than the distance, the timer is *overrun*. It is then paced: after each callback it waits for a pause. The
+//! pause doubles with each window, up to [`PAUSE_MAX`] and to the timer's own period. If the distance is longer, or the
+//! deadline is in the future again, the timer is removed from the table and no longer paced.
 //!
 //! # Limits
 //!
-//! More than [`PLACES`] timers at a time have no room: the others are not paced. A timer is known by its address, so
-//! another one that takes the place of a dropped one may be paced until its first window ends.
+//! The table holds at most [`PLACES`] timers; further timers are not paced. A timer is identified by its address, so a
+//! new timer at the address of a dropped timer may be paced until its first window ends.
 //!
 //! # Cost
 //!
-//! A restart into the past costs a reading of the clock and a look at the table; any other restart one load.
+//! A restart into the past costs a reading of the clock and a search of the table. Any other restart costs one load.
 
 use crate::time::{Deadline, Span};
 
-/// The restarts into the past after which a timer is judged.
+/// The number of restarts into the past after which a timer is judged.
 pub(crate) const WINDOW: u32 = 32;
 
-/// The first pause. Each further window doubles it.
+/// The first pause, in nanoseconds. Each further window doubles the pause.
 const PAUSE_MIN: i64 = 16_000;
 
-/// The longest pause.
+/// The longest pause, in nanoseconds.
 pub(crate) const PAUSE_MAX: i64 = 1_000_000;
 
-/// The timers that are watched at a time.
+/// The number of timers that are watched at a time.
 pub(crate) const PLACES: usize = 4;
 
-/// A timer that was not restarted into the past for so long is judged from the beginning: 1 s.
+/// The time in nanoseconds after which a timer that was not restarted into the past is judged from the beginning: 1 s.
 const FORGOTTEN_AFTER: i64 = 1_000_000_000;
 
-/// A timer whose callback runs for longer than it moves the deadline ahead, so that the timer is always due.
+/// A timer whose callback takes longer than the time by which it moves the deadline forward, so that the timer is
+/// always due.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Overrun {
@@ -51,40 +53,40 @@ pub struct Overrun {
 /// A restart into the past.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct LateRestart {
-    /// The address of the timer, compared and never followed.
+    /// The address of the timer. It is compared but never dereferenced.
     pub(crate) timer: usize,
     /// The time of the pass that called the callback.
     pub(crate) began: Deadline,
     /// The time at which the callback was over.
     pub(crate) ended: Deadline,
-    /// Distance by which the callback moved the deadline on, in nanoseconds.
+    /// The distance by which the callback moved the deadline forward, in nanoseconds.
     pub(crate) moved: i64,
 }
 
-/// Consequence of a restart into the past.
+/// The consequence of a restart into the past.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Pace {
-    /// Time that the timer waits after its callback; `None` if it is not paced.
+    /// The time for which the timer waits after its callback; `None` if the timer is not paced.
     pub(crate) pause: Option<Span>,
-    /// Time that it has been paced for, at the end of each window.
+    /// The time for which the timer has been paced, reported at the end of each window.
     pub(crate) lasts: Option<Span>,
 }
 
-/// A timer that is watched. All times are those of its clock.
+/// A timer that is watched. All times are on the clock of the timer.
 #[derive(Clone, Copy, Debug)]
 struct Watched {
     timer: usize,
-    /// Restarts into the past since the window began.
+    /// The number of restarts into the past since the window began.
     restarts: u32,
-    /// Time that the thread was busy with those, in nanoseconds.
+    /// The time for which the thread was busy with these restarts, in nanoseconds.
     busy: i64,
-    /// Distance by which they moved the deadline on.
+    /// The distance by which these restarts moved the deadline forward, in nanoseconds.
     moved: i64,
-    /// End of the last of them.
+    /// The end of the last callback that restarted the timer into the past.
     ended: Deadline,
-    /// The pause behind each callback, 0 while the timer is not paced.
+    /// The pause after each callback, in nanoseconds; 0 while the timer is not paced.
     pause: i64,
-    /// The time from which on the timer is paced.
+    /// The time since which the timer has been paced.
     since: Deadline,
 }
 
@@ -101,7 +103,7 @@ impl Watched {
         }
     }
 
-    /// The window is over. Returns false if the timer catches up by itself.
+    /// Judges the timer at the end of a window. Returns false if the timer catches up by itself.
     fn judge(&mut self) -> bool {
         if self.busy < self.moved {
             return false;
@@ -118,7 +120,7 @@ impl Watched {
     }
 }
 
-/// The timers of a base that were restarted into the past last.
+/// The timers of a base that were last restarted into the past.
 #[derive(Debug)]
 pub(crate) struct Overruns {
     places: [Option<Watched>; PLACES],
@@ -133,7 +135,7 @@ impl Overruns {
         }
     }
 
-    /// Notes that a timer was restarted for a time that is ahead.
+    /// Notes that a timer was restarted for a time in the future.
     #[inline]
     pub(crate) fn caught_up(&mut self, timer: usize) {
         if !self.is_empty {
@@ -151,7 +153,7 @@ impl Overruns {
         self.is_empty = self.places.iter().all(Option::is_none);
     }
 
-    /// Notes a restart into the past.
+    /// Notes a restart into the past, and returns its consequence.
     pub(crate) fn note(&mut self, restart: &LateRestart) -> Pace {
         let Some(watched) = self.watched(restart) else {
             return Pace::default();
@@ -177,7 +179,8 @@ impl Overruns {
         }
     }
 
-    /// The place of the timer of `restart`: its own, an empty one, or one of a timer that is not paced.
+    /// Returns the place of the timer of `restart`: its own place, an empty place, or the place of a timer that is not
+    /// paced.
     fn watched(&mut self, restart: &LateRestart) -> Option<&mut Watched> {
         self.is_empty = false;
         let own = |place: &Option<Watched>| place.is_some_and(|it| it.timer == restart.timer);
@@ -213,8 +216,8 @@ mod tests {
         Deadline::new(Instant::<Monotonic>::from_nanos(nanos))
     }
 
-    /// A timer whose callback takes `work` and moves its deadline on by `moved`, so many times without a pause in
-    /// between; what follows from the last restart.
+    /// Notes `times` restarts of a timer whose callback takes `work` and moves its deadline forward by `moved`, without
+    /// a pause in between. Returns the consequence of the last restart.
     fn overrun(overruns: &mut Overruns, start: i64, times: u32, (work, moved): (i64, i64)) -> Pace {
         let mut pace = Pace::default();
         for time in 0..i64::from(times) {
@@ -258,7 +261,7 @@ mod tests {
         assert!(pace.lasts > Some(Span::ZERO));
     }
 
-    /// A paced timer is not slowed further: its pauses are not taken for work.
+    /// A paced timer that catches up is not slowed further, because its pauses are not counted as work.
     #[test]
     fn a_timer_that_catches_up_is_not_paced() {
         let mut overruns = Overruns::new();

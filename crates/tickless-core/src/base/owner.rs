@@ -16,13 +16,14 @@ use crate::wheel::family::{Coarse, WheelKind};
 
 /// A family of entries that the bases of CPUs own.
 pub(crate) trait BaseQueue: Family {
-    /// Gives an entry that never had an owner to its queue in `state`; `false` when another thread was faster.
+    /// Makes a queue in `state` the owner of an entry that never had an owner. Returns false if another thread did so
+    /// first.
     fn bind(state: &mut BaseState, entry: EntryRef<'_, Self>) -> bool;
 
     /// Returns true if callbacks of the entry run in the soft stage.
     fn is_soft(entry: EntryRef<'_, Self>) -> bool;
 
-    /// Returns the guard around the callback of an entry of the locked base; `None` if it does not run.
+    /// Returns the expirer that runs the callback of an entry of the locked base; `None` if the callback does not run.
     fn expirer<'a, P: Platform>(
         held: &BaseGuard<'a, P>,
         entry: EntryRef<'_, Self>,
@@ -70,9 +71,9 @@ impl BaseQueue for Coarse {
 }
 
 impl<P: Platform> Timers<P> {
-    /// The base that owns `entry`, locked (spec LOC-2).
+    /// Finds and locks the base that owns `entry` (spec LOC-2).
     ///
-    /// An entry without an owner is given to the executing CPU's base.
+    /// If the entry has no owner, the base of the executing CPU becomes its owner.
     #[inline(always)]
     pub(crate) fn lock_base_of<'a, F: BaseQueue>(
         &'a self,
@@ -87,7 +88,7 @@ impl<P: Platform> Timers<P> {
         self.lock_base_of_slow(entry, me)
     }
 
-    /// The base of the queue `id` locked, if `entry` belongs there still.
+    /// Locks the base of the queue `id`, and returns it if the queue still owns `entry`.
     #[inline(always)]
     fn lock_if_owner<'a, F: BaseQueue>(
         &'a self,
@@ -137,7 +138,7 @@ impl<P: Platform> Timers<P> {
         }
     }
 
-    /// The base that a queue's identity names.
+    /// Returns the base of the queue with this identity.
     #[inline]
     fn base_of(&self, id: QueueId) -> &CpuBase<P> {
         assert!(
@@ -152,7 +153,7 @@ impl<P: Platform> Timers<P> {
         self.target(cpu)
     }
 
-    /// The base that a queue's identity names, if it is one of this system.
+    /// Returns the base of the queue with this identity; `None` if the queue is not part of this system.
     pub(crate) fn owning_base(&self, id: QueueId) -> Option<&CpuBase<P>> {
         if id.realm() != self.realm.id() {
             return None;
@@ -176,7 +177,7 @@ pub(crate) fn opened<'h, 'e, P: Platform>(
         .expect("the base that owns the timer is locked")
 }
 
-/// The times of an entry that is known to belong to the locked base.
+/// Returns the times of an entry that is known to belong to the locked base.
 #[inline]
 pub(crate) fn head_of<P: Platform>(
     held: &mut BaseGuard<'_, P>,
@@ -188,7 +189,7 @@ pub(crate) fn head_of<P: Platform>(
     *opened(held, entry).head()
 }
 
-/// The wheel of the locked base that an entry is on.
+/// Returns the kind of the locked base's wheel that holds an entry.
 #[inline]
 pub(crate) fn kind_of<P: Platform>(
     held: &BaseGuard<'_, P>,

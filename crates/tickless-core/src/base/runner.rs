@@ -1,4 +1,4 @@
-//! A thread that runs the expired timers of a base.
+//! The runner, a thread that runs the expired timers of a base.
 
 use core::task::Waker;
 
@@ -21,32 +21,32 @@ pub(crate) struct Runner<'a, P: Platform> {
     expirer: &'a Expirer<P>,
     expiry: Option<Guard<'a, P::ExpiryLock, ()>>,
     pub(crate) fired: u32,
-    /// True if a timer was restarted into the past in a pass that had lasted for long: it is left for the next turn.
+    /// True if a timer was restarted into the past in a pass that had already lasted for long; that timer is left for
+    /// the next turn.
     pub(crate) leaves_late: bool,
     /// The last timer that was found to be overrun.
     pub(crate) overrun: Option<Overrun>,
 }
 
-/// Result of a pass over the queues of a base.
+/// The result of a pass over the queues of a base.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ran {
     /// All due timers were fired.
     All,
-    /// The budget is spent.
+    /// The budget was used up, and due timers may be left.
     SomeOfThem,
 }
 
-/// Tasks whose timers fired in one section of the base lock, in the order of their firing.
+/// The wakers of tasks whose timers fired in one section of the base lock, in the order of their firing.
 ///
-/// Taking the lock again for each of them would cost as much as firing it. Each timer is idle when the lock is
-/// released, as it would be if it were the only one: a task that is woken may find others fired too, whose tasks are
-/// woken next.
+/// To take the lock again for each timer would cost as much as to fire the timer. Each timer is idle when the lock is
+/// released. So a task that is woken may see that other timers have fired too; their tasks are woken next.
 pub(crate) struct Batch {
     wakers: [Option<Waker>; BATCH],
     len: usize,
 }
 
-/// Wake-ups between two sections of the base lock: bounds how long the first of them waits for the others.
+/// The greatest number of wake-ups between two sections of the base lock. It bounds the delay of the first wake-up.
 const BATCH: usize = 32;
 
 impl Batch {
@@ -68,13 +68,14 @@ impl Batch {
         self.len == BATCH
     }
 
-    /// Calls `fill` to put wakers into the free places behind the others. It returns their number.
+    /// Calls `fill` to put wakers into the free places after the present wakers. `fill` returns the number of added
+    /// wakers.
     #[inline]
     pub(crate) fn fill(&mut self, fill: impl FnOnce(&mut [Option<Waker>]) -> usize) {
         self.len += fill(&mut self.wakers[self.len..]);
     }
 
-    /// Puts a waker to the others. There is room.
+    /// Adds a waker. The batch must have a free place.
     #[inline]
     pub(crate) fn push(&mut self, waker: Option<Waker>) {
         let empty = core::mem::replace(&mut self.wakers[self.len], waker);
@@ -84,7 +85,7 @@ impl Batch {
         self.len += 1;
     }
 
-    /// Wakes all, without the lock of the base.
+    /// Wakes all tasks of the batch, without the lock of the base.
     #[inline]
     pub(crate) fn wake_all<P: Platform>(&mut self, platform: &P) {
         let len = core::mem::take(&mut self.len);
@@ -127,7 +128,7 @@ impl<'a, P: Platform> Runner<'a, P> {
         self.expirer.waiters.load(Ordering::Relaxed) != 0
     }
 
-    /// Work between two callbacks, without the lock of the base.
+    /// Does the work between two callbacks without the lock of the base, and takes the lock again.
     // Always: else what is held goes through memory.
     #[inline(always)]
     pub(crate) fn after_callback(
@@ -154,8 +155,8 @@ impl<'a, P: Platform> Runner<'a, P> {
         self.lock()
     }
 
-    /// Wakes the task of a timer that is done, and lets waiters in: without the lock of the base, which is taken once
-    /// for the next timer.
+    /// Wakes the task of a timer that has fired, and lets waiting cancellers run, without the lock of the base. Then
+    /// takes the lock for the next timer.
     #[inline]
     pub(crate) fn after_wake_up(&mut self, wakes: Option<Waker>) -> BaseGuard<'a, P> {
         self.let_waiters_in();
@@ -182,7 +183,7 @@ impl<'a, P: Platform> Runner<'a, P> {
         }
     }
 
-    /// Lets those who wait for a callback of this base go on before the next one (spec CAN-6).
+    /// Lets threads that wait for a callback of this base continue before the next callback (spec CAN-6).
     fn let_waiters_in(&mut self) {
         if self.expiry.is_some() && self.has_waiters() {
             self.expiry = None;

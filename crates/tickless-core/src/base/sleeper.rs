@@ -1,6 +1,7 @@
-//! Timers that wake tasks: the common part of exact and coarse ones.
+//! Sleepers, the timers that wake tasks: the common part of exact and coarse sleepers.
 //!
-//! [`TaskTimer`] is what users call. How each kind is queued is told by [`Hooks`], next to its type.
+//! Users call [`TaskTimer`]. [`Hooks`], implemented next to the type of each kind, defines how timers of that kind are
+//! queued.
 
 use core::pin::Pin;
 use core::task::Waker;
@@ -22,16 +23,16 @@ pub(crate) struct Wake;
 /// A timer that wakes a task: an exact [`Sleeper`](crate::hrtimer::Sleeper) or a coarse
 /// [`WheelSleeper`](crate::coarse::WheelSleeper).
 ///
-/// It has no callback, so no operation on it waits. The caller drops wakers that an operation returns, because dropping
-/// one may run foreign code.
+/// A sleeper has no callback, so no operation on it waits. Operations return the wakers that they remove; the caller
+/// drops these wakers, because dropping a waker may run foreign code.
 pub trait TaskTimer: Hooks {
-    /// Starts the timer, or restarts it if it is queued. It wakes `waker` when it fires.
+    /// Starts the timer, or restarts it if it is queued. When the timer fires, it wakes `waker`.
     ///
-    /// Returns the waker that was there before.
+    /// Returns the previous waker of the timer.
     ///
     /// # Cost
     ///
-    /// That of starting a timer of its kind.
+    /// The cost of starting a timer of its kind.
     #[inline(never)]
     fn start<P: Platform>(
         mut self: Pin<&mut Self>,
@@ -56,7 +57,7 @@ pub trait TaskTimer: Hooks {
     ///
     /// # Cost
     ///
-    /// That of starting a queued timer of its kind.
+    /// The cost of restarting a queued timer of its kind.
     #[inline]
     fn restart<P: Platform>(self: Pin<&Self>, timers: &Timers<P>, when: Self::When) -> bool {
         self.requeue(timers, when)
@@ -78,11 +79,11 @@ pub trait TaskTimer: Hooks {
     }
 
     /// Returns true if the fast path finds that the timer is queued on the executing CPU and would wake the task of
-    /// `waker`. `false` means that it did not find out.
+    /// `waker`. `false` means that the fast path could not determine it.
     ///
     /// # Cost
     ///
-    /// A lock section of its owner.
+    /// One lock section of the owning base.
     // Always: a future that waits beside others is asked this whenever its task is woken.
     #[inline(always)]
     fn try_wakes_fast<P: Platform>(self: Pin<&Self>, timers: &Timers<P>, waker: &Waker) -> bool {
@@ -98,11 +99,11 @@ pub trait TaskTimer: Hooks {
         kept.is_some_and(|kept| kept.will_wake(waker))
     }
 
-    /// Replaces the waker by `waker`, and returns the one before.
+    /// Replaces the waker by `waker`, and returns the previous waker.
     ///
     /// # Errors
     ///
-    /// The waker, when the timer fired or was cancelled.
+    /// Returns `waker` if the timer has fired or was cancelled.
     fn set_waker<P: Platform>(
         self: Pin<&Self>,
         timers: &Timers<P>,
@@ -121,7 +122,7 @@ pub trait TaskTimer: Hooks {
 
     /// Cancels the timer and returns its waker. `None` if it is not queued.
     ///
-    /// When this returns the timer may be freed.
+    /// After the call the timer may be freed.
     #[inline(never)]
     fn cancel<P: Platform>(self: Pin<&Self>, timers: &Timers<P>) -> Option<Waker> {
         if self.state().is_idle() {
@@ -132,12 +133,12 @@ pub trait TaskTimer: Hooks {
         self.cancel_locked(guard, me)
     }
 
-    /// [Cancels](Self::cancel) the timer and drops it in its place, on the fast path: in one step, if the lock can be
-    /// taken without a call. Returns the waker that the timer had.
+    /// [Cancels](Self::cancel) the timer and drops it in place, on the fast path: both in one step, if the lock can be
+    /// taken without a call. Returns the waker of the timer.
     ///
     /// # Errors
     ///
-    /// The timer, to which nothing was done, if it is not.
+    /// Returns the timer unchanged if the fast path cannot do it.
     // Always: every caller is a call of its own, and two in a row take a sixth more.
     #[inline(always)]
     fn try_end_fast<'v, P: Platform>(
@@ -197,42 +198,43 @@ mod hooks {
     use crate::base::timers::Timers;
     use crate::platform::{Platform, ThisCpu};
 
-    /// Queue operations of one kind of timer that wakes a task.
+    /// The queue operations of one kind of sleeper.
     pub trait Hooks: Sized {
-        /// Time argument of `start`.
+        /// The time argument of `start`.
         type When: Copy;
-        /// Queue of a base.
+        /// The identity of a queue of a base.
         type Queue: Copy;
 
-        /// The life cycle of the timer.
+        /// Returns the life-cycle state of the timer.
         fn state(&self) -> State;
-        /// Returns true if it never was on a base.
+        /// Returns true if the timer was never on a base.
         fn is_unbound(&self) -> bool;
-        /// The CPU that executes.
+        /// Returns the executing CPU.
         fn executing_cpu<P: Platform>(timers: &Timers<P>) -> Option<ThisCpu<'_, P>>;
-        /// Locks the base of the executing CPU, and gives it a timer that is unbound.
+        /// Locks the base of the executing CPU, and makes it the owner of an unbound timer.
         fn bind<'a, P: Platform>(
             self: Pin<&mut Self>,
             timers: &'a Timers<P>,
             me: ThisCpu<'a, P>,
         ) -> BaseGuard<'a, P>;
-        /// Returns the waker slot, if the timer is queued where nearly all are on the locked base; `None` if it is
-        /// elsewhere.
+        /// Returns the waker slot if the timer is in the queue of the locked base that holds nearly all timers; `None`
+        /// if the timer is in another queue.
         fn try_waker_fast<'a, P: Platform>(
             self: Pin<&'a Self>,
             guard: &'a mut BaseGuard<'_, P>,
         ) -> Option<&'a mut Option<Waker>>;
-        /// Cancels a timer of the executing CPU and ends it; the waker that it had.
+        /// Cancels and drops a timer of the executing CPU, and returns the waker of the timer.
         ///
         /// # Errors
         ///
-        /// The timer, to which nothing was done, where that takes no less than [`lock`](Self::lock) and
+        /// Returns the timer unchanged if this would cost as much as [`lock`](Self::lock) and
         /// [`dequeue`](Self::dequeue).
         fn try_end_local<'v, P: Platform>(
             living: Dropping<'v, Self>,
             timers: &Timers<P>,
         ) -> End<'v, Self, Option<Waker>>;
-        /// Cancels a timer of the locked base, whichever that is, and ends it; the waker that it had.
+        /// Cancels and drops a timer of the locked base, which may be the base of any CPU. Returns the waker of the
+        /// timer.
         ///
         /// # Errors
         ///
@@ -249,13 +251,13 @@ mod hooks {
         ) -> BaseGuard<'a, P>;
         /// Returns the queue of the locked base that owns the timer.
         fn queue<P: Platform>(self: Pin<&Self>, guard: &BaseGuard<'_, P>) -> Self::Queue;
-        /// Returns the waker slot.
+        /// Returns the waker slot of the timer.
         fn waker<'a, P: Platform>(
             self: Pin<&'a Self>,
             guard: &'a mut BaseGuard<'_, P>,
             queue: Self::Queue,
         ) -> &'a mut Option<Waker>;
-        /// Queues it, on whichever base it belongs to.
+        /// Enqueues the timer on the base on which it belongs.
         fn enqueue<'a, P: Platform>(
             self: Pin<&Self>,
             guard: &mut BaseGuard<'a, P>,
@@ -263,9 +265,9 @@ mod hooks {
             when: Self::When,
             me: Option<ThisCpu<'a, P>>,
         );
-        /// Gives it another time if it is queued; `false` if it is not.
+        /// Restarts the timer for another time if it is queued; otherwise returns false.
         fn requeue<P: Platform>(self: Pin<&Self>, timers: &Timers<P>, when: Self::When) -> bool;
-        /// Takes it out of its queue, if it is queued.
+        /// Dequeues the timer if it is queued.
         fn dequeue<P: Platform>(
             self: Pin<&Self>,
             guard: &mut BaseGuard<'_, P>,

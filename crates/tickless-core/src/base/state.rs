@@ -16,54 +16,57 @@ use crate::time::Instant;
 use crate::wheel::cpu_wheel::CpuWheel;
 use crate::wheel::family::WheelKind;
 
-/// The place of the first wheel among the identities of a base: behind the queues and the far wheel.
+/// The index of the first wheel among the identities of a base, after the queues and the far wheel.
 pub(crate) const FIRST_WHEEL: usize = QUEUES + 1;
-/// Identities of a base: one for each queue, for the far wheel, and for each wheel.
+/// The number of identities of a base: one for each queue, one for the far wheel, and one for each wheel.
 pub(crate) const IDENTITIES: usize = FIRST_WHEEL + WheelKind::COUNT;
 
-/// CPU state that says which thread owes the device a write (spec ).
+/// The state of a deferred rearm of one CPU's device (spec ).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum DeferredRearm {
-    /// No write is owed: the device is armed.
+    /// No write to the device is owed: the device is armed.
     Clear,
-    /// The interrupt handler runs and will see to it.
+    /// The interrupt handler runs and will write the device.
     Running,
-    /// The handler is done; a flush point will write this.
+    /// The handler has finished; a flush point will write this time to the device.
     OwedFresh(Instant),
-    /// The write is owed, and the queues changed: the flush point evaluates again.
+    /// A write is owed, and the queues have changed since: the flush point evaluates again.
     OwedStale,
 }
 
-/// State that the lock of a base protects.
+/// The state that the lock of a base protects.
 pub(crate) struct BaseState {
     pub(crate) queues: ExactQueues,
-    /// Timers of the first queue that are far away.
+    /// The far wheel: timers of the first queue whose deadlines are far away.
     pub(crate) far: FarWheel,
-    /// True if the armed time may be earlier than the first timer, which was cancelled or pushed out.
+    /// True if the armed time may be earlier than the first timer, because the timer for which the device was armed was
+    /// cancelled or pushed out.
     pub(crate) armed_early: bool,
-    /// The jump of the clocks that the offsets are copied from.
+    /// The jump of the clocks from which the offsets were copied.
     pub(crate) seen: SetSequence,
-    /// The offsets were copied from a jump of which timers that fire on a set are still to be told.
+    /// True if the offsets were copied after a jump, and timers that fire on a set have not been notified of this jump
+    /// yet.
     pub(crate) jump_untold: bool,
-    /// Number of times that timers which fire on a set were notified.
+    /// The number of times that timers which fire on a set were notified.
     pub(crate) tellings: u32,
     /// The jump of the clocks that the last evaluation took into account.
     pub(crate) evaluated: SetSequence,
     pub(crate) deferred: DeferredRearm,
-    /// The last interrupt gave up; only the interrupt writes the device until the next one (spec IRQ-4).
+    /// True if the last interrupt gave up; only an interrupt writes the device until the next interrupt (spec IRQ-4).
     pub(crate) hang: bool,
-    /// The soft stage was raised and has not finished.
+    /// True if the soft stage was raised and has not finished.
     pub(crate) soft_pending: bool,
-    /// Address of the timer that determined the armed value; only ever compared (spec OBJ-20, INV-11).
+    /// The address of the timer that determined the armed value. It is compared but never dereferenced (spec OBJ-20,
+    /// INV-11).
     pub(crate) first_hint: usize,
-    /// The slack of that timer in nanoseconds, 0 if it is not known.
+    /// The slack of the timer that determined the armed value, in nanoseconds; 0 if it is not known.
     pub(crate) first_slack: u32,
-    /// The time at which the soft stage has to be raised; `FOREVER` while it is pending (spec Q-18).
+    /// The time at which the soft stage has to be raised; `FOREVER` while the soft stage is pending (spec Q-18).
     pub(crate) soft_next: Instant,
     pub(crate) soft_first_hint: usize,
     pub(crate) device: EventDevice,
     pub(crate) stats: Stats,
-    /// The timers that were restarted into the past last.
+    /// The timers that were last restarted into the past.
     pub(crate) overruns: Overruns,
     /// The wheels, by [`WheelKind`].
     pub(crate) wheels: [CpuWheel; WheelKind::COUNT],
@@ -100,19 +103,20 @@ impl BaseState {
         })
     }
 
-    /// The queues whose timers count for the next event: while the soft stage is pending its timers do not (spec Q-20).
+    /// Returns the queues whose timers count for the next event. Soft queues do not count while the soft stage is
+    /// pending (spec Q-20).
     #[inline]
     pub(crate) const fn counted(&self) -> u8 {
         if self.soft_pending { HARD } else { HARD | SOFT }
     }
 
-    /// Finds the first timer of a queue, and files it where it belongs if it is filed too early.
+    /// Finds the first timer of a queue. If the key of a timer at the front is stale, enqueues this timer again.
     #[inline]
     pub(crate) fn reload_first(&mut self, index: usize) {
         self.far.reload_first(&mut self.queues, index);
     }
 
-    /// Updates what is cached about a queue after a timer left it.
+    /// Updates the cached data of a queue after a timer left the queue.
     #[inline]
     pub(crate) fn after_removal(&mut self, index: usize, was_first: bool) {
         self.far.after_removal(&mut self.queues, index, was_first);

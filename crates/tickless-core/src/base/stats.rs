@@ -4,13 +4,13 @@ use crate::event::flush::Flush;
 use crate::exact::family::Placement;
 use crate::time::Span;
 
-/// Counters of a base. All counts start with the base and never go back.
+/// The counters of a base. All counts begin at zero when the base is made, and never decrease.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Stats {
-    /// Timer interrupts.
+    /// The number of timer interrupts.
     pub interrupts: u64,
-    /// Passes over the queues in interrupts; one more than interrupts for each retry.
+    /// Passes over the queues in interrupts: one for each interrupt, and one for each retry.
     pub passes: u64,
     /// Interrupts that gave up after three passes (spec IRQ-2).
     pub hangs: u64,
@@ -31,8 +31,8 @@ pub struct Stats {
     pub far_in_slot: u64,
     /// Timers that fired.
     pub expired: u64,
-    /// Restarts by callbacks that were delayed by a pause, because the callback runs for longer than it moves the
-    /// deadline ahead.
+    /// Restarts by callbacks that were delayed by a pause, because the callback takes longer than the time by which it
+    /// moves the deadline forward.
     pub paced: u64,
     /// Pending timers that were cancelled.
     pub cancelled: u64,
@@ -43,7 +43,7 @@ pub struct Stats {
     /// Searches whose next event was before the beginning of the monotonic clock; the device was programmed for the
     /// beginning of the clock (spec Q-22).
     pub clamped: u64,
-    /// Timers that fired, or are about to, because their clock was set (spec TIM-34).
+    /// Timers that fired, or are about to fire, because their clock was set (spec TIM-34).
     pub told_of_sets: u64,
     /// Writes for an event that had passed, so that the device was programmed for its shortest delay. A device that
     /// takes an instant or a counter value detects this itself; its writes are not counted.
@@ -52,11 +52,11 @@ pub struct Stats {
     pub evaluations: u64,
     /// Kicks that made this base check its queues.
     pub kicks: u64,
-    /// Deferred rearms carried out, by place (spec ).
+    /// Deferred rearms carried out, for each kind of flush point (spec ).
     pub flushes: [u64; Flush::COUNT],
-    /// Flushes that had to evaluate again.
+    /// Flushes that had to evaluate the queues again.
     pub stale_flushes: u64,
-    /// Interrupts that came while a deferred rearm was due: the host lacks a flush point.
+    /// Interrupts that occurred while a deferred rearm was owed, which shows that the host lacks a flush point.
     pub missed_flushes: u64,
     /// Coarse timers that were armed or modified on this base.
     pub coarse_arms: u64,
@@ -64,7 +64,7 @@ pub struct Stats {
     pub coarse_in_slot: u64,
     /// Coarse timers that fired.
     pub coarse_expired: u64,
-    /// Coarse timers that were enqueued again, because their slot was due before they were.
+    /// Coarse timers that were enqueued again, because their slot was due before the timers.
     pub coarse_refiled: u64,
     /// Pending coarse timers that were cancelled.
     pub coarse_cancelled: u64,
@@ -78,8 +78,8 @@ impl Stats {
         self.in_place + self.filed_early + self.far_in_slot
     }
 
-    /// Returns these counts as users see them. While a base counts, `starts` and `coarse_arms` are those of timers that
-    /// moved alone: a timer that is pushed out where it is, the shortest path there is, is counted once.
+    /// Returns these counts in the form for users. Internally `starts` and `coarse_arms` include only timers that
+    /// moved, so that the shortest path, a push-out in place, increments only one counter.
     pub(crate) const fn told(mut self) -> Self {
         self.starts += self.kept();
         self.coarse_arms += self.coarse_in_slot;

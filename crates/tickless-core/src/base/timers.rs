@@ -15,15 +15,15 @@ use crate::platform::{Platform, ThisCpu};
 /// All timers of a host, over all its CPUs; the operations on timers are methods of this type or take it as an
 /// argument.
 ///
-/// A host makes one and keeps it as long as any of its timers is used. All methods take `&self`, and any CPU may call
-/// them.
+/// A host makes one value of this type and keeps it as long as any of its timers is used. All methods take `&self`, and
+/// any CPU may call them.
 pub struct Timers<P: Platform> {
     pub(crate) platform: P,
     pub(super) realm: Realm,
 }
 
 impl<P: Platform> Timers<P> {
-    /// Makes a system without CPUs.
+    /// Makes the timers of a host, without CPUs at first.
     #[must_use]
     pub fn new(platform: P) -> Self {
         Self {
@@ -32,20 +32,23 @@ impl<P: Platform> Timers<P> {
         }
     }
 
-    /// Makes the base of the next CPU: their numbers count from 0 in the order of these calls. The CPU is offline.
+    /// Makes the base of the next CPU. CPUs are numbered from 0 in the order of these calls. The CPU is offline at
+    /// first.
     ///
-    /// The host puts it into its table, at an address that never changes, before it calls anything else for that CPU.
+    /// The host puts the base into its table, at an address that never changes, before it calls any other function for
+    /// that CPU.
     ///
     /// # Panics
     ///
-    /// When there would be more than 2^20 CPUs (2^12 on 32-bit targets), or the device makes no sense.
+    /// When there would be more than 2^20 CPUs (2^12 on 32-bit targets), or the configuration of the device is not
+    /// valid.
     #[must_use]
     pub fn new_base(&self, device: DeviceConfig, local: P::Local) -> CpuBase<P> {
         emplace::moved(|slot| self.emplace_base(slot, device, local))
     }
 
-    /// Makes a base in `slot`, as [`new_base`](Self::new_base) does by value. By value, each move of the base takes 18
-    /// KiB of stack.
+    /// Makes a base in `slot`. [`new_base`](Self::new_base) returns a base by value instead, and each move of that
+    /// value takes 18 KiB of stack.
     ///
     /// # Panics
     ///
@@ -65,7 +68,7 @@ impl<P: Platform> Timers<P> {
         &self.platform
     }
 
-    /// A base that the host says exists.
+    /// Returns a base that exists according to the host.
     #[inline]
     pub(crate) fn target(&self, cpu: CpuId) -> &CpuBase<P> {
         self.platform
@@ -73,7 +76,7 @@ impl<P: Platform> Timers<P> {
             .expect("the host has a base for each CPU it names")
     }
 
-    /// All bases the host has.
+    /// Returns all bases of the host.
     pub(crate) fn bases(&self) -> impl Iterator<Item = &CpuBase<P>> {
         (0..).map_while(|cpu| self.platform.base(CpuId(cpu)))
     }

@@ -1,63 +1,70 @@
-//! Combined reads: one read of a slow shared counter serves all CPUs that wait for one at that time (spec C-6).
+//! Combined reads: one read of a slow shared counter serves all CPUs that wait for a read at that time (spec C-6).
 //!
-//! A counter behind a bus takes a microsecond or more, and serves one CPU at a time. When all CPUs read it at each tick
-//! they queue for it, and the last one waits for all. So one CPU reads and publishes what it got, and the others wait
-//! for that instead of the counter: [`Combined::read_joined`]. With `n` readers and a read of `r`, direct reads take
-//! `n * r` and the counter serves `1 / r`; joined ones take `2 * r` at most, however many they are.
+//! A read of a counter on a bus takes a microsecond or more, and the counter serves one CPU at a time. When all CPUs
+//! read the counter at each tick, they queue for it, and the last CPU waits for all others. With combined reads, one
+//! CPU reads the counter and publishes the value, and the other CPUs wait for this value instead of the counter:
+//! [`Combined::read_joined`]. With `n` readers and a read that takes `r`, direct reads take `n * r` and the counter
+//! serves `1 / r`. Joined reads take `2 * r` at most, for any number of readers.
 //!
-//! The counter may be anything that is slow, shared and does not run backwards: a device register, a clock behind a
-//! system call or a file descriptor. It pays from about ten times a transfer of a cache line on, and for more than two
-//! readers; a read of some ten nanoseconds only gets slower (spec C-6.4).
+//! The counter may be any source that is slow, shared and does not run backwards: a device register, or a clock that is
+//! read by a system call or through a file descriptor. Combining is faster if a read takes at least ten times a
+//! cache-line transfer and there are more than two readers. It only slows down a read of some ten nanoseconds (spec
+//! C-6.4).
 //!
 //! # The mechanism
 //!
-//! One atomic word holds generation, lock and value ([`Word`]). A reader that finds it unlocked masks interrupts, locks
-//! it, reads the counter, and publishes value, next generation and unlocked in one exchange. A reader that finds it
-//! locked polls, with interrupts as they were, until the generation has moved on.
+//! One atomic word holds generation, lock and value ([`Word`]). A reader that finds the word unlocked masks interrupts,
+//! locks the word, and reads the counter. Then it publishes the value with the next generation and unlocks the word, in
+//! one exchange. A reader that finds the word locked polls, without masking interrupts, until the generation has
+//! changed.
 //!
-//! A thread in user space may be preempted while it reads, and all would wait for it. So patience has an end that the
-//! host sets ([`SlowCounter::relax`]): then the waiter *overtakes*. It reads the counter itself, publishes over the
-//! locked word, and so replaces the holder. The holder finds that its word is gone, drops its sample, and returns what
-//! stands there.
+//! A thread in user space may be preempted while it reads, and all readers would wait for it. So a host limits the
+//! patience of a waiter ([`SlowCounter::relax`]). When the patience ends, the waiter *overtakes*: it reads the counter
+//! itself, publishes over the locked word, and so replaces the holder. The holder then finds that the word has changed,
+//! drops its sample, and returns the published value.
 //!
-//! # What it promises
+//! # Guarantees
 //!
-//! One invariant carries all: **what is published over a word was sampled after its publisher had seen that word.** The
-//! holder samples after it locked the word, an overtaker after it loaded it, and both publish by a compare-exchange
-//! from just that word. Nothing else changes the value.
+//! All guarantees follow from one invariant: **a value that is published over a word was sampled after its publisher
+//! had seen that word.** The holder samples after it locked the word, and an overtaker samples after it loaded the
+//! word. Both publish by a compare-exchange from exactly that word. No other operation changes the value.
 //!
-//! - *The published values never go back*, overtaken holders included: when the sample of a publication began, the
-//!   value before it had been sampled. No values are compared for that. The greater of two would be wrong for a counter
-//!   that wraps and was left alone for half its range, and a clock of 32 bits would stand still then
+//! - *The published values never go back*, even if holders are overtaken: when the sample of a publication began, the
+//!   previously published value had been sampled. This needs no comparison of values. A comparison would be wrong for a
+//!   counter that wraps and was not read for half its range; a clock of 32 bits would then stand still
 //!   (`docs/decisions/0020`).
-//! - *Each value that is returned was the published one at a moment within the call*: published by the caller, found by
-//!   it after a publication, or found in place of its own.
-//! - *A call that begins after another one has returned does not return less.* That follows from the two above.
-//! - *A joined value is as old as one read takes*: from its sample to a publication within the call. Where a thread
-//!   may be preempted in between, it is older by that, and there is no bound. [`Combined::read_fresh`] returns a sample
-//!   that *began* within the call, preempted or not: that is the one to reckon deadlines from.
-//! - *Progress*: a reader waits for one read in flight, a fresh one for two. If the CPU that reads gives up, by a panic
-//!   of the host, a waiter takes over.
+//! - *Each returned value was the published value at some moment within the call*. The caller published it, found it
+//!   after another CPU's publication, or found it when its own publication failed.
+//! - *A call that begins after another call has returned does not return less.* This follows from the first two
+//!   guarantees.
+//! - *A joined value is at most as old as one read takes*: from its sample to a publication within the call. If a
+//!   thread may be preempted in between, the value is older by the time of the preemption, and its age has no bound.
+//!   [`Combined::read_fresh`] returns a sample that *began* within the call, even after a preemption. Compute deadlines
+//!   from a fresh value.
+//! - *Progress*: a joined reader waits for one read in flight, and a fresh reader for two. If the reading CPU gives up,
+//!   by a panic of the host, a waiter reads instead.
 //!
-//! The exchange cannot tell words apart that are the same in all 64 bits. With 32 bits of value that takes 2^31
-//! publications while a holder is preempted, and the same value. With [`CombinedClock`] it takes four publications of
-//! one and the same instant; what such a holder publishes is not less than that, and the promises hold but for
-//! *fresh*, on clocks that stand still across several reads.
+//! The exchange cannot distinguish two words that are equal in all 64 bits. With 32 bits of value, an equal word needs
+//! 2^31 publications while a holder is preempted, and the same value. With [`CombinedClock`], it needs four
+//! publications of the same instant. The value that such a holder publishes is not less than this instant. So all
+//! guarantees hold except *fresh*, on clocks that stand still across several reads.
 //!
 //! # Ground rules
 //!
 //! - Interrupts are masked from the attempt to lock to the publication, never while a reader waits. An interrupt that
 //!   reads the counter cannot meet its own CPU as the holder.
 //! - A context that interrupts masked code (a non-maskable interrupt, a machine check, the path of a crash) neither
-//!   locks nor waits: it says so in [`SlowCounter::is_non_maskable`] and reads directly. Its reading may be newer than
-//!   one that an ordinary call returns afterwards, by one read (R46).
-//! - With one CPU there is nothing to combine ([`SlowCounter::is_alone`]). Without 64-bit atomics there is no such
-//!   word; `tickless-link` refuses those targets.
-//! - A signal handler that interrupts the holder on its own thread waits until its patience ends, and overtakes.
+//!   locks nor waits. The host reports it by [`SlowCounter::is_non_maskable`], and the context reads directly. Its
+//!   reading may be newer, by one read, than a value that an ordinary call returns afterwards (R46).
+//! - With one CPU no reads are combined ([`SlowCounter::is_alone`]). The word needs 64-bit atomics; `tickless-link`
+//!   refuses targets without them.
+//! - A signal handler that interrupts the holder on the same thread waits until its own patience ends, and then
+//!   overtakes.
 //!
 //! # Cost
 //!
-//! Alone: two exchanges and a fence on a line that stays. Joined: the transfer of a line, twice.
+//! A reader that is alone: two exchanges and a fence, on a cache line that stays in its cache. A reader that joins: two
+//! cache-line transfers.
 
 use core::mem::{align_of, size_of};
 
@@ -72,15 +79,15 @@ mod word;
 pub use clock::CombinedClock;
 pub use word::{Step, Waiting, Word};
 
-/// The number of polls after which, by default, a waiter reads the counter itself: ten to fifty microseconds. That is
-/// longer than several reads of any counter for which combining pays, and short beside the time slice for which a
-/// preempted reader is away.
+/// The number of polls after which, by default, a waiter reads the counter itself; they take ten to fifty microseconds.
+/// This is longer than several reads of any counter for which combining is worthwhile, and short compared with the time
+/// slice for which a preempted reader does not run.
 pub const ATTEMPTS_MAX: u32 = 1_024;
 
-/// The choice of a waiter: to wait on, or to read the counter itself.
+/// The choice of a waiter: to continue to wait, or to read the counter itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Patience {
-    /// The reader waits on for the reading CPU.
+    /// The reader continues to wait for the reading CPU.
     Lasts,
     /// The reader stops waiting: it reads the counter itself, and replaces the reading CPU.
     Ends,
@@ -90,39 +97,41 @@ pub enum Patience {
 ///
 /// # Contract
 ///
-/// Samples MUST NOT run backwards: a sample that begins after another one ended, on any CPU, is not less, modulo the
+/// Samples MUST NOT run backwards: a sample that begins after another sample ended, on any CPU, is not less, modulo the
 /// width of the counter. A counter whose copies on the CPUs differ must not be combined.
 pub trait SlowCounter {
-    /// Type of a sample.
+    /// The type of a sample.
     type Sample;
-    /// State that [`mask`](Self::mask) changed, for [`unmask`](Self::unmask). `()` where nothing is masked.
+    /// The state that [`mask`](Self::mask) changed, for [`unmask`](Self::unmask); `()` if the host masks nothing.
     type Masked;
 
     /// Reads the counter. May be called by several CPUs at once, and MUST NOT read the same combined counter.
     ///
-    /// If it panics nothing is published, and a waiter takes over.
+    /// If the call panics, no value is published, and a waiter reads instead.
     fn sample(&self) -> Self::Sample;
 
-    /// Masks the interrupts of this CPU whose handlers may read this counter. In user space it does nothing.
+    /// Masks the interrupts of this CPU whose handlers may read this counter. In user space the call does nothing.
     fn mask(&self) -> Self::Masked;
 
     /// Undoes [`mask`](Self::mask).
     fn unmask(&self, masked: Self::Masked);
 
-    /// Returns true if the caller may have interrupted code whose interrupts are masked. It reads directly then.
+    /// Returns true if the caller may have interrupted code that runs with interrupts masked. The caller then reads
+    /// directly.
     #[inline]
     fn is_non_maskable(&self) -> bool {
         false
     }
 
-    /// Returns true if only one CPU is online, which reads directly then. MUST be false before a second one reads.
+    /// Returns true if only one CPU is online; this CPU then reads directly. MUST return false before a second CPU
+    /// reads.
     #[inline]
     fn is_alone(&self) -> bool {
         false
     }
 
-    /// Pauses a waiter that has looked `attempt` times before, the first time with 0, and decides if it waits on. A
-    /// host whose readers cannot be preempted always lets it wait.
+    /// Pauses a waiter that has polled `attempt` times before (0 at the first call), and decides if the waiter
+    /// continues to wait. A host whose readers cannot be preempted always lets it wait.
     #[inline]
     fn relax(&self, attempt: u32) -> Patience {
         spin_loop();
@@ -173,7 +182,7 @@ pub struct Combined<C, const BITS: u32 = 32> {
 
 impl<C, const BITS: u32> Combined<C, BITS> {
     const_unless_loom! {
-        /// Combines the reads of `counter`.
+        /// Makes a counter that combines the reads of `counter`.
         #[must_use]
         pub const fn new(counter: C) -> Self {
             Self {
@@ -183,7 +192,7 @@ impl<C, const BITS: u32> Combined<C, BITS> {
         }
     }
 
-    /// Returns the counter.
+    /// Returns the counter whose reads are combined.
     #[must_use]
     pub const fn counter(&self) -> &C {
         &self.counter
@@ -197,7 +206,7 @@ impl<C, const BITS: u32> Combined<C, BITS> {
         Word::from_bits(self.word.load(Ordering::Acquire))
     }
 
-    /// Publishes `value` over `seen`, or returns what stands there instead.
+    /// Publishes `value` over `seen`. If the word is no longer `seen`, returns the present word.
     #[inline]
     fn exchange_for(&self, seen: Word<BITS>, value: u64) -> Result<(), Word<BITS>> {
         // Release: a CPU that sees the value samples after this sample; pairs with the Acquire of `load` and `lock`.
@@ -214,17 +223,17 @@ impl<C, const BITS: u32> Combined<C, BITS> {
 }
 
 impl<C: SlowCounter<Sample = Cycles>, const BITS: u32> Combined<C, BITS> {
-    /// Returns the counter modulo 2^`BITS`. The sample was taken for this call, or for another one that published it
-    /// during this call. So it may have begun before the call, by the time of a read, and in user space by as long as a
-    /// thread may be preempted.
+    /// Returns the counter modulo 2^`BITS`. The sample was taken for this call, or for another call that published it
+    /// during this call. So the sample may have begun before this call: by the time of a read, and in user space also
+    /// by the time for which a thread may be preempted.
     ///
     /// # Interrupt context
     ///
-    /// Any; see the module on interrupts that cannot be masked.
+    /// Any context; for interrupts that cannot be masked see the module's documentation.
     ///
     /// # Cost
     ///
-    /// One read of the counter, or the rest of one and the transfer of a line.
+    /// One read of the counter; or the rest of a read in flight and a cache-line transfer.
     #[inline]
     pub fn read_joined(&self) -> Cycles {
         if self.is_direct() {
@@ -238,11 +247,11 @@ impl<C: SlowCounter<Sample = Cycles>, const BITS: u32> Combined<C, BITS> {
     ///
     /// # Interrupt context
     ///
-    /// As there.
+    /// As for [`read_joined`](Self::read_joined).
     ///
     /// # Cost
     ///
-    /// Two reads of the counter at most, of which one may be the caller's.
+    /// Two reads of the counter at most; the caller may do one of them itself.
     #[inline]
     pub fn read_fresh(&self) -> Cycles {
         if self.is_direct() {
@@ -284,7 +293,8 @@ impl<C: SlowCounter<Sample = Cycles>, const BITS: u32> Combined<C, BITS> {
         }
     }
 
-    /// Reads the counter for all, if the word is still `seen`, which is unlocked; otherwise returns what it is.
+    /// Reads the counter for all waiters, if the word is still `seen`, which is unlocked. Otherwise returns the present
+    /// word.
     fn lead(&self, seen: Word<BITS>) -> Result<u64, Word<BITS>> {
         let _masked = Masked::of(&self.counter);
         let own = seen.locked();
@@ -308,8 +318,8 @@ impl<C: SlowCounter<Sample = Cycles>, const BITS: u32> Combined<C, BITS> {
         Ok(holder.publish(value))
     }
 
-    /// Reads the counter instead of the CPU that locked it as `seen` and does not come to an end, and replaces it;
-    /// unless the word is another one by then, which is returned.
+    /// Reads the counter in place of the holder that locked the word as `seen` and has not finished, and replaces the
+    /// holder. If the word has changed meanwhile, returns the present word.
     #[cold]
     fn overtake(&self, seen: Word<BITS>) -> Result<u64, Word<BITS>> {
         // As in `lead`: what a fresh reader joins has begun after the word it has seen.
@@ -319,7 +329,7 @@ impl<C: SlowCounter<Sample = Cycles>, const BITS: u32> Combined<C, BITS> {
     }
 }
 
-/// The interrupts of this CPU are masked, until it is dropped.
+/// A guard that keeps the interrupts of this CPU masked until it is dropped.
 struct Masked<'a, C: SlowCounter> {
     counter: &'a C,
     masked: Option<C::Masked>,
@@ -342,17 +352,17 @@ impl<C: SlowCounter> Drop for Masked<'_, C> {
     }
 }
 
-/// The CPU that reads for all. Dropped by a panic it gives up.
+/// The lock of the CPU that reads for all waiters. If it is dropped by a panic, the CPU gives up.
 struct Holder<'a, C, const BITS: u32> {
     combined: &'a Combined<C, BITS>,
     word: Word<BITS>,
 }
 
 impl<C, const BITS: u32> Holder<'_, C, BITS> {
-    /// Publishes `value` and returns it, or what stands there if the CPU was replaced.
+    /// Publishes `value` and returns it. If another CPU has replaced this holder, returns the published value instead.
     ///
-    /// Its own value it may not return then: it may be newer than what stands there, and a call that comes later would
-    /// return less.
+    /// A replaced holder must not return its own value: this value may be newer than the published one, and a later
+    /// call would return less.
     fn publish(self, value: u64) -> u64 {
         let Self { combined, word } = self;
         core::mem::forget(self);

@@ -4,22 +4,22 @@ use core::fmt;
 
 use crate::time::convert::{Kilohertz, Rounding, Scale};
 
-/// The identity of a counter. A device that compares with a counter uses it to find out if the same counter drives the
-/// time.
+/// The identity of a counter. A device that compares with a counter uses this identity to check if the same counter
+/// drives the time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct CounterId(pub u32);
 
 /// A free-running counter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Counter {
-    /// Identity of the counter.
+    /// The identity of the counter.
     pub id: CounterId,
-    /// Nominal frequency of the counter.
+    /// The nominal frequency of the counter.
     pub frequency: Kilohertz,
     /// The number of bits that count before the counter wraps, 2 to 64.
     pub bits: u32,
-    /// True if the host's inlined read returns the value of this counter. Then the fast path of a guarded clock may be
-    /// on while this counter drives the time (spec TIM-44).
+    /// True if the host's inlined read returns the value of this counter. Only then may the fast path of a guarded
+    /// clock be on while this counter drives the time (spec TIM-44).
     pub can_inline: bool,
 }
 
@@ -29,9 +29,9 @@ pub struct Counter {
 pub enum BadCounter {
     /// The frequency of the counter is zero (B2).
     StandsStill,
-    /// The width of the counter is not 2 to 64 bits.
+    /// The width of the counter is not between 2 and 64 bits.
     Width {
-        /// Width in bits.
+        /// The width in bits.
         bits: u32,
     },
 }
@@ -52,7 +52,7 @@ impl fmt::Display for BadCounter {
 
 impl core::error::Error for BadCounter {}
 
-/// Seconds that a forward scale has to reach, where the counter is wide enough (spec TIM-12).
+/// The range of a forward scale in seconds, if the counter is wide enough (spec TIM-12).
 const RANGE_SECONDS: u64 = 600;
 /// The percentage of its nominal value by which a factor may be steered (spec TIM-13).
 const STEERED_PERCENT: u64 = 11;
@@ -62,7 +62,7 @@ impl Counter {
     ///
     /// # Errors
     ///
-    /// The defect that makes the description unusable.
+    /// Returns the property that makes the counter unusable.
     pub const fn check(&self) -> Result<(), BadCounter> {
         if self.frequency.0 == 0 {
             return Err(BadCounter::StandsStill);
@@ -83,7 +83,8 @@ impl Counter {
         }
     }
 
-    /// The forward scale for a range of ten minutes, or of the counter's own wrap if that is shorter (spec TIM-12).
+    /// Returns the forward scale for a range of ten minutes, or until the counter wraps if that is shorter (spec
+    /// TIM-12).
     pub(super) const fn scale(&self) -> Scale {
         let hertz = self.frequency.0 as u64 * 1000;
         let seconds = self.mask() / hertz;
@@ -112,7 +113,7 @@ impl Counter {
     }
 }
 
-/// Returns by how much a factor may be steered up or down (spec TIM-13). Rounds down.
+/// Returns the amount by which a factor may be steered up or down (spec TIM-13), rounded down.
 pub(super) const fn headroom(mult: u32) -> u64 {
     mult as u64 * STEERED_PERCENT / 100
 }
@@ -130,7 +131,7 @@ mod tests {
         }
     }
 
-    /// TIM-11 to TIM-13: the factor is as precise as ten minutes and the headroom leave it.
+    /// TIM-11 to TIM-13: the factor is as precise as the range of ten minutes and the headroom permit.
     #[test]
     fn the_forward_scale_reaches_its_range_steered_or_not() {
         for (khz, bits) in [

@@ -1,12 +1,13 @@
-//! Clocks: the current time, and its changes.
+//! Clocks: the current time, and the jumps of clocks that are set.
 //!
-//! Every queue compares on the monotonic clock in the end. The other clocks are the monotonic one plus an [`Offset`]
-//! (spec X-1.2), and each CPU base keeps a copy of the three offsets, refreshed under its own lock. When a clock jumps,
-//! the [`SetSequence`] moves on, and every base whose copy is older has to look at its queues again (spec X-1.6).
+//! Every queue finally compares times on the monotonic clock. Each other clock is the monotonic clock plus an
+//! [`Offset`] (spec X-1.2), and each CPU base keeps a copy of the three offsets, which it refreshes under its own lock.
+//! When a clock jumps, the [`SetSequence`] increases, and every base with an older copy must check its queues again
+//! (spec X-1.6).
 //!
 //! [`Timekeeper`] computes the monotonic time from a free-running counter, for hosts that have no operating system
-//! below them. In user space the operating system keeps the time, and the host implements the same two questions, "what
-//! time is it" and "did an offset change", by asking it.
+//! below them. In user space the operating system keeps the time. There the host reads the current time and the changes
+//! of the offsets from the operating system.
 
 use crate::time::{Clock, Offset};
 
@@ -21,7 +22,7 @@ pub use counter::{BadCounter, Counter, CounterId};
 pub use switch::{Counters, GuardedClock, SwitchHost, Switched};
 pub use timekeeper::{Keeper, KeeperCounts, Slept, Timekeeper};
 
-/// A count of the jumps of the clocks. A base that has seen the present number has the present offsets.
+/// A count of the jumps of the clocks. A base that has seen the present count has the present offsets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct SetSequence(u64);
 
@@ -31,7 +32,7 @@ impl SetSequence {
     /// A value that matches no jump: a query for changes since then always returns the offsets.
     pub const UNSEEN: Self = Self(u64::MAX);
 
-    /// Returns the number after one more jump.
+    /// Returns the count after one more jump.
     #[must_use]
     pub const fn next(self) -> Self {
         Self(self.0.wrapping_add(1))
@@ -53,7 +54,7 @@ pub struct Offsets {
     pub realtime: Offset,
     /// The time spent suspended.
     pub boottime: Offset,
-    /// The offset of international atomic time: that of the time of day plus the leap seconds so far.
+    /// The offset of international atomic time: the offset of the time of day plus the leap seconds so far.
     pub tai: Offset,
 }
 
@@ -70,23 +71,23 @@ impl Offsets {
     }
 }
 
-/// A set of clocks; it names those that jumped.
+/// A set of clocks, for example the clocks that jumped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ClockSet(u8);
 
 impl ClockSet {
-    /// The clocks that jump when the time of day is set: it and international atomic time (spec TIM-29).
+    /// The clocks that jump when the time of day is set: the time of day and international atomic time (spec TIM-29).
     pub const WALL: Self = Self::of(Clock::Realtime).with(Clock::Tai);
-    /// The clocks that jump when the machine wakes from a sleep: all but the monotonic one (spec TIM-29).
+    /// The clocks that jump when the machine wakes from a sleep: all but the monotonic clock (spec TIM-29).
     pub const SLEEP: Self = Self::WALL.with(Clock::Boottime);
 
-    /// Makes the set of one clock.
+    /// Makes the set that contains only `clock`.
     #[must_use]
     pub const fn of(clock: Clock) -> Self {
         Self(1 << clock as u8)
     }
 
-    /// Returns this set of clocks with one clock more.
+    /// Returns this set of clocks with `clock` added.
     #[must_use]
     pub const fn with(self, clock: Clock) -> Self {
         Self(self.0 | 1 << clock as u8)

@@ -1,35 +1,35 @@
-//! The change of the counter that drives a clock. Readers read one counter inline, so they have to notice when another
-//! one drives the clock.
+//! The change of the counter that drives a clock. Readers read one counter inline, so they must detect that another
+//! counter drives the clock.
 //!
-//! The fast path of a clock reads its counter by a few instructions in the reader itself, without a call. That is right
-//! while the counter that drives the time is the one that these instructions read, and wrong when another one does: the
-//! values of two counters have nothing to do with each other. So the fast path stands behind a guard, and the counter
-//! is replaced in an order in which no reader ever reads one counter and goes by the record of another (spec ).
+//! The fast path of a clock reads its counter by a few instructions in the reader itself, without a call. The result is
+//! right only while the counter that these instructions read drives the time, because the values of two counters are
+//! not related. So a guard protects the fast path, and a counter is replaced in such an order that no reader reads one
+//! counter and uses the record of another (spec ).
 //!
 //! # Invariant
 //!
-//! **Guard on, so the counter is the inlined one** (spec TIM-44): a reader that finds the guard on and then copies the
-//! record copies one whose counter has the value of the inlined read.
+//! **Guard on, so the counter is the inlined one** (spec TIM-44): if a reader finds the guard on and then copies the
+//! record, the counter of this record has the value of the inlined read.
 //!
 //! # The order of a switch (spec TIM-43)
 //!
-//! 1. If the counter drives the time already, nothing.
-//! 2. The guard goes off, and the switch waits until each reading that may have found it on is over.
-//! 3. All CPUs stop. The time is brought forward by the counter before, the new one is installed and published, and the
-//!    CPUs go on.
-//! 4. The guard goes on, if the *published* counter is the new one and that can be read inline.
-//! 5. The ticks are told.
+//! 1. If the counter drives the time already, nothing is done.
+//! 2. The guard is turned off, and the switch waits until every reading that may have found the guard on has ended.
+//! 3. All CPUs stop. The time is advanced by the old counter, the new counter is installed and published, and the CPUs
+//!    continue.
+//! 4. The guard is turned on, if the *published* counter is the new counter and can be read inline.
+//! 5. The ticks are notified.
 //!
 //! # Ground rules
 //!
-//! The host serialises switches, and what else it does with the [`Keeper`]: both take it mutably. A reader may run
-//! anywhere, as for [`Timekeeper`]. While a [`GuardedClock`] is in use its counter MUST be replaced by
+//! The host serialises switches and its other operations on the [`Keeper`]: all of them borrow the keeper mutably. A
+//! reader may run anywhere, as for [`Timekeeper`]. While a [`GuardedClock`] is in use its counter MUST be replaced by
 //! [`GuardedClock::switch`] alone.
 //!
 //! # Cost
 //!
-//! A reading costs one load and one branch more than that of a [`Timekeeper`], and no call where the guard is on. A
-//! kernel may patch the branch instead; the order stays.
+//! A reading costs one load and one branch more than a reading of a [`Timekeeper`], and no call while the guard is on.
+//! A kernel may patch the branch instead of reading the guard; the order of a switch is the same.
 
 use tickless_link::sync::{AtomicU8, Ordering};
 
@@ -45,19 +45,20 @@ mod model;
 const OFF: u8 = 0;
 const ON: u8 = 1;
 
-/// State that says whether the inlined read may be used.
+/// The guard, on while the inlined read may be used.
 #[derive(Debug)]
 struct Guard {
     mode: AtomicU8,
 }
 
-/// Steps of a switch. The order is the business of [`Guard::switch`].
+/// The steps of a switch. [`Guard::switch`] calls them in order.
 trait Steps {
-    /// Waits until each reading is over that may have found the guard on.
+    /// Waits until every reading that may have found the guard on has ended.
     fn see_off(&mut self);
-    /// Stops all CPUs, installs the counter, publishes, lets them go on. Returns true if it did.
+    /// Stops all CPUs, installs and publishes the counter, and lets the CPUs continue. Returns true if the counter was
+    /// installed.
     fn install(&mut self) -> bool;
-    /// Returns true if the counter that is published now is the new one, and the inlined read reads it.
+    /// Returns true if the published counter is the new counter and the inlined read reads it.
     fn may_inline(&mut self) -> bool;
     /// Notifies the ticks.
     fn tell(&mut self);
@@ -101,8 +102,8 @@ impl Guard {
 pub trait Counters {
     /// Reads the counter that can be read inline. SHOULD be `#[inline(always)]` (spec TIM-45).
     ///
-    /// It MUST give the value that [`read`](Self::read) gives for each counter whose
-    /// [`can_inline`](Counter::can_inline) says so: so there is one at most.
+    /// It MUST return the same value as [`read`](Self::read) for each counter whose [`can_inline`](Counter::can_inline)
+    /// is true. So at most one counter can be read inline.
     fn read_inlined(&self) -> Cycles;
 
     /// Reads any counter of the host.
@@ -113,16 +114,16 @@ pub trait Counters {
 pub trait SwitchHost {
     /// Waits until all readings of the clock, on every CPU, that began before the call have ended.
     ///
-    /// In a kernel that interrupts each CPU and waits for the answers, which an interrupt on top of a reading MUST NOT
-    /// give: the reading goes on behind it. In user space it takes a barrier on behalf of all threads and an end of the
-    /// readings under way, such as that of a critical section.
+    /// A kernel interrupts each CPU and waits for an answer of each. An interrupt handler that interrupted a reading
+    /// MUST NOT answer, because the reading continues after the handler. A host in user space needs a barrier on behalf
+    /// of all threads, and a way to wait for the end of all readings, such as critical sections.
     fn wait_for_readers(&mut self);
 
     /// Calls `install` once while no other CPU reads the clock.
     fn stop_cpus(&mut self, install: &mut dyn FnMut());
 
-    /// Notifies the CPUs that `counter` drives the time now: a CPU whose device or tick needs a better counter may try
-    /// again.
+    /// Notifies the CPUs that `counter` now drives the time. A CPU whose device or tick needs a better counter may then
+    /// try again.
     fn tell_ticks(&mut self, counter: &Counter);
 }
 
@@ -146,11 +147,11 @@ pub struct GuardedClock<C> {
 }
 
 impl<C: Counters> GuardedClock<C> {
-    /// Starts at monotonic zero, with `counter` driving the time.
+    /// Makes a clock that starts at monotonic zero, with `counter` driving the time.
     ///
     /// # Errors
     ///
-    /// [`BadCounter`] for a counter that can drive no time.
+    /// [`BadCounter`] for a counter that cannot drive the time.
     pub fn new(counters: C, counter: Counter) -> Result<(Self, Keeper), BadCounter> {
         counter.check()?;
         let (timekeeper, keeper) = Timekeeper::new(counter, counters.read(counter.id));
@@ -199,7 +200,7 @@ impl<C: Counters> GuardedClock<C> {
         &self.timekeeper
     }
 
-    /// Returns the counters.
+    /// Returns the counters of the host.
     #[must_use]
     pub const fn counters(&self) -> &C {
         &self.counters
@@ -211,11 +212,11 @@ impl<C: Counters> GuardedClock<C> {
         self.guard.is_on()
     }
 
-    /// Lets `counter` drive the time (spec TIM-43). Time does not jump.
+    /// Makes `counter` drive the time (spec TIM-43). Time does not jump.
     ///
     /// # Errors
     ///
-    /// [`BadCounter`] for a counter that can drive no time; nothing is done then.
+    /// [`BadCounter`] for a counter that cannot drive the time; nothing is changed then.
     pub fn switch(
         &self,
         keeper: &mut Keeper,

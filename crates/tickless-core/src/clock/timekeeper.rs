@@ -1,43 +1,46 @@
 //! The monotonic time, computed from a free-running counter.
 //!
-//! The published record says: at counter value `base_cycles` it was `base` nanoseconds and a residue, and since then
-//! each cycle counts `mult / 2^shift` nanoseconds. Readers copy the record and read the counter in one section of a
-//! sequence lock, and do one multiplication (spec ). The [`Keeper`] is the one writer: it moves the base forward,
-//! steers the factor, and changes the offsets of the other clocks.
+//! The published record defines the time: at counter value `base_cycles` the time was `base` nanoseconds and a residue,
+//! and each later cycle adds `mult / 2^shift` nanoseconds. Readers copy the record and read the counter in one section
+//! of a sequence lock, and do one multiplication (spec ). The [`Keeper`] is the only writer: it moves the base
+//! forward, steers the factor, and changes the offsets of the other clocks.
 //!
-//! # What the counter may do
+//! # Behaviour of the counter
 //!
-//! - *Wrap*: differences are taken modulo its width (spec TIM-15).
-//! - *Seem to run backwards* by a little, because another CPU's copy is behind: counts as no time passed.
-//! - *Jump forward by more than the fast path can multiply*, because a virtual machine was stopped: the product is
-//!   formed in 128 bits (B49). Both are found by one comparison on the fast path (spec TIM-16), and counted.
+//! - The counter may *wrap*: differences are taken modulo its width (spec TIM-15).
+//! - It may *seem to run backwards* by a little, because another CPU's copy is behind: a reading before the base counts
+//!   as no time passed.
+//! - It may *jump forward by more than the fast path can multiply*, because a virtual machine was stopped: the product
+//!   is then formed in 128 bits (B49). One comparison on the fast path detects this case and the previous one (spec
+//!   TIM-16); both are counted.
 //!
-//! # What the time does
+//! # Behaviour of the time
 //!
-//! - It is *accumulated* in whole intervals of about a tick, and the length that an interval should have had is
-//!   compared with its real length (`accumulate`). The factor goes up and down by one so that the difference goes to
+//! - The time is *accumulated* in whole intervals of about a tick, and the intended length of an interval is compared
+//!   with its real length (`accumulate`). The factor is changed up and down by one so that the difference approaches
 //!   zero (spec TIM-24).
-//! - It is *steered* by its tick, its frequency, and an offset that is worked off exponentially (`steering`).
-//! - It *stands still* while the machine is suspended.
+//! - The time is *steered* by its tick, its frequency, and an offset that is worked off exponentially (`steering`).
+//! - The time *stands still* while the machine is suspended.
 //!
-//! The published base lies where the keeper was called last, not at the end of an interval. A CPU whose copy of the
-//! counter lags gets the time of the base for all that is before it. If the base stayed behind while the factor changed
-//! ahead of it, such a CPU would see the time step back: the line through the point of the change is another one on
-//! both sides.
+//! The published base is the time of the last call of the keeper, not the end of an interval. A CPU whose copy of the
+//! counter lags gets the time of the base for all counter values before the base. If the factor changed at a point
+//! after the base, such a CPU would see the time step back, because the line of the time has different slopes before
+//! and after that point.
 //!
-//! The counter is read while the record stands, and again if that changed meanwhile (TIM-17). A thread that copied the
-//! record, was preempted, and then read the counter would go by the line before for as long as it was away: where the
-//! rate fell since, that is ahead of what it reads next.
+//! The counter is read within the read section of the record, and is read again if the record changed meanwhile
+//! (TIM-17). Otherwise a thread could copy the record, be preempted, and then read the counter. It would use the old
+//! record for the whole time of the preemption. If the rate fell meanwhile, its time would be later than its next
+//! reading.
 //!
 //! # Two publications
 //!
-//! A reader of the sequence lock waits while the writer is inside. An interrupt that may come while the writer is
-//! inside reads a second copy, in a latch (spec TIM-18): [`Timekeeper::now_on_top_of_writer`].
+//! A reader of the sequence lock waits while the writer is inside. An interrupt handler that may have interrupted the
+//! writer reads a second copy, in a latch (spec TIM-18): [`Timekeeper::now_on_top_of_writer`].
 //!
 //! # Ground rules
 //!
-//! Readers may run anywhere but on top of the writer: the host masks interrupts around [`Keeper`] calls. Cost of a
-//! reading: eight loads, one multiplication, and the counter.
+//! Readers may run anywhere except in an interrupt of the writer, so the host masks interrupts around [`Keeper`] calls.
+//! A reading costs eight loads, one multiplication, and a reading of the counter.
 
 use tickless_link::latch::{LatchCell, LatchWriter};
 use tickless_link::seqlock::{SeqCell, Writer};
@@ -61,27 +64,27 @@ use record::{Irregular, Record, after, cycles_at, elapsed};
 #[derive(Debug)]
 pub struct Timekeeper {
     cell: SeqCell<{ Record::WORDS }>,
-    /// Record for readings of the clock, for readers on top of the writer.
+    /// The record for readers that may have interrupted the writer.
     latch: LatchCell<{ Record::WITH_COUNTER }>,
-    /// Readings whose counter was behind the base.
+    /// The number of readings whose counter was before the base.
     behind: AtomicU64,
-    /// Readings whose counter was further ahead than the fast path can multiply.
+    /// The number of readings whose counter was further ahead of the base than the fast path can multiply.
     ahead: AtomicU64,
 }
 
 impl Timekeeper {
-    /// Starts at monotonic zero with `counter` reading `now`, and all offsets zero. Intervals are those of a tick of
-    /// 1 ms.
+    /// Makes a clock that starts at monotonic zero when `counter` shows `now`, with all offsets zero. The intervals are
+    /// those of a tick of 1 ms.
     ///
     /// # Panics
     ///
-    /// For a counter that can drive no time; [`try_new`](Self::try_new) says what is wrong with it.
+    /// For a counter that cannot drive the time; [`try_new`](Self::try_new) returns the reason instead.
     #[must_use]
     pub fn new(counter: Counter, now: Cycles) -> (Self, Keeper) {
         Self::try_new(counter, now, keeper::TICK).expect("a counter counts, in 2 to 64 bits")
     }
 
-    /// Makes a value as [`new`](Self::new) does, with intervals of about one `tick`, which is taken for 10 µs to 100
+    /// Makes a clock as [`new`](Self::new) does, with intervals of about one `tick`, which is limited to 10 µs to 100
     /// ms.
     ///
     /// # Errors
@@ -106,7 +109,7 @@ impl Timekeeper {
         Ok((timekeeper, keeper))
     }
 
-    /// Returns the monotonic time. `read` reads the counter; it is called again if the record changes meanwhile.
+    /// Returns the monotonic time. `read` reads the counter, and is called again if the record changes meanwhile.
     ///
     /// The counter SHOULD be read before later instructions, as by `lfence; rdtsc; lfence`. If the processor reads it
     /// some tens of nanoseconds later, the time is off by the change of the rate in that time, which is negligible:
@@ -117,8 +120,8 @@ impl Timekeeper {
         self.from(words, now)
     }
 
-    /// Returns the monotonic time. `read` reads the counter with the given identity; while no counter drives the time,
-    /// zero cycles count.
+    /// Returns the monotonic time. `read` reads the counter with the given identity. While no counter drives the time,
+    /// no cycles are counted.
     #[inline]
     pub fn now_by(&self, mut read: impl FnMut(CounterId) -> Cycles) -> Instant {
         let sample = |words: &[u64; Record::WITH_COUNTER]| Record::sample(words, &mut read);
@@ -129,10 +132,10 @@ impl Timekeeper {
     /// Reads the clock as [`now_by`](Self::now_by) does, in contexts that may have interrupted the writer: interrupts
     /// that no CPU masks, signal handlers, debuggers (spec TIM-18, B38).
     ///
-    /// While the keeper publishes, one such reading may use the record before, and another one the record after. The
-    /// two records agree at the published base, so readings may run backwards by a few nanoseconds: by the difference
-    /// of the rates over the time of a publication, which is 1 ns for 1000 ppm and a microsecond, and on a CPU whose
-    /// copy of the counter lags, by that lag. At other times the result is that of `now`.
+    /// While the keeper publishes, one such reading may use the old record, and another one the new record. The two
+    /// records agree at the published base, so readings may run backwards by a few nanoseconds: by the difference of
+    /// the rates over the time of a publication, which is 1 ns for 1000 ppm and a microsecond. On a CPU whose copy of
+    /// the counter lags, they may run backwards by that lag. At other times the result is the same as that of `now`.
     #[inline]
     pub fn now_on_top_of_writer(&self, mut read: impl FnMut(CounterId) -> Cycles) -> Instant {
         let ([fast @ .., _], now) = self
@@ -166,7 +169,7 @@ impl Timekeeper {
     }
 
     /// Returns the number of readings whose counter value was beyond the reach of the record, because the machine stood
-    /// still. They took longer and are right.
+    /// still. These readings took longer, and their results are right.
     #[must_use]
     pub fn ahead(&self) -> u64 {
         // Relaxed: see `notice`.
@@ -176,8 +179,8 @@ impl Timekeeper {
     /// Returns the monotonic time and, if the clocks were set since `seen`, the new offsets (spec TIM-20). `read` is
     /// called as in [`now_by`](Self::now_by).
     ///
-    /// At and after a leap second that is not in the record yet, the offset of the time of day is already the one after
-    /// it, so that no timer fires a second early.
+    /// At and after a leap second that is not in the record yet, the returned offset of the time of day already
+    /// includes this leap second, so that no timer fires a second early.
     pub fn now_and_offsets(
         &self,
         seen: SetSequence,

@@ -1,23 +1,27 @@
-//! The watchdog of counters: it compares them, and chooses another one to drive the time when the present one is bad.
+//! The watchdog of counters: it compares counters, and chooses another counter to drive the time when the present
+//! counter is bad.
 //!
-//! A counter can be wrong in two ways that its readers do not notice: it runs at another rate than it says, or its copy
-//! on one CPU lags behind that on another. Each has its test, and neither test may condemn a good counter because the
-//! machine was busy: a preemption, a hypervisor or a debugger may stop the checker at any point and for any time. So a
-//! [`CounterVerdict`] has three values. A result that could have another reason than a bad counter is *inconclusive*.
+//! A counter can be wrong in two ways that its readers do not notice: it runs at another rate than its stated
+//! frequency, or its copy on one CPU lags behind its copy on another CPU. There is a check for each error, and neither
+//! check may condemn a good counter because the machine was busy: a preemption, a hypervisor or a debugger may stop the
+//! checker at any point and for any time. So a [`CounterVerdict`] has three values. A result that could have another
+//! reason than a bad counter is *inconclusive*.
 //!
 //! - [`FrequencyCheck`] compares a counter with an independent *reference*, on one CPU. It demands a narrow
 //!   [`ReadOut`] and computes with intervals, in which the true value lies for certain.
-//! - [`AgreementCheck`] lets two CPUs read the counter in turns, through an [`Exchange`], and demands only that each
-//!   reading is not behind the one before. Latency makes it less sensitive, not wrong.
-//! - [`Watchdog`] knows which counters there are, marks those that a verdict condemned, and says when the next check is
-//!   due, of which two CPUs, and which counter to switch to: the best rated of those that are not bad. A device coupled
-//!   to the old one falls back by itself, because the published record names another counter (spec CPL-7).
+//! - [`AgreementCheck`] lets two CPUs read the counter in turns, through an [`Exchange`], and demands only that no
+//!   reading is less than the previous one. Latency makes the check less sensitive, but not wrong.
+//! - [`Watchdog`] holds the list of counters and marks the counters that a verdict condemned. It returns the time of
+//!   the next check, the CPUs of the check, and the counter to which the host should switch: the best rated counter
+//!   that is not bad. A device coupled to the old counter falls back by itself, because the published record names
+//!   another counter (spec CPL-7).
 //!
-//! It is a state machine fed with readings and times: it reads no counter, takes no lock and starts no timer. The host
-//! does, and carries a switch out by [`Keeper::switch_counter`](super::Keeper::switch_counter).
+//! The watchdog is a state machine that gets readings and times as arguments: it reads no counter, takes no lock and
+//! starts no timer. The host does this work, and carries out a switch by
+//! [`Keeper::switch_counter`](super::Keeper::switch_counter).
 //!
-//! Two counters that differ do not say which of them is wrong. As in the source (spec C-6.6), the one that is checked
-//! is blamed; the reference is the best rated other one, and a host that knows a better one names that.
+//! If two counters differ, the difference does not show which of them is wrong. As in the source (spec C-6.6), the
+//! checked counter is blamed. The reference is the best rated other counter, unless the host names a better reference.
 
 use core::fmt;
 
@@ -45,18 +49,18 @@ pub use verdict::{CounterVerdict, Doubt, Reason};
 /// The time from the end of a check to the next one: half a second (spec C-6.6).
 pub const INTERVAL: Span = Span::from_millis(500);
 
-/// A counter that can drive the time.
+/// A counter that can drive the time, with its rating.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Candidate {
     /// The counter.
     pub counter: Counter,
-    /// The name of the counter, for people.
+    /// The name of the counter in messages.
     pub name: &'static str,
     /// The rating; the best rated counter drives the time.
     pub rating: u32,
 }
 
-/// The counter that drives the time after one was condemned.
+/// The counter that drives the time after a counter was condemned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Next {
@@ -64,7 +68,7 @@ pub enum Next {
     Unaffected,
     /// The host has to switch to this counter.
     SwitchTo(Candidate),
-    /// Every counter that is left is bad: the present one goes on driving the time.
+    /// All other counters are bad, too: the present counter continues to drive the time.
     NothingBetter,
 }
 
@@ -73,9 +77,9 @@ pub enum Next {
 pub struct Condemned {
     /// The bad counter.
     pub counter: Candidate,
-    /// The reason.
+    /// The reason why the counter is bad.
     pub reason: Reason,
-    /// The counter that it was compared with, if that one is known to the watchdog.
+    /// The counter with which it was compared, if the watchdog knows that counter.
     pub reference: Option<Candidate>,
     /// The counter that takes over.
     pub next: Next,
@@ -107,7 +111,7 @@ impl fmt::Display for Condemned {
 pub struct Watchdog<const N: usize> {
     candidates: [Candidate; N],
     bad: [Option<Reason>; N],
-    /// The one that drives the time; `None` without candidates.
+    /// The index of the counter that drives the time; `None` if there are no candidates.
     current: Option<usize>,
     next: Instant,
     /// The CPU that was the partner of the last agreement check.
@@ -115,8 +119,8 @@ pub struct Watchdog<const N: usize> {
 }
 
 impl<const N: usize> Watchdog<N> {
-    /// Makes a watchdog of `candidates`; the best rated one drives the time. The first check is due an interval after
-    /// `now`.
+    /// Makes a watchdog of `candidates`. The best rated candidate drives the time. The first check is due an interval
+    /// after `now`.
     #[must_use]
     pub fn new(candidates: [Candidate; N], now: Instant) -> Self {
         let mut watchdog = Self {
@@ -130,19 +134,20 @@ impl<const N: usize> Watchdog<N> {
         watchdog
     }
 
-    /// Returns the counter that drives the time; `None` if there are none at all.
+    /// Returns the counter that drives the time; `None` if there are no candidates.
     #[must_use]
     pub fn current(&self) -> Option<&Candidate> {
         self.current.map(|place| &self.candidates[place])
     }
 
-    /// Returns the counter to compare the current one with: the best rated other one that is not bad.
+    /// Returns the counter with which the current counter should be compared: the best rated other counter that is not
+    /// bad.
     #[must_use]
     pub fn reference(&self) -> Option<&Candidate> {
         self.best(self.current).map(|place| &self.candidates[place])
     }
 
-    /// Returns the reason why this counter is bad, if it is.
+    /// Returns the reason why this counter is bad; `None` if it is not bad.
     #[must_use]
     pub fn reason(&self, counter: CounterId) -> Option<Reason> {
         self.bad[self.place(counter)?]
@@ -154,14 +159,14 @@ impl<const N: usize> Watchdog<N> {
         self.next
     }
 
-    /// Notes that a check ended at `now`. The next one is due an interval later, however late this one was: if the
-    /// machine is so loaded that a check had to wait, another one at once would add to the load (spec C-6.6).
+    /// Notes that a check ended at `now`. The next check is due an interval after `now`, even if this check was late.
+    /// If the machine is so loaded that a check had to wait, another check at once would add to the load (spec C-6.6).
     pub fn checked(&mut self, now: Instant) {
         self.next = now.saturating_add(INTERVAL);
     }
 
     /// Returns the partner of `this` CPU for the next agreement check: the CPUs below `cpus` in turn, without those for
-    /// which `is_online` returns false. `None` if there is no other.
+    /// which `is_online` returns false. Returns `None` if no other CPU is online.
     pub fn partner(
         &mut self,
         this: CpuId,
@@ -176,8 +181,8 @@ impl<const N: usize> Watchdog<N> {
         Some(found)
     }
 
-    /// Records the `verdict` of a check of `counter`, which was against `reference` if it was a check of frequency.
-    /// Returns `Some` if the verdict condemns a counter that was not bad before.
+    /// Records the `verdict` of a check of `counter`. In a check of frequency the counter was compared with
+    /// `reference`. Returns `Some` if the verdict condemns a counter that was not bad before.
     pub fn judge(
         &mut self,
         counter: CounterId,
@@ -215,7 +220,7 @@ impl<const N: usize> Watchdog<N> {
             .position(|one| one.counter.id == counter)
     }
 
-    /// The best rated one that is not bad, but for `except`; of equals the first.
+    /// Returns the best rated counter that is neither bad nor `except`; among equal ratings the first.
     fn best(&self, except: Option<usize>) -> Option<usize> {
         let good = (0..N).filter(|&place| self.bad[place].is_none() && Some(place) != except);
         good.rev()

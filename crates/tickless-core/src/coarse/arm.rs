@@ -1,19 +1,20 @@
 //! Arming and modifying (spec C-1.8), and moving from one wheel to another (spec C-1.9).
 //!
-//! # Where a timer goes
+//! # Choice of the CPU
 //!
-//! To the CPU that executes the operation: there is no search for a better one. Four exceptions: a timer whose callback
-//! runs stays on its wheel, because a caller that waits for the callback looks there; a timer on a local wheel stays
-//! there when it is modified, because it is pinned; a caller that names a CPU gets it; and an isolated CPU may have a
-//! [housekeeper](Platform::housekeeper) for its global ones.
+//! A timer is enqueued on the CPU that executes the operation; there is no search for a better CPU. There are four
+//! exceptions. A timer whose callback runs stays on its wheel, because a caller that waits for the callback checks that
+//! wheel. A timer on a local wheel stays there when it is modified, because it is pinned. If the caller names a CPU,
+//! the timer is enqueued on that CPU. An isolated CPU may have a [housekeeper](Platform::housekeeper), on which its
+//! global timers are enqueued.
 //!
 //! # Without the lock
 //!
-//! Two questions are answered by loads alone: is it queued for this very tick already, and (for
-//! [`reduce`](crate::coarse::WheelTimer::reduce)) for an earlier one? The state is read before the expiry. So either
-//! the timer was active for that expiry when its state was read, or another thread armed it for that expiry since: in
-//! both cases there was a moment during the operation at which it had nothing to do, and that moment is when it counts
-//! as done. The answer "was active" is true of that moment (R56).
+//! Two checks need only loads: whether the timer is already queued for the requested tick, and (for
+//! [`reduce`](crate::coarse::WheelTimer::reduce)) whether it is queued for an earlier tick. The state is read before
+//! the expiry. So either the timer was active for that expiry when its state was read, or another thread armed it for
+//! that expiry afterwards. In both cases the operation had nothing to do at some moment during its execution, and it
+//! counts as executed at this moment. The result "was active" is true at this moment (R56).
 
 use core::fmt;
 use core::pin::Pin;
@@ -42,7 +43,7 @@ use crate::wheel::family::{Coarse, Timeout, WheelKind};
 pub enum ArmError {
     /// The timer is queued: use [`modify`](crate::coarse::WheelTimer::modify) for that.
     Active,
-    /// The timer was shut down. Final.
+    /// The timer was shut down. This error is final.
     ShutDown,
     /// The requested CPU is offline.
     Offline(CpuId),
@@ -60,14 +61,14 @@ impl fmt::Display for ArmError {
 
 impl core::error::Error for ArmError {}
 
-/// Wheel that an operation requests.
+/// The wheel that an operation requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Target {
-    /// The wheel of the kind that the timer was made for.
+    /// The wheel of the kind for which the timer was made.
     AsMade,
     Local,
     Global,
-    /// The local one of a CPU.
+    /// The local wheel of a CPU.
     On(CpuId),
 }
 
@@ -78,7 +79,7 @@ where
     /// Arms an inactive timer on the executing CPU. It fires after the end of the tick `expiry`.
     ///
     /// The timer fires between one tick and one slot of its level later (spec C-1.3), in the first pass after that.
-    /// `now` is the present tick; an older one makes no timer early.
+    /// `now` is the present tick; an older tick does not make the timer fire early.
     ///
     /// A timer that was [armed on a CPU](Self::arm_on), and so was pinned, has its original kind again (R32).
     ///
@@ -96,7 +97,7 @@ where
     ///
     /// # Cost
     ///
-    /// One lock, the timer and the one that was first in its slot. O(1).
+    /// O(1): one lock, and writes to the timer and to the timer that was first in its slot.
     pub fn arm<P: Platform>(
         self: Pin<&Self>,
         timers: &Timers<P>,
@@ -138,9 +139,9 @@ where
     /// Arms the timer as [`arm`](Self::arm) does, on the local wheel of `cpu`, or on its deferrable wheel if the timer
     /// is deferrable.
     ///
-    /// A timer that is not pinned is always on the CPU that armed it, so this never ends on a global wheel (R32). If
-    /// `cpu` sleeps and the timer is its first, it is kicked, so that it computes its wake-up again; a deferrable timer
-    /// kicks no CPU.
+    /// A timer that is not pinned is always on the CPU that armed it, so this function never uses a global wheel (R32).
+    /// If `cpu` sleeps and the timer becomes its first timer, `cpu` is kicked, so that it computes its wake-up again. A
+    /// deferrable timer kicks no CPU.
     ///
     /// # Errors
     ///
@@ -155,7 +156,8 @@ where
         timers.arm_entry(self.erase(), Target::On(cpu), now, expiry)
     }
 
-    /// Starts or restarts the timer to fire after the end of the tick `expiry`. Returns which of the two happened.
+    /// Starts or restarts the timer to fire after the end of the tick `expiry`. The result says if the timer was
+    /// started or restarted.
     ///
     /// A timer on a local wheel stays there. Any other timer moves to the executing CPU, unless it keeps its slot.
     ///
@@ -168,9 +170,9 @@ where
     ///
     /// # Cost
     ///
-    /// A modification to the expiry that the timer has takes two loads and no lock. A modification within its slot
+    /// A modification to the present expiry of the timer takes two loads and no lock. A modification within its slot
     /// takes one lock and one store; such a timer keeps the granularity of the slot, which may be coarser than that of
-    /// a new slot. Any other is O(1), see [`arm`](Self::arm).
+    /// a new slot. Any other modification is O(1), see [`arm`](Self::arm).
     #[inline]
     pub fn modify<P: Platform>(
         self: Pin<&Self>,
@@ -181,29 +183,29 @@ where
         timers.modify_entry(self.erase(), Modify::Always, now, expiry)
     }
 
-    /// Restarts the timer if it waits on a wheel of the executing CPU and its present slot will do. Returns true if it
-    /// did; otherwise nothing changes.
+    /// Restarts the timer if it waits on a wheel of the executing CPU and can keep its present slot. Returns true if
+    /// the timer was restarted; otherwise nothing changes.
     ///
-    /// The slot will do if it serves `expiry` too, or if `expiry` is later than the present expiry and the slot is not
-    /// the first of its wheel. In the second case the pass that empties the slot enqueues the timer again, as finely as
-    /// a timer that is armed then.
+    /// The timer can keep the slot if the slot is right for `expiry` too, or if `expiry` is later than the present
+    /// expiry and the slot is not the first of its wheel. In the second case the pass that empties the slot enqueues
+    /// the timer again, with the same granularity as a timer that is armed at that time.
     ///
-    /// It is for callers that would have to read a clock: it does not need the present tick.
+    /// It is for callers that would otherwise have to read a clock, because it does not need the present tick.
     ///
     /// # Cost
     ///
-    /// For the expiry that the timer has it takes two loads and no lock. Otherwise it takes one store and one lock, if
-    /// the lock can be taken without a call.
+    /// If `expiry` is the present expiry of the timer: two loads and no lock. Otherwise one store and one lock, if the
+    /// lock can be taken without a call.
     #[inline]
     pub fn modify_in_slot<P: Platform>(self: Pin<&Self>, timers: &Timers<P>, expiry: Tick) -> bool {
         timers.modify_in_slot(self.erase(), expiry)
     }
 
-    /// Arms the timer as [`arm`](Self::arm) does, on the fast path: if the timer is idle, belongs on the executing
-    /// CPU's wheel, where it was last, and the lock can be taken without a call. Returns `None` otherwise, and nothing
-    /// changes.
+    /// Arms the timer as [`arm`](Self::arm) does, on the fast path. The fast path requires that the timer is idle, that
+    /// it belongs on the executing CPU's wheel and was last on this wheel, and that the lock can be taken without a
+    /// call. Otherwise returns `None`, and nothing changes.
     ///
-    /// The result also says if a CPU that sleeps until the wheel is due has to be notified.
+    /// The result also says if a CPU that sleeps until the wheel is due must be notified.
     #[inline]
     pub fn arm_own<P: Platform>(
         self: Pin<&Self>,
@@ -214,11 +216,11 @@ where
         timers.arm_own(self.erase(), (now, expiry))
     }
 
-    /// Modifies the timer as [`modify`](Self::modify) does, on the fast path: if the timer is or was last on a wheel of
-    /// the executing CPU and belongs there, its callback does not run, and the lock can be taken without a call.
-    /// Returns `None` otherwise, and nothing changes.
+    /// Modifies the timer as [`modify`](Self::modify) does, on the fast path. The fast path requires that the timer is
+    /// or was last on a wheel of the executing CPU and belongs there, that its callback does not run, and that the lock
+    /// can be taken without a call. Otherwise returns `None`, and nothing changes.
     ///
-    /// The result also says if a CPU that sleeps until the wheel is due has to be notified.
+    /// The result also says if a CPU that sleeps until the wheel is due must be notified.
     #[inline]
     pub fn modify_own<P: Platform>(
         self: Pin<&Self>,
@@ -229,7 +231,8 @@ where
         timers.modify_own(self.erase(), Modify::Always, (now, expiry))
     }
 
-    /// Modifies the timer as [`modify`](Self::modify) does, if it is queued; else returns [`StartOutcome::Unchanged`].
+    /// Modifies the timer as [`modify`](Self::modify) does, if it is queued; otherwise returns
+    /// [`StartOutcome::Unchanged`].
     #[inline]
     pub fn modify_if_active<P: Platform>(
         self: Pin<&Self>,
@@ -240,8 +243,8 @@ where
         timers.modify_entry(self.erase(), Modify::IfActive, now, expiry)
     }
 
-    /// Modifies the timer as [`modify`](Self::modify) does, unless it is queued with this expiry or an earlier one:
-    /// [`StartOutcome::Unchanged`].
+    /// Modifies the timer as [`modify`](Self::modify) does, unless it is queued for `expiry` or an earlier tick; then
+    /// returns [`StartOutcome::Unchanged`].
     #[inline]
     pub fn reduce<P: Platform>(
         self: Pin<&Self>,
@@ -292,7 +295,7 @@ impl<P: Platform> Timers<P> {
         Ok(())
     }
 
-    /// The base of the executing CPU, or another that is online.
+    /// Returns the base of the executing CPU, or the base of another online CPU.
     #[inline]
     fn here<'a>(&'a self, me: Option<ThisCpu<'a, P>>) -> &'a CpuBase<P> {
         match me {
@@ -301,7 +304,7 @@ impl<P: Platform> Timers<P> {
         }
     }
 
-    /// The base that a timer of `kind` belongs to if the executing CPU arms it.
+    /// Returns the base on which a timer of `kind` belongs if the executing CPU arms it.
     #[inline]
     fn home<'a>(&'a self, kind: WheelKind, me: Option<ThisCpu<'a, P>>) -> &'a CpuBase<P> {
         let here = self.here(me);
@@ -337,7 +340,7 @@ impl<P: Platform> Timers<P> {
         self.modify_slow(entry, modify, (now, expiry))
     }
 
-    /// [`modify_entry`](Self::modify_entry) for a timer, wherever it is.
+    /// Does the work of [`modify_entry`](Self::modify_entry) on the slow path, for a timer on any base.
     #[cold]
     fn modify_slow(
         &self,
@@ -368,9 +371,9 @@ impl<P: Platform> Timers<P> {
         StartOutcome::of(was_active)
     }
 
-    /// Writes the expiry of a queued timer of the locked base, if it belongs into the slot where it is.
+    /// Writes the expiry of a queued timer of the locked base, if the timer can keep its slot.
     ///
-    /// The same slot is the same due tick: nothing else has to be told.
+    /// The due tick of the slot does not change, so no other data has to be updated.
     #[inline]
     fn keep_slot(
         &self,
@@ -391,7 +394,8 @@ impl<P: Platform> Timers<P> {
         true
     }
 
-    /// Files a timer, which is on the wheel of `kind` of the locked base, where a modification takes it.
+    /// Enqueues a timer, which is on the wheel of `kind` of the locked base, on the wheel to which a modification moves
+    /// it.
     #[inline]
     pub(crate) fn modify_locked<'a>(
         &'a self,
@@ -409,8 +413,8 @@ impl<P: Platform> Timers<P> {
         self.file_on(held, entry, kind, (base, kind), (now, expiry), me);
     }
 
-    /// Files a timer, which is on the wheel `leaves` of the locked base, on another, unless its callback runs: then it
-    /// stays where it is. Afterwards `held` is the base that it is on.
+    /// Enqueues a timer, which is on the wheel `leaves` of the locked base, on the wheel `kind` of `base`. If its
+    /// callback runs, the timer stays on its wheel. Afterwards `held` is the base of the timer.
     #[inline]
     fn file_on<'a>(
         &'a self,
@@ -450,8 +454,8 @@ impl<P: Platform> Timers<P> {
         }
     }
 
-    /// Moves a timer to another wheel (C-1.9). At most one base is locked at any time: on its way the timer names no
-    /// owner, and a thread that looks for it waits.
+    /// Moves a timer to another wheel (C-1.9). At most one base is locked at any time. During the move the timer names
+    /// no owner, and a thread that searches for the owner waits.
     #[cold]
     fn travel<'a>(
         &'a self,
@@ -516,7 +520,7 @@ impl<P: Platform> Timers<P> {
     }
 }
 
-/// Returns the outcome of a start that leaves a timer alone that is not queued but in this state.
+/// Returns the outcome of a start that does not change a timer that is not queued, from the state of the timer.
 #[inline]
 const fn left_idle(state: State) -> StartOutcome {
     if state.is_shut() {
@@ -526,7 +530,7 @@ const fn left_idle(state: State) -> StartOutcome {
     }
 }
 
-/// Returns true if a CPU that sleeps has to know of a new first timer of that kind.
+/// Returns true if a sleeping CPU must be notified of a new first timer of this kind.
 const fn is_for_sleeper(kind: WheelKind, callback_runs: bool) -> bool {
     match kind {
         WheelKind::Local => true,

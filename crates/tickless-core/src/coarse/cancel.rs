@@ -1,4 +1,4 @@
-//! Deleting and shutting down (spec C-1.10).
+//! Deletion and shutdown of coarse timers (spec C-1.10).
 
 use core::pin::Pin;
 
@@ -26,15 +26,15 @@ where
     ///
     /// # Cost
     ///
-    /// For a timer that is not queued: one load. Otherwise one lock and O(1). The first due tick of the wheel may be
-    /// too early afterwards, which costs one useless check.
+    /// One load for a timer that is not queued. One lock and O(1) otherwise. Afterwards the first due tick of the wheel
+    /// may be too early, which costs one useless check.
     pub fn delete<P: Platform>(self: Pin<&Self>, timers: &Timers<P>) -> bool {
         timers.delete_entry(self.erase())
     }
 
-    /// Cancels the timer as [`delete`](Self::delete) does, on the fast path: if the timer is on a wheel of the
-    /// executing CPU, its callback does not run, and the lock can be taken without a call. Returns `None` otherwise,
-    /// and nothing changes.
+    /// Cancels the timer as [`delete`](Self::delete) does, on the fast path. The fast path requires that the timer is
+    /// on a wheel of the executing CPU, that its callback does not run, and that the lock can be taken without a call.
+    /// Otherwise nothing changes, and the call returns `None`.
     #[inline]
     pub fn delete_own<P: Platform>(self: Pin<&Self>, timers: &Timers<P>) -> Option<bool> {
         timers.delete_own(self.erase())
@@ -51,16 +51,16 @@ where
 
     /// Cancels the timer and waits until its callback does not run. Returns true if the timer was queued.
     ///
-    /// On return the timer is idle, unless another thread armed it meanwhile. A caller who does not want that stops
-    /// those threads first, or [shuts the timer down](Self::shutdown_sync).
+    /// On return the timer is idle, unless another thread armed it meanwhile. A caller that must exclude this first
+    /// stops the threads that arm the timer, or [shuts the timer down](Self::shutdown_sync).
     ///
     /// # Panics
     ///
-    /// When called from the timer's own callback, where it would wait for itself.
+    /// When called from the timer's own callback, which would wait for itself.
     ///
     /// # Interrupt context
     ///
-    /// Not while holding a lock that the callback takes, and not on top of the callback's CPU.
+    /// The caller must hold no lock that the callback takes, and must not interrupt the callback on its CPU.
     pub fn delete_sync<P: Platform>(self: Pin<&Self>, timers: &Timers<P>) -> bool {
         let entry = self.erase();
         if entry.state().is_idle() {
@@ -72,8 +72,8 @@ where
             .unwrap_or_else(|| timers.delete_entry_sync(entry))
     }
 
-    /// Cancels the timer for good: no later arming has an effect, not even one by its running callback. Returns true if
-    /// the timer was queued. Does not wait for a callback that runs.
+    /// Cancels the timer for good: no later arming has an effect, not even an arming by its running callback. Returns
+    /// true if the timer was queued. Does not wait for a callback that runs.
     ///
     /// # Interrupt context
     ///
@@ -81,16 +81,16 @@ where
     ///
     /// # Cost
     ///
-    /// One lock, also for a timer that looks inactive: otherwise an arming between the check and the shutdown would be
-    /// missed.
+    /// One lock, also for a timer that looks inactive: without the lock, the shutdown would miss an arming between the
+    /// check and the shutdown.
     pub fn shutdown<P: Platform>(self: Pin<&Self>, timers: &Timers<P>) -> bool {
         let entry = self.erase();
         let mut held = timers.lock_base_of(entry, timers.executing_cpu());
         timers.shut(&mut held, entry)
     }
 
-    /// Shuts the timer down as [`shutdown`](Self::shutdown) does, and waits until the callback does not run: on return
-    /// the timer is idle, and stays so. Returns true if the timer was queued.
+    /// Shuts the timer down as [`shutdown`](Self::shutdown) does, and waits until the callback does not run. On return
+    /// the timer is idle, and no later arming has an effect. Returns true if the timer was queued.
     ///
     /// # Panics
     ///
@@ -127,14 +127,14 @@ impl<P: Platform> Timers<P> {
             .unwrap_or_else(|| self.delete_slow(entry))
     }
 
-    /// Takes a timer off its wheel, wherever it is, and waits for its callback.
+    /// Removes a timer from its wheel, on whichever CPU the wheel is, and waits for the timer's callback.
     #[cold]
     fn delete_entry_sync(&self, entry: EntryRef<'_, Coarse>) -> bool {
         let me = self.executing_cpu();
         self.until_not_running(entry, me, || self.try_delete_entry(entry, me))
     }
 
-    /// [`delete_entry`](Self::delete_entry), wherever the timer is.
+    /// Deletes as [`delete_entry`](Self::delete_entry) does, on whichever CPU the timer is.
     #[cold]
     fn delete_slow(&self, entry: EntryRef<'_, Coarse>) -> bool {
         let mut held = self.lock_base_of(entry, self.executing_cpu());
@@ -162,7 +162,7 @@ impl<P: Platform> Timers<P> {
         }
     }
 
-    /// Takes a timer of the locked base out of use; says whether it was queued.
+    /// Shuts down a timer of the locked base. Returns true if the timer was queued.
     fn shut(&self, held: &mut BaseGuard<'_, P>, entry: EntryRef<'_, Coarse>) -> bool {
         let kind = kind_of(held, entry);
         let was_queued = self.unfile(held, entry, kind);
@@ -171,7 +171,7 @@ impl<P: Platform> Timers<P> {
         was_queued
     }
 
-    /// Takes a timer off its wheel, that of `kind` of the locked base; `false` if it is not queued.
+    /// Removes a timer from the wheel of `kind` of the locked base. Returns false if the timer is not queued.
     #[inline]
     pub(crate) fn unfile(
         &self,

@@ -38,19 +38,19 @@ pub enum PassEnd {
     Done,
     /// The budget is spent, and more timers are due: the next pass continues.
     Budget,
-    /// Another pass of this wheel is under way, further down the caller's stack or on two other CPUs, and fires the
-    /// timers.
+    /// Another pass of this wheel fires the timers. The other pass is further down the caller's stack or on two other
+    /// CPUs.
     Elsewhere,
 }
 
-/// Timers that are filed again in one section of the base lock, at most: a slot may hold any number that were pushed
-/// out.
+/// The maximum number of timers that one section of the base lock enqueues again. The section needs a bound, because a
+/// slot may hold any number of timers that were pushed out.
 const REFILES_MAX: u32 = 16;
 
 impl<'a, P: Platform> Runner<'a, P> {
-    /// Fires what is due on a wheel at `now`.
+    /// Fires the timers of a wheel that are due at `now`.
     ///
-    /// A timer that a callback enqueues from here on is due later, so this ends.
+    /// A timer that a callback enqueues meanwhile is due later, so the loop ends.
     fn run_wheel(
         &mut self,
         mut held: BaseGuard<'a, P>,
@@ -94,11 +94,12 @@ impl<'a, P: Platform> Runner<'a, P> {
         }
     }
 
-    /// Fires the timers of tasks at the front of a list that is pending, at most `budget` and as many as `woken` has
-    /// room for. None of them is traced: of each begin and end would be told without the lock (spec ).
+    /// Fires the task timers at the front of a pending list: at most `budget` timers, and at most as many as `woken`
+    /// has free places. Called only while no trace is recorded, because a trace records the begin and the end of each
+    /// expiry without the lock (spec ).
     ///
-    /// A timer with a callback stays, and so do those behind it: a task may wait for the end of a callback, which must
-    /// not count as begun before that task is woken.
+    /// The first timer with a callback stays in the list, and so do all timers after it. A task may wait for the end of
+    /// a callback, and the callback must not count as begun before that task is woken.
     // Never: as the exact side's `fire_run`.
     #[inline(never)]
     fn take_tasks(
@@ -125,7 +126,7 @@ impl<'a, P: Platform> Runner<'a, P> {
         }
     }
 
-    /// Fires the first timer of a list that is pending, or files it again if its time has not come.
+    /// Fires the first timer of a pending list, or enqueues the timer again if it is not due yet.
     fn handle(
         &mut self,
         mut held: BaseGuard<'a, P>,
@@ -186,7 +187,7 @@ impl<'a, P: Platform> Runner<'a, P> {
         }
     }
 
-    /// Executes a callback, and files its timer again if it says so.
+    /// Executes a callback, and enqueues the timer again if the callback returns so.
     fn call_coarse(
         &self,
         mut running: Running<Coarse>,
@@ -236,11 +237,11 @@ impl<'a, P: Platform> Runner<'a, P> {
 impl<P: Platform> Timers<P> {
     /// Returns true if a pass over the wheels of `cpu` at `now` may find due timers.
     ///
-    /// The result may be wrong in both directions: see spec C-2.4. A timer that it misses is found a tick later.
+    /// The result may be wrong in both directions: see spec C-2.4. A timer that one check misses is found a tick later.
     ///
     /// # Interrupt context
     ///
-    /// Callable in any context. It is for the tick, and for loops that poll.
+    /// Callable in any context. The intended callers are the tick and loops that poll.
     ///
     /// # Cost
     ///
@@ -256,28 +257,30 @@ impl<P: Platform> Timers<P> {
 
     /// Fires the timers of one wheel of `cpu` that are due at `now`, `budget` of them at most.
     ///
-    /// If the budget was not spent, no timer of this wheel is due at `now` afterwards. If it was, the next pass
-    /// continues, and until then [`wheel_is_due`](Self::wheel_is_due) returns true. Ticks fire in order. At one tick
-    /// coarse slots fire first, and each slot in the order in which its timers came. So timers with the same expiry
-    /// that are due at the same tick fire in the order in which they were armed, because the earlier one is in the
-    /// coarser slot. A timer that is modified and keeps a slot that serves its expiry keeps its place in this order. A
-    /// timer that was pushed out and [waits in a slot](crate::coarse::WheelTimer::modify_in_slot) before its expiry
-    /// gets the place of the time at which it is enqueued again.
+    /// If the budget was not spent, no timer of this wheel is due at `now` afterwards. If the budget was spent, the
+    /// next pass continues, and until then [`wheel_is_due`](Self::wheel_is_due) returns true.
     ///
-    /// Other CPUs may run the global wheel of a CPU while it sleeps; only the CPU itself runs the other two. A CPU that
-    /// is offline has nothing to run.
+    /// Ticks fire in order. At one tick the coarser slots fire first, and each slot fires in the order in which its
+    /// timers were enqueued. So timers with the same expiry that are due at the same tick fire in the order in which
+    /// they were armed, because the timer that was armed earlier is in the coarser slot. A timer that is modified and
+    /// can stay in its slot keeps its place in this order. A timer that was pushed out and [waits in a
+    /// slot](crate::coarse::WheelTimer::modify_in_slot) before its expiry gets a new place in this order when it is
+    /// enqueued again.
     ///
-    /// If another pass is under way, whose thread may be preempted or in a long callback, this one does not wait for
-    /// it: it takes over the timers that the other one has not begun.
+    /// Other CPUs may run the global wheel of a CPU while that CPU sleeps. Only the CPU itself runs its other two
+    /// wheels. The wheels of an offline CPU are not run.
+    ///
+    /// This pass does not wait for another pass of the wheel, because the thread of the other pass may be preempted or
+    /// in a long callback. This pass takes over the timers that the other pass has not begun.
     ///
     /// # Interrupt context
     ///
-    /// In the soft stage, or any place where callbacks may run; without any lock. A callback that calls it for its own
-    /// wheel finds it [running](PassEnd::Elsewhere).
+    /// Called in the soft stage, or in any other place where callbacks may run, without any lock. A callback that runs
+    /// its own wheel gets [`Elsewhere`](PassEnd::Elsewhere).
     ///
     /// # Cost
     ///
-    /// Nothing due: one load. Else two locks, and one for each callback and each batch of tasks.
+    /// One load if nothing is due. Otherwise two locks, and one more for each callback and each batch of tasks.
     pub fn run_wheel(&self, cpu: CpuId, kind: WheelKind, now: Tick, budget: u32) -> Pass {
         let Some(base) = self.platform.base(cpu) else {
             return Pass::NOTHING;

@@ -13,9 +13,9 @@ use crate::wheel::family::WheelKind;
 
 impl<P: Platform> Timers<P> {
     /// Prepares the wheels of `cpu`, which is about to go [online](Self::cpu_online): sets their clocks to `now`, and
-    /// makes sure that no timer is left from before (R09).
+    /// makes sure that the wheels hold no timer from an earlier online period (R09).
     ///
-    /// A wheel that was not prepared works too: the first timer on it prepares it.
+    /// A wheel that was not prepared works too: its first timer prepares the wheel.
     ///
     /// # Interrupt context
     ///
@@ -33,19 +33,20 @@ impl<P: Platform> Timers<P> {
     }
 
     /// Moves the coarse timers of `cpu`, which went [offline](Self::cpu_offline), to the executing CPU or to another
-    /// that is online (R08), pinned timers included. Kicks that CPU if it sleeps.
+    /// online CPU (R08), pinned timers included. Kicks the receiving CPU if it sleeps.
     ///
-    /// From `cpu`'s going offline until this call the timers stay on it and do not fire. This call waits until no pass
-    /// of `cpu` runs any more. The host serialises these calls. Two bases are locked at once only here and when a CPU
-    /// goes offline, the one of the offline CPU first.
+    /// Between the moment at which `cpu` goes offline and this call the timers stay on `cpu` and do not fire. This call
+    /// waits until no pass of `cpu` runs any more. The host serialises the calls. Two bases are locked at once only
+    /// here and when a CPU goes offline, the base of the offline CPU first.
     ///
     /// # Panics
     ///
-    /// When `cpu` is online, or the host names it as the one that takes over.
+    /// When `cpu` is online, or when the host names `cpu` as the CPU that takes over.
     ///
     /// # Interrupt context
     ///
-    /// Not from a callback of a coarse timer of `cpu`, for whose end it would wait.
+    /// Not callable from a callback of a coarse timer of `cpu`, because the call would wait for the end of that
+    /// callback.
     pub fn wheel_offline(&self, cpu: CpuId, now: Tick) {
         let Some(base) = self.platform.base(cpu) else {
             return;
@@ -90,7 +91,8 @@ impl<P: Platform> Timers<P> {
         }
     }
 
-    /// Moves all timers of a wheel; says whether one of them is the first where it is now.
+    /// Moves all timers of a wheel to another base. Returns true if one of the timers is now the first of its new
+    /// wheel.
     fn take_over(
         &self,
         from: &mut BaseGuard<'_, P>,

@@ -1,6 +1,8 @@
-//! Loom cases of the wheel, on the tiny host of the [exact timers'](crate::base::model), and with its limits.
+//! Loom cases of the wheel, on the tiny host of the [exact timers' cases](crate::base::model), and with the limits of
+//! that host.
 //!
-//! The tick is an argument, so a case says itself what is due: [`NOW`] is when everything armed for [`DUE`] is.
+//! The tick is an argument, so each case decides which timers are due. At [`NOW`] all timers that are armed for [`DUE`]
+//! are due.
 
 use core::pin::Pin;
 use std::boxed::Box;
@@ -15,15 +17,15 @@ use crate::cpu::CpuId;
 
 /// Tick at which the timers are armed.
 const START: Tick = Tick(0);
-/// Tick at which they are due, unless a case says otherwise: in level 1, whose slots are 8 ticks.
+/// Tick at which the timers are due, unless a case says otherwise. It lies in level 1, whose slots are 8 ticks.
 const DUE: Tick = Tick(100);
-/// Tick at which a pass comes.
+/// Tick at which a pass runs.
 const NOW: Tick = Tick(104);
 
 type Function = Box<dyn FnMut(&mut Timeout) -> Restart + Send>;
 type Timer = Pin<Arc<WheelTimer<Function>>>;
 
-/// A timer that fires, counts it, and answers `again`.
+/// Makes a timer whose callback counts its call and returns `again`.
 fn firing(count: &Count, again: Option<Tick>) -> Timer {
     let (count, touched) = (count.clone(), Touched::default());
     Arc::pin(WheelTimer::new(
@@ -44,7 +46,7 @@ fn pass<const SLEEPS: bool>(timers: &Timers<Host<SLEEPS>>, now: Tick) -> Pass {
     timers.run_wheel(CpuId(0), WheelKind::Global, now, u32::MAX)
 }
 
-/// The coarse timers of all CPUs up to `cpus`, which are in order.
+/// Returns the number of coarse timers of all CPUs below `cpus`, after a check that their bases are in order.
 fn pending<const SLEEPS: bool>(machine: &Machine<SLEEPS>, cpus: u32) -> usize {
     for cpu in 0..cpus {
         machine.assert_valid(CpuId(cpu));
@@ -52,8 +54,8 @@ fn pending<const SLEEPS: bool>(machine: &Machine<SLEEPS>, cpus: u32) -> usize {
     (0..cpus).map(|cpu| machine.wheel_pending(CpuId(cpu))).sum()
 }
 
-/// R05, R56. CPU 1 pushes a timer out within its slot, while CPU 0 expires that slot. Either it still was active, and
-/// fires once, or it fired before, and is armed anew.
+/// R05, R56. CPU 1 pushes a timer out within its slot, while CPU 0 expires that slot. Either the timer still was
+/// active, and fires once, or it fired before, and is armed again.
 #[test]
 fn a_modification_within_a_slot_against_its_expiry() {
     explore(TWO, [(true, 1, 0), (false, 1, 1)], || {
@@ -77,9 +79,9 @@ fn a_modification_within_a_slot_against_its_expiry() {
     });
 }
 
-/// R05. CPU 0 pushes out and takes back a timer of its own, without looking elsewhere, while CPU 1 expires its wheel.
-/// Either the timer was taken back, or it fired once: after it was pushed out, or before, and what was armed anew is
-/// taken back then.
+/// R05. CPU 0 pushes out and cancels a timer of its own, on the fast path, while CPU 1 expires the wheel of CPU 0.
+/// Either the timer was cancelled, or it fired once. If it fired before it was pushed out, the second arming is
+/// cancelled.
 #[test]
 fn what_a_cpu_does_with_its_own_timer_against_its_expiry() {
     let outcomes = [(true, true, 0), (true, false, 1), (false, true, 1)];
@@ -101,8 +103,8 @@ fn what_a_cpu_does_with_its_own_timer_against_its_expiry() {
     });
 }
 
-/// R13. The callback answers that its timer goes on, while CPU 1 deletes it and waits. When that returns nothing is
-/// queued and nothing runs.
+/// R13. The callback restarts its timer by its answer, while CPU 1 deletes the timer and waits. When the deletion
+/// returns, no timer is queued and no callback runs.
 fn deletion_against_a_callback<const SLEEPS: bool>() {
     explore(TWO, [0, 1], || {
         let machine = machine::<SLEEPS>(2);
@@ -152,8 +154,8 @@ fn a_sleeping_deletion_against_a_callback_that_arms_itself() {
     deletion_against_a_callback::<true>();
 }
 
-/// R14. The callback arms its own timer by an operation, and goes on, while CPU 1 shuts it down and waits. Nothing is
-/// queued afterwards, and nothing can be.
+/// R14. The callback arms its own timer by an operation, and continues, while CPU 1 shuts the timer down and waits.
+/// Afterwards no timer is queued, and no arming succeeds.
 #[test]
 fn a_shutdown_against_a_callback_that_arms_itself() {
     explore(TWO, [0, 1], || {
@@ -199,8 +201,8 @@ fn a_shutdown_against_a_callback_that_arms_itself() {
     });
 }
 
-/// C-1.10. CPU 0 arms an inactive timer while CPU 1 shuts it down: armed before, and taken out, or refused. It does
-/// not slip in between the look and the shutting.
+/// C-1.10. CPU 0 arms an inactive timer while CPU 1 shuts it down. Either the arming comes first and the shutdown
+/// removes the timer, or the arming is refused. No arming succeeds between the check and the shutdown.
 #[test]
 fn an_arming_against_a_shutdown() {
     explore(TWO, [(true, true), (false, false)], || {
@@ -222,8 +224,8 @@ fn an_arming_against_a_shutdown() {
     });
 }
 
-/// CPU 1 runs the wheel of CPU 0, as a migrator does, while CPU 0 runs it too: what one has not begun the other takes
-/// over. All fire, each once, and nothing is due afterwards for the one that comes back last.
+/// CPU 1 runs the wheel of CPU 0, as a migrator does, while CPU 0 runs it too. Each pass takes over the timers that the
+/// other pass has not begun. All timers fire, each once, and nothing is due when the last pass returns.
 #[test]
 fn a_pass_that_takes_over_what_another_has_not_begun() {
     explore(TWO, [(2, 0), (1, 1), (0, 2)], || {
@@ -248,8 +250,8 @@ fn a_pass_that_takes_over_what_another_has_not_begun() {
 
 /// WI4.
 ///
-/// The callback arms its own timer, which is due again while the callback runs, and another CPU comes by: it is not
-/// called by two at once, and fires again.
+/// The callback arms its own timer, which is due again while the callback runs, and another CPU runs the wheel. The two
+/// CPUs do not execute the callback at once, and the timer fires again.
 #[test]
 fn a_timer_that_is_due_again_while_its_callback_runs() {
     explore(TWO, [1, 2], || {
@@ -290,8 +292,8 @@ fn a_timer_that_is_due_again_while_its_callback_runs() {
 
 /// WI5.
 ///
-/// R10. CPU 1 modifies a timer of CPU 0 and so moves it, while CPU 2 deletes it. CPU 2 takes the lock of whichever
-/// wheel the timer is on, and the timer is deleted or armed anew.
+/// R10. CPU 1 modifies a timer of CPU 0 and so moves it, while CPU 2 deletes it. CPU 2 takes the lock of the wheel on
+/// which the timer is, and the timer is deleted or armed again.
 #[test]
 fn a_timer_that_moves_between_cpus_against_its_deletion() {
     // Deleted on its way or at its end; or before it moved, and then armed anew.
@@ -349,8 +351,8 @@ fn two_modifications_from_two_cpus() {
     });
 }
 
-/// C-2.4, II1. CPU 0 goes to sleep while CPU 1 arms a timer on its local wheel: either CPU 0 knows of the timer, or
-/// it is kicked.
+/// C-2.4, II1. CPU 0 goes to sleep while CPU 1 arms a timer on the local wheel of CPU 0. Either CPU 0 sees the timer,
+/// or CPU 0 is kicked.
 #[test]
 fn an_idle_entry_against_a_timer_from_elsewhere() {
     explore(TWO, [(true, false), (false, true)], || {

@@ -3,7 +3,7 @@
 use crate::slots::geometry::Tick;
 use crate::start_outcome::StartOutcome;
 
-/// Modes of a modification, for a timer that is, or is not, queued.
+/// Modes of a modification: for which timers, queued or not, it has an effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Modify {
     Always,
@@ -13,13 +13,13 @@ pub(crate) enum Modify {
 }
 
 impl Modify {
-    /// Returns true if it leaves a timer as it is that is queued for `current`.
+    /// Returns true if a modification for `expiry` does not change a timer that is queued for `current`.
     #[inline]
     pub(super) fn leaves(self, current: Tick, expiry: Tick) -> bool {
         current == expiry || (self == Self::Reduce && current < expiry)
     }
 
-    /// Returns the outcome for a queued timer that it [leaves](Self::leaves) as it is.
+    /// Returns the outcome for a queued timer that the modification [leaves](Self::leaves) as it is.
     #[inline]
     pub(super) const fn left_queued(self) -> StartOutcome {
         match self {

@@ -1,9 +1,9 @@
 //! The fast path of coarse timers: the timer is on a wheel of the executing CPU, and its callback does not run.
 //!
-//! Each operation here is done as a whole in one section of the CPU's own lock, or not at all: what is rare (a timer
-//! that is elsewhere, runs, was never queued or was shut down, a lock that is contended, a CPU that is isolated or
-//! offline) is left to the general way, which asks again from the beginning. No CPU is kicked: the one that might sleep
-//! until the first of its timers is awake.
+//! Each operation here is done as a whole in one section of the CPU's own lock, or not at all. The rare cases are left
+//! to the general path, which makes all checks again: a timer that is on another CPU, runs, was never queued or was
+//! shut down; a lock that is contended; a CPU that is isolated or offline. No operation kicks a CPU, because the only
+//! CPU concerned is the executing CPU, which is awake.
 
 use core::pin::Pin;
 use core::task::Waker;
@@ -30,13 +30,14 @@ use crate::wheel::family::{Coarse, WheelKind};
 pub struct Own {
     /// The outcome of the start.
     pub outcome: StartOutcome,
-    /// True if the timer is due before all others on its wheel. If false, the thread that expires the wheel comes early
+    /// True if the timer is due before all others on its wheel. If false, the thread that expires the wheel wakes early
     /// enough.
     pub is_first: bool,
 }
 
 impl<P: Platform> Timers<P> {
-    /// The executing CPU, if a timer seems to be on one of its wheels, and which.
+    /// Returns the executing CPU and the kind of its wheel on which a timer seems to be; `None` if the timer seems to
+    /// be on no wheel of this CPU.
     #[inline]
     fn own_wheel(&self, entry: EntryRef<'_, Coarse>) -> Option<(ThisCpu<'_, P>, WheelKind)> {
         let me = self.platform.this_cpu_if_known()?;
@@ -44,13 +45,14 @@ impl<P: Platform> Timers<P> {
         Some((me, kind))
     }
 
-    /// Returns true if what the CPU that keeps `base` files on a wheel of `kind` stays there.
+    /// Returns true if a timer that the CPU of `base` enqueues on its wheel of `kind` stays on that wheel.
     #[inline]
     fn keeps(&self, base: &CpuBase<P>, kind: WheelKind) -> bool {
         base.is_online() && (kind != WheelKind::Global || self.platform.try_keep_local_fast(base))
     }
 
-    /// [`modify_entry`](Self::modify_entry) in the usual case.
+    /// Modifies as [`modify_entry`](Self::modify_entry) does, on the fast path. Returns `None`, with nothing changed,
+    /// in the rare cases.
     // Always: as a call, what it answers would go through memory, and what a caller knows would be asked again.
     #[inline(always)]
     pub(crate) fn modify_own(
@@ -169,13 +171,13 @@ impl<P: Platform> Timers<P> {
         Some(())
     }
 
-    /// Binds a timer that `put` puts in its place, with its waker in it, to the executing CPU and files it, if the lock
-    /// is to be had without a call: what was just stored there is not asked for. Says whether it is due before
-    /// everything else there.
+    /// Stores a timer with its waker by `put`, and enqueues the timer on the executing CPU, if the lock can be taken
+    /// without a call. The new timer is not read back for checks. Returns true if the timer is due before all others on
+    /// its wheel.
     ///
     /// # Errors
     ///
-    /// The waker, if this is not the usual case; `put` was not called.
+    /// The waker, if this is one of the rare cases; `put` was not called.
     // Always: the shortest path there is.
     #[inline(always)]
     pub(crate) fn start_new<'a, 't, M>(
@@ -207,8 +209,8 @@ impl<P: Platform> Timers<P> {
         Ok(self.note_own(&mut held, entry, kind, (now, times.1, place), false))
     }
 
-    /// Locks the base of `me` if what is started there for the wheel of `kind` stays there; the tick in progress, and
-    /// its place. Only if the lock takes no call.
+    /// Locks the base of `me`, if a timer that is started there on the wheel of `kind` stays there and the lock takes
+    /// no call. Returns the guard, the tick in progress and the place of the timer.
     // Always: as `start_new`.
     #[inline(always)]
     fn lock_wheel<'a>(
@@ -227,8 +229,8 @@ impl<P: Platform> Timers<P> {
         Some((held, now, place))
     }
 
-    /// Notes that a timer came to `place` on the wheel of `kind` of the executing CPU's base; says whether it is due
-    /// before everything else there.
+    /// Notes that a timer was enqueued at `place` on the wheel of `kind` of the executing CPU's base. Returns true if
+    /// the timer is due before all others on the wheel.
     // Always: the end of each of the shortest paths.
     #[inline(always)]
     fn note_own(
@@ -248,7 +250,8 @@ impl<P: Platform> Timers<P> {
         filed.is_first
     }
 
-    /// [`delete_entry`](Self::delete_entry) in the usual case: says whether the timer was queued.
+    /// Deletes as [`delete_entry`](Self::delete_entry) does, on the fast path. Returns whether the timer was queued, or
+    /// `None` in the rare cases.
     #[inline]
     pub(crate) fn delete_own(&self, entry: EntryRef<'_, Coarse>) -> Option<bool> {
         let (me, kind) = self.own_wheel(entry)?;
@@ -273,7 +276,8 @@ impl<P: Platform> Timers<P> {
         Some(true)
     }
 
-    /// Notes that a timer was taken off a wheel of the locked base, with the new state of its place.
+    /// Notes that a timer was removed from a wheel of the locked base. `left` is the new state of the timer's former
+    /// bucket.
     #[inline(always)]
     fn note_cancelled_coarse(
         &self,
@@ -290,11 +294,11 @@ impl<P: Platform> Timers<P> {
         }
     }
 
-    /// Takes a sleeper of the executing CPU off its wheel and ends it; its waker.
+    /// Removes a sleeper of the executing CPU from its wheel and ends the sleeper. Returns the sleeper's waker.
     ///
     /// # Errors
     ///
-    /// The sleeper, and nothing was done, if it is not on a wheel of the executing CPU, or its lock takes a call.
+    /// The sleeper, with nothing done, if it is not on a wheel of the executing CPU, or if the lock takes a call.
     #[inline(always)]
     pub(crate) fn end_own<'v, M>(
         &self,
@@ -312,11 +316,12 @@ impl<P: Platform> Timers<P> {
         self.end_locked(&mut held, sleeper, kind)
     }
 
-    /// Takes a sleeper off a wheel of the locked base, whichever that is, and ends it; its waker.
+    /// Removes a sleeper from a wheel of the locked base, which may be of any CPU, and ends the sleeper. Returns the
+    /// sleeper's waker.
     ///
     /// # Errors
     ///
-    /// The sleeper, and nothing was done, if it does not wait there.
+    /// The sleeper, with nothing done, if it is not queued there.
     #[inline(always)]
     pub(crate) fn end_locked<'v, M>(
         &self,

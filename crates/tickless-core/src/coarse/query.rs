@@ -25,7 +25,8 @@ where
         timers.is_executing(self.erase(), timers.platform.this_cpu())
     }
 
-    /// Returns the CPU and the wheel that `timer` is or was last on, if any. Another CPU may have changed it since.
+    /// Returns the CPU and the wheel on which `timer` is or last was; `None` if it never was on a wheel. Another CPU
+    /// may have moved the timer since.
     pub fn wheel<P: Platform>(self: Pin<&Self>, timers: &Timers<P>) -> Option<(CpuId, WheelKind)> {
         let Owner::Queue(id) = self.erase().owner() else {
             return None;
@@ -36,12 +37,12 @@ where
 }
 
 impl<P: Platform> Timers<P> {
-    /// Returns the ticks at which the wheels of `cpu` are first due, exactly. It is for a forecast: it never waits, and
-    /// wakes no CPU.
+    /// Returns the exact ticks at which the wheels of `cpu` are first due. The call is meant for a forecast: it never
+    /// waits, and wakes no CPU.
     ///
     /// # Cost
     ///
-    /// One lock, and a search of up to nine words for each wheel whose first timer was taken out since the last one.
+    /// One lock, and a search of up to nine words for each wheel whose first timer was removed since the last search.
     pub fn wheel_next(&self, cpu: CpuId, now: Tick) -> NextDue {
         let Some(mut held) = self.lock(cpu) else {
             return NextDue::NOTHING;
@@ -50,12 +51,12 @@ impl<P: Platform> Timers<P> {
     }
 
     /// Notes that `cpu` sleeps until the first of its wheels is due, if `decide` returns so. A thread on another CPU
-    /// that arms an earlier local timer there then kicks `cpu`. Returns the result of `decide`.
+    /// that then arms an earlier local timer on `cpu` kicks `cpu`. Returns the result of `decide`.
     ///
-    /// `decide` receives the first due ticks of the wheels, and is called with the base locked: between its decision
-    /// and the note that `cpu` sleeps no other thread arms a timer (II1). It MUST NOT call back into the core for this
-    /// CPU, and MUST NOT call foreign code. The clocks of both wheels are at `now` afterwards, so that timers armed
-    /// later get fine slots (spec C-1.4).
+    /// `decide` receives the first due ticks of the wheels, and is called with the base locked. So no other thread arms
+    /// a timer between the decision and the note that `cpu` sleeps (II1). `decide` MUST NOT call back into the core for
+    /// this CPU, and MUST NOT call foreign code. The clocks of both wheels are at `now` afterwards, so that timers
+    /// armed later get fine slots (spec C-1.4).
     ///
     /// # Interrupt context
     ///
@@ -118,8 +119,8 @@ impl<P: Platform> Timers<P> {
     /// Returns the tick at which the local or global wheel of `cpu` is first due, or an earlier one; `None` if both are
     /// empty.
     ///
-    /// Without the lock the result may be wrong now and then, as that of [`wheel_is_due`](Self::wheel_is_due). It is
-    /// exact for a thread that holds the base of `cpu`.
+    /// Without the lock the result may be wrong, as the result of [`wheel_is_due`](Self::wheel_is_due) may be. The
+    /// result is exact for a thread that holds the base of `cpu`.
     ///
     /// # Cost
     ///

@@ -46,7 +46,7 @@ impl Member<Coarse> for Wake {
 
 /// A coarse timer that wakes a task; futures contain one.
 ///
-/// It never runs a callback, so deleting it never waits.
+/// A sleeper has no callback, so its deletion never waits.
 ///
 /// Cost: 64 bytes on 64-bit targets.
 pub struct WheelSleeper {
@@ -78,8 +78,8 @@ impl WheelSleeper {
         self.entry.state().is_queued()
     }
 
-    /// Moves the timer to another expiry, if it waits on a wheel of the executing CPU and can stay in its slot. Returns
-    /// true if it did; otherwise nothing changes. See
+    /// Moves the timer to another expiry, if the timer waits on a wheel of the executing CPU and can stay in its slot.
+    /// Returns true if the timer was moved; otherwise nothing changes. See
     /// [`WheelTimer::modify_in_slot`](crate::coarse::WheelTimer::modify_in_slot).
     #[inline]
     pub fn modify_in_slot<P: Platform>(self: Pin<&Self>, timers: &Timers<P>, expiry: Tick) -> bool {
@@ -93,7 +93,7 @@ impl WheelSleeper {
     ///
     /// # Errors
     ///
-    /// The waker, where it is not the usual case; `put` was not called, and nothing was done.
+    /// The waker, if the fast path is not possible; `put` was not called, and nothing was done.
     #[inline(always)]
     pub fn start_new<'t, P: Platform>(
         put: impl FnOnce(NewWheelSleeper) -> Pin<&'t mut Self>,
@@ -123,7 +123,7 @@ impl WheelSleeper {
         )
     }
 
-    /// Makes the sleeper that [`start_new`](Self::start_new) starts where it stays.
+    /// Makes the sleeper that [`start_new`](Self::start_new) starts, in its final place.
     #[inline(always)]
     pub fn emplace(slot: &mut MaybeUninit<Self>, new: NewWheelSleeper) -> Emplaced<'_, Self> {
         let (expiry, waker) = (ExpiryTick::of(new.expiry), Some(new.waker));
@@ -140,7 +140,7 @@ impl WheelSleeper {
         self.entry().erase()
     }
 
-    /// Returns the waker that an idle sleeper keeps for its next arming; `None` while it is queued.
+    /// Returns the waker that an idle sleeper keeps for its next arming; `None` while the sleeper is queued.
     ///
     /// An arming replaces this waker by its own.
     #[inline]
@@ -159,7 +159,7 @@ impl fmt::Debug for WheelSleeper {
 }
 
 impl Hooks for WheelSleeper {
-    /// The tick in progress, and the tick that has to be over when the timer fires.
+    /// The tick in progress, and the tick that must be over when the timer fires.
     type When = (Tick, Tick);
     type Queue = WheelKind;
 
@@ -191,7 +191,7 @@ impl Hooks for WheelSleeper {
         guard
     }
 
-    /// Returns the waker slot of a timer on the wheel that it was made for.
+    /// Returns the waker slot of a timer that is on the wheel for which the timer was made.
     #[inline(always)]
     fn try_waker_fast<'a, P: Platform>(
         self: Pin<&'a Self>,

@@ -11,7 +11,7 @@ use crate::restart::Restart;
 use crate::slots::geometry::Tick;
 use crate::wheel::family::{Coarse, ExpiryTick, Timeout, WheelKind};
 
-/// The member that calls a closure.
+/// The part of an entry that holds the timer's closure and calls it.
 pub(crate) struct Callback<F>(F);
 
 impl<F: FnMut(&mut Timeout) -> Restart> Member<Coarse> for Callback<F> {
@@ -35,8 +35,8 @@ impl<F: FnMut(&mut Timeout) -> Restart> Member<Coarse> for Callback<F> {
 
 /// A coarse timer with a callback.
 ///
-/// The user pins it anywhere. The callback is called without any lock, never twice at the same time. A callback must
-/// not free its own timer, except through [`Restart::NoThenWake`].
+/// The user pins the timer at any address. The callback is called without any lock, never twice at the same time. A
+/// callback must not free its own timer, except through [`Restart::NoThenWake`].
 ///
 /// A timer that is dropped while it is queued or running ends the process:
 /// [shut it down](crate::coarse::WheelTimer::shutdown_sync) first.
@@ -61,8 +61,8 @@ impl<F: FnMut(&mut Timeout) -> Restart> WheelTimer<F> {
         }
     }
 
-    /// Returns true if the timer is queued. Lock-free; another CPU may have changed it since. To act on the answer, use
-    /// one [`modify_if_active`](crate::coarse::WheelTimer::modify_if_active) instead (R56).
+    /// Returns true if the timer is queued. Lock-free; another CPU may have changed it since. A caller that acts on the
+    /// answer uses [`modify_if_active`](crate::coarse::WheelTimer::modify_if_active) instead (R56).
     #[inline]
     pub fn is_queued(&self) -> bool {
         self.entry.state().is_queued()
@@ -74,7 +74,7 @@ impl<F: FnMut(&mut Timeout) -> Restart> WheelTimer<F> {
         !self.entry.state().is_idle()
     }
 
-    /// Returns the life cycle of the timer.
+    /// Returns the life cycle state of the timer.
     #[inline]
     pub fn state(&self) -> State {
         self.entry.state()

@@ -10,9 +10,9 @@ pub enum Flush {
     KernelExit,
     /// FLUSH-4: before soft work.
     SoftWork,
-    /// FLUSH-5: end of the scheduler, another task was picked.
+    /// FLUSH-5: end of a scheduler run that picked another task.
     Switched,
-    /// FLUSH-5: end of the scheduler, the same task was picked.
+    /// FLUSH-5: end of a scheduler run that picked the same task.
     SameTask,
     /// FLUSH-6: entry of a nested interrupt.
     NestedInterrupt,
@@ -20,9 +20,10 @@ pub enum Flush {
     SliceExtension,
     /// FLUSH-8: a handler was run synchronously and returns to a masked context.
     MaskedReturn,
-    /// FLUSH-9: the CPU goes offline; the rearm is forgiven.
+    /// FLUSH-9: the CPU goes offline; the rearm is dropped.
     Offline,
-    /// FLUSH-10: end of a turn in user space, before a park, before soft callbacks, after a task was picked.
+    /// FLUSH-10: in user space, the end of a turn, the begin of a park, the begin of soft callbacks, or the pick of a
+    /// task.
     TurnEnd,
 }
 

@@ -1,25 +1,26 @@
 //! Clock event devices, which make an interrupt happen at a given time.
 //!
-//! Each CPU has one. The core decides *when*; the [`EventDevice`] record knows the form of a write for this device, the
-//! last write, and the writes that must not be repeated; the host's [`EventDriver`] does the writing.
+//! Each CPU has one device. The core decides for which time the device is programmed. The [`EventDevice`] record holds
+//! the form of a write for this device, the last write, and the writes that must not be repeated. The host's
+//! [`EventDriver`] writes to the device.
 //!
 //! # Kinds of devices (spec)
 //!
 //! | kind | what is written | can it be missed? |
 //! |---|---|---|
-//! | countdown | ticks from now | no, but the write costs a reading of the clock |
-//! | comparator, equality | ticks from now; the driver adds the counter | yes: the driver re-reads the counter after the write and reports [`InPast`] when it is **at or** behind the target |
+//! | countdown | ticks from now | no, but each write needs a reading of the clock |
+//! | comparator, equality | ticks from now; the driver adds the counter | yes: the driver re-reads the counter after the write and reports [`InPast`] when the counter is **at or** past the target |
 //! | comparator, less-or-equal | like the above | no: a value in the past fires at once |
-//! | coupled: less-or-equal on the very counter that drives the time | the counter value itself | no, and no reading of the clock is needed |
-//! | software | the instant itself | the driver's business |
+//! | coupled: less-or-equal on the counter that drives the time | the counter value itself | no, and no reading of the clock is needed |
+//! | software | the instant itself | depends on the driver |
 //!
 //! # The forced minimum (spec DEV-9)
 //!
-//! A deadline that is already over is programmed as the shortest delay the device can do. A user that keeps starting
-//! expired timers would renew that delay for ever, and the interrupt would never come. So the record remembers that a
-//! minimum is under way ([`Programmed::ForcedMinimum`]) and leaves it alone until the interrupt, a normal programming,
-//! a refused one or a change of state ends it. Forgetting one of these ends froze machines for seconds (B12), so all
-//! transitions are in one function, `transition`.
+//! A deadline that has passed is programmed as the shortest delay that the device accepts. A user that keeps starting
+//! expired timers would renew that delay for ever, and the interrupt would never happen. So the record remembers that a
+//! forced minimum is pending ([`Programmed::ForcedMinimum`]) and does not write it again until the interrupt, a normal
+//! programming, a refused programming or a change of state ends it. Kernels that forgot one of these ends froze for
+//! seconds (B12), so all transitions are in one function, `transition`.
 
 use core::fmt;
 
@@ -40,9 +41,9 @@ pub enum DeviceState {
     Detached,
     /// The device is switched off, and ignores writes.
     Shutdown,
-    /// Fires at a fixed rate by itself.
+    /// The device fires at a fixed rate by itself.
     Periodic,
-    /// Fires once for each programming.
+    /// The device fires once for each programming.
     Oneshot,
     /// The device is one-shot, as [`Oneshot`](DeviceState::Oneshot), with nothing programmed.
     OneshotStopped,
@@ -53,8 +54,8 @@ pub enum DeviceState {
 pub enum DeviceKind {
     /// The device is programmed by a number of ticks from now.
     Relative,
-    /// The device is programmed by the value of the counter `counter` if that drives the time, else by a number of
-    /// ticks from now.
+    /// The device is programmed by the value of this counter while this counter drives the time, and by a number of
+    /// ticks from now otherwise.
     Coupled(CounterId),
     /// The device is programmed by the instant, without any hardware.
     Software,
@@ -65,9 +66,10 @@ pub enum DeviceKind {
 pub enum MinimumPolicy {
     /// The device is tried ten times, with 1 to 10 times the minimum.
     Fixed,
-    /// Three attempts at each length, which grows to 5 µs and then by half, up to one tick period.
+    /// The device is tried three times with each length. The length grows to 5 µs and then by half, up to one tick
+    /// period.
     Adaptive {
-        /// The length at which growing stops.
+        /// The largest length.
         limit: Span,
     },
 }
@@ -81,19 +83,19 @@ pub struct DeviceConfig {
     pub kind: DeviceKind,
     /// The frequency in hertz.
     pub hertz: u32,
-    /// The shortest delay that it accepts, in its ticks.
+    /// The shortest delay that the device accepts, in ticks of the device.
     pub min_ticks: Ticks,
-    /// The longest delay that it accepts, in its ticks.
+    /// The longest delay that the device accepts, in ticks of the device.
     pub max_ticks: Ticks,
-    /// True if the device can be stopped. If not, the last programmed event stays when none is needed.
+    /// True if the device can be stopped. If false, the last programmed event stays pending when no event is needed.
     pub can_stop: bool,
     /// The reaction to a device that refuses the shortest delay.
     pub minimum: MinimumPolicy,
 }
 
 impl DeviceConfig {
-    /// Returns a device that takes an instant, for hosts whose device is a deadline that they pass to the operating
-    /// system.
+    /// Returns the configuration of a device that takes an instant. It is meant for hosts that pass the deadline to the
+    /// operating system instead of programming hardware.
     #[must_use]
     pub const fn software(name: &'static str) -> Self {
         Self {
@@ -136,21 +138,21 @@ pub trait EventDriver {
     /// Returns the monotonic time, to compute delays. MUST NOT run ahead.
     fn now(&self) -> Instant;
 
-    /// Returns the value that `counter` will have at `when`, if that counter drives the time at present; reads no
-    /// counter.
+    /// Returns the value that `counter` will have at `when`, if `counter` drives the time at present. Reads no counter.
     ///
     /// Hosts without coupled devices answer `None`.
     fn cycles_at(&self, counter: CounterId, when: Instant) -> Option<Cycles>;
 
     /// Writes to the device.
     ///
-    /// Afterwards the device fires at the time written, or, for `Ok` and a time in the past, at once.
+    /// After `Ok` the device fires at the time written, or at once if that time is in the past.
     ///
     /// # Errors
     ///
     /// [`InPast`] when the device will not fire. [`DeviceWrite::Coupled`] MUST NOT fail. An equality comparator MUST be
     /// compared with its counter after the write, and MUST report a counter that is *at* the target too (B13).
-    /// [`DeviceWrite::Absolute`] SHOULD NOT fail: it is not tried again, and nothing is armed until the queue changes.
+    /// [`DeviceWrite::Absolute`] SHOULD NOT fail: the core does not try again, and the device stays unarmed until the
+    /// queue changes.
     fn write(&self, write: DeviceWrite) -> Result<(), InPast>;
 
     /// Puts the device into `state`.
@@ -179,7 +181,7 @@ enum Transition {
     Minimum(Instant),
 }
 
-/// The record of one device: its abilities, its state and what was programmed.
+/// The record of one device: its abilities, its state and its last programmed event.
 #[derive(Debug)]
 pub struct EventDevice {
     config: DeviceConfig,
@@ -190,15 +192,15 @@ pub struct EventDevice {
     programmed: Programmed,
     /// The instant requested last, `FOREVER` after it fired (spec DEV-5).
     next_event: Instant,
-    /// Failed attempts to program the minimum.
+    /// Number of failed attempts to program the minimum.
     retries: u64,
-    /// Programmings whose event was over already.
+    /// Number of programmings whose event had already passed.
     late: u64,
 }
 
-/// No delay is taken to be shorter than this, whatever the device says (spec DEV-2).
+/// The lower bound of the shortest delay, which also holds if the device claims to accept less (spec DEV-2).
 const SHORTEST_DELAY: Span = Span::from_nanos(1_000);
-/// The longest delay for which a device's factor is made (spec DEV-1).
+/// The longest delay for which the conversion factor of a device is computed (spec DEV-1).
 const LONGEST_RANGE_SECS: u64 = 600;
 
 impl EventDevice {
@@ -206,7 +208,7 @@ impl EventDevice {
     ///
     /// # Panics
     ///
-    /// When the device claims to stand still, or its longest delay is below its shortest.
+    /// When the frequency of the device is 0, or its longest delay is below its shortest.
     #[must_use]
     pub const fn new(config: DeviceConfig) -> Self {
         assert!(config.hertz != 0, "a device that stands still never fires");
@@ -261,7 +263,8 @@ impl EventDevice {
         self.programmed
     }
 
-    /// Returns the instant that was requested last; `FOREVER` if the device fired or nothing was requested.
+    /// Returns the instant that was requested last; `FOREVER` if the device has fired since, or if no instant was
+    /// requested.
     #[must_use]
     pub const fn next_event(&self) -> Instant {
         self.next_event
@@ -292,7 +295,7 @@ impl EventDevice {
     }
 
     /// Returns the number of events that had passed when they were programmed, so that the shortest delay was written.
-    /// Devices that take an instant or a counter value are not checked for this.
+    /// For devices that take an instant or a counter value such events are not counted.
     #[must_use]
     pub const fn late(&self) -> u64 {
         self.late
@@ -304,7 +307,7 @@ impl EventDevice {
         self.transition(Transition::Interrupt);
     }
 
-    /// Notes that a broadcast device fired in place of this one (spec BC-4).
+    /// Notes that a broadcast device fired in place of this device (spec BC-4).
     pub fn broadcast_took_over(&mut self) {
         self.next_event = Instant::FOREVER;
         self.transition(Transition::BroadcastTookOver);
@@ -326,7 +329,7 @@ impl EventDevice {
         self.transition(Transition::StateChange);
     }
 
-    /// The one place that says who ends a forced minimum.
+    /// Applies a transition. This is the only place that decides whether a forced minimum ends.
     fn transition(&mut self, transition: Transition) {
         self.programmed = match transition {
             Transition::Interrupt
@@ -346,7 +349,7 @@ const fn at_least(nanos: u64) -> Span {
     Span::from_nanos(if nanos < shortest { shortest } else { nanos })
 }
 
-/// The longest delay whose ticks do not exceed `max_ticks` (spec DEV-2).
+/// Returns the longest delay, in nanoseconds, whose ticks do not exceed `max_ticks` (spec DEV-2).
 const fn longest(scale: Scale, max_ticks: Ticks) -> u64 {
     let mult = if scale.mult() == 0 {
         1

@@ -15,22 +15,22 @@ pub enum Force {
     Yes,
 }
 
-/// Attempts at one length before an adaptive minimum grows (spec DEV-7).
+/// Number of attempts at one length before an adaptive minimum grows (spec DEV-7).
 const ADAPTIVE_ATTEMPTS: u32 = 3;
-/// Attempts, and the largest multiple, of a fixed minimum (spec DEV-7).
+/// Number of attempts at a fixed minimum, and its largest multiple (spec DEV-7).
 const FIXED_ATTEMPTS: u64 = 10;
 /// The first length to which an adaptive minimum grows (spec DEV-7).
 const ADAPTIVE_FIRST: Span = Span::from_micros(5);
 
-/// Makes the device fire at `when`, or not at all if that is [`Instant::FOREVER`].
+/// Makes the device fire at `when`, or not at all if `when` is [`Instant::FOREVER`].
 ///
 /// Afterwards the device fires at `when`, or earlier if `when` is beyond its range, never later. A device that is
-/// switched off stays off, and that is no error.
+/// switched off stays off, which is no error.
 ///
 /// # Errors
 ///
-/// [`InPast`] when `when` is over and `force` says no, or when the device refuses even its longest minimum; it does not
-/// fire then.
+/// [`InPast`] when `when` has passed and `force` is [`Force::No`], or when the device refuses even its longest minimum.
+/// The device does not fire then.
 #[inline]
 pub fn program(
     device: &mut EventDevice,

@@ -123,7 +123,7 @@ fn b11_a_forced_minimum_is_not_renewed() {
     assert_eq!(notes.take().len(), 1);
 }
 
-/// DEV-10, B12: everything that ends a forced minimum, each by itself.
+/// DEV-10, B12: tests each event that ends a forced minimum separately.
 #[test]
 fn b12_every_end_of_a_forced_minimum_allows_the_next() {
     type End = fn(&mut EventDevice, &Notes);
@@ -154,7 +154,7 @@ fn b12_every_end_of_a_forced_minimum_allows_the_next() {
     }
 }
 
-/// A refusal says that the device will not fire, so a minimum that was under way is over too and must be written again.
+/// A refusal means that the device will not fire. So a pending forced minimum has ended too and must be written again.
 #[test]
 fn a_refused_write_ends_a_forced_minimum() {
     let notes = Notes::default();
@@ -280,7 +280,7 @@ fn an_adaptive_minimum_grows_until_it_is_accepted() {
     assert_eq!(notes.take(), vec![DeviceWrite::Relative(Ticks(7_500))]);
 }
 
-/// A driver whose clock is a real record of a counter, and which counts how often that is read.
+/// A driver whose clock is a real record of a counter. The driver counts the readings of that counter.
 struct ByRecord {
     timekeeper: Timekeeper,
     cycles: Cell<u64>,
@@ -326,8 +326,9 @@ fn by_record() -> (ByRecord, Keeper) {
     (driver, keeper)
 }
 
-/// CPL-4, CPL-5, CPL-7: steered or not, ahead or over, near or far, a coupled device is told a value, and no counter is
-/// read; when another counter drives the time, or none, it is told a delay, for which one is.
+/// CPL-4, CPL-5, CPL-7: a coupled device is programmed with a counter value, and no counter is read, whether the clock
+/// is steered or not, and whether the deadline is ahead or over, near or far. When another counter or none drives the
+/// time, the device is programmed with a delay, for which a counter is read.
 #[test]
 fn coupled_programming_reads_no_counter() {
     let (driver, mut keeper) = by_record();
@@ -374,7 +375,8 @@ fn coupled_programming_reads_no_counter() {
     ));
 }
 
-/// CPL-5: a minimum that is under way is no reason to leave a coupled device alone, and ends.
+/// CPL-5: a pending forced minimum does not keep the core from programming a coupled device, and ends with that
+/// programming.
 #[test]
 fn a_coupled_programming_ends_a_forced_minimum() {
     let notes = Notes::default();
@@ -389,7 +391,7 @@ fn a_coupled_programming_ends_a_forced_minimum() {
     assert_eq!(device.programmed(), Programmed::Normal(at(5)));
 }
 
-/// CPL-5: a device that is off is asked for nothing, and a software device for no counter.
+/// CPL-5: nothing is written to a device that is off, and no counter value is computed for a software device.
 #[test]
 fn devices_that_are_off_or_software_come_before_coupling() {
     let (driver, _keeper) = by_record();

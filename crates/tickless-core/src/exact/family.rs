@@ -28,11 +28,13 @@ impl Family for Hr {
     }
 }
 
-/// The queue that far timers end in, and the only one they are compared in: hard, on the monotonic clock.
+/// The index of the one queue that the far wheel feeds, and in which far timers are sorted: hard, on the monotonic
+/// clock.
 pub(crate) const NEAR: usize = 0;
 
-/// Fixed properties of a timer, in one byte: its queue among the eight of a base (the number of the clock, plus 4 for
-/// soft), and whether it has lazy rearm, always leaves the device early, and fires when its clock is set.
+/// Fixed properties of a timer, in one byte. They are its queue among the eight queues of a base (the number of the
+/// clock, plus 4 for soft), and three flags: the timer has lazy rearm, it always leaves the device early, and it fires
+/// when its clock is set.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Tag(u8);
 
@@ -62,14 +64,15 @@ impl Tag {
         self.queue() >= 4
     }
 
-    /// Returns true if the timer may stand in the far wheel: it is of the queue that this feeds.
+    /// Returns true if the timer may be in the far wheel, because it belongs to the queue that the far wheel feeds.
     #[inline]
     pub(crate) const fn may_stand_far(self) -> bool {
         self.queue() == NEAR
     }
 
-    /// The timer leaves the device early when it is pushed out or taken back (spec LAZY-7), if it may stand in the far
-    /// wheel.
+    /// Returns the properties with the flag that the timer *leaves the device early*: when the timer is pushed out or
+    /// cancelled, the device stays armed for the earlier time (spec LAZY-7). The flag is only set for a timer that may
+    /// be in the far wheel.
     pub(crate) const fn leaving_early(self) -> Self {
         if self.may_stand_far() {
             Self(self.0 | Self::EARLY)
@@ -78,13 +81,14 @@ impl Tag {
         }
     }
 
-    /// Returns true if the timer leaves the device early when it is pushed out or taken back.
+    /// Returns true if the device stays armed for the earlier time when the timer is pushed out or cancelled.
     #[inline]
     pub(crate) const fn leaves_early(self) -> bool {
         self.0 & Self::EARLY != 0
     }
 
-    /// The timer fires when its clock is set, unless that is the monotonic one, which never is.
+    /// Returns the properties with the flag that the timer fires when its clock is set. The flag is not set for the
+    /// monotonic clock, which is never set.
     pub(crate) const fn on_set(self) -> Self {
         if self.queue() % 4 == Clock::Monotonic as usize {
             self
@@ -99,7 +103,7 @@ impl Tag {
         self.0 & Self::ON_SET != 0
     }
 
-    /// Returns true if lazy rearm was asked for and is possible.
+    /// Returns true if the timer was made with lazy rearm and lazy rearm is possible.
     #[inline]
     pub(crate) fn is_lazy(self) -> bool {
         self.0 & Self::LAZY != 0 && !self.is_soft() && self.clock() as u8 == Clock::Monotonic as u8
@@ -108,15 +112,15 @@ impl Tag {
 
 /// Range of times in which a timer fires.
 ///
-/// The deadline is here and not in the key of the entry, because a timer may be *filed* under an earlier key than its
-/// deadline: see `hrtimer::start`. Packed into twelve bytes, of which four fill a gap in the entry: a
-/// timer with a plain function stays within 88.
+/// The deadline is here and not in the key of the entry, because a timer may be queued under a key that is earlier than
+/// its deadline: see `hrtimer::start`. The range is packed into twelve bytes, of which four fill a gap in the entry. So
+/// a timer with a plain function stays within 88 bytes.
 #[derive(Clone, Copy, Debug)]
 #[repr(C, packed(4))]
 pub(crate) struct ExpiryRange {
     /// Nanoseconds before the deadline from which on the timer may fire (spec OBJ-8).
     slack: u32,
-    /// The hard expiry: the timer fires then at the latest.
+    /// The hard expiry, which is the latest time at which the timer fires.
     deadline: Deadline,
 }
 
@@ -126,8 +130,9 @@ impl ExpiryRange {
         deadline: Deadline::FOREVER,
     };
 
-    /// A timer that may fire from `earliest` on and must at `deadline`. Slack beyond 4.29 s counts as that: it is a
-    /// permission to be late, and what is left of it is the part nearest to the deadline.
+    /// Makes the range of a timer that may fire from `earliest` on and must fire at `deadline`. A slack of more than
+    /// 4.29 s is reduced to 4.29 s, counted back from the deadline. The reduction breaks no promise, because slack is a
+    /// permission.
     #[inline]
     pub(crate) fn new(earliest: Deadline, deadline: Deadline) -> Self {
         let slack = u32::try_from(deadline.saturating_sub(earliest)).unwrap_or(u32::MAX);
@@ -150,7 +155,8 @@ impl ExpiryRange {
         self.deadline.before(self.slack)
     }
 
-    /// Returns true if neither expiry is earlier than that of `old`: a timer that was started again was pushed out.
+    /// Returns true if neither expiry is earlier than the same expiry of `old`, so that a restart with these times
+    /// pushes the timer out.
     #[inline]
     pub(crate) fn is_pushed_out_from(self, old: Self) -> bool {
         // Without slack one question is enough: what is not before the old deadline is not before the soft expiry.
@@ -161,13 +167,13 @@ impl ExpiryRange {
 /// The soft and the hard expiry of a timer.
 pub(crate) type Times = (Deadline, Deadline);
 
-/// A firing as the core hands it to a callback.
+/// The data of a firing that the core passes to a callback.
 pub(crate) struct Firing<'a> {
     /// The time of the pass that found the timer due.
     pub(crate) now: Deadline,
     pub(crate) deadline: Deadline,
     pub(crate) earliest: Deadline,
-    /// The timer fires because its clock was set.
+    /// True if the timer fires because its clock was set.
     pub(crate) clock_was_set: bool,
     /// Reads the timer's clock.
     pub(crate) read: &'a dyn Fn() -> Deadline,
@@ -186,13 +192,15 @@ impl fmt::Debug for Firing<'_> {
 /// The effect of a start on the place of its timer in the queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Placement {
-    /// The timer moved to another place, or had none.
+    /// The timer moved to another place, or was not queued before.
     Moved,
-    /// The timer is queued for its new deadline between the same neighbours, whose deadlines were compared (spec Q-13).
+    /// The timer is queued for its new deadline between the same neighbours. The start compared the neighbours'
+    /// deadlines (spec Q-13).
     InPlace,
-    /// The timer kept its place, with that deadline or an earlier one as its key; no neighbour was compared.
+    /// The timer kept its place without a comparison with its neighbours. Its key is its new deadline or an earlier
+    /// time.
     FiledEarly,
-    /// The timer is far away, and kept its bucket of the far wheel.
+    /// The deadline is far away, and the timer kept its bucket of the far wheel.
     FarSlot,
 }
 

@@ -1,49 +1,58 @@
-//! The far wheel: exact timers that are far away wait here unsorted, so that operations on them are O(1).
+//! The far wheel: the queue in which exact timers with a distant deadline wait unsorted, so that operations on them are
+//! O(1).
 //!
-//! Nearly all timeouts are cancelled or pushed out long before their time. A tree sorts each of them for nothing, and
-//! with many of them the sorting is the cost of a timer. So a timer whose deadline is far away stands in the *far
-//! wheel*, unsorted, in a slot that is due *before* the deadline ([`place_before`]). Few are left when the slot is due;
-//! they go to a finer slot, and at last into the tree, when two units or less (2.1 ms) are left. There they are sorted,
-//! and fire exactly.
+//! Nearly all timeouts are cancelled or pushed out long before their deadline. A tree would sort each of these timers
+//! in vain, and with many timers the sorting is most of the cost of a timer. So a timer whose deadline is far away is
+//! put unsorted into a slot of the *far wheel* that is due *before* the deadline ([`place_before`]). When the slot is
+//! due, few timers are left in it. These timers move to a finer slot, and into the tree when the deadline is two units
+//! (2.1 ms) or less away. The tree sorts them, and they fire exactly.
 //!
-//! A timer with slack is filed by its soft expiry: whatever may fire is in the tree, which knows what may fire together
-//! (spec OBJ-9). It is sorted there by its hard expiry, as if it had been there from the beginning.
+//! The soft expiry of a timer with slack decides its slot. So all timers that may fire are in the tree, which finds the
+//! timers that may fire together (spec OBJ-9). The tree sorts the timer by its hard expiry, as if the timer had been
+//! started in the tree.
 //!
 //! # Ground rules
 //!
-//! - The far wheel belongs to the base like its trees: one lock, one owner. A timer in it names it as
-//!   its owner, and is queued; whatever else happens to it (firing, being idle) happens in the hands of the tree.
-//! - A slot is due at or before every soft expiry in it: when a timer is pushed out only its times are written.
-//! - The device is armed for exact deadlines. A start compares its own deadline with the armed value, in the far wheel
-//!   as in the tree, so that nothing there is armed too late.
-//! - No interrupt for the sake of filing. An evaluation of the next event ([`FarWheel::cascade_next`]) takes out a slot
-//!   that would be due before everything in the trees: then what comes first is known exactly.
+//! - The far wheel belongs to the base, as the trees of the base do, and the lock of the base protects it. A timer in
+//!   the far wheel is queued and names the far wheel as its owner. In all other states (firing, idle) the tree is its
+//!   owner.
+//! - A slot is due at or before every soft expiry in it. So only the times of a timer are written when the timer is
+//!   pushed out.
+//! - The device is armed for exact deadlines. Each start of a timer compares the timer's deadline with the armed value,
+//!   in the far wheel as in the tree. So the device is not armed too late for a timer in the far wheel.
+//! - No interrupt is programmed only to cascade. An evaluation of the next event ([`FarWheel::cascade_next`]) empties
+//!   each slot that would be due before all timers in the trees. Then the first deadline is known exactly.
 //!
 //! # Order of equal deadlines
 //!
-//! First in, first out. The clock never goes back, so of timers with one deadline those that were armed earlier are in
-//! the coarser slot, and what is armed into the tree at once comes after all that are in the far wheel:
+//! Timers with equal deadlines fire first in, first out. The clock never goes back. So, of two timers with one
+//! deadline, the timer that was armed earlier is in the coarser slot, and a timer that is started directly in the tree
+//! was armed after all timers in the far wheel. The far wheel keeps this order by four rules:
 //!
-//! - A slot that is due goes to those of the next finer level, each timer in front of what is there; the last goes
-//!   first. No level is left out, because it may hold what was armed later. From the finest slots they go to the tree,
-//!   the first goes first, behind the timers that came there from the far wheel and before those that were armed there
-//!   at once ([`TieOrder::Old`]). So does at once a slot of which all is over: what is in finer ones for the same time
-//!   comes behind it.
-//! - A slot that is taken out before it is due goes to the tree in the same way, all of it. Some of it would fit into
-//!   finer slots, but then it would have to be gone through from both ends.
-//! - Of two slots that are due at the same time the coarser is taken out first.
-//! - A timer that is due itself when its slot is leaves the slot before all that, first in, first out. Behind the last
-//!   slot it is sorted in front of the tree ([`FarWheel::cascade`]), but behind what is in the tree from slots before.
+//! - The timers of a slot that is due move to the slots of the next finer level, beginning with the last timer. Each is
+//!   put in front of the timers there. No level is skipped, because it may hold timers that were armed later. From the
+//!   finest slots the timers move to the tree, beginning with the first timer. In the tree they come after the timers
+//!   that arrived from the far wheel before, and before the timers that were started directly in the tree
+//!   ([`TieOrder::Old`]). If the whole time range of a slot is over, its timers move to the tree at once. The timers
+//!   for the same time in finer slots then come after them.
+//! - All timers of a slot that is emptied before it is due move to the tree in the same way. Some of them would fit
+//!   into finer slots, but then the slot would have to be walked from both ends.
+//! - Of two slots that are due at the same time, the coarser slot is emptied first.
+//! - The timers of a due slot that are due themselves leave the slot before the other timers, first in, first out.
+//!   After the last slot they are sorted into a line in front of the tree ([`FarWheel::cascade`]), but after the timers
+//!   that the tree received from earlier slots.
 //!
-//! A timer that was pushed out while it waited is in a slot that is not that of its deadline. It counts as armed when
-//! it is filed again; pushed out within the slot it keeps its turn there. A timer beyond the range of the far wheel
-//! stands in such a slot too: timers that were armed for one deadline of those together stay together.
+//! A timer that was pushed out while it waited may be in a slot that does not match its deadline. For the order it
+//! counts as armed when it is enqueued again. A timer that was pushed out within its slot keeps its place in that slot.
+//! A timer beyond the range of the far wheel is in a slot that does not match its deadline either. Such timers keep
+//! their order if they were armed together for one deadline.
 //!
 //! # Limits
 //!
-//! A slot with more than [`OPEN_MAX`] timers is not taken out before its time, because that would fill the tree: the
-//! device fires when it is due, once for nothing. It takes 4 KiB for each CPU. Without the feature `far-wheel` each
-//! timer is in the tree from its start: less memory and a third less text, and a start takes a search.
+//! A slot with more than [`OPEN_MAX`] timers is not emptied before it is due, because its timers would fill the tree.
+//! The device fires once in vain when that slot is due. The far wheel takes 4 KiB for each CPU. Without the feature
+//! `far-wheel` each timer is in the tree from its start. That takes less memory and a third less text, but each start
+//! takes a search.
 //!
 use core::mem::MaybeUninit;
 use core::pin::Pin;
@@ -65,20 +74,21 @@ use crate::slots::moment::{Moments, Recent};
 use crate::slots::pending_map::PendingMap;
 use crate::time::{Deadline, Instant};
 
-/// True in a core with the feature `far-wheel`. Without it no timer is far, and the code for far timers is not compiled
-/// in.
+/// True in a core with the feature `far-wheel`. Without the feature no timer is in the far wheel, and the code for far
+/// timers is not compiled in.
 pub(crate) const EXISTS: bool = cfg!(feature = "far-wheel");
 
-/// Levels of the far wheel. Eight reach 38 hours; what is farther away is filed again then. Models have small stacks.
+/// Number of levels of the far wheel. Eight levels reach 38 hours; a timer that is farther away is enqueued again after
+/// that time. Models have one level, because their stacks are small.
 const LEVELS: usize = if cfg!(loom) || !EXISTS { 1 } else { 8 };
 
-/// The unit of the far wheel is 2^20 ns, 1.05 ms: no division.
+/// The unit of the far wheel as a power of two: 2^20 ns, 1.05 ms. So a conversion takes no division.
 const UNIT: u32 = 20;
 
-/// Timers that a search for the next event takes out of slots that are not due.
+/// The maximum number of timers that a search for the next event removes from slots that are not due.
 pub(crate) const OPEN_MAX: u32 = 256;
 
-/// Timers that an interrupt files finer in one go: bounds the time for which the lock is held.
+/// The maximum number of timers that one interrupt cascades. It bounds the time for which the lock is held.
 pub(crate) const CASCADE_MAX: u32 = 1024;
 
 /// The far timers of a base.
@@ -86,18 +96,18 @@ pub(crate) const CASCADE_MAX: u32 = 1024;
 pub(crate) struct FarWheel {
     buckets: BucketArray<Hr, LEVELS>,
     pending_map: PendingMap<LEVELS>,
-    /// The time at which the slot is due that turned out to hold too many to be taken out before.
+    /// The due time of a slot that holds too many timers to be emptied before that time.
     overfull: Option<FarTick>,
 }
 
-/// The unit in which `when` lies; what is before the beginning of time counts as its beginning.
+/// Returns the unit in which `when` lies. A time before the first unit counts as the first unit.
 #[inline]
 const fn unit_of(when: i64) -> FarTick {
     let when = if when < 0 { 0 } else { when };
     FarTick(when.cast_unsigned() >> UNIT)
 }
 
-/// The unit that decides where a timer with the times in `head` stands: that in which it may fire first.
+/// Returns the unit in which a timer with the times in `head` may first fire. This unit decides the timer's slot.
 #[inline]
 fn filed_by(head: ExpiryRange) -> FarTick {
     let earliest = head.earliest();
@@ -112,7 +122,7 @@ pub(crate) fn instant_of(due: FarTick) -> Instant {
 }
 
 /// Returns true if a timer that is started at `now` and may fire from `earliest` on goes to the far wheel. The base of
-/// its CPU has to be advanced to `now`. It is for hosts that account for the cost of a start.
+/// its CPU must be advanced to `now`. Hosts that account for the cost of a start use it.
 #[must_use]
 pub const fn is_far(now: Instant, earliest: Instant) -> bool {
     EXISTS
@@ -120,7 +130,7 @@ pub const fn is_far(now: Instant, earliest: Instant) -> bool {
 }
 
 impl FarWheel {
-    /// Makes an empty wheel where it stays.
+    /// Makes an empty wheel in its final place.
     pub(crate) fn emplace(slot: &mut MaybeUninit<Self>, key: Key) -> Emplaced<'_, Self> {
         emplace!(slot => Self {
             pending_map: PendingMap::new(FarTick(0)),
@@ -129,19 +139,19 @@ impl FarWheel {
         })
     }
 
-    /// The timers in the far wheel.
+    /// Returns the buckets with the timers of the far wheel.
     #[inline]
     pub(crate) const fn buckets(&self) -> &BucketArray<Hr, LEVELS> {
         &self.buckets
     }
 
-    /// Returns [`buckets`](Self::buckets), to open one of them.
+    /// Returns the [`buckets`](Self::buckets) with mutable access, to open one of them.
     #[inline]
     pub(crate) fn buckets_mut(&mut self) -> &mut BucketArray<Hr, LEVELS> {
         &mut self.buckets
     }
 
-    /// Opens a timer that is in the far wheel; `None` if it is in the hands of another queue.
+    /// Opens a timer that is in the far wheel; `None` if another queue owns the timer.
     #[inline]
     pub(crate) fn open<'s, 'e>(
         &'s mut self,
@@ -154,7 +164,7 @@ impl FarWheel {
         }
     }
 
-    /// Brings the pending map up to date with the time: it is not behind `now`.
+    /// Advances the clock of the pending map to `now`, unless it is later already.
     // Always: it has nothing to do but once in a unit.
     #[inline(always)]
     pub(crate) fn forward(&mut self, now: Instant) {
@@ -164,7 +174,7 @@ impl FarWheel {
         }
     }
 
-    /// Forwards as [`forward`](Self::forward) does, by the time that a host knows without a reading: once in each of
+    /// Forwards as [`forward`](Self::forward) does, to the time that a host knows without a reading, once in each of
     /// the host's moments.
     #[inline(always)]
     pub(crate) fn catch_up<P: Moments>(&mut self, platform: &P) {
@@ -197,7 +207,7 @@ impl FarWheel {
         self.pending_map.due_of(slot)
     }
 
-    /// Returns the place of a timer with the times in `head`; `None` if it belongs into the tree.
+    /// Returns the place of a timer with the times in `head`; `None` if the timer belongs into the tree.
     // As `file_idle`.
     #[inline(always)]
     pub(crate) fn place(&self, head: ExpiryRange) -> Option<DueSlot> {
@@ -207,8 +217,8 @@ impl FarWheel {
         place_before::<LEVELS>(self.pending_map.clock(), filed_by(head))
     }
 
-    /// Returns the place as [`place`](Self::place) does, if the pending map is up to date, or a clock is all that it
-    /// takes, and the timer is within its range.
+    /// Returns the place as [`place`](Self::place) does, if the timer is within the range of the wheel and the pending
+    /// map is up to date or can be forwarded by a reading of the clock alone.
     // As `file_idle`.
     #[inline(always)]
     pub(crate) fn try_place_fast<P: Moments>(
@@ -227,7 +237,8 @@ impl FarWheel {
         place_within::<LEVELS>(self.pending_map.clock(), filed_by(head))
     }
 
-    /// Returns the place as [`place`](Self::place) does, by a clock that is only read if it may matter.
+    /// Returns the place as [`place`](Self::place) does, after bringing the wheel's clock up to date. The clock is only
+    /// updated if it may change the result.
     // As `file_idle`.
     #[inline(always)]
     pub(crate) fn place_now<P: Moments>(
@@ -243,8 +254,8 @@ impl FarWheel {
         self.place(head)
     }
 
-    /// Returns the place of `entry` with the times in `head`; `None` if it belongs into its tree, as does an entry
-    /// whose callback executes: the tree has to be there for its end.
+    /// Returns the place of `entry` with the times in `head`; `None` if the entry belongs into its tree. An entry whose
+    /// callback executes always belongs into the tree, because the end of the callback needs the tree.
     #[inline]
     pub(crate) fn place_of(&self, entry: EntryRef<'_, Hr>, head: ExpiryRange) -> Option<DueSlot> {
         if may_stand(entry) {
@@ -260,7 +271,7 @@ impl FarWheel {
         self.pending_map.file(place);
     }
 
-    /// Notes the new state of the place that a timer left.
+    /// Notes the new state of the bucket that a timer left.
     #[inline(always)]
     pub(crate) fn note_left(&mut self, left: BucketState) {
         if let BucketState::Vacated(list) = left {
@@ -269,7 +280,7 @@ impl FarWheel {
         }
     }
 
-    /// Files a timer that never had an owner; `false`, and nothing was done, if it has one or had.
+    /// Enqueues a timer that never had an owner. Returns false, with nothing done, if the timer has or had an owner.
     #[inline]
     pub(crate) fn file_unbound<M>(&mut self, entry: Pin<&mut Entry<Hr, M>>, place: DueSlot) -> bool
     where
@@ -283,7 +294,8 @@ impl FarWheel {
         is_filed
     }
 
-    /// Files an idle timer of the first of `queues`; `false`, and nothing was done, if it is not of that one, or near.
+    /// Enqueues an idle timer of the first of `queues` at `place`. Returns false, with nothing done, if the timer is
+    /// not owned by that queue.
     // Always: what it is given would go through memory.
     #[inline(always)]
     pub(crate) fn file_idle(
@@ -302,7 +314,8 @@ impl FarWheel {
         true
     }
 
-    /// Gives other times to a timer that is in the far wheel, if it may stay in its slot with them: it was pushed out.
+    /// Gives other times to a timer that is in the far wheel, if the timer is pushed out by them and so may stay in its
+    /// slot. Returns true if the timer has the new times.
     #[inline]
     pub(crate) fn push_out(&mut self, entry: EntryRef<'_, Hr>, head: ExpiryRange) -> bool {
         let Some(mut bucketed) = self.open(entry) else {
@@ -315,7 +328,7 @@ impl FarWheel {
         stays
     }
 
-    /// Takes a timer over from its tree; says whether it was the first there.
+    /// Moves a timer from its tree to the far wheel. Returns true if the timer was the first of the tree.
     #[inline]
     pub(crate) fn take_over(&mut self, slot: tree::OwnedEntry<'_, '_, Hr>, place: DueSlot) -> bool {
         let was_first = slot.put_in_bucket(&mut self.buckets, place.slot.number());
@@ -323,8 +336,8 @@ impl FarWheel {
         was_first
     }
 
-    /// Queues a timer of one of `queues` that its callback starts again, under the key `filed` or, if it is far, here;
-    /// says whether it did, and not a thread that started it meanwhile.
+    /// Queues a timer of one of `queues` that its callback starts again: under the key `filed` in the queue, or in the
+    /// far wheel if the deadline is far away. Returns false if a thread started the timer meanwhile.
     #[inline]
     pub(crate) fn restart<P: Moments>(
         &mut self,
@@ -363,7 +376,7 @@ impl FarWheel {
         self.note(place);
     }
 
-    /// Takes all timers off the wheel and leaves them idle with `tree`.
+    /// Removes all timers from the wheel and leaves them idle, owned by `tree`.
     pub(crate) fn clear(&mut self, tree: &mut Tree<Hr>) {
         while let Some(bucketed) = self.open_any() {
             let left = bucketed.return_to(tree);
@@ -381,7 +394,7 @@ impl FarWheel {
     }
 }
 
-/// Returns true if a timer may stand in the far wheel now.
+/// Returns true if a timer may be in the far wheel now.
 #[inline]
 fn may_stand(entry: EntryRef<'_, Hr>) -> bool {
     entry.tag().may_stand_far() && !entry.state().is_running()
@@ -393,35 +406,36 @@ const OWNED: &str = "the base that owns the timer is locked";
 /// Destination of a timer that leaves its slot.
 #[derive(Clone, Copy, Debug)]
 enum Way {
-    /// Another place in the far wheel, behind the others there.
+    /// The timer becomes the last of another bucket of the far wheel.
     Behind(DueSlot),
-    /// Another place in the far wheel, before the others there.
+    /// The timer becomes the first of another bucket of the far wheel.
     Before(DueSlot),
     /// The timer goes into the tree.
     Tree(TieOrder),
 }
 
 impl Way {
-    /// The way of a timer that is armed for what is at `place`.
+    /// Returns the destination of a newly armed timer: the end of the bucket at `place`, or the tree without a place.
     #[inline]
     fn armed(place: Option<DueSlot>) -> Self {
         place.map_or(Self::Tree(TieOrder::New), Self::Behind)
     }
 }
 
-/// Parameters of taking a slot out.
+/// Parameters of emptying a slot.
 #[derive(Clone, Copy, Debug)]
 struct Opening {
     slot: Slot,
     due: FarTick,
     /// The clock of the wheel.
     clock: FarTick,
-    /// True if all of it goes to the tree: the slot is of the finest level, it is taken out before it is due, or its
-    /// time is over. In finer slots a timer that is over would stay for a moment only, because those are due too.
+    /// True if all timers of the slot move to the tree. That is so if the slot is of the finest level, is emptied
+    /// before it is due, or if its time range is over. If it is over, the finer slots for these timers would be due at
+    /// once too.
     is_last: bool,
 }
 
-/// Returns the destination of a timer whose time is `at`.
+/// Returns the destination of a timer that may first fire in the unit `at`.
 #[inline]
 fn way_out(opening: Opening, at: FarTick) -> Way {
     let Opening {
@@ -446,7 +460,8 @@ fn way_out(opening: Opening, at: FarTick) -> Way {
     Way::Before(place)
 }
 
-/// Takes a timer out of its slot; returns the new state of the slot, and whether the timer is the first of the tree.
+/// Moves a timer out of its slot. Returns the new state of the slot, and whether the timer is now the first of the
+/// tree.
 #[inline]
 fn leave(
     mut bucketed: Bucketed<'_, '_, Hr, LEVELS>,
@@ -461,7 +476,7 @@ fn leave(
     }
 }
 
-/// Result of taking a slot out.
+/// Result of emptying a slot.
 enum Emptied {
     /// The slot is empty.
     Whole,
@@ -477,8 +492,9 @@ pub(crate) struct Filing {
 }
 
 impl FarWheel {
-    /// Finds the first timer of one of `queues`, and files it where it belongs if it is filed too early: that may be
-    /// on this wheel. One that is filed late, because its callback restarted it into the past, stays there.
+    /// Finds the first timer of one of `queues`. A timer whose key is earlier than its deadline is requeued, perhaps in
+    /// this wheel. A timer whose key is later than its deadline, because its callback restarted it into the past, keeps
+    /// its place.
     #[inline]
     pub(crate) fn reload_first(&mut self, queues: &mut ExactQueues, index: usize) {
         let queue = &mut queues[index];
@@ -492,7 +508,7 @@ impl FarWheel {
         self.refile_first(queues, index);
     }
 
-    /// Refiles as [`reload_first`](Self::reload_first) does, with more than one look.
+    /// Requeues as [`reload_first`](Self::reload_first) does, for several timers in turn.
     fn refile_first(&mut self, queues: &mut ExactQueues, index: usize) {
         let queue = &mut queues[index];
         for _ in 0..REFILES_MAX {
@@ -517,7 +533,7 @@ impl FarWheel {
         }
     }
 
-    /// Updates what is cached about one of `queues` after a timer left it.
+    /// Updates the cached first deadline of one of `queues` after a timer left that queue.
     #[inline]
     pub(crate) fn after_removal(
         &mut self,
@@ -530,8 +546,8 @@ impl FarWheel {
         }
     }
 
-    /// Files a timer under other times, in the far wheel or in the tree, wherever it was before; says what that did to
-    /// its place. The armed value is the caller's business.
+    /// Enqueues a timer under other times, in the far wheel or in the tree, wherever the timer was before. Returns the
+    /// effect on the timer's place. The caller updates the armed value.
     pub(crate) fn file<P: Moments>(
         &mut self,
         queues: &mut ExactQueues,
@@ -602,7 +618,7 @@ impl FarWheel {
         Placement::Moved
     }
 
-    /// Updates what is cached after a timer [left](leave) its slot.
+    /// Updates the wheel and the cached first deadline of the tree after a timer [left](leave) its slot.
     fn after_leaving(
         &mut self,
         queues: &mut ExactQueues,
@@ -617,12 +633,13 @@ impl FarWheel {
         }
     }
 
-    /// Takes a timer off the far wheel and leaves it idle with the tree; `false` if it is not there.
+    /// Removes a timer from the far wheel and leaves it idle, owned by the tree. Returns false if the timer is not in
+    /// the far wheel.
     pub(crate) fn remove(&mut self, queues: &mut ExactQueues, entry: EntryRef<'_, Hr>) -> bool {
         self.remove_here(queues, entry)
     }
 
-    /// Removes as [`remove`](Self::remove) does, inlined: for the shortest paths.
+    /// Removes as [`remove`](Self::remove) does, inlined for the shortest paths.
     #[inline(always)]
     pub(crate) fn remove_here(
         &mut self,
@@ -637,11 +654,11 @@ impl FarWheel {
         true
     }
 
-    /// Takes a timer out for good; what was guarded of it.
+    /// Removes a timer for good. Returns the guarded contents of the timer.
     ///
     /// # Errors
     ///
-    /// The timer, if it is not there; nothing was done.
+    /// The timer, with nothing done, if it is not in the far wheel.
     #[inline(always)]
     pub(crate) fn end<'v, M>(
         &mut self,
@@ -655,7 +672,8 @@ impl FarWheel {
         Ok((guarded, ended))
     }
 
-    /// Takes the timers of a slot out at `now`, which is due at `due`: see the module documentation for where they go.
+    /// Moves the timers out of a slot at `now`; the slot is due at `due`. The module documentation describes their
+    /// destinations.
     fn empty(
         &mut self,
         queues: &mut ExactQueues,
@@ -696,7 +714,7 @@ impl FarWheel {
         }
     }
 
-    /// Takes out the slots that are due at `now`; `false` if more are due than an interrupt has time for.
+    /// Empties the slots that are due at `now`. Returns false if more timers are due than one interrupt may cascade.
     ///
     /// The timers that may fire at `now` are in the trees afterwards.
     #[inline]
@@ -737,9 +755,10 @@ impl FarWheel {
         is_all
     }
 
-    /// Takes those timers out of a slot that are due at `now`: they fire next, one after the other, and need not be
-    /// sorted into the tree for that. The rest of the slot may be taken out now if it was looked at all of it, or if
-    /// nothing waits for [`receive`](Tree::receive): else what is due in it and was not seen could overtake that.
+    /// Removes the timers that are due at `now` from a slot. They fire next, one after the other, and need not be
+    /// sorted into the tree. Returns [`Emptied::Whole`] if the rest of the slot may be emptied now. That is so if all
+    /// timers of the slot were examined, or if no timer waits for [`receive`](Tree::receive). Otherwise a due timer in
+    /// the rest could overtake the waiting timers.
     fn gather(
         &mut self,
         slot: Slot,
@@ -760,9 +779,9 @@ impl FarWheel {
         }
     }
 
-    /// Takes out slots that are due before everything in the trees but `excluded`, so that the first deadline of all
-    /// can be found there. Answers [`Instant::FOREVER`], or when a slot is due that holds too many for that: then the
-    /// first deadline is not before it.
+    /// Empties the slots that are due before all timers in the trees except `excluded`, so that the trees hold the
+    /// first deadline of all. Returns [`Instant::FOREVER`], or the due time of a slot that holds too many timers to be
+    /// emptied. In the second case the first deadline is not before the returned time.
     #[inline]
     pub(crate) fn cascade_next(
         &mut self,

@@ -1,12 +1,13 @@
 //! The sorted queues of a CPU, and the far wheel in front of them.
 //!
-//! Pure: nothing here knows a base, a device, a clock or a lock. Times are arguments, and what changes about the first
-//! timers is an answer.
+//! The code here is pure: it uses no base, no device, no clock and no lock. Times are arguments, and changes of the
+//! first timers are results.
 //!
 //! # Ground rules
 //!
-//! - The base lock of the CPU protects all of it: a caller has it mutably, or not at all.
-//! - The far wheel takes the queues that it feeds as an argument. A timer is in one of both, as its owner word says.
+//! - The base lock of the CPU protects all queues: a caller has mutable access or none.
+//! - The far wheel takes the queues that it feeds as an argument. A timer is either in the far wheel or in a queue, and
+//!   its owner word names which.
 
 pub(crate) mod family;
 pub(crate) mod far_wheel;

@@ -10,7 +10,7 @@ use crate::clock::Offsets;
 use crate::exact::family::Hr;
 use crate::time::{Clock, Deadline, Instant, Offset};
 
-/// Queues of a base: four clocks, hard and soft (spec Q-15).
+/// The number of sorted queues of a base: four clocks, hard and soft (spec Q-15).
 pub(crate) const QUEUES: usize = 8;
 
 /// The bits of the hard queues in an active mask.
@@ -19,22 +19,23 @@ pub(crate) const HARD: u8 = 0x0F;
 /// The bits of the soft queues in an active mask.
 pub(crate) const SOFT: u8 = 0xF0;
 
-/// Queue of a base, on one clock, for one stage.
+/// The sorted queue of a base for one clock and one stage.
 #[derive(Debug)]
 pub(crate) struct ClockBase {
     pub(crate) tree: Tree<Hr>,
-    /// The first key in the tree, `FOREVER` when it is empty (INV-6): finding the next event of a CPU touches no
-    /// timer's memory (spec Q-7). It is the first deadline, but while many timers wait to be filed again: then it is
-    /// earlier; or if the first timer was restarted into the past: then it is later.
+    /// The first key in the tree, `FOREVER` when the tree is empty (INV-6). With this copy a search for the next event
+    /// of a CPU touches no timer's memory (spec Q-7). The key equals the first deadline, with two exceptions. The key
+    /// is earlier while many timers wait to be requeued. The key is later if the first timer was restarted into the
+    /// past.
     pub(crate) first_deadline: Deadline,
     /// Copy of the offset of the clock, as of the base's last refresh (spec TIM-8).
     pub(crate) offset: Offset,
 }
 
-/// Timers that are filed again at a time: bounds the time for which the lock is held.
+/// The maximum number of timers that one operation requeues. It bounds the time for which the lock is held.
 pub(crate) const REFILES_MAX: u32 = 16;
 
-/// The set bits of a mask, lowest first, as of the call (spec Q-14).
+/// Iterates over the numbers of the bits that are set in a mask at the call, lowest first (spec Q-14).
 #[inline]
 pub(crate) fn bits(mut mask: u8) -> impl Iterator<Item = usize> {
     core::iter::from_fn(move || {
@@ -55,7 +56,7 @@ pub(crate) struct ExactQueues {
 }
 
 impl ExactQueues {
-    /// Makes empty queues, whose identities `key` hands out in the order of their numbers.
+    /// Makes empty queues. `key` makes their identities, in the order of their numbers.
     pub(crate) fn new(mut key: impl FnMut() -> Key) -> Self {
         Self {
             queues: core::array::from_fn(|_| ClockBase {
@@ -67,7 +68,7 @@ impl ExactQueues {
         }
     }
 
-    /// The queues, in the order of their numbers.
+    /// Iterates over the queues, in the order of their numbers.
     pub(crate) fn iter(&self) -> core::slice::Iter<'_, ClockBase> {
         self.queues.iter()
     }
@@ -77,12 +78,12 @@ impl ExactQueues {
         self.queues.iter_mut()
     }
 
-    /// The timers in all of them.
+    /// Returns the number of timers in all queues.
     pub(crate) fn pending(&self) -> usize {
         self.iter().map(|queue| queue.tree.len()).sum()
     }
 
-    /// Updates what is cached about a queue after a timer came to it.
+    /// Updates the cached first deadline of a queue, and its active bit, after a timer was inserted into the queue.
     #[inline]
     pub(crate) fn after_insertion(&mut self, index: usize, is_first: bool, deadline: Deadline) {
         self.active |= 1 << index;
@@ -91,7 +92,8 @@ impl ExactQueues {
         }
     }
 
-    /// The next event among the queues of `mask`, and the address of its timer. May be negative (spec ).
+    /// Returns the time of the next event among the queues of `mask`, and the address of its timer. The time may be
+    /// negative (spec ).
     #[inline]
     pub(crate) fn minimum(&self, mask: u8) -> (Instant, usize) {
         let mut best = Instant::FOREVER;
@@ -107,8 +109,8 @@ impl ExactQueues {
         (best, who)
     }
 
-    /// The slack in nanoseconds of the timer at the address `who`, if it is the first of one of the queues of `mask`,
-    /// and filed for its deadline; else 0.
+    /// Returns the slack, in nanoseconds, of the timer at the address `who`, if this timer is the first of one of the
+    /// queues of `mask` and its key is its deadline. Returns 0 otherwise.
     #[inline]
     pub(crate) fn slack_of_first(&self, mask: u8, who: usize) -> u32 {
         let mut slack = 0;
@@ -126,7 +128,7 @@ impl ExactQueues {
         slack
     }
 
-    /// Returns the minimum as [`minimum`](Self::minimum) does, with one timer left out.
+    /// Returns the minimum as [`minimum`](Self::minimum) does, without the timer at the address `excluded`.
     pub(crate) fn minimum_without(&self, mask: u8, excluded: usize) -> Instant {
         let mut best = Instant::FOREVER;
         for index in bits(self.active & mask) {

@@ -1,4 +1,5 @@
-//! CPUs that join and leave the hierarchy: online and offline, isolated and not (spec C-5.1 to C-5.4).
+//! CPUs that join and leave the hierarchy because they go online or offline, or because their isolation changes (spec
+//! C-5.1 to C-5.4).
 
 use super::{Hierarchy, HierarchyHost, Step};
 use crate::cpu::CpuId;
@@ -11,17 +12,17 @@ pub enum Presence {
     Awake,
     /// The CPU idles already.
     Idle,
-    /// The thread is no worker, and will never be active: it publishes by
+    /// The thread is no worker, and will never be active. It publishes its first timer by
     /// [`rearm_from_idle`](Hierarchy::rearm_from_idle), and other CPUs fire its timers. It makes no promise, and is not
-    /// counted among those that fire timers of others. A thread that sleeps until a timer is due, and fires timers
-    /// then, is [`Idle`](Self::Idle).
+    /// counted among the CPUs that fire timers of others. A thread that sleeps until a timer is due and then fires
+    /// timers is not foreign but [`Idle`](Self::Idle).
     Foreign,
 }
 
 /// The reasons why a CPU stops taking part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Leaving {
-    /// The CPU goes offline, and its timers are moved elsewhere.
+    /// The CPU goes offline, and its timers move to another CPU.
     Offline,
     /// The CPU becomes isolated, and fires its own timers only.
     Isolation,
@@ -33,7 +34,8 @@ pub enum Leaving {
 pub enum Refused {
     /// The CPU was never [prepared](Hierarchy::prepare).
     NotPrepared,
-    /// The CPU is the last available one of the tree, which must have one to fire the timers of the others (spec XI1).
+    /// The CPU is the last available CPU of the tree. The tree must keep one available CPU, which fires the timers of
+    /// the others (spec XI1).
     LastAvailable,
 }
 
@@ -49,13 +51,13 @@ impl core::fmt::Display for Refused {
 impl core::error::Error for Refused {}
 
 impl<S: HierarchyHost<WIDTH>, const WIDTH: usize> Hierarchy<S, WIDTH> {
-    /// Makes `cpu` take part in the hierarchy. Has no effect if it does already.
+    /// Makes `cpu` take part in the hierarchy. Has no effect if `cpu` takes part already.
     ///
-    /// The CPU calls it, or another one on behalf of a CPU that executes nothing meanwhile.
+    /// Called by `cpu` itself, or by another CPU if `cpu` executes nothing meanwhile.
     ///
     /// # Errors
     ///
-    /// When it was never prepared.
+    /// When `cpu` was never prepared.
     pub fn set_available(&self, cpu: CpuId, presence: Presence) -> Result<(), Refused> {
         let node = self.host.node(cpu).ok_or(Refused::NotPrepared)?;
         if node.leaf().is_none() {
@@ -81,17 +83,17 @@ impl<S: HierarchyHost<WIDTH>, const WIDTH: usize> Hierarchy<S, WIDTH> {
     }
 
     /// Ends the part of `cpu` in the hierarchy: from now on it fires its own timers only, is never migrator, and no
-    /// other CPU fires its timers. Has no effect if it does not take part.
+    /// other CPU fires its timers. Has no effect if `cpu` does not take part.
     ///
-    /// The CPU calls it, or another one on behalf of a CPU that executes nothing meanwhile, without locks. If another
-    /// CPU is firing its timers, that ends by itself. If the CPU had promised to wake up for others, another CPU of the
-    /// tree is [activated](HierarchyHost::activate) and takes over (Example 9).
+    /// Called by `cpu` itself, or by another CPU if `cpu` executes nothing meanwhile, without locks. Another CPU that
+    /// is firing the timers of `cpu` finishes by itself. If the CPU had promised to wake up for others, another CPU of
+    /// the tree is [activated](HierarchyHost::activate) and takes over (Example 9).
     ///
-    /// For several CPUs at once there is [`isolate_set`](Hierarchy::isolate_set).
+    /// [`isolate_set`](Hierarchy::isolate_set) isolates several CPUs at once.
     ///
     /// # Errors
     ///
-    /// When it was never prepared; when it is the last one and leaves for isolation.
+    /// When `cpu` was never prepared, or when it is the last available CPU and leaves for isolation.
     pub fn clear_available(&self, cpu: CpuId, why: Leaving) -> Result<(), Refused> {
         let node = self.host.node(cpu).ok_or(Refused::NotPrepared)?;
         if node.leaf().is_none() {

@@ -1,4 +1,4 @@
-//! Descriptions of the tree, for drawings and checks. Each value is of some moment during the call.
+//! Descriptions of the tree, for drawings and checks. Each value was true at some moment during the call.
 
 use super::{ChildSlots, GroupId, Hierarchy, HierarchyHost, LEVELS_MAX};
 use crate::cpu::CpuId;
@@ -19,18 +19,19 @@ pub enum Child {
 pub enum Misshapen {
     /// A group has no parent and is not the root (R23).
     SecondRoot(GroupId),
-    /// Two children of the group have one place, or one has a place that was not given out (TI2).
+    /// Two children of the group have the same place, or a child has a place that was never assigned (TI2).
     Places(GroupId),
     /// A child below the cross-node level belongs to another NUMA node (R25).
     Node(GroupId),
-    /// A child is not exactly one level below.
+    /// A child of the group is not exactly one level below the group.
     Level(GroupId),
-    /// The state breaks STATE-1 or STATE-2.
+    /// The state of the group breaks STATE-1 or STATE-2.
     State(GroupId),
 }
 
 impl<S: HierarchyHost<WIDTH>, const WIDTH: usize> Hierarchy<S, WIDTH> {
-    /// Returns the number of groups. Their numbers count from 0, and [`HierarchyHost::group`] finds them.
+    /// Returns the number of groups. The groups are numbered from 0, and [`HierarchyHost::group`] returns a group by
+    /// its number.
     #[must_use]
     pub fn groups(&self) -> u32 {
         self.shape.lock(None).groups

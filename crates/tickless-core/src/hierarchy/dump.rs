@@ -10,15 +10,15 @@ impl<S: HierarchyHost<WIDTH>, const WIDTH: usize> Hierarchy<S, WIDTH> {
     /// Writes each group with its state, its migrator and its first event, and each CPU with its promised wake-up.
     /// `name` is the name of the hierarchy.
     ///
-    /// Each line is as of some moment during the call.
+    /// Each line was true at some moment during the call.
     ///
     /// # Errors
     ///
-    /// Those of `out`.
+    /// The errors of `out`.
     ///
     /// # Cost
     ///
-    /// Time in the number of all groups, times that of all CPUs and groups.
+    /// Time in proportion to the number of groups, times the number of CPUs and groups.
     pub fn dump(&self, name: &str, out: &mut dyn Write) -> fmt::Result {
         writeln!(out, "Hierarchy: {name}")?;
         writeln!(out, " available:      {}", self.available_cpus())?;

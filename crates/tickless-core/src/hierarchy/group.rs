@@ -15,10 +15,10 @@ use crate::time::Instant;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct GroupId(pub u32);
 
-/// No group has this number: it would be the last of 2^32.
+/// A number that no group has, because it would be the number of the last of 2^32 groups.
 pub(super) const NO_GROUP: u32 = u32::MAX;
 
-/// A link to a parent: set once, never changed (spec TI3).
+/// A link to a parent, which is set once and never changed (spec TI3).
 #[derive(Debug)]
 struct Parent {
     group: AtomicU32,
@@ -32,7 +32,8 @@ impl Parent {
         }
     }
 
-    /// The parent, if it is known to the caller. One load for each step of a walk: a second one may differ (R27).
+    /// Returns the parent; `None` if the caller does not see a parent yet. Each step of a walk loads the parent once,
+    /// because a second load may differ (R27).
     #[inline]
     fn get(&self) -> Option<GroupId> {
         // Acquire: pairs with the Release in `set`, so that the slot and the parent itself are there (spec ORDER-5).
@@ -54,7 +55,7 @@ impl Parent {
     }
 }
 
-/// A time that one CPU writes under a lock and others read without it.
+/// A time that one CPU writes under a lock and other CPUs read without the lock.
 #[derive(Debug)]
 pub(super) struct SharedInstant(AtomicI64);
 
@@ -78,7 +79,8 @@ impl SharedInstant {
     }
 }
 
-/// An entry of a group's queue: when to serve which CPU, and which child says so.
+/// An entry of a group's queue: the CPU to serve, the time at which to serve it, and the child that published the
+/// entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct GroupEvent {
     pub(super) time: Instant,
@@ -87,8 +89,8 @@ pub(super) struct GroupEvent {
     pub(super) child: Option<GroupId>,
 }
 
-/// The events of the children of one group, by slot. With sixteen children at most, looking at all of them is cheaper
-/// than any tree.
+/// The events of the children of one group, by slot. With sixteen children at most, a search through all of them is
+/// cheaper than any tree.
 #[derive(Debug)]
 pub(super) struct Queue<const WIDTH: usize> {
     events: [Option<GroupEvent>; WIDTH],
@@ -112,7 +114,8 @@ impl<const WIDTH: usize> Queue<WIDTH> {
         self.events[slot.index()].take()
     }
 
-    /// The earliest event; of several with one time that of the lowest slot.
+    /// Returns the earliest event and its slot. Of several events with the same time it returns the event of the lowest
+    /// slot.
     pub(super) fn head(&self) -> Option<(ChildSlot, GroupEvent)> {
         let mut first: Option<(u8, &GroupEvent)> = None;
         for (event, slot) in self.events.iter().zip(0_u8..) {
@@ -134,11 +137,11 @@ impl<const WIDTH: usize> Queue<WIDTH> {
 /// An inner node of the hierarchy. Groups are never freed: without CPUs they are merely inactive.
 pub struct Group<L: RawLock, const WIDTH: usize> {
     state: AtomicU64,
-    /// The first time of the queue, as the CPU that touched it last left it: never too late for what is queued (spec
-    /// C-4.6).
+    /// The first time of the queue, as the CPU that last changed the queue stored it. It is never later than the first
+    /// event of the queue (spec C-4.6).
     pub(super) first: SharedInstant,
     parent: Parent,
-    /// True if the event of this group, in its parent's queue, is to be skipped: the group looks after itself.
+    /// True if CPUs skip the event of this group in its parent's queue, because the group serves its events itself.
     ignored: AtomicBool,
     pub(super) queue: Lock<L, Queue<WIDTH>>,
     /// Number of events of this group that each child has served, for
@@ -157,7 +160,7 @@ impl<L: RawLock + Default, const WIDTH: usize> Group<L, WIDTH> {
         "a group has 2 to 16 children"
     );
 
-    /// A group without parent; `reserved` slots are taken beforehand (spec Example 8).
+    /// Makes a group without a parent. `reserved` slots are taken from the start (spec Example 8).
     pub(super) fn new(id: GroupId, level: u8, node: NumaNode, reserved: u8) -> Self {
         const { Self::WIDTH_FITS };
         let queue = Queue {
@@ -191,8 +194,8 @@ impl<L: RawLock, const WIDTH: usize> Group<L, WIDTH> {
         self.level as usize
     }
 
-    /// Returns the NUMA node of all CPUs of the group, if its level is below the cross-node level; otherwise that of
-    /// the first one.
+    /// Returns the NUMA node of all CPUs of the group, if its level is below the cross-node level; otherwise the NUMA
+    /// node of its first CPU.
     #[must_use]
     pub const fn node(&self) -> NumaNode {
         self.node
@@ -210,14 +213,15 @@ impl<L: RawLock, const WIDTH: usize> Group<L, WIDTH> {
         self.parent.slot()
     }
 
-    /// Returns the number of children that the group has or has reserved room for.
+    /// Returns the number of children of the group, reserved places included.
     #[must_use]
     pub fn children(&self) -> usize {
         // Relaxed: changed under the construction lock; readers without it only draw.
         usize::from(self.children.load(Ordering::Relaxed))
     }
 
-    /// Returns the time of the first event, [`Instant::FOREVER`] if there is none. It may be too early, never too late.
+    /// Returns the time of the first event, [`Instant::FOREVER`] if the group has none. The result may be too early,
+    /// never too late.
     #[must_use]
     pub fn first(&self) -> Instant {
         self.first.get()
@@ -242,7 +246,8 @@ impl<L: RawLock, const WIDTH: usize> Group<L, WIDTH> {
             .is_ok()
     }
 
-    /// The state, read so that each CPU that changes it later sees what the caller did before (spec ORDER-6).
+    /// Returns the state, read so that each CPU that changes the state later sees all writes of the caller before this
+    /// call (spec ORDER-6).
     pub(super) fn synchronise(&self) -> State {
         // AcqRel: Acquire to see an activation that is done; Release to hand the new parent to a later one.
         State::from_word(self.state.fetch_add(0, Ordering::AcqRel))
@@ -274,7 +279,7 @@ impl<L: RawLock, const WIDTH: usize> Group<L, WIDTH> {
         self.served[slot.index()].load(Ordering::Relaxed)
     }
 
-    /// Takes the next slot; `None` if all are taken. Under the construction lock.
+    /// Takes the next slot; `None` if all slots are taken. Called under the construction lock.
     pub(super) fn take_slot(&self) -> Option<ChildSlot> {
         let taken = self.children();
         if taken >= WIDTH {
@@ -286,7 +291,7 @@ impl<L: RawLock, const WIDTH: usize> Group<L, WIDTH> {
         Some(ChildSlot::new(slot))
     }
 
-    /// Connects it for ever. Under the construction lock.
+    /// Connects the group with its parent for ever. Called under the construction lock.
     pub(super) fn connect(&self, parent: GroupId, slot: ChildSlot) {
         self.parent.set(parent, slot);
     }
@@ -306,33 +311,33 @@ impl<L: RawLock, const WIDTH: usize> fmt::Debug for Group<L, WIDTH> {
 /// State that the lock of a node protects.
 #[derive(Debug)]
 pub(super) struct NodeState {
-    /// Another CPU runs the global timers of this one on its behalf (spec TI7).
+    /// True while another CPU runs the global timers of this CPU (spec TI7).
     pub(super) expiring_remotely: bool,
-    /// The time of its event, as of the last time it was queued.
+    /// The time of the node's event when the event was last queued.
     pub(super) time: Instant,
 }
 
-/// The leaf of a CPU in the hierarchy. The host keeps one for each CPU, at an address that never changes.
+/// The leaf of a CPU in the hierarchy. The host stores one leaf for each CPU, at an address that never changes.
 pub struct CpuNode<L: RawLock> {
     cpu: CpuId,
     pub(super) state: Lock<L, NodeState>,
     leaf: Parent,
     /// True if the CPU is online and not isolated. Written under the lock.
     available: AtomicBool,
-    /// Counts as idle. Written under the lock, by the CPU itself.
+    /// True if the CPU counts as idle. Written under the lock, by the CPU itself.
     idle: AtomicBool,
-    /// A thread that is never active: it publishes and is served, and can do nothing for others. Written under the
-    /// lock.
+    /// True for a foreign thread, which is never active: it publishes its timers, and other CPUs fire them. Written
+    /// under the lock.
     foreign: AtomicBool,
-    /// The time at which this idle CPU has undertaken to wake up for the whole tree. Written under the lock.
+    /// The time at which this idle CPU has promised to wake up for the whole tree. Written under the lock.
     pub(super) wakeup: SharedInstant,
-    /// True if its event is to be skipped: it looks after itself. Written under the lock of the node, read under that
-    /// of the leaf.
+    /// True if CPUs skip the event of this node, because the CPU fires its timers itself. Written under the lock of the
+    /// node, read under the lock of the leaf group.
     ignored: AtomicBool,
 }
 
 impl<L: RawLock + Default> CpuNode<L> {
-    /// Makes the leaf of `cpu`. It is outside of the hierarchy until it is [prepared](super::Hierarchy::prepare).
+    /// Makes the leaf of `cpu`. The leaf is outside of the hierarchy until it is [prepared](super::Hierarchy::prepare).
     #[must_use]
     pub fn new(cpu: CpuId) -> Self {
         let state = NodeState {
@@ -359,7 +364,7 @@ impl<L: RawLock> CpuNode<L> {
         self.cpu
     }
 
-    /// Returns the group of the node; `None` until it is prepared.
+    /// Returns the group of the node; `None` until the node is prepared.
     #[must_use]
     pub fn leaf(&self) -> Option<GroupId> {
         self.leaf.get()
@@ -389,14 +394,15 @@ impl<L: RawLock> CpuNode<L> {
         self.idle.load(Ordering::Relaxed)
     }
 
-    /// Returns true if the CPU is a thread that can fire no timers of others.
+    /// Returns true if the CPU is a foreign thread, which fires no timers of other CPUs.
     #[must_use]
     pub fn is_foreign(&self) -> bool {
         // Relaxed: written under the availability lock, and read under it where it matters.
         self.foreign.load(Ordering::Relaxed)
     }
 
-    /// Returns the time at which the CPU has promised to wake up for the whole tree; [`Instant::FOREVER`] if never.
+    /// Returns the time at which the CPU has promised to wake up for the whole tree; [`Instant::FOREVER`] without a
+    /// promise.
     #[inline]
     #[must_use]
     pub fn wakeup(&self) -> Instant {
@@ -410,7 +416,7 @@ impl<L: RawLock> CpuNode<L> {
         self.ignored.load(Ordering::Relaxed)
     }
 
-    /// Waits for the node. Everything below is done by the holder.
+    /// Waits for the lock of the node and returns the guard. The guard has the operations that need the lock.
     pub(super) fn lock(&self) -> NodeGuard<'_, L> {
         NodeGuard {
             state: self.state.lock(None),

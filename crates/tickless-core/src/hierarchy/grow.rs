@@ -1,5 +1,5 @@
-//! The growth of the tree as CPUs are added: new groups come above the root or beside other groups, never in between
-//! (spec C-5.2).
+//! The growth of the tree as CPUs are added. A new group is placed above the root or next to other groups, never
+//! between a parent and its child (spec C-5.2).
 
 use core::fmt;
 
@@ -10,10 +10,10 @@ use crate::cpu::CpuId;
 /// State that the construction lock protects.
 #[derive(Debug, Default)]
 pub(super) struct Shape {
-    /// Groups so far; they are called 0 to `groups - 1`.
+    /// Number of groups so far. Their numbers are 0 to `groups - 1`.
     pub(super) groups: u32,
     pub(super) root: Option<GroupId>,
-    /// Groups of each level.
+    /// Number of groups on each level.
     on_level: [u32; LEVELS_MAX],
 }
 
@@ -23,13 +23,13 @@ pub(super) struct Shape {
 pub enum PrepareError {
     /// The host has no node for the CPU.
     NoNode,
-    /// The host has no room for the groups that would be needed.
+    /// The host cannot store the groups that the CPU needs.
     NoRoom {
-        /// Number of groups there would be.
+        /// Number of groups that the tree would have.
         groups: u32,
     },
-    /// The tree would become higher than its layout allows: there are more CPUs, or they are spread over the NUMA nodes
-    /// more unevenly, than the layout was made for.
+    /// The tree would become higher than its layout allows. Either the number of CPUs is larger, or the CPUs are spread
+    /// more unevenly over the NUMA nodes, than the layout assumes.
     TooHigh {
         /// Largest number of levels.
         levels: usize,
@@ -53,7 +53,7 @@ impl fmt::Display for PrepareError {
 
 impl core::error::Error for PrepareError {}
 
-/// The way of a new CPU up to where it meets the tree.
+/// The groups from the leaf of a new CPU up to the first group that is in the tree already.
 struct Chain {
     /// The groups from the leaf on.
     groups: [GroupId; LEVELS_MAX],
@@ -63,15 +63,15 @@ struct Chain {
 }
 
 impl<S: HierarchyHost<WIDTH>, const WIDTH: usize> Hierarchy<S, WIDTH> {
-    /// Gives `cpu`, of NUMA node `numa`, its permanent place in the tree. Has no effect if it has one. The CPU does not
-    /// take part until it is [available](Hierarchy::set_available).
+    /// Gives `cpu`, of NUMA node `numa`, its permanent place in the tree. Has no effect if `cpu` has a place. The CPU
+    /// does not take part until it is [available](Hierarchy::set_available).
     ///
-    /// Any CPU but the new one calls it, since the new one has no place yet. The tree may be in use, and all CPUs in it
-    /// may be idle.
+    /// Called by any CPU but the new one, which has no place yet. The tree may be in use, and all CPUs in it may be
+    /// idle.
     ///
     /// # Errors
     ///
-    /// See [`PrepareError`]; the tree is as before (R24).
+    /// See [`PrepareError`]. After an error the tree is unchanged (R24).
     pub fn prepare(&self, cpu: CpuId, numa: NumaNode) -> Result<(), PrepareError> {
         let node = self.host.node(cpu).ok_or(PrepareError::NoNode)?;
         let mut shape = self.shape.lock(None);
@@ -115,7 +115,8 @@ impl<S: HierarchyHost<WIDTH>, const WIDTH: usize> Hierarchy<S, WIDTH> {
         Ok(())
     }
 
-    /// Finds or names the groups of a new CPU of `numa`, from its leaf up to where the tree is met, or to a new root.
+    /// Finds the existing groups, and numbers the new groups, for a new CPU of `numa`: from its leaf up to a group that
+    /// is in the tree already, or up to a new root.
     fn find(&self, shape: &Shape, numa: NumaNode) -> Result<Chain, PrepareError> {
         let mut chain = Chain {
             groups: [GroupId(NO_GROUP); LEVELS_MAX],
@@ -155,7 +156,7 @@ impl<S: HierarchyHost<WIDTH>, const WIDTH: usize> Hierarchy<S, WIDTH> {
         Err(PrepareError::TooHigh { levels })
     }
 
-    /// Makes the group that is to be called `id`; `reserved` slots are kept for an old root (Example 8).
+    /// Makes the group with the number `id`. `reserved` slots are kept for an old root (Example 8).
     fn make(&self, shape: &mut Shape, id: GroupId, level: usize, numa: NumaNode, reserved: u8) {
         debug_assert_eq!(id.0, shape.groups, "groups are made in order");
         let height = u8::try_from(level).unwrap_or(u8::MAX);
@@ -164,7 +165,7 @@ impl<S: HierarchyHost<WIDTH>, const WIDTH: usize> Hierarchy<S, WIDTH> {
         shape.on_level[level] += 1;
     }
 
-    /// Connects a group that no CPU is in yet with the next free place of its parent.
+    /// Connects a group without CPUs with the next free place of its parent.
     fn link(&self, child: &Group<S::Lock, WIDTH>, parent: GroupId) {
         if let Some(slot) = self.group(parent).take_slot() {
             self.connect(child, parent, slot);
@@ -181,9 +182,10 @@ impl<S: HierarchyHost<WIDTH>, const WIDTH: usize> Hierarchy<S, WIDTH> {
         });
     }
 
-    /// Connects the old root with the new one, where the first place is kept for it, and carries up what it knows.
+    /// Connects the old root with the first place of the new root, which is reserved for it, and passes the state and
+    /// the events of the old root up to the new one.
     ///
-    /// Everybody is in here: from the moment it is linked, walks go on into the new root.
+    /// All existing CPUs are below the old root. As soon as it is linked, their walks continue into the new root.
     fn link_old_root(&self, shape: &mut Shape, old: GroupId, top: GroupId) {
         let old = self.group(old);
         let mut lowest = top;

@@ -13,63 +13,65 @@ use crate::time::Instant;
 ///
 /// # Lock order
 ///
-/// Outermost first: the construction and availability locks of the hierarchy, the timer bases of one CPU
-/// ([`lock_bases`](HierarchyHost::lock_bases)), that CPU's node, groups from child to parent (spec C-4.8).
+/// The locks are taken in this order, outermost first: the construction and availability locks of the hierarchy, the
+/// timer bases of one CPU ([`lock_bases`](HierarchyHost::lock_bases)), that CPU's node, groups from child to parent
+/// (spec C-4.8).
 pub trait HierarchyHost<const WIDTH: usize> {
-    /// The lock of nodes and groups. It is held for tens of instructions, with timer bases locked around it; where
-    /// timer interrupts can arrive it MUST mask them.
+    /// The lock of nodes and groups. It is held for tens of instructions, with timer bases locked around it. On a host
+    /// with timer interrupts the lock MUST mask them.
     type Lock: RawLock + Default;
 
-    /// The right to the timer bases of one CPU, until it is dropped.
+    /// The exclusive right to the timer bases of one CPU, which ends when the value is dropped.
     type LockedBases<'a>
     where
         Self: 'a;
 
-    /// Returns the node of a CPU, always the same one; `None` if there never was such a CPU.
+    /// Returns the node of a CPU, always the same node; `None` if no such CPU ever existed.
     fn node(&self, cpu: CpuId) -> Option<&CpuNode<Self::Lock>>;
 
-    /// Returns one more than the highest number of a CPU that has a node.
+    /// Returns the highest number of a CPU with a node, plus one.
     fn cpus(&self) -> u32;
 
-    /// Returns the group that [`place`](HierarchyHost::place) stored under `id`, always the same one.
+    /// Returns the group that [`place`](HierarchyHost::place) stored under `id`, always the same group.
     ///
-    /// Asked only for groups that were placed, by a CPU that the placing has happened before.
+    /// Called only for groups that were placed, by a CPU that sees the placing as past.
     fn group(&self, id: GroupId) -> &Group<Self::Lock, WIDTH>;
 
-    /// Makes room for groups 0 to `groups - 1`; returns `false` if there is none.
+    /// Reserves storage for the groups 0 to `groups - 1`. Returns `false` if the storage is not available.
     ///
-    /// After `true`, placing them MUST succeed. After `false` nothing happens (R24).
+    /// After `true`, [`place`](HierarchyHost::place) MUST succeed for these groups. After `false` the hierarchy places
+    /// no group (R24).
     fn reserve(&self, groups: u32) -> bool;
 
-    /// Stores `group` under the number `id` for the whole life of the hierarchy. Numbers come in order, from 0, and one
-    /// at a time.
+    /// Stores `group` under the number `id` for the whole life of the hierarchy. The hierarchy places the groups one at
+    /// a time, in the order of their numbers, from 0.
     fn place(&self, id: GroupId, group: Group<Self::Lock, WIDTH>);
 
-    /// Fires the global timers of `cpu` that are due at `now`, on the calling CPU. `cpu` is idle, or is the caller
-    /// itself, which counts as idle (R20).
+    /// Fires the global timers of `cpu` that are due at `now`, on the calling CPU. `cpu` is an idle CPU, or the calling
+    /// CPU, which counts as idle then (R20).
     ///
-    /// Called without locks; callbacks MAY call anything. Each callback takes one from `budget`, and at zero no more
-    /// run: what is left stays due. If another CPU runs these timers already, the host MAY return at once, provided
-    /// that the other one goes on to what is due.
+    /// Called without locks; callbacks MAY call anything. Each callback takes one from `budget`. At zero no more
+    /// callbacks run, and the remaining timers stay due. If another CPU runs these timers already, the host MAY return
+    /// at once, provided that the other CPU continues until no timer is due.
     fn expire_global(&self, cpu: CpuId, now: Instant, budget: &mut u32);
 
     /// Locks the timer bases of `cpu` and returns the time of its first global timer, as spec C-3.2 defines it:
-    /// [`Instant::FOREVER`] if there is none or the CPU wakes earlier for itself.
+    /// [`Instant::FOREVER`] if the CPU has no global timer, or wakes earlier for a timer of its own.
     ///
-    /// Between this and the release no timer of the CPU can come, go or change.
+    /// Until the bases are released, no timer of the CPU is armed, cancelled or changed.
     fn lock_bases(&self, cpu: CpuId) -> (Self::LockedBases<'_>, Instant);
 
-    /// Makes an available CPU leave idle soon, so that it takes over the known events when it becomes idle again
+    /// Makes an available CPU leave idle soon, so that the CPU takes over the known events when it becomes idle again
     /// (Example 9).
     ///
-    /// Called without locks. The CPU may be awake already, in which case nothing need be done. If it stopped being
-    /// available meanwhile, its own leaving hands over again.
+    /// Called without locks. If the CPU is awake already, the host need not do anything. If the CPU is no longer
+    /// available, its own leaving activates another CPU.
     fn activate(&self, cpu: CpuId);
 
-    /// Reports a step that happened, or is about to; called in the order in which one CPU does things.
+    /// Reports a step that happened or is about to happen. The steps of one CPU are reported in their order.
     ///
-    /// For traces (spec C-10.2), and for tests, which MAY run other CPUs in here where no lock is in their way. It
-    /// vanishes where it is not implemented.
+    /// The reports serve traces (spec C-10.2) and tests. A test MAY run other CPUs inside of this call, as long as
+    /// these need no lock that is held. A host without an implementation pays nothing for the call.
     #[inline]
     fn step(&self, step: Step) {
         let _ = step;

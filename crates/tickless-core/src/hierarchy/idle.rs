@@ -8,14 +8,15 @@ use crate::time::Instant;
 
 impl<S: HierarchyHost<WIDTH>, const WIDTH: usize> Hierarchy<S, WIDTH> {
     /// Notes that `cpu` is about to be idle, and that its first global timer is due at `global`: [`Instant::FOREVER`]
-    /// if there is none, or if one of its own comes first. Returns the time at which the CPU has to wake up for the
-    /// whole tree, its own global timers included; [`Instant::FOREVER`] if another CPU fires them.
+    /// if `cpu` has no global timer, or if one of its other timers is due earlier. Returns the time at which the CPU
+    /// has to wake up for the whole tree, its own global timers included; [`Instant::FOREVER`] if another CPU fires
+    /// them.
     ///
-    /// The CPU calls it with its timer bases locked, so that `global` stays true. A CPU that is idle already calls
+    /// Called by `cpu` with its timer bases locked, so that `global` stays true. A CPU that is idle already calls
     /// [`rearm_from_idle`](Hierarchy::rearm_from_idle) instead. A CPU that is not available gets `global` back: it
     /// fires its own timers.
     ///
-    /// If the CPU stays awake after all because of the result, it MUST [leave idle](Hierarchy::leave_idle) again (R60).
+    /// If the result makes the CPU stay awake, the CPU MUST [leave idle](Hierarchy::leave_idle) again (R60).
     #[must_use = "the CPU has to wake up then"]
     pub fn enter_idle(&self, cpu: CpuId, global: Instant) -> Instant {
         let Some(node) = self.available_node(cpu) else {
@@ -61,13 +62,14 @@ impl<S: HierarchyHost<WIDTH>, const WIDTH: usize> Hierarchy<S, WIDTH> {
     /// Notes that the first global timer of the idle `cpu` is due at `global` now. Returns the time at which the CPU
     /// has to wake up for the whole tree, as [`enter_idle`](Hierarchy::enter_idle) does.
     ///
-    /// The CPU calls it with its timer bases locked, whenever it may have armed a timer since: after an interrupt, or
-    /// each time if it is a [foreign thread](super::Presence::Foreign). A foreign thread wakes up for no other CPU. If
-    /// its result is not [`Instant::FOREVER`], no CPU in the tree is awake, and the host MUST make an available CPU
-    /// leave idle and enter it again, which takes over the time. Each time is returned once: while it stays the same,
-    /// later results are [`Instant::FOREVER`].
+    /// Called by `cpu` with its timer bases locked, whenever `cpu` may have armed a timer since the last call: after an
+    /// interrupt, or after each start if `cpu` is a [foreign thread](super::Presence::Foreign). A foreign thread wakes
+    /// up for no other CPU. If the result for a foreign thread is not [`Instant::FOREVER`], no CPU in the tree is
+    /// awake. The host then MUST make an available CPU leave idle and enter idle again, and that CPU takes over the
+    /// time. Each time is returned once: while the time stays the same, later results are [`Instant::FOREVER`].
     ///
-    /// With [`Instant::FOREVER`] nothing changes: the event that may be left causes one useless check.
+    /// A call with [`Instant::FOREVER`] changes nothing. An event of `cpu` that is still published causes one useless
+    /// check.
     #[must_use = "the CPU has to wake up then"]
     pub fn rearm_from_idle(&self, cpu: CpuId, global: Instant) -> Instant {
         let Some(node) = self.available_node(cpu) else {
@@ -100,9 +102,10 @@ impl<S: HierarchyHost<WIDTH>, const WIDTH: usize> Hierarchy<S, WIDTH> {
     /// Returns the time at which the active `cpu` would have to wake up if it became idle now with its first global
     /// timer due at `global`.
     ///
-    /// It is a forecast for the idle governor: it takes no lock and changes nothing, and may be wrong in both
-    /// directions. The result is [`Instant::FOREVER`] if another CPU would fire the timers, or has promised to wake up
-    /// by then: a forecast stays the latest time to wake up, and two CPUs would wake up for the same timer.
+    /// The result is a forecast for the idle governor. The call takes no lock and changes nothing, and the result may
+    /// be wrong in both directions. The result is [`Instant::FOREVER`] if another CPU would fire the timers, or has
+    /// promised to wake up by then. A governor takes the forecast as the latest time to wake up, so without this rule
+    /// two CPUs would wake up for the same timer.
     #[must_use]
     pub fn peek(&self, cpu: CpuId, global: Instant) -> Instant {
         let Some(node) = self.available_node(cpu) else {
@@ -128,7 +131,7 @@ impl<S: HierarchyHost<WIDTH>, const WIDTH: usize> Hierarchy<S, WIDTH> {
         first
     }
 
-    /// Walks to active from the leaf of `node`, which is locked.
+    /// Marks the groups above `node` as active, from its leaf group upwards. The node is locked.
     pub(super) fn activate_node(&self, node: &CpuNode<S::Lock>) {
         if let Some(leaf) = node.leaf() {
             self.activate_from(leaf, node.slot());

@@ -1,8 +1,8 @@
 //! The set of isolated CPUs (spec C-5.4).
 //!
-//! A CPU joins and leaves the tree by itself, so a change of the set is work for several CPUs. All that are to join are
-//! asked and waited for before the first is asked to leave: in between there are more CPUs that look after the idle,
-//! not fewer.
+//! Each CPU joins and leaves the tree itself, so a change of the set is work for several CPUs. The joining CPUs come
+//! first: the first CPU is requested to leave after all joining CPUs have joined. So during the change more CPUs serve
+//! the idle CPUs, not fewer.
 
 use super::{Hierarchy, HierarchyHost, Refused};
 use crate::cpu::CpuId;
@@ -19,29 +19,29 @@ pub enum Change {
 /// The host's way to make CPUs carry out a change of the isolated set: work items in a kernel, requests to threads in
 /// user space.
 ///
-/// From the first call until the last no CPU goes online or offline, and the set is not changed by another call.
+/// From the first call until the last call no CPU goes online or offline, and no other call changes the set.
 pub trait IsolationHost {
-    /// Returns true if `cpu` is online. An offline CPU is left as it is; when it goes online, the host looks at the set
+    /// Returns true if `cpu` is online. An offline CPU is not changed. When it goes online, the host checks the set
     /// before it lets the CPU join.
     fn is_online(&self, cpu: CpuId) -> bool;
 
     /// Returns true if the host wants `cpu` isolated.
     ///
-    /// A host in which tasks without a tick go by the count of one CPU MUST say `false` for that (spec C-5.4).
+    /// A host in which one CPU counts the ticks for tasks without a tick MUST return `false` for that CPU (spec C-5.4).
     fn is_to_be_isolated(&self, cpu: CpuId) -> bool;
 
-    /// Requests that `cpu` changes its part.
+    /// Requests that `cpu` joins or leaves the hierarchy.
     ///
-    /// There it is done by [`set_available`](Hierarchy::set_available), or by
-    /// [`clear_available`](Hierarchy::clear_available) for [isolation](super::Leaving::Isolation). MAY return before it
-    /// is done.
+    /// `cpu` carries out the request with [`set_available`](Hierarchy::set_available), or with
+    /// [`clear_available`](Hierarchy::clear_available) for [isolation](super::Leaving::Isolation). This function MAY
+    /// return before the request is carried out.
     fn ask(&mut self, cpu: CpuId, change: Change);
 
-    /// Waits until `cpu` has changed its part. It is also called for a CPU that needed no request.
+    /// Waits until `cpu` has joined or left. Also called for a CPU that needed no request.
     ///
     /// # Errors
     ///
-    /// The error that the CPU got when it tried.
+    /// The error that the CPU got when it tried to join or leave.
     fn wait(&mut self, cpu: CpuId, change: Change) -> Result<(), Refused>;
 }
 
@@ -52,8 +52,8 @@ impl<S: HierarchyHost<WIDTH>, const WIDTH: usize> Hierarchy<S, WIDTH> {
     ///
     /// # Errors
     ///
-    /// [`Refused::LastAvailable`] if no CPU that is online would be left to look after the others: nothing has changed
-    /// then. Any other error is the first that a CPU returned, and those that were asked before it have changed.
+    /// [`Refused::LastAvailable`] if no online CPU would remain to serve the others; nothing has changed then. Any
+    /// other error is the first error that a CPU returned. The CPUs that got their request earlier have changed.
     pub fn isolate_set(&self, host: &mut impl IsolationHost) -> Result<u32, Refused> {
         let stays = |cpu| self.concerns(host, cpu) && !host.is_to_be_isolated(cpu);
         if !self.all_cpus().any(stays) {
@@ -86,7 +86,7 @@ impl<S: HierarchyHost<WIDTH>, const WIDTH: usize> Hierarchy<S, WIDTH> {
         result
     }
 
-    /// Returns true if the set decides on `cpu`.
+    /// Returns true if the set of isolated CPUs applies to `cpu`.
     fn concerns(&self, host: &impl IsolationHost, cpu: CpuId) -> bool {
         let node = self.host.node(cpu);
         node.is_some_and(|node| node.leaf().is_some() && !node.is_foreign()) && host.is_online(cpu)

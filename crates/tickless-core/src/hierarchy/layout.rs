@@ -1,7 +1,7 @@
-//! The computation of how many levels and groups a hierarchy needs, from the possible CPUs.
+//! The number of levels and groups that a hierarchy needs, computed from the possible CPUs.
 
-/// The most levels of a hierarchy. Eight levels with groups of eight would do for sixteen million CPUs; narrow groups,
-/// in tests, need more.
+/// The largest number of levels of a hierarchy. Eight levels with groups of eight suffice for sixteen million CPUs; the
+/// narrow groups of tests need more levels.
 pub const LEVELS_MAX: usize = 16;
 
 /// The number of a NUMA node.
@@ -18,8 +18,9 @@ pub struct Layout {
 impl Layout {
     /// Computes the layout for `cpus` CPUs, evenly spread over `nodes` NUMA nodes, in groups of `width`.
     ///
-    /// The levels inside a node are as many as it takes for `width^levels` to reach the CPUs of one node; the levels
-    /// above them do the same for the nodes. One CPU alone needs no hierarchy, and gets one group.
+    /// The number of levels inside a NUMA node is the smallest with `width^levels` at least the CPUs of one node. The
+    /// number of levels above is computed in the same way from the number of nodes. A single CPU needs no hierarchy,
+    /// and gets one group.
     ///
     /// # Panics
     ///
@@ -52,9 +53,10 @@ impl Layout {
     }
 
     /// Returns the number of groups on each level, the leaves first, after `cpus` CPUs have joined. `node_of` returns
-    /// the NUMA node of each; a level that no node needed has zero. Use it to draw a hierarchy before it exists.
+    /// the NUMA node of a CPU. A level that no node needs has zero groups. A program can draw a hierarchy from the
+    /// result before the hierarchy exists.
     ///
-    /// `None` if the CPUs do not fit, because they are spread very unevenly, or if there is none.
+    /// Returns `None` if the CPUs do not fit, because they are spread very unevenly, or if `cpus` is 0.
     #[must_use]
     pub fn groups(
         self,
@@ -93,7 +95,7 @@ impl Layout {
     }
 }
 
-/// The fewest levels of groups of `width` that hold `things` things; none for a single one.
+/// Returns the smallest number of levels of groups of `width` that hold `things` things; 0 for a single thing.
 const fn levels_for(things: u32, width: usize) -> usize {
     let mut reach: u64 = 1;
     let mut levels = 0;
@@ -108,7 +110,7 @@ const fn levels_for(things: u32, width: usize) -> usize {
 mod tests {
     use super::{Layout, NumaNode};
 
-    /// Spec C-4.1: CPUs, nodes, levels, cross-node level.
+    /// Spec C-4.1. The columns are CPUs, nodes, levels and cross-node level.
     #[test]
     fn the_levels_are_those_of_the_table() {
         for (cpus, nodes, levels, cross) in [

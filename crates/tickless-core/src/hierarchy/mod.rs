@@ -1,9 +1,10 @@
 //! The migration hierarchy: a tree through which awake CPUs fire the global timers of idle ones.
 //!
-//! A timer is armed where its user runs, and nothing is predicted. While that CPU is awake it expires its timers
-//! itself. Before it idles it hands the *time* of its first global timer to the hierarchy, not the timer. An awake CPU
-//! that is *migrator* for a part of the tree looks there once a tick, and pulls: it runs the timers of the idle CPU on
-//! the spot. The last CPU to go idle promises to wake up at the earliest time known to the tree (spec C-3.1).
+//! A timer is armed on the CPU on which its user runs. No code predicts which CPU will be awake when the timer is due.
+//! While a CPU is awake it expires its timers itself. Before a CPU idles it publishes the *time* of its first global
+//! timer in the hierarchy; the timer itself stays on the CPU. An awake CPU that is *migrator* for a part of the tree
+//! checks that part once a tick, and runs the due timers of the idle CPUs in it. The last CPU that goes idle promises
+//! to wake up at the earliest time known to the tree (spec C-3.1).
 //!
 //! # Shape
 //!
@@ -15,39 +16,41 @@
 //!      CpuNode CpuNode CpuNode CpuNode CpuNode  wakeup: the promise of an idle CPU
 //! ```
 //!
-//! A group has up to `WIDTH` children. It is active while any of them is, and then one of the active ones is its
-//! migrator, which looks after the events of the others. An inactive group is itself an event in its parent's queue. So
-//! events of idle CPUs rise only as far as a CPU is awake, and CPUs that go idle and leave idle in a busy group
-//! touch no more than the state word of that group.
+//! A group has up to `WIDTH` children. The group is active while any child is active. One of the active children is the
+//! migrator of the group, which serves the events of the idle children. An inactive group has an event in its parent's
+//! queue. So the event of an idle CPU rises only to the first group with an awake CPU. A CPU that enters or leaves idle
+//! in a busy group touches only the state word of that group.
 //!
 //! # Use
 //!
-//! [`enter_idle`](Hierarchy::enter_idle) before a CPU sleeps, with the time of its first global timer; what it returns
-//! is when the CPU has to wake up for others. [`leave_idle`](Hierarchy::leave_idle) when it runs work again.
-//! [`rearm_from_idle`](Hierarchy::rearm_from_idle) when an idle CPU armed something.
-//! [`remote_work_due`](Hierarchy::remote_work_due) at each tick, and if it says so
-//! [`serve_remote`](Hierarchy::serve_remote). A thread that is no worker has a node that is always idle: it only
-//! publishes, and is served.
+//! A CPU calls [`enter_idle`](Hierarchy::enter_idle) before it sleeps, with the time of its first global timer. The
+//! result is the time at which the CPU has to wake up for others. The CPU calls [`leave_idle`](Hierarchy::leave_idle)
+//! when it runs work again, and [`rearm_from_idle`](Hierarchy::rearm_from_idle) when it armed a timer while idle. At
+//! each tick a CPU checks [`remote_work_due`](Hierarchy::remote_work_due), and calls
+//! [`serve_remote`](Hierarchy::serve_remote) if the check returns true. A thread that is no worker has a node that is
+//! always idle. It only publishes its timers, and other CPUs fire them.
 //!
 //! # Ground rules
 //!
 //! - Lock order: construction and availability; the timer bases of one CPU; the node of that CPU; groups, child before
-//!   parent, two at a time (spec C-4.8). Callbacks run without any of them.
-//! - The state word of a group is changed by exchange only, without its lock, and each change counts (STATE-3).
-//! - A CPU that goes idle reads the group's state *before* the child's (ORDER-2).
-//! - A publisher reads the group's state *under its lock* (ORDER-4): of two that race, the later sees what the earlier
-//!   one left.
+//!   parent, two at a time (spec C-4.8). Callbacks run without any of these locks.
+//! - The state word of a group is changed by compare-and-exchange only, without the lock of the group. Each change
+//!   increments the sequence number (STATE-3).
+//! - A CPU that goes idle reads the group's state *before* the child's state (ORDER-2).
+//! - A publisher reads the group's state *under the lock of the group* (ORDER-4). So of two racing publishers the later
+//!   one sees the state that the earlier one left.
 //! - A parent is set once and never changes (TI3). Each step of a walk loads it once (R27).
-//! - A CPU that stores a live event in a group that is idle by then goes on upwards, also when another one took over
-//!   before (HAZARD-1).
-//! - A CPU that served another decides by the fetched state whether the event counts, not by an earlier value of the
+//! - A CPU that stores a live event in a group that has become idle meanwhile continues its walk upwards, even if
+//!   another CPU took over before (HAZARD-1).
+//! - After a CPU served another CPU, the fetched state decides whether the event counts, not an earlier value of the
 //!   flag (HAZARD-2).
-//! - The operations of one CPU are called by one thread at a time; `serve_remote` names the CPU that calls.
+//! - One thread at a time calls the operations of one CPU. The `cpu` argument of `serve_remote` is the calling CPU.
 //!
 //! # Cost
 //!
-//! Leaving idle takes the lock of the own node and one exchange for each level that was idle. Going idle takes the lock
-//! of a group where there is an event to publish. The check at the tick takes no lock. Nothing is allocated.
+//! Leaving idle takes the lock of the CPU's node and one exchange for each level that was idle. Going idle takes the
+//! lock of each group in which the CPU publishes an event. The check at the tick takes no lock. No operation allocates
+//! memory.
 //!
 //! Requirement ids (STATE-1, ORDER-2, HAZARD-1, R52, ...) are those of spec C-4.
 
@@ -88,28 +91,29 @@ pub use step::{Refusal, Step};
 
 use self::grow::Shape;
 
-/// The number of children of a group unless a host chooses another: a state word and its queue stay within a few cache
+/// The default number of children of a group. With eight children a state word and its queue stay within a few cache
 /// lines, and four levels reach 4,096 CPUs.
 pub const WIDTH_DEFAULT: usize = 8;
 
-/// A tree of groups. CPUs that must not fire each other's timers belong to different trees (spec C-4.15).
+/// A migration hierarchy: a tree of groups over CPUs. CPUs that must not fire each other's timers belong to different
+/// trees (spec C-4.15).
 pub struct Hierarchy<S: HierarchyHost<WIDTH>, const WIDTH: usize = WIDTH_DEFAULT> {
     host: S,
     layout: Layout,
-    /// A [`MigratorPolicy`].
+    /// The present [`MigratorPolicy`], as a number.
     policy: AtomicU8,
-    /// CPU that promised last to wake up for all; a hint.
+    /// The CPU that last promised to wake up for all CPUs. It is a hint.
     promiser: AtomicU32,
     /// The construction lock.
     shape: Lock<S::Lock, Shape>,
-    /// The availability lock, around how many CPUs are available.
+    /// The availability lock, which protects the number of available CPUs.
     available: Lock<S::Lock, u32>,
 }
 
 impl<S: HierarchyHost<WIDTH>, const WIDTH: usize> Hierarchy<S, WIDTH> {
     /// Makes a tree without CPUs.
     ///
-    /// `layout` limits the height of the tree, for all CPUs that there may ever be.
+    /// `layout` limits the height of the tree. It is computed from all CPUs that may ever exist.
     pub fn new(host: S, layout: Layout, policy: MigratorPolicy) -> Self {
         Self {
             host,
@@ -150,7 +154,7 @@ impl<S: HierarchyHost<WIDTH>, const WIDTH: usize> Hierarchy<S, WIDTH> {
         self.layout
     }
 
-    /// The node of `cpu` if it takes part now.
+    /// Returns the node of `cpu`, if `cpu` takes part in the hierarchy now.
     #[inline]
     fn available_node(&self, cpu: CpuId) -> Option<&CpuNode<S::Lock>> {
         self.host.node(cpu).filter(|node| node.is_available())

@@ -1,30 +1,32 @@
-//! The promise of the last CPU that becomes idle: it wakes up for the timers of all, so that no other CPU needs to.
+//! The promise of the last CPU that becomes idle. That CPU wakes up for the timers of all CPUs, so that no other CPU
+//! has to.
 //!
-//! When all CPUs idle, the last of them wakes up for the tree. Others may follow it: a CPU that wakes while the
-//! rest sleeps and finds nothing to do is the last one again. By the letter of spec C-4.7 it promises the
-//! same time once more, and as it wakes at that time for nothing it goes on so for ever: a herd, one CPU larger with
-//! each that ever woke. So a CPU whose time another one wakes up by in any case promises nothing.
+//! When all CPUs idle, the last of them wakes up for the tree. A CPU that wakes while all others sleep, and finds
+//! nothing to do, becomes the last idle CPU again. By the letter of spec C-4.7 this CPU promises the same time too. It
+//! then wakes at that time in vain, promises the next time, and so on for ever. Each CPU that ever woke would join this
+//! herd. So a CPU makes no promise if another CPU has promised to wake up by the same time.
 //!
 //! # Why that loses nothing
 //!
-//! A promise stands from the moment it is stored in the node until its CPU withdraws it, which it does before it looks
-//! at the tree anew: when it leaves idle, rearms, serves or goes. A CPU that relies on one has published its events
-//! first. Both publishing at the root and looking at it happen under the root's lock:
+//! A promise holds from the moment at which it is stored in the node until its CPU withdraws it. The CPU withdraws the
+//! promise before it reads the tree again: when it leaves idle, rearms, serves or leaves the tree. A CPU that relies on
+//! a promise has published its events first. Publishing at the root and reading the root both happen under the root's
+//! lock:
 //!
-//! | relies | withdraws |
+//! | the CPU that relies on the promise | the CPU that withdraws it |
 //! |---|---|
-//! | publishes under the lock | withdraws |
-//! | reads the promise | looks under the lock, when it idles, serves or goes |
+//! | publishes its events under the lock | withdraws the promise |
+//! | reads the promise | reads the root under the lock, when it idles, serves or leaves |
 //!
-//! If the left one had the lock first, the right one finds what was published, and promises it or is awake for it. If
-//! the right one had it first, the left one finds the promise withdrawn. Loom:
+//! If the left CPU acquired the lock first, the right CPU finds the published events, and promises to wake up for them
+//! or is awake. If the right CPU acquired the lock first, the left CPU finds the promise withdrawn. The loom case is
 //! `a_promise_that_is_withdrawn_while_another_relies_on_it`.
 //!
-//! While the tree grows a walk may take the old root for the root. The event that it publishes there before the new
-//! parent adopts the old root is brought to the new one, and CPUs below that are members only afterwards: they know it
-//! when they promise. No CPU above knows an event that it publishes after that, so the CPU itself promises
-//! ([`RootExpiry::is_known_to_all`]; `what_only_a_former_root_knows_is_promised_by_its_own_cpu`, which a random
-//! schedule found).
+//! While the tree grows, a walk may treat the old root as the root. An event that the walk publishes there before the
+//! new root adopts the old root is passed on to the new root. The other CPUs below the new root become members only
+//! afterwards, so they know the event when they promise. No CPU above knows an event that the walk publishes after the
+//! adoption, so the CPU of the walk makes the promise itself ([`RootExpiry::is_known_to_all`];
+//! `what_only_a_former_root_knows_is_promised_by_its_own_cpu`, a case that a random schedule found).
 
 use tickless_link::sync::Ordering;
 
@@ -34,8 +36,8 @@ use crate::cpu::CpuId;
 use crate::time::Instant;
 
 impl<S: HierarchyHost<WIDTH>, const WIDTH: usize> Hierarchy<S, WIDTH> {
-    /// Stores the promise of `node`, which is locked and has published, to wake up for its next event, unless there is
-    /// none or another CPU wakes for it anyway. Returns the promised time.
+    /// Stores the promise of `node` to wake up at the time of `cover`, unless no event is pending or another CPU wakes
+    /// up for it anyway. The node is locked and has published its event. Returns the promised time.
     pub(super) fn promise(&self, node: &CpuNode<S::Lock>, cover: RootExpiry) -> Instant {
         let cpu = node.cpu();
         let time = cover.time;
@@ -52,19 +54,19 @@ impl<S: HierarchyHost<WIDTH>, const WIDTH: usize> Hierarchy<S, WIDTH> {
         promised
     }
 
-    /// Withdraws the promise of `node`, which is locked, or which no other CPU may change meanwhile.
+    /// Withdraws the promise of `node`. The node is locked, or no other CPU may change it meanwhile.
     pub(super) fn withdraw(&self, node: &CpuNode<S::Lock>) {
         self.set_wakeup(node, Instant::FOREVER);
     }
 
-    /// Sets what `node` promises, which is locked, or as for [`withdraw`](Self::withdraw).
+    /// Sets the time at which `node` promises to wake up, under the conditions of [`withdraw`](Self::withdraw).
     pub(super) fn set_wakeup(&self, node: &CpuNode<S::Lock>, time: Instant) {
         node.wakeup.set(time);
         let cpu = node.cpu();
         self.host.step(Step::Wakeup { cpu, time });
     }
 
-    /// Returns true if another CPU wakes up by `cover`.
+    /// Returns true if another CPU has promised to wake up by `cover`.
     pub(super) fn is_covered(&self, node: &CpuNode<S::Lock>, cover: Instant) -> bool {
         // Relaxed: a hint which CPU it is; its promise is looked at itself.
         let other = CpuId(self.promiser.load(Ordering::Relaxed));

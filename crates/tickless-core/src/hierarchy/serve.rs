@@ -13,13 +13,13 @@ pub struct Pull {
     pub served: u32,
     /// The number of events that turned out to be out of date.
     pub refused: u32,
-    /// True if the budget is spent and more may be due: the caller MUST call again soon.
+    /// True if the budget is spent and more timers may be due. The caller MUST call again soon.
     pub has_more: bool,
 }
 
 impl<S: HierarchyHost<WIDTH>, const WIDTH: usize> Hierarchy<S, WIDTH> {
-    /// Returns true if the calling `cpu` has to fire timers of idle CPUs at `now`. Takes no lock, so a tick can call
-    /// it.
+    /// Returns true if the calling `cpu` has to fire timers of idle CPUs at `now`. Takes no lock, so that each tick can
+    /// call it.
     #[must_use]
     pub fn remote_work_due(&self, cpu: CpuId, now: Instant) -> bool {
         let Some(node) = self.available_node(cpu) else {
@@ -46,9 +46,9 @@ impl<S: HierarchyHost<WIDTH>, const WIDTH: usize> Hierarchy<S, WIDTH> {
     /// Fires the timers of idle CPUs that are due at `now` and that the calling `cpu` is responsible for, as migrator
     /// or, while all CPUs are idle, because of its promise.
     ///
-    /// Called without locks. Each callback and each check of a CPU takes one from `budget`. At zero it returns, and the
-    /// remaining timers stay due (spec C-D.6). The whole call uses one `now`: timers that become due meanwhile wait for
-    /// the next call.
+    /// Called without locks. Each callback and each check of a CPU takes one from `budget`. When the budget is zero the
+    /// call returns, and the remaining timers stay due (spec C-D.6). The whole call uses the same `now`: timers that
+    /// become due meanwhile wait for the next call.
     pub fn serve_remote(&self, cpu: CpuId, now: Instant, budget: &mut u32) -> Pull {
         let mut pull = Pull::default();
         let Some(node) = self.available_node(cpu) else {
@@ -115,7 +115,8 @@ impl<S: HierarchyHost<WIDTH>, const WIDTH: usize> Hierarchy<S, WIDTH> {
         pull
     }
 
-    /// Runs the due global timers of one CPU and publishes the next one; `false` if there was no reason to.
+    /// Runs the due global timers of one CPU and publishes the CPU's next time. Returns false if the CPU need not be
+    /// served.
     fn serve(&self, cpu: CpuId, now: Instant, budget: &mut u32) -> bool {
         let before = *budget;
         let refused = self.host.node(cpu).map_or_else(

@@ -9,22 +9,22 @@
 //!
 //! Invariants of each value that is ever stored (spec C-4.3):
 //!
-//! - **STATE-1** there is no migrator exactly while no child is active;
+//! - **STATE-1** the group has no migrator exactly while no child is active;
 //! - **STATE-2** a migrator is one of the active children;
 //! - **STATE-3** each update increments the sequence, also when nothing else changes.
 //!
-//! The sequence makes a conclusion that a CPU drew from an older state fail to be stored, although the masks are
-//! what they were (Example 1). Forty bits of it take a stalled walk 10^12 updates to be deceived.
+//! With the sequence, a CPU cannot store a conclusion from an older state, even if the masks have the same values again
+//! (Example 1). The sequence has forty bits, so it repeats only after 10^12 updates during one stalled walk.
 
 use core::fmt;
 
-/// The most children of a group, limited by the bits of the active mask.
+/// The largest number of children of a group. The bits of the active mask limit it.
 pub const WIDTH_MAX: usize = 16;
 
 const MIGRATOR_SHIFT: u32 = 16;
 const SEQUENCE_SHIFT: u32 = 24;
 const FIELD: u64 = 0xFF;
-/// The mark of no child; not zero, which could be the number of a child (spec C-4.3).
+/// The mark for no child. It is not zero, because zero is the number of a child (spec C-4.3).
 const NO_CHILD: u64 = FIELD;
 
 const _: () = assert!(1 << MIGRATOR_SHIFT == 1_u64 << WIDTH_MAX);
@@ -39,15 +39,15 @@ const _: () = assert!(
 pub struct ChildSlot(u8);
 
 impl ChildSlot {
-    /// The slot that each group without a parent has already, so that its parent can never find it without one (spec
-    /// Example 8).
+    /// The slot that each group has before it has a parent, so that a walk from a group to its parent always finds a
+    /// valid slot (spec Example 8).
     pub(super) const FIRST: Self = Self(0);
 
     /// Makes the slot with this number.
     ///
     /// # Panics
     ///
-    /// When it is [`WIDTH_MAX`] or more.
+    /// When `number` is [`WIDTH_MAX`] or more.
     #[inline]
     #[must_use]
     pub const fn new(number: u8) -> Self {
@@ -137,7 +137,7 @@ impl Iterator for ChildSlots {
     }
 }
 
-/// A value of a group's state word. It is pure: the transitions return the next value.
+/// A value of a group's state word. The transitions are pure functions that return the next value.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct State(u64);
 
@@ -189,10 +189,11 @@ impl State {
         self.0 >> SEQUENCE_SHIFT
     }
 
-    /// Returns true if the child at `slot` may fire timers for the group: it is migrator, or no child is.
+    /// Returns true if the child at `slot` may fire timers for the group, because this child is migrator or no child is
+    /// migrator.
     ///
-    /// If no child is migrator, the child is just leaving idle, or the group is idle and the child has promised to wake
-    /// up.
+    /// If no child is migrator, the child is either leaving idle at this moment, or has promised to wake up for the
+    /// idle group.
     #[inline]
     #[must_use]
     pub const fn accepts(self, slot: ChildSlot) -> bool {
@@ -202,7 +203,8 @@ impl State {
         }
     }
 
-    /// Returns the state after the child at `slot` became active: it becomes migrator if there was none.
+    /// Returns the state after the child at `slot` became active. The child becomes migrator if the group had no
+    /// migrator.
     #[inline]
     #[must_use]
     pub const fn activated(self, slot: ChildSlot) -> Self {
@@ -213,11 +215,11 @@ impl State {
         self.next(ChildSlots(self.active().0 | slot.mask()), migrator)
     }
 
-    /// Returns the state after the child at `slot` went idle. If it was migrator, `choose` chooses the next one among
-    /// the rest.
+    /// Returns the state after the child at `slot` went idle. If that child was migrator, `choose` chooses the next
+    /// migrator among the remaining active children.
     ///
-    /// `choose` is called only if active children are left, and must return one of them; otherwise the lowest becomes
-    /// migrator.
+    /// `choose` is called only if active children remain, and must return one of them. If its result is no active
+    /// child, the lowest active child becomes migrator.
     #[inline]
     #[must_use]
     pub fn deactivated(
@@ -240,7 +242,7 @@ impl State {
         self.next(left, migrator)
     }
 
-    /// Returns the same state with the next sequence number, so that decisions based on an older one fail.
+    /// Returns the same state with the next sequence number, so that exchanges based on an older state fail.
     #[inline]
     #[must_use]
     pub const fn touched(self) -> Self {
@@ -284,19 +286,19 @@ impl fmt::Debug for State {
 pub enum MigratorPolicy {
     /// The lowest active child. Low-numbered CPUs have the duty most often.
     LowestBit,
-    /// The next active child in turn after the one that becomes idle. It is as even as possible without a memory, and
-    /// the default by measurement (decision 13).
+    /// The next active child after the child that becomes idle, in turn. It spreads the duty as evenly as possible
+    /// without a memory, and measurements made it the default (decision 13).
     #[default]
     Rotating,
-    /// The child that fired timers for the fewest events of this group so far, the lowest of several. A child that
-    /// comes later has to catch up with the others.
+    /// The child that has fired timers for the fewest events of this group so far; of several such children the lowest.
+    /// A child that joins later has the duty until its count has caught up with the counts of the others.
     LeastLoaded,
 }
 
 impl MigratorPolicy {
     /// Chooses a migrator among `left`, which is not empty, after the child at `leaving` became idle.
     ///
-    /// `served` says how many events of the group a child has served.
+    /// `served` returns the number of events of the group that a child has served.
     #[must_use]
     pub fn choose(
         self,
@@ -406,7 +408,7 @@ mod tests {
     }
 
     proptest! {
-        /// STATE-1 to STATE-3 hold after any history, and the active children are those that a set says.
+        /// STATE-1 to STATE-3 hold after any history, and the active children equal those of a reference set.
         #[test]
         fn every_history_keeps_s1_to_s3(
             history in proptest::collection::vec((0..3_u8, 0..WIDTH_MAX, any::<u8>()), 0..60),

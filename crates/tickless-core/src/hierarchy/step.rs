@@ -9,12 +9,13 @@ use crate::time::Instant;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Step {
-    /// A walk to idle has read the group's state, and is about to read the child's.
+    /// A walk to idle has read the group's state, and is about to read the child's state.
     GroupRead {
         /// The group.
         group: GroupId,
     },
-    /// A walk to idle, or a new parent, has read the child's state, and is about to change the group's.
+    /// A walk to idle, or the connection of a new parent, has read the child's state, and is about to change the
+    /// group's state.
     ChildRead {
         /// The group.
         group: GroupId,
@@ -37,7 +38,7 @@ pub enum Step {
         /// The group.
         group: GroupId,
     },
-    /// An event was published in a group, or found not to be worth it; the group is still locked.
+    /// An event was published in a group, or the walk found that it need not be published; the group is still locked.
     Published {
         /// The group.
         group: GroupId,
@@ -45,62 +46,62 @@ pub enum Step {
         child: ChildSlot,
         /// The event's time, [`Instant::FOREVER`] for none.
         time: Instant,
-        /// The CPU whose timers are due then.
+        /// The CPU that has timers due at that time.
         cpu: CpuId,
         /// The first time of the group now.
         first: Instant,
-        /// True if the walk must go on although another child took over, because that child became idle since
+        /// True if the walk must continue although another child took over, because that child has become idle since
         /// (HAZARD-1).
         is_stranded: bool,
     },
-    /// An idle CPU has published its event, and is about to decide if it makes a promise.
+    /// An idle CPU has published its event, and is about to decide whether it makes a promise.
     Promising {
         /// The CPU, whose node is locked.
         cpu: CpuId,
-        /// The first time of the tree if all of it is idle, else [`Instant::FOREVER`].
+        /// The first time of the tree if the whole tree is idle; otherwise [`Instant::FOREVER`].
         cover: Instant,
     },
-    /// A CPU's timers are about to be fired by another one, or are refused.
+    /// Another CPU is about to fire the timers of a CPU, or refuses to fire them.
     Serving {
         /// CPU that owns the timers.
         cpu: CpuId,
         /// The reason for the refusal.
         refused: Option<Refusal>,
     },
-    /// The timers of a CPU were fired by another one, which is about to read the CPU's next time.
+    /// Another CPU has fired the timers of a CPU, and is about to read that CPU's next time.
     Ran {
         /// CPU that owns the timers.
         cpu: CpuId,
     },
-    /// The next time of that CPU is published, or the CPU woke and publishes it itself.
+    /// The next time of a served CPU is published. If the CPU woke meanwhile, it publishes the time itself.
     Served {
         /// CPU that owns the timers.
         cpu: CpuId,
-        /// The time, `None` if it woke.
+        /// The next time; `None` if the CPU woke.
         next: Option<Instant>,
     },
     /// The first time of a group may have changed; the group is locked.
     First {
         /// The group.
         group: GroupId,
-        /// First time of the group now, [`Instant::FOREVER`] for none.
+        /// First time of the group now; [`Instant::FOREVER`] for none.
         first: Instant,
     },
     /// A CPU promises to wake up for others, or withdraws its promise; its node is locked.
     Wakeup {
         /// The CPU.
         cpu: CpuId,
-        /// The time at which it wakes up, [`Instant::FOREVER`] if it does not.
+        /// The time at which the CPU wakes up; [`Instant::FOREVER`] without a promise.
         time: Instant,
     },
-    /// A CPU went idle, as far as the hierarchy knows; its node is locked.
+    /// The hierarchy counts a CPU as idle from now on; the CPU's node is locked.
     Idle {
         /// The CPU.
         cpu: CpuId,
         /// First global timer of the CPU, [`Instant::FOREVER`] for none.
         time: Instant,
     },
-    /// A CPU that is idle has another first global timer; its node is locked.
+    /// An idle CPU has a new first global timer; its node is locked.
     NewTimer {
         /// The CPU.
         cpu: CpuId,
@@ -112,11 +113,11 @@ pub enum Step {
         /// The CPU.
         cpu: CpuId,
     },
-    /// A CPU takes part from now on, or no longer; its node is locked.
+    /// A CPU begins or ceases to take part in the hierarchy; its node is locked.
     Available {
         /// The CPU.
         cpu: CpuId,
-        /// True if it does.
+        /// True if the CPU takes part from now on.
         is_available: bool,
     },
     /// A child is connected to its parent.
@@ -130,16 +131,16 @@ pub enum Step {
     },
 }
 
-/// The reasons why the timers of a CPU were not fired although its event was first.
+/// The reasons why the timers of a CPU were not fired although the event of that CPU was first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Refusal {
     /// The CPU is not part of the hierarchy now.
     NotAvailable,
-    /// Another CPU fires its timers at this moment.
+    /// Another CPU fires the timers of the CPU at this moment.
     AlreadyServed,
     /// The CPU fires its timers itself.
     Ignored,
-    /// The first timer of the CPU is later than its event was.
+    /// The first timer of the CPU is later than the CPU's event.
     NotDue,
 }

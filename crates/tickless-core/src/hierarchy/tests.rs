@@ -1,4 +1,4 @@
-//! Tests of the hierarchy on a host for tests, by three schedulers: scripts, loom, shuttle.
+//! Tests of the hierarchy on a host for tests, under three schedulers: scripts, loom and shuttle.
 
 #[cfg(shuttle)]
 mod fuzz;

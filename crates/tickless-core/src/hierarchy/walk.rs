@@ -1,4 +1,5 @@
-//! The walks through the tree: to active, to idle, and with a new event (spec C-4.4 to C-4.7).
+//! The three walks through the tree: the walk to active, the walk to idle, and the walk with a new event (spec C-4.4 to
+//! C-4.7).
 
 use tickless_link::lock::Guard;
 
@@ -11,12 +12,12 @@ use crate::time::Instant;
 enum Reason {
     /// The event's owner went idle, or armed a timer while idle.
     Owner,
-    /// Another CPU served the event's owner, and the event is what is left. The events that the old one hid must become
-    /// visible (R58).
+    /// Another CPU served the event's owner, and the event is the owner's next one. The events that the old event hid
+    /// must become visible (R58).
     AfterRemote,
 }
 
-/// Step of a walk: the group that the walk reached, and the child that it came from.
+/// Step of a walk: the group that the walk reached, and the child from which the walk reached it.
 struct WalkStep<'h, G> {
     group: &'h G,
     slot: ChildSlot,
@@ -26,13 +27,13 @@ struct WalkStep<'h, G> {
     child: Option<&'h G>,
 }
 
-/// Result of a walk: when to wake up.
+/// Result of a walk: the time at which the CPU has to wake up.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct RootExpiry {
-    /// First time of the tree if all of it is idle, else [`Instant::FOREVER`].
+    /// First time of the tree if the whole tree is idle; otherwise [`Instant::FOREVER`].
     pub(super) time: Instant,
-    /// True if the walk reached the root, and that group was still the root once the events were in its queue. A CPU
-    /// that looks at the root finds the events, or the CPU that makes another root brings them there.
+    /// True if the walk reached the root, and that group was still the root after the events were in its queue. Then a
+    /// CPU that reads the root finds the events, or the CPU that makes another root passes them on to the new root.
     pub(super) is_known_to_all: bool,
 }
 
@@ -52,7 +53,7 @@ impl RootExpiry {
 #[derive(Clone, Copy, Debug)]
 struct Published {
     goes_on: bool,
-    /// True if the group has no active child left to handle the event: the walk must go on in any case (HAZARD-1).
+    /// True if the group has no active child to handle the event. Then the walk must continue in any case (HAZARD-1).
     is_stranded: bool,
     cover: RootExpiry,
 }
@@ -66,9 +67,9 @@ impl Published {
 }
 
 impl<S: HierarchyHost<WIDTH>, const WIDTH: usize> Hierarchy<S, WIDTH> {
-    /// Marks the child at `slot` of `id` active, and the groups above as far as they were idle.
+    /// Marks the child at `slot` of `id` active, and the groups above up to the first one that was active already.
     ///
-    /// Nothing of the child is looked at, so the exchanges need no order beyond their own (spec C-4.4).
+    /// The walk reads nothing of the child, so the exchanges need no memory ordering beyond their own (spec C-4.4).
     pub(super) fn activate_from(&self, mut id: GroupId, mut slot: ChildSlot) {
         loop {
             let group = self.group(id);
@@ -86,8 +87,8 @@ impl<S: HierarchyHost<WIDTH>, const WIDTH: usize> Hierarchy<S, WIDTH> {
         }
     }
 
-    /// Marks the CPU of `guard` idle, and the groups above that are idle with it, and publishes `time` where it is
-    /// needed. Returns the time that the CPU has to wake up at for the whole tree.
+    /// Marks the CPU of `guard` idle, and the groups above that become idle with it, and publishes `time` in the groups
+    /// that need it. Returns the time at which the CPU has to wake up for the whole tree.
     pub(super) fn deactivate(
         &self,
         guard: &mut NodeGuard<'_, S::Lock>,
@@ -120,8 +121,8 @@ impl<S: HierarchyHost<WIDTH>, const WIDTH: usize> Hierarchy<S, WIDTH> {
         }
     }
 
-    /// Publishes the new `time` of the idle CPU of `guard` as far up as it matters, [`Instant::FOREVER`] for none.
-    /// Returns the time that the CPU has to wake up at for the whole tree.
+    /// Publishes the new `time` of the idle CPU of `guard` as far up as it matters. [`Instant::FOREVER`] means that the
+    /// CPU has no timer. Returns the time at which the CPU has to wake up for the whole tree.
     pub(super) fn republish(
         &self,
         guard: &mut NodeGuard<'_, S::Lock>,
@@ -130,7 +131,7 @@ impl<S: HierarchyHost<WIDTH>, const WIDTH: usize> Hierarchy<S, WIDTH> {
         self.update(guard, time, Reason::Owner)
     }
 
-    /// Publishes what is left after the CPU of `guard` was served.
+    /// Publishes the next time of the CPU of `guard` after another CPU served that CPU.
     pub(super) fn publish_rest(&self, guard: &mut NodeGuard<'_, S::Lock>, time: Instant) {
         self.update(guard, time, Reason::AfterRemote);
     }
@@ -166,12 +167,13 @@ impl<S: HierarchyHost<WIDTH>, const WIDTH: usize> Hierarchy<S, WIDTH> {
         }
     }
 
-    /// Makes a group that has just got its parent visible there: marks an active group active in the parent, and
-    /// publishes the first event of an idle group.
+    /// Makes a group visible in its new parent: marks an active group active in the parent, and publishes the first
+    /// event of an idle group.
     ///
-    /// Unlike elsewhere, the child may change at any moment through walks that do not know of the parent yet. So this
-    /// looks at the child between reading the parent's state and changing it, like a walk to idle: a walk of the child
-    /// that came through in between makes the exchange fail, and one that comes later repairs what this has stored.
+    /// Unlike elsewhere, walks that do not see the parent yet may change the child at any moment. So this function
+    /// reads the child between the reading and the change of the parent's state, as a walk to idle does. If a walk from
+    /// the child changed the parent in between, the exchange fails. A walk that follows later repairs the state that
+    /// this function has stored.
     pub(super) fn adopt(&self, child: &Group<S::Lock, WIDTH>, id: GroupId) {
         let parent = self.group(id);
         let slot = child.slot();
@@ -209,7 +211,8 @@ impl<S: HierarchyHost<WIDTH>, const WIDTH: usize> Hierarchy<S, WIDTH> {
         }
     }
 
-    /// Marks the child at `slot` idle unless it turns out to be active again; says whether the group went idle by it.
+    /// Marks the child at `slot` idle unless the child is active again. Returns true if the group became idle by this
+    /// change.
     fn clear(
         &self,
         group: &Group<S::Lock, WIDTH>,
@@ -280,7 +283,7 @@ impl<S: HierarchyHost<WIDTH>, const WIDTH: usize> Hierarchy<S, WIDTH> {
         }
     }
 
-    /// Publishes the first event of `child` in its parent, if it is idle.
+    /// Publishes the first event of `child` in its parent, if `child` is idle.
     fn publish_group(
         &self,
         station: &WalkStep<'_, Group<S::Lock, WIDTH>>,
@@ -334,7 +337,7 @@ impl<S: HierarchyHost<WIDTH>, const WIDTH: usize> Hierarchy<S, WIDTH> {
         self.file(station, queue, event, reason)
     }
 
-    /// Puts `event` in place of the one that the child has in the locked `queue`, and decides on the way on.
+    /// Replaces the event of the child in the locked `queue` by `event`, and decides whether the walk continues.
     fn file(
         &self,
         station: &WalkStep<'_, Group<S::Lock, WIDTH>>,
@@ -386,7 +389,7 @@ impl<S: HierarchyHost<WIDTH>, const WIDTH: usize> Hierarchy<S, WIDTH> {
         published
     }
 
-    /// Removes events from the head of a locked queue while they are to be skipped, and returns the first that counts.
+    /// Removes the ignored events from the head of a locked queue. Returns the first event that counts.
     pub(super) fn drop_ignored(
         &self,
         group: &Group<S::Lock, WIDTH>,

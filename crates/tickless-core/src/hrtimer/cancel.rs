@@ -1,4 +1,4 @@
-//! Cancelling (spec ).
+//! The cancellation of exact timers (spec ).
 
 use core::pin::Pin;
 
@@ -28,9 +28,9 @@ where
     ///
     /// # Cost
     ///
-    /// For a timer that is not active: one load. Otherwise one lock and one removal; cancelling the first timer of this
-    /// CPU writes the device once. Cancelling on another CPU does not write its device, so that CPU takes one useless
-    /// interrupt.
+    /// One load for a timer that is not active. One lock and one removal otherwise. Cancelling the first timer of the
+    /// executing CPU writes the device once. Cancelling the first timer of another CPU does not write the device of
+    /// that CPU, so that CPU takes one useless interrupt.
     #[inline]
     pub fn try_cancel<P: Platform>(self: Pin<&Self>, timers: &Timers<P>) -> TryCancel {
         self.timer_ref().try_cancel(timers)
@@ -38,23 +38,23 @@ where
 
     /// Cancels the timer and waits until its callback does not run. Returns true if the timer was queued.
     ///
-    /// On return the timer is idle, unless another thread started it meanwhile. A caller who does not want that stops
-    /// those threads first.
+    /// On return the timer is idle, unless another thread started it meanwhile. A caller that must exclude this first
+    /// stops the threads that start the timer.
     ///
     /// # Panics
     ///
-    /// When called from the timer's own callback, where it would wait for itself (spec CAN-4).
+    /// When called from the timer's own callback, which would wait for itself (spec CAN-4).
     ///
     /// # Interrupt context
     ///
-    /// Not while holding a lock that the callback takes, and not on top of the callback's CPU.
+    /// The caller must hold no lock that the callback takes, and must not interrupt the callback on its CPU.
     #[inline]
     pub fn cancel<P: Platform>(self: Pin<&Self>, timers: &Timers<P>) -> bool {
         self.timer_ref().cancel(timers)
     }
 
-    /// Cancels the timer for good: no later start has an effect, not even one by its running callback. Waits until the
-    /// callback does not run. Returns true if the timer was queued.
+    /// Cancels the timer for good: no later start has an effect, not even a start by its running callback. Waits until
+    /// the callback does not run. Returns true if the timer was queued.
     ///
     /// # Panics
     ///
@@ -107,8 +107,8 @@ impl<C: ClockId> TimerRef<'_, C> {
         timers.cancel_slow(self.entry)
     }
 
-    /// Cancels the timer as [`cancel`](Self::cancel) does, on the fast path: if it waits in the far wheel of the
-    /// executing CPU and the lock can be taken without a call. Returns `false` otherwise, and nothing changes.
+    /// Cancels the timer as [`cancel`](Self::cancel) does, on the fast path, if the timer waits in the far wheel of the
+    /// executing CPU and the lock can be taken without a call. Otherwise nothing changes, and the call returns `false`.
     #[inline(always)]
     pub fn cancel_far<P: Platform>(self, timers: &Timers<P>) -> bool {
         timers.try_cancel_fast(self.entry)
@@ -116,10 +116,10 @@ impl<C: ClockId> TimerRef<'_, C> {
 }
 
 impl<P: Platform> Timers<P> {
-    /// Takes out a far timer of this CPU whose going leaves the device as it is, if the lock is to be had without a
-    /// call; nearly all timers are.
+    /// Cancels a far timer of this CPU on the fast path: if the device need not be written and the lock can be taken
+    /// without a call. Nearly all cancellations take this path.
     ///
-    /// `false`, and nothing was done, if it is not as simple as that.
+    /// Returns `false`, with nothing done, if the fast path is not possible.
     // Always: as `try_push_out_fast`.
     #[inline(always)]
     fn try_cancel_fast(&self, entry: EntryRef<'_, Hr>) -> bool {
@@ -135,7 +135,7 @@ impl<P: Platform> Timers<P> {
         self.remove_far(&mut held, entry)
     }
 
-    /// Takes a timer out of its queue, wherever it is, and waits for its callback.
+    /// Removes a timer from its queue, on whichever CPU the timer is, and waits for its callback.
     #[inline(never)]
     fn cancel_slow(&self, entry: EntryRef<'_, Hr>) -> bool {
         let me = self.platform.this_cpu();
@@ -162,8 +162,9 @@ impl<P: Platform> Timers<P> {
         }
     }
 
-    /// Takes a timer out of the far wheel of the locked base, that of the executing CPU, if that leaves the device as
-    /// it is; `false`, and nothing was done, if it does not, or the timer is not there.
+    /// Removes a timer from the far wheel of the locked base, which is the base of the executing CPU, if the device
+    /// need not be written for that. Returns `false`, with nothing done, if the device has to be written or the timer
+    /// is not in that wheel.
     // Always: as `Sleeper::start_far`.
     #[inline(always)]
     pub(super) fn remove_far(&self, held: &mut BaseGuard<'_, P>, entry: EntryRef<'_, Hr>) -> bool {
@@ -182,7 +183,8 @@ impl<P: Platform> Timers<P> {
         true
     }
 
-    /// Counts a timer that was taken out. It may be gone by now: its owner sees it idle.
+    /// Counts and traces the cancellation of a timer. The owner of the timer already sees it idle and may have freed
+    /// it.
     #[inline]
     pub(super) fn note_cancelled(&self, held: &mut BaseGuard<'_, P>, timer: usize) {
         held.state.stats.cancelled += 1;
@@ -195,7 +197,7 @@ impl<P: Platform> Timers<P> {
         }
     }
 
-    /// Takes a timer of the locked base out of its queue; `false` if it is not queued.
+    /// Removes a timer of the locked base from its queue. Returns `false` if the timer is not queued.
     #[inline]
     pub(super) fn remove(
         &self,

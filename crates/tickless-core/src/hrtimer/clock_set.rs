@@ -5,10 +5,10 @@
 //! A timer with [`Setup::fire_on_clock_set`](crate::hrtimer::Setup::fire_on_clock_set) fires when its clock is set,
 //! whatever its deadline (spec TIM-34). The thread that reports the set does not fire the timer. It moves the timer to
 //! the front of the timer's queue, under the key [`Deadline::CLOCK_SET`], and kicks the timer's CPU. So the timer fires
-//! where and how it always does, and its callback never executes twice at a time. The timer's own deadline stays in its
-//! head: a callback that restarts the timer continues from that deadline.
+//! on its usual CPU and in its usual stage, and its callback never executes twice at a time. The timer's own deadline
+//! stays in its head: a callback that restarts the timer continues from that deadline.
 //!
-//! Every such timer learns of each set:
+//! Every such timer is notified of each set:
 //!
 //! - A timer may fire by its own deadline between the jump and the report. That firing also reports the set, because
 //!   the base remembers that it saw a jump that is not reported yet (`jump_untold`).
@@ -28,13 +28,14 @@ use crate::trace::{Event, Placement, StartMode, TimerId};
 impl<P: Platform> Timers<P> {
     /// Notifies the timers that `clocks` jumped (spec TIM-30).
     ///
-    /// Kicks every CPU, the caller's own included, on which a timer is now due before the time that the device is armed
-    /// for (B66). A jump that makes timers due later costs one interrupt for nothing at most (spec TIM-32). Timers that
-    /// [fire on a set](crate::hrtimer::Setup::fire_on_clock_set) are due at every call (spec TIM-34).
+    /// Kicks every CPU on which a timer is now due before the time for which the device is armed (B66). The kicked CPUs
+    /// may include the executing CPU. A jump that makes timers due later costs at most one useless interrupt (spec
+    /// TIM-32). Timers that [fire on a set](crate::hrtimer::Setup::fire_on_clock_set) are due at every call (spec
+    /// TIM-34).
     ///
     /// # Interrupt context
     ///
-    /// Not while the host changes the time, and not from a timer interrupt.
+    /// Must not be called while the host changes the time, and not from a timer interrupt.
     pub fn clock_was_set(&self, clocks: ClockSet) {
         let me = self.platform.this_cpu();
         for base in self.bases() {
@@ -76,8 +77,8 @@ impl<P: Platform> Timers<P> {
         })
     }
 
-    /// Moves the timers that fire when one of `clocks` is set to the front of their queues. Returns true if there were
-    /// any.
+    /// Moves the timers that fire when one of `clocks` is set to the front of their queues. Returns true if it moved a
+    /// timer.
     fn tell_of_set(&self, held: &mut BaseGuard<'_, P>, clocks: ClockSet) -> bool {
         held.state.jump_untold = false;
         held.state.tellings = held.state.tellings.wrapping_add(1);

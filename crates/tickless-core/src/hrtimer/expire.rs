@@ -21,11 +21,11 @@ use crate::restart::Restart;
 use crate::time::{Clock, Deadline, Instant, Offset, Span};
 use crate::trace::{Event, Placement, StartMode, TimerId};
 
-/// Longest time of a pass before timers that are restarted into the past are left for the next turn: 100 µs. In a
-/// shorter pass a timer that is behind catches up without a turn for each period.
+/// The longest time of a pass in which timers that are restarted into the past still fire: 100 µs. In a shorter pass a
+/// timer that is late catches up without a turn for each of its periods. In a longer pass it waits for the next turn.
 const CATCH_UP_MAX: i64 = 100_000;
 
-/// Passes over the queues before an interrupt gives up (spec IRQ-1).
+/// The number of passes over the queues after which an interrupt gives up (spec IRQ-1).
 const PASSES_MAX: u32 = 3;
 
 /// The result of an interrupt or a soft stage.
@@ -34,15 +34,15 @@ const PASSES_MAX: u32 = 3;
 pub struct ExpiryReport {
     /// The number of timers that fired.
     pub fired: u32,
-    /// The next event of the CPU, as far as this stage knows it.
+    /// The next event of the CPU among the queues that this stage evaluates.
     pub next: Instant,
     /// True if the interrupt raised the soft stage.
     pub soft_raised: bool,
     /// True if more timers are due, because the budget is spent, or because timers were restarted into the past for so
     /// long that other work should run first. The device is programmed for a time in the past.
     pub more: bool,
-    /// A timer that is paced, because its callback runs for longer than it moves the deadline ahead. It is reported now
-    /// and then while that lasts.
+    /// A timer that is paced, because its callback runs for longer than the callback moves the deadline ahead. The
+    /// report is repeated at intervals while the timer is paced.
     pub overrun: Option<Overrun>,
 }
 
@@ -57,9 +57,9 @@ impl ExpiryReport {
 }
 
 impl<'a, P: Platform> Runner<'a, P> {
-    /// Runs what is due at `now` in the queues of `mask` (spec ).
+    /// Fires the timers that are due at `now` in the queues of `mask` (spec ).
     ///
-    /// `now` is read once for a pass: what becomes due meanwhile belongs to the next.
+    /// `now` is read once for a pass. Timers that become due meanwhile belong to the next pass.
     fn run(
         &mut self,
         mut held: BaseGuard<'a, P>,
@@ -127,11 +127,13 @@ impl<'a, P: Platform> Runner<'a, P> {
         (held, ran)
     }
 
-    /// Takes the first timer out of a queue, and out of use unless it has a callback. What is cached about the queue is
-    /// to be brought up to date before the lock is released. Notes how late the timer is at `counted_from`, if given.
+    /// Removes the first timer from a queue, and ends it unless it has a callback. The caller must update the cached
+    /// first deadline of the queue before it releases the lock. Notes how late the timer is at `counted_from`, if that
+    /// time is given.
     ///
-    /// What is known of the timer where its expiry is traced: else nothing has to be known of one that is out of use.
-    /// None is traced while a task is left to be woken: tracing was switched on since the base was locked.
+    /// Also returns the facts about the timer if its expiry is traced, because a timer that has ended can no longer be
+    /// read. `may_trace` is false while a woken task waits for its wake-up. Tracing can be on then only if it was
+    /// switched on since the base was locked, and the expiry is not traced.
     #[inline]
     fn fire_first(
         &self,
@@ -155,9 +157,9 @@ impl<'a, P: Platform> Runner<'a, P> {
         Some((fired, due))
     }
 
-    /// Takes those timers that are due at `now`, and filed under their deadlines, out of the run in front of a queue,
-    /// as many as `woken` has room for; one that has a callback is taken alone. Nearly all that is due fires by this
-    /// way.
+    /// Removes timers that are due at `now`, and queued under their deadlines, from the run in front of a queue: as
+    /// many as `woken` has free places. A timer with a callback is removed alone and returned. Nearly all due timers
+    /// fire through this function.
     // Never: among the paths around it its few values would go through memory.
     #[inline(never)]
     fn fire_run(
@@ -192,8 +194,9 @@ impl<'a, P: Platform> Runner<'a, P> {
         called.map(Fired::Call)
     }
 
-    /// Executes the callbacks of those timers that are due at `now`, and filed under their deadlines, at the beginning
-    /// of the run in front of a queue, until one comes that has none. No task is left to be woken.
+    /// Executes the callbacks of the timers at the beginning of the run in front of a queue that are due at `now` and
+    /// queued under their deadlines. Stops at the first timer without a callback. The caller has woken all tasks of
+    /// fired timers before.
     // Never: as `fire_run`.
     #[inline(never)]
     fn call_run(
@@ -227,7 +230,8 @@ impl<'a, P: Platform> Runner<'a, P> {
         held
     }
 
-    /// Runs what a timer that fired at `now` is for. No task is left to be woken.
+    /// Executes the callback, or wakes the task, of a timer that fired at `now`. The caller has woken all tasks of
+    /// timers that fired before.
     #[inline(never)]
     fn run_fired(
         &mut self,
@@ -284,7 +288,7 @@ impl<'a, P: Platform> Runner<'a, P> {
         }
     }
 
-    /// Wakes the tasks of timers that fired since the lock of the base was taken, without it.
+    /// Wakes the tasks of the timers that fired since the base was locked. The lock is released meanwhile.
     #[inline(never)]
     fn wake_all(
         &mut self,
@@ -298,7 +302,8 @@ impl<'a, P: Platform> Runner<'a, P> {
         self.after_wake_up(None)
     }
 
-    /// Executes a callback, and queues its timer again if it says so. Only traces show its `code`.
+    /// Executes a callback, and queues the timer again if the callback returns so. `code` is the address of the
+    /// callback for traces.
     // Always: what it is given and answers would go through memory.
     #[inline(always)]
     fn call(
@@ -346,10 +351,10 @@ impl<'a, P: Platform> Runner<'a, P> {
         (held, wakes)
     }
 
-    /// Queues a timer again whose callback says so.
+    /// Queues a timer again after its callback requested a restart.
     ///
-    /// A timer that is due already is filed [behind](Self::place_late) what is due in this pass. With its own deadline
-    /// it would come before every other timer, in each pass anew.
+    /// A timer that is due already is queued [after](Self::place_late) the due timers of this pass. Under its own
+    /// deadline the timer would be the first of every pass.
     #[inline(never)]
     fn restart(
         &mut self,
@@ -395,8 +400,9 @@ impl<'a, P: Platform> Runner<'a, P> {
         }
     }
 
-    /// Returns the key under which a timer is filed that is restarted into the past: a pause from now on if it is
-    /// [overrun](Overrun), else the time of this pass while that is short, and right behind it when it lasts.
+    /// Returns the key for a timer that is restarted into the past. If the timer is [overrun](Overrun), the key is the
+    /// end of a pause that begins now. Otherwise the key is the time of this pass while the pass is short, and 1 ns
+    /// later when the pass is long.
     #[cold]
     #[inline(never)]
     fn place_late(
@@ -484,8 +490,8 @@ fn due_of_fired<P: Platform>(held: &mut BaseGuard<'_, P>, index: usize, fired: &
     Due::of(&mut slot.expect("it fired in this queue, whose lock is held"))
 }
 
-/// Returns true if the first timer of a queue is to fire at `now` on its clock. The first is filed where it belongs
-/// before.
+/// Returns true if the first timer of a queue has to fire at `now` on its clock. A first timer whose key is earlier
+/// than its deadline is requeued before the check.
 #[inline]
 fn first_is_due<P: Platform>(held: &mut BaseGuard<'_, P>, index: usize, now: Deadline) -> bool {
     loop {
@@ -514,16 +520,16 @@ impl<P: Platform> Timers<P> {
     /// Handles the timer interrupt of `cpu`: fires the due timers, and programs the device for the next event or leaves
     /// that to a flush point.
     ///
-    /// Afterwards no timer of the hard stage that was due at entry is queued, unless it was started again, or the
-    /// budget was spent, or after three passes new ones were still due: then the device is armed a little later, so
-    /// that the CPU gets something else done too (spec IRQ-1 to IRQ-3).
+    /// Afterwards no timer of the hard stage that was due at entry is queued, with three exceptions: the timer was
+    /// started again, the budget was spent, or new timers were still due after three passes. In the third case the
+    /// device is armed a little later, so that the CPU can do other work (spec IRQ-1 to IRQ-3).
     ///
     /// # Interrupt context
     ///
-    /// MUST be called with timer delivery to `cpu` masked, by `cpu` or by a thread that executes for it. One at a time
-    /// for each CPU: a second call while the first runs returns at once, or, where [cancellers
-    /// sleep](Platform::WAITING) for hard callbacks, waits for the first to end; there a callback MUST NOT call it for
-    /// its own CPU.
+    /// MUST be called with timer delivery to `cpu` masked, by `cpu` or by a thread that executes for `cpu`. Each CPU
+    /// has one running call at a time. A second call while the first runs returns at once. On hosts where [cancellers
+    /// sleep](Platform::WAITING) for hard callbacks, the second call waits for the end of the first instead. There a
+    /// callback MUST NOT call this function for its own CPU.
     pub fn interrupt(&self, cpu: CpuId) -> ExpiryReport {
         let Some(base) = self.platform.base(cpu) else {
             return ExpiryReport::NOTHING;
@@ -601,13 +607,13 @@ impl<P: Platform> Timers<P> {
 
     /// Runs the soft stage of `cpu`, if it was raised (spec SOFT-2).
     ///
-    /// Afterwards the device is programmed for the remaining soft timers too. If the budget was spent the stage is
-    /// raised again.
+    /// Afterwards the device is programmed for the remaining soft timers too. If the budget was spent, the soft stage
+    /// is raised again.
     ///
     /// # Interrupt context
     ///
-    /// With timer delivery unmasked where the host can, by `cpu` or by a thread that executes for it. A deferred rearm
-    /// should be flushed before (spec FLUSH-4); if it is not, it is marked stale.
+    /// Called by `cpu` or by a thread that executes for `cpu`, with timer delivery unmasked if the host can do that.
+    /// The host should flush a deferred rearm before (spec FLUSH-4); otherwise the rearm is marked stale.
     pub fn soft_interrupt(&self, cpu: CpuId) -> ExpiryReport {
         let Some(base) = self.platform.base(cpu) else {
             return ExpiryReport::NOTHING;

@@ -1,12 +1,12 @@
-//! The fast paths of a start, for timers of the executing CPU that are far away or keep their place.
+//! The fast paths of a start, for timers of the executing CPU with a far deadline.
 //!
-//! Programs do three things with nearly all of their timers: they start one far ahead, push it out, and take it back
-//! ([`cancel`](super::cancel)). Each takes one lock section of the owner, writes one line of the timer and at most
-//! those of two neighbours, and leaves the device alone. So the questions that say whether it is as simple as that come
-//! one after the other, the cheapest first; at the first "no" nothing was done, and the one [slow
-//! path](Timers::start_resolved) begins anew.
+//! Programs use nearly all of their timers in the same way: they start a timer far ahead, push it out, and cancel it
+//! ([`cancel`](super::cancel)). Each of these operations takes one lock section of the owner, writes one cache line of
+//! the timer and at most one line of each of two neighbours, and does not write the device. The conditions for a fast
+//! path are checked one after the other, the cheapest first. When a condition does not hold, nothing has been done, and
+//! the [slow path](Timers::start_resolved) begins again.
 //!
-//! A host tries them in functions that make no call but at their end (decision 54).
+//! A host tries the fast paths in functions that make a call only at their end (decision 54).
 
 use tickless_link::entry::{EntryRef, State};
 
@@ -18,10 +18,10 @@ use crate::platform::{Platform, ThisCpu};
 use crate::trace::StartMode;
 
 impl<P: Platform> Timers<P> {
-    /// Pushes out a far timer of this CPU that can stay in its slot, if the device stays as it is and the lock is to be
-    /// had without a call: most timers end so.
+    /// Pushes out a far timer of this CPU that can stay in its slot, if the device need not be written and the lock can
+    /// be taken without a call. Most restarts take this path.
     ///
-    /// `false`, and nothing was done, if it is not as simple as that.
+    /// Returns `false`, with nothing done, if the fast path is not possible.
     // Always: a caller that does the rest by a call at its end saves no register for this.
     #[inline(always)]
     pub(crate) fn try_push_out_fast(
@@ -47,10 +47,10 @@ impl<P: Platform> Timers<P> {
         self.push_out(&mut held, entry, times, mode, me)
     }
 
-    /// Gives a far timer of the locked base, that of the executing CPU, other times, if it can stay in its slot with
-    /// them and the device stays as it is: its bucket is due before its new times too, so that it stays behind the
-    /// others that are due before. The timer leaves the device early or is not the first. `false`, and nothing was
-    /// done, if it is not as simple as that.
+    /// Gives a far timer of the locked base, which is the base of the executing CPU, other times, if the timer can stay
+    /// in its slot and the device need not be written. The slot is due before the new times too, so the timer is
+    /// cascaded in time. The timer either leaves the device early or is not the first. Returns `false`, with nothing
+    /// done, if the fast path is not possible.
     // As above.
     #[inline(always)]
     pub(super) fn push_out(
@@ -78,8 +78,8 @@ impl<P: Platform> Timers<P> {
         true
     }
 
-    /// Starts a timer of this CPU that is idle and goes to the far timers, under the conditions of
-    /// [`try_push_out_fast`](Self::try_push_out_fast), and with the same answer.
+    /// Starts an idle timer of this CPU in the far wheel, under the conditions of
+    /// [`try_push_out_fast`](Self::try_push_out_fast) and with the same meaning of the result.
     // As there.
     #[inline(always)]
     pub(super) fn try_start_idle_fast(

@@ -1,4 +1,4 @@
-//! CPUs that go online or offline (spec ).
+//! The handling of exact timers when a CPU goes online or offline (spec ).
 
 use tickless_link::entry::EntryRef;
 
@@ -37,7 +37,7 @@ impl<P: Platform> Timers<P> {
     /// Puts `cpu` online for timers. Called on `cpu`, with timer delivery masked.
     ///
     /// State from before the CPU went offline is reset (spec HP-2, HP-3), and the device is programmed for the queued
-    /// timers. The call does no harm on a CPU that went offline only part of the way (B55).
+    /// timers. The call is also allowed for a CPU that went offline only in part (B55).
     pub fn cpu_online(&self, cpu: CpuId) {
         let Some(base) = self.platform.base(cpu) else {
             return;
@@ -56,11 +56,11 @@ impl<P: Platform> Timers<P> {
         }
     }
 
-    /// Takes `cpu` offline for timers: moves its timers to another CPU, and kicks that. Called on `cpu`, or on behalf
-    /// of a CPU that no longer executes anything.
+    /// Takes `cpu` offline for timers: moves its timers to another CPU, and kicks that CPU. Called on `cpu`, or on
+    /// behalf of a CPU that no longer executes any code.
     ///
-    /// Timers that are started on `cpu` later go to an online CPU (spec HP-6). The host serialises these calls; only
-    /// here two bases are locked at once, the leaving one first (spec LOC-9).
+    /// Timers that are started on `cpu` later go to an online CPU (spec HP-6). The host serialises the calls. Only here
+    /// two bases are locked at once, the base of the leaving CPU first (spec LOC-9).
     ///
     /// # Panics
     ///
@@ -101,7 +101,7 @@ impl<P: Platform> Timers<P> {
         }
     }
 
-    /// Moves every timer of one locked base to another; says whether there was any.
+    /// Moves every timer of one locked base to another. Returns true if a timer was moved.
     fn move_all(&self, from: &mut BaseGuard<'_, P>, to: &mut BaseGuard<'_, P>) -> bool {
         let mut moved = false;
         to.state.far.catch_up(&self.platform);
@@ -131,7 +131,7 @@ impl<P: Platform> Timers<P> {
         moved | self.move_all_far(from, to)
     }
 
-    /// Counts and traces that a timer came from one base to another.
+    /// Counts and traces the move of a timer from one base to another.
     fn note_moved(
         &self,
         from: &BaseGuard<'_, P>,
@@ -161,7 +161,7 @@ impl<P: Platform> Timers<P> {
         }
     }
 
-    /// Moves as [`move_all`](Self::move_all) does, for the timers that are far away.
+    /// Moves the timers of the far wheel as [`move_all`](Self::move_all) does. Returns true if a timer was moved.
     fn move_all_far(&self, from: &mut BaseGuard<'_, P>, to: &mut BaseGuard<'_, P>) -> bool {
         let mut moved = false;
         while let Some(mut bucketed) = from.state.far.open_any() {

@@ -1,4 +1,4 @@
-//! Timers that move to another CPU's base when they are started (spec ).
+//! The move of a timer to another CPU's base when the timer is started (spec ).
 
 use tickless_link::entry::{EntryRef, Transit};
 
@@ -12,11 +12,11 @@ use crate::time::Deadline;
 use crate::trace::{Event, StartMode, TimerId};
 
 impl<P: Platform> Timers<P> {
-    /// Moves the timer to the base where it belongs and queues it there (spec LOC-4). Afterwards `held` is that base;
-    /// says whether the timer is the first of its queue.
+    /// Moves the timer to the base where it belongs and queues it there (spec LOC-4). Afterwards `held` is the new
+    /// base. Returns true if the timer is the first of its queue.
     ///
-    /// At most one base is locked at any time (spec LOC-3): on its way the timer names no owner, and a thread that
-    /// looks for it waits.
+    /// At most one base is locked at any time (spec LOC-3). During the move the timer names no owner, and a thread that
+    /// looks for its owner waits.
     #[cold]
     pub(super) fn switch_base<'a>(
         &'a self,
@@ -71,7 +71,7 @@ impl<P: Platform> Timers<P> {
     }
 }
 
-/// Sends an entry of the locked base on its way.
+/// Removes an entry from the locked base for a move to another base.
 fn depart<'e, P: Platform>(
     held: &mut BaseGuard<'_, P>,
     entry: EntryRef<'e, Hr>,
@@ -92,8 +92,9 @@ fn depart<'e, P: Platform>(
     transit
 }
 
-/// Returns true if a timer may be queued on the locked base: it is the executing CPU's, or the timer does not become
-/// its first event, because a remote device cannot be written (spec LOC-5, LOC-13, LOC-16).
+/// Returns true if a timer may be queued on the locked base. That is so if the base belongs to the executing CPU, or if
+/// the timer does not become the first event of the base. The first event of a remote base is not allowed, because a
+/// remote device cannot be written (spec LOC-5, LOC-13, LOC-16).
 fn suitable<P: Platform>(
     held: &BaseGuard<'_, P>,
     index: usize,

@@ -1,5 +1,5 @@
-//! Queries about timers and CPUs. None of them changes when a timer fires; a query for the next event may requeue
-//! timers whose key is stale, and sort far ones.
+//! Queries about timers and CPUs. No query changes the time at which a timer fires. A query for the next event may
+//! requeue timers with a stale key, and sort far timers.
 
 use core::pin::Pin;
 
@@ -31,7 +31,8 @@ where
         entry.state().is_queued().then(|| deadline.instant())
     }
 
-    /// Returns the CPU of `timer`, if it ever was on one. For tests and dumps: another CPU may have changed it since.
+    /// Returns the CPU of `timer`; `None` if the timer never was on a CPU. It is meant for tests and dumps, because
+    /// another CPU may have moved the timer since.
     pub fn cpu<P: Platform>(self: Pin<&Self>, timers: &Timers<P>) -> Option<CpuId> {
         match self.erase().owner() {
             tickless_link::entry::Owner::Queue(id) => timers.owning_base(id).map(CpuBase::cpu),
@@ -48,15 +49,15 @@ where
 impl<P: Platform> Timers<P> {
     /// Returns the next event of `cpu`, over the queues of both stages; `FOREVER` if no timer is queued.
     ///
-    /// Far timers may be sorted for the result, or all be checked if too many are first together; nothing else changes.
-    /// While the soft stage is pending its timers do not count (spec Q-20).
+    /// To find the result, the call may sort far timers, or check each of them if too many are in the first slot. It
+    /// changes nothing else. While the soft stage is pending, the soft timers do not count (spec Q-20).
     pub fn next_event(&self, cpu: CpuId) -> Instant {
         self.next_event_except(cpu, 0)
     }
 
     /// Returns the next event that `cpu` would have without `timer` (spec ).
     ///
-    /// Idle code calls it before it stops the tick, to find out how long this CPU could sleep.
+    /// Idle code calls it with the timer of the tick before it stops the tick, to find out how long `cpu` could sleep.
     pub fn next_event_without<F, C>(&self, cpu: CpuId, timer: Pin<&HrTimer<F, C>>) -> Instant
     where
         F: FnMut(&mut Expired<'_, '_, C>) -> Restart + Send + 'static,

@@ -13,19 +13,19 @@ use crate::trace::Event;
 /// A timer that became the first of its queue, for [`BaseGuard::program_if_earlier`].
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct First {
-    /// Expiry on the monotonic clock, not negative.
+    /// Expiry of the timer on the monotonic clock, not negative.
     pub(crate) event: Instant,
     /// The address of the timer.
     pub(crate) timer: usize,
-    /// Slack of the timer in nanoseconds, as far as it is known.
+    /// Slack of the timer in nanoseconds, as far as the caller knows it.
     pub(crate) slack: u32,
     pub(crate) soft: bool,
 }
 
 impl<P: Platform> BaseGuard<'_, P> {
-    /// Arms the device for a timer that became first in its queue, if no earlier event is armed (spec ).
+    /// Arms the device for a timer that became the first of its queue, if no earlier event is armed (spec ).
     ///
-    /// `may_write` says whether the caller executes for this CPU: a remote device cannot be written.
+    /// `may_write` is true if the caller executes for this CPU, because a remote device cannot be written.
     #[inline]
     pub(crate) fn program_if_earlier(&mut self, first: First, may_write: bool) {
         debug_assert!(first.event >= Instant::ZERO);
@@ -59,7 +59,7 @@ impl<P: Platform> BaseGuard<'_, P> {
         self.write_device(next, false);
     }
 
-    /// Arms the device, or only notes what it should be armed for while a hang forbids touching it (spec IRQ-4).
+    /// Arms the device. During a hang the device must not be written, so only the armed value is updated (spec IRQ-4).
     ///
     /// Nothing counts as armed on a CPU that is offline (INV-4).
     #[inline]
@@ -122,7 +122,8 @@ impl<P: Platform> BaseGuard<'_, P> {
         }
     }
 
-    /// Pays what is owed (spec, REARM-15): evaluate, armed value, state, device, in this order.
+    /// Carries out an owed rearm for the evaluated event `next`: updates the state and the armed value, then writes the
+    /// device (spec, REARM-15).
     fn rearm(&mut self, next: Instant, deferred: bool) {
         self.state.deferred = DeferredRearm::Clear;
         if !self.base.is_online() {
@@ -138,7 +139,7 @@ impl<P: Platform> BaseGuard<'_, P> {
         self.program(device, deferred);
     }
 
-    /// Carries out an owed rearm; `false` if none is owed.
+    /// Carries out an owed rearm. Returns `false` if no rearm is owed.
     fn flush(&mut self, reason: Flush) -> bool {
         let (next, stale) = match self.state.deferred {
             DeferredRearm::Clear | DeferredRearm::Running => return false,
@@ -160,7 +161,7 @@ impl<P: Platform> BaseGuard<'_, P> {
 }
 
 impl<P: Platform> Timers<P> {
-    /// Carries out the deferred rearm of the last interrupt of `cpu`, if there is one (spec ).
+    /// Carries out the deferred rearm of the last interrupt of `cpu`, if a rearm is owed (spec ).
     ///
     /// # Interrupt context
     ///
@@ -168,7 +169,7 @@ impl<P: Platform> Timers<P> {
     ///
     /// # Cost
     ///
-    /// One lock if a rearm was deferred. A host that wants to save even that keeps a flag of its own.
+    /// One lock. A host that wants to save the lock when no rearm is deferred keeps a flag of its own.
     pub fn flush_deferred(&self, cpu: CpuId, reason: Flush) {
         let Some(mut held) = self.lock(cpu) else {
             return;
@@ -197,12 +198,12 @@ impl<P: Platform> Timers<P> {
         held.reevaluate(false);
     }
 
-    /// Programs the device of `cpu` for its first timer if it may be programmed for an earlier time. A CPU calls it
-    /// before it sleeps until then. Returns the time for which the device is programmed.
+    /// Programs the device of `cpu` for its first timer, if the device may be programmed for an earlier time. A CPU
+    /// calls the function before it sleeps until its first timer. Returns the time for which the device is programmed.
     ///
-    /// A [`Sleeper`](crate::hrtimer::Sleeper) that is pushed out or cancelled does not write the device, because nearly
-    /// all of them are, and neither does a [lazy](crate::hrtimer::Setup::lazy) timer. Without this call the device
-    /// fires once for nothing (spec LAZY-7).
+    /// The push-out or cancel of a [`Sleeper`](crate::hrtimer::Sleeper) does not write the device, because nearly all
+    /// sleepers are pushed out or cancelled. The same holds for a [lazy](crate::hrtimer::Setup::lazy) timer. Without
+    /// this call the device fires once in vain (spec LAZY-7).
     ///
     /// While a rearm is deferred the device is not programmed, and the flush point finds the exact value instead.
     ///

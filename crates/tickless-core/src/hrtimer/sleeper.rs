@@ -47,7 +47,7 @@ impl Member<Hr> for Wake {
 
 /// A timer that wakes a task; futures contain one (spec, "sleepers").
 ///
-/// It never runs a callback, so cancelling it never waits.
+/// A sleeper has no callback, so its cancellation never waits.
 ///
 /// Cost: 96 bytes on 64-bit targets.
 pub struct Sleeper<C = Monotonic> {
@@ -102,7 +102,7 @@ impl<C: ClockId> Sleeper<C> {
         self.entry.state().is_queued()
     }
 
-    /// Returns the waker that an idle sleeper keeps for its next start; `None` while it is queued.
+    /// Returns the waker that an idle sleeper keeps for its next start; `None` while the sleeper is queued.
     ///
     /// A start replaces this waker by its own.
     #[inline]
@@ -114,12 +114,12 @@ impl<C: ClockId> Sleeper<C> {
     /// bucket, which is due before the new times too. Without slack `earliest` and `latest` are the same. Returns
     /// `false`, and nothing changes, if the sleeper is not in that wheel or the lock cannot be taken without a call.
     ///
-    /// Two threads may push the sleeper out at the same time, or one while another fires it: the deadline is written
-    /// under the lock, so each finds the result of the one before.
+    /// Two threads may push the sleeper out at the same time, or one thread may push it out while another fires it. The
+    /// deadline is written under the lock, so each thread sees the result of the previous operation.
     ///
     /// # Cost
     ///
-    /// A lock section of its owner, with one comparison and one store to the timer.
+    /// One lock section of the owner thread, with one comparison and one store to the timer.
     // Always: without slack, which callers know, it is a third less.
     #[inline(always)]
     pub fn push_out<P: Platform>(
@@ -148,13 +148,13 @@ impl<C: ClockId> Sleeper<C> {
     }
 
     /// Makes and starts a sleeper in one step, as [`start`](crate::base::TaskTimer::start) would start a
-    /// [new](Self::new) one, on the fast path: if it goes to the far wheel of the executing CPU, and the lock can be
-    /// taken without a call. It fires from `earliest` on, at `latest` at the latest. `put` stores the sleeper in its
-    /// final place.
+    /// [new](Self::new) one, on the fast path: if the sleeper belongs into the far wheel of the executing CPU, and the
+    /// lock can be taken without a call. The sleeper may fire from `earliest` on and fires no later than `latest`.
+    /// `put` stores the sleeper in its final place.
     ///
     /// # Errors
     ///
-    /// The waker, where that does not lead into the far wheel; `put` was not called.
+    /// The waker, if the fast path is not possible; `put` was not called.
     // As `push_out`.
     #[inline(always)]
     pub fn start_new<'t, P: Platform>(
@@ -194,7 +194,7 @@ impl<C: ClockId> Sleeper<C> {
         Ok(())
     }
 
-    /// Makes the sleeper that [`start_new`](Self::start_new) starts where it stays.
+    /// Makes the sleeper that [`start_new`](Self::start_new) starts, in its final place.
     #[inline(always)]
     pub fn emplace(slot: &mut MaybeUninit<Self>, new: NewSleeper) -> Emplaced<'_, Self> {
         let (head, waker) = (new.head, Some(new.waker));
@@ -207,7 +207,8 @@ impl<C: ClockId> Sleeper<C> {
         })
     }
 
-    /// The lock of the executing CPU, if the sleeper seems to be in its far wheel and that takes no call.
+    /// Locks the base of the executing CPU, if the sleeper seems to be in its far wheel and the lock can be taken
+    /// without a call.
     #[inline(always)]
     fn try_guard_fast<'a, P: Platform>(
         self: Pin<&Self>,
@@ -241,7 +242,7 @@ impl<C> fmt::Debug for Sleeper<C> {
 
 impl<C: ClockId> Hooks for Sleeper<C> {
     type When = Start<C>;
-    /// The timer knows its queue itself.
+    /// No data, because the timer itself names its queue.
     type Queue = ();
 
     #[inline]
@@ -283,7 +284,7 @@ impl<C: ClockId> Hooks for Sleeper<C> {
         }
     }
 
-    /// Looks in the far wheel, which has nearly all timers that this is called for.
+    /// Checks the far wheel, which holds nearly all timers for which this function is called.
     #[inline(always)]
     fn try_waker_fast<'a, P: Platform>(
         self: Pin<&'a Self>,
@@ -375,7 +376,8 @@ impl<C: ClockId> Hooks for Sleeper<C> {
 }
 
 impl<P: Platform> BaseGuard<'_, P> {
-    /// Notes that a sleeper was taken out of the far wheel. It leaves the device alone: see `Timers::remove`.
+    /// Notes that a sleeper was removed from the far wheel. The removal does not write the device: see
+    /// `Timers::remove`.
     #[inline(always)]
     fn note_taken_far(&mut self, timer: usize) {
         if self.state.first_hint == timer {
@@ -384,7 +386,7 @@ impl<P: Platform> BaseGuard<'_, P> {
         self.timers.note_cancelled(self, timer);
     }
 
-    /// Notes the start of a timer that was idle and went far.
+    /// Notes the start of an idle timer that was enqueued in the far wheel.
     #[inline(always)]
     pub(super) fn note_filed_far(
         &mut self,
@@ -399,7 +401,7 @@ impl<P: Platform> BaseGuard<'_, P> {
 }
 
 impl<P: Platform> Timers<P> {
-    /// Starts a sleeper again, unless it is not queued any more; says whether it was.
+    /// Starts a sleeper again, if it is still queued. Returns true if the sleeper was queued.
     #[inline(never)]
     fn start_sleeper(&self, entry: EntryRef<'_, Hr>, times: Times, mode: StartMode) -> bool {
         let me = self.platform.this_cpu();

@@ -2,18 +2,19 @@
 //!
 //! # Lazy requeue
 //!
-//! A timer is *filed* in its queue under a key. Usually that is its deadline. But most restarts push a timer out: the
-//! idle timeout of a connection is started again at every packet and never fires. So a queued timer that is started for
-//! later and is not the first of its queue stays where it is, filed too early, and only its deadline is written: one
-//! cache line, no neighbour, no rebalancing. It is filed again when it comes to the front, once for any number of
-//! restarts.
+//! A timer is enqueued under a key, which usually is its deadline. But most restarts push a timer out: the idle timeout
+//! of a connection is started again at every packet and never fires. So a queued timer that is restarted for later, and
+//! is not the first of its queue, keeps its place and its key, which is then earlier than its deadline. The restart
+//! writes only the deadline: one cache line, no neighbour, no rebalancing. The timer is requeued when it becomes the
+//! first, once for any number of restarts.
 //!
-//! - A timer is never filed later than its deadline, so nothing is found too late.
-//! - The first timer of a queue is enqueued under its deadline, because the device is armed for that. An operation that
-//!   makes another timer the first files it, and the one behind it, and so on, up to
-//!   [`REFILES_MAX`](crate::exact::queues::REFILES_MAX) at a time; if there are more, the device fires early and goes
-//!   on with them.
-//! - A timer that is started for earlier than it is filed moves.
+//! - The key of a timer is never later than its deadline, so no timer is found too late.
+//! - The first timer of a queue is enqueued under its deadline, because the device is armed for its key. An operation
+//!   that makes another timer the first requeues this timer if its key is earlier than its deadline, then the next
+//!   timer that becomes the first, and so on. One operation requeues up to
+//!   [`REFILES_MAX`](crate::exact::queues::REFILES_MAX) timers. If more timers have to be requeued, the device fires
+//!   early and the interrupt continues.
+//! - A timer that is started for a time before its key moves.
 //!
 //! `docs/decisions/0006-lazy-requeue.md` has the figures.
 
@@ -51,9 +52,9 @@ where
 {
     /// Starts the timer, or restarts it if it is queued. Returns which of the two happened.
     ///
-    /// A queued timer is moved; a timer whose callback runs is queued in addition. The timer is on the executing CPU
-    /// afterwards, unless the host's policy sends it elsewhere or its callback is running elsewhere. A timer that was
-    /// [shut down](Self::shutdown) does not change: [`StartOutcome::ShutDown`].
+    /// A queued timer is moved; a timer whose callback runs is queued in addition. Afterwards the timer is on the
+    /// executing CPU, unless the host's policy chooses another CPU or the timer's callback runs on another CPU. A timer
+    /// that was [shut down](Self::shutdown) does not change, and the result is [`StartOutcome::ShutDown`].
     ///
     /// # Panics
     ///
@@ -66,9 +67,9 @@ where
     /// # Cost
     ///
     /// One lock. For a timer that is far away: one removal and one insertion, O(1), or one store if it is pushed out.
-    /// For a near one: a restart that keeps its place reads both neighbours and writes the timer; any other is one
-    /// removal and one insertion, O(log n) in the near timers. The device is written once at most, and not if an
-    /// earlier event is programmed.
+    /// For a near timer, a restart that keeps its place reads both neighbours and writes the timer. Any other start is
+    /// one removal and one insertion, O(log n) in the number of near timers. The device is written at most once, and
+    /// not if an earlier event is programmed.
     #[inline]
     pub fn start<P: Platform>(
         self: Pin<&Self>,
@@ -78,14 +79,14 @@ where
         self.timer_ref().start(timers, start)
     }
 
-    /// Starts the timer as [`start`](Self::start) does, but refuses a time in the past. It is for times from a caller
-    /// that is not trusted, so that they cost no interrupt (spec ). Returns [`StartOutcome::Started`] or
-    /// [`StartOutcome::Restarted`].
+    /// Starts the timer as [`start`](Self::start) does, but refuses a time in the past. It is meant for times from an
+    /// untrusted caller, so that a time in the past causes no interrupt (spec ). Returns
+    /// [`StartOutcome::Started`] or [`StartOutcome::Restarted`].
     ///
     /// # Errors
     ///
-    /// [`StartError::AlreadyExpired`] when the time is over; then the timer is not queued, and the caller completes the
-    /// expiry. [`StartError::ShutDown`] when the timer was [shut down](Self::shutdown), whatever the time is.
+    /// [`StartError::AlreadyExpired`] when the time has passed. Then the timer is not queued, and the caller completes
+    /// the expiry. [`StartError::ShutDown`] when the timer was [shut down](Self::shutdown), for any time.
     pub fn start_checked<P: Platform>(
         self: Pin<&Self>,
         timers: &Timers<P>,
@@ -108,8 +109,8 @@ where
 }
 
 impl<C: ClockId> TimerRef<'_, C> {
-    /// Starts the timer as [`HrTimer::start`] does, without knowing the type of its closure. A host has this code once,
-    /// not once for each closure.
+    /// Starts the timer as [`HrTimer::start`] does, without knowing the type of its closure. A host contains this code
+    /// once, not once for each closure type.
     ///
     /// # Panics
     ///
@@ -127,9 +128,9 @@ impl<C: ClockId> TimerRef<'_, C> {
         }
     }
 
-    /// Restarts a timer at `instant` without slack, as [`start`](Self::start) does, on the fast path: if it stays in
-    /// its bucket of the executing CPU's far wheel, and the lock can be taken without a call. Returns `false`
-    /// otherwise, and nothing changes.
+    /// Restarts a timer at `instant` without slack, as [`start`](Self::start) does, on the fast path, if the timer
+    /// stays in its bucket of the executing CPU's far wheel and the lock can be taken without a call. Otherwise nothing
+    /// changes, and the call returns `false`.
     #[inline(always)]
     pub fn push_out<P: Platform>(
         self,
@@ -143,8 +144,8 @@ impl<C: ClockId> TimerRef<'_, C> {
     }
 
     /// Starts an [idle](Self::is_fresh) timer at `instant` without slack, as [`start`](Self::start) does, on the fast
-    /// path: if it goes to the executing CPU's far wheel, and the lock can be taken without a call. Returns `false`
-    /// otherwise, and nothing changes.
+    /// path, if the timer belongs into the executing CPU's far wheel and the lock can be taken without a call.
+    /// Otherwise nothing changes, and the call returns `false`.
     #[inline(always)]
     pub fn start_far<P: Platform>(
         self,
@@ -181,8 +182,8 @@ impl<C: ClockId> TimerRef<'_, C> {
         self.entry.state().is_fresh()
     }
 
-    /// Starts the timer as [`start`](Self::start) does, unless it is queued with this deadline or an earlier one:
-    /// [`StartOutcome::Unchanged`].
+    /// Starts the timer as [`start`](Self::start) does, unless the timer is queued with this deadline or an earlier
+    /// one. In that case the result is [`StartOutcome::Unchanged`].
     ///
     /// # Panics
     ///
@@ -208,7 +209,7 @@ impl<C: ClockId> TimerRef<'_, C> {
     }
 }
 
-/// An absolute start that leaves the timer on the CPU that executes it, if it is pinned (spec LOC-11).
+/// Returns the mode of an absolute start. A pinned start leaves the timer on the executing CPU (spec LOC-11).
 #[inline]
 const fn mode_of(pinned: bool) -> StartMode {
     StartMode {
@@ -224,7 +225,7 @@ impl<P: Platform> Timers<P> {
         self.start_resolved(entry, self.resolve(entry, request), request.mode)
     }
 
-    /// Starts a timer for times that are known, wherever it is.
+    /// Starts a timer for resolved times, on whichever CPU the timer is.
     #[inline(never)]
     pub(super) fn start_resolved(
         &self,
@@ -242,7 +243,8 @@ impl<P: Platform> Timers<P> {
         StartOutcome::of(state.is_queued())
     }
 
-    /// The two expiries that a request means for `entry`. Needs no lock: nothing of it depends on where the timer is.
+    /// Returns the soft and the hard expiry that a request means for `entry`. Needs no lock, because the result does
+    /// not depend on the timer's base.
     #[inline]
     pub(crate) fn resolve(&self, entry: EntryRef<'_, Hr>, request: &Request) -> Times {
         let earliest = match request.when {
@@ -252,9 +254,10 @@ impl<P: Platform> Timers<P> {
         (earliest, earliest.saturating_add(request.slack))
     }
 
-    /// Starts an entry whose base is locked and whose state is `state`. Afterwards `held` is the base it is on now.
+    /// Starts an entry whose base is locked and whose state is `state`. Afterwards `held` is the base on which the
+    /// entry is.
     ///
-    /// All arguments travel in registers: it is the hottest path there is. The state is loaded once, by the caller.
+    /// All arguments are passed in registers, because this is the hottest path. The caller loads the state once.
     #[inline]
     pub(crate) fn start_locked<'a>(
         &'a self,
@@ -338,7 +341,7 @@ impl<P: Platform> Timers<P> {
         }
     }
 
-    /// The deadline `span` from now on `clock`.
+    /// Returns the deadline on `clock` that is `span` from now.
     #[inline]
     fn deadline_after(&self, clock: Clock, span: Span) -> Deadline {
         let mut now = self.platform.now_upper();
@@ -353,11 +356,11 @@ impl<P: Platform> Timers<P> {
         offset.shown_at(now).saturating_add(span)
     }
 
-    /// Returns true if an idle timer that is started on the locked base, that of the executing CPU, stays there and
-    /// leaves the device as it is.
+    /// Returns true if an idle timer that is started on the locked base, which is the base of the executing CPU, stays
+    /// on this base and the device need not be written.
     ///
-    /// One comparison answers three questions: while a rearm is owed, and while the CPU is offline, nothing counts as
-    /// armed (INV-4), and every deadline is before that.
+    /// One comparison covers three cases. While a rearm is owed, and while the CPU is offline, nothing counts as armed
+    /// (INV-4), so every deadline is before the armed value.
     #[inline(always)]
     pub(super) fn stays_no_rearm(
         &self,
@@ -369,8 +372,9 @@ impl<P: Platform> Timers<P> {
         !held.is_before_armed(deadline) && self.keeps_own(me, mode)
     }
 
-    /// Returns true if a timer of the executing CPU that is not the first to fire stays there, if that takes no call:
-    /// what [`keeps_base`](Self::keeps_base) asks, with less of an answer.
+    /// Returns true if a timer of the executing CPU that is not the CPU's first event stays on this CPU, as far as that
+    /// can be decided without a call. It is the check of [`keeps_base`](Self::keeps_base) for a fast path; false may
+    /// mean that the answer is not known.
     #[inline(always)]
     pub(super) fn keeps_own(&self, me: ThisCpu<'_, P>, mode: StartMode) -> bool {
         !self.platform.migration_enabled()
@@ -378,9 +382,9 @@ impl<P: Platform> Timers<P> {
             || self.platform.try_keep_local_fast(me.base)
     }
 
-    /// Returns where in the far wheel of the locked base, that of the executing CPU, an idle timer goes that never was
-    /// on a base, with the times in `head`, if its start leaves the device as it is. `None`, and nothing was done, if
-    /// it is not as simple as that, or takes a call.
+    /// Returns the place, in the far wheel of the locked base, for an idle timer with the times in `head`. The base is
+    /// the base of the executing CPU. Returns `None`, with nothing done, if the start has to write the device, if the
+    /// timer does not stay on this CPU or does not belong into the far wheel, or if the answer takes a call.
     // Always: as a call, what it answers would go through memory.
     #[inline(always)]
     pub(super) fn far_place<'a>(
@@ -396,7 +400,7 @@ impl<P: Platform> Timers<P> {
         held.state.far.try_place_fast(head, &self.platform)
     }
 
-    /// Returns true if the timer stays on its base without further ado (spec ).
+    /// Returns true if the timer stays on its present base (spec ).
     #[inline]
     pub(super) fn keeps_base(
         &self,
@@ -470,14 +474,14 @@ impl<P: Platform> Timers<P> {
         Action::ReevaluateAll
     }
 
-    /// Returns true if the time of a checked start is over and nothing earlier is armed (spec USR-1).
+    /// Returns true if the time of a checked start has passed and no earlier event is armed (spec USR-1).
     #[inline]
     fn is_over(&self, held: &mut BaseGuard<'_, P>, index: usize, earliest: Deadline) -> bool {
         let event = held.state.queues[index].offset.to_monotonic(earliest);
         event < held.base.armed() && event <= self.platform.now()
     }
 
-    /// Removes what a checked start queued, without touching the device for it.
+    /// Removes the timer that a checked start queued, without writing the device for it.
     #[cold]
     fn take_back(&self, held: &mut BaseGuard<'_, P>, entry: EntryRef<'_, Hr>, action: Action) {
         let state = &mut *held.state;
@@ -504,10 +508,11 @@ pub(super) struct Requeued {
     pub(super) stood: Placement,
 }
 
-/// Queues a timer on the base where it is, and leaves it filed where it is if that will do (spec, and the module
-/// documentation).
+/// Queues a timer on its present base. A timer that may keep its place and its key keeps them (spec, and the
+/// module documentation).
 ///
-/// One operation: the device is never touched between leaving the old place and taking the new one (spec OBJ-18).
+/// The requeue is one operation: the device is never written between the removal from the old place and the insertion
+/// at the new place (spec OBJ-18).
 #[inline]
 pub(super) fn requeue<P: Platform>(
     held: &mut BaseGuard<'_, P>,

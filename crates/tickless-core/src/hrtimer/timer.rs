@@ -37,27 +37,28 @@ pub struct Expired<'f, 'a, C> {
 }
 
 impl<C: ClockId> Expired<'_, '_, C> {
-    /// Returns the clock reading that found the timer due; all timers that fire together have the same one (spec Q-27).
+    /// Returns the clock reading that found the timer due; all timers that fire together have the same reading (spec
+    ///
     #[must_use]
     pub fn now(&self) -> Instant<C> {
         self.firing.now.instant()
     }
 
-    /// Reads the clock.
+    /// Returns the present time of the timer's clock.
     #[must_use]
     pub fn read_clock(&self) -> Instant<C> {
         (self.firing.read)().instant()
     }
 
-    /// Returns true if the timer fires because its clock was set, as [`Setup::fire_on_clock_set`] requested. Its
-    /// deadline may have passed or not: compare it with [`read_clock`](Self::read_clock), because [`now`](Self::now)
-    /// may be a reading from before the set.
+    /// Returns true if the timer fires because its clock was set, as [`Setup::fire_on_clock_set`] requested. The
+    /// deadline may have passed or not. To find out, compare the deadline with [`read_clock`](Self::read_clock),
+    /// because [`now`](Self::now) may be a reading from before the set.
     #[must_use]
     pub fn clock_was_set(&self) -> bool {
         self.firing.clock_was_set
     }
 
-    /// Returns the deadline that passed; after a [`forward`](Self::forward), the next one.
+    /// Returns the deadline that passed; after a [`forward`](Self::forward), the next deadline.
     #[must_use]
     pub fn deadline(&self) -> Instant<C> {
         self.firing.deadline.instant()
@@ -65,10 +66,10 @@ impl<C: ClockId> Expired<'_, '_, C> {
 
     /// Sets the deadline that [`Restart::Yes`] will use, without slack.
     ///
-    /// A deadline in the past fires after all due timers of the same pass, or in the next turn if the pass has lasted
-    /// for 100 µs. If a callback runs for longer than it moves the deadline ahead, its timer is
-    /// [paced](crate::base::Overrun): it waits for up to 1 ms, or its own period, after each callback. A start by
-    /// another thread for a time in that pause may wait for its end.
+    /// A timer with a deadline in the past fires after all due timers of the same pass, or in the next turn if the pass
+    /// has lasted for 100 µs. If a callback runs for longer than it moves the deadline ahead, its timer is
+    /// [paced](crate::base::Overrun): the timer waits for up to 1 ms, or its own period, after each callback. If
+    /// another thread starts the timer for a time in that pause, the timer may fire only at the end of the pause.
     pub fn set_deadline(&mut self, deadline: Instant<C>) {
         self.firing.deadline = Deadline::new(deadline);
         self.firing.earliest = self.firing.deadline;
@@ -78,7 +79,8 @@ impl<C: ClockId> Expired<'_, '_, C> {
     ///
     /// The phase is kept: a timer that is late by three and a half intervals fires next at the time at which it would
     /// have fired anyway. A timer that fired within its slack, before its deadline, moves by one interval. The result
-    /// is 0 if the deadline has not come at `now`. An interval of zero counts as 1 ns. Constant time (B41).
+    /// is 0 if `now` is before the soft expiry, from which on the timer may fire. An interval of zero counts as 1 ns.
+    /// The call takes constant time (B41).
     pub fn forward(&mut self, now: Instant<C>, interval: Span) -> u64 {
         forward(
             &mut self.firing.deadline,
@@ -95,7 +97,7 @@ impl<C: ClockId> Expired<'_, '_, C> {
     }
 }
 
-/// The member that calls a closure.
+/// The part of an entry that holds the timer's closure and calls it.
 pub(crate) struct Callback<F, C> {
     function: F,
     clock: PhantomData<fn() -> C>,
@@ -153,23 +155,25 @@ impl Setup {
         Self { stage, ..self }
     }
 
-    /// Leaves the device alone when the timer moves later or is cancelled (spec ).
+    /// Makes the timer lazy: the device is not written when the timer moves later or is cancelled (spec ).
     ///
-    /// It is for a timer that is started at every context switch, nearly always for a later time: an occasional useless
-    /// interrupt is cheaper than writing the device each time. It has an effect on hard monotonic timers only: the
-    /// armed value is monotonic (spec LAZY-4), and the soft stage has an armed value of its own, which must not be too
-    /// early.
+    /// The setting is meant for a timer that is started at every context switch, nearly always for a later time. For
+    /// such a timer an occasional useless interrupt is cheaper than a write of the device each time. The setting has an
+    /// effect on hard monotonic timers only, because the armed value is monotonic (spec LAZY-4), and because the soft
+    /// stage has an armed value of its own, which must not be too early.
     #[must_use]
     pub const fn lazy(self) -> Self {
         Self { lazy: true, ..self }
     }
 
-    /// Leaves the device alone when the timer is pushed out or cancelled, as a [`Sleeper`](crate::hrtimer::Sleeper)
-    /// does (spec LAZY-7). It is for a host whose CPUs [settle](crate::base::Timers::settle_armed) the armed time
-    /// before they sleep; another host takes one useless interrupt.
+    /// Keeps the device armed for the earlier time when the timer is pushed out or cancelled, as with a
+    /// [`Sleeper`](crate::hrtimer::Sleeper) (spec LAZY-7). The setting is meant for a host whose CPUs
+    /// [settle](crate::base::Timers::settle_armed) the armed time before they sleep. Any other host takes one useless
+    /// interrupt.
     ///
-    /// It has an effect on hard monotonic timers only. It differs from [`lazy`](Self::lazy): the armed value is not
-    /// compared when such a timer is started again, and other CPUs leave the device alone too.
+    /// The setting has an effect on hard monotonic timers only. It differs from [`lazy`](Self::lazy) in two ways: a
+    /// restart of such a timer does not compare the armed value, and operations on other CPUs do not write the device
+    /// either.
     #[must_use]
     pub const fn leaving_early(self) -> Self {
         Self {
@@ -178,17 +182,18 @@ impl Setup {
         }
     }
 
-    /// Makes the timer fire also when its clock is set, forwards or backwards, before its deadline too (spec TIM-34).
+    /// Makes the timer also fire when its clock is set, forwards or backwards, even before its deadline (spec TIM-34).
     ///
-    /// [`Expired::clock_was_set`] tells the callback. It may start the timer again: for the same deadline, or for one
-    /// that it computes anew from what the clock shows now. The timer is told of each set that it is queued or executes
-    /// at, of some twice, of two in a row once, and of one that the host notices a moment after the start. It has no
-    /// effect on the monotonic clock, which is never set.
+    /// The callback checks [`Expired::clock_was_set`]. It may start the timer again, for the same deadline or for a
+    /// deadline that it computes from the new time. The timer is notified of each set that happens while the timer is
+    /// queued or executes. It may be notified twice of one set, once of two sets in a row, and of a set that happened
+    /// before the start if the host notices that set after the start. The setting has no effect on the monotonic clock,
+    /// which is never set.
     ///
     /// # Cost
     ///
-    /// At a set of the clock, one walk over the timers on that clock on each CPU, under the lock of its base. Otherwise
-    /// none.
+    /// One walk over the timers on the clock, on each CPU and under the lock of its base, when the clock is set. No
+    /// cost otherwise.
     #[must_use]
     pub const fn fire_on_clock_set(self) -> Self {
         Self {
@@ -211,11 +216,11 @@ impl Setup {
 
 /// A timer with a callback, on the clock `C`.
 ///
-/// The user pins it anywhere. The callback is called without any lock, never twice at the same time, on the CPU of the
-/// timer. A callback must not free its own timer, except through [`Restart::NoThenWake`].
+/// The user pins the timer at any address. The callback is called without any lock, never twice at the same time, on
+/// the CPU of the timer. A callback must not free its own timer, except through [`Restart::NoThenWake`].
 ///
 /// A timer that is dropped while it is queued or running ends the process: cancel it first. (The user-space crate wraps
-/// it in a type that does so.)
+/// the timer in a type that cancels it.)
 ///
 /// Cost: 80 bytes on 64-bit targets, and the closure.
 pub struct HrTimer<F, C = Monotonic>
@@ -237,8 +242,8 @@ where
     const_unless_loom! {
         /// Makes an idle timer.
         ///
-        /// `soft_by_default` says the context of timers that requested none on the host that the timer is meant for:
-        /// true for soft, as in a real-time kernel (spec OBJ-4).
+        /// `soft_by_default` is the host's choice for timers with the stage [`Stage::Default`]: true for the soft
+        /// stage, as in a real-time kernel (spec OBJ-4).
         pub const fn with_setup(setup: Setup, soft_by_default: bool, function: F) -> Self {
             Self {
                 entry: Entry::new(
@@ -297,7 +302,7 @@ where
         self.entry.state().is_queued()
     }
 
-    /// Returns the life cycle of the timer.
+    /// Returns the life cycle state of the timer.
     #[inline]
     pub fn state(&self) -> State {
         self.entry.state()
@@ -362,7 +367,7 @@ pub(crate) enum When {
 }
 
 impl<C: ClockId> Start<C> {
-    /// Starts at this instant, or at once if it has passed.
+    /// Makes a start at this instant, or at once if the instant has passed.
     #[inline]
     pub const fn at(instant: Instant<C>) -> Self {
         Self {
@@ -379,7 +384,7 @@ impl<C: ClockId> Start<C> {
         }
     }
 
-    /// Starts after this span, counted from the call of the start.
+    /// Makes a start after this span, counted from the call of the start.
     #[inline]
     pub const fn after(span: Span) -> Self
     where
@@ -402,14 +407,14 @@ impl<C: ClockId> Start<C> {
     /// Allows the timer to fire up to `slack` later, so that it can share an interrupt with others (spec ).
     ///
     /// A slack of more than 4.29 s (2^32 - 1 ns) is shortened at its beginning: the timer then fires in the last 4.29 s
-    /// of the allowed time, not before. A slack that would reach beyond the end of time ends there.
+    /// of the allowed time, not before. A slack that would reach beyond the largest instant ends at that instant.
     #[inline]
     pub const fn slack(mut self, slack: Span) -> Self {
         self.request.slack = slack;
         self
     }
 
-    /// Returns the instant, if the start is at an instant, without slack, and not pinned.
+    /// Returns the instant of the start, if the start is at an instant, without slack, and not pinned.
     #[inline]
     #[must_use]
     pub fn exact_instant(&self) -> Option<Instant<C>> {

@@ -1,10 +1,10 @@
 //! The live state as text, in the layout of `/proc/timer_list` (spec ).
 //!
-//! The lines of that file are here under its names and in its order, so that scripts for it read this text: the CPUs
-//! with their queues, then the broadcast device, then the devices. The additional facts are on lines of their own
-//! behind those: far timers and wheels behind the sorted queues of a CPU, the hierarchy at the end. A callback is shown
-//! by name. Addresses, which say where things lie in memory, are shown to a caller that asks for them, and are zero
-//! otherwise; where that file tells bases apart by a hash of their address, here is the number of the queue.
+//! The text has the lines of that file, with its names and in its order, so that scripts for the file can read this
+//! text: the CPUs with their queues, then the broadcast device, then the devices. The additional facts are on separate
+//! lines: far timers and wheels after the sorted queues of a CPU, the hierarchy at the end. A callback is shown by
+//! name. Memory addresses are shown if the host requests them, and are zero otherwise. The file distinguishes bases by
+//! a hash of their address; this text has the number of the queue instead.
 
 use core::fmt::{self, Write};
 
@@ -20,11 +20,11 @@ use crate::slots::geometry::Tick;
 use crate::time::{Clock, Instant, Offset};
 use crate::wheel::family::WheelKind;
 
-/// The host's additions to a dump, and their form. By default there are none.
+/// The host's additions to a dump, and their form. By default a dump has no additions.
 ///
 /// Each method writes whole lines. None is called with a lock held.
 pub trait DumpHost {
-    /// Returns true if addresses are shown, of timers and of the code of their callbacks.
+    /// Returns true if the dump shows the addresses of timers and of the code of their callbacks.
     fn addresses(&self) -> bool {
         false
     }
@@ -33,7 +33,7 @@ pub trait DumpHost {
     ///
     /// # Errors
     ///
-    /// Those of `out`.
+    /// The errors of `out`.
     fn name(&self, cpu: CpuId, out: &mut dyn Write) -> fmt::Result {
         let _ = (cpu, out);
         Ok(())
@@ -43,18 +43,18 @@ pub trait DumpHost {
     ///
     /// # Errors
     ///
-    /// Those of `out`.
+    /// The errors of `out`.
     fn tick(&self, cpu: CpuId, out: &mut dyn Write) -> fmt::Result {
         let _ = (cpu, out);
         Ok(())
     }
 
-    /// Writes the device that fires in place of those that have stopped, before all others: see
+    /// Writes the broadcast device, which fires in place of stopped devices, before all other devices: see
     /// [`Broadcast::dump`](crate::tick::Broadcast::dump).
     ///
     /// # Errors
     ///
-    /// Those of `out`.
+    /// The errors of `out`.
     fn broadcast(&self, out: &mut dyn Write) -> fmt::Result {
         let _ = out;
         Ok(())
@@ -64,7 +64,7 @@ pub trait DumpHost {
     ///
     /// # Errors
     ///
-    /// Those of `out`.
+    /// The errors of `out`.
     fn hierarchy(&self, out: &mut dyn Write) -> fmt::Result {
         let _ = out;
         Ok(())
@@ -81,11 +81,11 @@ impl<P: Platform> Timers<P> {
     /// Writes the state of all CPUs in the layout of `/proc/timer_list`, with additional lines of the library and of
     /// `host`.
     ///
-    /// The remarks on snapshots in [`inspect`](crate::inspect) hold for it.
+    /// The limits of snapshots in [`inspect`](crate::inspect) hold for the dump.
     ///
     /// # Errors
     ///
-    /// Those of `out` and of `host`.
+    /// The errors of `out` and of `host`.
     pub fn dump(&self, host: &impl DumpHost, out: &mut dyn Write) -> fmt::Result {
         writeln!(out, "Timer List Version: v0.10")?;
         writeln!(out, "HRTIMER_MAX_CLOCK_BASES: {QUEUES}")?;
@@ -141,7 +141,7 @@ impl<P: Platform> Timers<P> {
     }
 }
 
-/// Returns the offset of a part's clock to the monotonic one.
+/// Returns the offset of a part's clock to the monotonic clock.
 fn offset_of(report: &CpuReport, part: Part) -> Offset {
     match part {
         Part::Sorted(index) => report.offsets[index % 4],
@@ -149,7 +149,7 @@ fn offset_of(report: &CpuReport, part: Part) -> Offset {
     }
 }
 
-/// Number by which the kernel names a tick device in one-shot mode. There is no other here.
+/// The kernel's number for a tick device in one-shot mode. All devices here have this mode.
 const TICK_DEVICE_ONESHOT: u8 = 1;
 
 /// Writes the lines above the timers of a part.
@@ -180,8 +180,8 @@ fn dump_clock(report: &CpuReport, index: usize, out: &mut dyn Write) -> fmt::Res
     writeln!(out, "  .stage:      {stage}")
 }
 
-/// The rest of a line that begins with the number of the timer, the line with its times, and lines for what the kernel
-/// does not show; `now` is what its clock shows.
+/// Writes the rest of a line that begins with the number of the timer, the line with its times, and lines for the facts
+/// that the kernel does not show. `now` is the present time of the timer's clock.
 fn dump_timer(timer: &PendingTimer, now: i64, addresses: bool, out: &mut dyn Write) -> fmt::Result {
     let address = if addresses { timer.id.0 } else { 0 };
     let state = if timer.is_running { "03" } else { "01" };
@@ -283,7 +283,7 @@ impl DeviceReport {
     ///
     /// # Errors
     ///
-    /// Those of `out`.
+    /// The errors of `out`.
     pub fn dump(&self, out: &mut dyn Write) -> fmt::Result {
         writeln!(out, "Clock Event Device: {}", self.name)?;
         writeln!(out, " max_delta_ns:   {}", self.max_delay.as_nanos())?;
@@ -309,7 +309,7 @@ impl DeviceReport {
     }
 }
 
-/// The number that the kernel has for the state of a device, and prints.
+/// Returns the kernel's number for the state of a device.
 const fn mode(state: DeviceState) -> u8 {
     match state {
         DeviceState::Detached => 0,
@@ -320,7 +320,7 @@ const fn mode(state: DeviceState) -> u8 {
     }
 }
 
-/// An instant as the dump prints it.
+/// An instant in the format of the dump.
 pub(crate) struct At(pub(crate) Instant);
 
 impl fmt::Display for At {

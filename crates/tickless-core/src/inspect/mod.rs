@@ -1,14 +1,14 @@
-//! The present state of the timers: the pending ones of each queue, and each CPU with its device.
+//! The present state of the timers: the pending timers of each queue, and each CPU with its device.
 //!
-//! [`Timers::report`] and [`Timers::for_each_pending`] hand out records, for programs; [`Timers::dump`] prints them, in
-//! the layout of `/proc/timer_list` (spec ). Nothing is allocated, and nothing is changed.
+//! [`Timers::report`] and [`Timers::for_each_pending`] return records for programs; [`Timers::dump`] prints the records
+//! in the layout of `/proc/timer_list` (spec ). These functions allocate no memory and change no state.
 //!
 //! # Limits
 //!
-//! Each record was true when it was copied. Timers are copied [`BATCH`] at a time with the base of their CPU locked:
-//! a CPU that has fewer shows each of them once, whatever is started or fires meanwhile. Each further lot walks past
-//! those before it, so a queue that changes meanwhile may show a timer twice, or not at all, and one with very many
-//! timers keeps its CPU waiting for as long as a walk through it takes.
+//! Each record was true when it was copied. Timers are copied [`BATCH`] at a time with the base of their CPU locked: a
+//! CPU with fewer timers shows each of them once, whatever is started or fires meanwhile. Each further batch walks past
+//! the timers before it. So a queue that changes meanwhile may show a timer twice or not at all, and a queue with very
+//! many timers keeps its CPU waiting for as long as a walk through the queue takes.
 
 use core::fmt;
 
@@ -46,10 +46,10 @@ pub const BATCH: usize = 32;
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct PendingTimer {
-    /// The timer's identity in traces: its address, which is never dereferenced. An address helps attackers, so it is
-    /// not for untrusted readers.
+    /// The timer's identity in traces: its address, which is never dereferenced. An address helps attackers, so do not
+    /// show it to untrusted readers.
     pub id: TimerId,
-    /// The address of its callback's code, which is not for untrusted readers either.
+    /// The address of the callback's code. Do not show it to untrusted readers either.
     pub code: usize,
     /// The type of the callback; [`WAKES`] for a timer that wakes a task.
     pub callback: &'static str,
@@ -67,32 +67,32 @@ pub enum Queued {
     Sorted {
         /// The clock of the times.
         clock: Clock,
-        /// Hard or soft.
+        /// The stage in which the timer fires: hard or soft.
         stage: Stage,
-        /// The earliest time at which it may fire, in nanoseconds of its clock.
+        /// The earliest time at which the timer may fire, in nanoseconds of its clock.
         soft: i64,
-        /// The latest time at which it should fire, in nanoseconds of its clock.
+        /// The latest time at which the timer should fire, in nanoseconds of its clock.
         hard: i64,
-        /// The key by which the timer is sorted: not after `hard`.
+        /// The key by which the timer is sorted. It is not after `hard`.
         filed: i64,
         /// True if the timer is lazy: the device is not written for it when it moves later or is cancelled.
         lazy: bool,
     },
-    /// The timer is far away: unsorted, in a bucket that is due before the timer may fire. It is on the monotonic
-    /// clock, and hard.
+    /// The timer is in the far wheel: unsorted, in a bucket that is due before the timer may fire. It is a hard timer
+    /// on the monotonic clock.
     Far {
-        /// The earliest time at which it may fire, in nanoseconds.
+        /// The earliest time at which the timer may fire, in nanoseconds.
         soft: i64,
-        /// The latest time at which it should fire, in nanoseconds.
+        /// The latest time at which the timer should fire, in nanoseconds.
         hard: i64,
-        /// The time at which its bucket is due; then the timer goes to a finer bucket, or is sorted.
+        /// The time at which its bucket is due. At this time the timer moves to a finer bucket, or is sorted.
         filed: i64,
     },
     /// The timer is on a wheel.
     Wheel {
         /// The kind of the wheel.
         kind: WheelKind,
-        /// The tick after whose end it fires.
+        /// The tick that must be over when the timer fires.
         expiry: Tick,
         /// The time at which its slot is due.
         due: Tick,
@@ -100,7 +100,7 @@ pub enum Queued {
 }
 
 impl Queued {
-    /// Returns the part of its CPU's queues in which it is.
+    /// Returns the part of its CPU's queues that holds the timer.
     #[must_use]
     pub const fn part(self) -> Part {
         match self {
@@ -140,9 +140,9 @@ impl Part {
 pub struct WheelReport {
     /// The kind of the wheel.
     pub kind: WheelKind,
-    /// The first tick that was not processed.
+    /// The first tick that the wheel has not processed yet.
     pub clock: Tick,
-    /// A tick before which nothing is due; `None` if the wheel is empty.
+    /// A tick before which no timer is due; `None` if the wheel is empty.
     pub first_due: Option<Tick>,
     /// The number of timers on the wheel.
     pub pending: usize,
@@ -170,7 +170,7 @@ pub struct DeviceReport {
     pub programmed: Programmed,
     /// The instant that was requested last.
     pub next_event: Instant,
-    /// Failed attempts to program the minimum.
+    /// The number of failed attempts to program the minimum.
     pub retries: u64,
 }
 
@@ -200,8 +200,8 @@ pub struct CpuReport {
     pub cpu: CpuId,
     /// True if the CPU takes part in timing.
     pub is_online: bool,
-    /// The time for which the device is programmed; [`Instant::FOREVER`] if it is not, while the handler runs, or while
-    /// a rearm is deferred.
+    /// The time for which the device is programmed; [`Instant::FOREVER`] if the device is not programmed, while the
+    /// interrupt handler runs, or while a rearm is deferred.
     pub armed: Instant,
     /// True if the last interrupt gave up, so that the device fires later than the first timer.
     pub is_backing_off: bool,
@@ -215,7 +215,7 @@ pub struct CpuReport {
     pub sorted: usize,
     /// The number of timers in the far wheel.
     pub far: usize,
-    /// The offsets of its clocks from the monotonic one, in the order of [`Clock::ALL`].
+    /// The offsets of the CPU's clocks from the monotonic clock, in the order of [`Clock::ALL`].
     pub offsets: [Offset; 4],
     /// The wheels of the CPU, by [`WheelKind`].
     pub wheels: [WheelReport; WheelKind::COUNT],
@@ -227,7 +227,7 @@ pub struct CpuReport {
 }
 
 impl CpuReport {
-    /// Returns true if a write of the device is deferred, or will be made by an interrupt that runs.
+    /// Returns true if a write of the device is deferred, or if a running interrupt will write the device.
     #[must_use]
     pub fn owes_rearm(&self) -> bool {
         self.deferred != DeferredRearm::Clear
@@ -235,7 +235,7 @@ impl CpuReport {
 }
 
 impl<P: Platform> Timers<P> {
-    /// Returns the state of `cpu`; `None` if the host made no such CPU.
+    /// Returns the state of `cpu`; `None` if the host has no such CPU.
     ///
     /// # Cost
     ///
@@ -245,12 +245,13 @@ impl<P: Platform> Timers<P> {
         Some(report(held.base, &held.state))
     }
 
-    /// Calls `visit` for every pending timer of `cpu`, without holding a lock: part by part in the order of
-    /// [`Part::all`]; sorted timers in the order of their keys, the others by their slots.
+    /// Calls `visit` for every pending timer of `cpu`, without holding a lock. The parts come in the order of
+    /// [`Part::all`]. Within a part, sorted timers come in the order of their keys, and other timers in the order of
+    /// their slots.
     ///
     /// # Errors
     ///
-    /// Those of `visit`, which end it.
+    /// The first error of `visit`, which ends the walk.
     pub fn for_each_pending(
         &self,
         cpu: CpuId,
@@ -281,12 +282,13 @@ impl<P: Platform> Timers<P> {
         }
     }
 
-    /// Shows every timer that is queued on `cpu`, and whether it is an exact one, as of one moment: for a trace that
-    /// begins now. `visit` is called with the base locked, and must not use timers.
+    /// Calls `visit` for every timer that is queued on `cpu` at one moment. The second argument is true for an exact
+    /// timer. A trace that begins now uses the function. `visit` is called with the base locked, and must not use
+    /// timers.
     ///
     /// # Cost
     ///
-    /// One lock, held for a walk through all of them.
+    /// One lock, held for a walk through all these timers.
     pub fn for_each_queued(&self, cpu: CpuId, mut visit: impl FnMut(TimerId, bool)) {
         let Some(held) = self.lock(cpu) else { return };
         let state = &*held.state;
@@ -333,7 +335,7 @@ fn report<P: Platform>(base: &CpuBase<P>, state: &BaseState) -> CpuReport {
     }
 }
 
-/// Reports the state of `wheel`.
+/// Returns the state of `wheel`.
 fn report_wheel(wheel: &CpuWheel, kind: WheelKind) -> WheelReport {
     let due = wheel.next_expiry();
     WheelReport {
@@ -345,11 +347,11 @@ fn report_wheel(wheel: &CpuWheel, kind: WheelKind) -> WheelReport {
     }
 }
 
-/// Timers that are copied with the lock held.
+/// The records of timers that are copied with the lock held.
 struct Batch {
     timers: [PendingTimer; BATCH],
     count: usize,
-    /// Number of entries that were shown before.
+    /// The number of entries that earlier batches showed.
     skip: usize,
 }
 
@@ -377,7 +379,7 @@ impl Batch {
         self.count == BATCH
     }
 
-    /// Copies timers of a part while there is room; how many.
+    /// Copies timers of a part until the batch is full. Returns the number of copied timers.
     fn copy(&mut self, state: &BaseState, part: Part) -> usize {
         let before = self.count;
         match part {
@@ -441,7 +443,7 @@ impl Batch {
         })
     }
 
-    /// Takes another one. Returns true if there is room for more.
+    /// Skips or copies another timer. Returns true if the batch is not full.
     fn take(&mut self, timer: impl FnOnce() -> PendingTimer) -> bool {
         if self.skip > 0 {
             self.skip -= 1;

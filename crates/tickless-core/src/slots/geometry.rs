@@ -1,13 +1,13 @@
 //! The computation of a timeout's slot in a wheel (spec C-1.2, C-1.3).
 //!
-//! Level `l` has 64 slots of `8^l` ticks each. It takes timers that are less than `63 * 8^l` ticks ahead, and too far
-//! ahead for the level below: 63 and not 64, because rounding up needs a slot to spare. Then a slot is never shared by
-//! two rotations of its level.
+//! Level `l` has 64 slots of `8^l` ticks each. The level takes timers that are less than `63 * 8^l` ticks ahead, and
+//! too far ahead for the level below. The factor is 63 and not 64, because rounding up needs a spare slot. So two
+//! rotations of a level never share a slot.
 
-/// A tick of the wheels, counted from the beginning; where the text says so, a number of ticks.
+/// A tick of the wheels, counted from the start of the count. In some places, which say so, it is a number of ticks.
 ///
-/// It never wraps around: 64 bits of milliseconds are 585 million years. A host whose own count is narrower extends it
-/// before it passes it on.
+/// The number never wraps around: 64 bits of milliseconds are 585 million years. A host with a narrower count extends
+/// the count before it passes the count to the core.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Tick(pub u64);
 
@@ -15,7 +15,8 @@ pub struct Tick(pub u64);
 pub const SLOTS: u64 = 64;
 /// The ratio of the granularities of two neighbouring levels, as a power of two.
 pub const SHIFT: u32 = 3;
-/// The most levels there can be: nine reach 12 days in milliseconds. No known user has longer timeouts.
+/// The largest number of levels of a wheel. Nine levels of milliseconds reach 12 days, and no known user has longer
+/// timeouts.
 pub const LEVELS_MAX: usize = 9;
 
 /// Returns the number of ticks that a slot of `level` covers.
@@ -42,12 +43,12 @@ pub const fn range(levels: usize) -> u64 {
 /// A slot of a wheel, by its number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Slot {
-    /// The level in front, then the index: also the number of the list in which it lies.
+    /// The level in the high bits and the index in the low bits. It is also the number of the slot's list.
     number: u32,
 }
 
 impl Slot {
-    /// The slot of `level` that is due at `position`, which counts in units of that level.
+    /// Returns the slot of `level` that is due at `position`, which counts in units of that level.
     #[inline]
     pub(super) const fn at(level: usize, position: u64) -> Self {
         #[expect(
@@ -63,7 +64,7 @@ impl Slot {
     ///
     /// # Panics
     ///
-    /// When no wheel has so many slots.
+    /// When `number` is not less than the largest number of slots of a wheel.
     #[inline]
     #[must_use]
     pub const fn numbered(number: usize) -> Self {
@@ -81,9 +82,8 @@ impl Slot {
         (self.number >> SLOTS.trailing_zeros()) as usize
     }
 
-    /// Returns true if a timeout that [`place`] put in this slot for one of the two ticks belongs in it for the other
-    /// tick too: the slot is due at the same tick for both. No clock is read, so the timeout keeps the granularity with
-    /// which it was enqueued.
+    /// Returns true if [`place`] chooses this slot for both ticks, `one` and `other`, so that the slot is due at the
+    /// same tick for both. The check reads no clock, so the timeout keeps the granularity with which it was enqueued.
     #[inline]
     #[must_use]
     pub const fn serves_alike(self, one: Tick, other: Tick) -> bool {
@@ -108,15 +108,15 @@ impl Slot {
 /// The slot of a timeout, with the tick at which it is due.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DueSlot {
-    /// The slot.
+    /// The slot of the timeout.
     pub slot: Slot,
-    /// The tick at which the slot is due. For a timeout beyond the range of the wheel it is before the expiry, and the
-    /// timeout has to be enqueued again.
+    /// The tick at which the slot is due. For a timeout beyond the range of the wheel this tick is before the expiry,
+    /// and the timeout has to be enqueued again at this tick.
     pub due: Tick,
 }
 
 impl DueSlot {
-    /// Returns the slot of `level` that is due at `at`, or else the last one that is due before.
+    /// Returns the slot of `level` that is due at `at`, or the last slot that is due before `at`.
     #[inline]
     #[must_use]
     pub const fn before(level: usize, at: Tick) -> Self {
@@ -131,12 +131,12 @@ impl DueSlot {
 /// Returns the slot in which a wheel of `LEVELS` levels, whose clock is `clock`, enqueues a timeout that must not fire
 /// before the end of `expiry`.
 ///
-/// The tick `expiry` may be the present one, so the slot is due one tick later at the earliest. Only a timeout that has
-/// passed already (`expiry < clock`) goes to the next pass.
+/// The tick `expiry` may be the present tick, so the slot is due at least one tick after `expiry`. Only a timeout that
+/// has passed already (`expiry < clock`) fires in the next pass.
 ///
 /// # Cost
 ///
-/// Constant: one count of leading zeros finds the level.
+/// Constant time: one count of leading zeros finds the level.
 // Always: as a call, what it answers would go through memory.
 #[inline(always)]
 #[must_use]
@@ -161,9 +161,9 @@ pub const fn place<const LEVELS: usize>(clock: Tick, expiry: Tick) -> DueSlot {
 /// Returns the slot in which a wheel of `LEVELS` levels, whose clock is `clock`, enqueues an entry that must be
 /// dequeued at the tick `at` or before. `None` if `at` is less than two ticks ahead.
 ///
-/// It is the opposite of [`place`], which rounds up so that no timer fires early. This rounds down, so that no timer
-/// stays in the slot too long. A timer that leaves such a slot is less than a slot of that level ahead, so it goes to a
-/// finer one.
+/// This function is the opposite of [`place`], which rounds up so that no timer fires early. This function rounds down,
+/// so that no timer stays in its slot too long. When a timer leaves such a slot, its time is less than one slot of that
+/// level ahead, so the timer moves to a finer slot.
 ///
 /// # Cost
 ///
@@ -180,10 +180,10 @@ pub const fn place_before<const LEVELS: usize>(clock: Tick, at: Tick) -> Option<
     Some(DueSlot::before(LEVELS - 1, at))
 }
 
-/// Returns the slot as [`place_before`] does, but also `None` for a time beyond the range of the wheel.
+/// Returns the same slot as [`place_before`], but returns `None` also for a time beyond the range of the wheel.
 ///
-/// One comparison finds out all three cases, because it is unsigned and counts from two ticks ahead: a tick before that
-/// wraps around to a large number.
+/// One comparison separates the three cases. The comparison is unsigned and counts from two ticks ahead, so an earlier
+/// tick wraps around to a large number.
 // Always: as `place_before`.
 #[inline(always)]
 #[must_use]
@@ -196,16 +196,16 @@ pub const fn place_within<const LEVELS: usize>(clock: Tick, at: Tick) -> Option<
     Some(DueSlot::before(level_for::<LEVELS>(ahead), at))
 }
 
-/// Factor for a distance, so that the number of its highest bit tells the level: `64/63`, as a fraction of `2^29`.
+/// The factor that stretches a distance so that its highest bit determines the level: `64/63`, as a fraction of `2^29`.
 ///
-/// Level `l` begins at `63 * 8^l`, which this makes `64 * 8^l`, a power of two. It is rounded up, by less than a half
-/// of a unit: at the most distant tick before level 9 that adds one whole, and the last tick before a level is by 64/63
-/// below its beginning.
+/// Level `l` begins at `63 * 8^l`. The factor maps this to `64 * 8^l`, a power of two. The factor is rounded up, by
+/// less than half a unit. At the most distant tick before level 9 the rounding adds less than one tick, and the last
+/// tick before a level is mapped to 64/63 below the beginning of the level.
 const STRETCH: u64 = (SLOTS << STRETCH_SHIFT).div_ceil(SLOTS - 1);
 const STRETCH_SHIFT: u32 = 29;
 
-/// The level that the number of the highest bit of a stretched distance stands for. A table, which is half of what
-/// subtracting and dividing take.
+/// The level of a stretched distance, by the number of the distance's highest bit. The table takes half of the
+/// instructions of a subtraction and a division.
 const LEVEL_OF_BIT: [u8; u64::BITS as usize] = {
     let mut levels = [0; u64::BITS as usize];
     let mut highest = 0;
@@ -219,7 +219,8 @@ const LEVEL_OF_BIT: [u8; u64::BITS as usize] = {
     levels
 };
 
-/// The finest level of a wheel of `LEVELS` levels that takes what is `ahead` ticks ahead, which its coarsest does.
+/// Returns the finest level of a wheel of `LEVELS` levels that takes a timeout `ahead` ticks ahead. The coarsest level
+/// takes it in any case.
 #[inline(always)]
 const fn level_for<const LEVELS: usize>(ahead: u64) -> usize {
     const { assert!(LEVELS >= 1 && LEVELS <= LEVELS_MAX) };
@@ -275,7 +276,8 @@ mod tests {
         }
     }
 
-    /// The two rows of spec C-A.1 that the original fires early: here they are filed in the same slot, and say so.
+    /// Tests the two rows of spec C-A.1 that the original fires early. Here the timeouts are enqueued in the same slot,
+    /// and the due tick of the slot shows that they must be enqueued again.
     #[test]
     fn what_is_beyond_the_range_is_filed_in_the_farthest_slot() {
         for expiry in [1_057_964_608, 2_148_483_647, u64::MAX] {
@@ -325,7 +327,8 @@ mod tests {
     }
 
     proptest! {
-        /// WHEEL-1, Spec C-1.3: never early, late by a slot at most, and that is at most 8/63 of what was ahead.
+        /// WHEEL-1, Spec C-1.3: a timeout is never early, and late by one slot at most, which is at most 8/63 of the
+        /// distance.
         #[test]
         fn a_timeout_is_late_by_one_slot_at_most(clock in 0..u64::MAX / 2, ahead in ahead()) {
             let expiry = clock + ahead;
@@ -339,8 +342,8 @@ mod tests {
             }
         }
 
-        /// Spec C-1.8, 4: a timer that stays in its slot without a look at the clock is as much in time as a newly
-        /// enqueued one.
+        /// Spec C-1.8, 4: a timer that stays in its slot without a reading of the clock is as punctual as a newly
+        /// enqueued timer.
         #[test]
         fn a_slot_that_serves_two_ticks_alike_is_due_behind_both(
             clock in 0..u64::MAX / 2, ahead in ahead(), step in 0..20_000_u64,
@@ -355,7 +358,7 @@ mod tests {
             }
         }
 
-        /// Spec C-1.3: a slot is never shared by two rotations.
+        /// Spec C-1.3: two rotations never share a slot.
         #[test]
         fn a_slot_is_at_most_63_positions_ahead(clock in 0..u64::MAX / 2, ahead in any::<u32>()) {
             let place = place::<9>(Tick(clock), Tick(clock + u64::from(ahead)));
@@ -364,7 +367,7 @@ mod tests {
             prop_assert_eq!(place.slot, Slot::at(place.slot.level(), place.due.0 / unit));
         }
 
-        /// Entries that are taken out when their slot is due move to a finer one, and are never due after their time.
+        /// Entries that leave their slot when it is due move to a finer slot, and are never due after their time.
         #[test]
         fn filing_before_a_time_ends_in_time(clock in 0..u64::MAX / 2, ahead in ahead()) {
             let at = Tick(clock + ahead);
@@ -399,7 +402,7 @@ mod tests {
         }
     }
 
-    /// Arithmetic at the end of time saturates instead of wrapping.
+    /// Arithmetic near the largest tick saturates instead of wrapping.
     #[test]
     fn the_end_of_time_is_no_slot_in_the_past() {
         for clock in [u64::MAX, u64::MAX - 1, u64::MAX - 1_000_000_000] {

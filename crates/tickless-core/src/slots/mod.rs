@@ -1,6 +1,6 @@
-//! Slotted queues: the slot of a time, and the map of slots that hold entries.
+//! The arithmetic of slotted queues: the slot of a time, and the map of slots that hold entries.
 //!
-//! The common base of the [wheels](crate::wheel) of coarse timers and of the wheel of far exact ones.
+//! The [wheels](crate::wheel) of coarse timers and the far wheel of exact timers are built on this module.
 
 pub mod geometry;
 pub mod moment;

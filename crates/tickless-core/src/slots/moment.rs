@@ -5,15 +5,15 @@ use crate::time::Instant;
 /// A time that has passed, see [`Moments::recent`].
 #[derive(Clone, Copy, Debug)]
 pub struct Recent {
-    /// The moment of the time, if it has a number.
+    /// The number of the moment to which the time belongs, if the moment has a number.
     pub moment: Option<u64>,
-    /// The time.
+    /// A time that has passed.
     pub now: Instant,
 }
 
 /// The methods of a [`Platform`](crate::platform::Platform) that concern the present time.
 pub trait Moments {
-    /// Returns the number of the present moment, if it is known without reading a clock.
+    /// Returns the number of the present moment, if the host knows it without reading a clock.
     fn moment(&self) -> Option<u64>;
     /// Returns a time that has passed and belongs to the present moment.
     fn recent(&self) -> Recent;
@@ -24,7 +24,7 @@ pub trait Moments {
 #[derive(Debug, Default)]
 pub(crate) struct ByHand {
     pub(crate) moment: core::cell::Cell<Option<u64>>,
-    /// True if a time is numbered as one of the moment.
+    /// True if [`recent`](Moments::recent) returns the number of the moment.
     pub(crate) is_numbered: core::cell::Cell<bool>,
     pub(crate) now: core::cell::Cell<i64>,
 }

@@ -1,46 +1,49 @@
-//! The bitmap of a wheel's occupied slots, which finds the first one that is due (spec C-1.4 to C-1.7).
+//! The bitmap of a wheel's occupied slots, which finds the first due slot (spec C-1.4 to C-1.7).
 //!
 //! # First due
 //!
-//! [`first_due`](PendingMap::first_due) is a *lower bound*. It is exact after each pass. A slot that becomes empty
-//! leaves it as it is, because looking for the next one would make cancelling dear: the worst that can happen is a look
-//! for nothing. A CPU that is about to sleep until then has it [settled](PendingMap::settle).
+//! [`first_due`](PendingMap::first_due) is a *lower bound*. The bound is exact after each pass. When a slot becomes
+//! empty the bound does not change, because a search for the next slot would make every cancellation expensive. A bound
+//! that is too early costs at most one useless check. A CPU that is about to sleep until the first due tick
+//! [settles](PendingMap::settle) the bound first.
 //!
 //! # The clock
 //!
-//! It is not moved at every tick but when something is filed, and never past a slot that is due and was not processed.
-//! A clock that is left behind makes timeouts look farther ahead than they are, and files them too coarsely (R07, R08):
-//! so a caller that files calls [`forward`](PendingMap::forward) first.
+//! The clock of the map does not advance at every tick. It advances when an entry is enqueued, and never past a slot
+//! that is due and was not processed. With an old clock timeouts seem farther ahead than they are, and would be
+//! enqueued in slots that are too coarse (R07, R08). So a caller calls [`forward`](PendingMap::forward) before it
+//! enqueues an entry.
 
 use crate::slots::geometry::{
     DueSlot, LEVELS_MAX, SHIFT, SLOTS, Slot, Tick, granularity, limit, place,
 };
 
 /// The distance, in ticks, at which an empty wheel claims to be due, so that the sleep of an idle CPU has an end. No
-/// slot is due later.
+/// slot is due after that distance.
 pub const FAR: u64 = (1 << 30) - 1;
 
 const _: () = assert!(limit(LEVELS_MAX - 1) < FAR);
 
-/// The record of a wheel with `LEVELS` levels, without its timers. The lock of its owner protects it.
+/// The clock and the occupied slots of a wheel with `LEVELS` levels, without the timers of the wheel. The lock of the
+/// wheel's owner protects the map.
 #[derive(Clone, Debug)]
 pub struct PendingMap<const LEVELS: usize> {
-    /// Bits of the slots that hold something, one for each slot.
+    /// One bit for each slot, set if the slot holds an entry.
     occupied: [u64; LEVELS],
     clock: Tick,
     first_due: Tick,
-    /// The slot that `first_due` stands for, unless that is too early or the wheel is empty. The coarsest, if several
-    /// are due then.
+    /// The slot that is due at `first_due`; the coarsest, if several slots are due at that tick. Not valid if
+    /// `first_due` is too early or the wheel is empty.
     first_slot: Slot,
     /// True if `first_due` may be too early.
     unsettled: bool,
-    /// True if `first_due` is of a timer, and not the claim of an empty wheel.
+    /// True if `first_due` is the due tick of a timer. False if it is the claim of an empty wheel.
     has_timers: bool,
-    /// The moment in which it was brought up to date last.
+    /// The moment in which the map was last brought up to date.
     moment: u64,
 }
 
-/// Number that no moment has.
+/// A number that no moment has.
 const NO_MOMENT: u64 = u64::MAX;
 
 /// The slots that are due at one tick, the coarsest first.
@@ -54,7 +57,7 @@ pub struct DueSlots {
 }
 
 impl DueSlots {
-    /// Returns the slots.
+    /// Iterates over the slots, the coarsest first.
     pub fn iter(&self) -> impl Iterator<Item = Slot> + '_ {
         self.slots[..self.count].iter().rev().copied()
     }
@@ -75,21 +78,22 @@ impl<const LEVELS: usize> PendingMap<LEVELS> {
         }
     }
 
-    /// Returns the first tick that was not processed.
+    /// Returns the clock of the map: the first tick that was not processed.
     #[inline]
     #[must_use]
     pub const fn clock(&self) -> Tick {
         self.clock
     }
 
-    /// Returns a tick before which nothing is due.
+    /// Returns a tick before which no slot is due.
     #[inline]
     #[must_use]
     pub const fn first_due(&self) -> Tick {
         self.first_due
     }
 
-    /// Returns true if a slot holds an entry, as far as is known without a search: see [`settle`](PendingMap::settle).
+    /// Returns true if a slot may hold an entry, without a search. The result is exact after
+    /// [`settle`](PendingMap::settle).
     #[inline]
     #[must_use]
     pub const fn has_timers(&self) -> bool {
@@ -98,8 +102,8 @@ impl<const LEVELS: usize> PendingMap<LEVELS> {
 
     /// Moves the clock to `now`, but not past the first due slot (spec C-1.4).
     ///
-    /// No slot is due in an empty wheel, whatever it claims, so its clock catches up all the way, and the claim moves
-    /// ahead with it.
+    /// An empty wheel has no due slot, whatever it claims. So its clock advances to `now` itself, and its claim moves
+    /// ahead with the clock.
     #[inline]
     pub fn forward(&mut self, now: Tick) {
         if now <= self.clock {
@@ -122,7 +126,7 @@ impl<const LEVELS: usize> PendingMap<LEVELS> {
         self.moment == moment
     }
 
-    /// Notes the moment in which the map was brought up to date; `None` if it has no number.
+    /// Notes the moment in which the map was brought up to date; `None` if the moment has no number.
     #[inline]
     pub fn note_moment(&mut self, moment: Option<u64>) {
         self.moment = moment.unwrap_or(NO_MOMENT);
@@ -135,8 +139,8 @@ impl<const LEVELS: usize> PendingMap<LEVELS> {
         place::<LEVELS>(self.clock, expiry)
     }
 
-    /// Notes that an entry was enqueued at `place`, which this map chose at its present clock. Returns true if it is
-    /// due before all others: then a CPU that sleeps until the first has to be kicked.
+    /// Notes that an entry was enqueued at `place`, which this map chose at its present clock. Returns true if this
+    /// entry is due before all others. In that case a CPU that sleeps until the first due tick has to be kicked.
     // What is placed would go through memory.
     #[inline(always)]
     pub fn file(&mut self, place: DueSlot) -> bool {
@@ -166,10 +170,10 @@ impl<const LEVELS: usize> PendingMap<LEVELS> {
         self.unsettled = true;
     }
 
-    /// Returns the first due slot and its tick; `None` if all slots are empty. Searches if necessary.
+    /// Returns the first due slot and its due tick; `None` if all slots are empty. Searches for the slot if necessary.
     ///
-    /// Of slots that are due at the same tick it is the coarsest, because a timer in it was enqueued before any timer
-    /// for the same time in a finer one.
+    /// Of several slots that are due at the same tick it returns the coarsest, because a timer in a coarser slot was
+    /// enqueued before any timer for the same time in a finer slot.
     pub fn first_slot(&mut self, now: Tick) -> Option<(Slot, Tick)> {
         self.settle(now);
         self.has_timers.then_some((self.first_slot, self.first_due))
@@ -184,7 +188,7 @@ impl<const LEVELS: usize> PendingMap<LEVELS> {
 
     /// Returns true if an entry in `slot` for the tick `old` may stay there for the later tick `expiry`. The slot is
     /// due before `expiry` or serves it, and the pass that empties the slot enqueues the entry again. An entry in the
-    /// first due slot may not stay: a CPU that sleeps until then would wake for nothing.
+    /// first due slot may not stay, because a CPU that sleeps until that slot is due would wake in vain.
     #[inline]
     #[must_use]
     pub fn serves_later(&self, slot: Slot, old: Tick, expiry: Tick) -> bool {
@@ -203,8 +207,8 @@ impl<const LEVELS: usize> PendingMap<LEVELS> {
         Tick(due.saturating_mul(granularity(slot.level())))
     }
 
-    /// Makes [`first_due`](PendingMap::first_due) exact, for a CPU that is about to sleep until then. For an empty
-    /// wheel it is far ahead of `now` at each call, so that it neither comes nor grows old (C-1.5).
+    /// Makes [`first_due`](PendingMap::first_due) exact, for a CPU that is about to sleep until that tick. For an empty
+    /// wheel each call moves `first_due` far ahead of `now`, so that the claim is never reached (C-1.5).
     pub fn settle(&mut self, now: Tick) {
         if self.unsettled {
             self.search(now);
@@ -214,13 +218,13 @@ impl<const LEVELS: usize> PendingMap<LEVELS> {
         }
     }
 
-    /// Empties and returns the slots that are due first, if they are due at `now` or before. Call it until it returns
-    /// `None`.
+    /// Marks the first due slots as empty and returns them, if they are due at `now` or before. A caller repeats the
+    /// call until it returns `None`.
     ///
-    /// The clock is past the slots when this returns: a timer that a callback arms for "now" is due a tick later, or
-    /// the caller's loop would never end (spec C-1.7).
+    /// On return the clock is past the due tick of the slots. So a timer that a callback arms for "now" is due a tick
+    /// later. Otherwise the caller's loop would never end (spec C-1.7).
     ///
-    /// The result may have no slot: when the last timer of the first slot was cancelled.
+    /// The result has no slot if the last timer of the first slot was cancelled.
     pub fn take_due(&mut self, now: Tick) -> Option<DueSlots> {
         if now < self.clock || now < self.first_due {
             return None;
@@ -249,13 +253,14 @@ impl<const LEVELS: usize> PendingMap<LEVELS> {
         Some(due)
     }
 
-    /// Returns the expiry that the wheel claims at `now` when it is empty. After a pass the clock is a tick ahead; were
-    /// it farther ahead, an entry would have to be enqueued before the claim all the same.
+    /// Returns the expiry that the wheel claims at `now` when it is empty. After a pass the clock is one tick ahead of
+    /// `now`. If the clock is farther ahead, the claim counts from the clock, because each entry must be due before the
+    /// claim.
     fn claim(&self, now: Tick) -> Tick {
         far_from(now.max(Tick(self.clock.0.saturating_sub(1))))
     }
 
-    /// Finds the first slot that is due, level by level (spec C-1.6).
+    /// Finds the first due slot by a search level by level (spec C-1.6).
     fn search(&mut self, now: Tick) {
         self.unsettled = false;
         let mut first: Option<(u64, Slot)> = None;
@@ -290,14 +295,14 @@ const fn far_from(now: Tick) -> Tick {
     Tick(now.0.saturating_add(FAR))
 }
 
-/// Returns the number of slots from `position` to the first occupied one of a level.
+/// Returns the number of slots from `position` to the first occupied slot of a level.
 #[inline]
 fn distance(occupied: u64, position: u64) -> u64 {
     let index = (position % SLOTS) as u32;
     u64::from(occupied.rotate_right(index).trailing_zeros())
 }
 
-/// Bits that a level's position loses on the way to the next.
+/// The low bits of a level's position, which the position of the next level does not have.
 const LOW_BITS: u64 = (1 << SHIFT) - 1;
 
 #[cfg(test)]
@@ -309,7 +314,7 @@ mod tests {
 
     use super::*;
 
-    /// A wheel of numbers: a pending_map, and beside it the obvious list.
+    /// A wheel of numbers for tests: a pending map, together with a plain list as the reference.
     struct Wheel<const LEVELS: usize> {
         pending_map: PendingMap<LEVELS>,
         filed: Vec<(DueSlot, Tick)>,
@@ -342,7 +347,7 @@ mod tests {
             }
         }
 
-        /// Fires all that is due up to `now`, and returns the ticks and the entries.
+        /// Fires all entries that are due up to `now`, and returns the ticks and the entries.
         fn run(&mut self, now: u64) -> Vec<(u64, Vec<u64>)> {
             let mut fired = Vec::new();
             while let Some(due) = self.pending_map.take_due(Tick(now)) {
@@ -390,7 +395,7 @@ mod tests {
             }
         }
 
-        /// Jumps from one due tick to the next until nothing is left.
+        /// Advances from one due tick to the next until the wheel is empty.
         fn drain(&mut self) -> Vec<(u64, Vec<u64>)> {
             let mut fired = Vec::new();
             while let Some(first) = self.first() {
@@ -466,7 +471,8 @@ mod tests {
         assert!(!pending_map.has_timers());
     }
 
-    /// A CPU that sleeps knows of no timer, so it has to be told of the first, even if the old claim ends before it.
+    /// A sleeping CPU with an empty wheel has to be notified of the first timer, even if the old claim ends before that
+    /// timer is due.
     #[test]
     fn the_first_timer_of_an_empty_wheel_is_the_first_however_long_the_wheel_was_empty() {
         for (now, expiry) in [
@@ -490,7 +496,8 @@ mod tests {
         }
     }
 
-    /// Entries in an empty wheel are before its claim, also one that is settled by an old clock.
+    /// An entry that is enqueued in an empty wheel is due before the wheel's claim, even if the claim was settled by an
+    /// old clock.
     #[test]
     fn what_is_filed_in_an_empty_wheel_is_before_what_the_wheel_claims() {
         let mut pending_map = PendingMap::<9>::new(Tick(2 * FAR));
@@ -498,7 +505,8 @@ mod tests {
         assert!(pending_map.file(pending_map.place(Tick(u64::MAX))));
     }
 
-    /// Spec C-1.7: or a callback that files for "now" would keep its caller busy for ever.
+    /// Spec C-1.7: an entry that is enqueued for "now" while slots fire is due later. Otherwise a callback that arms
+    /// its timer for "now" would keep its caller busy for ever.
     #[test]
     fn what_is_filed_while_slots_fire_is_due_later() {
         let mut wheel = Wheel::<9>::new(0);
@@ -510,7 +518,7 @@ mod tests {
         }
     }
 
-    /// Spec C-1.6: a coarse slot that is due at the next step of its level, and a fine one soon after it.
+    /// Spec C-1.6: a coarse slot is due at the next step of its level, and a fine slot is due soon after it.
     #[test]
     fn the_search_does_not_stop_before_a_coarse_slot_that_is_due_earlier() {
         for start in 0..64 {
@@ -547,7 +555,7 @@ mod tests {
         }
     }
 
-    /// R07, R08: an old clock would file this in level 1 or above.
+    /// R07, R08: with an old clock the timer would be enqueued in level 1 or above.
     #[test]
     fn a_clock_that_was_left_behind_is_moved_before_filing() {
         let mut wheel = Wheel::<9>::new(0);
@@ -555,7 +563,7 @@ mod tests {
         assert_eq!(wheel.drain(), vec![(100_006, vec![100_005])]);
     }
 
-    /// R06: an empty wheel that no CPU looked at for longer than its claim reaches is no wheel with something due.
+    /// R06: an empty wheel that no CPU checked until its claim had passed is not due.
     #[test]
     fn the_clock_of_an_empty_wheel_passes_what_it_claimed() {
         let mut wheel = Wheel::<9>::new(0);

@@ -1,4 +1,4 @@
-//! The idle time of a CPU, which readers on other CPUs get while the CPU sleeps and wakes (R43).
+//! The idle time of a CPU, which other CPUs may read while the CPU sleeps and wakes (R43).
 
 use core::fmt;
 
@@ -7,22 +7,25 @@ use tickless_link::sync::{AtomicU64, Ordering};
 
 use crate::time::{Instant, Span};
 
-/// Stand-in for the instant of entry while the CPU is awake. No clock shows it: a monotonic time is not negative.
+/// The value that replaces the instant of entry while the CPU is awake. No clock shows this value, because a monotonic
+/// time is not negative.
 const AWAKE: u64 = u64::MAX;
 
-/// The time for which one CPU has been idle. It never decreases from one reading to the next, whichever CPUs read.
+/// The time for which one CPU has been idle. It never decreases from one reading to the next, even if different CPUs
+/// read it.
 ///
 /// The CPU reads the clock before it publishes that it sleeps or wakes, and a reader reads the clock before it reads
-/// that. So a reader may count an instant as idle at which the CPU was awake. Therefore the largest result so far is
-/// kept, and no later one is smaller.
+/// this record. So a reader may count an instant as idle at which the CPU was awake. Therefore the account keeps the
+/// largest result so far, and returns no smaller result later.
 ///
 /// # Cost
 ///
-/// Entering and leaving write two words. Reading takes two, and one exchange on a line that readers share.
+/// Entering and leaving idle write two words. A reading takes two loads, and one exchange on a cache line that readers
+/// share.
 pub struct IdleTime {
-    /// The whole of it up to the last time the CPU woke, and since when it sleeps.
+    /// The total idle time up to the last wake-up of the CPU, and the instant since which the CPU sleeps.
     record: SeqCell<2>,
-    /// The most that a reader was told.
+    /// The largest result of a reading so far.
     told: AtomicU64,
 }
 
@@ -62,7 +65,8 @@ impl IdleTime {
     ///
     /// # Interrupt context
     ///
-    /// Not on top of [`enter`](Self::enter) or [`exit`](Self::exit) of the same CPU, which mask interrupts.
+    /// Must not interrupt an [`enter`](Self::enter) or [`exit`](Self::exit) of the same CPU, which therefore run with
+    /// interrupts masked.
     #[must_use]
     pub fn read(&self, now: Instant) -> Span {
         let [total, since] = self.record.read();

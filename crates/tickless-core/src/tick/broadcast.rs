@@ -1,17 +1,19 @@
-//! A device that wakes CPUs whose own device stops in deep idle (spec C-7.6).
+//! The broadcast device, which wakes CPUs whose own device stops in deep idle (spec C-7.6).
 //!
-//! Before a CPU enters a state in which its device stops it hands over when it has to wake up; the *broadcast device*
-//! fires for the earliest of these times, wherever, and the CPU that handles it sends the others an interrupt. A
-//! promise to the hierarchy is part of the CPU's next event, so it is carried like any other (spec C-4.14).
+//! Before a CPU enters a state in which its device stops, it passes its next wake-up time to the *broadcast device*.
+//! The broadcast device fires for the earliest of these times, on any CPU. The CPU that handles the interrupt sends an
+//! interrupt to each other CPU that is due. A promise to the hierarchy is part of the CPU's next event, so the
+//! broadcast device also serves promises (spec C-4.14).
 //!
 //! # Ground rules
 //!
-//! - One lock protects everything here. Nothing is called under it: each operation returns what the host has to do
-//!   with which device, and the host does so before it unmasks timer delivery.
+//! - One lock protects the whole state. The operations call no code of the host under it. Each operation returns the
+//!   duties of the host: which device to write and for which time. The host carries them out before it unmasks timer
+//!   delivery.
 //! - [`enter`](Broadcast::enter), [`exit`](Broadcast::exit) and [`interrupt`](Broadcast::interrupt) are called by the
 //!   CPU itself, with timer delivery masked.
-//! - The device is programmed at or before every event in it, but for those that are over and whose handler has not
-//!   run yet.
+//! - The device is programmed for a time at or before every event in the state. Events that have passed and wait for
+//!   the interrupt handler are the exception.
 
 use core::fmt;
 
@@ -28,49 +30,49 @@ pub enum Carrier {
     Periodic(Span),
     /// A device that is programmed for each event.
     Oneshot,
-    /// An exact timer of one of the CPUs, whose own device must go on.
+    /// An exact timer on one of the CPUs. The device of that CPU must not stop.
     Software,
 }
 
-/// The duties of a CPU that may sleep deeply. It MUST stop its own device by
-/// [`Timers::stop_device`](crate::base::Timers::stop_device): if the record still had an event as programmed, timers
-/// would be lost.
+/// The duties of a CPU that may sleep deeply. The CPU MUST stop its own device by
+/// [`Timers::stop_device`](crate::base::Timers::stop_device). If the record of the device still showed a programmed
+/// event, timers would be lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use = "devices have to be stopped and programmed"]
 pub enum Entered {
     /// The CPU has to stop its own device.
     Covered,
-    /// The CPU has to stop its own device, and to program the broadcast device for this instant. If possible, it
+    /// The CPU has to stop its own device, and to program the broadcast device for this instant. If possible, the CPU
     /// directs the interrupt of the broadcast device to itself.
     Program(Instant),
     /// The CPU has to stop its own device, and to program its wake-up device for this instant.
     OwnWakeup(Instant),
 }
 
-/// The reasons why a CPU has to choose an idle state in which its own device goes on.
+/// The reasons why a CPU has to choose an idle state in which its own device keeps running.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub enum Busy {
     /// The system has no broadcast device.
     NoCarrier,
-    /// An interrupt is on its way to this CPU.
+    /// An interrupt for this CPU is pending.
     Forced,
-    /// The timer that acts as the broadcast device is on this CPU, which wakes the others.
+    /// The timer that acts as the broadcast device is on this CPU, so this CPU has to wake the others.
     Carries,
-    /// The CPU has the earliest event, so it carries the timer that acts as the broadcast device: it has to start that
-    /// timer for this instant.
+    /// The CPU has the earliest event, so it takes over the timer that acts as the broadcast device. The CPU has to
+    /// start that timer for this instant.
     TakesOver(Instant),
 }
 
-/// The duties of a CPU that leaves a deep idle state.
-/// [`Timers::switch_device_on`](crate::base::Timers::switch_device_on) switches its own device on.
+/// The duties of a CPU that leaves a deep idle state. The CPU switches its own device on by
+/// [`Timers::switch_device_on`](crate::base::Timers::switch_device_on).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use = "the device has to be switched on and programmed"]
 pub enum BroadcastExit {
-    /// The CPU's own device went on, so there is nothing to do.
+    /// The CPU's own device did not stop, so the CPU has no duty.
     WasAwake,
-    /// The CPU has to switch its own device on, and not to program it: either there is no event, or the interrupt for
-    /// it is on its way, and another one would only come in between.
+    /// The CPU has to switch its own device on, but need not program it. Either the CPU has no event, or the interrupt
+    /// for its event is pending and a second interrupt would be useless.
     SwitchOn,
     /// The CPU has to switch its own device on, and to program it for its next wake-up, as
     /// [`Timers::retrigger`](crate::base::Timers::retrigger) does.
@@ -81,16 +83,17 @@ pub enum BroadcastExit {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use = "CPUs are asleep until they are woken"]
 pub struct Delivery<const WORDS: usize> {
-    /// The instant to program the broadcast device for; [`Instant::FOREVER`] for none. A periodic device needs no
-    /// programming.
+    /// The instant for which the broadcast device has to be programmed; [`Instant::FOREVER`] for none. A periodic
+    /// device needs no programming.
     pub program: Instant,
-    /// The CPUs to send an interrupt, in which they do the work of their own device's interrupt.
+    /// The CPUs to which the handling CPU sends an interrupt. In this interrupt they do the work of their own device's
+    /// interrupt.
     pub wake: CpuMask<WORDS>,
-    /// True if the handling CPU has to do that work too.
+    /// True if the handling CPU has to do the work of its own device's interrupt too.
     pub own: bool,
 }
 
-/// A look at the state.
+/// A snapshot of the state, for the dump.
 pub(super) struct Look<const WORDS: usize> {
     pub(super) carrier: Option<Carrier>,
     pub(super) next: Instant,
@@ -100,24 +103,24 @@ pub(super) struct Look<const WORDS: usize> {
 }
 
 struct State<const WORDS: usize> {
-    /// `None` as long as there has not been one.
+    /// The broadcast device; `None` until the host sets one.
     carrier: Option<Carrier>,
-    /// Time that the carrier is programmed for.
+    /// The time for which the carrier is programmed.
     next: Instant,
-    /// CPU of the software carrier.
+    /// The CPU of a software carrier.
     bound: Option<CpuId>,
     /// The CPUs whose own device is stopped, for which the broadcast device fires.
     sleeping: CpuMask<WORDS>,
-    /// CPUs among them that were sent an interrupt.
+    /// The sleeping CPUs to which an interrupt was sent.
     pending: CpuMask<WORDS>,
-    /// CPUs that came back by themselves, late, and get their interrupt all the same.
+    /// The CPUs that woke by themselves after their event had passed. They still get an interrupt.
     forced: CpuMask<WORDS>,
-    /// CPUs that sleep until the next period of a periodic carrier.
+    /// The CPUs that sleep until the next period of a periodic carrier.
     waiting: CpuMask<WORDS>,
-    /// CPUs that have a wake-up device of their own.
+    /// The CPUs that have a wake-up device of their own.
     independent: CpuMask<WORDS>,
     online: CpuMask<WORDS>,
-    /// Wake-up times of sleeping CPUs; `FOREVER` once they were sent an interrupt.
+    /// Wake-up times of sleeping CPUs; `FOREVER` after an interrupt was sent to the CPU.
     events: [[Instant; WORD]; WORDS],
 }
 
@@ -127,7 +130,7 @@ impl<const WORDS: usize> State<WORDS> {
         &mut self.events[word][bit]
     }
 
-    /// The earliest event of those who sleep.
+    /// Returns the earliest event of the sleeping CPUs.
     fn first(&mut self) -> Instant {
         let mut first = Instant::FOREVER;
         for cpu in self.sleeping.iter() {
@@ -136,7 +139,8 @@ impl<const WORDS: usize> State<WORDS> {
         first
     }
 
-    /// The carrier's next event, from those that are left. Forced interrupts are due as soon as they are forced.
+    /// Computes the carrier's next event from the remaining events, stores it and returns it. Forced interrupts are due
+    /// at once.
     fn reprogram(&mut self, now: Instant) -> Instant {
         let first = self.first();
         self.next = if self.forced.is_empty() {
@@ -148,12 +152,13 @@ impl<const WORDS: usize> State<WORDS> {
     }
 }
 
-/// The CPUs that sleep deeply, the ends of their sleeps, and the device that wakes them. It has room for `64 * WORDS`
+/// The CPUs that sleep deeply, the ends of their sleeps, and the device that wakes them. It holds up to `64 * WORDS`
 /// CPUs.
 ///
 /// # Cost
 ///
-/// One lock each. Handling looks at every CPU that sleeps. 512 bytes for each 64 CPUs, and their masks.
+/// Each operation takes one lock. Handling an interrupt checks every sleeping CPU. The state takes 512 bytes for each
+/// 64 CPUs, and their masks.
 pub struct Broadcast<L: RawLock, const WORDS: usize> {
     state: Lock<L, State<WORDS>>,
 }
@@ -202,8 +207,8 @@ impl<L: RawLock, const WORDS: usize> Broadcast<L, WORDS> {
         }
     }
 
-    /// Removes `cpu`, which is awake or will never be again. The broadcast device goes on for the others: if it was a
-    /// timer on that CPU, `heir` starts it for the returned instant.
+    /// Removes `cpu`, which is awake or will never be awake again. The broadcast device continues for the other CPUs.
+    /// If the broadcast device was a timer on `cpu`, `heir` starts the timer for the returned instant.
     #[must_use = "the carrier has to go on elsewhere"]
     pub fn offline(&self, cpu: CpuId, heir: CpuId) -> Option<Instant> {
         let mut state = self.lock();
@@ -231,13 +236,13 @@ impl<L: RawLock, const WORDS: usize> Broadcast<L, WORDS> {
         &mut state.waiting
     }
 
-    /// Replaces the broadcast device or its mode, and returns the instant to program it for. A periodic device needs no
-    /// programming; a software one starts on `cpu`, the caller.
+    /// Replaces the broadcast device or its mode, and returns the instant for which it has to be programmed. A periodic
+    /// device needs no programming. A software device starts on `cpu`, which is the calling CPU.
     ///
-    /// A CPU that waited for a period of the old device sleeps until the next one would have come. No other CPU
-    /// changes: an awake CPU that counted as asleep would not pass on its next event (R39).
+    /// A CPU that waited for the next period of the old device gets an event one period from now. The state of no other
+    /// CPU changes. If an awake CPU counted as asleep, its next event would not be passed on (R39).
     ///
-    /// There is no way back to no device, because a CPU may rely on it.
+    /// The broadcast device cannot be removed, because a CPU may rely on it.
     #[must_use = "the new device has to be programmed"]
     pub fn set_carrier(&self, cpu: CpuId, carrier: Carrier, now: Instant) -> Instant {
         let mut state = self.lock();
@@ -265,7 +270,8 @@ impl<L: RawLock, const WORDS: usize> Broadcast<L, WORDS> {
     ///
     /// # Errors
     ///
-    /// The reason why it must choose another state. It counts as awake then, and its own device goes on.
+    /// The reason why `cpu` must choose another idle state. `cpu` then counts as awake, and its own device keeps
+    /// running.
     pub fn enter(&self, cpu: CpuId, event: Instant) -> Result<Entered, Busy> {
         let mut state = self.lock();
         if state.independent.contains(cpu) {
@@ -353,8 +359,8 @@ impl<L: RawLock, const WORDS: usize> Broadcast<L, WORDS> {
         }
     }
 
-    /// Returns the sleeping CPUs, those that have an interrupt under way, the carrier, and the time that it is
-    /// programmed for.
+    /// Returns the sleeping CPUs, the CPUs with a pending interrupt, the carrier, and the time for which the carrier is
+    /// programmed.
     pub(super) fn look(&self) -> Look<WORDS> {
         let state = self.lock();
         Look {
@@ -366,7 +372,7 @@ impl<L: RawLock, const WORDS: usize> Broadcast<L, WORDS> {
         }
     }
 
-    /// Returns the time that the broadcast device is programmed for.
+    /// Returns the time for which the broadcast device is programmed.
     #[must_use]
     pub fn next(&self) -> Instant {
         self.lock().next

@@ -1,5 +1,5 @@
-//! The count of ticks, the CPU that has the duty of counting, and the reaction of the others if it fails to (spec
-//! C-7.2).
+//! The count of ticks, the CPU that has the duty of counting, and the reaction of the other CPUs if that CPU does not
+//! count (spec C-7.2).
 
 use core::fmt;
 
@@ -12,15 +12,15 @@ use crate::slots::geometry::Tick;
 use crate::time::{Instant, Span};
 use crate::wheel::idle::TickTime;
 
-/// The number of ticks in a row at which a CPU sees the same count before it counts by itself (spec C-7.2, R34).
+/// The number of successive ticks at which a CPU sees the same count before it counts itself (spec C-7.2, R34).
 pub const STALL_TICKS: u32 = 5;
 
 /// The CPU that has the duty of counting ticks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Duty {
-    /// No CPU has the duty; the next one that runs a tick takes it.
+    /// No CPU has the duty. The next CPU that runs a tick takes it.
     Free {
-        /// The CPU that gave the duty up. It still wakes up now and then, so that the clock's counter does not wrap
+        /// The CPU that last had the duty. It still wakes up at intervals, so that the clock's counter does not wrap
         /// unseen.
         last: Option<CpuId>,
     },
@@ -59,8 +59,8 @@ impl Duty {
         }
     }
 
-    /// Returns true if `cpu` has the duty, or had it last. If no CPU ever had it, any CPU may read the clock, because
-    /// all may become idle before the first tick.
+    /// Returns true if `cpu` has the duty, or had the duty last while no CPU has it. If no CPU ever had it, any CPU may
+    /// read the clock, because all may become idle before the first tick.
     #[must_use]
     pub fn concerns(self, cpu: CpuId) -> bool {
         match self {
@@ -78,7 +78,8 @@ pub(super) struct SeenCounts {
 }
 
 impl SeenCounts {
-    /// Notes the count that is seen at a tick. Returns true if it has been the same for too long.
+    /// Notes the count that the CPU sees at a tick. Returns true if the count has been the same for [`STALL_TICKS`]
+    /// ticks.
     const fn sees(&mut self, tick: Tick) -> bool {
         if tick.0 == self.seen.0 {
             self.equal = self.equal.saturating_add(1);
@@ -89,7 +90,8 @@ impl SeenCounts {
         self.equal >= STALL_TICKS
     }
 
-    /// Notes the count that this CPU left: found like that at the next tick, no other CPU has counted meanwhile.
+    /// Notes the count after this CPU counted. If the CPU sees the same count at the next tick, no other CPU has
+    /// counted meanwhile.
     const fn left(&mut self, tick: Tick) {
         self.seen = tick;
     }
@@ -102,25 +104,25 @@ impl SeenCounts {
 ///
 /// # Cost
 ///
-/// Reading takes four loads, and waits while a CPU writes three words. [`update`](TickCount::update) takes one load
-/// where nothing is to be counted.
+/// A reading takes four loads, and waits while a CPU writes three words. [`update`](TickCount::update) takes one load
+/// if no tick has to be counted.
 pub struct TickCount<L: RawLock> {
     period: Span,
-    /// The count and when its tick began.
+    /// The count, and the instant at which the present tick began.
     pair: SeqCell<2>,
     /// Begin of the next tick, in nanoseconds.
     next_period: AtomicI64,
-    /// A CPU that does not have the duty counts at this moment (R41).
+    /// True while a CPU without the duty counts (R41).
     contender: AtomicBool,
     /// The duty, encoded by [`Duty::word`].
     duty: AtomicU64,
-    /// Tasks run without a tick and rely on the CPU that has the duty (spec C-5.5).
+    /// True if tasks run without a tick and rely on the CPU that has the duty (spec C-5.5).
     kept_for_tasks: AtomicBool,
     writer: Lock<L, Writer>,
 }
 
 impl<L: RawLock + Default> TickCount<L> {
-    /// Makes a count of zero, whose tick began at `began`. No CPU has the duty.
+    /// Makes a count of zero. The present tick began at `began`, and no CPU has the duty.
     ///
     /// # Panics
     ///
@@ -149,7 +151,7 @@ impl<L: RawLock> TickCount<L> {
         self.period
     }
 
-    /// Returns the present tick, as far as it was counted, and its beginning: one consistent pair.
+    /// Returns the last counted tick and the instant at which it began, as one consistent pair.
     #[must_use]
     pub fn now(&self) -> TickTime {
         let [tick, began] = self.pair.read();
@@ -162,12 +164,12 @@ impl<L: RawLock> TickCount<L> {
 
     /// Counts the ticks that have passed at `now`, and returns their number.
     ///
-    /// Any CPU may call it. The CPU with the duty does at each tick. A CPU without a tick does at the entry of an
-    /// interrupt, so that no handler uses an old count (R33).
+    /// Any CPU may call it. The CPU with the duty calls it at each tick. A CPU without a tick calls it at the entry of
+    /// an interrupt, so that no handler uses an old count (R33).
     ///
     /// # Interrupt context
     ///
-    /// Allowed, also in that of a lock's holder: the lock masks interrupts.
+    /// Callable in any interrupt. An interrupt cannot preempt a holder of the lock, because the lock masks interrupts.
     pub fn update(&self, now: Instant) -> u64 {
         // Acquire: pairs with the Release below. A CPU that finds nothing to count sees all that was counted.
         // (The fences of the sequence lock would see to that, too, but do not promise it.)
@@ -196,29 +198,29 @@ impl<L: RawLock> TickCount<L> {
         ticks
     }
 
-    /// Returns the CPU that has the duty. Unless it is the caller, it may have changed since.
+    /// Returns the CPU that has the duty. The duty may have moved to another CPU since, unless the calling CPU has it.
     #[must_use]
     pub fn duty(&self) -> Duty {
         // Relaxed: says only which CPU counts. What is counted is published by itself.
         Duty::of(self.duty.load(Ordering::Relaxed))
     }
 
-    /// Sets if there are tasks that run without a tick. While there are, the CPU with the duty keeps its tick and may
-    /// not leave (spec C-5.5).
+    /// Sets whether tasks run without a tick. While such tasks exist, the CPU with the duty keeps its tick and may not
+    /// go offline (spec C-5.5).
     pub fn set_tickless_tasks(&self, exist: bool) {
         // Relaxed: a CPU that has stopped its tick before finds out when it evaluates again.
         self.kept_for_tasks.store(exist, Ordering::Relaxed);
     }
 
-    /// Returns true if there are tasks that run without a tick.
+    /// Returns true if tasks run without a tick.
     #[must_use]
     pub fn has_tickless_tasks(&self) -> bool {
         // Relaxed: see `set_tickless_tasks`.
         self.kept_for_tasks.load(Ordering::Relaxed)
     }
 
-    /// Counts for one tick of `cpu`: if it has the duty, after taking it if no CPU has it and this one `may_take` it,
-    /// and as a help if no CPU counts. Returns how many ticks it counted.
+    /// Counts for one tick of `cpu`, if `cpu` has the duty, or if the CPU with the duty does not count. `cpu` takes the
+    /// duty first if no CPU has it and `may_take` is true. Returns the number of ticks that the call counted.
     pub(super) fn tick(
         &self,
         cpu: CpuId,
@@ -241,9 +243,10 @@ impl<L: RawLock> TickCount<L> {
         ticks
     }
 
-    /// Counts in place of the CPU that should, unless another one does so already.
+    /// Counts in place of the CPU with the duty, unless another CPU does so already.
     ///
-    /// All CPUs notice at once that none counts. One is enough: the others would stand in line for the lock (R41).
+    /// All CPUs notice at the same time that no CPU counts. One CPU is enough, because the others would only wait for
+    /// the lock (R41).
     pub(super) fn rescue(&self, now: Instant) -> u64 {
         // Relaxed: to leave a line alone that others use; the exchange decides.
         let is_taken = self.contender.load(Ordering::Relaxed)
@@ -262,13 +265,13 @@ impl<L: RawLock> TickCount<L> {
         ticks
     }
 
-    /// Gives up the duty if `cpu` has it, and remembers who it was. Returns true if it had.
+    /// Gives up the duty if `cpu` has it, and records that `cpu` had it last. Returns true if `cpu` had the duty.
     pub(super) fn give_up(&self, cpu: CpuId) -> bool {
         self.change_duty(Duty::Taken { by: cpu }, Duty::Free { last: Some(cpu) })
     }
 
-    /// Makes `heir` the one that wakes up for the clock if `cpu`, which leaves, was. Returns true if it was. Then the
-    /// heir, if it sleeps, MUST evaluate again.
+    /// Makes `heir` the CPU that wakes up for the clock, if the leaving `cpu` has or last had the duty. Returns true if
+    /// so. In that case the heir MUST evaluate its wake-up again if it sleeps.
     pub(super) fn bequeath(&self, cpu: CpuId, heir: CpuId) -> bool {
         let inherited = Duty::Free { last: Some(heir) };
         self.change_duty(Duty::Taken { by: cpu }, inherited)

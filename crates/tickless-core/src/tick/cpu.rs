@@ -1,17 +1,17 @@
-//! The tick of one CPU: if it runs, and when the next one is (spec C-7.3 to C-7.5).
+//! The tick of one CPU: whether it runs or is stopped, and the time of the next tick (spec C-7.3 to C-7.5).
 
 use super::count::SeenCounts;
 use crate::cpu::CpuId;
 use crate::time::forward::forward;
 use crate::time::{Deadline, Instant, Monotonic, Span};
 
-/// The role of a CPU: it may run tasks without a tick, or not.
+/// The role of a CPU, which decides whether the CPU may run tasks without a tick.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
-    /// The CPU may count ticks for all.
+    /// The CPU may have the duty of counting ticks for all CPUs.
     Housekeeping,
-    /// The CPU's tasks run without a tick where nothing [depends](super::Dependencies) on one (spec C-5.5). It never
-    /// has the duty of counting.
+    /// The CPU's tasks run without a tick while none of them [depends](super::Dependencies) on the tick (spec C-5.5).
+    /// The CPU never has the duty of counting.
     TicklessTasks,
 }
 
@@ -22,27 +22,27 @@ pub enum Context {
     Offline,
     /// The CPU runs work.
     Task,
-    /// The CPU is in its idle loop, or in an interrupt of that.
+    /// The CPU is in its idle loop, or in an interrupt of the idle loop.
     Idle,
 }
 
-/// State of the tick.
+/// The state of the tick: it runs or is stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Mode {
-    /// The next one is due then.
+    /// The tick runs. The next tick is at `due`.
     Ticking { due: Instant },
     StoppedTick {
-        /// The tick that was due next when it was stopped: its phase is kept for ever.
+        /// The time of the next tick at the moment of the stop. The tick keeps the phase of this time for ever.
         resumes: Instant,
-        /// Time that its timer was started for last, [`Instant::FOREVER`] for nothing; `None` when that is used up
-        /// (R36).
+        /// The time for which the timer of the tick was last started; [`Instant::FOREVER`] if the timer is not needed.
+        /// `None` after the timer fired (R36).
         programmed: Option<Instant>,
     },
 }
 
 /// The state of a CPU's tick.
 ///
-/// It belongs to its CPU: only that CPU, with timer delivery masked, may use it. The host keeps it where that is so.
+/// Only the CPU itself, with timer delivery masked, may use the state. The host stores the state so that this holds.
 #[derive(Debug)]
 pub struct CpuTick {
     cpu: CpuId,
@@ -73,7 +73,7 @@ impl CpuTick {
         self.cpu
     }
 
-    /// Returns the purpose of the CPU.
+    /// Returns the role of the CPU.
     #[must_use]
     pub const fn role(&self) -> Role {
         self.role
@@ -91,8 +91,8 @@ impl CpuTick {
         matches!(self.mode, Mode::StoppedTick { .. })
     }
 
-    /// Returns the time of the next tick. If the tick is stopped, returns the time for which its timer is started
-    /// instead, if that is known.
+    /// Returns the time of the next tick. If the tick is stopped, returns the time for which the timer of the tick is
+    /// started, if that time is known.
     #[must_use]
     pub const fn next(&self) -> Option<Instant> {
         match self.mode {
@@ -101,8 +101,8 @@ impl CpuTick {
         }
     }
 
-    /// Stops the tick, or notes that it wakes up at another time: the time for which its timer is to be started, `None`
-    /// if the timer was started for that last.
+    /// Stops the tick, or changes the wake-up time of a stopped tick. Returns the time for which the timer of the tick
+    /// has to be started; `None` if the timer was last started for this time.
     pub(super) fn stop(&mut self, wake: Instant) -> Option<Instant> {
         let (resumes, before) = match self.mode {
             Mode::Ticking { due } => (due, None),
@@ -118,7 +118,8 @@ impl CpuTick {
         (before != Some(wake)).then_some(wake)
     }
 
-    /// Lets the tick run again, in the phase that it had; returns when the next one is due. `None` if it runs.
+    /// Lets the tick run again, in its old phase. Returns the time of the next tick; `None` if the tick was not
+    /// stopped.
     pub(super) fn resume(&mut self, now: Instant, period: Span) -> Option<Instant> {
         let Mode::StoppedTick { resumes, .. } = self.mode else {
             return None;
@@ -128,8 +129,8 @@ impl CpuTick {
         Some(due)
     }
 
-    /// The timer of the tick fired at `now`: when it is due next, and how many ticks were left out before. A stopped
-    /// one is not started: whatever it was for is used up.
+    /// Notes that the timer of the tick fired at `now`. Returns the time of the next tick, and the number of ticks that
+    /// were skipped. The timer of a stopped tick is not started again.
     pub(super) fn fired(&mut self, now: Instant, period: Span) -> (Option<Instant>, u64) {
         match &mut self.mode {
             Mode::Ticking { due } => {
@@ -146,8 +147,8 @@ impl CpuTick {
     }
 }
 
-/// The first instant of the phase of `due` that is after `now`, not before `due` itself, and by how many periods it was
-/// moved on (spec C-7.5).
+/// Returns the first instant of the phase of `due` that is after `now` and not before `due`, and the number of periods
+/// from `due` to that instant (spec C-7.5).
 fn after(due: Instant, now: Instant, period: Span) -> (Instant, u64) {
     let mut deadline = Deadline::new(due);
     let mut earliest = deadline;
@@ -155,8 +156,9 @@ fn after(due: Instant, now: Instant, period: Span) -> (Instant, u64) {
     (deadline.instant::<Monotonic>(), passed)
 }
 
-/// Returns by how much the tick of `cpu`, one of `cpus`, is behind the count: half a period, spread over all CPUs, so
-/// that not all want the same locks at once (spec C-7.2). Rounds down. A host without this skew uses [`Span::ZERO`].
+/// Returns the delay of the tick of `cpu` relative to the count of ticks. The delays spread half a period over all
+/// `cpus` CPUs, so that the CPUs do not take the same locks at the same time (spec C-7.2). Rounds down. A host without
+/// this skew uses [`Span::ZERO`].
 #[must_use]
 pub fn skew(cpu: CpuId, cpus: u32, period: Span) -> Span {
     let half = period.as_nanos() / 2;

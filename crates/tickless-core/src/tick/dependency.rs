@@ -1,4 +1,4 @@
-//! The reasons why a CPU whose tasks could run without a tick keeps it (spec C-5.5).
+//! The reasons why a CPU keeps the tick although its tasks could run without one (spec C-5.5).
 
 use tickless_link::const_unless_loom;
 use tickless_link::sync::{AtomicU32, Ordering};
@@ -13,11 +13,11 @@ pub enum Dependency {
     PerfEvents,
     /// The CPU has more than one runnable task.
     Scheduler,
-    /// A clock that is not reliable without the tick.
+    /// A clock is not reliable without the tick.
     UnstableClock,
-    /// A thread waits until all CPUs have let go of old data.
+    /// A thread waits until no CPU uses old data any more.
     GracePeriod,
-    /// A thread waits as for [`GracePeriod`](Self::GracePeriod), and soon.
+    /// A thread waits as for [`GracePeriod`](Self::GracePeriod), and the wait must be short.
     ExpeditedGracePeriod,
 }
 
@@ -62,8 +62,8 @@ impl Dependencies {
         }
     }
 
-    /// Adds `dependency`. Returns true if the set had none before: then the host MUST make every affected CPU check
-    /// again, by a kick. Clearing needs no kick.
+    /// Adds `dependency`. Returns true if the set was empty before. In that case the host MUST kick every affected CPU,
+    /// so that the CPU checks again. Clearing needs no kick.
     #[must_use = "the CPUs that are concerned have to be kicked"]
     pub fn set(&self, dependency: Dependency) -> bool {
         // AcqRel: pairs with the Acquire in `first`. The kick comes behind it, and a CPU that takes a kick clears its

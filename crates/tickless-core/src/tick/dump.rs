@@ -1,4 +1,4 @@
-//! The state of ticks and of the broadcast device as text, in the layout of `/proc/timer_list`.
+//! The dump of ticks and of the broadcast device, in the layout of `/proc/timer_list`.
 
 use core::fmt::{self, Write};
 
@@ -13,11 +13,11 @@ use crate::inspect::At;
 
 impl CpuTick {
     /// Writes the lines of `/proc/timer_list` about the tick of a CPU and about the counting CPU. Called by that CPU,
-    /// or while it stands still.
+    /// or while that CPU executes nothing.
     ///
     /// # Errors
     ///
-    /// Those of `out`.
+    /// The errors of `out`.
     pub fn dump<L: RawLock>(&self, count: &TickCount<L>, out: &mut dyn Write) -> fmt::Result {
         let context = match self.context() {
             Context::Offline => "offline",
@@ -42,12 +42,12 @@ impl CpuTick {
 }
 
 impl<L: RawLock, const WORDS: usize> Broadcast<L, WORDS> {
-    /// Writes the lines of `/proc/timer_list` about the broadcast device: its name, the time that it is programmed for,
-    /// and the masks of the sleeping CPUs and of those whose interrupt is on its way.
+    /// Writes the lines of `/proc/timer_list` about the broadcast device: its name, the time for which it is
+    /// programmed, and the masks of the sleeping CPUs and of the CPUs with a pending interrupt.
     ///
     /// # Errors
     ///
-    /// Those of `out`.
+    /// The errors of `out`.
     pub fn dump(&self, out: &mut dyn Write) -> fmt::Result {
         let look = self.look();
         let (mode, name) = match look.carrier {
@@ -69,7 +69,7 @@ impl<L: RawLock, const WORDS: usize> Broadcast<L, WORDS> {
     }
 }
 
-/// A mask as the kernel prints one.
+/// A mask of CPUs in the format of the kernel.
 struct Bits<'a, const WORDS: usize>(&'a CpuMask<WORDS>);
 
 impl<const WORDS: usize> fmt::Display for Bits<'_, WORDS> {

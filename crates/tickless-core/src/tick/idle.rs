@@ -1,4 +1,5 @@
-//! The decisions of an idle CPU: if it may stop its tick, and when it has to wake up (spec C-3.2, C-3.3, C-7.3, C-7.4).
+//! The decisions of an idle CPU: whether it may stop its tick, and when it has to wake up (spec C-3.2, C-3.3, C-7.3,
+//! C-7.4).
 
 use core::pin::Pin;
 
@@ -25,7 +26,7 @@ impl<P: Platform, S: HierarchyHost<WIDTH>, L: RawLock, const WIDTH: usize>
     ///
     /// # Cost
     ///
-    /// One lock; none if the tick cannot be stopped anyway.
+    /// One lock; no lock if the tick cannot be stopped.
     pub fn forecast(&self, tick: &CpuTick, conditions: TickDependencies) -> Forecast {
         let at = self.count.now();
         let soon = at.began.saturating_add(at.period);
@@ -55,7 +56,7 @@ impl<P: Platform, S: HierarchyHost<WIDTH>, L: RawLock, const WIDTH: usize>
         forecast
     }
 
-    /// Returns the time for which the CPU could sleep from `entered` on, with regard to its exact timers too.
+    /// Returns the time for which the CPU could sleep from `entered` on. The result also considers its exact timers.
     ///
     /// # Cost
     ///
@@ -91,17 +92,17 @@ impl<P: Platform, S: HierarchyHost<WIDTH>, L: RawLock, const WIDTH: usize>
     /// Stops the tick. If it is stopped already, makes sure that the CPU wakes up in time (spec C-3.4).
     ///
     /// Called with a fresh `forecast`, each time before the CPU sleeps, also after interrupts that did not end idle.
-    /// The forecast stays the latest time to wake up, because the depth of the sleep may depend on it.
+    /// The CPU never wakes up later than the forecast, because the depth of the sleep may depend on the forecast.
     ///
     /// # Errors
     ///
-    /// The reason why the tick goes on, or, if it is stopped, why the CPU should not sleep now. In the first case
-    /// nothing has changed; in the second the timer of the tick has not changed.
+    /// The reason why the tick keeps running, with nothing changed. If the tick is stopped, the reason why the CPU
+    /// should not sleep now; the timer of the tick has not changed then.
     ///
     /// # Cost
     ///
-    /// The lock of the base, and the hierarchy's for a CPU that goes idle; another two of the base where the timer is
-    /// started.
+    /// The lock of the base, and the locks of the hierarchy for a CPU that goes idle. Starting the timer takes the lock
+    /// of the base twice more.
     pub fn stop<F>(
         &self,
         tick: &mut CpuTick,
@@ -153,7 +154,7 @@ impl<P: Platform, S: HierarchyHost<WIDTH>, L: RawLock, const WIDTH: usize>
         })
     }
 
-    /// Returns the reason why the tick must not be stopped whatever the next event is (spec C-7.3).
+    /// Returns the reason why the tick must not be stopped, independently of the next event (spec C-7.3).
     fn refusal(&self, tick: &CpuTick, conditions: TickDependencies) -> Option<KeepReason> {
         match (tick.context, tick.role()) {
             (Context::Idle, _) => {}
@@ -183,7 +184,7 @@ impl<P: Platform, S: HierarchyHost<WIDTH>, L: RawLock, const WIDTH: usize>
         None
     }
 
-    /// The first half of spec C-3.3: what a commitment would say, without one.
+    /// Computes the result of a [`commit`](Self::commit) without changing any state (first half of spec C-3.3).
     fn foresee(&self, cpu: CpuId, next: NextDue, at: TickTime) -> (Instant, Instant) {
         let times = wake_times(next, at);
         if !times.may_idle {
@@ -198,8 +199,8 @@ impl<P: Platform, S: HierarchyHost<WIDTH>, L: RawLock, const WIDTH: usize>
         (own, own.min(times.global))
     }
 
-    /// The second half of C-3.3: tells the hierarchy, and notes that the CPU sleeps, in one section. When it has to
-    /// wake up, or `None` if that is too near for a CPU that is awake.
+    /// Enters idle in the hierarchy, and notes that the CPU sleeps, in one lock section (second half of spec C-3.3).
+    /// Returns the wake-up time; `None` if that time is too near for a CPU that is still awake.
     fn commit(&self, cpu: CpuId) -> Option<Instant> {
         let at = self.count.now();
         let was_idle = self.timers.wheel_sleeps(cpu);

@@ -6,20 +6,20 @@
 pub enum KeepReason {
     /// The CPU is not online.
     Offline,
-    /// The CPU is not in its idle loop (R40), and its tasks need the tick.
+    /// The CPU is not in its idle loop, and its tasks need the tick (R40).
     NotIdle,
     /// A task depends on the tick.
     Dependency,
     /// Another task is about to run.
     Reschedule,
-    /// Work of the soft stage waits.
+    /// Work of the soft stage is pending.
     SoftWork,
-    /// Tasks run without a tick on other CPUs, and use the count that this CPU keeps.
+    /// Tasks run without a tick on other CPUs, and this CPU counts the ticks for them.
     Timekeeper,
-    /// Tasks run without a tick, and no CPU counts. This is a mistake of the host, which has to let a housekeeping CPU
-    /// tick.
+    /// Tasks run without a tick, and no CPU counts ticks. This is a mistake of the host, which has to let a
+    /// housekeeping CPU tick.
     NoTimekeeper,
-    /// The next event is at most a period away.
+    /// The next event is at most one period away.
     Soon,
     /// The hierarchy returned a time that is too near (R60).
     HandedOver,

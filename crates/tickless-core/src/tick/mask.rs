@@ -2,7 +2,7 @@
 
 use crate::cpu::CpuId;
 
-/// CPUs in one word.
+/// The number of CPUs in one word.
 pub(super) const WORD: usize = u64::BITS as usize;
 
 /// A set of CPUs 0 to `64 * WORDS - 1`.
@@ -12,14 +12,14 @@ pub struct CpuMask<const WORDS: usize>([u64; WORDS]);
 impl<const WORDS: usize> CpuMask<WORDS> {
     /// The empty set.
     pub const NONE: Self = Self([0; WORDS]);
-    /// The set of all CPUs that fit.
+    /// The set of all `64 * WORDS` CPUs.
     pub const ALL: Self = Self([u64::MAX; WORDS]);
 
-    /// The word and the bit in it.
+    /// Returns the index of the word of `cpu`, and the bit in that word.
     ///
     /// # Panics
     ///
-    /// When there is no room for that CPU.
+    /// When `cpu` is `64 * WORDS` or more.
     pub(super) const fn place(cpu: CpuId) -> (usize, usize) {
         let number = cpu.0 as usize;
         assert!(
@@ -33,7 +33,7 @@ impl<const WORDS: usize> CpuMask<WORDS> {
     ///
     /// # Panics
     ///
-    /// When there is no room for that CPU.
+    /// When `cpu` is `64 * WORDS` or more.
     pub const fn insert(&mut self, cpu: CpuId) -> bool {
         let (word, bit) = Self::place(cpu);
         let was_missing = self.0[word] & 1 << bit == 0;
@@ -45,7 +45,7 @@ impl<const WORDS: usize> CpuMask<WORDS> {
     ///
     /// # Panics
     ///
-    /// When there is no room for that CPU.
+    /// When `cpu` is `64 * WORDS` or more.
     pub const fn remove(&mut self, cpu: CpuId) -> bool {
         let (word, bit) = Self::place(cpu);
         let was_there = self.0[word] & 1 << bit != 0;
@@ -57,7 +57,7 @@ impl<const WORDS: usize> CpuMask<WORDS> {
     ///
     /// # Panics
     ///
-    /// When there is no room for that CPU.
+    /// When `cpu` is `64 * WORDS` or more.
     #[must_use]
     pub const fn contains(&self, cpu: CpuId) -> bool {
         let (word, bit) = Self::place(cpu);
@@ -82,7 +82,8 @@ impl<const WORDS: usize> CpuMask<WORDS> {
         Self(core::array::from_fn(|word| self.0[word] | other.0[word]))
     }
 
-    /// The words of the mask, the last CPUs first: 32 CPUs each, as masks are printed.
+    /// Iterates over the mask in words of 32 CPUs, the highest CPUs first, which is the order in which masks are
+    /// printed.
     pub(super) fn halves(&self) -> impl Iterator<Item = u64> {
         let halves = |word: &u64| [word >> 32, word & u64::from(u32::MAX)];
         self.0.iter().rev().flat_map(halves)

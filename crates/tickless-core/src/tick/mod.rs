@@ -1,24 +1,24 @@
 //! The tick: a periodic interrupt of each CPU that counts coarse time, and stops while the CPU is idle.
 //!
-//! Wheels are driven by a *tick*, a periodic event of each CPU that runs work. It would wake a CPU that sleeps a
-//! thousand times a second, for nothing. So it is stopped when a CPU goes idle, and the one timer that stands for it is
-//! started for the CPU's next wake-up: the first of its own coarse timers, a promise to the
-//! [hierarchy](crate::hierarchy), or the clock, before its counter wraps. When the CPU runs work again the tick goes on
-//! in the phase that it had.
+//! A *tick*, a periodic event of each CPU that runs work, drives the wheels. A tick on a sleeping CPU would wake the
+//! CPU a thousand times a second in vain. So the tick is stopped when a CPU goes idle. The timer of the tick is then
+//! started for the CPU's next wake-up: for the first of its own coarse timers, for a promise to the
+//! [hierarchy](crate::hierarchy), or for a reading of the clock before the clock's counter wraps. When the CPU runs
+//! work again, the tick continues in its old phase.
 //!
-//! The count of ticks is one for the whole machine. One CPU has the *duty* of counting; it gives it up when it stops
-//! its tick, and the next that ticks takes it.
+//! The whole machine has one count of ticks. One CPU has the *duty* of counting. The CPU gives up the duty when it
+//! stops its tick, and the next CPU that ticks takes the duty.
 //!
 //! # Parts
 //!
 //! | | |
 //! |---|---|
-//! | [`TickCount`] | the count, which CPU keeps it, and what happens when it does not |
-//! | [`CpuTick`] | what a CPU knows of its tick |
-//! | [`Nohz`] | the entry points: may it stop, until when, go on; how long a sleep would be |
-//! | [`Dependencies`] | what keeps the tick of a task that could run without one |
-//! | [`IdleTime`] | how long a CPU has been idle |
-//! | [`Broadcast`] | waking CPUs whose own device stops in deep idle |
+//! | [`TickCount`] | the count, the CPU that has the duty of counting, and the reaction if that CPU does not count |
+//! | [`CpuTick`] | the state of the tick of one CPU |
+//! | [`Nohz`] | the entry points: stopping and restarting the tick, and forecasts of the length of a sleep |
+//! | [`Dependencies`] | the reasons to keep the tick of a task that could run without one |
+//! | [`IdleTime`] | the time for which a CPU has been idle |
+//! | [`Broadcast`] | the wake-up of CPUs whose own device stops in deep idle |
 //!
 //! # How it is driven
 //!
@@ -33,26 +33,27 @@
 //!  CPU comes, goes:    online(), offline()
 //! ```
 //!
-//! The timer is an [`HrTimer`](crate::hrtimer::HrTimer) of the host's, pinned, in the hard stage: so the device of a
-//! CPU is written for the first of all its timers, and this module knows no device.
+//! The timer of the tick is a pinned [`HrTimer`](crate::hrtimer::HrTimer) of the host, in the hard stage. So the core
+//! programs the device of a CPU for the first of all its timers, the tick included, and this module writes no device.
 //!
 //! # Ground rules
 //!
-//! - A [`CpuTick`] is touched by its CPU alone, with timer delivery masked, so it has no lock.
-//! - The CPU that counts holds the lock of the count; readers take none. The count is published before the instant from
-//!   which on there is something to count: a CPU that finds nothing to do has seen it.
-//! - Which CPU has the duty is one word together with which had it last. It says only which should count: any may, and
-//!   all get the same.
-//! - Of those who do not have the duty one at a time tries to count (R41).
-//! - The wheels' note that a CPU sleeps, its place in the hierarchy, and its stopped tick go together: they change
-//!   between one interrupt and the next, and a CPU that stays awake after all takes all of it back (II2, R60).
-//! - Lock order: that of the hierarchy. The lock of the count and that of the broadcast are innermost.
+//! - Only its CPU uses a [`CpuTick`], with timer delivery masked, so a [`CpuTick`] has no lock.
+//! - The CPU that counts holds the lock of the count; readers take no lock. The count is published before the instant
+//!   of the next tick to count. So a CPU that finds no tick to count has seen the new count.
+//! - One word holds the CPU that has the duty, or the CPU that had it last. The duty says only which CPU should count.
+//!   Any CPU may count, with the same result.
+//! - At most one CPU without the duty tries to count at a time (R41).
+//! - Three states belong together: the wheels' note that a CPU sleeps, the CPU's idle state in the hierarchy, and its
+//!   stopped tick. They change between one interrupt and the next, and a CPU that decides to stay awake reverts all
+//!   three (II2, R60).
+//! - The lock order of the hierarchy holds here too. The locks of the count and of the broadcast device are innermost.
 //!
 //! # Limits
 //!
-//! There is no periodic mode of a CPU's device and no mode of low resolution (`docs/decisions/0002`), so there is no
-//! switch between them. Where words of 64 bits are not atomic nothing of this library builds, so that the count needs
-//! no other way to be read there.
+//! A CPU's device has no periodic mode and no mode of low resolution (`docs/decisions/0002`), so the module has no
+//! switch between modes. This library does not build for targets without atomic words of 64 bits, so the count needs no
+//! other way to be read.
 //!
 //! Requirement ids (R33 to R44) are those of spec C-8.4.
 

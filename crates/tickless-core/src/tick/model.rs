@@ -1,11 +1,12 @@
-//! Loom cases: the CPU that counts, the CPUs that read, and the CPU that is asked to look again, on weak memory.
+//! Loom cases of the tick on weak memory: the CPU that counts, the CPUs that read the count, and the CPU that is kicked
+//! to check again.
 //!
-//! Each is named after the race that it tells, and lists what can come out of it.
+//! Each case is named after its race, and lists the possible outcomes.
 //!
 //! # Limits
 //!
-//! - Two or three threads, and one or two operations each.
-//! - The lock is of a kind that blocks; those of the hosts have models of their own (`tickless_link::bias`).
+//! - The cases have two or three threads, and one or two operations for each thread.
+//! - The lock is a blocking lock; the locks of the hosts have models of their own (`tickless_link::bias`).
 //! - The number of preemptions is bounded ([`PREEMPTIONS`]).
 
 use std::sync::Arc;
@@ -20,7 +21,7 @@ use crate::base::model::explore;
 use crate::cpu::CpuId;
 use crate::time::{Instant, Span};
 
-/// Number of times that threads may be interrupted. Without a bound a case takes hours.
+/// The maximum number of preemptions in a schedule. Without a bound a case takes hours.
 const PREEMPTIONS: usize = 3;
 
 const PERIOD: Span = Span::from_nanos(10);
@@ -35,7 +36,7 @@ fn at(nanos: i64) -> Instant {
     Instant::from_nanos(nanos)
 }
 
-/// The count; the instant fits it, or the pair was torn.
+/// Returns the count, and checks that the instant belongs to it. If not, the pair was torn.
 fn tick(count: &Count) -> u64 {
     let now = count.now();
     let began = now.began.as_nanos().unsigned_abs();
@@ -43,7 +44,7 @@ fn tick(count: &Count) -> u64 {
     now.tick.0
 }
 
-/// A reader that comes while a CPU counts sees the pair before or after.
+/// A reader that reads while a CPU counts sees the old pair or the new pair.
 #[test]
 fn a_reader_against_who_counts() {
     explore(PREEMPTIONS, [0, 3], || {
@@ -57,7 +58,8 @@ fn a_reader_against_who_counts() {
     });
 }
 
-/// Two count at one moment: one of them does, and the other, which finds nothing to do, sees that count.
+/// Two CPUs count at the same time. One of them counts the tick. The other finds no tick to count, and sees the new
+/// count.
 #[test]
 fn two_who_count_at_once() {
     explore(PREEMPTIONS, [(0, 2), (2, 0)], || {
@@ -76,8 +78,8 @@ fn two_who_count_at_once() {
     });
 }
 
-/// R41. Two CPUs find that none counts, and the one that should is back. The ticks are counted once, and afterwards a
-/// CPU can help out again.
+/// R41. Two CPUs find that no CPU counts, while the CPU with the duty counts again. The ticks are counted once, and
+/// afterwards a CPU without the duty can count again.
 #[test]
 fn r41_two_contenders_against_who_has_the_duty() {
     explore(PREEMPTIONS, [(2, 0, 0), (0, 2, 0), (0, 0, 2)], || {
@@ -95,7 +97,7 @@ fn r41_two_contenders_against_who_has_the_duty() {
     });
 }
 
-/// R41. Without the CPU that has the duty: one of the others gets through, however they meet.
+/// R41. The same race without the CPU that has the duty. One of the two CPUs counts in every schedule.
 #[test]
 fn r41_two_contenders_alone() {
     explore(PREEMPTIONS, [(0, 1), (1, 0)], || {
@@ -111,7 +113,7 @@ fn r41_two_contenders_alone() {
     });
 }
 
-/// Two CPUs tick and none has the duty: one gets it, and both ticks are counted once.
+/// Two CPUs tick and no CPU has the duty. One of them gets the duty, and the ticks are counted once.
 #[test]
 fn two_cpus_take_the_duty() {
     explore(PREEMPTIONS, [0, 1], || {
@@ -130,7 +132,8 @@ fn two_cpus_take_the_duty() {
     });
 }
 
-/// A CPU with the duty stops its tick while another CPU ticks: that one has it afterwards, or at its next tick.
+/// A CPU with the duty stops its tick while another CPU ticks. The other CPU has the duty afterwards, or takes it at
+/// its next tick.
 #[test]
 fn the_duty_is_given_up_against_a_tick() {
     explore(PREEMPTIONS, [false, true], || {
@@ -149,7 +152,7 @@ fn the_duty_is_given_up_against_a_tick() {
     });
 }
 
-/// R43. A reader whose clock is ahead asks while the CPU wakes, and then another one.
+/// R43. A reader whose clock is ahead reads the idle time while the CPU wakes, and then a second reader reads it.
 #[test]
 fn r43_a_reader_against_a_cpu_that_wakes() {
     explore(PREEMPTIONS, [(40, 40), (45, 45)], || {
@@ -168,8 +171,8 @@ fn r43_a_reader_against_a_cpu_that_wakes() {
     });
 }
 
-/// R44. A dependency comes, and its kick, while the CPU answers an earlier kick. Either it finds the dependency, or it
-/// is kicked again.
+/// R44. A dependency is added and kicks the CPU while the CPU handles an earlier kick. Either the CPU finds the
+/// dependency, or it is kicked again.
 #[test]
 fn r44_a_dependency_against_a_kick_that_is_answered() {
     explore(

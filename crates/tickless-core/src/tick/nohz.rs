@@ -21,7 +21,7 @@ use crate::trace::Event;
 pub struct TickDependencies {
     /// True if another task is about to run.
     pub reschedule: bool,
-    /// True if work of the soft stage waits, other than work that may wait until the CPU wakes up.
+    /// True if work of the soft stage is pending that must not wait until the CPU wakes up.
     pub soft_work: bool,
     /// True if the host wants a tick for another reason, which does not forbid the CPU to sleep until that tick.
     pub wants_tick: bool,
@@ -36,35 +36,36 @@ pub struct TickDependencies {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub struct Forecast {
-    /// The time of the tick, or of the first event of the CPU's wheels that no other CPU expires.
+    /// The time of the next tick, or, for a CPU that could stop its tick, of the first wheel event that no other CPU
+    /// expires.
     pub own: Instant,
-    /// The time of the first event of its wheels, the global one included.
+    /// The time of the first event of the CPU's wheels, the global wheel included.
     pub including_movable: Instant,
-    /// The reason why the tick cannot be stopped, if there is one.
+    /// The reason why the tick cannot be stopped; `None` if it can be stopped.
     pub keeps: Option<KeepReason>,
-    /// The wheels are not asked what is due: a pass is on its way and sees to it.
+    /// True if the wheels were not read, because a pass over them is pending and will fire their due timers.
     pub(super) leaves_wheels: bool,
 }
 
-/// The time for which a CPU could sleep. It is signed: negative if the event has passed (spec C-7.7, N6, N7).
+/// The time for which a CPU could sleep. The values are negative if the event has passed (spec C-7.7, N6, N7).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SleepLength {
     /// The time until the first timer that only this CPU expires.
     pub own: Offset,
-    /// The time until the first timer, including those that other CPUs would expire: the length of sleeps without a
-    /// migration hierarchy.
+    /// The time until the first timer, including timers that other CPUs would expire. Without a migration hierarchy
+    /// this would be the length of the sleep.
     pub including_movable: Offset,
 }
 
 /// The result of stopping a tick.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StoppedTick {
-    /// The time at which the CPU wakes up for its wheels, for others, or for the clock; [`Instant::FOREVER`] if not at
-    /// all.
+    /// The time at which the CPU wakes up for its wheels, for other CPUs, or for the clock; [`Instant::FOREVER`] if the
+    /// CPU need not wake up.
     pub wake: Instant,
-    /// True if the tick ran until now.
+    /// True if the tick was running before this call.
     pub was_ticking: bool,
-    /// True if the timer of the tick was started or cancelled; false if it was right already.
+    /// True if the timer of the tick was started or cancelled. False if the timer had the right time already.
     pub was_programmed: bool,
 }
 
@@ -72,16 +73,16 @@ pub struct StoppedTick {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use = "the timer of the tick has to be started again, and work may be due"]
 pub struct TickOutcome {
-    /// The time at which the timer is to fire next; `None` if the tick is stopped.
+    /// The time for which the host starts the timer of the tick again; `None` if the tick is stopped.
     pub next: Option<Instant>,
-    /// The number of ticks that this CPU counted for all.
+    /// The number of ticks that this CPU counted for all CPUs.
     pub counted: u64,
-    /// The number of its own ticks that were skipped because this one came late.
+    /// The number of the CPU's own ticks that were skipped because this tick was late.
     pub missed: u64,
-    /// True if the wheels may have due timers: the host runs a pass over each in its soft stage.
+    /// True if the wheels may have due timers. The host then runs a pass over each wheel in its soft stage.
     pub wheel_is_due: bool,
-    /// True if this CPU has to expire timers of a sleeping one: the host calls
-    /// [`serve_remote`](Hierarchy::serve_remote) after its own wheels.
+    /// True if this CPU has to expire timers of a sleeping CPU. The host then calls
+    /// [`serve_remote`](Hierarchy::serve_remote) after the passes over its own wheels.
     pub remote_is_due: bool,
 }
 
@@ -95,10 +96,10 @@ impl TickOutcome {
     };
 }
 
-/// The parts of a machine that a tick uses. It is a few references, which the host puts together where it needs them.
+/// The parts of a machine that a tick uses, as a few references. The host builds the value for each use.
 ///
-/// All methods that take a [`CpuTick`] are called by its CPU, with timer delivery masked and no lock held. `timer` is
-/// the CPU's own timer of the tick, in the hard stage; its callback calls [`tick`](Nohz::tick).
+/// The CPU of a [`CpuTick`] calls all methods that take the [`CpuTick`], with timer delivery masked and no lock held.
+/// `timer` is that CPU's timer of the tick, in the hard stage; its callback calls [`tick`](Nohz::tick).
 pub struct Nohz<
     'a,
     P: Platform,
@@ -120,7 +121,7 @@ pub struct Nohz<
 impl<P: Platform, S: HierarchyHost<WIDTH>, L: RawLock, const WIDTH: usize>
     Nohz<'_, P, S, L, WIDTH>
 {
-    /// Starts the tick of a CPU that goes online: the first one `skew` after the beginning of the next period.
+    /// Starts the tick of a CPU that goes online. The first tick is `skew` after the beginning of the next period.
     ///
     /// The CPU is online for its [timers](Timers::cpu_online), and [awake](crate::hierarchy::Presence::Awake) in the
     /// hierarchy.
@@ -145,14 +146,14 @@ impl<P: Platform, S: HierarchyHost<WIDTH>, L: RawLock, const WIDTH: usize>
     /// Ends the tick of a CPU that goes offline (R37). The CPU is awake, and leaves the hierarchy and the timers
     /// *afterwards*.
     ///
-    /// Returns true if `heir`, another online CPU, is now the one that wakes up for the clock, and has to compute its
-    /// wake-up again if it sleeps. The host kicks it then. It also kicks the CPU that took over the timers, if that one
-    /// sleeps.
+    /// Returns true if `heir`, another online CPU, has become the CPU that wakes up for the clock. The host then kicks
+    /// `heir`, which has to compute its wake-up again if it sleeps. The host also kicks the CPU that took over the
+    /// timers, if that CPU sleeps.
     ///
     /// # Errors
     ///
-    /// [`KeepReason::Timekeeper`] when tasks run without a tick and rely on this CPU (spec C-5.5): it has to stay.
-    /// Nothing has changed.
+    /// [`KeepReason::Timekeeper`] when tasks run without a tick and rely on this CPU (spec C-5.5). The CPU has to stay
+    /// online, and nothing has changed.
     pub fn offline<F>(
         &self,
         tick: &mut CpuTick,
@@ -173,12 +174,12 @@ impl<P: Platform, S: HierarchyHost<WIDTH>, L: RawLock, const WIDTH: usize>
         Ok(self.count.bequeath(cpu, heir))
     }
 
-    /// Takes one tick at `now`. The callback of the tick's timer calls it, and then requests a restart for
+    /// Handles one tick of a CPU at `now`. The callback of the tick's timer calls it, and then requests a restart for
     /// [`next`](TickOutcome::next).
     ///
     /// # Cost
     ///
-    /// Some loads; a lock where a tick is to be counted.
+    /// Some loads; one lock if a tick has to be counted.
     pub fn tick(&self, tick: &mut CpuTick, now: Instant) -> TickOutcome {
         if tick.context == Context::Offline {
             return TickOutcome::NOTHING;
@@ -202,7 +203,7 @@ impl<P: Platform, S: HierarchyHost<WIDTH>, L: RawLock, const WIDTH: usize>
     ///
     /// # Cost
     ///
-    /// One load where there is nothing to count; none while the tick runs.
+    /// One load if no tick has to be counted; none while the tick runs.
     pub fn interrupt(&self, tick: &CpuTick, now: Instant) -> u64 {
         if tick.is_stopped() {
             self.count.update(now)
@@ -220,19 +221,20 @@ impl<P: Platform, S: HierarchyHost<WIDTH>, L: RawLock, const WIDTH: usize>
     }
 
     /// Starts the tick again, in its old phase, because the idle loop ends or an interrupt came on a CPU with tickless
-    /// tasks. If tasks may run without a tick, it stops the tick instead.
+    /// tasks. If tasks may run without a tick, the call stops the tick instead.
     ///
-    /// Not called for an interrupt that does not end idle, which leaves the hierarchy as it is (spec C-3.5).
+    /// Not called for an interrupt that does not end idle, because such an interrupt changes nothing in the hierarchy
+    /// (spec C-3.5).
     ///
     /// # Errors
     ///
-    /// The reason why the tick runs; on a housekeeping CPU there always is one.
+    /// The reason why the tick runs. On a housekeeping CPU the call always returns a reason.
     ///
     /// # Cost
     ///
-    /// On a housekeeping CPU one base lock and at most one write of the device if the tick was stopped, none of either
-    /// if it ran. On a CPU with tickless tasks the costs of [`forecast`](Nohz::forecast) and [`stop`](Nohz::stop) are
-    /// added.
+    /// On a housekeeping CPU, one base lock and at most one write of the device if the tick was stopped; no lock and no
+    /// write if the tick ran. On a CPU with tickless tasks the costs of [`forecast`](Nohz::forecast) and
+    /// [`stop`](Nohz::stop) are added.
     pub fn run_task<F>(
         &self,
         tick: &mut CpuTick,
@@ -259,11 +261,11 @@ impl<P: Platform, S: HierarchyHost<WIDTH>, L: RawLock, const WIDTH: usize>
     /// time (R31).
     ///
     /// The host calls it after a task armed a coarse timer on this CPU, and calls [`run_task`](Nohz::run_task) if the
-    /// result is true. Another CPU that arms a timer on this one kicks it.
+    /// result is true. Another CPU that arms a timer on this CPU kicks this CPU.
     ///
     /// # Cost
     ///
-    /// Two loads, four more if anything is filed.
+    /// Two loads, and four more if a timer is enqueued on the wheels.
     #[must_use]
     pub fn armed_too_early(&self, tick: &CpuTick) -> bool {
         let Mode::StoppedTick { programmed, .. } = tick.mode else {
@@ -280,8 +282,8 @@ impl<P: Platform, S: HierarchyHost<WIDTH>, L: RawLock, const WIDTH: usize>
     ///
     /// # Cost
     ///
-    /// One base lock and at most one write of the device (spec X-7, row 12),
-    /// besides what it takes to leave idle in the hierarchy.
+    /// One base lock and at most one write of the device (spec X-7, row 12), in addition to the cost of leaving idle in
+    /// the hierarchy.
     fn restart<F>(&self, tick: &mut CpuTick, timer: Pin<&HrTimer<F>>, now: Instant)
     where
         F: FnMut(&mut Expired<'_, '_, Monotonic>) -> Restart + Send + 'static,

@@ -1,4 +1,4 @@
-//! Tests of the single parts of the tick; the simulator's machine tests them together.
+//! Tests of each part of the tick alone; the simulator's machine tests the parts together.
 
 use std::boxed::Box;
 use std::cell::{Cell, RefCell};
@@ -30,7 +30,7 @@ fn new_count() -> TickCount<SpinLock> {
     TickCount::new(PERIOD, at(0))
 }
 
-/// The count, and when its tick began in nanoseconds.
+/// Returns the count, and the begin of its tick in nanoseconds.
 fn pair(count: &TickCount<impl tickless_link::lock::RawLock>) -> (u64, i64) {
     let now = count.now();
     (now.tick.0, now.began.as_nanos())
@@ -49,7 +49,8 @@ fn whole_periods_are_counted_at_once() {
     assert_eq!(pair(&count), (12, 12 * MS));
 }
 
-/// R45: there is no moment in which it stands still because it is not complete.
+/// R45: the count is usable from the beginning, without a time in which it does not advance because its construction is
+/// not complete.
 #[test]
 fn r45_a_count_is_complete_from_the_beginning() {
     let count = TickCount::<SpinLock>::new(PERIOD, at(5 * MS + 3));
@@ -100,7 +101,7 @@ fn a_cpu_that_leaves_hands_on_that_one_wakes_up_for_the_clock() {
     assert!(count.duty().concerns(CpuId(2)));
 }
 
-/// R34: who should count does not.
+/// R34: the CPU with the duty does not count.
 #[test]
 fn r34_a_stalled_count_is_rescued_at_the_fifth_sight_and_from_then_on() {
     let count = new_count();
@@ -128,7 +129,7 @@ std::thread_local! {
     static HOOK: RefCell<Option<Hook>> = const { RefCell::new(None) };
 }
 
-/// Counts those who come for the lock, and lets others come in between.
+/// Counts the CPUs that take the lock, and lets other CPUs run in between.
 #[derive(Debug, Default)]
 struct Arrivals;
 
@@ -142,7 +143,7 @@ impl Watcher for Arrivals {
     }
 }
 
-/// R41: all of them notice within the time that it takes the first to come for the lock.
+/// R41: all CPUs notice the stall before the first of them has taken the lock.
 #[test]
 fn r41_of_all_that_notice_a_stall_one_comes_for_the_lock() {
     const CPUS: u32 = 100;
@@ -200,7 +201,7 @@ fn a_tick_goes_on_in_the_phase_that_it_had() {
     );
 }
 
-/// R36: what fired is used up, and the same again is programmed again.
+/// R36: after the timer of the tick fired, it is programmed again even for the same time.
 #[test]
 fn r36_what_fired_or_went_on_is_programmed_again() {
     let mut tick = ticking(MS);
@@ -214,7 +215,7 @@ fn r36_what_fired_or_went_on_is_programmed_again() {
 }
 
 proptest! {
-    /// Spec C-7.5, whatever the phase and the length of the sleep.
+    /// Spec C-7.5: the phase is kept for any phase and any length of the sleep.
     #[test]
     fn the_phase_is_kept_for_ever(phase in 0..MS, ends in proptest::collection::vec(0_i64..1 << 50, 1..20)) {
         let mut tick = ticking(phase);
@@ -236,7 +237,7 @@ fn ticks_are_spread_over_half_a_period() {
     assert_eq!(skew(CpuId(0), 0, PERIOD), Span::ZERO);
 }
 
-/// B14: "nothing" was taken for a dependency.
+/// B14: an empty set was treated as a dependency.
 #[test]
 fn b14_nothing_is_no_dependency() {
     let scopes: [Dependencies; 4] = core::array::from_fn(|_| Dependencies::new());
@@ -254,7 +255,7 @@ fn b14_nothing_is_no_dependency() {
     assert_eq!(first(), None);
 }
 
-/// R43: a reader whose clock is ahead of that by which the CPU wakes.
+/// R43: the clock of a reader is ahead of the clock reading with which the CPU wakes.
 #[test]
 fn r43_idle_time_does_not_go_back() {
     let (account, mut writer) = IdleTime::new();
@@ -351,7 +352,7 @@ fn who_comes_back_early_programs_its_own_device() {
     assert_eq!(broadcast.exit(CpuId(1), at(90)), BroadcastExit::SwitchOn);
 }
 
-/// A CPU wakes for another reason when its event is over already, and the handler has not run.
+/// A CPU wakes for another reason after its event has passed, and before the broadcast handler has run.
 #[test]
 fn who_comes_back_late_is_sent_its_interrupt_all_the_same() {
     let broadcast = sleepers(Carrier::Oneshot);
@@ -417,7 +418,7 @@ fn who_waits_for_a_period_sleeps_until_it_when_the_device_changes_its_mode() {
     assert_eq!(woken(&broadcast, 0, 230), (vec![1], false, None));
 }
 
-/// R39: the device is replaced by a better one.
+/// R39: a better device replaces the broadcast device.
 #[test]
 fn r39_replacing_the_broadcast_device_puts_no_cpu_to_sleep() {
     let broadcast = sleepers(Carrier::Oneshot);

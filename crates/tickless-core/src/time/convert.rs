@@ -1,13 +1,13 @@
 //! All conversions from one unit of time to another.
 //!
-//! Counters count cycles, devices count ticks, everything else counts nanoseconds. A [`Scale`] converts by one
-//! multiplication and one shift, because a division by a frequency would cost more than all the rest of a clock read.
+//! Counters count cycles, devices count ticks, and all other code counts nanoseconds. A [`Scale`] converts by one
+//! multiplication and one shift, because a division by a frequency would cost more than the rest of a clock reading.
 //!
 //! # Rounding
 //!
-//! A reading of a clock rounds down: time that has not passed yet is not reported. A span that a caller has to wait
-//! rounds up, in the factor and in the result: **a wait is never shorter than requested** ([`Scale::wait`], and its
-//! property test). Of the timer libraries that round down somewhere on this path, all can fire early.
+//! A reading of a clock rounds down: time that has not passed yet is not reported. A span for which a caller has to
+//! wait rounds up, in the factor and in the result: **a wait is never shorter than requested** ([`Scale::wait`], and
+//! its property test). A timer library that rounds down anywhere on this path can fire early.
 
 use super::{Instant, Span};
 
@@ -19,13 +19,13 @@ pub struct Ticks(pub u64);
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Cycles(pub u64);
 
-/// A frequency in kilohertz. Not in hertz: 32 bits of kilohertz reach to 4 THz (spec CPL-1).
+/// A frequency in kilohertz. The unit is not hertz, because 32 bits of kilohertz reach 4 THz (spec CPL-1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Kilohertz(pub u32);
 
 impl Kilohertz {
-    /// Returns the nanoseconds in which a counter of this frequency counts `cycles`, exactly and without a limit, by a
-    /// slow division in 128 bits. Rounds down. A frequency of zero counts as 1 kHz.
+    /// Returns the nanoseconds in which a counter of this frequency counts `cycles`, exactly and for any number of
+    /// cycles, by a slow division in 128 bits. Rounds down. A frequency of zero counts as 1 kHz.
     #[must_use]
     pub const fn nanos_in(self, cycles: u128) -> u128 {
         let kilohertz = if self.0 == 0 { 1 } else { self.0 };
@@ -36,9 +36,9 @@ impl Kilohertz {
 /// The rounding of the factor of a [`Scale`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rounding {
-    /// Rounds to the nearest: the smallest error, in either direction.
+    /// The factor is rounded to the nearest value, which gives the smallest error, in either direction.
     Nearest,
-    /// Rounds up: the result is never too small.
+    /// The factor is rounded up, so that the result is never too small.
     Up,
 }
 
@@ -117,10 +117,10 @@ impl Scale {
         Self { mult, ..self }
     }
 
-    /// Returns the nanoseconds in `cycles`, and carries the rest below one nanosecond in `residue` (scaled by
-    /// `2^shift`). Rounds down (spec TIM-10, TIM-15).
+    /// Returns the nanoseconds in `cycles` plus `residue`, the fraction of a nanosecond left by an earlier conversion
+    /// (scaled by `2^shift`). Rounds down (spec TIM-10, TIM-15).
     ///
-    /// The product must fit: the caller compares with [`max_input`](Scale::max_input) first.
+    /// The product must fit into 64 bits, so the caller compares `cycles` with [`max_input`](Scale::max_input) first.
     #[inline]
     #[must_use]
     pub const fn cycles_to_nanos(self, cycles: Cycles, residue: u64) -> u64 {
@@ -151,8 +151,9 @@ impl Scale {
         (u64::MAX / 2) / if self.mult == 0 { 1 } else { self.mult as u64 }
     }
 
-    /// Returns the number of ticks that last at least `span`: rounds up, and adds `in_progress`, the tick that is
-    /// partly over when the device starts to count (0 for devices that start a fresh tick). Saturates.
+    /// Returns the number of ticks that last at least `span`. Rounds up, and adds `in_progress`, which is 1 for a
+    /// device whose present tick is partly over when it starts to count, and 0 for a device that starts a fresh tick.
+    /// Saturates.
     #[inline]
     #[must_use]
     pub const fn wait(self, span: Span, in_progress: u64) -> Ticks {
@@ -196,7 +197,7 @@ pub struct Reverse {
 }
 
 impl Reverse {
-    /// Seconds of range for which the shift is chosen: one hour, in steps of a millisecond (spec CPL-1).
+    /// The range for which the shift is chosen, in milliseconds: one hour (spec CPL-1).
     const RANGE_MS: u64 = 3_600_000;
     const NANOS_PER_MILLI: u32 = 1_000_000;
 
@@ -245,7 +246,7 @@ impl Reverse {
         reverse
     }
 
-    /// The factors as they were published, with the range `max` in nanoseconds.
+    /// Makes the conversion from its published factors, with the range `max` in nanoseconds.
     #[inline]
     pub(crate) const fn from_words((mult, shift): (u32, u32), max: u64) -> Self {
         Self {
@@ -255,8 +256,9 @@ impl Reverse {
         }
     }
 
-    /// The longest span whose product fits into 64 bits, and whose cycles a less-or-equal comparison on a narrow
-    /// counter does not take for a time in the past (spec CPL-2, CPL-10).
+    /// Returns the longest span that can be converted. Its product fits into 64 bits, and its cycles are few enough
+    /// that a less-or-equal comparison on a narrow counter does not treat them as a time in the past (spec CPL-2,
+    /// CPL-10).
     fn range(self, mask: u64) -> Span {
         let mult = if self.mult == 0 { 1 } else { self.mult as u64 };
         // Rounds down, both; the last cycle is what the result is rounded up by.
@@ -287,10 +289,11 @@ impl Reverse {
 
     /// Returns the counter value at which the clock reaches `when`, if it showed `base` at `base_cycles` (spec CPL-4).
     ///
-    /// A `when` before `base` gives `base_cycles`, which is in the past: a less-or-equal comparator fires at once (spec
-    /// CPL-6). Beyond [`max`](Reverse::max) it is clamped: the device fires early and is programmed again. Inside the
-    /// range the result is rounded up by one cycle, so that truncation does not make short timers early (spec CPL-9),
-    /// and it is never 0, which devices take for "disarmed" (spec CPL-11).
+    /// For a `when` before `base` the result is `base_cycles`, which is in the past, so a less-or-equal comparator
+    /// fires at once (spec CPL-6). A `when` more than [`max`](Reverse::max) after `base` is clamped: the device fires
+    /// early and is programmed again. Inside the range the result is rounded up by one cycle, so that truncation does
+    /// not make short timers early (spec CPL-9). The result is never 0, which devices interpret as "disarmed" (spec
+    /// CPL-11).
     #[inline]
     #[must_use]
     pub const fn cycles_at(
@@ -411,7 +414,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
-        /// T2, the never-early rule: ticks counted for a wait last at least as long as was asked for, by exact
+        /// T2, the never-early rule: the ticks of a wait last at least as long as the requested span, by exact
         /// arithmetic with the device's true frequency.
         #[test]
         fn a_wait_is_never_shorter_than_its_span(
@@ -424,7 +427,7 @@ mod tests {
             prop_assert!(lasts >= u128::from(nanos) * u128::from(hertz));
         }
 
-        /// A wait is longer by the precision of the factor and one tick at most.
+        /// A wait is longer than its span by at most the precision of the factor and one tick.
         #[test]
         fn a_wait_is_hardly_longer_than_its_span(
             hertz in 1_000_000_u32..=4_000_000_000,
@@ -448,8 +451,8 @@ mod tests {
             prop_assert!(u128::from(largest) * u128::from(scale.mult()) <= u128::from(u64::MAX));
         }
 
-        /// CPL-14: forward of reverse is where it started, within one cycle and the precision of the factor; and
-        /// reverse is monotone.
+        /// CPL-14: the reverse conversion followed by the forward conversion returns the original value, within one
+        /// cycle and the precision of the factor. The reverse conversion is monotone.
         #[test]
         fn reverse_undoes_forward(
             khz in 1_000_u32..=4_000_000,

@@ -2,13 +2,13 @@
 
 use crate::time::{Deadline, Span};
 
-/// Moves both expiries on by whole intervals until the deadline is after `now`; returns by how many.
+/// Moves both expiries ahead by whole intervals until the deadline is after `now`. Returns the number of intervals.
 ///
-/// A timer that fired within its slack, before its deadline, goes on by one: its expiry is over all the same, and left
-/// where it is it would be due again at once. (Spec FWD-1 looks at the deadline alone.) 0 if not even the soft expiry
-/// has passed.
+/// A timer that fired within its slack, before its deadline, moves by one interval. Its soft expiry has passed, so
+/// without the move the timer would be due again at once. (Spec FWD-1 considers only the deadline.) The result is 0 if
+/// the soft expiry has not passed.
 ///
-/// In constant time (B41), saturating (spec FWD-4), and never losing the phase.
+/// The function takes constant time (B41), saturates (spec FWD-4), and keeps the phase.
 pub(crate) fn forward(
     deadline: &mut Deadline,
     earliest: &mut Deadline,
@@ -96,7 +96,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
-        /// The result is behind `now`, by at most one interval, in phase, whatever the slack.
+        /// The result is after `now` by at most one interval, and in phase, for any slack.
         #[test]
         fn the_result_is_the_next_multiple(
             deadline in 0_i64..1_000_000_000_000,

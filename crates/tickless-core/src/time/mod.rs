@@ -1,13 +1,13 @@
-//! Points in time, spans of time, and the clocks on which they are.
+//! Points in time, spans of time, and the clocks of points in time.
 //!
-//! All of them count nanoseconds in 64 bits, and none of them is a naked integer: an [`Instant`] knows its clock by
-//! type, so that a time of day cannot be compared with a time since boot by accident (spec TIM-4). Counter cycles and
-//! device ticks are types of their own, and only [`convert`] turns one unit into another.
+//! Points and spans count nanoseconds in 64 bits, and have types of their own. The type of an [`Instant`] contains its
+//! clock, so that a time of day cannot be compared with a time since boot by accident (spec TIM-4). Counter cycles and
+//! device ticks are separate types, and only [`convert`] converts one unit to another.
 //!
 //! # Range
 //!
-//! 292 years in both directions. Arithmetic saturates: no sum of a caller's instant and a caller's span wraps (spec
-//! TIM-2).
+//! The range is 292 years in both directions. Arithmetic saturates: no sum of a caller's instant and a caller's span
+//! wraps (spec TIM-2).
 
 use core::fmt;
 use core::marker::PhantomData;
@@ -21,11 +21,11 @@ mod roundest;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub enum Clock {
-    /// The clock that is never set: it is steered in frequency, and stands still while the machine is suspended.
+    /// The clock that is never set. Its frequency is steered, and it stops while the machine is suspended.
     Monotonic = 0,
-    /// The time of day in UTC: jumps when it is set, at leap seconds and after a suspend.
+    /// The time of day in UTC. It jumps when it is set, at leap seconds and after a suspend.
     Realtime = 1,
-    /// The clock that counts as [`Monotonic`](Clock::Monotonic) does, and during suspend, too.
+    /// The clock that counts as [`Monotonic`](Clock::Monotonic) does, but also during a suspend.
     Boottime = 2,
     /// International atomic time: the time of day without leap seconds.
     Tai = 3,
@@ -53,13 +53,13 @@ mod sealed {
 
 /// A [`Clock`] as a type.
 pub trait ClockId: sealed::Sealed + 'static {
-    /// The clock.
+    /// The value of the clock.
     const CLOCK: Clock;
 }
 
 /// A clock on which a relative time such as "in five seconds" is well defined.
 ///
-/// [`Realtime`] is not one: POSIX demands that a relative sleep is not affected by setting the time of day, so a
+/// [`Realtime`] is no such clock: POSIX demands that a set of the time of day does not affect a relative sleep, so a
 /// relative timer belongs on [`Monotonic`] (spec TIM-6).
 pub trait RelativeClock: ClockId {}
 
@@ -82,7 +82,8 @@ impl RelativeClock for Tai {}
 /// Nanoseconds in a second.
 pub const NANOS_PER_SEC: i64 = 1_000_000_000;
 
-/// The latest instant that a caller can ask for: the largest whole number of seconds that fits (spec TIM-2).
+/// The latest instant that a caller can request, in nanoseconds: the largest whole number of seconds that fits (spec
+/// TIM-2).
 pub(crate) const SETTABLE_MAX: i64 = i64::MAX / NANOS_PER_SEC * NANOS_PER_SEC;
 
 /// A point on the clock `C`, in nanoseconds.
@@ -123,7 +124,7 @@ impl<C> Instant<C> {
         self.nanos == i64::MAX
     }
 
-    /// This point plus `span`, at most [`LATEST`](Self::LATEST) (spec TIM-2).
+    /// Returns this point plus `span`, at most [`LATEST`](Self::LATEST) (spec TIM-2).
     #[inline]
     #[must_use]
     pub fn saturating_add(self, span: Span) -> Self {
@@ -150,7 +151,7 @@ impl<C> Instant<C> {
     /// Returns this point, or the origin of the clock if this point is before it.
     ///
     /// A deadline on a clock whose offset changed can lie before the origin of the monotonic clock, and no device can
-    /// be programmed for that (spec TIM-3).
+    /// be programmed for such a time (spec TIM-3).
     #[inline]
     #[must_use]
     pub const fn not_negative(self) -> Self {
@@ -269,7 +270,7 @@ impl Span {
 }
 
 impl From<Duration> for Span {
-    /// Exact, at most [`Span::MAX`].
+    /// Converts a duration exactly; the result is at most [`Span::MAX`].
     #[inline]
     fn from(duration: Duration) -> Self {
         const NANOS: u64 = 1_000_000_000;
@@ -292,19 +293,20 @@ impl From<Span> for Duration {
     }
 }
 
-/// A point on the clock of whatever clock base a timer is in.
+/// A point on the clock of the queue that holds a timer.
 ///
-/// The key of the queues. It is deliberately not an [`Instant`]: only an [`Offset`] makes it comparable with one.
+/// Deadlines are the keys of the queues. A deadline is deliberately not an [`Instant`]: only with an [`Offset`] can it
+/// be compared with an [`Instant`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Deadline(i64);
 
 impl Deadline {
-    /// The time after every deadline: the queue is empty.
+    /// The time after every deadline. As a first deadline it means that the queue is empty.
     pub(crate) const FOREVER: Self = Self(i64::MAX);
-    /// Key before every deadline: a timer that fires because its clock was set is queued under it.
+    /// The key before every deadline, for a timer that fires because its clock was set.
     pub(crate) const CLOCK_SET: Self = Self(i64::MIN);
 
-    /// The deadline that a caller named, at most [`Instant::LATEST`]: a queued deadline is neither
+    /// Makes the deadline for an instant of a caller, at most [`Instant::LATEST`]. So a queued deadline is neither
     /// [`FOREVER`](Self::FOREVER) nor [`CLOCK_SET`](Self::CLOCK_SET).
     #[inline]
     pub(crate) const fn new<C: ClockId>(instant: Instant<C>) -> Self {
@@ -317,9 +319,9 @@ impl Deadline {
         })
     }
 
-    /// Makes a value as [`new`](Self::new) does, of an instant from the beginning of its clock on that is one that a
-    /// caller may name; `None` for the others, which are rare. One question, and the compiler knows of the answer that
-    /// it is not negative.
+    /// Makes a deadline as [`new`](Self::new) does, for an instant between the origin of its clock and
+    /// [`Instant::LATEST`]. Returns `None` for the other instants, which are rare. The function takes one comparison,
+    /// and the compiler knows that the result is not negative.
     #[inline(always)]
     pub(crate) const fn plain<C: ClockId>(instant: Instant<C>) -> Option<Self> {
         let nanos = instant.nanos.cast_unsigned();
@@ -329,7 +331,7 @@ impl Deadline {
         Some(Self(nanos.cast_signed()))
     }
 
-    /// The deadline as an instant of its clock, which the caller knows to be `C`.
+    /// Returns the deadline as an instant of its clock. The caller guarantees that the clock is `C`.
     #[inline]
     pub(crate) const fn instant<C: ClockId>(self) -> Instant<C> {
         Instant::from_nanos(self.0)
@@ -344,14 +346,15 @@ impl Deadline {
         )
     }
 
-    /// The point `nanos` nanoseconds before this one, which is not before the beginning of time: it was the distance to
-    /// such a point, or a part of that. Not saturating, because each push-out asks twice.
+    /// Returns the point `nanos` nanoseconds before this point. The subtraction does not saturate, because each
+    /// push-out calls the function twice. It cannot overflow, because `nanos` is at most the distance to an earlier
+    /// valid point.
     #[inline]
     pub(crate) const fn before(self, nanos: u32) -> Self {
         Self(self.0.wrapping_sub(nanos as i64))
     }
 
-    /// Returns the distance of this time before (negative) or behind `other`.
+    /// Returns the distance from `other` to this time; negative if this time is before `other`.
     #[inline]
     pub(crate) const fn saturating_sub(self, other: Self) -> i64 {
         self.0.saturating_sub(other.0)
@@ -363,7 +366,7 @@ impl Deadline {
     }
 }
 
-/// The difference of another clock from the monotonic one (spec ).
+/// The difference between another clock and the monotonic clock (spec ).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Offset(i64);
 
@@ -383,7 +386,7 @@ impl Offset {
         self.0
     }
 
-    /// The monotonic instant at which the clock shows `deadline`; may be negative (spec TIM-3).
+    /// Returns the monotonic instant at which the clock shows `deadline`. The result may be negative (spec TIM-3).
     #[inline]
     pub(crate) const fn to_monotonic(self, deadline: Deadline) -> Instant {
         Instant::from_nanos(deadline.0.saturating_sub(self.0))

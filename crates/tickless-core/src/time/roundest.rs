@@ -1,18 +1,20 @@
-//! Round points in time, at which timers with slack fire, so that they fire together (spec OBJ-22).
+//! The choice of round points in time, at which timers with slack fire together (spec OBJ-22).
 //!
-//! Of all points of a window the roundest is the multiple of the longest *unit*. The units are 1/64 ms and its
-//! doublings: 1 ms, 2 ms, 4 ms and so on. Each is a multiple of the one before, so there is one roundest multiple, and
-//! timers with different slack that choose independently choose the same point wherever they can. No state is shared.
+//! The roundest point of a window is the point that is a multiple of the longest *unit*. The units are 1/64 ms and its
+//! doublings, which include 1 ms, 2 ms, 4 ms and so on. Each unit is a multiple of the unit before, so each window has
+//! exactly one roundest point. Timers with different slack choose the same point whenever their windows allow it,
+//! without any shared state.
 //!
-//! A window as long as a unit, both ends included, holds a multiple of it. So a timer with a slack of 1 ms fires
-//! at whole milliseconds, and 1,001 times in a second at most, however many timers there are.
+//! A window as long as a unit, both ends included, holds a multiple of that unit. So timers with a slack of 1 ms fire
+//! at whole milliseconds, and at most at 1,001 points in a second, for any number of timers.
 
 use crate::time::{Instant, Span};
 
 /// The shortest unit in nanoseconds: 1/64 ms.
 const GRAIN: i64 = 15_625;
 
-/// The roundest point between `first` and `last`, both included; `last` if none of them is a multiple of any unit.
+/// Returns the roundest point between `first` and `last`, both included; `last` if the window holds no multiple of a
+/// unit.
 #[inline]
 const fn roundest(first: i64, last: i64) -> i64 {
     // Both round down: the last multiple in the window, and the last one before it.
@@ -35,13 +37,13 @@ const fn roundest(first: i64, last: i64) -> i64 {
 }
 
 impl<C> Instant<C> {
-    /// Returns the roundest point between this one and `slack` later. Timers with slack fire there, because others with
-    /// slack are likely to choose the same point.
+    /// Returns the roundest point between this point and `slack` later. Timers with slack fire at this point, because
+    /// other timers with slack are likely to choose the same point.
     ///
     /// The point is a multiple of the longest unit that has a multiple in that time; units are 1/64 ms (15,625 ns),
-    /// 1/32 ms and so on, 1 ms, 2 ms and so on. With a slack of 1 ms it is a whole millisecond, or rounder. If there is
-    /// no multiple, which takes a slack below 1/64 ms, it is the last point of that time. It is never later than
-    /// [`LATEST`](Self::LATEST), or this point if that is later.
+    /// 1/32 ms and so on, 1 ms, 2 ms and so on. With a slack of 1 ms the result is a whole millisecond, or rounder. If
+    /// that time holds no multiple of a unit, which requires a slack below 1/64 ms, the result is the last point of
+    /// that time. The result is never later than [`LATEST`](Self::LATEST), or than this point if this point is later.
     ///
     /// # Cost
     ///
@@ -74,7 +76,7 @@ mod tests {
     use super::*;
     use crate::time::Monotonic;
 
-    /// Returns how round a point is: the power of two of the grains in it.
+    /// Returns the roundness of a point: the largest power of two that divides its number of grains, as an exponent.
     fn roundness(point: i64) -> Option<u32> {
         (point % GRAIN == 0).then(|| (point / GRAIN).trailing_zeros())
     }
@@ -83,7 +85,7 @@ mod tests {
         Instant::from_nanos(nanos)
     }
 
-    /// OBJ-22, the oracle: each multiple in the window is looked at.
+    /// Returns the roundest point by a search through each multiple in the window, as an oracle for OBJ-22.
     fn searched(first: i64, last: i64) -> i64 {
         let multiples = (first.div_euclid(GRAIN)..=last.div_euclid(GRAIN)).map(|n| n * GRAIN);
         let inside = multiples.filter(|point| (first..=last).contains(point));

@@ -1,6 +1,7 @@
 //! The lines of a trace file, as `tickless verify` reads it: one JSON object for each event.
 //!
-//! `docs/trace.md` has the format. A host gives each timer a number and each event a time; nothing is allocated here.
+//! `docs/trace.md` has the format. A host assigns a number to each timer and a time to each event. The code here
+//! allocates no memory.
 
 use core::fmt;
 
@@ -17,23 +18,23 @@ pub const FORMAT: &str = "tickless-trace";
 /// The version of the format.
 pub const VERSION: u32 = 1;
 
-/// A timer that an event is about.
+/// The timer that an event concerns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Subject {
     /// An exact timer.
     Exact(TimerId),
     /// A coarse timer.
     Coarse(TimerId),
-    /// A timer of either kind: earlier events of it say which.
+    /// A timer of either kind. Earlier events of the timer determine the kind.
     Either(TimerId),
 }
 
 /// The number of a timer in a file, and its kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Number {
-    /// The number.
+    /// The number of the timer.
     pub number: u64,
-    /// True if it is an exact timer.
+    /// True if the timer is an exact timer.
     pub is_exact: bool,
 }
 
@@ -42,18 +43,18 @@ pub struct Number {
 pub struct Line<'e> {
     /// The time, in nanoseconds of the monotonic clock.
     pub time: i64,
-    /// The CPU that executed; `None` is the machine itself.
+    /// The CPU that executed; `None` for an event of the machine itself.
     pub cpu: Option<u32>,
-    /// The event; [`Event::has_line`] is true of it.
+    /// The event. [`Event::has_line`] must return true for it.
     pub event: &'e Event,
-    /// The number of the timer that [`Event::subject`] names; of no use for an event without one.
+    /// The number of the timer that [`Event::subject`] returns. Ignored for an event without a subject.
     pub timer: Number,
     /// The number of group 0 of the hierarchy that the event is about; 0 if there is one hierarchy.
     pub first_group: u32,
 }
 
 impl Event {
-    /// Returns the timer that the event is about.
+    /// Returns the timer that the event concerns.
     #[must_use]
     pub const fn subject(&self) -> Option<Subject> {
         match *self {
@@ -69,7 +70,7 @@ impl Event {
         }
     }
 
-    /// Returns true if a trace file has lines for such events.
+    /// Returns true if a trace file has lines for events of this type.
     #[must_use]
     pub const fn has_line(&self) -> bool {
         match self {
@@ -101,7 +102,7 @@ pub const fn clock_name(clock: Clock) -> &'static str {
     }
 }
 
-/// Returns the name of a change of place in a trace file.
+/// Returns the name of a [`Placement`] in a trace file.
 #[must_use]
 pub const fn place(stood: Placement) -> &'static str {
     match stood {

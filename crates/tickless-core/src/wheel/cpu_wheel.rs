@@ -1,4 +1,5 @@
-//! One wheel of a CPU: its enqueued timers, and those that a pass has dequeued and not fired yet.
+//! One wheel of a CPU: its enqueued timers, and its pending timers, which a pass has taken out of their slots and not
+//! fired yet.
 
 use core::mem::MaybeUninit;
 
@@ -13,44 +14,46 @@ use crate::slots::geometry::{DueSlot, LEVELS_MAX, Slot, Tick};
 use crate::slots::pending_map::{FAR, PendingMap};
 use crate::wheel::family::Coarse;
 
-/// Levels of the wheels of a CPU: 12 days of milliseconds. Models have two, for the sake of loom's small stacks.
+/// Number of levels of the wheels of a CPU, which reach 12 days of milliseconds. Models have two levels, because loom's
+/// stacks are small.
 pub(crate) const LEVELS: usize = if cfg!(loom) { 2 } else { LEVELS_MAX };
 
-/// Thread that executes a pass.
+/// The thread that executes a pass, in one of the wheel's places for passes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum PassBy {
     /// The place is free.
     Free,
     /// The thread of a CPU.
     Cpu(CpuId),
-    /// A thread that is no CPU (any more).
+    /// A thread that is not, or is no longer, a CPU.
     Stranger,
 }
 
-/// The place of the CPU that owns the wheel. All others take one of those behind it.
+/// The place for a pass by the CPU that owns the wheel. All other threads take a later place.
 const OWN: usize = 0;
 
-/// A wheel.
+/// One wheel of a CPU.
 #[derive(Debug)]
 pub(crate) struct CpuWheel {
     pub(crate) buckets: BucketArray<Coarse, LEVELS>,
     pub(crate) pending_map: PendingMap<LEVELS>,
-    /// The passes that are under way; the lock is free while they execute callbacks. Several may be: what one has not
-    /// begun the next one takes over, so that a thread that is held up in a callback, or preempted, delays one timer.
+    /// The running passes; the lock is free while they execute callbacks. Several passes may run at once. The next pass
+    /// takes over the timers that an earlier pass has not begun, so that a thread that is preempted, or is delayed in a
+    /// callback, delays only one timer.
     passes: [PassBy; RUNNERS],
-    /// Bits of the levels of which a list is pending, and may hold timers still.
+    /// One bit for each level, set if the level has a pending list that may still hold timers.
     pending_levels: u16,
-    /// The time at which the lists that are pending were due.
+    /// The tick at which the pending lists were due.
     pending_due: Tick,
 }
 
-/// The present tick, in the form in which the caller that starts a timer knows it.
+/// The present tick, in the form in which the caller that starts a timer has it: as a value, or as a function.
 pub trait Now: Copy + sealed::CatchUp {}
 
 impl Now for Tick {}
 
-/// A function that returns the present tick; it is called once in a [moment](crate::platform::Platform::moment) of the
-/// host. The result is the present tick, or the tick in which the moment began.
+/// A function that returns the present tick. The function is called once in a
+/// [moment](crate::platform::Platform::moment) of the host, so later starts in the moment use the tick of that call.
 #[derive(Clone, Copy, Debug)]
 pub struct AskedFor<F>(pub F);
 
@@ -63,7 +66,8 @@ pub(crate) mod sealed {
     use crate::slots::pending_map::PendingMap;
 
     pub trait CatchUp {
-        /// Brings the pending map of a wheel up to date; the tick in progress, as far as is known then.
+        /// Brings the pending map of a wheel up to date. Returns the tick in progress, or, in the fast case, the clock
+        /// of the map.
         fn catch_up<P: Moments>(self, map: &mut PendingMap<LEVELS>, platform: &P) -> Tick;
     }
 
@@ -95,20 +99,21 @@ pub(crate) mod sealed {
     }
 }
 
-/// Facts about the wheel when a timer is enqueued.
+/// Facts about a timer that was enqueued on a wheel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Filed {
-    /// The time at which the slot of the timer is due.
+    /// The tick at which the slot of the timer is due.
     pub(crate) due: Tick,
-    /// True if the timer is before everything else: a CPU that sleeps until the first has to be kicked.
+    /// True if the timer is due before all others. In that case a CPU that sleeps until the first timer has to be
+    /// kicked.
     pub(crate) is_first: bool,
 }
 
 impl CpuWheel {
-    /// Expiry that an empty wheel [publishes](Self::next_expiry).
+    /// The expiry that an empty wheel [publishes](Self::next_expiry).
     pub(crate) const NEVER: u64 = u64::MAX;
 
-    /// Makes an empty wheel where it stays.
+    /// Makes an empty wheel in its final place.
     pub(crate) fn emplace(slot: &mut MaybeUninit<Self>, key: Key) -> Emplaced<'_, Self> {
         emplace!(slot => Self {
             pending_map: PendingMap::new(Tick(0)),
@@ -119,7 +124,7 @@ impl CpuWheel {
         })
     }
 
-    /// Returns a tick before which nothing is due; FAR ahead when the wheel is empty.
+    /// Returns a tick before which no timer is due. It is [`FAR`] ticks ahead when the wheel is empty.
     #[inline]
     pub(crate) fn first_due(&self) -> Tick {
         if self.pending_levels == 0 {
@@ -129,7 +134,7 @@ impl CpuWheel {
         }
     }
 
-    /// Returns the expiry for readers without the lock: an empty wheel is never due.
+    /// Returns the next expiry for readers without the lock. It is [`NEVER`](Self::NEVER) for an empty wheel.
     #[inline]
     pub(crate) fn next_expiry(&self) -> u64 {
         if self.pending_map.has_timers() || self.pending_levels != 0 {
@@ -139,8 +144,8 @@ impl CpuWheel {
         }
     }
 
-    /// Returns the time at which something is due first, if anything is filed, for a CPU that is about to sleep until
-    /// then.
+    /// Returns the exact tick at which the first timer is due, for a CPU that is about to sleep until that tick; `None`
+    /// if the wheel has no timer.
     pub(crate) fn settled(&mut self, now: Tick) -> Option<Tick> {
         if self.pending_level().is_some() {
             return Some(self.pending_due);
@@ -151,7 +156,7 @@ impl CpuWheel {
             .then_some(self.pending_map.first_due())
     }
 
-    /// The level of the next list that is pending: the coarsest first.
+    /// Returns the coarsest level with a pending list that holds a timer; `None` if no timer is pending.
     #[inline]
     pub(crate) fn pending_level(&mut self) -> Option<usize> {
         while self.pending_levels != 0 {
@@ -164,16 +169,16 @@ impl CpuWheel {
         None
     }
 
-    /// Returns the time at which the lists that are pending were due.
+    /// Returns the tick at which the pending lists were due.
     #[inline]
     pub(crate) const fn pending_due(&self) -> Tick {
         self.pending_due
     }
 
-    /// Makes all that is due first pending, if that is not after `now`; `false` if nothing is. Nothing may be pending
-    /// still.
+    /// Makes the lists of all slots that are due first pending, if they are due at `now` or before. Returns `false` if
+    /// no slot is due. The caller guarantees that no timer is pending.
     ///
-    /// All slots of the tick at once: what callbacks file from here on is due later.
+    /// All slots of the tick become pending at once, so a timer that a callback enqueues afterwards is due later.
     pub(crate) fn take_due(&mut self, now: Tick) -> bool {
         let Some(due) = self.pending_map.take_due(now) else {
             return false;
@@ -186,11 +191,11 @@ impl CpuWheel {
         true
     }
 
-    /// Files the first timer of the pending list of `level`, which a pass at `now` cannot fire, where it belongs. It
-    /// stays queued for every observer.
+    /// Enqueues the first timer of the pending list of `level` again, because a pass at `now` cannot fire it. For every
+    /// observer the timer stays queued.
     ///
-    /// It was pushed out, or beyond the range. Or it was armed while its callback runs, in another pass, and is due
-    /// again: such a timer is looked at once a tick.
+    /// The timer was pushed out, or was beyond the range of the wheel, or is due again while its callback runs in
+    /// another pass. In the last case passes check the timer once a tick.
     pub(crate) fn refile_first_pending(&mut self, level: usize, now: Tick) {
         let Some(mut bucketed) = self.buckets.open_first_pending(level) else {
             return;
@@ -226,7 +231,7 @@ impl CpuWheel {
         }
     }
 
-    /// Files a timer of this wheel, queued or not, where `place` says, which the pending map chose just now.
+    /// Enqueues a timer of this wheel, queued or idle, at `place`, which the pending map chose at its present clock.
     #[inline]
     pub(crate) fn file(&mut self, entry: EntryRef<'_, Coarse>, place: DueSlot) -> Filed {
         let number = place.slot.number();
@@ -240,7 +245,7 @@ impl CpuWheel {
         self.note_filed(place)
     }
 
-    /// Notes that a timer came to `place`.
+    /// Notes that a timer was enqueued at `place`.
     #[inline]
     pub(crate) fn note_filed(&mut self, place: DueSlot) -> Filed {
         Filed {
@@ -249,7 +254,7 @@ impl CpuWheel {
         }
     }
 
-    /// Takes the first timer that there is out and hands it to `take`; `false` if there is none.
+    /// Passes any timer of the wheel to `take`, which must remove it. Returns `false` if the wheel has no timer.
     pub(crate) fn take_any(&mut self, take: impl FnOnce(Bucketed<'_, '_, Coarse, LEVELS>)) -> bool {
         for level in 0..LEVELS {
             if let Some(bucketed) = self.buckets.open_first_pending(level) {
@@ -268,7 +273,7 @@ impl CpuWheel {
         false
     }
 
-    /// Begins a new life at `now`, as an empty wheel, if it is one (R09).
+    /// Resets the wheel to the state of a new wheel at `now`, if the wheel is empty (R09).
     pub(crate) fn restart(&mut self, now: Tick) {
         if self.buckets.is_empty() {
             self.pending_map = PendingMap::new(now);
@@ -279,8 +284,9 @@ impl CpuWheel {
         }
     }
 
-    /// Begins a pass by the CPU `by` over this wheel of `owner`: the place for it. `None` if a pass by `by` is under
-    /// way already, below the caller, or all places are taken, which the owner's never is.
+    /// Begins a pass by the CPU `by` over this wheel of `owner`, and returns the place of the pass. Returns `None` if a
+    /// pass by `by` runs already, further down the caller's stack, or if all places are taken. The place of the owner
+    /// is never taken by another CPU.
     pub(crate) fn begin_pass(&mut self, owner: CpuId, by: Option<CpuId>) -> Option<usize> {
         let pass = by.map_or(PassBy::Stranger, PassBy::Cpu);
         if self.passes.contains(&pass) {
@@ -301,13 +307,13 @@ impl CpuWheel {
         self.passes[place] = PassBy::Free;
     }
 
-    /// Returns true if a pass is under way.
+    /// Returns true if a pass runs.
     pub(crate) fn has_pass(&self) -> bool {
         self.passes != [PassBy::Free; RUNNERS]
     }
 
-    /// Gives up the passes of threads that are gone, all but that of `own`, and tells `ended` their places. The timers
-    /// that they had taken out are there for the next pass.
+    /// Ends the passes of threads that no longer exist, which are all passes except the pass of `own`, and calls
+    /// `ended` with their places. The next pass fires the pending timers of these passes.
     pub(crate) fn abandon(
         &mut self,
         others_are_gone: &LastThread,
@@ -323,7 +329,7 @@ impl CpuWheel {
         }
     }
 
-    /// Takes out every timer.
+    /// Removes every timer.
     pub(crate) fn discard(&mut self) {
         while self.take_any(|mut bucketed| {
             let _left = bucketed.remove();
@@ -332,7 +338,7 @@ impl CpuWheel {
         self.restart(clock);
     }
 
-    /// Checks every rule that must hold while the lock is free, walking the whole wheel.
+    /// Checks every rule that must hold while the lock is free, by a walk through the whole wheel.
     pub(crate) fn assert_valid(&self) {
         self.buckets.assert_valid();
         let mut occupied = [0_u64; LEVELS];
@@ -374,7 +380,7 @@ impl CpuWheel {
         );
     }
 
-    /// Returns the number of timers on lists that are pending.
+    /// Returns the number of timers on pending lists.
     fn count_pending(&self) -> usize {
         self.buckets.pending_len()
     }

@@ -16,19 +16,20 @@ use crate::slots::geometry::Tick;
 pub enum WheelKind {
     /// The timer is pinned: it fires on its CPU, and wakes that CPU.
     Local,
-    /// The timer fires on its CPU, or on another one that expires the wheel while that CPU sleeps.
+    /// The timer fires on its CPU, or, while its CPU sleeps, on another CPU that expires the wheel.
     Global,
-    /// The timer fires on its CPU, but does not wake it: it waits until the CPU is awake for another reason.
+    /// The timer fires on its CPU, but does not wake the CPU: the timer waits until the CPU is awake for another
+    /// reason.
     Deferrable,
 }
 
 impl WheelKind {
-    /// All kinds, in the order of their numbers.
+    /// All wheel kinds, in the order of their numbers.
     pub const ALL: [Self; 3] = [Self::Local, Self::Global, Self::Deferrable];
-    /// The number of kinds.
+    /// The number of wheel kinds.
     pub const COUNT: usize = Self::ALL.len();
 
-    /// The kind of this number; `None` if there is none.
+    /// Returns the kind with this number; `None` if no kind has it.
     #[inline]
     pub(crate) const fn numbered(number: usize) -> Option<Self> {
         match number {
@@ -46,7 +47,7 @@ pub(crate) enum Coarse {}
 
 impl Family for Coarse {
     type Key = ();
-    /// Kind that the timer was made for. Its owner word says where it is now.
+    /// The kind for which the timer was made. The timer's owner word names its present wheel.
     type Tag = WheelKind;
     type Head = ();
     type Shared = ExpiryTick;
@@ -82,7 +83,7 @@ impl ExpiryTick {
         Tick(self.0.load(Ordering::Relaxed))
     }
 
-    /// Sets the expiry. Only under the lock of the base that the timer is on, or is travelling to.
+    /// Sets the expiry. Called only under the lock of the timer's base, or of the base to which the timer is moving.
     #[inline]
     pub(crate) fn set(&self, expiry: Tick) {
         // Relaxed: see `get`.
@@ -90,7 +91,7 @@ impl ExpiryTick {
     }
 }
 
-/// The argument of a callback: a timeout that has passed.
+/// The argument of a coarse timer's callback: a timeout that has passed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Timeout {
@@ -104,21 +105,21 @@ pub struct Timeout {
     pub kind: WheelKind,
     /// The CPU on which the timer was.
     pub cpu: CpuId,
-    /// The CPU that executes the callback, which is another one for a global timer of a CPU that sleeps; `None` for a
-    /// thread that is no CPU.
+    /// The CPU that executes the callback; `None` for a thread that is no CPU. It differs from `cpu` for a global timer
+    /// of a sleeping CPU.
     pub executed_by: Option<CpuId>,
 }
 
 impl Timeout {
-    /// Sets the tick after whose end the timer fires again, if the callback returns [`Restart::Yes`].
+    /// Sets the tick that must be over when the timer fires again, if the callback returns [`Restart::Yes`].
     ///
-    /// A tick in the past fires with the next tick.
+    /// If `expiry` is in the past, the timer fires at the next tick.
     pub fn set_expiry(&mut self, expiry: Tick) {
         self.expiry = expiry;
     }
 
-    /// Sets the expiry to `ticks` ticks after the tick for which the pass was called. If the pass is late the timer is
-    /// late too, but the length of the callback is not added.
+    /// Sets the expiry to `ticks` ticks after the tick for which the pass was called. If the pass is late, the new
+    /// expiry is later by the same delay, but the length of the callback is not added.
     pub fn set_expiry_after(&mut self, ticks: u64) {
         self.expiry = Tick(self.now.0.saturating_add(ticks));
     }

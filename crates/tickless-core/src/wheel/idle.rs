@@ -1,4 +1,4 @@
-//! The wake-up time of a CPU that goes to sleep, and the timers that it leaves to others (spec C-3.2).
+//! The wake-up time of a CPU that goes to sleep, and the time of the timers that it leaves to other CPUs (spec C-3.2).
 
 use crate::slots::geometry::Tick;
 use crate::slots::pending_map::FAR;
@@ -20,19 +20,19 @@ impl NextDue {
     };
 }
 
-/// A tick and the instant at which it began: one consistent pair.
+/// A tick and the instant at which it began, as one consistent pair.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TickTime {
     /// The tick in progress.
     pub tick: Tick,
-    /// The time at which it began.
+    /// The instant at which the tick began.
     pub began: Instant,
     /// The length of a tick.
     pub period: Span,
 }
 
 impl TickTime {
-    /// Returns the time at which `tick`, which has not passed, begins.
+    /// Returns the instant at which `tick` begins. The tick must not have passed.
     #[must_use]
     pub fn instant_of(self, tick: Tick) -> Instant {
         let ahead = tick.0.saturating_sub(self.tick.0);
@@ -41,21 +41,24 @@ impl TickTime {
     }
 }
 
-/// The times until which a CPU may sleep, for its own timers and for those that others could fire.
+/// The times until which a CPU may sleep: for the timers that only it can fire, and for the timers that other CPUs
+/// could fire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WakeTimes {
-    /// The time at which the CPU has to wake up, whatever the others do; [`Instant::FOREVER`] if it has not.
+    /// The time at which the CPU itself has to wake up, independently of the other CPUs; [`Instant::FOREVER`] if it
+    /// need not.
     pub local: Instant,
-    /// The time at which a CPU has to expire its global wheel; [`Instant::FOREVER`] if the wheel is empty, or if this
-    /// CPU will be awake before and does it itself.
+    /// The time at which any CPU has to expire the global wheel; [`Instant::FOREVER`] if the wheel is empty, or if this
+    /// CPU will be awake before and expires the wheel itself.
     pub global: Instant,
-    /// True if more than a tick is left, so that sleeping is worth while.
+    /// True if the first timer is more than a tick ahead, so that a sleep is worthwhile.
     pub may_idle: bool,
 }
 
 /// Returns the times until which a CPU may sleep if its wheels are due at `next`.
 ///
-/// A tie counts as local: the CPU is awake then anyway.
+/// If both wheels are due at the same tick, the local wheel counts as the first, because the CPU is awake at that tick
+/// in any case.
 #[must_use]
 pub fn wake_times(next: NextDue, at: TickTime) -> WakeTimes {
     let far = Tick(at.tick.0.saturating_add(FAR));

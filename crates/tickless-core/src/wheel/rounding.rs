@@ -1,4 +1,4 @@
-//! Timeouts rounded to whole seconds, so that those that need no precision share a wake-up (spec C-7.8).
+//! The rounding of timeouts to whole seconds, so that timeouts that need no precision share a wake-up (spec C-7.8).
 
 use crate::cpu::CpuId;
 use crate::slots::geometry::Tick;
@@ -6,20 +6,20 @@ use crate::slots::geometry::Tick;
 /// The direction in which a timeout may be rounded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rounding {
-    /// Rounds to the nearest second, where up to a quarter of a second counts down and the rest counts up: the timer
-    /// may fire early.
+    /// Rounds down by less than a quarter of a second, and up otherwise. So the timer may fire early.
     Nearest,
-    /// Rounds up: the timer never fires earlier than requested.
+    /// Rounds up, so that the timer never fires earlier than requested.
     Up,
 }
 
-/// Difference of the seconds of two neighbouring CPUs, in ticks: all CPUs at once would be a storm.
+/// The distance in ticks between the whole seconds of two neighbouring CPUs. Without it, the timeouts of all CPUs would
+/// fire at once.
 const SKEW: u64 = 3;
 
 /// Returns the whole second, in ticks, to which `expiry` is rounded for `cpu`.
 ///
-/// `per_second` is the number of ticks in a second; 0 rounds nothing. If the result would not be in the future of
-/// `now`, `expiry` is returned.
+/// `per_second` is the number of ticks in a second; with 0 the function returns `expiry` itself. The function also
+/// returns `expiry` if the rounded tick is not after `now`.
 #[must_use]
 pub const fn to_second(
     expiry: Tick,

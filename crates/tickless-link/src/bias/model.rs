@@ -49,7 +49,7 @@ unsafe impl LockHost for Modelled {
     }
 }
 
-/// A host without the barrier, which finds that out, or is built so.
+/// A host without the barrier. Either it detects at run time that the barrier is missing, or it is built without one.
 struct Plain<const MAY_BIAS: bool>;
 
 // SAFETY: it says that it has no barrier.
@@ -75,11 +75,11 @@ unsafe impl<const MAY_BIAS: bool> LockHost for Plain<MAY_BIAS> {
 
 loom::lazy_static! {
     static ref DISTURBS: AtomicBool = AtomicBool::new(false);
-    /// Every lock was taken since barriers disturb.
+    /// True once every lock was acquired since barriers became unwelcome.
     static ref IN_FORCE: AtomicBool = AtomicBool::new(false);
 }
 
-/// Behaves as [`Modelled`], except that it refuses to interrupt a CPU from some moment on.
+/// Behaves as [`Modelled`], except that it refuses to interrupt CPUs from some moment on.
 struct Isolating;
 
 // SAFETY: as for `Modelled`.
@@ -111,7 +111,7 @@ loom::lazy_static! {
     static ref LOST: AtomicU32 = AtomicU32::new(0);
 }
 
-/// A host that loses its barrier when it is asked for it first, and waits until stores have arrived from then on.
+/// A host that loses its barrier at the first request for one. From then on it waits until stores have arrived.
 struct Loses;
 
 // SAFETY: that wait amounts to the fence, as for `Modelled`.
@@ -135,16 +135,17 @@ unsafe impl LockHost for Loses {
     }
 }
 
-/// Explores every interleaving with so many preemptions at most: without a bound three threads take hours.
+/// Explores every interleaving with at most `preemptions` preemptions. Without a bound, a case with three threads takes
+/// hours.
 fn explore(preemptions: usize, body: impl Fn() + Send + Sync + 'static) {
     let mut builder = loom::model::Builder::new();
     builder.preemption_bound = Some(preemptions);
     builder.check(body);
 }
 
-/// The owner works `rounds` times, becoming biased on the way, while each of `strangers` comes once.
+/// The owner locks `rounds` times and becomes biased meanwhile, while each of `strangers` threads locks once.
 ///
-/// The short check (`cargo xtask check`) does with one preemption less against a single one, which takes a tenth of the
+/// The short check (`cargo xtask check`) uses one preemption less against a single stranger, which takes a tenth of the
 /// time.
 fn owner_against_strangers<H: LockHost + 'static>(rounds: usize, strangers: usize) {
     let is_short = std::env::var_os("TICKLESS_SHORT_MODELS").is_some();
@@ -199,7 +200,7 @@ fn without_a_gate_everybody_takes_the_inner_lock() {
     owner_against_strangers::<Plain<false>>(3, 1);
 }
 
-/// The owner leaves while a stranger comes; a new owner claims the lock and works.
+/// The owner gives up the lock while a stranger acquires it. Then a new owner claims the lock and uses it.
 #[test]
 fn disown_and_claim_again_against_a_stranger() {
     explore(3, || {
@@ -225,8 +226,8 @@ fn disown_and_claim_again_against_a_stranger() {
     });
 }
 
-/// Barriers begin to disturb while the owner works, on its way to a bias or with one, and strangers come before and
-/// after: once each lock was taken none of them executes a barrier.
+/// Barriers become unwelcome while the owner, which is biased or about to be, uses the lock, and strangers lock before
+/// and after that. Once each lock was acquired, none of the strangers executes a barrier.
 #[test]
 fn no_barrier_once_every_lock_was_taken() {
     explore(3, || {

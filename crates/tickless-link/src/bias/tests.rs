@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::thread;
 use std::vec::Vec;
 
-/// A host that admits to have no barrier.
+/// A host that reports that it has no barrier.
 struct NoBarrier;
 
 // SAFETY: it says that it has no barrier.
@@ -146,7 +146,7 @@ fn the_fast_path_enters_through_the_gate_or_not_at_all() {
     assert_eq!(lock.raw().inside.load(Ordering::Relaxed), OUTSIDE);
 }
 
-/// Threads that meet at the lock without sleeping: none of them has to be woken.
+/// Threads contend for the lock without sleeping, so that none of them has to be woken.
 #[test]
 fn only_a_thread_that_slept_leaves_a_mark() {
     let lock = BiasedLock::<Alone>::new();
@@ -227,7 +227,7 @@ unsafe impl LockHost for Isolating {
 
 type Base = Lock<BiasedLock<Isolating>, ()>;
 
-/// A lock with its owner, and the switch armed that the environment names.
+/// Returns a lock with its owner, and arms the switch that the environment names.
 fn owned() -> (Base, Owner) {
     BARRIERS.set(0);
     let lock = Base::new(BiasedLock::new(), ());
@@ -314,7 +314,7 @@ fn a_reservation_ends_with_the_ownership() {
     assert!(!lock.raw().is_biased());
 }
 
-/// A host that loses its barrier when it is asked for it.
+/// A host that loses its barrier when one is requested.
 struct Loses;
 
 static LOST: AtomicU32 = AtomicU32::new(0);

@@ -13,7 +13,7 @@ impl<F: Family, const LEVELS: usize> BucketArray<F, LEVELS> {
     ///
     /// # Errors
     ///
-    /// The entry, and nothing was done, if it belongs elsewhere, is not queued, or its callback runs.
+    /// Returns the unchanged entry if it belongs to another queue, is not queued, or its callback runs.
     #[inline(always)]
     pub fn end<'v, M>(
         &mut self,

@@ -7,7 +7,7 @@ use crate::entry::{EntryRef, Link};
 use crate::id::QueueId;
 use crate::tree::{Branched, Tree};
 
-/// Entries on their way from the lists of bucket arrays to a tree, in the order in which they were gathered.
+/// Entries that move from the lists of bucket arrays to a tree, in the order in which they were gathered.
 ///
 /// The entries are queued for every observer and belong to the tree already, but are not linked in it: until the tree
 /// [receives](Tree::receive) them none of them may be opened. Dropping this value would lose them, so it ends the
@@ -16,7 +16,7 @@ use crate::tree::{Branched, Tree};
 pub struct Gathering<F: Branched> {
     tree: QueueId,
     first: Link<F>,
-    /// The last entry, and its key. The link of it to the next one is not to be used.
+    /// The last entry, and its key. The link from the last entry to the next is invalid.
     last: Option<(Link<F>, F::Key)>,
     len: usize,
     is_sorted: bool,
@@ -99,7 +99,7 @@ impl<F: Branched> Gathering<F> {
         rest
     }
 
-    /// The entries, as a chain that knows both neighbours of each, for the tree of that identity.
+    /// Returns the entries as a chain with both neighbours of each entry, for the tree with this identity.
     #[inline]
     pub(crate) fn arrive(self, tree: QueueId) -> Chain<F> {
         assert!(tree == self.tree, "what was gathered is for another tree");
@@ -146,7 +146,7 @@ pub(crate) struct Chain<F: Branched> {
 
 impl<F: Branched, const LEVELS: usize> BucketArray<F, LEVELS> {
     /// Moves the entries of a list for which `key_of` returns a key to the end of `gathering`, in their order, to be
-    /// queued under that key. The others stay in their order. Looks at `limit` entries at most.
+    /// queued under that key. The other entries stay in their order. Checks `limit` entries at most.
     ///
     /// # Panics
     ///
@@ -211,7 +211,8 @@ pub struct Gathered {
     pub left: BucketState,
 }
 
-/// A line of entries to which others are put. The link from the last to the first is missing until it is closed.
+/// A line of entries to which others are appended. The link from the last entry to the first is missing until the line
+/// is closed.
 struct Line<F: Branched> {
     first: Link<F>,
     last: Link<F>,

@@ -1,7 +1,7 @@
 //! Quiet entries of bucket arrays: they are idle or queued, and neither running nor shut down.
 //!
-//! Nearly all are one or the other. An operation on one of them needs no look at its state any more: only the thread
-//! that holds the bucket array mutably changes that, by the [`Bucketed`] that was looked at.
+//! Nearly all entries are quiet. An operation on a quiet entry need not check the state again, because only the thread
+//! that holds the bucket array mutably changes the state, through the [`Bucketed`] that was checked.
 
 use core::fmt;
 

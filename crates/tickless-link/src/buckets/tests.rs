@@ -33,7 +33,7 @@ impl Family for Numbered {
     type Answer = bool;
 }
 
-/// Expires by giving its number away.
+/// Expires by returning its number.
 struct Silent;
 
 impl Member<Numbered> for Silent {
@@ -46,7 +46,7 @@ impl Member<Numbered> for Silent {
     }
 }
 
-/// Expires by giving its number away, and says so before.
+/// Expires by returning its number, and declares this outcome as constant.
 struct Taken;
 
 impl Member<Numbered> for Taken {
@@ -99,7 +99,7 @@ fn put<const LEVELS: usize>(
     buckets.open(entry).unwrap().insert(list);
 }
 
-/// The numbers of the entries on a list, taken out one by one.
+/// Returns the numbers of the entries on a list, and removes the entries one by one.
 fn drain<const LEVELS: usize>(buckets: &mut BucketArray<Numbered, LEVELS>, list: usize) -> Vec<u8> {
     core::iter::from_fn(|| {
         let mut first = buckets.open_first(list)?;
@@ -125,7 +125,7 @@ fn the_first_that_came_is_the_first_of_its_list() {
 }
 
 /// Entries of a pending list give their tokens up to the first that is not due, or may need a call, and no more than
-/// there is room for.
+/// there are places.
 #[test]
 fn the_front_of_a_pending_list_is_taken_at_once() {
     let mut buckets = buckets::<2>();

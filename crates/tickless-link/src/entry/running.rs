@@ -85,9 +85,9 @@ impl<F: Family> Running<F> {
     }
 
     /// Ends the claim and has `link` queue the entry in `queue`, unless a thread queued it meanwhile: the other start
-    /// wins (spec OBJ-13). Nor is it queued when it was shut down.
+    /// wins (spec OBJ-13). The entry is not queued either when it was shut down.
     ///
-    /// `update` is given the head before. Answers what `link` does, if it was called.
+    /// `update` is called with the head first. Returns the result of `link`, if `link` was called.
     #[inline]
     pub(crate) fn requeue<Q: Queue<F>, T>(
         self,

@@ -1,4 +1,4 @@
-//! The life cycle of an entry, in a byte.
+//! The life cycle of an entry, stored in one byte.
 
 use core::fmt;
 
@@ -12,7 +12,7 @@ impl State {
     const ACTIVE: u8 = Self::QUEUED | Self::RUNNING;
     pub(super) const SHUT: u8 = 4;
 
-    /// The state that `bits` say.
+    /// Makes the state that `bits` encode.
     #[inline]
     pub(super) const fn of(bits: u8) -> Self {
         Self(bits)
@@ -32,7 +32,8 @@ impl State {
         self.0 & Self::ACTIVE == Self::QUEUED
     }
 
-    /// The entry is linked in a queue, or travels between two, and that is all there is to say of it.
+    /// Returns true if the queued bit is the only bit of the state: the entry is linked in a queue, or moves between
+    /// two.
     #[inline]
     pub(crate) const fn is_just_queued(self) -> bool {
         self.0 == Self::QUEUED

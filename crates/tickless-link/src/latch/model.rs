@@ -26,7 +26,7 @@ fn a_reader_of_a_latch_never_sees_a_mixture() {
     });
 }
 
-/// A thread that was told of a publication does not read the record before it.
+/// A thread that was notified of a publication does not read the older record.
 #[test]
 fn a_reader_that_knows_of_a_publication_sees_it() {
     use crate::sync::{AtomicU64, Ordering};

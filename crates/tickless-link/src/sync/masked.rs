@@ -1,12 +1,12 @@
 //! 64-bit atomics for bare machines that have none: each access is a critical section of the program.
 //!
-//! `portable-atomic` has such atomics too, where a processor can exchange a word: behind a spin lock, for which an
-//! interrupt would wait for ever that came while the lock is held. Its critical section is for processors that can
-//! exchange nothing.
+//! `portable-atomic` has 64-bit atomics too, for processors that can exchange a word. They use a spin lock, and an
+//! interrupt that comes while the lock is held would wait for the lock for ever. Its critical section is for processors
+//! that can exchange nothing.
 //!
 //! # Safety
 //!
-//! *Masked*: the value is touched within a critical section alone, of which there is one at a time.
+//! *Masked*: the value is accessed only within a critical section, and only one critical section executes at a time.
 
 use core::cell::UnsafeCell;
 use core::fmt;
@@ -100,12 +100,12 @@ macro_rules! atomics {
                 self.change(|before| before.max(value))
             }
 
-            /// Replaces the value by `new` if it is `current`. Returns the old value, as an error if it was another
-            /// one.
+            /// Replaces the value by `new` if it is `current`. Returns the old value, as an error if it was not
+            /// `current`.
             ///
             /// # Errors
             ///
-            /// The value, if it is not `current`: then it stays.
+            /// Returns the value if it is not `current`. The value then stays unchanged.
             #[inline]
             pub fn compare_exchange(
                 &self,
@@ -122,7 +122,7 @@ macro_rules! atomics {
             ///
             /// # Errors
             ///
-            /// As there.
+            /// Returns the value if it is not `current`, as [`compare_exchange`](Self::compare_exchange) does.
             #[inline]
             pub fn compare_exchange_weak(
                 &self,
@@ -138,7 +138,7 @@ macro_rules! atomics {
             ///
             /// # Errors
             ///
-            /// The value, if it stays.
+            /// Returns the value if `change` returned `None`. The value then stays unchanged.
             pub fn fetch_update(
                 &self,
                 success: Ordering,

@@ -1,9 +1,9 @@
 //! Loom's atomics, with interleavings that loom 0.7 does not explore.
 //!
 //! Loom explores another order of two operations when they touch the same atomic and one of them writes. For that it
-//! remembers the *last* operation on each atomic. A thread that reads and then writes hides behind its own read what
-//! others read before, so loom never tries to have the write before their read: the case "a thread looks while the
-//! entry is in transit" ran once and passed, whatever the code did.
+//! remembers the *last* operation on each atomic. When a thread reads and then writes, its own read hides the earlier
+//! reads of other threads, so loom never tries the write before their reads: the case "a thread looks while the entry
+//! is in transit" ran once and passed, whatever the code did.
 //!
 //! So each atomic has a companion that every operation on the atomic changes first, without any order. All operations
 //! on the companion depend on each other, so loom has to try them in every order; and because the companion is not

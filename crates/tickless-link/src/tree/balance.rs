@@ -43,7 +43,7 @@ impl<F: Branched> Tree<F> {
         }
     }
 
-    /// Takes `entry` out of the tree and restores rule (f). Its own links are left as they were.
+    /// Removes `entry` from the tree and restores rule (f). The links of `entry` itself stay as they were.
     pub(super) fn erase(&self, entry: EntryRef<'_, F>) {
         let left = self.child(entry, Side::Left);
         let right = self.child(entry, Side::Right);
@@ -146,7 +146,7 @@ impl<F: Branched> Tree<F> {
         }
     }
 
-    /// Turns `entry` down towards `side`; its other child, which must exist, takes its place.
+    /// Rotates `entry` down towards `side`. The child on the other side, which must exist, takes the place of `entry`.
     fn rotate(&self, entry: EntryRef<'_, F>, side: Side) {
         let Some(rising) = self.child(entry, side.opposite()) else {
             return;
@@ -168,7 +168,7 @@ impl<F: Branched> Tree<F> {
         }
     }
 
-    /// Puts `by` where `entry` hangs below its parent, or at the root.
+    /// Puts `by` in the place of `entry` below the parent of `entry`, or at the root.
     fn replace(&self, entry: EntryRef<'_, F>, by: Link<F>) {
         let parent = entry.parent_link().get();
         match self.follow(parent) {

@@ -80,7 +80,7 @@ impl<F: Branched> Tree<F> {
         self.assert_summarised();
     }
 
-    /// (f) of the structural rules, without recursion: each entry whose subtree ends here is walked up to the root.
+    /// Checks rule (f), without recursion: walks up to the root from each entry that lacks a child.
     fn assert_balanced(&self) {
         let mut black_height = None;
         self.for_each(0, |entry, _, _| {
@@ -116,7 +116,7 @@ impl<F: Branched> Tree<F> {
         });
     }
 
-    /// The successor by the shape of the tree, for checking the neighbour links.
+    /// Returns the successor by the shape of the tree, for checking the neighbour links.
     fn in_order_successor<'t>(&'t self, entry: EntryRef<'t, F>) -> Option<EntryRef<'t, F>> {
         if let Some(right) = self.child(entry, Side::Right) {
             return Some(self.leftmost(right));

@@ -65,8 +65,8 @@ fn check(case: impl Fn() + Sync + Send + 'static) {
     builder.check(case);
 }
 
-/// Two queues race: one lets an entry go while another adopts it. Whichever is first, the entry is in one queue or in
-/// none, and no two threads touch what the queues wrote to it at once.
+/// Two queues race: one releases an entry while another adopts it. Whichever is first, the entry is in one queue or in
+/// none, and no two threads access the entry's cells at once.
 #[test]
 fn a_queue_lets_go_of_an_entry_against_one_that_adopts_it() {
     check(|| {
@@ -93,7 +93,7 @@ fn a_queue_lets_go_of_an_entry_against_one_that_adopts_it() {
     });
 }
 
-/// Two queues want an entry that a third lets go of: one gets it at most.
+/// Two queues try to adopt an entry that a third one releases: at most one of them gets the entry.
 #[test]
 fn two_queues_adopt_an_entry_that_is_let_go() {
     check(|| {
@@ -121,7 +121,7 @@ fn two_queues_adopt_an_entry_that_is_let_go() {
     });
 }
 
-/// An entry is freed as soon as it is seen idle: letting go was the last access.
+/// An entry is freed as soon as a thread reads that it is idle: the release was the last access to the entry.
 #[test]
 fn an_entry_is_let_go_against_its_owner_that_frees_it() {
     check(|| {

@@ -1,24 +1,24 @@
 //! The run: due entries, sorted in a line in front of a tree.
 //!
-//! Due entries are taken out from the front, one after the other. To put it into the tree for that would balance the
-//! tree twice for each of them, for nothing. So the entries that a [bucket array](crate::buckets)
-//! [gathered](BucketArray::gather) are sorted among themselves and then stand *before* the tree: in the line of
-//! neighbours, and not in its shape. An entry of the run belongs to the queue as all others do: it can be opened, taken
-//! out and moved in place in O(1).
+//! Due entries are taken out from the front, one after the other. If each of them were first put into the tree, the
+//! tree would be rebalanced twice for each entry, without any use. So the entries that a [bucket array](crate::buckets)
+//! [gathered](BucketArray::gather) are sorted among themselves and then placed *before* the tree: they are in the line
+//! of neighbours, but not among the tree's branches. An entry of the run belongs to the queue as all others do: it can
+//! be opened, taken out and moved in place in O(1).
 //!
 //! # Structure
 //!
 //! - The run is the beginning of the line, up to the entry that the queue remembers as the end of its run. Its entries
 //!   are marked, and have no parent and no children. All others are in the tree.
 //! - An entry that has to come before the end of the run ends it: the entries of the run are put into the tree first.
-//!   That is rare, because what is queued while they wait is due later.
-//! - There is one run at a time. The entries that are gathered while one is left go to the tree.
+//!   That is rare, because an entry that is queued while the run waits is usually due later.
+//! - Only one run exists at a time. Entries that are gathered while a run is left are put into the tree.
 //!
 //! # Cost
 //!
 //! Entries that were gathered in the order of their keys are compared once each. Others are [sorted](super::sort).
-//! Entries of the tree that come between them are taken over into the run, at most as many as
-//! were gathered; behind so many the rest of what was gathered goes to the tree.
+//! Entries of the tree whose keys lie between theirs are moved into the run, at most as many as were gathered. After
+//! that many, the rest of the gathered entries are put into the tree.
 
 use super::{AttachPoint, Branched, OLD, Side, Tree};
 #[cfg(doc)]
@@ -26,7 +26,7 @@ use crate::buckets::BucketArray;
 use crate::buckets::Gathering;
 use crate::entry::{EntryRef, Fired, Link, Raw, Running};
 
-/// The bit of an entry's place that says that it stands in the run.
+/// The bit of an entry's place that is set while the entry is in the run.
 const RUN: u16 = 4;
 
 impl<F: Branched> Raw<F> {
@@ -41,7 +41,7 @@ impl<F: Branched> Raw<F> {
         self.place.set(OLD | RUN);
     }
 
-    /// Marks an entry of the tree that goes to the run; what was marked old stays so.
+    /// Marks an entry of the tree that moves to the run. An old mark of the entry stays.
     #[inline]
     fn set_in_run(&self) {
         self.place.set(self.place.get() & OLD | RUN);
@@ -72,8 +72,8 @@ impl<F: Branched> Tree<F> {
         }
     }
 
-    /// Makes a run of a sorted chain and of what comes before its entries in the tree, unless that is more than
-    /// `limit`; returns what is left of the chain then.
+    /// Makes a run of a sorted chain and of the entries of the tree that come before the chain's entries, `limit` of
+    /// them at most. Returns the rest of the chain if the limit is reached.
     fn put_in_front(&mut self, chain: Link<F>, limit: usize) -> Link<F> {
         let mut rest = chain;
         let (mut first, mut end) = (None, None);
@@ -109,8 +109,8 @@ impl<F: Branched> Tree<F> {
         rest
     }
 
-    /// Returns true if a sorted chain that ends with `end` stands in front of the tree as it is: what does not come
-    /// before its last entry comes before none of them.
+    /// Returns true if no entry of the tree comes before the last entry of a sorted chain, `end`, and so before any
+    /// entry of the chain.
     #[inline]
     fn comes_whole(&self, end: Link<F>) -> bool {
         match (self.first(), self.follow(end)) {
@@ -135,7 +135,7 @@ impl<F: Branched> Tree<F> {
         self.len += len;
     }
 
-    /// Ends the run if something is to be queued that does not come behind all of it.
+    /// Ends the run if an entry is to be queued that does not come after the whole run.
     #[inline]
     pub(super) fn make_way(&mut self, is_before: impl Fn(EntryRef<'_, F>) -> bool) {
         if self.follow(self.run_end).is_some_and(|end| !is_before(end)) {
@@ -187,9 +187,10 @@ impl<F: Branched> Tree<F> {
     /// their key and head. The tokens of entries that need no call go into `places`, one after the other, until the
     /// places are full. The old value of a place may be in an idle entry afterwards.
     ///
-    /// How many there were. An entry that may need a call is expired if nothing comes before it, which `follows` says
-    /// too of what was expired earlier: it ends the run otherwise, and stays. What is taken out before may have to be
-    /// told first, to one who waits for the end of that call.
+    /// Returns the number of tokens, and the entry whose callback has to be called, if there is one. An entry that may
+    /// need a call is expired only if no entry was expired before it, neither in this call nor, if `follows` is true,
+    /// in an earlier one. Otherwise it stays, and this call ends before it. The reason: the caller may have to handle
+    /// the tokens first, because a thread may wait for the end of that callback.
     #[inline]
     pub fn expire_run(
         &mut self,
@@ -343,8 +344,8 @@ impl<F: Branched> Tree<F> {
         self.len -= 1;
     }
 
-    /// Takes an entry of the run out and clears its links, but leaves its state to the caller. Returns whether it was
-    /// first.
+    /// Unlinks an entry of the run and clears its links, but leaves its state to the caller. Returns true if the entry
+    /// was the first.
     #[inline]
     pub(super) fn unlink_from_run(&mut self, entry: EntryRef<'_, F>) -> bool {
         let previous = entry.previous.take();

@@ -3,8 +3,8 @@
 //! The timers of one bucket may be many, are in no order, and are mostly not in the caches. So each entry is touched
 //! only a few times, however many there are. Entries are spread over lists by the part of the whole span in which their
 //! key lies, and each list is sorted in an array of keys, which is short where keys are spread evenly. A list that is
-//! too long for that is sorted by merging, in O(n log n) comparisons. Equal keys keep their order everywhere. It takes
-//! 3 KiB of the stack.
+//! too long for the array is sorted by merging, in O(n log n) comparisons. Equal keys keep their order everywhere.
+//! Sorting takes 3 KiB of the stack.
 
 use super::{Branched, Tree};
 use crate::buckets::Chain;
@@ -16,7 +16,7 @@ const LISTS: usize = 128;
 /// Entries that are sorted in an array.
 const FEW: usize = 64;
 
-/// Entries that are spread: of fewer an array takes no longer.
+/// The least number of entries that are spread over lists: an array sorts fewer entries as fast.
 const MANY: usize = 32;
 
 /// Chains that are kept apart while a longer one is merged: the n-th is made of 2^n stretches, the last of any number.
@@ -53,8 +53,8 @@ impl<F: Branched> Tree<F> {
         sorted
     }
 
-    /// Spreads a chain over lists, each of which has keys that are less than those of the next. Returns the last entry
-    /// of each, whose `next` is the first.
+    /// Spreads a chain over lists. The keys of each list are less than the keys of the next list. Returns the last
+    /// entry of each list, whose `next` is the first entry.
     #[inline]
     fn spread(&self, chain: Link<F>) -> [Link<F>; LISTS] {
         let (mut least, mut most) = (i64::MAX, i64::MIN);
@@ -86,7 +86,7 @@ impl<F: Branched> Tree<F> {
         lasts
     }
 
-    /// Sorts a chain, and puts it behind what is sorted.
+    /// Sorts a chain, and appends it to the sorted entries.
     #[inline]
     fn append_sorted(&self, sorted: &mut Chain<F>, few: &mut Few<F>, chain: Link<F>) {
         let mut len = 0;
@@ -133,7 +133,7 @@ impl<F: Branched> Tree<F> {
         }
     }
 
-    /// Sorts a chain of entries by merging; only the links to the next are right afterwards.
+    /// Sorts a chain of entries by merging; only the links to the next entries are valid afterwards.
     fn merge_sorted(&self, chain: Link<F>) -> Link<F> {
         let mut rest = chain;
         // The later a chain is in the order of the entries, the smaller its number.
@@ -153,7 +153,7 @@ impl<F: Branched> Tree<F> {
             .fold(None, |later, earlier| self.merged(earlier, later))
     }
 
-    /// Cuts a chain where its keys decrease for the first time; what is behind that.
+    /// Cuts a chain where its keys decrease for the first time. Returns the rest of the chain.
     #[inline]
     fn cut_stretch(&self, chain: Link<F>) -> Link<F> {
         let mut end = self.follow(chain)?;

@@ -1,13 +1,13 @@
 //! Summaries of subtrees in the heads of entries, and searches by them.
 //!
-//! In a family that [summarises](crate::entry::Family::SUMMARISED) each entry keeps, in its head, what it and all below
-//! it come to: the smallest of something, say. A search for the first entry *in the order of the keys* that fulfils a
-//! condition on *something else* then passes by every subtree whose summary says that it holds none (Cormen, Leiserson,
-//! Rivest, Stein, *Introduction to Algorithms*, section 14.2). With the deadline as the key and the smallest eligible
-//! time as the summary that is the pick of EEVDF.
+//! In a family that [summarises](crate::entry::Family::SUMMARISED) each entry keeps a summary of itself and all entries
+//! below it in its head: the smallest of some value, for example. A search for the first entry *in the order of the
+//! keys* that fulfils a condition on *something else* then skips every subtree whose summary shows that it holds no
+//! such entry (Cormen, Leiserson, Rivest, Stein, *Introduction to Algorithms*, section 14.2). With the deadline as the
+//! key and the smallest eligible time as the summary, such a search is the pick of EEVDF.
 //!
-//! Cost: a search is one descent. Linking and unlinking summarise on the way up as far as something changes, rotations
-//! two entries each. In families that do not summarise nothing is compiled in.
+//! A search costs one descent. Linking and unlinking update the summaries on the path to the root, as far as a summary
+//! changes. A rotation updates two summaries. In families that do not summarise, no code for summaries is compiled in.
 
 use super::{Branched, OwnedEntry, Side, Tree};
 use crate::entry::{EntryRef, Link};

@@ -1,8 +1,8 @@
 //! Combined reads of a clock whose instants have 64 bits.
 //!
-//! Generation, lock and value share one word, so that no reader gets halves of two of them; what the value has left is
-//! 61 bits. A second word for the rest would have to be read between two looks at the first, and a holder that was
-//! replaced could write its half late (`docs/decisions/0020`).
+//! Generation, lock and value share one word, so that no reader sees halves of two different values. The value has 61
+//! bits. With a second word for the remaining bits, a reader would have to read the second word between two reads of
+//! the first word, and a replaced holder could write its second word late (`docs/decisions/0020`).
 
 use tickless_link::const_unless_loom;
 
@@ -10,15 +10,17 @@ use super::{Combined, Patience, SlowCounter, Word};
 use crate::time::convert::Cycles;
 use crate::time::{ClockId, Instant, Monotonic};
 
-/// The bits of an instant in the word of a [`CombinedClock`].
+/// The number of bits of an instant in the word of a [`CombinedClock`].
 const CLOCK_BITS: u32 = Word::<1>::VALUE_BITS_MAX;
-/// Represents an instant that does not fit: the one number without its negative.
+/// The value that stands for an instant that does not fit: the number whose negative cannot be represented.
 pub(super) const NO_INSTANT: u64 = 1 << (CLOCK_BITS - 1);
 
-/// A clock that takes long to read, such as one behind a system call or a file descriptor.
+/// A slow clock whose reads are combined, for example a clock that is read by a system call or through a file
+/// descriptor.
 ///
-/// The word has 61 bits for an instant, which are nanoseconds before or after a base, so they reach 36 years in both
-/// directions. Instants beyond are read directly by each caller; no caller gets a wrong one.
+/// The word has 61 bits for an instant. They count nanoseconds before or after a base, and so cover 36 years in both
+/// directions. If the clock shows an instant beyond this range, each caller reads the clock directly; no caller gets a
+/// wrong instant.
 ///
 /// ```
 /// use tickless_core::clock::combined::{CombinedClock, SlowCounter};
@@ -46,8 +48,8 @@ pub struct CombinedClock<C, K: ClockId = Monotonic> {
 
 impl<C: SlowCounter<Sample = Instant<K>>, K: ClockId> CombinedClock<C, K> {
     const_unless_loom! {
-        /// Combines the reads of `clock`. `base` is a time near the one that it shows: [`Instant::ZERO`] for clocks
-        /// that began with the machine, the present time for the time of day.
+        /// Makes a clock that combines the reads of `clock`. `base` is a time near the time that the clock shows:
+        /// [`Instant::ZERO`] for clocks that began with the machine, the present time for the time of day.
         #[must_use]
         pub const fn new(clock: C, base: Instant<K>) -> Self {
             Self {
@@ -56,7 +58,7 @@ impl<C: SlowCounter<Sample = Instant<K>>, K: ClockId> CombinedClock<C, K> {
         }
     }
 
-    /// Returns the clock.
+    /// Returns the clock whose reads are combined.
     #[must_use]
     pub const fn clock(&self) -> &C {
         &self.reads.counter().clock
@@ -83,7 +85,7 @@ impl<C: SlowCounter<Sample = Instant<K>>, K: ClockId> CombinedClock<C, K> {
     }
 }
 
-/// A clock as a counter of nanoseconds from a base.
+/// A clock in the form of a counter of nanoseconds from a base.
 #[derive(Debug)]
 struct FromBase<C, K: ClockId> {
     clock: C,
@@ -125,7 +127,7 @@ impl<C: SlowCounter<Sample = Instant<K>>, K: ClockId> SlowCounter for FromBase<C
     }
 }
 
-/// `instant` as bits of the word.
+/// Encodes `instant` as value bits of the word.
 #[inline]
 pub(super) const fn encoded<K: ClockId>(base: Instant<K>, instant: Instant<K>) -> u64 {
     let Some(nanos) = instant.as_nanos().checked_sub(base.as_nanos()) else {
@@ -138,7 +140,7 @@ pub(super) const fn encoded<K: ClockId>(base: Instant<K>, instant: Instant<K>) -
     }
 }
 
-/// The instant that bits of the word mean; `None` if it did not fit.
+/// Decodes value bits of the word to an instant; returns `None` if the instant did not fit.
 #[inline]
 const fn decoded<K: ClockId>(base: Instant<K>, value: u64) -> Option<Instant<K>> {
     if value == NO_INSTANT {

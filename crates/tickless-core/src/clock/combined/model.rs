@@ -1,11 +1,11 @@
-//! Loom cases: reads that meet, on weak memory. The counter is an atomic that others move, read without an ordering of
-//! its own.
+//! Loom cases of concurrent reads, on weak memory. The counter is an atomic that other threads move, and its reads have
+//! no ordering.
 //!
 //! # Limits
 //!
 //! - Two or three threads, and one or two reads each; the number of preemptions is bounded ([`PREEMPTIONS`]).
-//! - A thread whose patience ends at once stands for one that has waited.
-//! - That an overtaken holder comes back at any later moment is a matter of preemptions.
+//! - A thread whose patience ends at once models a thread that has waited.
+//! - Preemptions model that an overtaken holder runs again at any later moment.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -17,13 +17,13 @@ use super::{Combined, Patience, SlowCounter};
 use crate::base::model::explore;
 use crate::time::convert::Cycles;
 
-/// Number of times that threads may be interrupted.
+/// The number of times that threads may be preempted.
 const PREEMPTIONS: usize = 3;
 
-/// A counter that moves by itself, or is moved.
+/// A counter that each sample moves, or that another thread moves.
 struct Counter {
     shows: AtomicU64,
-    /// Amount by which each sample moves the counter on.
+    /// The amount by which each sample increases the counter.
     step: u64,
     patience: Patience,
     fails_at: u64,
@@ -65,7 +65,7 @@ fn combined(step: u64, patience: Patience) -> Shared {
     }))
 }
 
-/// Reads twice; the second read is not less.
+/// Reads twice, and checks that the second value is not less than the first.
 fn reads_twice(combined: &Shared) -> (u64, u64) {
     let first = combined.read_joined().0;
     let second = combined.read_joined().0;
@@ -73,7 +73,7 @@ fn reads_twice(combined: &Shared) -> (u64, u64) {
     (first, second)
 }
 
-/// Two that read at once: each its own sample, or one for both.
+/// Two threads read at once. Each takes its own sample, or one sample serves both.
 #[test]
 fn two_readers_share_a_sample_or_read_in_turn() {
     explore(PREEMPTIONS, [(1, 1), (1, 2), (2, 1)], || {
@@ -90,9 +90,9 @@ fn two_readers_share_a_sample_or_read_in_turn() {
     });
 }
 
-/// Three, of which two read twice, and patience that ends at once: holders are replaced, by one or by two, and no call
-/// returns less than one that was over before. A holder that came back with a sample of its own would break that: it
-/// would be newer than what the one in between publishes.
+/// Three threads read, two of them twice, and patience ends at once. Holders are replaced, by one thread or by two, and
+/// no call returns less than a call that ended before. A replaced holder that returned its own sample would break this
+/// rule, because its sample may be newer than the value that another thread publishes afterwards.
 #[test]
 fn nothing_goes_back_when_holders_are_replaced() {
     let mut builder = loom::model::Builder::new();
@@ -117,7 +117,7 @@ fn nothing_goes_back_when_holders_are_replaced() {
     });
 }
 
-/// A counter that another thread moves: what a CPU samples is not older than the value that it has seen published.
+/// Another thread moves the counter. The sample of a CPU is not older than a published value that the CPU has seen.
 #[test]
 fn a_sample_is_not_older_than_the_value_before_it() {
     let mut builder = loom::model::Builder::new();
@@ -141,7 +141,8 @@ fn a_sample_is_not_older_than_the_value_before_it() {
     });
 }
 
-/// The same of a fresh read: what its caller knew of the counter before the call is not newer.
+/// Another thread moves the counter. A fresh read is not older than a counter value that its caller knew before the
+/// call.
 #[test]
 fn a_fresh_read_is_not_older_than_what_its_caller_knew() {
     let mut builder = loom::model::Builder::new();
@@ -166,7 +167,7 @@ fn a_fresh_read_is_not_older_than_what_its_caller_knew() {
     });
 }
 
-/// The corner "or unlocked": the holder gives up, and who waits for it takes over instead of waiting for ever.
+/// The case "or unlocked": the holder gives up, and a waiter reads the counter itself instead of waiting for ever.
 #[test]
 fn a_waiter_takes_over_from_a_holder_that_gives_up() {
     explore(PREEMPTIONS, [(None, 2), (Some(2), 1)], || {

@@ -13,14 +13,14 @@ use crate::time::{Instant, Realtime};
 
 type During = Box<dyn FnMut(&Combined<Fake>)>;
 
-/// A counter that moves on by one at each sample.
+/// A counter that increases by one at each sample.
 #[derive(Default)]
 struct Fake {
     shows: Cell<u64>,
     samples: Cell<u32>,
-    /// Events after the next sample was taken and before it is returned.
+    /// Actions that run after the next sample was taken and before it is returned.
     during: RefCell<Vec<During>>,
-    /// Number of times that a waiter relaxed, and the bound on it.
+    /// The number of times that a waiter relaxed, and its limit.
     relaxed: Cell<u32>,
     patience: Cell<u32>,
     masked: Cell<bool>,
@@ -86,7 +86,7 @@ fn combined() -> &'static Combined<Fake> {
     combined
 }
 
-/// Adds an action that runs while a sample is taken. The one added last runs first.
+/// Adds an action that runs while a sample is taken. The action that was added last runs first.
 fn during(combined: &Combined<Fake>, during: impl FnMut(&Combined<Fake>) + 'static) {
     let mut all = combined.counter.during.borrow_mut();
     all.push(Box::new(during));
@@ -128,7 +128,7 @@ fn interrupts_are_masked_around_the_sample_alone() {
     assert!(!combined.counter.masked.get());
 }
 
-/// Spec C-6.5. A holder whose place was taken returns the published value, and stores nothing smaller.
+/// Spec C-6.5. A holder that was replaced returns the published value, and stores no smaller value.
 #[test]
 fn a_holder_that_was_replaced_drops_its_sample() {
     let combined = combined();
@@ -142,7 +142,7 @@ fn a_holder_that_was_replaced_drops_its_sample() {
     assert_eq!(combined.read_joined(), Cycles(4));
 }
 
-/// Spec C-6.5. Two lose patience, and the one whose sample is older comes last.
+/// Spec C-6.5. Two waiters overtake, and the waiter with the older sample publishes last.
 #[test]
 fn an_overtaker_that_comes_late_publishes_nothing() {
     let combined = combined();
@@ -158,7 +158,7 @@ fn an_overtaker_that_comes_late_publishes_nothing() {
     assert_eq!(published(combined), 3);
 }
 
-/// A holder that comes back while another one reads takes nothing from it.
+/// A replaced holder that continues while the next holder reads does not change the lock of the next holder.
 #[test]
 fn a_replaced_holder_leaves_the_lock_of_the_next_one_alone() {
     let word = Word::<32>::START.locked();
@@ -188,7 +188,7 @@ fn a_context_that_cannot_be_masked_reads_directly() {
     assert_eq!(combined.read_joined(), Cycles(1), "less than those got");
 }
 
-/// Spec C-6.2: one CPU has none to share with.
+/// Spec C-6.2: a single CPU has no other CPU with which it could share a read.
 #[test]
 fn a_cpu_that_is_alone_reads_directly() {
     let combined = combined();
@@ -198,7 +198,7 @@ fn a_cpu_that_is_alone_reads_directly() {
     assert_eq!(combined.load(), Word::START);
 }
 
-/// A lost release: the host panics while it reads.
+/// The case of a lost release: the host panics while it reads.
 #[test]
 fn a_holder_that_panics_gives_up() {
     let combined = combined();
@@ -216,7 +216,8 @@ fn a_holder_that_panics_gives_up() {
     assert_eq!(combined.counter.relaxed.get(), 0, "no CPU waits for it");
 }
 
-/// The corner "or unlocked" (spec C-6.2): who waited for a CPU that gave up reads, because nothing new stands there.
+/// The case "or unlocked" (spec C-6.2): a CPU that waited for a CPU that gave up reads the counter itself, because no
+/// new value was published.
 #[test]
 fn a_waiter_whose_holder_gave_up_reads_itself() {
     let entry = Word::<32>::START.publish(5).locked();
@@ -226,7 +227,8 @@ fn a_waiter_whose_holder_gave_up_reads_itself() {
     }
 }
 
-/// The value that was there before, published anew: what the seed's comparison of values would miss (spec C-6.5).
+/// A CPU publishes the same value as before. A comparison of values, as in the specification's original algorithm,
+/// would not detect this publication (spec C-6.5).
 #[test]
 fn the_same_value_published_again_ends_a_wait() {
     let entry = Word::<32>::START.publish(5).locked();
@@ -234,7 +236,7 @@ fn the_same_value_published_again_ends_a_wait() {
     assert_eq!(waiting.judge(entry.publish(5).locked()), Step::Leave(5));
 }
 
-/// Spec C-6.5, `read_fresh`: the read that was in flight at entry may have its sample already.
+/// Spec C-6.5, `read_fresh`: a read that was in flight at entry may already have taken its sample.
 #[test]
 fn a_fresh_reader_does_not_join_what_was_in_flight() {
     let entry = Word::<32>::START.locked();
@@ -270,7 +272,7 @@ fn generation_and_value_wrap_by_themselves() {
     );
 }
 
-/// A counter that was left alone for more than half its range, or wraps: the new value counts.
+/// A counter was not read for more than half its range, or wraps: the new value is published.
 #[test]
 fn what_looks_smaller_is_published_all_the_same() {
     let combined = combined();
@@ -304,7 +306,7 @@ fn patience_ends_by_default_and_not_at_once() {
     assert!(!combined.load().is_locked(), "nor is it waited for again");
 }
 
-/// A clock that shows the time that it is set to.
+/// A clock that shows the time to which a test sets it.
 struct Told(Cell<i64>);
 
 impl SlowCounter for Told {
@@ -317,7 +319,7 @@ impl SlowCounter for Told {
     fn unmask(&self, (): ()) {}
 }
 
-/// Instants far from the base, as after a clock was set by years (B49 to B52): none comes back as another one.
+/// Instants far from the base, as after a clock was set by years (B49 to B52), are returned unchanged.
 #[test]
 fn a_clock_returns_every_instant_as_it_is() {
     const YEARS_36: i64 = 36 * 365 * 86_400 * 1_000_000_000;

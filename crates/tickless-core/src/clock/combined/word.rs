@@ -7,22 +7,22 @@
 //!   +-----------------------+------+----------------------+
 //! ```
 //!
-//! All rules are here, so that a host that lets time pass by itself, such as a simulator, obeys those that
-//! [`Combined`](super::Combined) obeys.
+//! All rules are in this module, so that a host that controls the passage of time itself, such as a simulator, obeys
+//! the same rules as [`Combined`](super::Combined).
 
-/// The word that all CPUs share: the last value, a bit that a CPU is reading, and the number of publications.
+/// The word that all CPUs share: the last value, a bit that is set while a CPU reads, and the number of publications.
 ///
-/// `BITS` is the width of the value, 1 to [`VALUE_BITS_MAX`](Self::VALUE_BITS_MAX); others fail the build.
+/// `BITS` is the width of the value, 1 to [`VALUE_BITS_MAX`](Self::VALUE_BITS_MAX); other widths fail the build.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Word<const BITS: u32>(u64);
 
 impl<const BITS: u32> Word<BITS> {
-    /// The most bits of a value, which leaves two bits for the generation. With one bit, a waiter that misses two
-    /// publications of the same value would take the word for unchanged; with two bits it has to miss four, and then
-    /// merely waits on.
+    /// The greatest width of a value, which leaves two bits for the generation. With one bit, a waiter that misses two
+    /// publications of the same value would see an unchanged word. With two bits it would have to miss four
+    /// publications, and then it only continues to wait.
     pub const VALUE_BITS_MAX: u32 = 61;
 
-    /// The word before the first read. Its value is returned to no reader.
+    /// The word before the first read. No reader gets its value.
     pub const START: Self = Self(0);
 
     const LOCK: u64 = {
@@ -30,9 +30,9 @@ impl<const BITS: u32> Word<BITS> {
         assert!(BITS <= Self::VALUE_BITS_MAX, "the generation has two bits");
         1 << BITS
     };
-    /// Generation step. The last generation is followed by the first, without a carry.
+    /// The step of the generation. The first generation follows the last one, without a carry into other bits.
     const GENERATION: u64 = Self::LOCK << 1;
-    /// The bits of a value.
+    /// The mask of the value bits.
     pub const VALUE: u64 = Self::LOCK - 1;
 
     /// Makes the word that is stored as `bits`.
@@ -71,8 +71,8 @@ impl<const BITS: u32> Word<BITS> {
         Self(self.0 & !Self::LOCK)
     }
 
-    /// Returns the word that publishes `value`: unlocked, with the next generation. One store writes all three, so that
-    /// a waiter sees all or none of it (spec C-6.5).
+    /// Returns the word that publishes `value`: unlocked, with the next generation. One store writes all three parts,
+    /// so that a waiter sees all of them or none (spec C-6.5).
     #[must_use]
     pub const fn publish(self, value: u64) -> Self {
         let generation = (self.0 & !(Self::LOCK | Self::VALUE)).wrapping_add(Self::GENERATION);
@@ -89,24 +89,24 @@ impl<const BITS: u32> Word<BITS> {
 /// The next step of a reader.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// Returns this value.
+    /// The reader returns this value.
     Leave(u64),
-    /// Tries to lock the word, to read the counter for all.
+    /// The reader tries to lock the word, to read the counter for all waiters.
     Lead,
-    /// Waits for the CPU that reads.
+    /// The reader waits for the CPU that reads.
     Wait,
 }
 
-/// The publication that a reader waits for.
+/// The publication for which a reader waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Waiting<const BITS: u32> {
     since: Word<BITS>,
-    /// The read that is in flight since then began before the call, and may have its sample already.
+    /// True if a read was in flight at entry. Such a read began before the call and may already have taken its sample.
     is_stale: bool,
 }
 
 impl<const BITS: u32> Waiting<BITS> {
-    /// Waits for any publication after `entry`, the word that the reader found when it was called.
+    /// Makes the wait for any publication after `entry`, the word that the reader found at the beginning of its call.
     #[must_use]
     pub const fn for_any(entry: Word<BITS>) -> Self {
         Self {
@@ -115,8 +115,8 @@ impl<const BITS: u32> Waiting<BITS> {
         }
     }
 
-    /// Waits for the publication of a sample that began after `entry`, the word that the reader found when it was
-    /// called.
+    /// Makes the wait for the publication of a sample that began after `entry`, the word that the reader found at the
+    /// beginning of its call.
     #[must_use]
     pub fn for_fresh(entry: Word<BITS>) -> Self {
         Self {
@@ -127,9 +127,9 @@ impl<const BITS: u32> Waiting<BITS> {
 
     /// Returns the next step of a reader that finds `now`.
     ///
-    /// The wait ends when a CPU has published, and the reader takes that value. It also ends when the word is unlocked
-    /// without a publication (spec C-6.2): the reading CPU gave up, the value in the word may be old, and the reader
-    /// reads itself.
+    /// The wait ends when a CPU has published, and the reader returns the published value. It also ends when the word
+    /// is unlocked without a publication (spec C-6.2): the reading CPU gave up, the value in the word may be old, and
+    /// the reader reads itself.
     #[must_use]
     pub fn judge(&mut self, now: Word<BITS>) -> Step {
         if now.is_published_since(self.since) {

@@ -1,8 +1,8 @@
 //! A thread's copy of the line that a [`Follower`] follows.
 //!
-//! The words of a line are the same for as long as it is followed, and each line has a number of its own. So a thread
-//! copies them once, looks at the number at each reading, and has what else there is to reckon out done by then: a
-//! reading is a comparison of numbers and one multiplication.
+//! The words of a line do not change while the clock follows the line, and each line has a number of its own. So a
+//! thread copies the words once and computes all derived values at the copy. Each later reading compares the number of
+//! the line and does one multiplication.
 
 use core::cell::Cell;
 
@@ -12,26 +12,26 @@ use super::Follower;
 use super::line::Line;
 use crate::time::Instant;
 
-/// The number of no line.
+/// A number that no line has.
 const NOTHING: u64 = u64::MAX;
 
-/// A thread's copy of the line that is followed.
+/// A thread's copy of the line that the clock follows.
 ///
-/// Signal handlers must not use it: the copy that a handler made while its thread was reading would belong to another
-/// line.
+/// Signal handlers must not use the copy. If a handler replaced the copy while its thread was reading, the thread would
+/// mix the words of two lines.
 #[derive(Debug)]
 pub struct Kept {
-    /// Number of the line.
+    /// The number of the line.
     number: Cell<u64>,
     start: Cell<u64>,
     span: Cell<u64>,
     rate: Cell<u64>,
     residue: Cell<u64>,
     base: Cell<i64>,
-    /// Rate, as `rate` and `base` hold it, of a line that is nowhere before the reference.
+    /// The rate of a line that is nowhere before the reference, in the form of `rate` and `base`.
     latest_rate: Cell<u64>,
     latest_base: Cell<i64>,
-    /// Rate, as `rate` and `base` hold it, of a line that is nowhere behind the reference.
+    /// The rate of a line that is nowhere after the reference, in the form of `rate` and `base`.
     earliest_rate: Cell<u64>,
     earliest_base: Cell<i64>,
 }
@@ -65,7 +65,7 @@ impl Kept {
         self.number.set(NOTHING);
     }
 
-    /// The nanoseconds since the line began that `cycles` and `rate` come to, in the unit of the line.
+    /// Returns the product of the cycles since the line began and `rate`: nanoseconds since the line began.
     #[inline(always)]
     const fn product(gone: u64, rate: u64) -> u64 {
         // A line is so short that the product is far below 2^63.
@@ -188,8 +188,8 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
-        /// A line that is kept shows what the line shows, and its bounds are not within those of the line, nor more
-        /// than a few nanoseconds off them.
+        /// A kept line shows the same time as the line itself. Its bounds are not within the bounds of the line, and at
+        /// most a few nanoseconds away from them.
         #[test]
         fn what_is_kept_says_what_the_line_says(
             rate in (1_u64 << 28)..(1 << 34), residue in 0_u64..(1 << 32), base in 0_i64..(1 << 60),

@@ -1,11 +1,11 @@
-//! The estimate of a reference clock: a straight line over the counter.
+//! The line, an estimate of a reference clock by a linear function of the counter.
 
 use super::Sandwich;
 
 /// The time for which a line is followed, in nanoseconds. Fitting the next line costs about as much as four readings.
 pub const WINDOW: u64 = 50_000;
-/// Returns how far reference and line come apart in `nanos`, at most: by 1,000 parts in a million, from one end to the
-/// other of the range that clocks are steered in (spec TIM-27).
+/// Returns the largest distance by which reference and line diverge in `nanos`: 1,000 parts in a million, the width of
+/// the range in which clocks are steered (spec TIM-27).
 #[inline]
 const fn drifted(nanos: u64) -> u64 {
     // 1/1024 and 1/32768 make 1,007 parts in a million, without a division.
@@ -13,69 +13,70 @@ const fn drifted(nanos: u64) -> u64 {
 }
 
 /// The largest distance, in nanoseconds, between the two counter readings around a reading of the reference that may
-/// move the line. It is several times what the three readings take, and less than any interruption.
+/// move the line. It is several times the duration of the three readings, and less than any interruption.
 pub const WIDTH: u64 = 100;
 /// The largest error of a line that is followed, in nanoseconds.
 pub const ERROR: u64 = WIDTH + 2 * DRIFT;
 
-/// Largest distance between reference and line within a window.
+/// The largest distance between reference and line that can arise within a window.
 const DRIFT: u64 = drifted(WINDOW);
-/// The rate is measured over so many nanoseconds.
+/// The time over which the rate is measured, in nanoseconds.
 const BASELINE: i64 = 100_000_000;
-/// A rate that differs by more from the one before was not measured, but a pause of one of the two clocks.
+/// The largest plausible change of the rate, in parts per million. A larger change means that one of the two clocks
+/// paused.
 const RATE_PPM: u64 = 2_000;
-/// Longest time, in nanoseconds, for which a line is judged: a line that was left for longer proves nothing by a
-/// reference that is elsewhere.
+/// The longest time, in nanoseconds, after which a line is judged. If a line was not used for longer, a distance from
+/// the reference proves nothing.
 const JUDGED_FOR: u64 = 20_000_000;
-/// Largest distance, in nanoseconds, that the counter of another CPU may be behind the start of a line: beyond it the
-/// counter was set back, as by a machine that slept.
+/// The largest distance, in nanoseconds, by which the counter of another CPU may be before the start of a line. Beyond
+/// this distance the counter was set back, as on a machine that slept.
 const BEHIND: u64 = 1_000_000;
-/// The error of a line that nothing is known of yet.
+/// The error of a line about which nothing is known yet.
 const UNKNOWN: u64 = u64::MAX;
 
-/// Line of the clock: from the counter value `start` on and for `span` cycles, the clock shows `base + ((cycles -
-/// start) * rate + residue) / 2^32`.
+/// A line of the clock. For `span` cycles from the counter value `start` on, the clock shows
+/// `base + ((cycles - start) * rate + residue) / 2^32`.
 ///
-/// Invariant *line*: a line starts where no reading was answered by the one before it, and not below its end. So what
-/// all lines say together is one function of the counter that never falls.
+/// Invariant *line*: a line starts at a counter value for which no reading used the previous line, and its first time
+/// is not below the end of the previous line. So all lines together are one function of the counter that never falls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Line {
     pub(super) start: u64,
     /// Zero if nothing may be extrapolated.
     pub(super) span: u64,
-    /// Nanoseconds for a cycle, times `2^32`, as the line goes. Zero if the reference itself is asked.
+    /// The slope of the line: nanoseconds for a cycle, times `2^32`. Zero if each reading reads the reference itself.
     pub(super) rate: u64,
-    /// Nanoseconds times `2^32` that the base lacks; below `2^32`.
+    /// The fraction of a nanosecond to add to the base, times `2^32`; below `2^32`.
     residue: u64,
     pub(super) base: i64,
-    /// Largest error of the clock at the start.
+    /// The largest error of the clock at the start.
     pub(super) error: u64,
-    /// Nanoseconds for a cycle, times `2^32`, as measured.
+    /// The measured rate: nanoseconds for a cycle, times `2^32`.
     measured: u64,
-    /// Counter value at which the measurement of the rate began; zero if it has not.
+    /// The counter value at which the measurement of the rate began; zero if it has not begun.
     origin_cycles: u64,
     origin_time: i64,
 }
 
-/// Position of a counter value relative to a line.
+/// The position of a counter value relative to a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum LinePosition {
     /// The value is on the line.
     On(i64),
-    /// A little before: another CPU's counter is behind, or the value was read early.
+    /// The value is a little before the line: the counter of another CPU shows less, or the value was read early.
     Before(i64),
-    /// The line ends before it, or the counter was set back.
+    /// The line ends before the value, or the counter was set back.
     Off,
 }
 
-/// Result of checking a new reading of the reference against the line so far.
+/// The result of comparing a new reading of the reference with the line so far.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum LineCheck {
-    /// The reference is where the line can be.
+    /// The reading is within the error of the line.
     Fits,
     /// The reading is off the line, and no steering explains that.
     Misfit,
-    /// The reading decides nothing.
+    /// The reading neither confirms nor refutes the line.
     Unjudged,
 }
 
@@ -84,7 +85,7 @@ fn scaled(cycles: u64, rate: u64) -> i128 {
     i128::from(cycles) * i128::from(rate)
 }
 
-/// The whole nanoseconds of a fixed-point number, and the rest.
+/// Splits a fixed-point number into whole nanoseconds and the fraction.
 fn split(fixed: i128) -> (i64, u64) {
     let whole = i64::try_from(fixed >> 32).unwrap_or(if fixed < 0 { i64::MIN } else { i64::MAX });
     let rest = u64::try_from(fixed & 0xFFFF_FFFF).unwrap_or(0);
@@ -93,10 +94,11 @@ fn split(fixed: i128) -> (i64, u64) {
 
 impl Line {
     pub(super) const WORDS: usize = 9;
-    /// Words that a reading needs.
+    /// The number of words that a reading needs.
     pub(super) const FAST: usize = 6;
 
-    /// Reads the reference itself. No reading so far is more than `floor`.
+    /// Makes a line without a range, so that each reading reads the reference itself. No reading so far is more than
+    /// `floor`.
     pub(super) const fn ask(floor: i64) -> Self {
         Self {
             start: 0,
@@ -111,7 +113,7 @@ impl Line {
         }
     }
 
-    /// Creates a line of which only the rate is known; the clock showed no more than `floor` so far.
+    /// Makes a line of which only the rate is known. No reading so far is more than `floor`.
     pub(super) const fn unknown(rate: u64, floor: i64) -> Self {
         Self {
             rate,
@@ -135,7 +137,7 @@ impl Line {
         ]
     }
 
-    /// The words that a reading needs.
+    /// Returns the words that a reading needs.
     const fn fast(&self) -> [u64; Self::FAST] {
         let [start, span, rate, residue, base, error, ..] = self.words();
         [start, span, rate, residue, base, error]
@@ -166,7 +168,8 @@ impl Line {
         }
     }
 
-    /// Returns the time that the clock shows at `cycles`, if the line extends there, by the first words of a line.
+    /// Returns the time that the clock shows at `cycles`, from the first words of a line; `None` if the line does not
+    /// cover `cycles`.
     #[inline]
     pub(super) const fn shows(fast: [u64; Self::FAST], cycles: u64) -> Option<i64> {
         let [start, span, rate, residue, base, _error] = fast;
@@ -179,7 +182,7 @@ impl Line {
         Some(base.cast_signed().wrapping_add(nanos.cast_signed()))
     }
 
-    /// Returns the largest error of the clock where it shows `nanos`.
+    /// Returns the largest error of the clock at the time `nanos`.
     #[inline]
     pub(super) const fn error_at(fast: [u64; Self::FAST], nanos: i64) -> i64 {
         let [.., base, error] = fast;
@@ -187,8 +190,9 @@ impl Line {
         (error + drifted(gone)).cast_signed()
     }
 
-    /// The rate and the base of a line that is nowhere before what this one shows and may be off by, and a few
-    /// nanoseconds behind that: its product needs neither the residue nor what the error grows by.
+    /// Returns the rate and the base of a line that is nowhere before the time of this line plus its largest error, and
+    /// at most a few nanoseconds after it. To compute a time on the returned line needs neither the residue nor the
+    /// growth of the error.
     pub(super) const fn latest(fast: [u64; Self::FAST]) -> (u64, i64) {
         let [_, _, rate, _, base, error] = fast;
         // What the error grows by, rounded up.
@@ -199,8 +203,8 @@ impl Line {
         (rate, base.saturating_add(4))
     }
 
-    /// Returns a line as [`latest`](Self::latest) does, nowhere behind the time that this one shows less its largest
-    /// error, and a few nanoseconds before that.
+    /// Returns a line as [`latest`](Self::latest) does. The line is nowhere after the time of this line minus its
+    /// largest error, and at most a few nanoseconds before it.
     pub(super) const fn earliest(fast: [u64; Self::FAST]) -> (u64, i64) {
         let [_, _, rate, _, base, error] = fast;
         // What the error grows by, rounded up.
@@ -214,7 +218,7 @@ impl Line {
         Self::error_at(self.fast(), nanos)
     }
 
-    /// The first counter value at which `nanos` are certainly over, or the end of the line.
+    /// Returns the first counter value at which `nanos` is certainly over, or the end of the line.
     pub(super) fn cycles_at(&self, nanos: i64) -> u64 {
         let is_over = |gone: u64| {
             let shown = self.base.cast_unsigned() + ((gone * self.rate + self.residue) >> 32);
@@ -254,7 +258,7 @@ impl Line {
         LinePosition::Off
     }
 
-    /// The most that was answered by the line.
+    /// Returns the latest time that a reading on this line can have returned.
     pub(super) fn end(&self) -> i64 {
         let whole = (scaled(self.span, self.rate) + i128::from(self.residue)) >> 32;
         let whole = i64::try_from(whole).unwrap_or(i64::MAX);
@@ -267,11 +271,12 @@ impl Line {
         u64::try_from(nanos).unwrap_or(u64::MAX)
     }
 
-    /// The line to follow from `taken` on, and what that says of this one.
+    /// Returns the line to follow from `taken` on, and the result of comparing `taken` with this line.
     ///
-    /// At `taken.before` the reference was between `nanos - width` and `nanos`. Where this line goes on into that, the
-    /// new one is its continuation: a reading that says nothing new moves nothing. Else it begins at the nearer end, or
-    /// at what was shown already if that is later, and goes slower until the reference has caught up.
+    /// At `taken.before` the reference was between `nanos - width` and `nanos`. If this line passes through that
+    /// interval, the new line continues it, because the reading gives no new information. Otherwise the new line begins
+    /// at the nearer end of the interval, or at the latest time already shown if that is later. In the latter case it
+    /// is slower until the reference has caught up.
     pub(super) fn next(&self, taken: &Sandwich) -> (Self, LineCheck) {
         let width = self.nanos_of(taken.behind.wrapping_sub(taken.before));
         let latest = taken.nanos;
@@ -350,7 +355,7 @@ impl Line {
         }
     }
 
-    /// The rate with what `taken` says of it, and where its measurement began.
+    /// Returns the rate, updated by `taken`, and the beginning of its measurement.
     fn measure(&self, taken: &Sandwich, width: u64) -> (u64, (u64, i64)) {
         let origin = (self.origin_cycles, self.origin_time);
         if width > WIDTH {
@@ -379,7 +384,7 @@ mod tests {
 
     use super::*;
 
-    /// A reference and a counter in true time (nanoseconds), both with rates.
+    /// A simulated reference and counter, both with rates relative to true time (nanoseconds).
     #[derive(Clone, Copy, Debug)]
     struct World {
         truth: u64,
@@ -387,11 +392,11 @@ mod tests {
         cycles: u64,
     }
 
-    /// Cycles in a nanosecond.
+    /// The number of cycles in a nanosecond.
     const CYCLES: u64 = 3;
 
     impl World {
-        /// A millisecond after the reference began.
+        /// Makes the state a millisecond after the reference began.
         const fn new(cycles: u64) -> Self {
             Self {
                 truth: 0,
@@ -400,7 +405,7 @@ mod tests {
             }
         }
 
-        /// `nanos` go by, while the reference is steered by `ppm`.
+        /// Lets `nanos` pass, while the reference is steered by `ppm`.
         fn pass(&mut self, nanos: u64, ppm: i64) {
             self.truth += nanos;
             self.cycles += nanos * CYCLES;
@@ -506,7 +511,7 @@ mod tests {
         }
     }
 
-    /// FOLLOW-3: what is ahead of the reference goes slower until it is not.
+    /// FOLLOW-3: a line that is ahead of the reference is slower until the reference has caught up.
     #[test]
     fn a_line_that_is_ahead_is_caught_up_with_by_its_end() {
         let mut world = World::new(77);
@@ -549,8 +554,8 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
-        /// ORACLE-10, FOLLOW-1, FOLLOW-5: whatever the reference is steered by and wherever a reader is preempted, the
-        /// lines together never fall, and within a span they are within what is stated of the reference.
+        /// ORACLE-10, FOLLOW-1, FOLLOW-5: for any steering of the reference and any preemption of a reader, all lines
+        /// together never fall, and within its span a line is within its stated error of the reference.
         #[test]
         fn lines_never_fall_and_are_as_close_as_they_say(
             steps in proptest::collection::vec(

@@ -1,37 +1,40 @@
-//! A clock that approximates another one by a line over a counter, which is cheaper to read.
+//! A clock that approximates a reference clock by a linear function of a counter, which is cheaper to read.
 //!
-//! In user space the kernel keeps the time. Asking it takes 20 to 30 ns, and a process that asks all the time for what
-//! it could compute pays that each time. So a [`Follower`] reads a counter, and computes by a straight line what the
-//! kernel's clock shows: the kernel steers, and we follow. The line is good for [`WINDOW`]; the reading that comes
-//! after its end asks the reference, and lays the next.
+//! In user space the kernel keeps the time. To read the kernel's clock takes 20 to 30 ns, and a process that reads it
+//! often pays this cost each time. So a [`Follower`] reads a counter, and computes the time of the kernel's clock by a
+//! line: the kernel steers its clock, and the follower follows. A line is valid for [`WINDOW`]. The first reading after
+//! the end of a line reads the reference, and makes the next line.
 //!
 //! # Why it never runs backwards
 //!
-//! A line says what the clock shows from one counter value to another, and is decided upon *before* a reading is
-//! answered by it: by one exchange of a word that names it. The next one begins where no reading was answered yet, at
-//! what the one before showed at its end or later. So all of them together are one function of the counter that never
-//! falls (invariant *line*, `line.rs`), and two readings that are ordered, on one thread or by synchronisation between
-//! two, are answered in that order:
+//! A line defines the time that the clock shows from one counter value to another. It is published *before* a reading
+//! uses it, by one exchange of a word that names the line. The next line begins at a counter value for which no reading
+//! used the previous line, and at the time that the previous line showed at its end or later. So all lines together are
+//! one function of the counter that never falls (invariant *line*, `line.rs`). Two readings that are ordered, on one
+//! thread or by synchronisation between two threads, return times in that order, for two reasons:
 //!
-//! - the later one sees the line of the earlier one or a later line, because the word that names it is an atomic;
-//! - on one line the later one has read the counter later, if that was [ordered](Reference::cycles) and the counters of
-//!   all CPUs agree.
+//! - The later reading uses the line of the earlier reading or a later line, because the word that names the line is an
+//!   atomic.
+//! - On the same line the later reading has read the counter later, if the reads of the counter were
+//!   [ordered](Reference::cycles) and the counters of all CPUs agree.
 //!
-//! No reader waits for another: a thread that is preempted while it lays a line has decided nothing, and the next
-//! reader lays its own.
+//! No reader waits for another reader. A thread that is preempted while it makes a line has not published the line, and
+//! the next reader makes its own line.
 //!
-//! # How close it is
+//! # Accuracy
 //!
-//! The reference is read between two readings of the counter, so each reading leaves an interval open. A line that goes
-//! through the interval goes on; another is moved to its nearer end. A reading during which the thread was preempted
-//! has a wide interval, which says nothing and moves nothing. So at the beginning of a line its error is the width of a
-//! narrow interval, [`WIDTH`] at most, and it grows by what the reference can be steered by within a window. The sum is
-//! [`ERROR`] at most; where it would be more, each reading asks the reference.
+//! The reference is read between two readings of the counter, so each reading gives an interval for the time. If the
+//! line passes through the interval, the next line continues it; otherwise the next line begins at the nearer end of
+//! the interval. If the thread was preempted during the reading, the interval is wide; a wide interval gives no
+//! information and does not move the line. So the error at the beginning of a line is the width of a narrow interval,
+//! [`WIDTH`] at most. Within a window the error grows by the distance by which the reference can be steered. The sum is
+//! [`ERROR`] at most; if it would be more, each reading reads the reference.
 //!
 //! # Cost
 //!
-//! A reading: nine loads, the counter, one multiplication; no store. By a line that the thread has [kept](Kept): six
-//! loads. Once in a window: the reference, three readings of the counter, and two atomic exchanges.
+//! A reading takes nine loads, a reading of the counter and one multiplication, but no store. With a line that the
+//! thread has [kept](Kept) it takes six loads. One reading in each window takes a reading of the reference, three
+//! readings of the counter, and two atomic exchanges.
 
 use tickless_link::const_unless_loom;
 use tickless_link::sync::{AtomicBool, AtomicU64, CachePadded, Ordering, fence, spin_loop};
@@ -47,16 +50,16 @@ pub use kept::Kept;
 pub use line::{ERROR, WIDTH, WINDOW};
 use line::{Line, LineCheck, LinePosition};
 
-/// The clocks that a [`Follower`] reads.
+/// The counter and the reference clock that a [`Follower`] reads.
 pub trait Reference {
-    /// Reads the counter in order: not before the thread's earlier instructions are over, nor after its later ones. The
-    /// counters of all CPUs MUST agree.
+    /// Reads the counter in order: after the thread's earlier instructions have finished, and before its later
+    /// instructions. The counters of all CPUs MUST agree.
     fn cycles(&self) -> u64;
 
     /// Reads the reference clock, in nanoseconds. MUST NOT run backwards.
     fn nanos(&self) -> i64;
 
-    /// Pauses a thread that finds all places taken; `attempt` counts from 0.
+    /// Pauses a thread that finds all slots for lines taken; `attempt` counts from 0.
     fn relax(&self, attempt: u32);
 }
 
@@ -95,22 +98,22 @@ pub struct Reading {
     pub earliest: Instant,
     /// A time that the reference had not reached when the reading began.
     pub latest: Instant,
-    /// The reading of the reference, if there was one.
+    /// The result of reading the reference; `None` if the reference was not read.
     pub asked: Option<Asked>,
 }
 
 /// The result of a reading of the reference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Asked {
-    /// The readings.
+    /// The reading of the reference, with the readings of the counter around it.
     pub taken: Sandwich,
-    /// True if the reference is off the line by more than any steering explains.
+    /// True if the distance of the reference from the line is larger than any steering explains.
     pub is_misfit: bool,
-    /// True if no attempt was narrow: the thread was interrupted in each, or the reference is slow.
+    /// True if no attempt gave a narrow interval: the thread was interrupted in each attempt, or the reference is slow.
     pub is_wide: bool,
 }
 
-/// Number of readings of the reference in search of a narrow interval. A second interruption in a row is rare.
+/// The greatest number of readings of the reference to get a narrow interval. A second interruption in a row is rare.
 const TRIES: u32 = 3;
 
 #[cfg(not(loom))]
@@ -119,12 +122,12 @@ const SLOTS: usize = 8;
 const SLOTS: usize = 2;
 const SLOT_BITS: u32 = 8;
 
-/// A place for a line.
+/// A slot for a line.
 #[derive(Debug)]
 #[repr(align(128))]
 struct LineSlot {
     words: [AtomicU64; Line::WORDS],
-    /// A thread writes here, or decides whether what it wrote counts.
+    /// True while a thread writes a line into this slot and tries to publish the line.
     is_taken: AtomicBool,
 }
 
@@ -150,18 +153,18 @@ impl LineSlot {
     }
 }
 
-/// The reasons why a line was not laid.
+/// The reasons why a line was not published.
 enum NotLaid {
-    /// Another thread laid a line.
+    /// Another thread published a line first.
     Outdated,
-    /// Threads that lay lines have all places.
+    /// Other threads that publish lines have taken all slots.
     Full,
 }
 
 /// A clock that approximates a reference by a line over a counter.
 #[derive(Debug)]
 pub struct Follower {
-    /// The slot that holds the line, below [`SLOT_BITS`], and the number of lines before it.
+    /// The slot of the current line, in the lowest [`SLOT_BITS`] bits, and above them the number of earlier lines.
     current: CachePadded<AtomicU64>,
     slots: [LineSlot; SLOTS],
 }
@@ -184,7 +187,7 @@ impl Follower {
     }
 
     #[cfg(loom)]
-    /// Makes a follower, as the constructor without loom does.
+    /// Makes the same clock as the constructor without loom.
     #[must_use]
     pub fn new() -> Self {
         Self {
@@ -200,7 +203,7 @@ impl Follower {
         &self.slots[(current & mask) as usize]
     }
 
-    /// Copies the first `N` words of the line, and which one it is.
+    /// Returns the value of `current`, which identifies the line, and a copy of the first `N` words of the line.
     #[inline]
     fn read<const N: usize>(&self) -> (u64, [u64; N]) {
         loop {
@@ -219,7 +222,8 @@ impl Follower {
         }
     }
 
-    /// Publishes `line` as the successor of the one that `seen` names, unless another thread published one.
+    /// Publishes `line` as the successor of the line that `seen` names, unless another thread has published a line
+    /// meanwhile.
     fn lay(&self, seen: u64, line: &Line) -> Result<(), NotLaid> {
         for (number, slot) in (0_u64..).zip(&self.slots) {
             // Acquire: pairs with the Release below, so that writers of one slot follow each other.
@@ -255,7 +259,7 @@ impl Follower {
         Err(NotLaid::Full)
     }
 
-    /// Returns the time, comparable with that of any other thread. `cycles` reads the counter,
+    /// Returns the time, which can be compared with the times that other threads get. `cycles` reads the counter,
     /// [ordered](Reference::cycles); `slowly` is called if the reference has to be [read](Self::ask).
     #[inline]
     pub fn now(&self, cycles: impl FnOnce() -> u64, slowly: impl FnOnce() -> Reading) -> Instant {
@@ -313,9 +317,10 @@ impl Follower {
     }
 
     /// Returns the counter value from which on [`bounds`](Self::bounds) place `when` in the past. If the line ends
-    /// before `when`, returns its end, at which the caller has to call this again. [`None`] if no line is followed.
+    /// before `when`, returns the end of the line; the caller must call this function again at that value. Returns
+    /// [`None`] if no line is followed.
     ///
-    /// It is for threads that poll, which then need one reading of the counter and a comparison.
+    /// It is for threads that poll: each poll then takes one reading of the counter and a comparison.
     #[must_use]
     pub fn cycles_at(&self, when: Instant) -> Option<u64> {
         let line = self.line().1;
@@ -386,7 +391,7 @@ impl Follower {
     }
 
     /// Follows the reference from now on by a counter that takes `rate` nanoseconds for a cycle, times `2^32`, as
-    /// measured. Times that were returned before are not ahead of times that will be.
+    /// measured. Times that were returned before the call are not later than times that are returned after it.
     ///
     /// Has no effect if a line is followed already, or the rate is zero.
     pub fn follow(&self, rate: u64, reference: &impl Reference) {
@@ -402,8 +407,8 @@ impl Follower {
         });
     }
 
-    /// Forgets other threads that are about to publish a line, in a process in which only the calling thread is left,
-    /// as after a fork.
+    /// Frees the slots of other threads that were about to publish a line, in a process in which only the calling
+    /// thread is left, as after a fork.
     pub fn forget_others(&self) {
         for slot in &self.slots {
             slot.is_taken.store(false, Ordering::Relaxed);
@@ -427,7 +432,7 @@ impl Follower {
     }
 }
 
-/// The narrowest of a few readings, and whether it is wide.
+/// Returns the narrowest of a few readings, and true if even this reading is wide.
 fn narrowest(line: &Line, reference: &impl Reference) -> (Sandwich, bool) {
     let width = |taken: &Sandwich| line.nanos_of(taken.behind.wrapping_sub(taken.before));
     let mut best = Sandwich::take(reference);

@@ -1,4 +1,4 @@
-//! Loom cases for the clock that follows another one.
+//! Loom cases for the clock that follows a reference clock.
 
 use loom::sync::Arc;
 use loom::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -7,7 +7,7 @@ use loom::thread;
 use super::{Follower, Kept, Line, Reference, Sandwich};
 use crate::time::Instant;
 
-/// A counter that another thread moves on, and a reference that shows so many halves of what it counts.
+/// A counter that another thread moves, and a reference that shows the counter times a number of halves.
 struct Clocks(AtomicU64, u64);
 
 impl Reference for Clocks {
@@ -22,9 +22,9 @@ impl Reference for Clocks {
     }
 }
 
-/// A nanosecond for a cycle.
+/// The rate of a nanosecond for a cycle.
 const RATE: u64 = 1 << 32;
-/// A time that is longer than a window.
+/// A time that is longer than a window, in nanoseconds.
 const LONG: u64 = 60_000;
 
 struct World {
@@ -61,12 +61,12 @@ fn reads_first(world: &World) {
     world.was_read.store(true, Ordering::Release);
 }
 
-/// Reads, if that is behind the first reading.
+/// Reads the clock if the first reading has finished, and checks that the second time is not earlier.
 fn reads_second(world: &World) {
     reads_second_by(world, || world.now());
 }
 
-/// Reads as [`reads_second`] does, in a way of its own.
+/// Does the same as [`reads_second`], but reads the clock by `now`.
 fn reads_second_by(world: &World, now: impl Fn() -> Instant) {
     if world.was_read.load(Ordering::Acquire) {
         let first = world.first.load(Ordering::Relaxed).cast_signed();
@@ -82,7 +82,8 @@ fn check(bound: usize, body: impl Fn() + Sync + Send + 'static) {
     builder.check(body);
 }
 
-/// FOLLOW-2, FOLLOW-6: two threads lay the next line at the same time; one of the lines counts, and for both.
+/// FOLLOW-2, FOLLOW-6: two threads make the next line at the same time. One of the two lines is published, and both
+/// threads use it.
 #[test]
 fn readings_that_are_ordered_are_answered_in_order() {
     check(2, || {
@@ -97,8 +98,8 @@ fn readings_that_are_ordered_are_answered_in_order() {
     });
 }
 
-/// Two readers race as before, and that of the later time has kept an earlier line: it sees that another one is
-/// followed.
+/// Two readers race as in the previous case. The reader of the later time has kept an earlier line, and sees that
+/// another line is followed.
 #[test]
 fn a_line_that_is_kept_is_not_read_behind_a_later_one() {
     check(2, || {
@@ -118,7 +119,7 @@ fn a_line_that_is_kept_is_not_read_behind_a_later_one() {
     });
 }
 
-/// A reader copies a line while its place is used for the one after the next.
+/// A reader copies a line while the slot of this line is reused for the line after the next.
 #[test]
 fn a_line_that_was_written_over_is_not_taken_for_one() {
     check(2, || {
@@ -141,10 +142,10 @@ fn a_line_that_was_written_over_is_not_taken_for_one() {
     });
 }
 
-/// FOLLOW-7: an answer of the reference itself is not ahead of a time computed afterwards.
+/// FOLLOW-7: a time read from the reference itself is not later than a time computed afterwards.
 ///
-/// The thread that asks is the one that runs first, so that two preemptions are enough for an answer that comes when
-/// all is laid, on a line from before.
+/// The thread that reads the reference runs first. So two preemptions suffice for the case in which this thread, with
+/// an old line, gets its time after the new line was published.
 #[test]
 fn beginning_to_follow_turns_nothing_back() {
     check(2, || {
@@ -166,7 +167,7 @@ fn beginning_to_follow_turns_nothing_back() {
     });
 }
 
-/// A computed time is not ahead of the reference's later answers.
+/// A computed time is not later than a time read from the reference afterwards.
 #[test]
 fn giving_up_turns_nothing_back() {
     check(2, || {

@@ -1,7 +1,7 @@
-//! Loom cases for the guard: no reader that finds it on goes by the record of another counter (TIM-44).
+//! Loom cases for the guard: no reader that finds the guard on uses the record of another counter (TIM-44).
 //!
-//! The record is one of two words, that of the time has too many for loom. The reader stands for a CPU: it reads, is
-//! interrupted and says that it has seen the guard off, and reads again.
+//! The record in these cases has two words, because the real record has too many words for loom. The reader models a
+//! CPU: it reads, is interrupted and reports that it has seen the guard off, and reads again.
 
 use loom::sync::Arc;
 use loom::thread;
@@ -10,7 +10,7 @@ use tickless_link::sync::{AtomicU8, Ordering, spin_loop};
 
 use super::{Guard, Steps};
 
-/// The counter that the inlined read reads, and another one.
+/// The counter that the inlined read reads, and another counter.
 const INLINED: u64 = 1;
 const OTHER: u64 = 2;
 

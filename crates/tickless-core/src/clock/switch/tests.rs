@@ -21,7 +21,7 @@ const SLOW: Counter = Counter {
     can_inline: false,
 };
 
-/// Counters of a true time, and what was done with them.
+/// Counters that count a true time, with a record of the calls to them.
 #[derive(Clone, Default)]
 struct Machine {
     nanos: Rc<Cell<u64>>,
@@ -45,7 +45,7 @@ impl Counters for Machine {
     }
 }
 
-/// Records the steps of a switch, in order, and the times that a reader saw at each.
+/// A host that records the steps of a switch, in order, and the times that a reader saw at each step.
 struct Notes<'a> {
     clock: &'a GuardedClock<Machine>,
     steps: Vec<(&'static str, bool, Option<CounterId>)>,
@@ -82,7 +82,7 @@ fn notes(clock: &GuardedClock<Machine>) -> Notes<'_> {
     }
 }
 
-/// TIM-43: in this order, and the time is the same at each step.
+/// TIM-43: a switch has these steps in this order, and the time is the same at each step.
 #[test]
 fn a_switch_goes_step_by_step() {
     let machine = Machine::default();
@@ -115,8 +115,8 @@ fn a_switch_goes_step_by_step() {
     assert_eq!(host.shown, [9_000_000; 4]);
 }
 
-/// TIM-42, TIM-46: with the guard on a reading calls no function of the host's table, off it calls the one of the
-/// record.
+/// TIM-42, TIM-46: while the guard is on, a reading calls no function of the host's table. While the guard is off, it
+/// reads the counter of the record by the host's function.
 #[test]
 fn a_reading_calls_nothing_where_it_can_read_inline() {
     let machine = Machine::default();
@@ -135,7 +135,8 @@ fn a_reading_calls_nothing_where_it_can_read_inline() {
     assert_eq!(*machine.called.borrow(), [SLOW.id]);
 }
 
-/// TIM-43, step 1; and a counter that can drive no time changes nothing either.
+/// TIM-43, step 1: a switch to the current counter changes nothing. A switch to a counter that cannot drive the time
+/// changes nothing either.
 #[test]
 fn a_counter_that_is_current_or_bad_is_not_installed() {
     let machine = Machine::default();
@@ -152,7 +153,8 @@ fn a_counter_that_is_current_or_bad_is_not_installed() {
     assert!(clock.is_inlined());
 }
 
-/// The guard is on for a clock that stands still, which reads no counter's time, and right when that goes on.
+/// A switch while the clock is suspended turns the guard on, which is harmless because no counter drives the time. When
+/// the clock is resumed, the guard is right.
 #[test]
 fn a_switch_in_sleep_leaves_the_guard_as_it_has_to_be() {
     let machine = Machine::default();

@@ -1,40 +1,40 @@
-//! The steps of the time in whole intervals: the move of the base, the fraction of a nanosecond, and the correction
-//! that is still due.
+//! The accumulation of time in whole intervals: the move of the base, the fraction of a nanosecond, and the correction
+//! that is still owed.
 //!
-//! An interval is a fixed number of cycles, about one tick. Its intended length is known to `2^-32` ns, its real length
-//! is a whole factor times its cycles, and the difference is the *error* (spec TIM-22). The factor is chosen so that
-//! the error goes back to zero: the largest one that is not too fast, and one more while the clock is behind (spec
-//! TIM-24). So the clock is right on average, to much less than one step of the factor.
+//! An interval is a fixed number of cycles, about one tick. Its intended length is known to `2^-32` ns. Its real length
+//! is an integer factor times its cycles. The difference is the *error* (spec TIM-22). The factor is chosen so that the
+//! error returns to zero: the largest factor that is not too fast, plus one while the clock is behind (spec TIM-24). So
+//! the clock is right on average, to much less than one step of the factor.
 //!
-//! All of it is arithmetic on what is passed in.
+//! This module does arithmetic on its arguments only; it reads no clock.
 
 use crate::clock::counter::headroom;
 use crate::time::Instant;
 use crate::time::convert::{Cycles, Scale};
 
-/// Bits behind the point of what an interval should last: as many as a shift has at most.
+/// The number of fraction bits in the intended length of an interval, equal to the largest shift.
 pub(super) const FINE: u32 = 32;
 
-/// The time as far as it was accumulated.
+/// The accumulated time, up to the end of the last whole interval.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Accumulated {
-    /// The factor at present.
+    /// The present factor.
     pub(super) scale: Scale,
-    /// The factor that is not steered.
+    /// The factor without steering.
     nominal: Scale,
-    /// Cycles of an interval.
+    /// The number of cycles in an interval.
     interval: u64,
-    /// The end of the last whole interval: so many cycles.
+    /// The counter value at the end of the last whole interval.
     origin: Cycles,
-    /// The time there, in nanoseconds, and what is left below one, in `2^-shift`.
+    /// The time at the origin: whole nanoseconds, and the rest in units of `2^-shift` ns.
     base: i64,
     residue: u64,
-    /// Distance of the clock behind the time that it should show, in `2^-32` ns.
+    /// The distance of the clock behind its intended time, in `2^-32` ns.
     error: i64,
 }
 
 impl Accumulated {
-    /// Begins at `base` where the counter reads `origin`.
+    /// Makes an accumulated time that is `base` at the counter value `origin`.
     pub(super) const fn new(nominal: Scale, interval: u64, origin: Cycles, base: Instant) -> Self {
         Self {
             scale: nominal,
@@ -53,21 +53,21 @@ impl Accumulated {
         self.interval << (FINE - self.scale.shift())
     }
 
-    /// Returns the distance of the clock behind the time that it should show, in `2^-32` ns.
+    /// Returns the distance of the clock behind its intended time, in `2^-32` ns.
     pub(super) const fn error(&self) -> i64 {
         self.error
     }
 
-    /// Forgives the error (spec TIM-38).
+    /// Sets the error to zero (spec TIM-38).
     pub(super) const fn clear_error(&mut self) {
         self.error = 0;
     }
 
-    /// Takes the whole intervals of the `delta` cycles since the origin, each of which should have lasted `wanted`; how
-    /// many they were (spec TIM-22, TIM-23).
+    /// Accumulates the whole intervals in the `delta` cycles since the origin; each should have lasted `wanted`.
+    /// Returns the number of intervals (spec TIM-22, TIM-23).
     ///
-    /// In steps that are a power of two of intervals each, the largest first: 64 at most, however long no CPU looked.
-    /// All products are formed in 128 bits, so no step has to be limited.
+    /// Each step takes a power of two of intervals, the largest first. So there are at most 64 steps, for any time
+    /// since the last call. All products are formed in 128 bits, so no step has to be limited.
     pub(super) fn take(&mut self, delta: u64, mask: u64, wanted: i64) -> u64 {
         let mut left = delta;
         let mut taken = 0;
@@ -95,8 +95,8 @@ impl Accumulated {
         self.error = i64::try_from(error).unwrap_or(if owed < 0 { i64::MIN } else { i64::MAX });
     }
 
-    /// The base moves by `sum`, in `2^-shift` ns, and what is left of that is the residue. Rounds down: a negative one
-    /// is borrowed from the base (spec TIM-26).
+    /// Moves the base by the whole nanoseconds of `sum`, which is in `2^-shift` ns, and sets the residue to the rest.
+    /// Rounds down, so that a negative rest is borrowed from the base (spec TIM-26).
     fn set(&mut self, sum: i128) {
         let shift = self.scale.shift();
         let nanos = sum >> shift;
@@ -105,8 +105,8 @@ impl Accumulated {
         self.residue = u64::try_from(sum & ((1 << shift) - 1)).unwrap_or(0);
     }
 
-    /// The factor for intervals that should last `wanted` (spec TIM-24); `None` if the clock may not be steered so far
-    /// (spec TIM-13, TIM-25).
+    /// Returns the factor for intervals that should last `wanted` (spec TIM-24); `None` if the clock may not be steered
+    /// so far (spec TIM-13, TIM-25).
     pub(super) fn desired_mult(&self, wanted: i64) -> Option<u32> {
         // Rounds down: with one more while the clock is behind, the error crosses zero again and again.
         let whole = u64::try_from(wanted).ok()? / self.unit();
@@ -115,8 +115,8 @@ impl Accumulated {
         (u64::from(mult.abs_diff(nominal)) <= headroom(nominal).max(1)).then_some(mult)
     }
 
-    /// Lets the clock run by the factor `mult` from `ahead` cycles behind the origin on. The time there stays what it
-    /// is (spec TIM-25).
+    /// Changes the factor to `mult` from the point `ahead` cycles after the origin on. The time at that point does not
+    /// change (spec TIM-25).
     pub(super) fn change_mult(&mut self, mult: u32, ahead: u64) {
         let by = i128::from(mult) - i128::from(self.scale.mult());
         let residue = i128::from(self.residue) - i128::from(ahead) * by;
@@ -124,7 +124,7 @@ impl Accumulated {
         self.scale = Scale::from_parts(mult, self.scale.shift());
     }
 
-    /// The time, and what is left below a nanosecond, `ahead` cycles behind the origin.
+    /// Returns the time `ahead` cycles after the origin, and the rest below a nanosecond.
     pub(super) fn at(&self, ahead: u64) -> (Instant, u64) {
         let mut there = *self;
         let sum = u128::from(ahead) * u128::from(self.scale.mult()) + u128::from(self.residue);
@@ -132,13 +132,13 @@ impl Accumulated {
         (Instant::from_nanos(there.base), there.residue)
     }
 
-    /// The end of the last whole interval.
+    /// Returns the counter value at the end of the last whole interval.
     pub(super) const fn origin(&self) -> Cycles {
         self.origin
     }
 
-    /// Moves to another counter, or to another place of the same one, `ahead` cycles behind the origin: the time there,
-    /// and the owed correction, stay.
+    /// Returns this time moved to another counter, or to another value of the same counter, at the point `ahead` cycles
+    /// after the origin. The time at that point and the owed correction do not change.
     pub(super) fn moved_to(&self, ahead: u64, nominal: Scale, interval: u64, now: Cycles) -> Self {
         let (base, residue) = self.at(ahead);
         let (old, new) = (self.scale.shift(), nominal.shift());

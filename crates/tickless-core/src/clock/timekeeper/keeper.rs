@@ -12,20 +12,20 @@ use crate::clock::{Offsets, SetSequence};
 use crate::time::convert::{Cycles, Reverse};
 use crate::time::{Instant, Offset, Realtime, Span};
 
-/// The tick of a [`Keeper`] that is told no other.
+/// The default tick of a [`Keeper`].
 pub(super) const TICK: Span = Span::from_millis(1);
-/// Ticks that a [`Keeper`] can have: what an interval lasts is counted in `2^-32` ns.
+/// The shortest and the longest tick of a [`Keeper`], because the length of an interval is counted in `2^-32` ns.
 const TICKS: (Span, Span) = (Span::from_micros(10), Span::from_millis(100));
-/// An interval is at most this part of a narrow counter's range, so that many fit into the half that is not taken for a
-/// step back.
+/// The least number of intervals in the range of a narrow counter, so that several intervals fit into the half of the
+/// range that does not count as a step back.
 const INTERVALS_IN_WRAP: u64 = 16;
-/// The longest idle time while an offset is worked off, because its share is computed anew each second.
+/// The longest idle time while an offset is worked off, because the share of the offset is computed again each second.
 const SLEWING_IDLE_MAX: Span = Span::from_secs(1);
 
 /// The length of a suspend (spec TIM-38, TIM-39).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Slept {
-    /// The counter that drives the time went on during the sleep, and shows its length.
+    /// The counter that drives the time continued to count during the sleep, so it shows the length of the sleep.
     ByCounter,
     /// The sleep had this length.
     Lasted(Span),
@@ -34,25 +34,25 @@ pub enum Slept {
 }
 
 impl Slept {
-    /// Measures the suspend by a clock that ran on: it showed `before`, and now shows `after`. If that clock was set
-    /// back meanwhile, the result is zero.
+    /// Measures the suspend by a clock that continued to run: it showed `before`, and now shows `after`. If that clock
+    /// was set back meanwhile, the length is zero.
     #[must_use]
     pub const fn by_persistent_clock(before: Instant<Realtime>, after: Instant<Realtime>) -> Self {
         Self::Lasted(after.saturating_since(before))
     }
 }
 
-/// Counters of a [`Keeper`].
+/// The counters of a [`Keeper`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct KeeperCounts {
-    /// Publications.
+    /// Publications of the record.
     pub publications: u64,
     /// Changes of the factor, including those that spread an error over one step.
     pub rates: u64,
     /// Reverse factors computed after the installation of a counter (spec TIM-28).
     pub reverse_factors: u64,
-    /// Updates at which the counter showed less than at the one before, so that no time passed.
+    /// Updates at which the counter showed less than at the previous update, so that no time passed.
     pub behind: u64,
     /// Factors that were out of range, so that the clock was not steered to them (spec TIM-25).
     pub refused: u64,
@@ -63,12 +63,13 @@ pub struct KeeperCounts {
 /// Every call publishes at once. The host serialises the calls and masks readers that could interrupt them, except
 /// readers that call [`Timekeeper::now_on_top_of_writer`].
 ///
-/// The argument `now` of a call is the counter's reading. A reading behind that of an earlier call counts as that one
-/// (spec TIM-15). It SHOULD be read right before the call: a CPU that reads the time between that and the publication
-/// uses the record before. It may see the time step back by the time that passed in between, multiplied by the change
-/// of the rate, or by all of that time if the clock is suspended. If the copies of the CPUs differ, `now` should be
-/// read from a copy that is behind no other: a CPU whose copy is ahead of it may see the time step back, by that lag
-/// times the change of the rate, and by the lag if the clock is suspended or another counter takes over.
+/// The argument `now` of a call is the value of the counter. A value before that of an earlier call counts as the
+/// earlier value (spec TIM-15). The caller SHOULD read the counter right before the call, because another CPU that
+/// reads the time between this reading and the publication uses the old record. That CPU may see the time step back: by
+/// the time between the reading and the publication multiplied by the change of the rate, or by all of this time if the
+/// clock is suspended. If the copies of the CPUs differ, `now` should be read from a copy that is behind no other copy.
+/// Otherwise a CPU whose copy is ahead may see the time step back: by the lag times the change of the rate, or by the
+/// lag itself if the clock is suspended or another counter takes over.
 #[derive(Debug)]
 pub struct Keeper {
     counter: Counter,
@@ -76,7 +77,7 @@ pub struct Keeper {
     time: Accumulated,
     /// The reverse factors, which belong to the forward factor of `time`.
     reverse: Reverse,
-    /// Counter value of the published base: that of the last call.
+    /// The counter value of the published base, which is the value at the last call.
     at: Cycles,
     is_suspended: bool,
     sequence: SetSequence,
@@ -132,7 +133,7 @@ impl Keeper {
         }
     }
 
-    /// Cycles from the end of the last whole interval to the published base.
+    /// Returns the cycles from the end of the last whole interval to the published base.
     fn ahead(&self) -> u64 {
         self.at.0.wrapping_sub(self.time.origin().0) & self.counter.mask()
     }
@@ -150,7 +151,7 @@ impl Keeper {
     }
 
     /// Returns the longest time that may pass between two calls of [`advance`](Keeper::advance) (spec TIM-14, TIM-21):
-    /// half of what the fast path can multiply; a second while an offset is worked off.
+    /// half of the range that the fast path can multiply, but at most a second while an offset is worked off.
     #[must_use]
     pub fn max_idle(&self) -> Span {
         let cycles = Cycles(self.max_cycles());
@@ -162,7 +163,7 @@ impl Keeper {
         }
     }
 
-    /// Returns the offsets as published last.
+    /// Returns the offsets that were published last.
     #[must_use]
     pub const fn offsets(&self) -> Offsets {
         self.offsets
@@ -174,14 +175,14 @@ impl Keeper {
         self.counter
     }
 
-    /// Returns the counters.
+    /// Returns the counters of the keeper.
     #[must_use]
     pub const fn counts(&self) -> KeeperCounts {
         self.counts
     }
 
-    /// Returns by how much the clock is behind its steered time, in `2^-32` ns. If the clock is advanced at each tick,
-    /// that is less than one step of the factor gains in a tick.
+    /// Returns the distance of the clock behind its steered time, in `2^-32` ns. If the clock is advanced at each tick,
+    /// the distance is less than the time that one step of the factor gains in a tick.
     #[must_use]
     pub const fn error(&self) -> i64 {
         self.time.error()
@@ -194,7 +195,7 @@ impl Keeper {
         self.publish(timekeeper);
     }
 
-    /// Takes the time up to `now`.
+    /// Accumulates the time up to `now`.
     fn accumulate(&mut self, now: Cycles) {
         let mask = self.counter.mask();
         if self.is_suspended {
@@ -210,7 +211,7 @@ impl Keeper {
         self.steering.passed(intervals);
     }
 
-    /// Changes the factor to what the steering wants, from the published base on (spec TIM-24, TIM-25).
+    /// Changes the factor to the value that the steering requires, from the published base on (spec TIM-24, TIM-25).
     fn steer_to_wanted(&mut self) {
         let Some(mult) = self.time.desired_mult(self.steering.wanted()) else {
             self.counts.refused += 1;
@@ -225,27 +226,27 @@ impl Keeper {
         self.reverse = self.reverse.follow(self.time.scale, self.counter.mask());
     }
 
-    /// Lets the time run at another rate from the counter value `now` on, by 500 ppm at most (spec TIM-27). Time does
-    /// not jump (spec TIM-25).
+    /// Changes the rate of the time from the counter value `now` on, by 500 ppm at most (spec TIM-27). Time does not
+    /// jump (spec TIM-25).
     pub fn steer(&mut self, timekeeper: &Timekeeper, now: Cycles, parts_per_billion: i32) {
         self.change(timekeeper, now, |steering| {
             steering.set_frequency(parts_per_billion);
         });
     }
 
-    /// Makes a tick last `tick` from the counter value `now` on; `tick` may differ by a tenth from the nominal one
+    /// Makes a tick last `tick` from the counter value `now` on; `tick` may differ by a tenth from the nominal tick
     /// (spec TIM-27). Time does not jump.
     pub fn set_tick(&mut self, timekeeper: &Timekeeper, now: Cycles, tick: Span) {
         self.change(timekeeper, now, |steering| steering.set_tick(tick));
     }
 
     /// Makes the clock gain `offset` gradually: at most half a second in all, and each second a sixteenth of the rest,
-    /// at most 500 µs. It replaces the rest of an earlier slew.
+    /// at most 500 µs. The new offset replaces the rest of an earlier slew.
     pub fn slew(&mut self, timekeeper: &Timekeeper, now: Cycles, offset: Offset) {
         self.change(timekeeper, now, |steering| steering.set_slew(offset));
     }
 
-    /// Returns the part of a slew that the clock has still to gain.
+    /// Returns the part of a slew that the clock has not gained yet.
     #[must_use]
     pub const fn slew_left(&self) -> Offset {
         self.steering.left()
@@ -290,7 +291,7 @@ impl Keeper {
     ///
     /// # Errors
     ///
-    /// [`BadCounter`] if the new counter cannot drive the time; the old one then continues to drive it.
+    /// [`BadCounter`] if the new counter cannot drive the time; the old counter then continues to drive the time.
     pub fn switch_counter(
         &mut self,
         timekeeper: &Timekeeper,
@@ -317,7 +318,7 @@ impl Keeper {
     }
 
     /// Stops the monotonic clock at the counter value `now`: the machine goes to sleep (spec TIM-37). Until
-    /// [`resume`](Self::resume) all readers get that time, and no counter drives it.
+    /// [`resume`](Self::resume) all readers get the time of the stop, and no counter drives the time.
     pub fn suspend(&mut self, timekeeper: &Timekeeper, now: Cycles) {
         self.accumulate(now);
         self.is_suspended = true;
@@ -325,8 +326,8 @@ impl Keeper {
     }
 
     /// Starts the stopped clock again: the machine woke up after `slept`, and the counter shows `now` (spec TIM-38).
-    /// The monotonic clock continues where it stopped; the others are ahead by the sleep. Returns the length of the
-    /// sleep; zero if the clock was not suspended, and then nothing changes.
+    /// The monotonic clock continues where it stopped; the other clocks jump forward by the length of the sleep.
+    /// Returns the length of the sleep; zero if the clock was not suspended, and then nothing changes.
     ///
     /// The caller then makes each CPU check its queues, through [`Timers::resume`](crate::base::Timers::resume), and
     /// notifies the timers on the clocks of [`ClockSet::SLEEP`](crate::clock::ClockSet::SLEEP).
@@ -374,7 +375,7 @@ impl Keeper {
     }
 }
 
-/// Cycles of `counter` in an interval of about one `tick`. Rounds to the nearest.
+/// Returns the cycles of `counter` in an interval of about one `tick`, rounded to the nearest.
 fn interval(counter: &Counter, tick: Span) -> u64 {
     let cycles = u128::from(tick.as_nanos()) * u128::from(counter.frequency.0);
     let cycles = u64::try_from((cycles + 500_000) / 1_000_000).unwrap_or(u64::MAX);

@@ -4,17 +4,18 @@ use crate::clock::counter::CounterId;
 use crate::time::Instant;
 use crate::time::convert::{Cycles, Reverse, Scale};
 
-/// Stand-in for a counter while none drives the time.
+/// The value that stands for "no counter", while no counter drives the time.
 pub(super) const NO_COUNTER: u64 = u64::MAX;
 
-/// The record.
+/// The published record of the time.
 ///
-/// Its words stand in the order in which they are needed: a reading of the clock takes the first [`FAST`](Self::FAST),
-/// one that asks which counter to read one more, and a device that compares with the counter
-/// [`COUPLED`](Self::COUPLED).
+/// The words of the record are in the order of their use. A reading of the clock takes the first [`FAST`](Self::FAST)
+/// words. A reading that also needs the identity of the counter takes one word more. A device that compares with the
+/// counter takes the first [`COUPLED`](Self::COUPLED) words.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Record {
-    /// 0 while the machine is suspended: no time passes, whatever the counter reads (spec TIM-37).
+    /// The mask of the counter; 0 while the machine is suspended, so that no time passes, whatever the counter shows
+    /// (spec TIM-37).
     pub(super) mask: u64,
     pub(super) base_cycles: Cycles,
     pub(super) scale: Scale,
@@ -57,7 +58,7 @@ impl Record {
         ]
     }
 
-    /// Returns the words that a reading of the clock needs.
+    /// Returns the words that a reading of the clock needs, with the identity of the counter.
     pub(super) fn with_counter(&self) -> [u64; Self::WITH_COUNTER] {
         let [
             mask,
@@ -72,7 +73,8 @@ impl Record {
         [mask, base_cycles, scale, residue, base, max_cycles, counter]
     }
 
-    /// Samples the counter that a record names. While the machine is suspended that is none: no cycles have passed.
+    /// Samples the counter that a record names. While the machine is suspended the record names no counter; then the
+    /// result is the base, so that no cycles have passed.
     #[inline]
     pub(super) fn sample(
         words: &[u64; Self::WITH_COUNTER],
@@ -97,7 +99,7 @@ pub(super) const fn unpack(word: u64) -> (u32, u32) {
     (word as u32, (word >> 32) as u32)
 }
 
-/// Unusual ways in which a reading came about.
+/// An unusual case of a reading, which is counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Irregular {
     /// The counter was behind the base.
@@ -106,8 +108,8 @@ pub(super) enum Irregular {
     Ahead,
 }
 
-/// Nanoseconds since the base of the record, for a counter that reads `now` (spec TIM-15). `notice` receives unusual
-/// facts.
+/// Returns the nanoseconds since the base of the record, for a counter that shows `now` (spec TIM-15). `notice` is
+/// called in an unusual case.
 #[inline(always)]
 pub(super) fn elapsed(
     [mask, base_cycles, scale, residue, _, max_cycles]: [u64; Record::FAST],
@@ -143,7 +145,7 @@ pub(super) fn after(base: u64, nanos: u64) -> Instant {
     Instant::from_nanos(base.cast_signed().saturating_add(nanos))
 }
 
-/// The value of `counter` at which the clock reaches `when` by these words (spec CPL-4).
+/// Returns the value of `counter` at which the clock reaches `when`, according to these words (spec CPL-4).
 #[inline]
 pub(super) fn cycles_at(
     [

@@ -1,48 +1,49 @@
 //! The steered duration of an interval, from the tick, the frequency and the offset that is being slewed.
 //!
-//! - *Tick*: a coarse knob, by 10 % at most; for counters that are not what they were taken for.
-//! - *Frequency*: the rate at which the oscillator is wrong, by 500 ppm at most (spec TIM-27).
-//! - *Slew*: an offset that the clock should have gained in the end. Each second a sixteenth of what is left is spread
-//!   over the intervals to come, 500 µs at most, so the clock approaches the right time exponentially and never jumps
+//! - *Tick*: the coarse correction, by 10 % at most, for counters whose real frequency differs much from the nominal
+//!   one.
+//! - *Frequency*: the correction of the oscillator's error, by 500 ppm at most (spec TIM-27).
+//! - *Slew*: an offset that the clock gains gradually. Each second a sixteenth of the remaining offset, 500 µs at most,
+//!   is spread over the following intervals. So the clock approaches the right time exponentially and never jumps
 //!   (Mills, RFC 1589: the phase-locked loop's adjustment at each second).
 //!
-//! The three add up to less than the 11 % that a factor has room for (spec TIM-13).
+//! The sum of the three is less than the 11 % by which a factor can be steered (spec TIM-13).
 
 use super::accumulate::FINE;
 use crate::time::{NANOS_PER_SEC, Offset, Span};
 
-/// Parts in a billion by which the frequency is steered at most (spec TIM-27).
+/// The largest steering of the frequency, in parts per billion (spec TIM-27).
 pub(super) const FREQUENCY_MAX: i32 = 500_000;
-/// Percentage by which the tick is steered at most (spec TIM-27).
+/// The largest steering of the tick, in percent (spec TIM-27).
 const TICK_PERCENT: u64 = 10;
-/// Nanoseconds that a slew gains in a second at most: 500 ppm, as much as the frequency.
+/// The most nanoseconds that a slew gains in a second: 500 ppm, equal to the largest steering of the frequency.
 const SLEW_RATE_MAX: i64 = 500_000;
 /// The part of an offset that is worked off in a second, as a power of two: a sixteenth.
 const SLEW_SHIFT: u32 = 4;
-/// The largest offset that is slewed; larger ones are for setting the clock.
+/// The largest offset that is slewed; for a larger offset the host sets the clock.
 const SLEW_MAX: i64 = NANOS_PER_SEC / 2;
 
-/// Steering requests of the clock.
+/// The steering that was requested for the clock.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Steering {
-    /// The tick as it was given.
+    /// The requested tick, without steering.
     tick: Span,
-    /// The tick as it is steered.
+    /// The steered tick.
     steered_tick: Span,
     parts_per_billion: i32,
-    /// Length of an interval by the counter's nominal frequency, in `2^-32` ns.
+    /// The length of an interval by the counter's nominal frequency, in `2^-32` ns.
     nominal: i64,
     /// The length of an interval by the steered tick and the frequency, in `2^-32` ns.
     steered: i64,
-    /// Rest of the offset, and the part of it that each interval gains now, in `2^-32` ns.
+    /// The rest of the offset, and the part of the offset that each interval gains now, in `2^-32` ns.
     left: i64,
     share: i64,
-    /// Intervals until the next share is computed.
+    /// The number of intervals until the next share is computed.
     until_share: u64,
 }
 
 impl Steering {
-    /// Creates the steering of a clock whose ticks last `tick`.
+    /// Makes the steering of a clock whose ticks last `tick`.
     pub(super) const fn new(tick: Span) -> Self {
         Self {
             tick,
@@ -56,7 +57,7 @@ impl Steering {
         }
     }
 
-    /// Intervals are `interval` cycles of a counter of `kilohertz` from now on.
+    /// Sets the length of an interval to `interval` cycles of a counter of `kilohertz`.
     pub(super) fn install(&mut self, interval: u64, kilohertz: u32) {
         // Rounds down, by 2^-32 ns.
         let nominal = ((u128::from(interval) * 1_000_000) << FINE) / u128::from(kilohertz.max(1));
@@ -65,13 +66,13 @@ impl Steering {
         self.compute_share();
     }
 
-    /// Sets the frequency, in parts in a billion; clamped.
+    /// Sets the frequency, in parts per billion, clamped to its limits.
     pub(super) fn set_frequency(&mut self, parts_per_billion: i32) {
         self.parts_per_billion = parts_per_billion.clamp(-FREQUENCY_MAX, FREQUENCY_MAX);
         self.compute();
     }
 
-    /// Sets the length of the tick; clamped.
+    /// Sets the length of the tick, clamped to its limits.
     pub(super) fn set_tick(&mut self, tick: Span) {
         let tenth = self.tick.as_nanos() * TICK_PERCENT / 100;
         let [shortest, longest] = [self.tick.as_nanos() - tenth, self.tick.as_nanos() + tenth];
@@ -79,35 +80,35 @@ impl Steering {
         self.compute();
     }
 
-    /// Sets the offset to work off, in place of the rest of the one before; clamped.
+    /// Sets the offset to work off, clamped to its limits. It replaces the rest of an earlier offset.
     pub(super) fn set_slew(&mut self, offset: Offset) {
         self.left = offset.as_nanos().clamp(-SLEW_MAX, SLEW_MAX) << FINE;
         self.compute_share();
     }
 
-    /// Returns the rest of the offset. Rounds to the nearest nanosecond.
+    /// Returns the rest of the offset, rounded to the nearest nanosecond.
     pub(super) const fn left(&self) -> Offset {
         Offset::from_nanos((self.left + (1 << (FINE - 1))) >> FINE)
     }
 
-    /// The frequency as it is steered, in parts in a billion.
+    /// Returns the steered frequency, in parts per billion.
     pub(super) const fn frequency(&self) -> i32 {
         self.parts_per_billion
     }
 
-    /// The tick as it was given.
+    /// Returns the requested tick, without steering.
     pub(super) const fn nominal_tick(&self) -> Span {
         self.tick
     }
 
-    /// Returns true if the clock is to run at another rate than its counter's nominal one.
+    /// Returns true if the clock should run at another rate than the nominal rate of its counter.
     pub(super) const fn is_steered(&self) -> bool {
         self.parts_per_billion != 0
             || self.steered_tick.as_nanos() != self.tick.as_nanos()
             || self.share != 0
     }
 
-    /// The tick as it is steered.
+    /// Returns the steered tick.
     pub(super) const fn steered_tick(&self) -> Span {
         self.steered_tick
     }
@@ -122,7 +123,7 @@ impl Steering {
         self.steered + self.share
     }
 
-    /// Records that so many intervals are over, each with its share.
+    /// Records that `intervals` intervals are over, each of which gained its share of the offset.
     pub(super) fn passed(&mut self, intervals: u64) {
         if self.share == 0 {
             return;
@@ -164,7 +165,7 @@ impl Steering {
     }
 }
 
-/// Largest rest of the offset, in `2^-32` ns, however long no CPU looked.
+/// The largest rest of the offset, in `2^-32` ns, even after a long time without an update.
 const SLEWED_MAX: i128 = (SLEW_MAX as i128) << FINE;
 const SLEWED_MIN: i128 = -SLEWED_MAX;
 
@@ -205,7 +206,7 @@ mod tests {
         assert_eq!(steering.wanted(), nominal - (500_i64 << FINE));
     }
 
-    /// The limits together stay within the headroom of a factor (TIM-13).
+    /// All limits together are within the headroom of a factor (TIM-13).
     #[test]
     fn all_limits_together_fit_into_the_headroom() {
         let mut steering = steering();

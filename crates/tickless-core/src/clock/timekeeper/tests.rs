@@ -147,13 +147,14 @@ fn b1_a_counter_with_the_same_factors_still_has_a_range() {
     );
 }
 
-/// Returns the time that a counter of `khz` should show after `cycles`, by exact arithmetic. Rounds down.
+/// Returns the time after `cycles` cycles of a counter of `khz`, by exact arithmetic, rounded down.
 fn exactly(khz: u32, cycles: u64) -> i64 {
     let nanos = u128::from(cycles) * 1_000_000 / u128::from(khz);
     i64::try_from(nanos).expect("within 292 years")
 }
 
-/// TIM-22, TIM-23: the base moves on by whole intervals, however long ago it was moved last, and no reader notices.
+/// TIM-22, TIM-23: the base advances by whole intervals, even after a long time without an update, and no reader sees a
+/// difference.
 #[test]
 fn long_gaps_are_taken_in_few_steps_and_seen_by_no_reader() {
     for cycles in [
@@ -176,8 +177,8 @@ fn long_gaps_are_taken_in_few_steps_and_seen_by_no_reader() {
     }
 }
 
-/// TIM-24: one step of the factor is 60 ppb here, and the clock is right to a nanosecond after ten minutes: the factor
-/// goes up and down.
+/// TIM-24: one step of the factor is 60 ppb here, but the clock is right to a nanosecond after ten minutes, because the
+/// factor changes up and down.
 #[test]
 fn the_error_of_the_factor_is_spread_until_nothing_is_left() {
     let (timekeeper, mut keeper) = Timekeeper::new(ODD, Cycles(0));
@@ -198,8 +199,8 @@ fn the_error_of_the_factor_is_spread_until_nothing_is_left() {
     assert!(nominal.abs_diff(600_000_000_000) > 10, "{nominal}");
 }
 
-/// TIM-25, TIM-26: whatever the factor becomes, and wherever in an interval: the time there is what it was, and a
-/// residue that would be negative is borrowed.
+/// TIM-25, TIM-26: a change of the factor to any value, anywhere in an interval, does not change the time at that
+/// point. A residue that would be negative is borrowed from the base.
 #[test]
 fn a_change_of_the_factor_does_not_move_the_time() {
     let (timekeeper, mut keeper) = Timekeeper::new(ODD, Cycles(0));
@@ -225,8 +226,8 @@ fn a_change_of_the_factor_does_not_move_the_time() {
     assert_eq!(keeper.counts().refused, 0);
 }
 
-/// A CPU whose copy of the counter lags looked just before the rate went up, by the old record, and looks just behind,
-/// by the new one.
+/// A CPU whose copy of the counter lags reads the time just before the rate rises, by the old record, and just after,
+/// by the new record.
 #[test]
 fn steering_turns_time_back_for_no_cpu_that_lags() {
     let (timekeeper, mut keeper) = Timekeeper::new(TSC, Cycles(0));
@@ -259,7 +260,8 @@ fn a_clock_is_steered_within_limits() {
     assert_eq!(keeper.counts().refused, 0);
 }
 
-/// A millisecond is worked off, at 62 µs in the first second, and then the clock is where it would have been set to.
+/// An offset of a millisecond is worked off, at 62 µs in the first second. Afterwards the clock shows the same time as
+/// if it had been set.
 #[test]
 fn an_offset_is_worked_off_without_a_jump() {
     let (timekeeper, mut keeper) = Timekeeper::new(TSC, Cycles(0));
@@ -305,7 +307,8 @@ fn reverse_factors_are_computed_when_the_factor_changed() {
     assert_eq!(follows, follows.follow(keeper.record().scale, u64::MAX));
 }
 
-/// CPL-2, CPL-3, CPL-10: the range is there from the installation on, and half a wrap of a narrow counter at most.
+/// CPL-2, CPL-3, CPL-10: each counter has a range from its installation on. The range of a narrow counter is at most
+/// half a wrap.
 #[test]
 fn every_counter_has_a_range_from_its_installation_on() {
     for (khz, bits) in [
@@ -347,7 +350,8 @@ fn every_counter_has_a_range_from_its_installation_on() {
     }
 }
 
-/// CPL-8: the horizon counts from the base. When the record has become as old as it may, half of it is left.
+/// CPL-8: the horizon is measured from the base. When the record has reached its greatest permitted age, half of the
+/// horizon is left.
 #[test]
 fn an_old_record_reaches_half_as_far() {
     for counter in [TSC, ODD, NARROW] {
@@ -363,7 +367,7 @@ fn an_old_record_reaches_half_as_far() {
     }
 }
 
-/// CPL-4, CPL-6: spec by way of the published record.
+/// CPL-4, CPL-6: spec, with the published record.
 #[test]
 fn deadlines_convert_by_the_published_record() {
     let (timekeeper, mut keeper) = Timekeeper::new(TSC, Cycles(0));
@@ -384,7 +388,7 @@ fn deadlines_convert_by_the_published_record() {
     );
 }
 
-/// CPL-2: spec by way of the published record, which was steered by -100 ppm.
+/// CPL-2: spec, with the published record, which was steered by -100 ppm.
 #[test]
 fn the_reverse_factor_follows_the_steering() {
     let (timekeeper, mut keeper) = Timekeeper::new(TSC, Cycles(0));
@@ -404,7 +408,8 @@ fn the_reverse_factor_follows_the_steering() {
     assert!((-500..=1).contains(&(shown - NANOS_PER_SEC)), "{shown}");
 }
 
-/// TIM-18, B38: what interrupts the writer reads the latch; away from it both say the same.
+/// TIM-18, B38: a reader that interrupts the writer reads the latch. At other times the latch and the record give the
+/// same time.
 #[test]
 fn a_reader_on_top_of_the_writer_gets_the_time() {
     let (timekeeper, mut keeper) = Timekeeper::new(ODD, Cycles(5));
@@ -419,7 +424,7 @@ fn a_reader_on_top_of_the_writer_gets_the_time() {
     }
 }
 
-/// Readings that find the counter behind the base, or beyond the record, are counted; so are updates.
+/// Readings and updates that find the counter before the base, or beyond the reach of the record, are counted.
 #[test]
 fn what_the_counter_does_wrong_is_counted() {
     let (timekeeper, mut keeper) = Timekeeper::new(NARROW, Cycles(1_000));
@@ -440,7 +445,7 @@ fn what_the_counter_does_wrong_is_counted() {
     assert_eq!((timekeeper.behind(), timekeeper.ahead()), (0, 1));
 }
 
-/// A counter of 32 bits wraps every three minutes: a day of it is a day.
+/// A counter of 32 bits wraps every three minutes; nevertheless the clock measures a day exactly.
 #[test]
 fn a_narrow_counter_that_wraps_all_day_loses_nothing() {
     let (timekeeper, mut keeper) = Timekeeper::new(NARROW, Cycles(0xFFFF_0000));
@@ -459,7 +464,7 @@ fn a_narrow_counter_that_wraps_all_day_loses_nothing() {
     assert_eq!(keeper.counts().behind, 0);
 }
 
-/// B50, B52: offsets at the ends of what can be said are read as such, and never wrap.
+/// B50, B52: offsets at the ends of their range saturate, and never wrap.
 #[test]
 fn b50_offsets_near_the_limits_saturate() {
     for nanos in [i64::MIN, i64::MIN + 5, i64::MAX - 5, i64::MAX] {
@@ -487,7 +492,7 @@ fn b50_offsets_near_the_limits_saturate() {
     }
 }
 
-/// B2: the counter before goes on.
+/// B2: the old counter continues to drive the time.
 #[test]
 fn b2_a_counter_that_cannot_drive_the_time_is_not_installed() {
     let (timekeeper, mut keeper) = Timekeeper::new(TSC, Cycles(0));
@@ -529,7 +534,7 @@ fn ticks_of_any_length_make_intervals() {
     }
 }
 
-/// The counter that drives the time is read, whichever that is; none is read while the machine is suspended.
+/// A reading reads the counter that drives the time at that moment, and no counter while the machine is suspended.
 #[test]
 fn a_reading_asks_for_the_counter_of_the_record() {
     let (timekeeper, mut keeper) = Timekeeper::new(TSC, Cycles(0));
@@ -553,7 +558,7 @@ fn a_reading_asks_for_the_counter_of_the_record() {
     );
 }
 
-/// CPL-4: another counter took over between the first look at the identity and the copy of the record.
+/// CPL-4: another counter took over between the first check of the identity and the copy of the record.
 #[test]
 fn the_identity_is_tested_again_in_the_copy() {
     let (_timekeeper, keeper) = Timekeeper::new(TSC, Cycles(0));
@@ -565,7 +570,7 @@ fn the_identity_is_tested_again_in_the_copy() {
     assert_eq!(cycles_at(copy, NARROW.id, when), None);
 }
 
-/// A reading on top of a switch, or with the offsets, reads the counter of the record that it goes by.
+/// A reading that interrupts a switch, and a reading with the offsets, reads the counter of the record that it uses.
 #[test]
 fn tim43_each_reading_asks_for_the_counter_that_drives_the_time() {
     let (timekeeper, mut keeper) = Timekeeper::new(TSC, Cycles(0));

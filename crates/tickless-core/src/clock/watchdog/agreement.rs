@@ -1,24 +1,25 @@
-//! The check that a counter shows the same on two CPUs.
+//! The check that the copies of a counter on two CPUs agree.
 //!
-//! Two CPUs hand a reading to and fro through one word of memory, the [`Exchange`]. Each reads its copy after it saw
-//! the reading of the other, and demands that its own is not behind. How long the word takes from one to the other does
-//! not matter to what is right: a CPU that comes late reads a later value. It matters to what is seen: a lag that is
-//! shorter than the way of the word, a tenth of a microsecond, stays hidden. A program that compares readings of two
-//! CPUs hands them over in some such way too, so that it does not see that lag either.
+//! Two CPUs send readings to each other through one word of memory, the [`Exchange`]. Each CPU reads its copy after it
+//! saw the reading of the other CPU, and checks that its own reading is not less. The time of the transfer does not
+//! make the check wrong, because a CPU that sees the word late reads a later value. But it limits the sensitivity: a
+//! lag that is shorter than the transfer of the word, a tenth of a microsecond, is not detected. A program that
+//! compares readings of two CPUs passes them in a similar way, so it does not see such a lag either.
 //!
 //! # Ground rules
 //!
-//! One CPU has the [`Role`] of the first: it opens the exchange, and only it closes it. The other answers. Whose turn
-//! it is, of which try, and the last reading stand in one word, so that they change together. A CPU writes only in its
-//! own turn, but for the first, which may close instead of waiting on. So the first stores, and the second compares and
-//! exchanges: if the first closed, the answer comes too late and goes nowhere. A second CPU that is still busy with an
-//! earlier try finds another number in the word.
+//! One CPU has the [`Role`] of the first: it opens the exchange, and only this CPU closes it. The second CPU answers.
+//! One word holds the turn, the number of the try, and the last reading, so that the three change together. A CPU
+//! writes only in its own turn, except that the first CPU may close the exchange instead of waiting longer. So the
+//! first CPU stores, and the second CPU uses a compare-exchange: if the first CPU has closed the exchange, the answer
+//! is too late and has no effect. A second CPU that is still busy with an earlier try finds another number in the word.
 //!
-//! Both may be interrupted anywhere. The waiting side spins, so the host masks preemption where it can, and gives it an
-//! end: [`LOOKS`]. A CPU that sleeps deeply does not answer in that time; it is asked again, [`TRIES`] times, rather
-//! than waited for (spec C-6.6).
+//! Both CPUs may be interrupted anywhere. The waiting side spins, so the host masks preemption if it can, and the
+//! number of polls is limited ([`LOOKS`]). A CPU in deep sleep does not answer within that limit. The first CPU does
+//! not wait for it, but repeats the try, [`TRIES`] times (spec C-6.6).
 //!
-//! `model.rs` has the races: an answer against the end of the wait, and that what is handed over is ordered.
+//! `model.rs` has the loom cases: an answer that races with the end of the wait, and the order of the exchanged
+//! readings.
 
 use tickless_link::sync::{AtomicU64, CachePadded, Ordering};
 
@@ -28,28 +29,28 @@ use crate::cpu::CpuId;
 use crate::time::Span;
 use crate::time::convert::Cycles;
 
-/// The number of times that a reading goes to the other CPU and comes back; enough that some of them are as fast as
-/// possible.
+/// The number of round trips of a reading to the other CPU and back: so many that some of them are as fast as possible.
 pub const ROUNDS: u32 = 1_000;
 /// The number of polls for the other CPU's answer before a CPU gives up: about 20 µs if a poll takes 20 ns.
 pub const LOOKS: u32 = 1_000;
 /// The number of tries with a CPU that does not answer (spec C-6.6).
 pub const TRIES: u32 = 10;
 
-/// Bits of a reading that fit into the word. At 4 GHz they wrap after two years, and half of that is how late a CPU may
-/// come.
+/// The number of bits of a reading that fit into the word. At 4 GHz they wrap after two years, and a CPU may be late by
+/// half of that time.
 const VALUE_BITS: u32 = 58;
 const VALUE: u64 = (1 << VALUE_BITS) - 1;
 const TRY_SHIFT: u32 = VALUE_BITS;
-/// Numbers of tries before they begin again: more than there are.
+/// The number of values that number the tries before they repeat; larger than the number of tries.
 const TRY_MAX: u64 = 1 << 4;
 const TURN_SHIFT: u32 = 62;
 const _: () = assert!(TRIES as u64 + 1 < TRY_MAX);
 const _: () = assert!(TRY_SHIFT + 4 == TURN_SHIFT);
-/// A counter that wraps sooner than this cannot be checked so: a CPU that comes late would look as if it lagged.
+/// The shortest wrap time of a counter that can be checked. With a shorter wrap, a CPU that answers late would look as
+/// if its copy lagged.
 const WRAP_MIN: Span = Span::from_secs(2 * 3_600);
 
-/// Side whose turn it is.
+/// The side whose turn it is, if any.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum WhoseTurn {
     Over,
@@ -57,7 +58,7 @@ enum WhoseTurn {
     Second,
 }
 
-/// A word, taken apart.
+/// The parts of a word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Word {
     turn: WhoseTurn,
@@ -111,8 +112,9 @@ pub enum Role {
 pub struct Heard {
     /// The number of readings that arrived.
     pub readings: u32,
-    /// The smallest difference, in cycles, between a CPU's own reading and the received one before it: the travel time
-    /// of the fastest reading, plus the lead of this CPU's copy. Negative if this copy lags. `None` if no reading came.
+    /// The smallest difference, in cycles, between a received reading and this CPU's next own reading: the travel time
+    /// of the fastest reading, plus the lead of this CPU's copy. Negative if this copy lags. `None` if no reading
+    /// arrived.
     pub nearest: Option<i64>,
 }
 
@@ -260,7 +262,7 @@ impl<'a> Side<'a> {
         exchanged.map_or(Look::Over, |_| Look::Answered)
     }
 
-    /// Closes the exchange, for the first CPU to give up. Returns `false` if the answer has come meanwhile.
+    /// Closes the exchange, so that the first CPU gives up. Returns `false` if the answer has arrived meanwhile.
     pub fn close(&mut self) -> bool {
         // Relaxed: what is compared below decides.
         let packed = self.exchange.word.load(Ordering::Relaxed);
@@ -296,7 +298,7 @@ impl<'a> Side<'a> {
         }
     }
 
-    /// Returns the distance of `now` ahead of `value`, modulo the counter's width.
+    /// Returns the distance from `value` to `now`, modulo the counter's width.
     const fn distance(&self, value: u64, now: Cycles) -> i64 {
         let unused = 64 - self.bits;
         // Shifted up, the sign of the difference is that of the word; shifted down again, it is kept.

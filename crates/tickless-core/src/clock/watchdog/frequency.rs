@@ -1,20 +1,20 @@
-//! The check of one counter's rate against another, on one CPU.
+//! The check of one counter's rate against a reference counter, on one CPU.
 //!
-//! A [`ReadOut`] is the counter between two readings of the reference. Somewhere between those two the counter was
-//! read, so between two read-outs passed, by the reference, at least `lo` and at most `hi`; what the counter counted
-//! meanwhile is condemned only if no time in between explains it. So no preemption condemns a good counter, whether
-//! within a read-out or between two: the first makes it wide, and it is taken again, the second makes the interval
-//! longer.
+//! A [`ReadOut`] is a reading of the counter between two readings of the reference. The counter was read at some time
+//! between these two readings. So the time between two read-outs was, by the reference, at least `lo` and at most `hi`.
+//! The counter is condemned only if no time from `lo` to `hi` explains its count. So no preemption condemns a good
+//! counter. A preemption within a read-out makes the read-out wide, and the read-out is repeated. A preemption between
+//! two read-outs makes the interval longer.
 //!
 //! # Counters that wrap
 //!
-//! The count of a counter with few bits is known up to whole wraps. As long as the interval is short, the shortest
-//! explanation is the right one. A process that was stopped for ten minutes is no reason to condemn: if some number of
-//! wraps of either counter explains both readings, that is the explanation, and the interval is *too long* for a check.
-//! Where both counters wrap, an explanation of up to [`STOPPED`] is looked for.
+//! The count of a counter with few bits is known only up to whole wraps. As long as the interval is short, the shortest
+//! explanation is the right one. A counter must not be condemned because the process was stopped for ten minutes. So if
+//! some number of wraps of either counter explains both readings, this explanation is accepted, and the interval is
+//! *too long* for a check. If both counters wrap, the check searches for an explanation of up to [`STOPPED`].
 //!
-//! Not covered: a reference of few bits, and a checker that loses its CPU within a read-out for just as long as the
-//! reference takes to wrap, to 50 µs.
+//! The check does not cover one case: a reference of few bits, and a checker that loses its CPU within a read-out for
+//! exactly the time in which the reference wraps, to within 50 µs.
 
 use super::super::Counter;
 use super::verdict::{CounterVerdict, Doubt, Reason};
@@ -23,27 +23,27 @@ use crate::time::convert::Cycles;
 
 /// The largest distance between the two readings of the reference in a read-out (spec C-6.6).
 pub const WINDOW: Span = Span::from_micros(50);
-/// The largest difference, in parts per million, of two counters whose frequencies are known: as much as clocks are
-/// steered (spec C-6.6, TIM-27).
+/// The largest difference, in parts per million, of two counters whose frequencies are known. It equals the limit of
+/// the steering of clocks (spec C-6.6, TIM-27).
 pub const LIMIT_PPM: u32 = 500;
-/// The largest difference, in parts per million, while the frequency of one counter is only nominal, or measured in a
-/// hurry (spec C-6.6).
+/// The largest difference, in parts per million, while the frequency of one counter is only nominal, or was measured
+/// briefly (spec C-6.6).
 pub const LIMIT_UNCALIBRATED_PPM: u32 = 4_000;
 /// The number of too wide read-outs after which the check is inconclusive. It is small, because a machine that
 /// interrupts the checker three times within microseconds does so a fourth time.
 pub const READ_OUTS: u32 = 3;
-/// The longest interval that is judged, twenty times the intended one. After a longer one the checker was stopped, and
-/// perhaps the machine with some of its counters.
+/// The longest interval that is judged, twenty times the intended interval. After a longer interval the checker was
+/// stopped, and perhaps the machine with some of its counters.
 pub const LONGEST: Span = Span::from_secs(10);
-/// Longest time that a checker may be stopped where both counters wrap meanwhile.
+/// The longest time for which a checker may be stopped while both counters wrap.
 const STOPPED: Span = Span::from_secs(3_600);
-/// Explanations that are looked at, where counters wrap fast.
+/// The most explanations that are tried for counters that wrap fast.
 const EXPLANATIONS: u128 = 4_096;
-/// Largest rate that is reported.
+/// The largest excess of a rate that is reported, in parts per million.
 const PPM_MAX: i128 = 1_000_000_000;
 
-/// A reading of a counter between two readings of its reference, all by one CPU and in this order. The host orders its
-/// reads.
+/// A reading of a counter between two readings of its reference, all by one CPU and in this order. The host ensures the
+/// order of its reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReadOut {
     /// The reference, before the counter was read.
@@ -64,7 +64,7 @@ pub enum FrequencyStep {
     Done(CounterVerdict),
 }
 
-/// A read-out that counts, and its width in nanoseconds.
+/// An accepted read-out, with its width in nanoseconds.
 #[derive(Clone, Copy, Debug)]
 struct Taken {
     read_out: ReadOut,
@@ -81,17 +81,18 @@ pub struct FrequencyCheck {
     tries: u32,
 }
 
-/// Nanoseconds, as intervals: neither overflow nor rounding decides anything.
+/// The time between two read-outs, as an interval in nanoseconds, so that neither overflow nor rounding decides a
+/// check.
 #[derive(Clone, Copy, Debug)]
 struct Elapsed {
     least: u128,
     most: u128,
-    /// Cycles that the counter counted, by its own account.
+    /// The time that the counter counted, in nanoseconds of its stated frequency.
     counted: u128,
 }
 
 impl Elapsed {
-    /// Returns true if some time between `least` and `most` is what was counted, to `limit` parts in a million.
+    /// Returns true if some time between `least` and `most` equals the counted time, to `limit` parts per million.
     const fn explains(&self, limit: u128) -> bool {
         self.counted * 1_000_000 <= self.most * (1_000_000 + limit)
             && self.counted * 1_000_000 >= self.least * (1_000_000 - limit)
@@ -108,7 +109,7 @@ impl Elapsed {
         (counted.saturating_sub(middle).saturating_mul(1_000_000) / middle).min(PPM_MAX)
     }
 
-    /// Returns the largest error of that; rounds up.
+    /// Returns the largest error of the measured rate, rounded up.
     fn within(&self) -> u128 {
         ((self.most - self.least) * 500_000).div_ceil(self.middle().max(1))
     }
@@ -127,8 +128,8 @@ fn span(nanos: u128) -> Span {
 }
 
 impl FrequencyCheck {
-    /// Makes a check of `counter` against `reference`, which must be another one. They may differ by `limit_ppm` parts
-    /// per million: [`LIMIT_PPM`], or [`LIMIT_UNCALIBRATED_PPM`]; the largest limit is 999,999.
+    /// Makes a check of `counter` against `reference`, which must be another counter. The two may differ by `limit_ppm`
+    /// parts per million: [`LIMIT_PPM`], or [`LIMIT_UNCALIBRATED_PPM`]. The largest limit is 999,999.
     #[must_use]
     pub fn new(counter: Counter, reference: Counter, limit_ppm: u32) -> Self {
         Self {
@@ -146,7 +147,7 @@ impl FrequencyCheck {
         self.tries = 0;
     }
 
-    /// Takes read-outs until there is a verdict, [`READ_OUTS`] at most.
+    /// Takes read-outs, at most [`READ_OUTS`], until they give a verdict.
     pub fn run(&mut self, mut read: impl FnMut() -> ReadOut) -> CounterVerdict {
         loop {
             if let FrequencyStep::Done(verdict) = self.feed(read()) {
@@ -238,7 +239,7 @@ impl FrequencyCheck {
         }
     }
 
-    /// The shortest time that explains what both show, with as many wraps of each as that takes.
+    /// Returns the shortest time that explains the counts of both counters, with any number of wraps of each.
     fn explanation(&self, plain: Elapsed, limit: u128) -> Option<Elapsed> {
         let (of_reference, of_counter) = (self.reference.wrap(), self.counter.wrap());
         let slower = of_reference.max(of_counter);
@@ -264,25 +265,26 @@ impl FrequencyCheck {
 }
 
 impl Counter {
-    /// Returns the time that the counter counts from `from` to `to`, less whole wraps, in nanoseconds.
+    /// Returns the time that the counter counts from `from` to `to`, without whole wraps, in nanoseconds.
     fn nanos_between(&self, from: Cycles, to: Cycles) -> u128 {
         let counted = to.0.wrapping_sub(from.0) & self.all_bits();
         self.frequency.nanos_in(u128::from(counted))
     }
 
-    /// The time that it takes to wrap, in nanoseconds; never 0.
+    /// Returns the time in which the counter wraps, in nanoseconds; never 0.
     fn wrap(&self) -> u128 {
         self.frequency
             .nanos_in(u128::from(self.all_bits()) + 1)
             .max(1)
     }
 
-    /// The time between two of its values, in nanoseconds.
+    /// Returns the time between two values of the counter, in nanoseconds.
     fn period(&self) -> u128 {
         self.frequency.nanos_in(1) + 1
     }
 
-    /// Returns all bits of the counter, as if it had 1 to 64 of them if it reports another number.
+    /// Returns the mask of all bits of the counter. A reported number of bits outside of 1 to 64 is clamped to this
+    /// range.
     pub(super) const fn all_bits(&self) -> u64 {
         let bits = match self.bits {
             0 => 1,

@@ -1,7 +1,6 @@
-//! Loom cases: the word through which two CPUs hand a reading to and fro.
+//! Loom cases for the word through which two CPUs exchange readings of a counter.
 //!
-//! The counter is a word that another thread counts up, and reads of it are as relaxed as can be: what orders them is
-//! the exchange alone.
+//! The counter is a word that another thread increments. Its reads are relaxed, so that only the exchange orders them.
 
 use std::sync::Arc;
 use std::vec::Vec;
@@ -14,7 +13,7 @@ use super::{Exchange, Look, Role, Side};
 use crate::base::model::explore;
 use crate::time::convert::{Cycles, Kilohertz};
 
-/// Number of times that threads may be interrupted.
+/// The number of times that threads may be preempted.
 const PREEMPTIONS: usize = 3;
 
 const COUNTER: Counter = Counter {
@@ -28,8 +27,8 @@ fn side(exchange: &Exchange, role: Role, attempt: u32) -> Side<'_> {
     Side::new(exchange, role, COUNTER, attempt, 1)
 }
 
-/// A CPU that saw the reading of another one reads its own behind that: it is never smaller. The reading is handed over
-/// once, and not at all before the second CPU looks.
+/// A CPU reads its own copy after it saw the reading of another CPU, and its own reading is never smaller. In one
+/// outcome the second CPU gets the reading; in the other it polls before the reading is sent.
 #[test]
 fn a_reading_that_is_handed_over_is_before_the_next() {
     explore(PREEMPTIONS, [false, true], || {
@@ -55,8 +54,8 @@ fn a_reading_that_is_handed_over_is_before_the_next() {
     });
 }
 
-/// The first CPU gives up while the second answers: either it closed and the answer goes nowhere, or it has the answer.
-/// An answer that comes later still is not one to the next try.
+/// The first CPU gives up while the second CPU answers. Either the first CPU has closed the exchange and the answer has
+/// no effect, or it gets the answer. An answer that arrives even later does not count as an answer to the next try.
 #[test]
 fn an_answer_against_the_end_of_the_wait() {
     // Whether the first closed, and whether the second answered.
@@ -89,7 +88,7 @@ fn an_answer_against_the_end_of_the_wait() {
     });
 }
 
-/// The exchange goes on to its end: each side gets its result.
+/// The exchange continues to its end, and each side gets its result.
 #[test]
 fn a_whole_exchange() {
     explore(2, [()], || {

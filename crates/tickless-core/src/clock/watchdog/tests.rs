@@ -27,7 +27,7 @@ const SYSTEM: Counter = counter(4, 24_000, 56);
 const SECOND: u64 = 1_000_000_000;
 const STOP: u64 = 600 * SECOND;
 
-/// A counter that is off by `ppm`, at `nanos`.
+/// Returns the value at `nanos` of a counter whose rate is wrong by `ppm`.
 fn reads(counter: Counter, start: u64, ppm: i64, nanos: u64) -> Cycles {
     let rate = u128::from(counter.frequency.0) * u128::try_from(1_000_000 + ppm).unwrap();
     let counted = u128::from(nanos) * rate / 1_000_000_000_000;
@@ -35,7 +35,7 @@ fn reads(counter: Counter, start: u64, ppm: i64, nanos: u64) -> Cycles {
     Cycles(start.wrapping_add(counted) & counter.all_bits())
 }
 
-/// A checker whose time passes as it is told.
+/// A checker whose time a test controls.
 struct Checker {
     check: FrequencyCheck,
     pair: (Counter, Counter),
@@ -56,7 +56,7 @@ impl Checker {
         }
     }
 
-    /// Waits, and then checks; so much passes within the read-outs.
+    /// Waits for `wait`, and then checks. `within` gives the times that pass within the read-outs.
     fn check(&mut self, wait: u64, mut within: impl FnMut() -> (u64, u64)) -> CounterVerdict {
         self.now += wait;
         loop {
@@ -88,7 +88,7 @@ fn pairs() -> impl Strategy<Value = (Counter, Counter)> {
     ]
 }
 
-/// Draws the time that a CPU is away: mostly not at all, at times for minutes.
+/// Generates the random time for which a CPU does not run: mostly zero, sometimes minutes.
 fn away() -> impl Strategy<Value = u64> {
     prop_oneof![
         6 => 20_u64..2_000,
@@ -110,7 +110,7 @@ fn waits() -> impl Strategy<Value = u64> {
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Spec C-6.6: whatever keeps the checker from its work, a counter within the limit is not condemned.
+    /// Spec C-6.6: a counter within the limit is not condemned, however the checker is interrupted.
     #[test]
     fn a_good_counter_is_never_condemned(
         pair in pairs(),
@@ -135,8 +135,8 @@ proptest! {
         let _whether_or_not = judged;
     }
 
-    /// Spec C-6.6: one that is further off than the limit and what the read-outs may be wide is condemned by the second
-    /// check that counts.
+    /// Spec C-6.6: a counter whose error exceeds the limit plus the width of the read-outs is condemned by the second
+    /// accepted check.
     #[test]
     fn a_counter_beyond_the_limit_is_condemned_by_the_second_check(
         pair in pairs(),
@@ -153,7 +153,7 @@ proptest! {
         prop_assert!(verdict.is_bad(), "{verdict} at {} ppm", checker.ppm);
     }
 
-    /// Spec C-6.6: latency affects how sensitive the check is, and never its result.
+    /// Spec C-6.6: latency reduces the sensitivity of the check, but never makes its result wrong.
     #[test]
     fn copies_that_agree_are_never_condemned(
         start in any::<u64>(),
@@ -200,11 +200,11 @@ proptest! {
     }
 }
 
-/// Two sides of an exchange, and a time that passes when it is told to.
+/// The two sides of an exchange, with a time that a test controls.
 struct Play {
     sides: [Side<'static>; 2],
     start: u64,
-    /// Distance that each copy is ahead, in nanoseconds.
+    /// The lead of each copy, in nanoseconds.
     ahead: (i64, i64),
     now: u64,
 }
@@ -255,7 +255,7 @@ fn the_interval_is_measured_and_the_error_told() {
     );
 }
 
-/// Spec C-6.6: a read-out that timed out is inconclusive, not a failure, and is taken again, but not for ever.
+/// Spec C-6.6: a read-out that timed out is inconclusive, not a failure, and is repeated a limited number of times.
 #[test]
 fn wide_read_outs_are_taken_again_and_then_given_up() {
     let mut checker = Checker::new((FAST, SLOW), LIMIT_PPM, (0, 0), 0);
@@ -340,7 +340,7 @@ fn counters_that_wrap_between_two_checks_are_judged_all_the_same() {
     );
 }
 
-/// Spec C-6.6: 500 ppm, and 4000 where a frequency is not well known.
+/// Spec C-6.6: the limit is 500 ppm, and 4000 ppm if a frequency is not well known.
 #[test]
 fn the_limit_is_what_it_says() {
     for (limit, within, beyond) in [
@@ -361,7 +361,7 @@ fn the_limit_is_what_it_says() {
     }
 }
 
-/// A reading says which period of its counter it is, and not where in it.
+/// A reading shows the period of its counter in which it was taken, but not the point within this period.
 #[test]
 fn the_periods_of_both_counters_are_part_of_the_error() {
     // One of 100 us: 200 ppm of half a second.
@@ -448,7 +448,7 @@ fn nonsense_is_no_panic() {
     assert_eq!(none.partner(CpuId(0), 0, |_| true), None);
 }
 
-/// Spec C-6.6: a CPU in deep idle is asked again, ten times, and then left alone.
+/// Spec C-6.6: the check repeats the try with a CPU in deep idle ten times, and then gives up.
 #[test]
 fn a_cpu_that_does_not_answer_is_asked_ten_times_again() {
     let mut check = AgreementCheck::new(FAST, CpuId(0), CpuId(7));
@@ -621,7 +621,7 @@ fn one_line_says_what_happened() {
     );
 }
 
-/// Spec C-6.6: not run again at once after a run that was late.
+/// Spec C-6.6: a check does not run again at once after a check that was late.
 #[test]
 fn checks_are_an_interval_apart_however_late_they_are() {
     let at = |millis: i64| Instant::from_nanos(millis * 1_000_000);

@@ -1,4 +1,4 @@
-//! The result of a watchdog's check, as data.
+//! The result of a watchdog's check.
 
 use core::fmt;
 
@@ -10,9 +10,9 @@ use crate::time::Span;
 pub enum CounterVerdict {
     /// The counter shows no fault in this check.
     Good {
-        /// Rate relative to the reference, in parts in a million; 0 where frequencies were not compared.
+        /// The difference of the rate from the reference, in parts per million; 0 if frequencies were not compared.
         ppm: i32,
-        /// Largest error of that, in parts in a million.
+        /// The largest error of `ppm`, in parts per million.
         within_ppm: u32,
     },
     /// The counter is bad, even if the measurement was disturbed.
@@ -35,23 +35,24 @@ impl CounterVerdict {
 pub enum Reason {
     /// The counter runs at another rate than its reference.
     Frequency {
-        /// Excess of its rate, in parts in a million; at most a thousand times as fast is reported.
+        /// The excess of the counter's rate, in parts per million; the largest reported value is a thousand times the
+        /// rate.
         ppm: i32,
-        /// Largest excess that is allowed.
+        /// The largest excess that is allowed.
         limit_ppm: u32,
-        /// The time over which that was measured, by the reference.
+        /// The time over which the rate was measured, by the reference.
         over: Span,
     },
     /// The counter stood still while its reference counted.
     StandsStill {
-        /// Length of that, by the reference.
+        /// The time for which the counter stood still, by the reference.
         over: Span,
     },
-    /// The copy of one CPU lags behind that of another.
+    /// The copy of one CPU lags behind the copy of another CPU.
     Lags {
         /// The CPU whose copy is behind.
         cpu: CpuId,
-        /// The CPU that read a later value before.
+        /// The CPU that had read a later value before.
         behind: CpuId,
         /// A lower bound of the lag.
         by: Span,
@@ -62,40 +63,41 @@ pub enum Reason {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Doubt {
-    /// The read-out is the first, or the first after a rejected one: there is none to compare it with.
+    /// The read-out is the first one, or the first one after a rejected read-out, so there is no earlier read-out to
+    /// compare.
     First,
-    /// The two readings of the reference around that of the counter were never close enough together.
+    /// The two readings of the reference around the reading of the counter were never close enough together.
     SlowReadOut {
-        /// Distance between both the last time.
+        /// The distance between the two readings of the reference in the last try.
         width: Span,
-        /// Number of tries.
+        /// The number of tries.
         tries: u32,
     },
     /// The time since the last read-out is too short to compute the rate.
     TooShort {
-        /// Length of the interval.
+        /// The length of the interval.
         elapsed: Span,
     },
     /// The time since the last read-out is too long: the checker was stopped, or the machine.
     TooLong {
-        /// Length of the interval, as far as it is known.
+        /// The length of the interval, as far as it is known.
         elapsed: Span,
     },
     /// A CPU did not answer: it is busy, or sleeps deeply.
     NoAnswer {
-        /// The CPU.
+        /// The CPU that did not answer.
         cpu: CpuId,
-        /// Number of requests.
+        /// The number of tries with this CPU.
         tries: u32,
     },
     /// The counter wraps so fast that a wait looks like a lag.
     Narrow {
-        /// Width in bits.
+        /// The width of the counter, in bits.
         bits: u32,
     },
 }
 
-/// A time as people read it: whole in its unit.
+/// A time that is formatted as a whole number of a suitable unit.
 struct Readable(Span);
 
 impl fmt::Display for Readable {
@@ -127,7 +129,7 @@ impl fmt::Display for CounterVerdict {
     }
 }
 
-/// A predicate: "the counter ...".
+/// Writes the reason as a predicate to "the counter ...".
 impl fmt::Display for Reason {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

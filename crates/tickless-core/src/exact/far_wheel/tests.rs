@@ -1,4 +1,4 @@
-//! Tests of the far wheel by itself: the bucket of a timer, and the time by which it leaves it.
+//! Tests of the far wheel alone: the bucket of a timer, and the time at which the timer leaves the bucket.
 
 use tickless_link::emplace;
 use tickless_link::id::Realm;
@@ -43,7 +43,7 @@ fn the_clock_catches_up_once_in_a_moment() {
     }
 }
 
-/// A host that has no moments, or none at present: its clock is asked each time.
+/// A host has no moments, or has none at present: its clock is read each time.
 #[test]
 #[cfg(feature = "far-wheel")]
 fn without_moments_the_clock_always_catches_up() {

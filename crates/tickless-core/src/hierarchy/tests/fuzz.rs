@@ -1,22 +1,23 @@
 //! Random schedules of random programs, under shuttle (spec C-C.2).
 //!
-//! Each atomic operation and each lock is a point at which another CPU may go on. Each CPU has a program of up to three
-//! operations. When all are done, STATE-1 to 4 and PULL-2 are checked; then time runs, and each timer of an idle
-//! CPU has to fire at its time.
+//! At each atomic operation and at each lock, shuttle may switch to another CPU. Each CPU has a program of up to three
+//! operations. After all programs the test checks STATE-1 to 4 and PULL-2. Then the test lets time run, and each timer
+//! of an idle CPU has to fire at its time.
 //!
-//! `cargo xtask soak` draws a million of them unless told otherwise. By hand:
+//! `cargo xtask soak` runs a million schedules by default. The command by hand is:
 //!
 //! ```sh
 //! RUSTFLAGS="--cfg shuttle" TICKLESS_FUZZ_SCHEDULES=200000 cargo test -p tickless-core --lib --profile loom \
 //!     --target-dir target/shuttle hierarchy::tests::fuzz -- --nocapture
 //! ```
 //!
-//! draws so many schedules for each of the six cases. Without the variable it is [`FEW`]. Schedule `k` is drawn from
-//! the seed `TICKLESS_FUZZ_SEED + k`, so that the one that failed can be run alone with the seed that is printed then.
+//! The variable `TICKLESS_FUZZ_SCHEDULES` is the number of random schedules for each of the six cases; without the
+//! variable it is [`FEW`]. Schedule `k` has the seed `TICKLESS_FUZZ_SEED + k`. A failure prints its seed, with which
+//! the failed schedule can be run alone.
 //!
 //! # Limits
 //!
-//! Memory is sequentially consistent here; what weak memory adds is in `model`.
+//! Memory is sequentially consistent here; the cases of weak memory are in `model`.
 
 use core::fmt::Write as _;
 use std::io::Write as _;
@@ -33,27 +34,29 @@ use super::host::{Tree, at, empty_tree, join};
 use crate::cpu::CpuId;
 use crate::hierarchy::{Leaving, MigratorPolicy, NumaNode, Presence};
 
-/// Schedules of each case unless the variable says otherwise: seconds for all.
+/// The default number of schedules of each case. All cases together take seconds.
 const FEW: u64 = 2_000;
-/// The time while the programs run. Timers are due then, or up to [`AHEAD`] later.
+/// The time while the programs run. Timers are due at this time, or up to [`AHEAD`] later.
 const NOW: i64 = 10;
 const AHEAD: u64 = 5;
-/// The node of each CPU where there are two: the second begins with the third CPU, and they are of one size.
+/// The NUMA node of each CPU in cases with two nodes. The second node begins with the third CPU, and both nodes have
+/// the same size.
 const NODE_OF: [u32; 8] = [0, 0, 1, 0, 1, 0, 1, 1];
-/// Operations of one CPU at most.
+/// The largest number of operations of one CPU.
 const OPERATIONS_MAX: u64 = 3;
 
-/// Draws in bursts: a CPU that runs goes on for a while, and for how long is drawn anew for each schedule. Evenly drawn
-/// schedules would hardly ever let one CPU go to idle completely between two steps of another.
+/// A scheduler that lets CPUs run in bursts. A running CPU continues for a while, and the mean length of the bursts is
+/// random for each schedule. Uniformly random schedules would hardly ever let one CPU go idle completely between two
+/// steps of another CPU.
 struct Bursts {
     seed: u64,
     end: u64,
     random: u64,
-    /// Number of draws of sixteen that let the CPU go on.
+    /// The number of random draws, out of sixteen, after which the running CPU continues.
     stays: u64,
 }
 
-/// SplitMix64.
+/// Returns the next random number of the generator SplitMix64.
 fn draw(state: &mut u64) -> u64 {
     *state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
     let mut mixed = *state;
@@ -101,11 +104,11 @@ impl Scheduler for Bursts {
 }
 
 std::thread_local! {
-    /// The seed of the schedule that runs.
+    /// The seed of the running schedule.
     static RUNS: AtomicU64 = const { AtomicU64::new(0) };
 }
 
-/// A number below `end`, drawn for this schedule.
+/// Returns a number below `end` that is random for this schedule.
 fn below(end: u64) -> u64 {
     shuttle::rand::thread_rng().next_u64() % end
 }
@@ -117,7 +120,8 @@ fn number(name: &str, default: u64) -> u64 {
     })
 }
 
-/// Runs `body` once for each schedule, and says what was done; `cargo xtask soak` reads it. `name` is that of the test.
+/// Runs `body` once for each schedule, and prints a summary that `cargo xtask soak` reads. `name` is the name of the
+/// test.
 fn fuzz(name: &str, body: impl Fn() + Send + Sync + 'static) {
     let schedules = number("TICKLESS_FUZZ_SCHEDULES", FEW);
     let seed = number("TICKLESS_FUZZ_SEED", 1);
@@ -164,18 +168,18 @@ enum Operation {
     Idles,
     Arms(i64),
     Ticks,
-    /// Leaves the tree, or comes back.
+    /// The CPU leaves the tree, or joins it again.
     Changes,
-    /// A CPU makes a new one known, and the tree may grow.
+    /// The CPU prepares a new CPU, for which the tree may grow.
     Prepares,
 }
 
-/// Draws one of those of spec C-C.2.
+/// Returns a random operation of spec C-C.2.
 fn operation_of_a_member() -> Operation {
     operation(4)
 }
 
-/// Draws one; `kinds` is 4 for those of spec C-C.2, 6 for all.
+/// Returns a random operation. `kinds` is 4 for the operations of spec C-C.2, and 6 for all operations.
 fn operation(kinds: u64) -> Operation {
     match below(kinds) {
         0 => Operation::Wakes,
@@ -187,11 +191,11 @@ fn operation(kinds: u64) -> Operation {
     }
 }
 
-/// Machine of a test: the tree, and for each CPU the thread that executes on it.
+/// The machine of a test: the tree, and the thread of each CPU.
 struct Machine<const WIDTH: usize> {
     tree: Tree<WIDTH>,
     cpus: Vec<shuttle::sync::Mutex<()>>,
-    /// The next CPU that is not known yet.
+    /// The number of the next CPU that is not prepared yet.
     unknown: AtomicU64,
     nodes: u32,
 }
@@ -242,7 +246,7 @@ impl<const WIDTH: usize> Machine<WIDTH> {
         }
     }
 
-    /// Makes one more CPU known, idle at first.
+    /// Prepares one more CPU, which is idle at first. Returns its number.
     fn prepare_next(&self) -> Option<u32> {
         // Relaxed: drawing a number is all.
         let next = self.unknown.fetch_add(1, Ordering::Relaxed);
@@ -260,7 +264,7 @@ impl<const WIDTH: usize> Machine<WIDTH> {
     }
 }
 
-/// Runs one schedule: `members` of `cpus` CPUs are known at first, all of one NUMA node, and each of them gets a
+/// Runs one schedule. At first `members` of `cpus` CPUs are prepared, all of one NUMA node, and each of them gets a
 /// program.
 fn schedule<const WIDTH: usize>(cpus: u32, nodes: u32, members: u32, kinds: u64) {
     let machine = Arc::new(Machine {
@@ -330,7 +334,7 @@ fn three_by_two() {
     fuzz("three_by_two", || schedule::<3>(9, 1, 9, 4));
 }
 
-/// CPUs leave and come back while a tree grows, which spec C-C.2 did not model.
+/// CPUs leave and join again while a tree grows. Spec C-C.2 did not model this.
 #[test]
 fn members_that_change_and_a_tree_that_grows() {
     fuzz("members_that_change_and_a_tree_that_grows", || {
@@ -338,8 +342,8 @@ fn members_that_change_and_a_tree_that_grows() {
     });
 }
 
-/// A tree grows as before, with new CPUs of another node first: the old root reaches the new one by groups of one
-/// child.
+/// A tree grows while the first new CPUs are of another NUMA node. Groups with one child connect the old root with the
+/// new root.
 #[test]
 fn a_tree_that_grows_across_nodes() {
     fuzz("a_tree_that_grows_across_nodes", || {

@@ -1,7 +1,7 @@
-//! A host for tests: its CPUs' timers are numbers, and it checks the rules of spec C-10.3.
+//! A host for tests, in which the timers of the CPUs are numbers. The host checks the rules of spec C-10.3.
 //!
-//! The same one under all three schedulers: none, where a [script](Host::when) runs other CPUs at chosen steps of one;
-//! loom; shuttle.
+//! All three schedulers use this host: loom, shuttle, and no scheduler, with which a [script](Host::when) runs other
+//! CPUs at chosen steps of one CPU.
 
 use std::collections::BTreeSet;
 #[cfg(not(any(loom, shuttle)))]
@@ -23,7 +23,7 @@ pub(super) use tickless_link::lock::ModelLock as TestLock;
 #[cfg(not(any(loom, shuttle)))]
 pub(super) type TestLock = tickless_link::lock::SoloLock<Unwatched>;
 
-/// The locks are not watched; they only have to refuse to be taken twice.
+/// An observer that watches nothing, because the locks of the tests only have to detect that they are taken twice.
 #[cfg(not(any(loom, shuttle)))]
 #[derive(Debug, Default)]
 pub(super) struct Unwatched;
@@ -42,9 +42,9 @@ pub(super) fn at(time: i64) -> Instant {
 #[derive(Debug, Default)]
 pub(super) struct Bases {
     pub(super) timers: BTreeSet<i64>,
-    /// The first timer of its own, which no other CPU may run.
+    /// The CPU's first local timer, which no other CPU may run.
     pub(super) own: Option<i64>,
-    /// Running them runs none, as when another CPU does so for ever.
+    /// True if a run of these bases fires no timer, as when another CPU runs them for ever.
     pub(super) is_stuck: bool,
 }
 
@@ -68,7 +68,7 @@ pub(super) struct Fired {
     pub(super) now: i64,
 }
 
-/// An action for the first step that fits.
+/// A condition on a step, and the action for the first step that meets the condition.
 #[cfg(not(any(loom, shuttle)))]
 type Script = (
     std::boxed::Box<dyn Fn(Step) -> bool>,
@@ -79,7 +79,7 @@ pub(super) struct Host<const WIDTH: usize> {
     nodes: Vec<CpuNode<TestLock>>,
     bases: Vec<Lock<TestLock, Bases>>,
     groups: Vec<OnceLock<Group<TestLock, WIDTH>>>,
-    /// Groups that there is room for.
+    /// The number of groups for which the host has storage.
     pub(super) room: Mutex<u32>,
     pub(super) fired: Mutex<Vec<Fired>>,
     pub(super) activated: Mutex<Vec<CpuId>>,
@@ -87,7 +87,7 @@ pub(super) struct Host<const WIDTH: usize> {
     pub(super) steps: core::cell::RefCell<Vec<Step>>,
     #[cfg(not(any(loom, shuttle)))]
     script: core::cell::RefCell<Vec<Script>>,
-    /// True while the event is part of a script, which is not interrupted again.
+    /// True while a script runs. A step of a script starts no other script.
     #[cfg(not(any(loom, shuttle)))]
     is_scripted: core::cell::Cell<bool>,
 }
@@ -132,8 +132,8 @@ impl<const WIDTH: usize> Host<WIDTH> {
         self.group(id).state()
     }
 
-    /// Runs `body` once, at the first step that `fits`, in the middle of what a CPU does. Others that stand behind
-    /// it wait until it has run.
+    /// Runs `body` once, at the first step that `fits`, in the middle of an operation of a CPU. Scripts that were added
+    /// later wait until this script has run.
     #[cfg(not(any(loom, shuttle)))]
     pub(super) fn when(
         &self,
@@ -147,7 +147,7 @@ impl<const WIDTH: usize> Host<WIDTH> {
         self.script.borrow_mut().push(script);
     }
 
-    /// Returns true if every script has run: a schedule that never came about proves nothing.
+    /// Returns true if every script has run. A schedule that never happened proves nothing.
     #[cfg(not(any(loom, shuttle)))]
     pub(super) fn script_is_done(&self) -> bool {
         self.script.borrow().is_empty()
@@ -221,7 +221,7 @@ impl<const WIDTH: usize> HierarchyHost<WIDTH> for Host<WIDTH> {
     }
 }
 
-/// A tree of `cpus` CPUs of one node, prepared and available, all idle.
+/// Makes a tree of `cpus` CPUs of one NUMA node. All are prepared, available and idle.
 #[cfg(not(any(loom, shuttle)))]
 pub(super) fn idle_tree<const WIDTH: usize>(cpus: u32) -> Rc<Tree<WIDTH>> {
     idle_tree_with(cpus, MigratorPolicy::LowestBit)
@@ -239,7 +239,7 @@ pub(super) fn idle_tree_with<const WIDTH: usize>(
     Rc::new(tree)
 }
 
-/// A tree for `cpus` CPUs on `nodes` nodes, without any so far.
+/// Makes a tree for `cpus` CPUs on `nodes` NUMA nodes. No CPU is in the tree yet.
 pub(super) fn empty_tree<const WIDTH: usize>(
     cpus: u32,
     nodes: u32,
@@ -249,7 +249,7 @@ pub(super) fn empty_tree<const WIDTH: usize>(
     Hierarchy::new(Host::new(cpus), layout, policy)
 }
 
-/// Makes `cpu` a member, of the first node.
+/// Makes `cpu` a member of the tree, on the first NUMA node.
 pub(super) fn join<const WIDTH: usize>(tree: &Tree<WIDTH>, cpu: u32, presence: Presence) {
     tree.prepare(CpuId(cpu), NumaNode(0))
         .expect("there is room");
@@ -263,7 +263,8 @@ impl<const WIDTH: usize> Tree<WIDTH> {
         self.host().node(CpuId(cpu)).expect("it is there")
     }
 
-    /// The commit of spec C-3.3, without what concerns the tick. Idle already: the second evaluation.
+    /// Makes `cpu` commit to idle as in spec C-3.3, without the part about the tick. If `cpu` is idle already, it
+    /// evaluates again.
     pub(super) fn idles(&self, cpu: u32) -> Instant {
         let (held, global) = self.host().lock_bases(CpuId(cpu));
         let cover = if self.node(cpu).is_idle() {
@@ -279,7 +280,8 @@ impl<const WIDTH: usize> Tree<WIDTH> {
         self.leave_idle(CpuId(cpu));
     }
 
-    /// Arms a timer on `cpu`, by itself. In idle an interrupt does it, and the CPU evaluates again.
+    /// Arms a timer on `cpu`, by `cpu` itself. If `cpu` is idle, an interrupt arms the timer, and the CPU evaluates
+    /// again.
     pub(super) fn arms(&self, cpu: u32, time: i64) -> Instant {
         self.host().bases(cpu).timers.insert(time);
         if self.node(cpu).is_idle() {
@@ -289,7 +291,7 @@ impl<const WIDTH: usize> Tree<WIDTH> {
         }
     }
 
-    /// A tick of `cpu`, or in idle the interrupt that it has promised.
+    /// Runs a tick of `cpu`, or, in idle, the interrupt for its promise.
     pub(super) fn ticks(&self, cpu: u32, now: i64) {
         let mut budget = u32::MAX;
         if !self.node(cpu).is_idle() {
@@ -308,7 +310,7 @@ impl<const WIDTH: usize> Tree<WIDTH> {
         core::mem::take(&mut *self.host().fired.lock().unwrap())
     }
 
-    /// STATE-1, STATE-2, STATE-4 and the shape. Only while no CPU walks.
+    /// Checks STATE-1, STATE-2, STATE-4 and the shape. Called only while no CPU walks.
     pub(super) fn check_states(&self) {
         assert_eq!(self.check(), Ok(()));
         for id in (0..self.groups()).map(GroupId) {
@@ -334,8 +336,8 @@ impl<const WIDTH: usize> Tree<WIDTH> {
         }
     }
 
-    /// PULL-2: each finite time of an idle CPU is in the hands of a CPU that is awake, or promised. Only while no CPU
-    /// walks.
+    /// Checks PULL-2: for each finite time of an idle CPU, a CPU is awake and knows the time, or a CPU has promised to
+    /// wake up by it. Called only while no CPU walks.
     pub(super) fn check_covered(&self) {
         let promised = (0..self.host().cpus())
             .map(|cpu| self.node(cpu))
@@ -356,7 +358,7 @@ impl<const WIDTH: usize> Tree<WIDTH> {
         }
     }
 
-    /// Returns true if `time` of `cpu`, or an earlier one, is known at each level up to a CPU that is awake.
+    /// Returns true if `time` of `cpu`, or an earlier time, is queued at each level up to a group with an awake CPU.
     fn is_listed(&self, cpu: u32, time: Instant) -> bool {
         let node = self.node(cpu);
         let (mut next, mut slot, mut ignored) = (node.leaf(), node.slot(), node.is_ignored());

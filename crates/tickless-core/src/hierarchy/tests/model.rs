@@ -1,12 +1,12 @@
-//! Loom cases: two CPUs of a small tree against each other, on weak memory.
+//! Loom cases in which two CPUs of a small tree race, on weak memory.
 //!
-//! Each is named after the race that it tells, and lists its outcomes. After each schedule STATE-1 to 4 and the
-//! coverage PULL-2 hold (see `host`). The orderings that all of this rests on are ORDER-1 to ORDER-7.
+//! Each case is named after its race, and lists the possible outcomes. After each schedule STATE-1 to 4 and the
+//! coverage PULL-2 hold (see `host`). The required memory orderings are ORDER-1 to ORDER-7.
 //!
 //! # Limits
 //!
-//! - Two threads, two levels and one operation each; random programs of more are drawn by `fuzz`.
-//! - The locks are of a kind that blocks; those of the hosts have models of their own (`tickless_link::bias`).
+//! - The cases have two threads, two levels and one operation for each thread; `fuzz` runs larger random programs.
+//! - The locks are blocking locks; the locks of the hosts have models of their own (`tickless_link::bias`).
 //! - The number of preemptions is bounded ([`PREEMPTIONS`]).
 
 use std::sync::Arc;
@@ -18,14 +18,15 @@ use crate::base::model::explore;
 use crate::cpu::CpuId;
 use crate::hierarchy::{GroupId, MigratorPolicy, NumaNode, Presence};
 
-/// Number of times that threads may be interrupted, and in the one case with several operations. Without a bound a case
-/// takes hours.
+/// The maximum number of preemptions in a schedule; [`FEWER`] is the number in the case with several operations.
+/// Without a bound a case takes hours.
 const PREEMPTIONS: usize = 3;
 const FEWER: usize = 2;
 
 type Machine = Arc<Tree<2>>;
 
-/// CPUs 0 and 1 in one leaf, CPU 2 in another, and the root; those in `awake` are.
+/// Makes a tree with CPUs 0 and 1 in one leaf, CPU 2 in another leaf, and the root. The CPUs in `awake` are awake, the
+/// others are idle.
 fn machine(awake: &[u32]) -> Machine {
     let tree = empty_tree::<2>(4, 1, MigratorPolicy::LowestBit);
     for cpu in 0..3 {
@@ -39,7 +40,7 @@ fn machine(awake: &[u32]) -> Machine {
     Arc::new(tree)
 }
 
-/// Runs `other` on a thread of its own against `this`, and checks what is left.
+/// Runs `other` on a thread of its own against `this`, and checks the tree afterwards.
 fn against<A, B: Send + 'static>(
     machine: &Machine,
     this: impl FnOnce(&Tree<2>) -> A,
@@ -56,12 +57,13 @@ fn against<A, B: Send + 'static>(
     (this, other)
 }
 
-/// Returns the time that a CPU has to wake up for.
+/// Returns a wake-up time in nanoseconds; `None` for never.
 fn nanos(cover: crate::time::Instant) -> Option<i64> {
     (cover != NEVER).then_some(cover.as_nanos())
 }
 
-/// Example 1, ORDER-2, ORDER-3: CPU 0 idles while CPU 1 of its leaf wakes. The root knows the leaf as it is.
+/// Example 1, ORDER-2, ORDER-3: CPU 0 idles while CPU 1 of the same leaf wakes. Afterwards the root has the true state
+/// of the leaf.
 #[test]
 fn example_1_a_cpu_idles_against_its_sibling_that_wakes() {
     explore(PREEMPTIONS, [true], || {
@@ -72,7 +74,8 @@ fn example_1_a_cpu_idles_against_its_sibling_that_wakes() {
     });
 }
 
-/// Example 2, ORDER-4: idle CPU 0 arms a timer while CPU 2, the last one awake, idles. One of them promises, or both.
+/// Example 2, ORDER-4: idle CPU 0 arms a timer while CPU 2, the last awake CPU, idles. One of them promises to wake up,
+/// or both do.
 #[test]
 fn example_2_a_new_timer_against_the_last_cpu_that_idles() {
     let outcomes = [(Some(10), None), (None, Some(10)), (Some(10), Some(10))];
@@ -83,7 +86,8 @@ fn example_2_a_new_timer_against_the_last_cpu_that_idles() {
     });
 }
 
-/// R52, HAZARD-1: both CPUs of a leaf idle, the one with a timer may be overtaken. No other CPU is awake.
+/// R52, HAZARD-1: both CPUs of a leaf idle, and the CPU with a timer may be overtaken by the other. No other CPU is
+/// awake.
 #[test]
 fn r52_two_siblings_idle_and_one_has_a_timer() {
     let outcomes = [(Some(10), None), (None, Some(10)), (Some(10), Some(10))];
@@ -95,8 +99,8 @@ fn r52_two_siblings_idle_and_one_has_a_timer() {
     });
 }
 
-/// CPU 0, which had promised, wakes, loses its timer, and idles; CPU 2 idles with a later one. If it relies on the
-/// promise, the one who withdraws it finds the timer.
+/// CPU 0, which had promised, wakes, loses its timer, and idles. CPU 2 idles with a later timer. If CPU 2 relies on the
+/// promise, CPU 0, which withdraws it, finds the timer of CPU 2.
 #[test]
 fn a_promise_that_is_withdrawn_while_another_relies_on_it() {
     explore(
@@ -127,8 +131,8 @@ fn a_promise_that_is_withdrawn_while_another_relies_on_it() {
     );
 }
 
-/// CPUs 0 and 2 promised the same time, and serve when it comes. The next event is promised by one of them, or by both
-/// if neither sees that the other does.
+/// CPUs 0 and 2 promised the same time, and serve at that time. One of them promises the next event, or both promise it
+/// if neither sees the promise of the other.
 #[test]
 fn two_idle_cpus_serve_at_one_moment() {
     explore(FEWER, [(true, false), (false, true), (true, true)], || {
@@ -166,7 +170,8 @@ fn r53_a_served_cpu_wakes_and_idles_and_arms() {
     });
 }
 
-/// Examples 7 and 8, ORDER-5, ORDER-6, R22, R26: the tree grows as the old root's first CPU wakes. The new root knows.
+/// Examples 7 and 8, ORDER-5, ORDER-6, R22, R26: the tree grows while the old root's first CPU wakes. Afterwards the
+/// new root knows that the CPU is awake.
 #[test]
 fn r26_a_root_grows_against_a_cpu_that_wakes() {
     explore(PREEMPTIONS, [true], || {
@@ -179,8 +184,8 @@ fn r26_a_root_grows_against_a_cpu_that_wakes() {
     });
 }
 
-/// Example 7 (A): the tree grows while the last CPU of the old root idles, with a timer. The new root does not believe
-/// that anybody is awake, and the timer is promised.
+/// Example 7 (A): the tree grows while the last CPU of the old root idles, with a timer. Afterwards the new root is
+/// idle, and a CPU has promised to wake up for the timer.
 #[test]
 fn example_7_a_root_grows_against_a_cpu_that_idles() {
     explore(PREEMPTIONS, [(Some(10), false)], || {
@@ -195,7 +200,7 @@ fn example_7_a_root_grows_against_a_cpu_that_idles() {
     });
 }
 
-/// R27: an idle CPU arms while the tree grows.
+/// R27: an idle CPU arms a timer while the tree grows.
 #[test]
 fn r27_a_root_grows_against_a_new_timer() {
     explore(PREEMPTIONS, [Some(10)], || {
@@ -207,7 +212,7 @@ fn r27_a_root_grows_against_a_new_timer() {
     });
 }
 
-/// The second leaf and its root.
+/// Makes the tree grow by the second leaf and the root above both leaves.
 fn grows(tree: &Tree<2>) {
     for cpu in 1..3 {
         tree.prepare(CpuId(cpu), NumaNode(0)).unwrap();

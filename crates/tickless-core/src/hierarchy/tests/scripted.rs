@@ -1,5 +1,5 @@
-//! Scripted schedules on the real code: at a chosen step of one CPU, other CPUs run. One thread executes them all, so
-//! each case is the same every time, and a lock that would be taken twice panics.
+//! Scripted schedules on the real code, in which other CPUs run at a chosen step of one CPU. One thread executes all
+//! CPUs, so each case is deterministic, and a lock that would be taken twice panics.
 
 use std::rc::Rc;
 
@@ -17,7 +17,7 @@ mod scenarios;
 const LEFT: GroupId = GroupId(0);
 const ROOT: GroupId = GroupId(2);
 
-/// Four idle CPUs, two levels: the tree of spec C-4.13.
+/// Makes the tree of spec C-4.13: four idle CPUs, two levels.
 fn pairs() -> Rc<Tree<2>> {
     let tree = idle_tree(4);
     assert_eq!(tree.groups(), 3);
@@ -36,7 +36,7 @@ impl<const WIDTH: usize> Tree<WIDTH> {
         self.host().when(fits, move || body(&tree));
     }
 
-    /// The script ran, nothing is inconsistent, and no timer of an idle CPU is lost.
+    /// Checks that the script ran, that the tree is consistent, and that no timer of an idle CPU is lost.
     fn check_all(&self) {
         assert!(
             self.host().script_is_done(),

@@ -11,8 +11,9 @@ use crate::cpu::CpuId;
 use crate::hrtimer::{Expired, HrTimer, Restart};
 use crate::time::{Instant, Monotonic};
 
-/// CPU 0 runs the callback, which answers that the timer goes on, while CPU 1 cancels. Whichever comes first,
-/// the timer was pending, and when the cancel is back it is not, and its callback does not run.
+/// CPU 0 runs the callback, which restarts the timer by its answer, while CPU 1 cancels the timer. In either
+/// order the cancel finds the timer active. When the cancel returns, the timer is not queued and its callback does not
+/// run.
 fn cancel_against_a_callback_that_goes_on<const SLEEPS: bool>() {
     explore(TWO, [0, 1], || {
         let machine = machine::<SLEEPS>(2);
@@ -59,8 +60,8 @@ fn cancel_by_sleeping_against_a_callback_that_goes_on() {
     cancel_against_a_callback_that_goes_on::<true>();
 }
 
-/// Spec CAN-6. CPU 0 has two callbacks to run; who waits for the first by sleeping gets in before or behind the second,
-/// and is never left asleep.
+/// Spec CAN-6. CPU 0 has two callbacks to run. A canceller that sleeps until the first callback has finished acquires
+/// the lock before or after the second callback, and never sleeps for ever.
 #[test]
 fn a_sleeping_canceller_against_a_runner_with_more_to_do() {
     // Before the first, between the two, after both: only the first case takes the timer.
@@ -89,8 +90,8 @@ fn a_sleeping_canceller_against_a_runner_with_more_to_do() {
     });
 }
 
-/// Spec CAN-1, OBJ-15. A thread that tries to cancel learns what is: removed before the callback began, running, or
-/// over.
+/// Spec CAN-1, OBJ-15. A thread that tries to cancel gets the true state: the timer was removed before the callback
+/// began, its callback is running, or its callback has finished.
 #[test]
 fn a_try_to_cancel_against_a_callback() {
     let outcomes = [
@@ -117,8 +118,8 @@ fn a_try_to_cancel_against_a_callback() {
     });
 }
 
-/// CAN-1. The callback of a timer ends for good while its owner cancels and frees it at once: the library does not
-/// touch it after the owner saw it idle.
+/// CAN-1. The callback of a timer finishes without a restart while the owner of the timer cancels it and frees it at
+/// once. The library does not touch the timer after the owner saw it idle.
 #[test]
 fn a_callback_ends_against_its_owner_that_frees_it() {
     explore(TWO, [0, 1], || {
@@ -142,8 +143,9 @@ fn a_callback_ends_against_its_owner_that_frees_it() {
     });
 }
 
-/// Spec LOC-8, CAN-1. CPU 1 takes a pending timer from CPU 0 while that cancels it. The timer was pending all the time,
-/// so the cancel removes it, from wherever it is; the start may come behind and queue it again.
+/// Spec LOC-8, CAN-1. CPU 1 restarts a pending timer of CPU 0 and so moves it, while CPU 0 cancels it. The timer is
+/// pending all the time, so the cancel removes it from the base on which it is. The start may happen afterwards and
+/// queue the timer again.
 #[test]
 fn a_journey_against_a_cancel() {
     explore(TWO, [0, 1], || {

@@ -15,8 +15,8 @@ use crate::cpu::CpuId;
 use crate::hrtimer::{Expired, HrTimer, Restart, Setup, Start};
 use crate::time::{Instant, Realtime};
 
-/// Spec, HP-5. CPU 1 leaves while another thread runs the callback of one of its timers, which goes on. Nothing
-/// stays behind, and CPU 0 is asked to look at its queues.
+/// Spec, HP-5. CPU 1 goes offline while another thread runs the callback of one of its timers, which restarts
+/// the timer. No timer stays on CPU 1, and CPU 0 is kicked.
 #[test]
 fn a_cpu_leaves_against_a_callback_that_goes_on() {
     explore(TWO, [(0, 500), (1, 9_000)], || {
@@ -40,8 +40,9 @@ fn a_cpu_leaves_against_a_callback_that_goes_on() {
     });
 }
 
-/// Spec, HP-5. As before, with a second timer and a canceller that sleeps until the first callback is over, so
-/// that the leaving CPU can get in between the two.
+/// Spec, HP-5. CPU 1 goes offline while another thread runs the callbacks of two of its timers. A canceller
+/// sleeps until the first callback has finished, so that the leaving CPU can acquire the lock between the two
+/// callbacks.
 #[test]
 fn a_cpu_leaves_between_two_callbacks_that_a_canceller_waits_for() {
     explore_all(THREE, [(0, 1), (1, 1), (1, 0), (2, 0)], || {
@@ -74,8 +75,8 @@ fn a_cpu_leaves_between_two_callbacks_that_a_canceller_waits_for() {
     });
 }
 
-/// Spec, LOC-9. CPU 1 leaves with a pending timer while CPU 0 cancels it. It was pending all the time, so the
-/// cancel removes it, from wherever it is.
+/// Spec, LOC-9. CPU 1 goes offline with a pending timer while CPU 0 cancels the timer. The timer is pending all
+/// the time, so the cancel removes it from the base on which it is.
 #[test]
 fn a_cpu_leaves_against_a_cancel() {
     explore(TWO, [CpuId(0), CpuId(1)], || {
@@ -97,8 +98,8 @@ fn a_cpu_leaves_against_a_cancel() {
     });
 }
 
-/// Spec HP-6, LOC-16. CPU 1 leaves while CPU 0 starts its timer for another time, and a late start on CPU 1 follows:
-/// all ends on CPU 0, which is the only one left.
+/// Spec HP-6, LOC-16. CPU 1 goes offline while CPU 0 starts a timer of CPU 1 for another time. A late start on CPU 1
+/// follows. Both timers end on CPU 0, the only online CPU.
 #[test]
 fn a_cpu_leaves_against_a_start_of_its_timer() {
     explore(TWO, [4_000], || {
@@ -130,21 +131,21 @@ fn a_cpu_leaves_against_a_start_of_its_timer() {
 
 type WallCallback = fn(&mut Expired<'_, '_, Realtime>) -> Restart;
 
-/// A timer on the time of day.
+/// Makes a timer on the time of day.
 fn on_the_wall() -> Pin<Arc<HrTimer<WallCallback, Realtime>>> {
     let callback: WallCallback = |_| Restart::No;
     Arc::pin(HrTimer::with_setup(Setup::new(), false, callback))
 }
 
-/// Sets the time of day, as the writer of a sequence lock does: the offsets first.
+/// Sets the time of day as the writer of a sequence lock does: writes the offsets, then notifies the timers.
 fn set_the_clock(timers: &Timers<Host<true>>) {
     // Release: pairs with the Acquire of a thread that asks for the offsets.
     timers.platform().jumped.store(true, Ordering::Release);
     timers.clock_was_set(ClockSet::WALL);
 }
 
-/// Spec. The time of day is set while CPU 0 starts a timer on it. CPU 0 is armed for where the clock is now,
-/// whether the start saw the old offset or the new one.
+/// Spec. The time of day is set while CPU 0 starts a timer on it. In the end CPU 0 is armed according to the new
+/// time, whether the start saw the old offset or the new one.
 #[test]
 fn a_clock_jumps_against_a_start_on_it() {
     explore(TWO, [false, true], || {
@@ -186,8 +187,8 @@ fn a_clock_jumps_against_an_interrupt() {
     });
 }
 
-/// Spec TIM-34. The time of day is set while CPU 0 starts a timer that fires on a set. The timer is told, or CPU 0,
-/// which asks once it has started the timer, finds that the clock was set: no set is lost between the two.
+/// Spec TIM-34. The time of day is set while CPU 0 starts a timer that fires on a set. Either the timer is notified, or
+/// CPU 0 finds that the clock was set when it checks after the start. No set is lost between the two.
 #[test]
 fn a_clock_is_set_against_a_start_that_wants_to_know() {
     explore(TWO, [(false, true), (true, false), (true, true)], || {

@@ -1,4 +1,4 @@
-//! Loom cases of sleepers: the waker is taken once, and the owner may free the sleeper at once.
+//! Loom cases of sleepers. The waker is taken once, and the owner may free the sleeper at once.
 
 use core::pin::Pin;
 use core::task::Waker;
@@ -13,7 +13,7 @@ use crate::base::sleeper::TaskTimer;
 use crate::cpu::CpuId;
 use crate::hrtimer::Sleeper;
 
-/// Counts how often it is woken.
+/// A task that counts its wake-ups.
 struct Task(Count);
 
 impl Wake for Task {
@@ -26,11 +26,11 @@ fn waker(count: &Count) -> Waker {
     Waker::from(Arc::new(Task(count.clone())))
 }
 
-/// Places of sleepers that are due: sorted, or still in the far wheel, from which the interrupt takes them. There they
-/// name another queue as their owner.
+/// Deadlines of two due sleepers. The first is in the sorted queue. The second is still in the far wheel, which it
+/// names as its owner, and the interrupt moves it from there.
 const PLACES: [i64; 2] = [NOW, LATE];
 
-/// A sleeper that CPU 0 will wake, and what counts its waking.
+/// Makes a sleeper that CPU 0 will fire, and the counter of its wake-ups.
 fn asleep(machine: &Machine<true>) -> (Pin<Box<Sleeper>>, Count) {
     let now = machine.platform().now;
     let woken = Count::default();
@@ -42,8 +42,8 @@ fn asleep(machine: &Machine<true>) -> (Pin<Box<Sleeper>>, Count) {
     (sleeper, woken)
 }
 
-/// Spec SLP-1, OBJ-12. CPU 0 fires a sleeper while its owner, on CPU 1, cancels it and frees it at once. The waker
-/// comes out once, at one end or the other, and the library does not touch the sleeper after the owner saw it idle.
+/// Spec SLP-1, OBJ-12. CPU 0 fires a sleeper while its owner, on CPU 1, cancels it and frees it at once. Either the
+/// firing or the cancel takes the waker, and the library does not touch the sleeper after the owner saw it idle.
 #[test]
 fn a_sleeper_fires_against_its_owner_that_frees_it() {
     for now in PLACES {
@@ -63,8 +63,8 @@ fn a_sleeper_fires_against_its_owner_that_frees_it() {
     }
 }
 
-/// Spec SLP-1. CPU 0 fires a sleeper while its owner, on CPU 1, changes the waker. Either the new one fires and the old
-/// one was handed back, or the old one fires and the new one was refused.
+/// Spec SLP-1. CPU 0 fires a sleeper while its owner, on CPU 1, changes the waker. Either the new waker is woken and
+/// the old one was returned, or the old waker is woken and the new one was refused.
 #[test]
 fn a_sleeper_fires_against_a_change_of_its_waker() {
     for now in PLACES {
@@ -90,8 +90,8 @@ fn a_sleeper_fires_against_a_change_of_its_waker() {
     }
 }
 
-/// CPU 0 fires a sleeper while its owner, on CPU 1, puts it off. Either it was too late, and it was woken, or
-/// it is queued once, with its waker.
+/// CPU 0 fires a sleeper while its owner, on CPU 1, restarts it for later. Either the restart was too late and
+/// the task was woken, or the sleeper is queued once, with its waker.
 #[test]
 fn a_sleeper_fires_against_its_owner_that_puts_it_off() {
     for now in PLACES {

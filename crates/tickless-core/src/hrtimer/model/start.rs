@@ -1,4 +1,4 @@
-//! Loom cases of a thread that starts a timer while another one fires, moves or starts it.
+//! Loom cases of a thread that starts a timer while another thread fires, moves or starts the timer.
 
 use std::sync::Arc;
 
@@ -15,8 +15,8 @@ use crate::time::{Instant, Monotonic};
 /// Distance at which a timer waits in the far wheel.
 const FAR: i64 = 20_000_000;
 
-/// CPU 1 starts the timer while CPU 0 runs its callback, which wants another time. The start counts, and the
-/// timer is queued once, where the device is armed for it.
+/// CPU 1 starts the timer while CPU 0 runs its callback, which restarts it for another time. The start counts.
+/// The timer is queued once, on a CPU with its device armed for the timer.
 #[test]
 fn start_from_another_cpu_against_a_callback_that_goes_on() {
     // Taken away before or after the callback, or left where it runs.
@@ -47,8 +47,8 @@ fn start_from_another_cpu_against_a_callback_that_goes_on() {
 
 /// ORACLE-11.
 ///
-/// Spec OBJ-14, 2.8a. The timer runs, goes on, is taken to CPU 1 and runs there, for the last time. A thread that asks
-/// all the while never hears "idle" before the last run.
+/// Spec OBJ-14, 2.8a. The callback of the timer runs, restarts the timer, and runs for the last time on CPU 1, to which
+/// the timer has moved. A thread that queries the timer meanwhile never sees it idle before the last run.
 #[test]
 fn the_activity_query_against_two_runs_and_a_journey() {
     // How often it ran, and whether the one who asks heard that it is over.
@@ -105,8 +105,8 @@ fn place(machine: &Machine<false>, timer: &Timer) -> (u32, i64) {
     (cpu.0, deadline.as_nanos())
 }
 
-/// Spec LOC-2. Two CPUs start a timer that no queue knows yet. One binds it, the other takes it over, and it is queued
-/// once, where and when the later start says.
+/// Spec LOC-2. Two CPUs start a timer that never was on a queue. One CPU binds the timer, and the other takes it over.
+/// The timer is queued once, on the CPU and for the time of the later start.
 #[test]
 fn two_first_starts_at_once() {
     explore(TWO, [(0, 5_000), (1, 6_000)], || {
@@ -128,8 +128,8 @@ fn two_first_starts_at_once() {
     });
 }
 
-/// Spec LOC-3. Two CPUs take a pending timer from a third at once: it travels through transit, once or twice, is never
-/// lost, never in two queues, and ends where and when the later start says.
+/// Spec LOC-3. Two CPUs restart a pending timer of a third CPU at once. The timer is in transit once or twice, is never
+/// lost and never in two queues. It ends on the CPU and with the time of the later start.
 #[test]
 fn two_journeys_at_once() {
     explore(THREE, [(0, 5_000), (1, 5_001)], || {
@@ -153,8 +153,9 @@ fn two_journeys_at_once() {
     });
 }
 
-/// Spec LOC-2, 3.3. CPU 0 starts a timer again that waits behind another, which takes no more than the lock and two
-/// neighbours, while CPU 1 takes it away. It is queued once, where and when the later start says.
+/// Spec LOC-2, 3.3. CPU 0 restarts a timer that is queued after another timer, which takes only the lock and two
+/// neighbours. Meanwhile CPU 1 restarts the same timer and moves it. The timer is queued once, on the CPU and for the
+/// time of the later start.
 #[test]
 fn a_restart_in_place_against_a_journey() {
     explore(TWO, [(0, 6_000), (1, 5_000)], || {
@@ -179,8 +180,8 @@ fn a_restart_in_place_against_a_journey() {
     });
 }
 
-/// Spec LOC-17. Two threads without a CPU queue timers on CPU 0 and kick it, while it takes the kicks. A kick that is
-/// not sent, because one is under way, is not lost: the CPU is armed for the earlier timer in the end.
+/// Spec LOC-17. Two threads without a CPU queue timers on CPU 0 and kick it, while CPU 0 takes the kicks. A kick that
+/// is not sent because another kick is pending is not lost: in the end the CPU is armed for the earlier timer.
 #[test]
 fn two_kicks_against_the_one_that_is_taken() {
     explore(THREE, [4_000], || {
@@ -204,7 +205,7 @@ fn two_kicks_against_the_one_that_is_taken() {
     });
 }
 
-/// Two CPUs, and a timer that waits in the far wheel of the first, which the caller is.
+/// Makes two CPUs and a timer that waits in the far wheel of CPU 0. The caller executes as CPU 0.
 fn far_on_cpu_0() -> (Machine<false>, Timer) {
     let machine = machine(2);
     let timer = once(&Count::default());
@@ -214,8 +215,8 @@ fn far_on_cpu_0() -> (Machine<false>, Timer) {
     (machine, timer)
 }
 
-/// LOC-3. A timer waits in the far wheel of CPU 0, which pushes it out there, while CPU 1 starts it as well. It
-/// is queued once, for one of both, and the CPU where it is has its device armed for it.
+/// LOC-3. CPU 0 pushes out a timer in its far wheel, while CPU 1 starts the same timer. The timer is queued
+/// once, for one of both starts, and the device of its CPU is armed for it.
 #[test]
 fn a_far_timer_is_pushed_out_against_a_start_on_another_cpu() {
     explore(TWO, [(0, FAR + 2_000), (1, FAR + 1_000)], || {
@@ -245,8 +246,8 @@ fn a_far_timer_is_pushed_out_against_a_start_on_another_cpu() {
     });
 }
 
-/// CAN-1. A timer waits in the far wheel of CPU 0, which pushes it out there, while CPU 1 cancels it. Whichever comes
-/// first finds it queued, and afterwards it is what the other one made of it.
+/// CAN-1. CPU 0 pushes out a timer in its far wheel, while CPU 1 cancels the timer. The first of the two operations
+/// finds the timer queued, and the second decides its final state.
 #[test]
 fn a_far_timer_is_pushed_out_against_a_cancel_on_another_cpu() {
     // Whether the start found it queued, and whether it is queued in the end. The cancel finds it in either case.

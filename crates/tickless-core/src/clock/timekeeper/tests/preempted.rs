@@ -4,7 +4,7 @@ use std::vec::Vec;
 
 use super::*;
 
-/// Function that reads the time.
+/// A function that reads the time.
 type Read = fn(&Timekeeper, &mut dyn FnMut() -> Cycles) -> Instant;
 
 const READS: [(&str, Read); 4] = [
@@ -18,12 +18,13 @@ const READS: [(&str, Read); 4] = [
     }),
 ];
 
-/// A second, half of which has passed when the keeper is called; its readers are preempted for the rest.
+/// The counter values at the call of the keeper, after half a second, and at the end of the second. Readers are
+/// preempted between these two values.
 const CHANGED: Cycles = Cycles(1_000_000_000);
 const READ: Cycles = Cycles(2_000_000_000);
 
-/// Returns the readings of readers that copied the record, were preempted while `change` was made, and read the counter
-/// then; and their next readings.
+/// Returns two readings of each reader. In the first reading it copies the record, is preempted while `change` is made,
+/// and then reads the counter. The second reading follows.
 fn preempted(
     change: impl Fn(&Timekeeper, &mut Keeper),
 ) -> impl Iterator<Item = (&'static str, Instant, Instant)> {

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// Action on a keeper, at a counter value.
+/// An action on a keeper, at a counter value.
 #[derive(Clone, Debug)]
 enum Action {
     Advance,
@@ -31,11 +31,11 @@ fn actions() -> impl Strategy<Value = Action> {
 
 const COUNTERS: [Counter; 3] = [TSC, ODD, NARROW];
 
-/// A machine of four CPUs whose copies of the counter lag, each by its own.
+/// A machine of four CPUs whose copies of the counter lag, each by its own amount.
 struct Machine {
     timekeeper: Timekeeper,
     keeper: Keeper,
-    /// True time.
+    /// True time, in picoseconds.
     picos: u64,
     counter: Counter,
     start: u64,
@@ -64,7 +64,7 @@ impl Machine {
         Cycles(self.start.wrapping_add(counted).wrapping_sub(lag) & self.counter.mask())
     }
 
-    /// Reads the clock on all CPUs; no clock went back by more than `by`.
+    /// Reads the clock on all CPUs, and checks that no clock went back by more than `by`.
     fn look(&mut self, by: u64) -> Result<(), TestCaseError> {
         for (cpu, lag) in self.lags.into_iter().enumerate() {
             let at = self.cycles(lag);
@@ -118,8 +118,8 @@ impl Machine {
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// ORACLE-10: time never runs backwards on any CPU, whatever the keeper does between two readings, and however far
-    /// the copies of the counter lag behind the copy that the keeper reads.
+    /// ORACLE-10: time never runs backwards on any CPU, for any operation of the keeper between two readings, and for
+    /// any lag of a CPU's copy of the counter behind the copy that the keeper reads.
     #[test]
     fn time_is_monotonic(
         counter in 0..COUNTERS.len(),
@@ -179,8 +179,8 @@ proptest! {
         }
     }
 
-    /// CPL-14: for any steering, the clock shows a deadline at the cycle that is programmed for it, to a cycle and what
-    /// the reverse factor is truncated by; and a later deadline gives no earlier cycle.
+    /// CPL-14: for any steering, the clock shows a deadline at the cycle that is programmed for this deadline, to
+    /// within a cycle and the truncation of the reverse factor. A later deadline gives no earlier cycle.
     #[test]
     fn what_is_programmed_is_when_the_clock_shows_it(
         counter in 0..COUNTERS.len(),
@@ -209,9 +209,9 @@ proptest! {
         prop_assert!(distance(at(base + near + further)) >= distance(programmed));
     }
 
-    /// The cycle programmed for a time of the clock is the one at which the clock showed that
-    /// time, to a cycle, a nanosecond, and the rounding of the two factors. Until the rate changes, both are those of
-    /// the installation, each rounded to the nearest by itself (spec CPL-1), so they err in either direction.
+    /// The cycle programmed for a time is the cycle at which the clock showed that time, to within a cycle, a
+    /// nanosecond, and the rounding of the two factors. Until the rate changes, both factors are those of the
+    /// installation. Each of them is rounded to the nearest separately (spec CPL-1), so the error has either sign.
     #[test]
     fn the_time_of_a_cycle_leads_back_to_it(
         counter in 0..COUNTERS.len(),
@@ -230,7 +230,7 @@ proptest! {
         prop_assert!(back + nanosecond + rounded >= ahead, "early: {back} for {ahead}");
     }
 
-    /// The clock gains exactly the slewed offset, to the nanosecond, but for steps of the factor.
+    /// The clock gains exactly the slewed offset, to the nanosecond, except for steps of the factor.
     #[test]
     fn a_slew_arrives_where_it_was_sent(offset in -3_000_000_i64..=3_000_000) {
         let (timekeeper, mut keeper) = Timekeeper::try_new(TSC, Cycles(0), Span::from_millis(10)).expect("it counts");

@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// TIM-37: no reader of either publication sees time pass, whatever the counter reads, and no device is coupled.
+/// TIM-37: no reader of either publication sees time pass, whatever the counter shows, and no device is coupled.
 #[test]
 fn a_suspended_clock_stands_still() {
     let (timekeeper, mut keeper) = Timekeeper::new(TSC, Cycles(0));
@@ -28,7 +28,7 @@ fn a_suspended_clock_stands_still() {
     assert!((second - 1_000_500_000).abs() <= 200, "{second}");
 }
 
-/// TIM-38: the monotonic clock goes on where it stood, and the others know of the sleep.
+/// TIM-38: the monotonic clock continues where it stopped, and the other clocks include the sleep.
 #[test]
 fn a_sleep_moves_the_other_clocks_and_not_the_monotonic_one() {
     let (timekeeper, mut keeper) = Timekeeper::new(TSC, Cycles(0));
@@ -62,7 +62,7 @@ fn a_sleep_moves_the_other_clocks_and_not_the_monotonic_one() {
     assert_eq!(timekeeper.now(|| Cycles(2_010)).as_nanos(), 2_000);
 }
 
-/// TIM-38: what was owed before the sleep is forgiven.
+/// TIM-38: the error from before the sleep is set to zero.
 #[test]
 fn a_sleep_clears_the_error() {
     let (timekeeper, mut keeper) = Timekeeper::new(ODD, Cycles(0));
@@ -73,8 +73,8 @@ fn a_sleep_clears_the_error() {
     assert_eq!(keeper.error(), 0);
 }
 
-/// TIM-39: a month by the counter, which is far more than the fast path can multiply; and one that went back says zero,
-/// as a persistent clock does that was set back.
+/// TIM-39: a sleep of a month by the counter, which is far more than the fast path can multiply. If the counter went
+/// back, or a persistent clock was set back, the length is zero.
 #[test]
 fn the_length_of_a_sleep_neither_overflows_nor_is_negative() {
     let month = 30 * 24 * 3600;
@@ -98,7 +98,7 @@ fn the_length_of_a_sleep_neither_overflows_nor_is_negative() {
     );
 }
 
-/// TIM-38: the driver of a clock chip comes late, and tells then.
+/// TIM-38: the driver of a clock chip starts late, and reports the length of the sleep then.
 #[test]
 fn a_sleep_that_is_known_late_is_injected() {
     let (timekeeper, mut keeper) = Timekeeper::new(TSC, Cycles(0));

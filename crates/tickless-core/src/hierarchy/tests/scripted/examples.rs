@@ -33,7 +33,7 @@ fn example_1_lost_update_without_sequence() {
     tree.check_all();
 }
 
-/// The same between the two readings: the later one must be the child's.
+/// The same race between the readings of the group's and of the child's state. The child's state must be read later.
 #[test]
 fn example_1_between_group_and_child() {
     let tree = pairs();
@@ -47,7 +47,7 @@ fn example_1_between_group_and_child() {
     tree.check_all();
 }
 
-/// CPU 0 comes to the root with a new timer while CPU 2, the last one awake, goes idle.
+/// CPU 0 reaches the root with a new timer while CPU 2, the last awake CPU, goes idle.
 #[test]
 fn example_2_new_timer_versus_last_cpu_idle() {
     let tree = pairs();
@@ -67,7 +67,7 @@ fn example_2_new_timer_versus_last_cpu_idle() {
     tree.check_all();
 }
 
-/// Two idle CPUs with one time; the event in the root names the first of them only (R58).
+/// Two idle CPUs have the same time; the event in the root names only the first CPU (R58).
 #[test]
 fn example_3_sibling_behind_a_served_entry() {
     let tree = pairs();
@@ -78,7 +78,7 @@ fn example_3_sibling_behind_a_served_entry() {
     tree.check_all();
 }
 
-/// Three levels, otherwise as before: in the middle group the time stays and the CPU changes (R18).
+/// The tree of Example 3 with three levels. In the middle group the time stays and the CPU changes (R18).
 #[test]
 fn example_4_same_time_other_cpu() {
     let tree = idle_tree::<2>(8);
@@ -90,7 +90,7 @@ fn example_4_same_time_other_cpu() {
     tree.check_all();
 }
 
-/// Times of idle siblings have not risen to the root: the forecast looks at all levels (R16).
+/// Times of idle siblings have not risen to the root, so the forecast reads all levels (R16).
 #[test]
 fn example_5_late_forecast() {
     let tree = pairs();
@@ -108,7 +108,8 @@ fn example_5_late_forecast() {
     tree.check_all();
 }
 
-/// CPU 0 has promised to wake up for CPU 2, and CPU 1 was faster. The promise must not wake it for ever (R17).
+/// CPU 0 has promised to wake up for CPU 2, but CPU 1 was faster. The promise must not wake CPU 0 again and again
+/// (R17).
 #[test]
 fn example_6_chasing_ghosts() {
     let tree = pairs();
@@ -125,7 +126,7 @@ fn example_6_chasing_ghosts() {
     tree.check_all();
 }
 
-/// (A) The group that gets a parent goes idle just after it was found active.
+/// (A) The group that gets a parent goes idle immediately after it was found active.
 #[test]
 fn example_7_growing_a_root_wrong_direction() {
     for leaves_at_link in [true, false] {
@@ -154,7 +155,7 @@ fn example_7_growing_a_root_wrong_direction() {
     }
 }
 
-/// A CPU has changed the old root and is delayed before it looks for a parent, while the root grows once, or twice
+/// A CPU has changed the old root and is delayed before it reads the root's parent, while the root grows once or twice
 /// (R22, R27).
 #[test]
 fn example_8_publication_order_once_more() {
@@ -189,7 +190,7 @@ fn example_8_publication_order_once_more() {
     }
 }
 
-/// The only active CPU leaves, and will not keep the promise that it gets.
+/// The only active CPU leaves the tree, and so would not keep the promise that it would get.
 #[test]
 fn example_9_last_timer_holder_isolates() {
     for was_idle in [false, true] {
@@ -211,7 +212,7 @@ fn example_9_last_timer_holder_isolates() {
     }
 }
 
-/// The last CPU of a one-level tree goes idle without a timer of its own while another has one (R15).
+/// The last CPU of a one-level tree goes idle without a timer, while another CPU has a timer (R15).
 #[test]
 fn example_10_upstream_fast_path_on_a_one_level_tree() {
     let tree = idle_tree::<4>(4);

@@ -1,4 +1,4 @@
-//! Tests of building the tree, and of its growth in use (spec C-5.2, C-8.3).
+//! Tests of the construction of the tree, and of its growth while it is in use (spec C-5.2, C-8.3).
 
 use std::rc::Rc;
 use std::vec::Vec;
@@ -29,7 +29,7 @@ fn groups_by_level<const WIDTH: usize>(tree: &Tree<WIDTH>) -> Vec<u32> {
     levels
 }
 
-/// R23: the ninth CPU. There is exactly one group without a parent.
+/// R23: after the ninth CPU exactly one group has no parent.
 #[test]
 fn r23_the_ninth_cpu_makes_one_new_root() {
     let tree = built::<8>(9, 1, |_| 0);
@@ -64,7 +64,8 @@ fn r23_every_size_makes_one_tree_of_the_height_it_needs() {
     }
 }
 
-/// R24: at each step of building, no room. The tree is as before, and goes on when there is.
+/// R24: the host refuses storage at each step of construction. The tree is unchanged, and growth continues when the
+/// host has storage.
 #[test]
 fn r24_a_refused_allocation_changes_nothing() {
     let tree = empty_tree::<2>(16, 4, MigratorPolicy::LowestBit);
@@ -98,7 +99,7 @@ fn r24_a_refused_allocation_changes_nothing() {
     *tree.host().room.lock().unwrap() = ample;
 }
 
-/// R24: more levels than the layout has.
+/// R24: the CPUs would need more levels than the layout has.
 #[test]
 fn r24_a_tree_that_would_be_too_high_is_refused() {
     // Laid out for four CPUs on one node, and then they come from three.
@@ -116,7 +117,7 @@ fn r24_a_tree_that_would_be_too_high_is_refused() {
     );
 }
 
-/// R25: CPU 0 of node 0, CPU 1 of node 1, then the rest. The way up of CPU 1 goes to the cross-node level at once.
+/// R25: CPU 0 of node 0, CPU 1 of node 1, then the rest. The groups above CPU 1 reach the cross-node level at once.
 #[test]
 fn r25_no_group_below_the_cross_node_level_mixes_nodes() {
     let tree = built::<2>(16, 2, |cpu| u32::from(cpu == 1 || cpu >= 9));
@@ -134,7 +135,7 @@ fn r25_no_group_below_the_cross_node_level_mixes_nodes() {
     assert_eq!(two.check(), Ok(()));
 }
 
-/// R21: the tree grows while CPU 0 is awake; the new root knows it, and can hand over.
+/// R21: the tree grows while CPU 0 is awake. The new root knows that CPU 0 is awake, and can hand the duty over.
 #[test]
 fn r21_an_active_old_root_is_active_in_the_new_one() {
     let tree = empty_tree::<2>(8, 1, MigratorPolicy::LowestBit);
@@ -148,7 +149,7 @@ fn r21_an_active_old_root_is_active_in_the_new_one() {
     assert_eq!(tree.fired().len(), 1, "CPU 0 is migrator of all of it");
 }
 
-/// R21: no CPU is awake when the tree grows. The new root knows what idle CPUs wait for.
+/// R21: no CPU is awake when the tree grows. The new root knows the events of the idle CPUs.
 #[test]
 fn r21_an_idle_old_root_is_listed_in_the_new_one() {
     let tree = empty_tree::<2>(8, 1, MigratorPolicy::LowestBit);
@@ -163,8 +164,8 @@ fn r21_an_idle_old_root_is_listed_in_the_new_one() {
     assert_eq!(tree.fired().len(), 1);
 }
 
-/// R21: no CPU is awake, and the one that has promised comes by between the link and the publication in the new root,
-/// which is empty then. Its promise for what is left stays.
+/// R21: no CPU is awake. The CPU that has promised serves between the link and the publication in the new root, which
+/// is empty at that time. Its promise for the remaining events stays.
 #[test]
 fn r21_an_idle_server_comes_by_while_the_root_grows() {
     let tree = Rc::new(empty_tree::<2>(4, 1, MigratorPolicy::LowestBit));
@@ -191,8 +192,8 @@ fn r21_an_idle_server_comes_by_while_the_root_grows() {
     tree.check_all();
 }
 
-/// CPU 0 takes the old root for the root while the tree grows, and publishes there when the new root has adopted it
-/// already. That CPU 2 wakes up at that time helps no CPU: it does not find the event.
+/// CPU 0 treats the old root as the root while the tree grows, and publishes there after the new root has adopted the
+/// old root. CPU 2 wakes up at that time, but does not find the event. So CPU 0 must promise itself.
 #[test]
 fn what_only_a_former_root_knows_is_promised_by_its_own_cpu() {
     let tree = Rc::new(empty_tree::<2>(4, 1, MigratorPolicy::LowestBit));
@@ -214,8 +215,8 @@ fn what_only_a_former_root_knows_is_promised_by_its_own_cpu() {
     assert_eq!(tree.fired().len(), 3);
 }
 
-/// R26: the first waker of a leaf is still below the root, the second has made the tree grow. No activation is spurious
-/// and none is missing.
+/// R26: the walk of the first CPU that wakes in a leaf is still below the root while a second CPU makes the tree grow.
+/// No activation is spurious or missing.
 #[test]
 fn r26_growth_while_the_first_waker_is_on_its_way_up() {
     let tree = Rc::new(empty_tree::<2>(8, 1, MigratorPolicy::LowestBit));
@@ -248,7 +249,7 @@ fn r26_growth_while_the_first_waker_is_on_its_way_up() {
     assert!(tree.host().group_state(root).is_active(), "missing");
 }
 
-/// R27: the root grows between every two steps of one walk to idle, with a timer.
+/// R27: the root grows between any two steps of one walk to idle that publishes a timer.
 #[test]
 fn r27_the_root_grows_in_the_middle_of_a_walk() {
     let tree = Rc::new(empty_tree::<2>(16, 1, MigratorPolicy::LowestBit));
@@ -292,8 +293,8 @@ fn preparing_again_changes_nothing() {
 proptest! {
     /// TI2, TI3, STATE-5.
     ///
-    /// Whatever the order in which CPUs of several nodes come, the tree keeps its rules after each, and has the groups
-    /// that the layout foretold.
+    /// CPUs of several NUMA nodes join in any order. The tree keeps its rules after each CPU, and has the groups that
+    /// the layout computed.
     #[test]
     fn every_order_of_nodes_builds_a_tree_that_keeps_its_rules(
         order in proptest::collection::vec(0..4_u32, 1..40),

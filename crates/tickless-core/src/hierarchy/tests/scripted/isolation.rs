@@ -16,7 +16,7 @@ enum Call {
     Wait(u32, Change),
 }
 
-/// A host whose CPUs answer a request only when another one waits for it.
+/// A host in which a CPU carries out a request only when another CPU waits for it.
 struct Crew<'t> {
     tree: &'t Tree<4>,
     isolated: &'t [u32],
@@ -66,7 +66,7 @@ fn taking_part(tree: &Tree<4>) -> Vec<u32> {
     cpus.filter(|cpu| tree.node(*cpu).is_available()).collect()
 }
 
-/// Spec C-5.4: un-isolate, wait for each, isolate, wait for each.
+/// Spec C-5.4: the change ends isolations, waits for each CPU, then isolates CPUs, and waits for each CPU.
 #[test]
 fn cpus_join_and_are_waited_for_before_others_leave() {
     let tree = idle_tree::<4>(8);
@@ -104,7 +104,8 @@ fn cpus_join_and_are_waited_for_before_others_leave() {
     tree.check_all();
 }
 
-/// The whole set changes hands: the CPU that isolates first finds that the last one cannot leave.
+/// Two halves of the tree exchange their parts in the set. A CPU that isolated first would find that the last available
+/// CPU cannot leave.
 #[test]
 fn two_halves_of_a_tree_change_places() {
     let tree = idle_tree::<4>(2);

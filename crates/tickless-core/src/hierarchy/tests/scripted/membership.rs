@@ -1,4 +1,4 @@
-//! Tests of CPUs that join and leave, isolated ones, and threads that are no workers (spec C-5.1 to C-5.4).
+//! Tests of CPUs that join and leave, of isolated CPUs, and of threads that are no workers (spec C-5.1 to C-5.4).
 
 use std::vec::Vec;
 
@@ -11,7 +11,7 @@ fn activated<const WIDTH: usize>(tree: &Tree<WIDTH>) -> Vec<CpuId> {
     core::mem::take(&mut *tree.host().activated.lock().unwrap())
 }
 
-/// II3, Spec C-5.1: a CPU that is not available looks after itself, and touches nothing.
+/// II3, Spec C-5.1: a CPU that is not available fires its own timers, and changes nothing in the tree.
 #[test]
 fn an_unavailable_cpu_covers_its_own_timers() {
     let tree = pairs();
@@ -32,7 +32,7 @@ fn an_unavailable_cpu_covers_its_own_timers() {
     tree.check_all();
 }
 
-/// R28: the lowest CPU polls and is isolated; the duty goes elsewhere, at once and later.
+/// R28: the lowest CPU polls and is isolated. The duty moves to another CPU, at once and later.
 #[test]
 fn r28_an_isolated_cpu_has_no_duty() {
     let tree = idle_tree::<4>(4);
@@ -56,7 +56,7 @@ fn r28_an_isolated_cpu_has_no_duty() {
     tree.check_all();
 }
 
-/// ISO-2, XI1: one CPU has to look after the others, unless none can.
+/// ISO-2, XI1: one CPU must remain to serve the others, unless no CPU can.
 #[test]
 fn the_last_cpu_is_not_isolated_but_may_go_offline() {
     let tree = idle_tree::<2>(2);
@@ -80,7 +80,7 @@ fn a_cpu_that_was_never_prepared_cannot_join_or_leave() {
     assert_eq!(tree.set_available(CpuId(7), Presence::Awake), refused);
 }
 
-/// Spec C-3.7: a CPU goes offline while its timers are run for it.
+/// Spec C-3.7: a CPU goes offline while another CPU runs its timers.
 #[test]
 fn a_cpu_leaves_while_it_is_served() {
     let tree = pairs();
@@ -105,7 +105,7 @@ fn a_cpu_leaves_while_it_is_served() {
     tree.check_all();
 }
 
-/// An heir that is no worker could do nothing.
+/// A foreign thread does not inherit a promise, because it could not keep the promise.
 #[test]
 fn a_promise_is_not_inherited_by_a_foreign_thread() {
     let tree = empty_tree::<4>(4, 1, MigratorPolicy::LowestBit);
@@ -126,7 +126,7 @@ fn a_promise_is_not_inherited_by_a_foreign_thread() {
     assert_eq!(tree.fired().len(), 1);
 }
 
-/// A foreign thread arms while no CPU is awake; the worker that the host wakes takes over.
+/// A foreign thread arms a timer while no CPU is awake; the worker that the host wakes takes over.
 #[test]
 fn a_foreign_thread_arms_in_a_tree_in_which_everybody_sleeps() {
     let tree = empty_tree::<2>(3, 1, MigratorPolicy::LowestBit);
@@ -149,7 +149,7 @@ fn a_foreign_thread_arms_in_a_tree_in_which_everybody_sleeps() {
     tree.check_all();
 }
 
-/// A foreign thread may also serve: itself and others, as long as everybody is idle.
+/// A foreign thread may also serve itself and others, as long as all CPUs are idle.
 #[test]
 fn a_foreign_thread_serves_where_everybody_sleeps() {
     let tree = empty_tree::<2>(3, 1, MigratorPolicy::LowestBit);
@@ -165,7 +165,7 @@ fn a_foreign_thread_serves_where_everybody_sleeps() {
     tree.check_all();
 }
 
-/// A foreign thread that ends gives up what it promised.
+/// A foreign thread that ends gives up its promise, and a CPU takes over.
 #[test]
 fn a_cpu_takes_over_when_a_foreign_thread_leaves() {
     let tree = empty_tree::<2>(3, 1, MigratorPolicy::LowestBit);

@@ -1,4 +1,4 @@
-//! Tests by random sequences of operations: the rules hold after each, and no timer is late in the end.
+//! Tests by random sequences of operations. The rules hold after each operation, and no timer is late in the end.
 
 use proptest::prelude::{Strategy, prop_assert, prop_oneof, proptest};
 use std::vec::Vec;
@@ -12,7 +12,7 @@ enum Operation {
     Wakes(u32),
     Idles(u32),
     Arms(u32, i64),
-    /// Time goes on by so much, and the CPU has a tick.
+    /// Time advances by the second value, and the CPU has a tick.
     Ticks(u32, i64),
     Joins(u32),
     Leaves(u32),
@@ -32,7 +32,7 @@ fn operation(cpus: u32) -> impl Strategy<Value = Operation> {
     ]
 }
 
-/// Carries one out; `now` is the time.
+/// Carries out an operation; `now` is the time.
 fn carry_out<const WIDTH: usize>(tree: &Tree<WIDTH>, operation: Operation, now: &mut i64) {
     match operation {
         Operation::Wakes(cpu) => tree.wakes(cpu),

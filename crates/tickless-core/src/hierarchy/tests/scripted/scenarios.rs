@@ -1,11 +1,12 @@
-//! The regression scenarios of spec C-8.2 that are no worked example.
+//! The regression scenarios of spec C-8.2 that are not among the worked examples.
 
 use super::{LEFT, ROOT, pairs};
 use crate::cpu::CpuId;
 use crate::hierarchy::tests::host::{NEVER, at, idle_tree, idle_tree_with};
 use crate::hierarchy::{ChildSlot, MigratorPolicy, Pull, Refusal, Step};
 
-/// R15, second half: with a parent, a CPU without a timer goes idle in an active group without any lock.
+/// R15, second half: a CPU without a timer goes idle in an active group that has a parent. The CPU takes no lock of a
+/// group.
 #[test]
 fn r15_no_lock_is_taken_for_nothing_below_the_root() {
     let tree = pairs();
@@ -23,7 +24,8 @@ fn r15_no_lock_is_taken_for_nothing_below_the_root() {
     tree.check_all();
 }
 
-/// R20: the own event is due, because time went on since the CPU looked at its own timers. It is run like any other.
+/// R20: the CPU's own event is due, because time has passed since the CPU ran its own timers. The CPU serves this event
+/// as it serves any other event.
 #[test]
 fn r20_an_idle_cpu_serves_itself() {
     let tree = pairs();
@@ -36,7 +38,7 @@ fn r20_an_idle_cpu_serves_itself() {
     tree.check_all();
 }
 
-/// PULL-5, R20: an event that stays due, whatever is done, ends with the budget and not never.
+/// PULL-5, R20: the budget ends a call in which an event stays due after each service.
 #[test]
 fn r20_serving_ends_although_an_event_stays_due() {
     let tree = pairs();
@@ -53,7 +55,8 @@ fn r20_serving_ends_although_an_event_stays_due() {
     tree.check_all();
 }
 
-/// Spec C-D.6: callbacks count, what is left stays due, and the promise of an idle server with it.
+/// Spec C-D.6: callbacks count against the budget. The remaining timers stay due, and so does the promise of an idle
+/// server.
 #[test]
 fn a_spent_budget_leaves_the_rest_due() {
     let tree = pairs();
@@ -71,7 +74,7 @@ fn a_spent_budget_leaves_the_rest_due() {
     tree.check_all();
 }
 
-/// Two CPUs that wake at the same time, one of them for nothing, do not both promise the next event.
+/// Two CPUs wake at the same time, one of them in vain. Only one of them promises the next event.
 #[test]
 fn a_promise_is_given_once() {
     let tree = pairs();
@@ -97,8 +100,8 @@ fn a_promise_is_given_once() {
     assert_eq!(tree.fired().len(), 1);
 }
 
-/// Two who had promised the same time serve when it comes, and go on sleeping. One of them promises what comes next;
-/// else both would wake for the same times for ever.
+/// Two CPUs that had promised the same time serve at that time, and continue to sleep. One of them promises the next
+/// event. Otherwise both would wake at the same times for ever.
 #[test]
 fn two_who_serve_at_one_moment_do_not_both_promise_what_comes_next() {
     let tree = pairs();
@@ -126,7 +129,8 @@ fn two_who_serve_at_one_moment_do_not_both_promise_what_comes_next() {
     assert_eq!(tree.fired().len(), 3);
 }
 
-/// All sleep, and CPU 0 has promised to wake for them. Who wakes in between and goes back to sleep need not.
+/// All CPUs sleep, and CPU 0 has promised to wake up for them. A CPU that wakes meanwhile and sleeps again need not
+/// wake up for them.
 #[test]
 fn nothing_is_forecast_that_another_cpu_has_promised() {
     let tree = pairs();
@@ -147,8 +151,8 @@ fn nothing_is_forecast_that_another_cpu_has_promised() {
     tree.check_all();
 }
 
-/// CPU 0 had promised to wake at 10, woke, and idles without timers. Before it has said so CPU 2 arms one, and must not
-/// rely on what CPU 0 promised before.
+/// CPU 0 had promised to wake at 10, woke, and idles without timers. Before CPU 0 has published that, CPU 2 arms a
+/// timer, and must not rely on the earlier promise of CPU 0.
 #[test]
 fn no_cpu_relies_on_a_promise_that_was_withdrawn() {
     let tree = pairs();
@@ -172,7 +176,7 @@ fn no_cpu_relies_on_a_promise_that_was_withdrawn() {
     assert_eq!(tree.fired().len(), 2);
 }
 
-/// R52, HAZARD-1: CPU 0 has handed over to CPU 1, which goes idle before CPU 0's event is in the queue.
+/// R52, HAZARD-1: CPU 0 has handed the duty over to CPU 1, which goes idle before CPU 0's event is in the queue.
 #[test]
 fn r52_a_stranded_event_reaches_the_root() {
     for root_is_active in [false, true] {
@@ -195,7 +199,7 @@ fn r52_a_stranded_event_reaches_the_root() {
     }
 }
 
-/// R53, HAZARD-2: the owner wakes, idles without timers, and an interrupt arms one, all during the callbacks.
+/// R53, HAZARD-2: the owner wakes, idles without timers, and an interrupt arms a timer, all during the callbacks.
 #[test]
 fn r53_a_timer_armed_in_idle_while_served_is_published() {
     let tree = pairs();
@@ -216,7 +220,7 @@ fn r53_a_timer_armed_in_idle_while_served_is_published() {
     tree.check_all();
 }
 
-/// R59: the owner wakes, arms, idles and arms again during the callbacks. The earliest is what is published.
+/// R59: the owner wakes, arms, idles and arms again during the callbacks. The earliest time is published.
 #[test]
 fn r59_an_older_time_does_not_overwrite_a_newer_one() {
     let tree = pairs();
@@ -238,7 +242,7 @@ fn r59_an_older_time_does_not_overwrite_a_newer_one() {
     assert_eq!(tree.fired().len(), 3);
 }
 
-/// R59: the owner is awake again when its rest would be published. It looks after itself.
+/// R59: the owner is awake again when its remaining time would be published. The owner fires its timers itself.
 #[test]
 fn r59_nothing_is_published_for_an_owner_that_woke() {
     let tree = pairs();
@@ -258,7 +262,7 @@ fn r59_nothing_is_published_for_an_owner_that_woke() {
     tree.check_all();
 }
 
-/// R60: the tree hands back a time so near that the CPU stays awake; it is active again then.
+/// R60: the tree returns a time so near that the CPU stays awake. Then the CPU is active again.
 #[test]
 fn r60_a_cpu_that_stays_awake_is_active() {
     let tree = pairs();
@@ -299,7 +303,7 @@ fn a_cpu_is_served_by_one_at_a_time() {
     assert!(tree.host().steps.borrow().contains(&refused));
 }
 
-/// Spec C-4.7: the timer was cancelled. The event stays, and costs one look for nothing.
+/// Spec C-4.7: the timer was cancelled. Its event stays, and costs one useless check.
 #[test]
 fn a_cancelled_timer_costs_one_useless_look() {
     let tree = pairs();
@@ -314,7 +318,7 @@ fn a_cancelled_timer_costs_one_useless_look() {
     tree.check_all();
 }
 
-/// Spec C-3.2: a timer of the CPU's own comes first, so the CPU will be awake by then.
+/// Spec C-3.2: a local timer of the CPU is due earlier, so the CPU will be awake when its global timer is due.
 #[test]
 fn a_cpu_that_wakes_for_itself_first_hands_nothing_over() {
     let tree = pairs();
@@ -326,7 +330,7 @@ fn a_cpu_that_wakes_for_itself_first_hands_nothing_over() {
     tree.check_all();
 }
 
-/// Spec C-4.11: another CPU is awake in the leaf, or further up.
+/// Spec C-4.11: another CPU is awake in the leaf, or in a group further up. The forecast is never.
 #[test]
 fn the_forecast_is_never_while_others_are_awake() {
     let tree = pairs();
@@ -340,7 +344,7 @@ fn the_forecast_is_never_while_others_are_awake() {
     assert_eq!(tree.peek(CpuId(1), at(10)), NEVER, "a sibling is migrator");
 }
 
-/// A.4, on the real tree.
+/// The walk of appendix A.4, on the real tree.
 #[test]
 fn the_walk_of_appendix_a4_on_the_tree() {
     let tree = pairs();
@@ -370,7 +374,7 @@ fn the_walk_of_appendix_a4_on_the_tree() {
     tree.check_all();
 }
 
-/// Spec C-D.7: who gets the duty is a policy.
+/// Spec C-D.7: a policy chooses the CPU that gets the duty.
 #[test]
 fn the_duty_is_handed_over_by_policy() {
     let duty = |policy| {
@@ -394,7 +398,7 @@ fn the_duty_is_handed_over_by_policy() {
     assert_eq!(duty(MigratorPolicy::LeastLoaded), Some(0));
 }
 
-/// The least loaded child is the one that served least.
+/// The least loaded child is the child that has served the fewest events.
 #[test]
 fn the_duty_goes_to_who_served_least() {
     let tree = idle_tree_with::<4>(4, MigratorPolicy::LeastLoaded);
