@@ -1,13 +1,14 @@
-//! Executes switches in a queue of so many tasks, for a counter of instructions.
+//! Executes task switches in a queue of a given number of tasks, so that a tool can count the instructions.
 //!
 //! ```text
 //! cargo build --release -p tickless-sched --example switches
 //! valgrind --tool=callgrind --toggle-collect='*counted*' target/release/examples/switches 1000 switch
 //! ```
 //!
-//! The number that valgrind prints, divided by that of the rounds that this prints, is the cost of one: `switch` puts
-//! the task that runs back and picks the next, `sleep` puts the task that runs to sleep, picks the next and wakes the
-//! sleeper, `account` asks whether a decision is due.
+//! The number of instructions that valgrind prints, divided by the number of rounds that this program prints, is the
+//! cost of one round. A round of `switch` enqueues the running task and picks the next one. A round of `sleep` puts the
+//! running task to sleep, picks the next one and wakes the sleeper. A round of `account` checks whether a decision is
+//! due.
 #![expect(clippy::print_stdout, reason = "a command talks to its user")]
 
 use std::hint::black_box;

@@ -3,15 +3,15 @@
 //! | module | holds |
 //! |---|---|
 //! | [`fair`] | [`FairQueue`]: each task has its share, by earliest eligible virtual deadline |
-//! | [`deadline`] | tasks that need so much of the CPU in each period, and get no more |
+//! | [`deadline`] | tasks that need an amount of the CPU in each period, and get no more |
 //! | [`hrtick`] | [`HrTick`]: the timer that ends a slice when it should end, and slice extensions |
-//! | [`load`] | the clock of a run queue, which stands while interrupts run, and how much they take |
+//! | [`load`] | the clock of a run queue, which stops while interrupts run, and their share of the CPU |
 //!
 //! # How it is driven
 //!
-//! A host has one of each for a CPU (a worker, in user space), under one lock, and says what happens: a task wakes up,
-//! sleeps, finishes, is to be reconsidered. Every call is told the time. Nothing here reads a clock, knows a thread or
-//! a device, allocates, or has an atomic. A switch looks like this:
+//! A host has one of each for a CPU (a worker, in user space), under one lock, and calls a method for each event: a
+//! task wakes up, sleeps, finishes, is to be reconsidered. Every call gets the time as an argument. This crate reads no
+//! clock, uses no thread and no device, allocates nothing, and has no atomics. A switch looks like this:
 //!
 //! ```
 //! use std::cell::Cell;
@@ -64,7 +64,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Why it is as it is stands in `docs/scheduler.md`.
+//! `docs/scheduler.md` gives the reasons for this design.
 #![no_std]
 #![forbid(unsafe_code)]
 #![deny(rustdoc::broken_intra_doc_links)]

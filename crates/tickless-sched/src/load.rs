@@ -1,8 +1,8 @@
 //! The time that interrupts take: the clock of a run queue, which stops during interrupts, and their share of the CPU.
 //!
-//! A task is charged for its service, so interrupts are taken out of the clock of [the queues](crate::fair). A slice
-//! timer fires by the clock on the wall, so the time that interrupts will probably take is added to it
-//! ([`fair_length`](crate::hrtick::fair_length)), by their load of late.
+//! A task is charged for its service only, so the clock of [the queues](crate::fair) does not count interrupts. A slice
+//! timer fires by the monotonic clock, so [`fair_length`](crate::hrtick::fair_length) adds the time that interrupts
+//! will probably take, estimated from their recent load.
 
 use tickless_core::time::{Instant, Span};
 
@@ -32,7 +32,7 @@ impl Load {
 /// The clock of the run queue of a CPU, which stops while interrupts run.
 ///
 /// The host reports the begin and the end of interrupts. Nested ones are part of the outermost. A time before the last
-/// reported one counts as that one.
+/// reported time counts as the last reported time.
 ///
 /// ```
 /// use tickless_core::time::Instant;
@@ -51,9 +51,9 @@ impl Load {
 pub struct RunClock {
     /// The time at which the clock began.
     origin: Instant,
-    /// Time that interrupts took since.
+    /// The time that interrupts took since then.
     stolen: Span,
-    /// The outermost interrupt that has the CPU.
+    /// The begin of the outermost interrupt that runs; `None` if none runs.
     interrupt: Option<Instant>,
     average: Decaying,
 }
@@ -114,14 +114,14 @@ impl RunClock {
     }
 }
 
-/// An average in which what was 32 periods ago counts half.
+/// An average in which the load of 32 periods ago counts half.
 #[derive(Clone, Debug)]
 struct Decaying {
     /// Average load, in parts of 2^32.
     average: u64,
     /// Busy time of the period that has begun.
     busy: u64,
-    /// The time up to which all is counted.
+    /// The time up to which all time is counted.
     counted: Instant,
     /// The time at which the period began.
     period: Instant,
@@ -144,12 +144,12 @@ impl Decaying {
         }
     }
 
-    /// The time until `now` was for tasks.
+    /// Counts the time until `now` as time of tasks.
     fn advance(&mut self, now: Instant) {
         self.count(now, 0);
     }
 
-    /// The time until `now` was for interrupts.
+    /// Counts the time until `now` as time of interrupts.
     fn busy(&mut self, now: Instant) {
         self.count(now, 1);
     }
@@ -180,7 +180,7 @@ impl Decaying {
         );
     }
 
-    /// A period with so much of it for interrupts is over.
+    /// Ends a period in which interrupts took `busy`.
     fn close(&mut self, busy: u64) {
         let busy = busy.min(PERIOD) * (ONE / PERIOD);
         self.average = scaled(self.average, KEPT) + scaled(busy, ONE - KEPT);
@@ -192,7 +192,7 @@ impl Decaying {
     }
 }
 
-/// Returns the share that is left after so many periods.
+/// Returns the share that is left after `periods` periods.
 fn power(periods: u64) -> u64 {
     let (mut kept, mut base, mut periods) = (ONE, KEPT, periods);
     // At most 64 rounds.
@@ -225,7 +225,7 @@ mod tests {
         Instant::from_nanos(nanos)
     }
 
-    /// Interrupts of `length` every `period` from `from` until `until`.
+    /// Makes interrupts of `length` every `period` from `from` until `until`.
     fn interrupted(clock: &mut RunClock, from: i64, until: i64, period: i64, length: i64) {
         let mut now = from;
         while now < until {

@@ -8,7 +8,7 @@ use tickless_link::abort;
 use tickless_link::entry::{Expiry, Family, Member};
 use tickless_link::id::QueueId;
 
-/// Identifies one pick of all that ever were: the queue knows the running task by it.
+/// The identity of one pick, unique among all picks of all queues. A queue identifies its running task by the pick.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Pick {
     pub(crate) queue: QueueId,
@@ -17,14 +17,14 @@ pub(crate) struct Pick {
 }
 
 impl Pick {
-    /// The pick behind so many of `queue`.
+    /// Returns the pick of `queue` that follows its first `picks` picks.
     #[inline]
     pub(crate) const fn behind(queue: QueueId, picks: u64) -> Self {
         let number = NonZeroU64::MIN.saturating_add(picks);
         Self { queue, number }
     }
 
-    /// The one behind this one, of the same queue.
+    /// Returns the next pick of the same queue.
     #[inline]
     pub(crate) fn next(self) -> Self {
         let Some(number) = self.number.checked_add(1) else {
@@ -42,7 +42,7 @@ impl Pick {
     }
 }
 
-/// Keeps what a queue hands out when it picks the task.
+/// Keeps the item that a queue hands out when it picks the task.
 pub(crate) struct Carrier<T>(PhantomData<fn() -> T>);
 
 impl<T> Carrier<T> {
@@ -74,7 +74,7 @@ where
 pub enum Refusal {
     /// The task waits in this queue already.
     Queued,
-    /// Another queue has the task, or is just returning it; or the task is not the one that runs here.
+    /// Another queue has the task, or is just releasing it; or the task is not the one that runs here.
     Elsewhere,
     /// The queue did not [admit](crate::deadline::DeadlineQueue::admit) the task, or has dismissed it.
     NotAdmitted,
@@ -84,7 +84,7 @@ pub enum Refusal {
 pub struct Refused<T> {
     /// The item that came with the task.
     pub item: T,
-    /// The reason.
+    /// The reason why the task was refused.
     pub why: Refusal,
 }
 

@@ -1,4 +1,4 @@
-//! The tick on a timer of the core, with the rearm deferred: what reaches the device.
+//! Tests of the writes that reach the device when the slice tick uses a timer of the core and the rearm is deferred.
 
 use std::cell::{Cell, OnceCell, RefCell};
 use std::pin::pin;
@@ -53,7 +53,7 @@ impl Platform for Host {
     const DEFERRED_REARM: bool = true;
 }
 
-/// Masks on request, and counts.
+/// A host of a slice timer that masks interrupts on request, and counts the requests.
 #[derive(Default)]
 struct Masks {
     masked: Cell<u32>,
@@ -72,7 +72,7 @@ impl CoreHost for &Masks {
 
 const CPU: CpuId = CpuId(0);
 
-/// A system of timers, with the rule broken that the environment names, in builds that can.
+/// Makes a system of timers. In builds with mutants, it breaks the rule that the environment names.
 fn timers() -> Timers<Host> {
     let timers = Timers::new(Host::default());
     let base = timers.new_base(DeviceConfig::software("by hand"), ());
@@ -92,7 +92,7 @@ const SLICE: Slice = Slice {
 };
 
 /// Spec, in tens of its nanoseconds: the interrupt leaves the device to the scheduler, which starts the tick for
-/// the task that it picked; there is one write, for that.
+/// the task that it picked; the device is written once, for that tick.
 #[test]
 fn tick_26_an_interrupt_and_the_schedule_behind_it_write_the_device_once() {
     let timers = timers();
@@ -180,7 +180,7 @@ fn flush_7_b6_an_extension_settles_the_device_with_interrupts_masked() {
     other.as_ref().cancel(&timers);
 }
 
-/// TICK-17, B61: a thread that is not on the CPU never touches the timer, it kicks.
+/// TICK-17, B61: a thread that is not on the timer's CPU never accesses the timer, but kicks the CPU.
 #[test]
 fn b61_a_start_from_elsewhere_is_a_kick() {
     let timers = timers();

@@ -5,17 +5,18 @@
 //! cargo run --release -p tickless-sim --example deferrable -- 60000 7    # ticks, seed
 //! ```
 //!
-//! A deferrable timer has time until its CPU is awake anyway. The real hierarchy runs under random activity, in ticks
-//! of a millisecond, under three policies:
+//! A deferrable timer may wait until its CPU is awake for another reason. The real hierarchy runs under random
+//! activity, in ticks of a millisecond, under three policies:
 //!
-//! - *own wheel*: what the library does. The timer is known to its own CPU alone, and fires when that is awake.
-//! - *global*: it is an ordinary global timer. The last CPU to go idle promises to wake up for it.
-//! - *last migrator*: it is in a second hierarchy whose promises are not kept. While any CPU is awake the migrator runs
-//!   it in time; the last one to go idle does not wake up for it, and runs what is due when it wakes up for another
-//!   reason.
+//! - *own wheel*: what the library does. Only the timer's own CPU can expire it, and the timer fires when this CPU is
+//!   awake.
+//! - *global*: the timer is an ordinary global timer. The last CPU to go idle promises to wake up for it.
+//! - *last migrator*: the timer is in a second hierarchy whose promises are not kept. While any CPU is awake the
+//!   migrator fires the timer in time. The last CPU to go idle does not wake up for the timer, and fires all due timers
+//!   when it wakes up for another reason.
 //!
-//! Each CPU is awake and idle by turns, and has four periodic deferrable timers and a global one. The random numbers do
-//! not depend on the policy. The output is a function of the seed; `docs/decisions/0017` says what follows.
+//! Each CPU is alternately awake and idle, and has four periodic deferrable timers and a global one. The random numbers
+//! do not depend on the policy. The output is a function of the seed; `docs/decisions/0017` draws the conclusions.
 #![expect(
     clippy::print_stdout,
     clippy::print_stderr,
@@ -35,7 +36,7 @@ use tickless_sim::random::Random;
 use tickless_sim::tables::{CpuTimers, PlainLock, Tables};
 
 const SIZES: [u32; 2] = [8, 64];
-/// Ten minutes.
+/// The length of a run, in ticks of 1 ms: ten minutes.
 const TICKS: i64 = 600_000;
 const SEED: u64 = 1;
 /// Deferrable timers of a CPU.
@@ -69,10 +70,10 @@ impl Policy {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Activity {
     name: &'static str,
-    /// Mean ticks that a CPU stays awake, and idle.
+    /// The mean number of ticks for which a CPU stays awake; the next field is that for idle.
     awake: u64,
     idle: u64,
-    /// CPU 0 never idles.
+    /// True if CPU 0 is never idle.
     one_works: bool,
 }
 
@@ -117,7 +118,7 @@ impl Periodic {
             .map_or(Instant::FOREVER, |(timer, _)| timer.due)
     }
 
-    /// Runs what is due on `cpu`. Timers are periodic, from when they fired.
+    /// Fires the due timers of `cpu`. Timers are periodic: the next period counts from the time of the firing.
     fn run(&self, cpu: CpuId, now: Instant) {
         let mut timers = self.timers[cpu.0 as usize].borrow_mut();
         while let Some((timer, number)) = timers.first().copied()
@@ -175,7 +176,7 @@ fn tree(cpus: u32) -> Tree {
     tree
 }
 
-/// A machine in use.
+/// A machine under its random load.
 struct Bench {
     policy: Policy,
     /// The tree with the global timers, and with the deferrable ones if they count as global.
@@ -233,12 +234,12 @@ impl Bench {
         }
     }
 
-    /// The tree of deferrable timers, if other CPUs look at them too.
+    /// Returns the tree of deferrable timers, if other CPUs expire them too.
     fn second(&self) -> Option<&Tree> {
         (self.policy == Policy::LastMigrator).then_some(&self.waived)
     }
 
-    /// A tick of a CPU that is awake, or the interrupt that an idle one has promised.
+    /// Executes a tick of an awake CPU, or the interrupt that an idle CPU has promised.
     fn ticks(&mut self, cpu: CpuId, now: Instant) {
         let is_idle = self.idle[cpu.0 as usize];
         self.wakeups += u64::from(is_idle);
@@ -267,7 +268,7 @@ impl Bench {
 struct Outcome {
     wakeups: u64,
     exchanges: u64,
-    /// Latenesses in order, those that are overdue at the end included.
+    /// The latenesses in rising order, including those of timers that are overdue at the end.
     late: Vec<i64>,
 }
 
@@ -325,7 +326,7 @@ fn quantile(sorted: &[i64], permille: usize) -> i64 {
     sorted.get(place).copied().unwrap_or(0)
 }
 
-/// `count` in `ticks` milliseconds as a rate for a second, to two digits.
+/// Formats `count` in `ticks` milliseconds as a rate per second, to two digits.
 fn rate(count: u64, ticks: i64) -> String {
     let hundredths = count * 100_000 / ticks.unsigned_abs();
     format!("{}.{:02}", hundredths / 100, hundredths % 100)

@@ -5,9 +5,10 @@
 //! cargo run --release -p tickless-sim --example handover -- 10000 7    # ticks, seed
 //! ```
 //!
-//! Each CPU is awake and idle by turns, for random times. Awake it arms global timers now and then; at each tick it
-//! runs its own that are due, and those of idle CPUs that it has to look after. The random numbers do not depend on
-//! what the hierarchy answers, so all policies see the same activity. The output is a function of the seed.
+//! Each CPU is alternately awake and idle, for random times. An awake CPU arms global timers now and then. At each tick
+//! it fires its own due timers, and the due timers of the idle CPUs for which it is the migrator. The random numbers do
+//! not depend on the answers of the hierarchy, so all policies see the same activity. The output is a function of the
+//! seed.
 #![expect(
     clippy::print_stdout,
     clippy::print_stderr,
@@ -32,9 +33,9 @@ const POLICIES: [MigratorPolicy; 3] = [
 const SIZES: [u32; 3] = [8, 64, 512];
 const TICKS: i64 = 20_000;
 const SEED: u64 = 1;
-/// Mean of the ticks that a CPU stays awake.
+/// The mean number of ticks for which a CPU stays awake.
 const AWAKE: u64 = 4;
-/// An awake CPU arms a timer in one tick of so many.
+/// An awake CPU arms a timer in one of this number of ticks.
 const ARMS: u64 = 2;
 /// The longest distance of a timer, in ticks.
 const AHEAD: i64 = 50;
@@ -42,9 +43,9 @@ const AHEAD: i64 = 50;
 /// The load of the CPUs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Activity {
-    /// All the same: awake half of the time.
+    /// All CPUs have the same load: each is awake half of the time.
     Half,
-    /// All the same: awake a tenth of the time.
+    /// All CPUs have the same load: each is awake a tenth of the time.
     Tenth,
     /// A quarter of the CPUs, spread over the groups, is awake nearly always, and the others hardly ever.
     Uneven,
@@ -70,7 +71,7 @@ impl Activity {
         }
     }
 
-    /// Mean ticks that `cpu` stays awake, and idle.
+    /// Returns the mean numbers of ticks for which `cpu` stays awake and idle.
     const fn means(self, cpu: u32) -> (u64, u64) {
         match self {
             Self::Half | Self::Newcomers => (AWAKE, AWAKE),
@@ -96,7 +97,7 @@ struct Outcome {
     fired: u64,
 }
 
-/// A machine in use.
+/// A machine under its random load.
 struct Bench {
     tree: Hierarchy<Cpus>,
     outcome: Outcome,
@@ -127,7 +128,7 @@ impl Bench {
             .is_some_and(|node| node.is_idle())
     }
 
-    /// Lets `body` walk, and counts its way.
+    /// Lets `body` walk through the hierarchy, and counts the steps of the walk.
     fn walk(&mut self, body: impl FnOnce(&Hierarchy<Cpus>)) {
         let before = self.tree.host().counts();
         body(&self.tree);
@@ -151,7 +152,7 @@ impl Bench {
         self.walk(|tree| tree.leave_idle(cpu));
     }
 
-    /// A tick, or the interrupt that an idle CPU has promised.
+    /// Executes a tick, or the interrupt that an idle CPU has promised.
     fn ticks(&mut self, cpu: CpuId, now: Instant) {
         let mut budget = u32::MAX;
         let is_idle = self.is_idle(cpu);
@@ -216,7 +217,7 @@ fn run(cpus: u32, policy: MigratorPolicy, activity: Activity, ticks: i64, seed: 
     bench.outcome
 }
 
-/// `part / whole` to two digits, rounded down; nothing of nothing is nothing.
+/// Formats `part / whole` to two digits, rounded down; 0 / 0 counts as 0.
 fn ratio(part: u64, whole: u64) -> String {
     let hundredths = (part * 100).checked_div(whole).unwrap_or(0);
     format!("{}.{:02}", hundredths / 100, hundredths % 100)
@@ -228,7 +229,7 @@ fn busiest(shares: &[u64]) -> String {
     ratio(most * shares.len() as u64, shares.iter().sum())
 }
 
-/// The share of all that the busiest eighth of the CPUs has, in percent.
+/// Returns the share of all work that the busiest eighth of the CPUs has, in percent.
 fn of_top_eighth(shares: &[u64]) -> u64 {
     let mut sorted = shares.to_vec();
     sorted.sort_unstable();
@@ -238,7 +239,7 @@ fn of_top_eighth(shares: &[u64]) -> u64 {
         .unwrap_or_default()
 }
 
-/// The share of CPUs that never served another, in percent.
+/// Returns the share of CPUs that never served another CPU, in percent.
 fn never(shares: &[u64]) -> usize {
     shares.iter().filter(|share| **share == 0).count() * 100 / shares.len().max(1)
 }

@@ -1,5 +1,5 @@
-//! Measures the speed of the simulator: `cargo run --release -p tickless-sim --example speed`, for all of it, or `--
-//! operations`, `-- scale`, `-- CPUS` for a part. Everything runs on one core.
+//! Measures the speed of the simulator: `cargo run --release -p tickless-sim --example speed`, for all measurements, or
+//! with `-- operations`, `-- scale` or `-- CPUS` for a part of them. Everything runs on one core.
 #![expect(
     clippy::print_stdout,
     clippy::print_stderr,

@@ -1,5 +1,5 @@
-//! Scripts as callbacks of owned timers. A timer's closure must be `Send`, a script need not, so the closure holds a
-//! number.
+//! Scripts as callbacks of owned timers. A timer's closure must be `Send` but a script need not be, so the closure
+//! holds the number of the script.
 
 use std::any::Any;
 use std::cell::RefCell;
@@ -10,8 +10,8 @@ use std::rc::Rc;
 type SharedScript = Rc<RefCell<dyn Any>>;
 
 thread_local! {
-    /// The scripts of all timers of this thread. A timer's own closure has to be `Send`; scripts want to hold machines
-    /// and other timers, which are not, so the closure knows only where its script is.
+    /// The scripts of all timers of this thread. A timer's own closure has to be `Send`; scripts hold machines and
+    /// other timers, which are not `Send`, so the closure only holds the number of its script.
     static SCRIPTS: RefCell<Vec<Option<SharedScript>>> = const { RefCell::new(Vec::new()) };
 }
 

@@ -1,6 +1,6 @@
 //! A host that has only a migration hierarchy: its CPUs' global timers are instants without callbacks.
 //!
-//! To draw a hierarchy, or to count what one does under a load, its [tables](crate::tables) are enough: [`Cpus`] keeps
+//! To draw a hierarchy, or to count its operations under a load, its [tables](crate::tables) are enough: [`Cpus`] keeps
 //! the real nodes and groups, answers for timers that have no callbacks, and counts the [`Step`]s.
 //!
 //! ```
@@ -25,7 +25,7 @@
 //!
 //! # Limits
 //!
-//! One thread. Each group takes a place that is reserved beforehand, of a few bytes.
+//! Only one thread may use the hierarchy. Each group takes a place of a few bytes that is reserved in advance.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -39,7 +39,7 @@ use crate::tables::{CpuTimers, PlainLock, Tables};
 /// The counters of one hierarchy.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Changes of state words: each is an exchange on a line that a group's children share.
+    /// Changes of state words: each is an atomic exchange on a cache line that a group's children share.
     pub exchanges: u64,
     /// Changes of a state word that replaced a migrator which became idle.
     pub handovers: u64,
@@ -61,7 +61,7 @@ pub struct Moments {
 pub type Cpus<const WIDTH: usize = WIDTH_DEFAULT> = Tables<Moments, WIDTH>;
 
 impl<const WIDTH: usize> Cpus<WIDTH> {
-    /// Makes CPUs 0 to `cpus - 1`, with room for all groups that `layout` can need.
+    /// Makes CPUs 0 to `cpus - 1`, with places for all groups that `layout` can need.
     #[must_use]
     pub fn new(cpus: u32, layout: Layout) -> Self {
         let moments = Moments {
@@ -127,7 +127,7 @@ fn is_handover(old: State, new: State) -> bool {
 
 impl CpuTimers for Moments {
     type Lock = PlainLock;
-    /// One thread: nothing can come, go or change meanwhile.
+    /// The unit: no base is locked, because with one thread no timer can be added, removed or changed meanwhile.
     type LockedBases<'a> = ();
 
     fn expire_global(&self, cpu: CpuId, now: Instant, budget: &mut u32) {

@@ -1,9 +1,9 @@
 //! A deterministic simulator of the core: machines in virtual time, on which each operation on timers costs a modelled
 //! time.
 //!
-//! A [`Scenario`] describes the machine, of 1 to 4,096 CPUs, its workloads and its faults; [`run()`] lets it happen;
-//! the [`Outcome`] has its results, and whether every [`Promise`] was kept. The same scenario and seed give the same
-//! outcome, to the byte.
+//! A [`Scenario`] describes the machine, of 1 to 4,096 CPUs, its workloads and its faults; [`run()`] runs the scenario;
+//! the [`Outcome`] holds the results, and says whether every [`Promise`] was kept. The same scenario and seed give the
+//! same outcome, to the byte.
 //!
 //! ```
 //! use tickless_sim::{Scenario, run};
@@ -31,12 +31,12 @@
 //!
 //! | to | look at |
 //! |---|---|
-//! | let a scenario happen, once, twice, or recorded | [`run()`], [`run_twice`], [`run_recorded`], [`record`] |
-//! | know what things cost, and where that comes from | [`Profile`], [`model`] |
-//! | know what runs, and what goes wrong | [`workload`], [`fault`] |
-//! | compare with what the library does not do | [`baseline`], [`Policy`] |
+//! | run a scenario, once, twice, or with a record | [`run()`], [`run_twice`], [`run_recorded`], [`record`] |
+//! | know the modelled costs, and their sources | [`Profile`], [`model`] |
+//! | know the workloads and the faults | [`workload`], [`fault`] |
+//! | compare with alternatives to the library's policies | [`baseline`], [`Policy`] |
 //! | try the claims of the sources | [`headline`] |
-//! | search for what breaks a promise | [`draw`] |
+//! | search for scenarios that break a promise | [`draw`] |
 //! | compare with a real run in user space | [`Process`] |
 //! | write another host | [`tables`], [`owned`], [`wakener`], [`call`], [`hierarchy`], [`random`] |
 #![deny(rustdoc::broken_intra_doc_links)]

@@ -1,8 +1,8 @@
 //! Timers on the heap that belong to a host, and are dropped before it.
 //!
-//! An [`Exact`] and a [`Coarse`] hold the timers of a [`Keeper`], a platform that one thread drives. Dropped, they take
-//! themselves out of their queue. Callbacks that hold what belongs to one thread are given as *scripts*, which a
-//! [`Call`] finds again.
+//! An [`Exact`] and a [`Coarse`] hold the timers of a [`Keeper`], a platform that one thread drives. A timer that is
+//! dropped removes itself from its queue. Callbacks that hold data of one thread are passed as *scripts*, which a
+//! [`Call`] looks up.
 
 use std::fmt;
 use std::pin::Pin;
@@ -81,7 +81,7 @@ where
         }
     }
 
-    /// Returns the timers of the host.
+    /// Returns the timer subsystem of the host.
     #[must_use]
     pub fn timers(&self) -> &Timers<P> {
         &self.timers
@@ -172,7 +172,7 @@ impl<P: Keeper, C: ClockId> Exact<P, C> {
         }
     }
 
-    /// Returns the timers of the host.
+    /// Returns the timer subsystem of the host.
     #[must_use]
     pub fn timers(&self) -> &Timers<P> {
         &self.timers

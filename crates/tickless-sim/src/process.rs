@@ -2,29 +2,29 @@
 //! device is the deadline of its sleep.
 //!
 //! [`run`](crate::run()) is a kernel on a machine: it has a tick, interrupts and tasks. A [`Process`] is a program that
-//! uses the library on it, and so what can be compared with a real run on the machine that a profile was measured on.
-//! The core is the same; its calls to the host cost the times of the profile.
+//! uses the library on such a machine, so that its results can be compared with a real run on the machine on which a
+//! profile was measured. The core is the same; its calls to the host cost the times of the profile.
 //!
 //! # What the host's turn has, and this one
 //!
 //! The turn of `tickless` (its `host::turn` and `host::idle`) reads thread-local state, atomics and the operating
-//! system's clock, which virtual time cannot give it. So the calls into the core are made here a second time, in the
-//! same order, for a worker on its own CPU. In `tickless` they are `take_coarse`, `take_exact` and `enter_idle`.
+//! system's clock, which do not exist in virtual time. So this module repeats the calls into the core, in the same
+//! order, for a worker on its own CPU. In `tickless` these calls are in `take_coarse`, `take_exact` and `enter_idle`.
 //!
 //! | the host of user space | here |
 //! |---|---|
 //! | wheels, device interrupt, flush at the end of the turn, budget of 4,096 timers | the same calls and number |
-//! | sleeping: settles what is armed, hands over to idle, sleeps until the first of both kinds | the same |
-//! | which timers are far, and so unsorted | the core says it: [`is_far`](tickless_core::hrtimer::is_far) |
+//! | sleeping: settles the armed device, hands over to idle, sleeps until the first timer of both kinds | the same |
+//! | the choice of the far timers, which are not sorted | the core decides: [`is_far`](tickless_core::hrtimer::is_far) |
 //! | readings of the clock, locks, cache lines, device writes, the kernel's part of a sleep | charged where they occur |
-//! | the hierarchy: pulling for sleeping workers, publishing the next expiry | left out: a worker wakes for its own |
+//! | the hierarchy: pulling for sleeping workers, publishing the next expiry | left out: a worker wakes for its own timers |
 //! | soft callbacks | left out: no timer of a process has any |
 //! | kicks, isolation, stuck workers, the expiry thread, event loops, forks | left out: the caller names each thread |
 //!
 //! # Limits
 //!
-//! Threads are named by the caller, one executes at a time, and each begins where its own time stands. A process and a
-//! [`run`](crate::run()) do not go together on one thread of the machine that simulates.
+//! Threads are named by the caller, one thread executes at a time, and each begins at its own time. A process and a
+//! [`run`](crate::run()) must not share one thread of the machine that simulates.
 
 mod host;
 mod timers;
@@ -77,7 +77,7 @@ pub struct ProcessCounts {
 struct Thread {
     /// The time up to which the thread has executed.
     cursor: Picos,
-    /// The time of that in which it slept.
+    /// The part of the cursor's time in which the thread slept.
     slept: Picos,
     wakes: u64,
 }
@@ -88,9 +88,9 @@ pub struct Process {
     timers: Rc<Timers<ProcessHost>>,
     states: Vec<IdleState>,
     threads: Vec<Thread>,
-    /// The thread that executes.
+    /// The number of the thread that executes.
     me: u32,
-    /// Writes of devices before anything happened: those of coming online.
+    /// The number of device writes when the workers came online, before any operation.
     writes_before: u64,
 }
 
@@ -118,11 +118,11 @@ impl Process {
         process
     }
 
-    /// Makes the worker `thread` the executing one, at its own time, but not before now.
+    /// Makes the worker `thread` the executing one, at its own time, but not before the present time.
     ///
     /// # Panics
     ///
-    /// When the machine has not so many CPUs.
+    /// When the machine has fewer CPUs.
     pub fn switch_to(&mut self, thread: u32) {
         let now = self.threads[self.me as usize].cursor;
         let next = &mut self.threads[thread as usize];
@@ -137,7 +137,7 @@ impl Process {
         ExactTimer::new(&self.timers)
     }
 
-    /// Makes an exact timer as in a future, which is not sorted while it is far away.
+    /// Makes an exact timer like that of a future, which is not sorted while its deadline is far away.
     #[must_use]
     pub fn sleep(&self) -> SleepTimer {
         SleepTimer::new(&self.timers)
@@ -149,7 +149,7 @@ impl Process {
         CoarseTimer::new(&self.timers)
     }
 
-    /// Executes `body` on the worker that executes.
+    /// Executes `body` on the current worker.
     fn execute<R>(&mut self, body: impl FnOnce(&Timers<ProcessHost>) -> R) -> R {
         let thread = &mut self.threads[self.me as usize];
         current_cpu::enter(self.me, thread.cursor);
@@ -168,7 +168,7 @@ impl Process {
         self.execute(|_| timer.cancel())
     }
 
-    /// Begins a sleep of `after`, which takes a reading of the clock.
+    /// Begins a sleep of `after`, which costs a clock reading.
     pub fn begin(&mut self, timer: &mut SleepTimer, after: Span) {
         self.execute(|timers| {
             let now = timers.platform().glance();
@@ -186,11 +186,11 @@ impl Process {
         self.execute(|_| timer.cancel());
     }
 
-    /// Arms `timer`, which is idle, to fire after the end of the tick `expiry`. Takes a reading of the clock.
+    /// Arms `timer`, which is idle, to fire after the end of the tick `expiry`. The call costs a clock reading.
     ///
     /// # Panics
     ///
-    /// When it is armed.
+    /// When the timer is armed.
     pub fn arm(&mut self, timer: &CoarseTimer, expiry: Tick) {
         self.execute(|timers| {
             let now = tick_time(timers.platform().glance());
@@ -198,7 +198,7 @@ impl Process {
         });
     }
 
-    /// Arms `timer`, idle or not, for the tick `expiry`. Takes a reading of the clock.
+    /// Arms `timer`, idle or not, for the tick `expiry`. The call costs a clock reading.
     pub fn modify(&mut self, timer: &CoarseTimer, expiry: Tick) {
         self.execute(|timers| {
             let now = tick_time(timers.platform().glance());
@@ -270,7 +270,7 @@ impl Process {
         thread.cursor - thread.slept
     }
 
-    /// Returns the counts so far, of all threads.
+    /// Returns the counts so far, summed over all threads.
     #[must_use]
     pub fn counts(&self) -> ProcessCounts {
         let mut counts = ProcessCounts::default();
@@ -292,12 +292,12 @@ impl Process {
     }
 }
 
-/// Returns the time that falling asleep takes, or coming back.
+/// Returns the time that it takes to fall asleep, which is also the time to wake up.
 fn half_a_sleep(timers: &Timers<ProcessHost>) -> Picos {
     timers.platform().charges().park.scaled(1, 2)
 }
 
-/// The tick in progress at `now`.
+/// Returns the tick in progress at `now`.
 fn tick_time(now: Instant) -> TickTime {
     // Rounds down: the tick that `now` is in.
     let tick = now.as_nanos().unsigned_abs() / TICK.as_nanos();
@@ -313,7 +313,7 @@ fn is_due(timers: &Timers<ProcessHost>, cpu: CpuId, now: Instant) -> bool {
     timers.platform().local(cpu).fires.get() <= now || timers.wheel_is_due(cpu, tick_time(now).tick)
 }
 
-/// Lets the worker on `cpu` go to sleep: until when it may.
+/// Lets the worker on `cpu` go to sleep. Returns the time until which it may sleep.
 fn enter_idle(timers: &Timers<ProcessHost>, cpu: CpuId) -> Instant {
     timers.settle_armed(cpu);
     let exact = timers.platform().local(cpu).fires.get();

@@ -1,4 +1,4 @@
-//! Random numbers that depend on the seed alone, for ever: the generator is part of this project.
+//! Random numbers that depend on the seed alone, in all versions: the generator is part of this project.
 
 use std::prelude::v1::*;
 
@@ -52,7 +52,7 @@ impl Random {
         (self.bits() >> 11) as f64 / (1_u64 << 53) as f64
     }
 
-    /// Brings `items` into a random order (Fisher and Yates).
+    /// Puts `items` into a random order (Fisher and Yates).
     pub fn shuffle<T>(&mut self, items: &mut [T]) {
         for rest in (1..items.len()).rev() {
             // The bias of the remainder is below 2^-40 for any list that fits a memory.

@@ -1,8 +1,8 @@
 //! The tables of a migration hierarchy, which store its nodes and groups for every host of this crate.
 //!
-//! A host of a [`Hierarchy`](tickless_core::hierarchy::Hierarchy) keeps nodes and groups, and runs timers when told.
-//! The first half is the same for all of them and is here: [`Tables`] reserve their places when they are made, for one
-//! thread. The second half is what a host implements: [`CpuTimers`].
+//! A host of a [`Hierarchy`](tickless_core::hierarchy::Hierarchy) has two duties. The first, to keep nodes and groups,
+//! is the same for all hosts and is implemented here: [`Tables`] reserve the memory when they are made, for one thread.
+//! The second, to run timers on request, is implemented by each host: [`CpuTimers`].
 
 use std::cell::OnceCell;
 use std::fmt;
@@ -15,16 +15,16 @@ use tickless_core::platform::CpuId;
 use tickless_core::time::Instant;
 use tickless_link::lock::{RawLock, SoloLock, Watcher};
 
-/// A watcher that ignores all calls; its lock still panics when it is taken twice.
+/// A watcher that ignores all calls. Its lock still panics when it is acquired twice.
 #[derive(Debug, Default)]
 pub struct Unwatched;
 
 impl Watcher for Unwatched {}
 
-/// The lock of nodes and groups on hosts where locks cost nothing.
+/// The lock of nodes and groups on hosts on which locks cost nothing.
 pub type PlainLock = SoloLock<Unwatched>;
 
-/// The timers of a hierarchy's CPUs; each method is that of [`HierarchyHost`] with the same name.
+/// The timers of a hierarchy's CPUs. Each method corresponds to the method of [`HierarchyHost`] with the same name.
 pub trait CpuTimers: Sized {
     /// The lock of nodes and groups.
     type Lock: RawLock + Default;
@@ -43,7 +43,7 @@ pub trait CpuTimers: Sized {
     /// Makes `cpu` leave idle soon.
     fn activate(&self, cpu: CpuId);
 
-    /// Reports a step that happened, or is about to.
+    /// Reports a step that has happened or is about to happen.
     #[inline]
     fn step(&self, step: Step) {
         let _ = step;
@@ -65,7 +65,7 @@ pub fn groups_max(cpus: u32, layout: Layout) -> usize {
 }
 
 impl<T: CpuTimers, const WIDTH: usize> Tables<T, WIDTH> {
-    /// Makes tables for CPUs 0 to `cpus - 1`, with room for all groups that `layout` can need.
+    /// Makes tables for CPUs 0 to `cpus - 1`, with space for all groups that `layout` can need.
     #[must_use]
     pub fn with_timers(timers: T, cpus: u32, layout: Layout) -> Self {
         Self {

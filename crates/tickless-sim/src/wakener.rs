@@ -1,7 +1,8 @@
 //! The device that wakes CPUs whose own event device has stopped, for the hosts of this crate.
 //!
-//! The core's [`Broadcast`] keeps which CPU sleeps until when. A [`Wakener`] adds the one device that never stops: when
-//! it fires, by times of the kind `T`, and which CPU it interrupts. That is the CPU that programmed it last.
+//! The core's [`Broadcast`] records which CPU sleeps until when. A [`Wakener`] adds the one device that never stops. It
+//! records when that device fires, in times of the type `T`, and which CPU it interrupts, which is the CPU that
+//! programmed it last.
 
 use std::cell::Cell;
 use std::fmt;
@@ -11,7 +12,7 @@ use tickless_core::tick::{Broadcast, BroadcastExit, Busy, Carrier, Delivery, Ent
 use tickless_core::time::Instant;
 use tickless_link::lock::RawLock;
 
-/// The number of words of a set of CPUs: there is room for 4,096 CPUs.
+/// The number of words of a set of CPUs, which is enough for 4,096 CPUs.
 const WORDS: usize = 64;
 
 /// The sleeping CPUs whose device has stopped, and the device that wakes them.
@@ -22,7 +23,8 @@ pub struct Wakener<L: RawLock + Default, T: Copy + Ord> {
 }
 
 impl<L: RawLock + Default, T: Copy + Ord> Wakener<L, T> {
-    /// Makes a wakener for CPUs that come online later. It does not fire before [`set_carrier`](Self::set_carrier).
+    /// Makes a wakener for CPUs that come online later. The device does not fire before
+    /// [`set_carrier`](Self::set_carrier) is called.
     #[must_use]
     pub fn new() -> Self {
         Self {
@@ -56,7 +58,7 @@ impl<L: RawLock + Default, T: Copy + Ord> Wakener<L, T> {
     }
 
     /// Replaces the device or the timer in its place; `cpu` programs the new one. `convert` returns the time at which a
-    /// device fires that is programmed for an instant.
+    /// device fires that is programmed for a given instant.
     pub fn set_carrier(
         &self,
         cpu: u32,
@@ -80,8 +82,8 @@ impl<L: RawLock + Default, T: Copy + Ord> Wakener<L, T> {
         self.broadcast.online(CpuId(cpu), false);
     }
 
-    /// Removes `cpu`. Returns the time for which `heir` has to program a timer of its own, if a timer of `cpu` woke the
-    /// others.
+    /// Removes `cpu`. If a timer of `cpu` woke the others, returns the time for which `heir` has to program a timer of
+    /// its own.
     pub fn offline(&self, cpu: u32, heir: u32) -> Option<Instant> {
         let carried = self.broadcast.offline(CpuId(cpu), CpuId(heir));
         if self.cpu.get() == cpu {
@@ -94,7 +96,7 @@ impl<L: RawLock + Default, T: Copy + Ord> Wakener<L, T> {
     ///
     /// # Errors
     ///
-    /// Why its device has to go on.
+    /// The reason why the device of `cpu` has to keep running.
     pub fn enter(
         &self,
         cpu: u32,
@@ -108,18 +110,18 @@ impl<L: RawLock + Default, T: Copy + Ord> Wakener<L, T> {
         Ok(entered)
     }
 
-    /// Withdraws the event of `cpu`, which woke, and returns what it has to do with its own device.
+    /// Withdraws the event of `cpu`, which woke, and returns what `cpu` has to do with its own device.
     pub fn exit(&self, cpu: u32, now: Instant) -> BroadcastExit {
         self.broadcast.exit(CpuId(cpu), now)
     }
 
-    /// Notes that `cpu` was interrupted. Returns true if the core has its device as stopped.
+    /// Notes that `cpu` was interrupted. Returns true if the core considers the device of `cpu` as stopped.
     pub fn interrupt(&self, cpu: u32) -> bool {
         self.broadcast.interrupt(CpuId(cpu))
     }
 
-    /// Handles that the device, or the timer in its place, fired on `cpu`. Returns the CPUs to wake and the next time,
-    /// for which the device is not programmed yet.
+    /// Handles an interrupt on `cpu` of the device, or of the timer in its place. Returns the CPUs to wake and the next
+    /// time; the device is not yet programmed for that time.
     pub fn handle(&self, cpu: u32, now: Instant) -> Delivery<WORDS> {
         self.broadcast.handle(CpuId(cpu), now)
     }
@@ -128,7 +130,7 @@ impl<L: RawLock + Default, T: Copy + Ord> Wakener<L, T> {
     ///
     /// # Errors
     ///
-    /// Those of `out`.
+    /// The errors of `out`.
     pub fn dump(&self, out: &mut dyn fmt::Write) -> fmt::Result {
         self.broadcast.dump(out)
     }

@@ -1,4 +1,4 @@
-//! Machines: promises that are kept, canaries that are caught, files that are refused.
+//! Tests of machines: promises are kept, canaries are caught, wrong files are refused.
 
 mod support;
 
@@ -6,7 +6,7 @@ use tickless_sim::{Canary, Picos, Promise, Scenario, run, run_twice};
 
 use support::{are_refused, read};
 
-/// Two quiet nodes and one that works: pinned timers, movable ones, sleepers, isolation.
+/// Two quiet nodes and a busy one, with pinned timers, movable timers, sleepers and isolation.
 const MIXED: &str = r#"
 name = "mixed"
 profile = "epyc-128"
@@ -414,7 +414,7 @@ cancelled = 100
     assert!(single.lock_waited > own.lock_waited + Picos::from_millis(10));
 }
 
-/// The mistakes: a text, its replacement, and the error.
+/// The mistakes, each with a text, its replacement, and the error.
 const WRONG: &[(&str, &str, &str)] = &[
     (
         "\"epyc-128\"",

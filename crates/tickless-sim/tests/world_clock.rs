@@ -7,7 +7,7 @@ use tickless_sim::{FaultKind, Outcome, Picos, Promise, Scenario, run};
 
 use support::{kept, read, refusal};
 
-/// Alarms on all clocks that may be set, and sleepers and timeouts besides; CPU 7 has nothing to do but alarms.
+/// Alarms on all clocks that may be set, together with sleepers and timeouts; CPU 7 has only alarms.
 const BASE: &str = r#"
 name = "clocks"
 profile = "skl-112"
@@ -66,7 +66,8 @@ fn scenario(more: &str) -> Scenario {
     read(&format!("{BASE}\n{more}"))
 }
 
-/// Runs with `more`, for several seeds, each twice; every promise holds. The first outcome.
+/// Runs the scenario with `more` twice for each of several seeds, and checks that every promise holds. Returns the
+/// first outcome.
 fn holds_with(more: &str) -> Outcome {
     let scenario = scenario(more);
     let mut first = None;
@@ -104,7 +105,7 @@ fn counters_of_any_shape_keep_every_promise() {
     }
 }
 
-/// TIM-21: the record is brought forward before the counter has gone half round, also when all CPUs sleep.
+/// TIM-21: the counter's record is updated before the counter has advanced by half its range, even if all CPUs sleep.
 #[test]
 fn a_counter_that_wraps_all_the_time_is_read_often_enough() {
     let text = "name = \"wraps\"\nprofile = \"skl-112\"\ncpus = 2\nduration = \"6 s\"\n\
@@ -121,7 +122,7 @@ fn a_counter_that_wraps_all_the_time_is_read_often_enough() {
     assert!(outcome.deep_idle_permille() > 900);
 }
 
-/// A clock that is fast by 500 ppm shows 400.2 ms after 400 ms: what is due by it comes sooner.
+/// A clock that is fast by 500 ppm shows 400.2 ms after 400 ms, so that a timer on this clock fires earlier.
 #[test]
 fn timers_go_by_the_clock_that_their_machine_has() {
     let fast = holds_with("[counter]\nerror_ppm = 500\n");
@@ -131,7 +132,8 @@ fn timers_go_by_the_clock_that_their_machine_has() {
     assert_ne!(fast.digest, slow.digest);
 }
 
-/// TIM-43: the host takes another counter before the first CPU sleeps deeply, and reads it ever after.
+/// TIM-43: the host switches to another counter before the first CPU sleeps deeply, and reads that counter from then
+/// on.
 #[test]
 fn a_counter_that_stops_in_deep_idle_is_replaced_before() {
     let stops = "[counter]\nfrequency = \"2 GHz\"\nstops_in_deep_idle = true\n";
@@ -142,15 +144,15 @@ fn a_counter_that_stops_in_deep_idle_is_replaced_before() {
     assert!(each(&outcome) > 10 * each(&goes_on), "the stand-in is slow");
 }
 
-/// Runs [`BASE`] with `more`, for long enough that the watchdog looks twice.
+/// Runs [`BASE`] with `more`, for long enough that the watchdog checks twice.
 fn watched(more: &str) -> Outcome {
     let text = format!("{BASE}\n{more}").replace("\"400 ms\"", "\"1600 ms\"");
     kept(&read(&text), 1)
 }
 
-/// Spec C-6.6, TIM-43: the watchdog finds a counter that is bad, and the host takes the slow one through the keeper of
-/// the time. No timer is early by the clock of its CPU, none is lost, the clock does not jump, and one line says what
-/// happened.
+/// Spec C-6.6, TIM-43: the watchdog finds a bad counter, and the timekeeper lets the host switch to the slow counter.
+/// No timer is early by the clock of its CPU, no timer is lost, the clock does not jump, and one line describes the
+/// event.
 #[test]
 fn a_counter_that_runs_off_is_found_and_replaced() {
     let runs_off = |ppm: i32| {
@@ -183,7 +185,8 @@ fn a_counter_that_runs_off_is_found_and_replaced() {
     assert!(each(&outcome) < 2 * each(&unwatched));
 }
 
-/// Spec C-6.6: also on narrow counters that wrap between two checks, and for copies that lag behind each other.
+/// Spec C-6.6: the watchdog also works for narrow counters that wrap between two checks, and for copies of a counter
+/// that lag behind each other.
 #[test]
 fn a_counter_whose_copies_lag_is_found_and_one_that_wraps_is_not() {
     let outcome = watched("[counter]\nskew = \"50 us\"\nwatchdog = true\n");
@@ -244,7 +247,8 @@ fn steps_of_the_time_of_day_move_alarms_and_nothing_else() {
     assert!(count(&both, FaultKind::ClockStep) > 60);
 }
 
-/// The alarm of an idle CPU that a step made due is not waited for: another CPU tells that one (TIM-30).
+/// A step of the clock can make the alarm of an idle CPU due. The alarm does not wait for that CPU's next wake-up:
+/// another CPU notifies the idle CPU (TIM-30).
 #[test]
 fn an_idle_cpu_is_told_of_a_step() {
     let text = "name = \"told\"\nprofile = \"skl-112\"\ncpus = 2\nduration = \"100 ms\"\n\
@@ -299,7 +303,7 @@ fn sleep_moves_what_counts_it_and_devices_are_written_again() {
     ));
 }
 
-/// All at once, and what goes wrong besides.
+/// All changes of clocks happen at once, together with the other faults.
 #[test]
 fn clocks_change_while_everything_else_goes_wrong() {
     let all = [
@@ -329,7 +333,7 @@ fn clocks_change_while_everything_else_goes_wrong() {
     }
 }
 
-/// The ticks of all CPUs come at once, and read the counter one after the other.
+/// The ticks of all CPUs occur at the same time, and read the counter one after the other.
 #[test]
 fn a_slow_counter_takes_its_share_of_all_cpus() {
     let text = include_str!("../scenarios/compute.toml").replace("\"1 s\"", "\"60 ms\"");
@@ -343,7 +347,7 @@ fn a_slow_counter_takes_its_share_of_all_cpus() {
     assert!(jobs(&slow) < jobs(&fast));
 }
 
-/// Spec C-6.4: one read for all CPUs that tick at that moment, in place of one each.
+/// Spec C-6.4: all CPUs that tick at the same time share one read, in place of one read each.
 #[test]
 fn combined_reads_are_fewer_and_shorter() {
     let text = include_str!("../scenarios/compute.toml").replace("\"1 s\"", "\"60 ms\"");
@@ -357,7 +361,7 @@ fn combined_reads_are_fewer_and_shorter() {
     assert!(combined.clock_reading_ppm() * 5 < direct.clock_reading_ppm());
 }
 
-/// The error of a scenario with `more` in it: the line of the base does not matter.
+/// Returns the error of a scenario with `more` in it. Checks that the error names the file, whatever the line is.
 fn refused(more: &str) -> String {
     let error = refusal(&format!("{BASE}\n{more}"));
     assert!(error.starts_with("s.toml:"), "{error}");
@@ -479,7 +483,7 @@ fn nonsense_about_leap_seconds_and_suspend_is_refused() {
     ]);
 }
 
-/// The checkers see a clock that goes wrong: the same scenario on machines that break a promise.
+/// The checkers find the faults of a wrong clock: the same scenario runs on machines that break a promise.
 #[test]
 fn the_checkers_see_alarms_that_go_wrong() {
     for promise in [

@@ -1,4 +1,4 @@
-//! Machines whose clock is steered, with devices that follow it and devices that do not (spec ).
+//! Tests of machines whose clock is steered, with devices that follow the clock and devices that do not (spec ).
 
 mod support;
 
@@ -16,9 +16,9 @@ fn steered(ppm: i32, device: &str) -> Outcome {
     outcome
 }
 
-/// CPL-2, CPL-4: whatever the rate, no timer is early, the device fires within a count and the nanosecond that the
-/// clock shows, and no clock is read to write it. The rounding of the reverse factor, 0.5 ppm, makes it early, and is
-/// over before the interrupt looks.
+/// CPL-2, CPL-4: at any rate no timer is early, the device fires within a count and the nanosecond that the clock
+/// shows, and no clock is read to write the device. The rounding of the reverse factor, 0.5 ppm, makes the device
+/// early, but that time has passed before the interrupt reads the clock.
 #[test]
 fn a_coupled_device_follows_a_clock_that_is_steered() {
     for ppm in [-500, -123, 0, 77, 500] {
@@ -38,7 +38,7 @@ fn a_coupled_device_follows_a_clock_that_is_steered() {
     }
 }
 
-/// The control: a tenth of a second by a factor of 500 ppm too much or too little is 50 µs.
+/// The control of the test above: a tenth of a second, scaled by a factor that is wrong by 500 ppm, is off by 50 µs.
 #[test]
 fn a_device_that_is_told_delays_is_early_or_late() {
     let spread = Picos::from_micros(45);

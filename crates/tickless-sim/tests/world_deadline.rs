@@ -1,4 +1,4 @@
-//! Machines on which tasks have reservations: so much runtime in each period, by a deadline.
+//! Tests of machines on which tasks have reservations, which give a task its runtime in each period, before a deadline.
 
 mod support;
 
@@ -36,7 +36,7 @@ kind = "busy"
 cpus = "1"
 "#;
 
-/// Returns the CPU time of each task, in thousandths of the time.
+/// Returns the CPU time of each task, in thousandths of the duration.
 fn shares(outcome: &Outcome) -> Vec<u64> {
     let part = |had: Picos| had.0 / (outcome.duration.0 / 1_000);
     outcome.shares.iter().map(|one| part(one.had)).collect()
@@ -67,7 +67,7 @@ fn each_reservation_is_kept_and_others_have_the_rest() {
     assert!(counts.throttled - counts.replenished <= 2, "{counts:?}");
 }
 
-/// A runtime without a tick of its own ends at a periodic one, and its excess is taken from the next ones.
+/// A runtime without a tick of its own ends at a periodic tick, and the excess is subtracted from the next runtimes.
 #[test]
 fn the_class_has_a_switch_of_its_own() {
     assert_eq!(two().policy.deadline_hrtick, DeadlineTick::On, "by default");
@@ -90,7 +90,7 @@ fn the_class_has_a_switch_of_its_own() {
     assert_eq!(other.counts.throttled, precise.counts.throttled);
 }
 
-/// A task that needs more than was reserved for it harms itself alone.
+/// A task that needs more than its reservation delays only itself.
 #[test]
 fn a_runaway_keeps_no_other_from_its_deadline() {
     let periodic = r#"
@@ -180,8 +180,8 @@ late_max = "12 ms"
 scheduler = "fair"
 "#;
 
-/// A CPU whose only task is throttled idles, and stops its tick. It is the same task that it picks next, and all the
-/// same a switch from idle (seed 20,000,056 of the draws).
+/// A CPU whose only task is throttled idles, and stops its tick. The CPU picks the same task next, which is still a
+/// switch from idle (seed 20,000,056 of the random scenarios).
 #[test]
 fn a_task_that_comes_back_from_idle_has_a_tick_to_end_at() {
     let outcome = kept(
@@ -194,9 +194,9 @@ fn a_task_that_comes_back_from_idle_has_a_tick_to_end_at() {
     assert!(outcome.counts.replenished > 4, "{:?}", outcome.counts);
 }
 
-/// A tick comes early by interrupts, and finds less left than a switch takes; then one with an earlier deadline runs,
-/// and the switch back spends it. No timer is started for nothing, so a decision is due at once (seed 20,000,077 of the
-/// draws).
+/// Interrupts make a tick early. The tick finds less runtime left than a switch takes. Then a task with an earlier
+/// deadline runs, and the switch back spends the rest of the runtime. No timer is started for a spent runtime, so that
+/// a decision is due at once (seed 20,000,077 of the random scenarios).
 #[test]
 fn a_runtime_that_the_switch_spends_ends_there() {
     let workload = |work: &str, runtime: &str, period: &str| {

@@ -1,4 +1,4 @@
-//! Machines with every kind of clock event device.
+//! Tests of machines with every kind of clock event device.
 
 mod support;
 

@@ -1,4 +1,4 @@
-//! Machines whose tasks share CPUs fairly, in slices that end precisely or at ticks.
+//! Tests of machines whose tasks share CPUs fairly, in slices that end precisely or at ticks.
 
 mod support;
 
@@ -53,8 +53,8 @@ fn each_weight_gets_its_share_with_ticks_that_are_precise_and_without() {
     }
 }
 
-/// A periodic task beside eight that compute: the 999th of a thousand waits for one request of those at most, and what
-/// an interrupt and a switch take.
+/// A periodic task runs together with eight tasks that compute. Of a thousand waits of the periodic task, the 999th is
+/// at most one request of those tasks, plus an interrupt and a switch.
 #[test]
 fn a_periodic_task_waits_for_one_request_at_most() {
     let crowd = busy(1, 1).repeat(8);
@@ -133,7 +133,7 @@ fn what_breaks_the_bound_or_a_slice_is_caught() {
     }
 }
 
-/// Two servers on a CPU, which sleeps shortly between packets, with its device armed for a slice that is no more.
+/// Two servers run on a CPU that sleeps shortly between packets, with its device armed for a slice that is over.
 #[test]
 fn a_cpu_that_sleeps_shortly_leaves_its_device_and_is_woken_once_for_it() {
     let server = "[[workload]]\nkind = \"network\"\ncpus = \"1\"\nconnections = 4\ngap = \"300 us\"\nwork = \"60 us\"\n\
@@ -153,7 +153,8 @@ fn a_cpu_that_sleeps_shortly_leaves_its_device_and_is_woken_once_for_it() {
     );
 }
 
-/// A task that is woken while its CPU has something to run goes to one near by that has not and is awake, if it may.
+/// A task is woken while its CPU has another task to run. It moves to a nearby CPU that is awake and has nothing to
+/// run, if it may move.
 #[test]
 fn a_task_that_is_woken_goes_to_a_cpu_near_by_that_is_awake_and_has_nothing_to_run() {
     let workload = "[[workload]]\nkind = \"hackbench\"\ncpus = \"0-3\"\ngroups = 2\ntasks = 4\nmessages = 300\n\
@@ -174,8 +175,8 @@ fn a_task_that_is_woken_goes_to_a_cpu_near_by_that_is_awake_and_has_nothing_to_r
     );
 }
 
-/// Two tasks that are in a critical section of `section` for a quarter of what they compute. With long ticks a slice
-/// that nothing ends is noticed.
+/// Makes a scenario of two tasks that are in a critical section of `section` for a quarter of their computing time.
+/// With long ticks the test notices a slice that does not end.
 fn in_sections(section: u64) -> Scenario {
     let sections = format!(
         "section = \"{section} us\"\nsection_every = \"{} us\"\n",
@@ -191,7 +192,7 @@ fn in_sections(section: u64) -> Scenario {
     scenario
 }
 
-/// A slice that ends in a section nearly always goes on: to the end of the section, or for 20 us.
+/// A slice that ends in a section is nearly always extended, to the end of the section or by 20 us.
 #[test]
 fn flush_7_a_slice_that_ends_in_a_critical_section_is_extended_once() {
     for (section, all_give_way) in [(13, true), (130, false)] {

@@ -1,4 +1,4 @@
-//! Runs in which something goes wrong: it happened, every promise holds, and it happens again in the same way.
+//! Tests of runs with faults: the faults happened, every promise holds, and a second run is identical.
 
 mod support;
 
@@ -7,7 +7,7 @@ use tickless_sim::{FaultKind, Outcome, Picos, Policy, Scenario, When, run, run_t
 
 use support::{kept, read, refusal, with};
 
-/// Pinned timers, movable ones, sleepers, isolation; some CPUs sleep, some do not.
+/// Pinned timers, movable timers, sleepers and isolation; some CPUs sleep, some do not.
 const BASE: &str = r#"
 name = "faulty"
 profile = "epyc-128"
@@ -64,8 +64,8 @@ fn scenario(faults: &str) -> Scenario {
     read(&format!("{BASE}\n{faults}"))
 }
 
-/// Runs with `faults` under several policies; every promise holds, and `kind` happened `at_least` so often each time.
-/// The first outcome.
+/// Runs the scenario with `faults` under several policies, and checks that every promise holds and that `kind` happened
+/// `at_least` times in each run. Returns the first outcome.
 fn holds_with(faults: &str, kind: FaultKind, at_least: u64) -> Outcome {
     let library = Policy::default();
     let policies = [
@@ -252,7 +252,7 @@ fn plans_are_written_as_data() {
     assert!(outcome["fault_counts"]["late"].as_u64() > Some(0));
 }
 
-/// The mistakes, each with the error. The line is counted from that of `[[fault]]`.
+/// The mistakes, each with the error. The line number is counted from the line of `[[fault]]`.
 const WRONG: &[(&str, &str)] = &[
     (
         "kind = \"slow\"\ncpus = \"all\"\nat = \"1 ms\"",

@@ -1,4 +1,4 @@
-//! Machines whose exact timers go where a CPU is awake.
+//! Tests of machines whose exact timers are queued on a CPU that is awake.
 
 mod support;
 
@@ -7,7 +7,8 @@ use tickless_sim::{Outcome, Scenario, run_twice};
 
 use support::read;
 
-/// Tasks that sleep by exact timers on CPUs 4 to 7, which are `special`, beside a CPU that computes.
+/// Makes a scenario of tasks that sleep by exact timers on CPUs 4 to 7, which are `special`, together with a CPU that
+/// computes.
 fn sleepers(special: &str, busy: &str) -> Scenario {
     read(&format!(
         "name = \"locality\"\nprofile = \"skl-112\"\ncpus = 8\nduration = \"200 ms\"\n{special}\n\n\
@@ -16,7 +17,7 @@ fn sleepers(special: &str, busy: &str) -> Scenario {
     ))
 }
 
-/// Runs the scenario without migration, and with it.
+/// Runs the scenario first without migration of timers, then with migration.
 fn both(mut scenario: Scenario) -> [Outcome; 2] {
     [Migration::Off, Migration::On].map(|migration| {
         scenario.policy.migration = migration;
@@ -26,7 +27,7 @@ fn both(mut scenario: Scenario) -> [Outcome; 2] {
     })
 }
 
-/// Timer interrupts of the CPUs on which tasks sleep, and of the one that computes.
+/// Returns the number of timer interrupts of the CPUs on which tasks sleep, and of the CPU that computes.
 fn interrupts(outcome: &Outcome) -> [u64; 2] {
     let of = |cpu: u32| {
         let group = outcome

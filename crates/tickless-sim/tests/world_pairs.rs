@@ -1,4 +1,4 @@
-//! Machines of clients and servers, and of desktops.
+//! Tests of machines that run clients and servers, and desktops.
 
 mod support;
 

@@ -1,4 +1,4 @@
-//! Machines of tasks that send each other messages, and of slices.
+//! Tests of machines whose tasks send each other messages, and of slices.
 
 mod support;
 
@@ -26,7 +26,7 @@ fn hackbench(fields: &str) -> String {
     )
 }
 
-/// Returns the time at which the last group was done.
+/// Returns the time at which the last group finished.
 fn finish(outcome: &Outcome) -> Picos {
     let groups = outcome.series("finish").expect("a group got everything");
     assert_eq!(groups.count(), 2, "both groups get everything");

@@ -1,5 +1,5 @@
-//! Scenarios drawn at random: whatever runs on whatever machine under whatever policy, and whatever goes wrong besides,
-//! every promise is kept, that of being the same twice included.
+//! Tests of random scenarios: for all workloads, machines and policies, and with any faults, every promise is kept, and
+//! two runs with the same seed are identical.
 //!
 //! `TICKLESS_SEEDS=N` tries N seeds, `TICKLESS_SEEDS=N..` the one seed N, as in the histories of `random.rs`.
 
@@ -12,16 +12,16 @@ use tickless_sim::baseline::{
 use tickless_sim::random::Random;
 use tickless_sim::{FaultKind, Picos, Policy, Scenario, run_twice};
 
-/// Seeds of an ordinary run.
+/// The number of seeds of an ordinary run.
 const SEEDS: u64 = 60;
-/// Machines of EPYC's sockets, caches and cores.
+/// The sizes of machines with EPYC's sockets, caches and cores.
 const SIZES: [u32; 8] = [1, 2, 4, 8, 16, 24, 64, 128];
 
 fn pick<T: Copy, const N: usize>(random: &mut Random, from: [T; N]) -> T {
     from[random.index(N)]
 }
 
-/// The fields of a random workload.
+/// Returns the fields of a random workload.
 fn workload(random: &mut Random, has_isolated: bool) -> String {
     let mut up_to = |limit: u64| 1 + random.below(limit);
     let which = up_to(14);
@@ -66,7 +66,7 @@ fn workload(random: &mut Random, has_isolated: bool) -> String {
     }
 }
 
-/// The fields of a random workload that is made like programs that people run.
+/// Returns the fields of a random workload that imitates a program that people run.
 fn application(random: &mut Random, which: u64) -> String {
     let mut up_to = |limit: u64| 1 + random.below(limit);
     match which {
@@ -106,7 +106,7 @@ fn application(random: &mut Random, which: u64) -> String {
     }
 }
 
-/// The table of a random counter, or nothing.
+/// Returns the table of a random counter, or an empty text.
 fn counter(random: &mut Random) -> String {
     if !random.one_in(3) {
         return String::new();

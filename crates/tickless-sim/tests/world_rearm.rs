@@ -60,7 +60,8 @@ fn a_first_timer_that_moves_is_written_once_or_twice() {
     );
 }
 
-/// Returns the number of flushes at each point: back to a task, to idle, before a soft stage, after a pick.
+/// Returns the number of flushes at each point: at the return to a task, at the return to idle, before a soft stage,
+/// after a pick.
 fn paid_at(counts: &Counts) -> [u64; 4] {
     let points = [
         counts.flushes_to_task,
@@ -88,8 +89,8 @@ fn each_interrupt_is_paid_for_once_at_one_of_the_points() {
     assert_eq!(counts.flushes_to_idle, counts.interrupts, "at once");
 }
 
-/// A decision of a fair queue takes over the rearm that the interrupt before it owes, and pays it after the tick of the
-/// slice, whether another task runs or the same one goes on.
+/// A decision of a fair queue takes over the rearm that the interrupt before it owes. It carries out the rearm after
+/// the tick of the slice, whether another task runs or the same task goes on.
 #[test]
 fn a_decision_pays_what_the_interrupt_before_it_owes() {
     let fair = "slice = \"1 ms\"\n\n[policy]\nscheduler = \"fair\"\n\n\

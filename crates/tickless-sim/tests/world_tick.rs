@@ -1,4 +1,4 @@
-//! Machines whose ticks stop: in idle states in which the CPU's own device stops too, and while a task runs.
+//! Tests of machines whose ticks stop: in idle states in which the CPU's own device stops too, and while a task runs.
 
 mod support;
 
@@ -50,7 +50,7 @@ fn sleepy(from: &str, to: &str) -> Scenario {
     read(&with(SLEEPY, from, to))
 }
 
-/// Returns the time that all CPUs together were in the state with this name.
+/// Returns the total time that all CPUs were in the state with this name.
 fn time_in(outcome: &Outcome, name: &str) -> Picos {
     let mut states = outcome.residency.iter();
     states.find(|state| state.state == name).unwrap().time
@@ -108,7 +108,7 @@ fn cpus_that_sleep_deeply_come_and_go() {
     }
 }
 
-/// Pollers, most of them on isolated CPUs, and tasks with timers of their own besides.
+/// Pollers, most of them on isolated CPUs, together with tasks that have timers of their own.
 const POLLERS: &str = r#"
 name = "pollers"
 profile = "epyc-128"
@@ -146,7 +146,7 @@ fn pollers(more: &str) -> Scenario {
     read(&format!("{POLLERS}{more}"))
 }
 
-/// Timer interrupts of the group that is made of `cpus`.
+/// Returns the number of timer interrupts of the group that consists of `cpus`.
 fn interrupts(outcome: &Outcome, cpus: &[u32]) -> u64 {
     let mut groups = outcome.groups.iter();
     let group = groups.find(|group| group.cpus == cpus);
@@ -173,7 +173,7 @@ fn a_task_that_is_alone_runs_without_a_tick() {
     assert!((1..=2).contains(&interrupts(&outcome, &[6])));
 }
 
-/// Makes the scenario with a tick that is never stopped while a task runs.
+/// Makes the scenario with a tick that is not stopped while a task runs.
 fn sleepless(more: &str) -> Scenario {
     let text = with(POLLERS, "tickless = \"1-6\"", "");
     read(&format!("{text}{more}"))
@@ -216,7 +216,7 @@ fn a_cpu_that_counts_for_others_stays() {
     }
 }
 
-/// The mistakes: a text, its replacement, and the error.
+/// The mistakes, each with a text, its replacement, and the error.
 const WRONG: &[(&str, &str, &str)] = &[
     (
         "\"C6\"",

@@ -1,12 +1,12 @@
-//! Tests that every shipped scenario runs twice in the same way, to the byte. Random scenarios are run twice in
-//! `world_random.rs`, faults in `world_fault.rs`.
+//! Tests that every shipped scenario gives identical runs, to the byte, when it is run twice. Random scenarios are run
+//! twice in `world_random.rs`, faults in `world_fault.rs`.
 
 use std::path::{Path, PathBuf};
 
 use tickless_sim::headline::{CLAIMS, Effort, one};
 use tickless_sim::{Picos, Scenario, run};
 
-/// The longest run: enough for ticks, idle states and timeouts, on machines of any size.
+/// The longest run, which is enough for ticks, idle states and timeouts on machines of any size.
 const LONGEST: Picos = Picos::from_millis(40);
 
 fn shipped() -> Vec<PathBuf> {

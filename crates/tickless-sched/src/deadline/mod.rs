@@ -2,29 +2,31 @@
 //!
 //! # The mechanism
 //!
-//! Each task has a *server* with a [reservation](Reservation): so much runtime in each period, before a deadline
-//! counted from its begin (Abeni and Buttazzo, *Integrating Multimedia Applications in Hard Real-Time Systems*, 1998:
-//! the constant-bandwidth server). Of the servers that have runtime left, the one with the earliest deadline runs. A
-//! server whose runtime is spent is *throttled* until its next period begins, even if the CPU is idle: a task that
-//! needs more than it said harms itself alone. A task that wakes up goes on with what it had left, if that is no more
-//! than its bandwidth until the deadline, else it begins a new period.
+//! Each task has a *server* with a [reservation](Reservation): an amount of runtime in each period, to be given before
+//! a deadline that counts from the begin of the period (Abeni and Buttazzo, *Integrating Multimedia Applications in
+//! Hard Real-Time Systems*, 1998: the constant-bandwidth server). Of the servers that have runtime left, the one with
+//! the earliest deadline runs. A server whose runtime is spent is *throttled* until its next period begins, even if the
+//! CPU is idle: a task that needs more than it said harms itself alone. A task that wakes up continues with the runtime
+//! that it had left, if that runtime is no more than its bandwidth gives until the deadline. Otherwise the task begins
+//! a new period.
 //!
-//! The [admission](DeadlineQueue::admit) keeps the sum of all bandwidths below a limit, so that what was promised can
-//! be kept: with deadlines that are the periods, earliest deadline first meets all of them up to the whole CPU (Liu and
-//! Layland, 1973).
+//! The [admission](DeadlineQueue::admit) keeps the sum of all bandwidths below a limit, so that all reservations can be
+//! kept: if each deadline equals the period, earliest deadline first meets all deadlines up to a load of the whole CPU
+//! (Liu and Layland, 1973).
 //!
 //! # The bandwidth timer
 //!
-//! The queue says when the first throttled server has runtime again
-//! ([`next_replenishment`](DeadlineQueue::next_replenishment)), on its own clock, which stands while interrupts run.
-//! The host turns it into an instant of its timers by adding what the monotonic clock is ahead
-//! ([`RunClock::expiry`](crate::load::RunClock::expiry)) and calls [`replenish`](DeadlineQueue::replenish) then. It may
-//! be early by the interrupts that come meanwhile; then nothing is replenished, and it is started again.
+//! [`next_replenishment`](DeadlineQueue::next_replenishment) returns the time at which the first throttled server has
+//! runtime again, on the queue's own clock, which stops while interrupts run. The host converts this time to an instant
+//! of its timers by adding the distance by which the monotonic clock is ahead
+//! ([`RunClock::expiry`](crate::load::RunClock::expiry)), and calls [`replenish`](DeadlineQueue::replenish) at that
+//! instant. The timer may be early by the duration of the interrupts that come meanwhile. Then nothing is replenished,
+//! and the host starts the timer again.
 //!
 //! # Ground rules
 //!
-//! As [the fair queue's](crate::fair): plain data under its holder's lock; no clock, no allocation; the task that runs
-//! belongs to no queue. Each operation is O(log n).
+//! The rules are those of [the fair queue](crate::fair): the queue is plain data under its holder's lock, reads no
+//! clock and allocates nothing, and the running task belongs to no queue. Each operation is O(log n).
 //!
 //! ```
 //! use std::pin::pin;
@@ -153,11 +155,12 @@ impl<T: Send + 'static> DeadlineQueue<T> {
         }
     }
 
-    /// Makes a server, if the bandwidth of all stays within the limit.
+    /// Makes a server, if the bandwidth of all servers stays within the limit.
     ///
     /// # Errors
     ///
-    /// When it does not. The same reservation may be admitted later, after a [`dismiss`](Self::dismiss).
+    /// When the bandwidth would exceed the limit. The same reservation may be admitted later, after a
+    /// [`dismiss`](Self::dismiss).
     pub fn admit(&mut self, reservation: Reservation) -> Result<Server<T>, Rejected> {
         let asked = reservation.bandwidth();
         let together = self.admitted.plus(asked);
@@ -172,11 +175,12 @@ impl<T: Send + 'static> DeadlineQueue<T> {
         Ok(Server::new(reservation, self.throttled.id()))
     }
 
-    /// Gives back the bandwidth of a server that was admitted here: it can be freed, and is not queued again.
+    /// Releases the bandwidth of a server that this queue admitted. The server can be freed, and cannot be enqueued
+    /// again.
     ///
     /// # Errors
     ///
-    /// While a queue has it, and when it was not admitted here or dismissed before.
+    /// While the server is in a queue, and when this queue did not admit the server or dismissed it before.
     pub fn dismiss(&mut self, server: Pin<&Server<T>>) -> Result<(), Refusal> {
         let Some(mut slot) = self.ready.adopt(server.linked().erase()) else {
             return Err(Refusal::Elsewhere);
@@ -220,7 +224,7 @@ impl<T: Send + 'static> DeadlineQueue<T> {
     ///
     /// # Errors
     ///
-    /// When a queue has it already, or it is not admitted here; the item comes back.
+    /// When the server is in a queue already, or this queue did not admit it. The error returns the item.
     pub fn enqueue(
         &mut self,
         server: Pin<&Server<T>>,
@@ -284,8 +288,8 @@ impl<T: Send + 'static> DeadlineQueue<T> {
         })
     }
 
-    /// Removes the server with the earliest deadline, and returns its item. It belongs to no queue while it runs.
-    /// Returns `None` if no server has runtime left.
+    /// Removes the server with the earliest deadline, and returns its item. The server belongs to no queue while it
+    /// runs. Returns `None` if no server has runtime left.
     ///
     /// A server that ran before, and was neither enqueued again nor put to sleep, [has finished](Self::retire).
     pub fn pick(&mut self, now: RunTime) -> Option<T> {
@@ -329,7 +333,7 @@ impl<T: Send + 'static> DeadlineQueue<T> {
     ///
     /// # Errors
     ///
-    /// When it is not the one that runs: nothing happened.
+    /// When `server` is not the running server. Nothing changes then.
     pub fn sleep(&mut self, server: Pin<&Server<T>>, now: RunTime) -> Result<(), Refusal> {
         self.charge(now);
         let Some(mut slot) = self.ready.adopt(server.linked().erase()) else {
@@ -352,7 +356,7 @@ impl<T: Send + 'static> DeadlineQueue<T> {
         self.current = None;
     }
 
-    /// Removes a waiting server; returns `None` if it does not wait here.
+    /// Removes a waiting server; returns `None` if the server does not wait in this queue.
     pub fn dequeue(&mut self, server: Pin<&Server<T>>, now: RunTime) -> Option<T> {
         self.charge(now);
         let entry = server.linked().erase();

@@ -1,4 +1,4 @@
-//! A deadline server: its runtime, and the deadline before which it is to be used.
+//! A deadline server: its runtime, and the deadline before which the runtime is to be used.
 
 use core::fmt;
 use core::marker::PhantomData;
@@ -30,9 +30,9 @@ impl<T: Send + 'static> Family for Served<T> {
 #[derive(Debug)]
 pub(super) struct Head {
     pub(super) budget: Budget,
-    /// The pick that took it last.
+    /// The pick that took the server last.
     pub(super) pick: Option<Pick>,
-    /// The queue that admitted it, until it is dismissed.
+    /// The queue that admitted the server, until the server is dismissed.
     pub(super) admitted: Option<QueueId>,
 }
 
@@ -65,10 +65,10 @@ impl Budget {
         self.left = self.left.saturating_sub(served);
     }
 
-    /// The server wakes up: what is left counts only as far as it is within the bandwidth until the deadline. One that
-    /// has spent its runtime stays throttled until it would have more anyway. Behind a deadline that is before the end
-    /// of the period a new period begins if what is left is more than the bandwidth gives until that end: by as much
-    /// the last one lasted long enough. Else the server is throttled until then.
+    /// Wakes the server. A server that has spent its runtime stays throttled until its next replenishment. Remaining
+    /// runtime counts only as far as it is within the bandwidth until the deadline. If the deadline is before the end
+    /// of the period and has passed, a new period begins if the remaining runtime is more than the bandwidth gives
+    /// until the end of the period. Otherwise the server is throttled until that end.
     pub(super) fn wake(&mut self, now: RunTime) {
         if self.deadline == RunTime::ZERO {
             self.begin(now);
@@ -116,7 +116,7 @@ impl Budget {
         (self.left <= 0).then(|| self.replenished_at())
     }
 
-    /// The period begins in which there is runtime again.
+    /// Begins the next period in which the server has runtime again.
     pub(super) fn replenish(&mut self, now: RunTime) {
         let periods = self.pay(now);
         let later = self.reservation.period().as_nanos().saturating_mul(periods);
@@ -127,8 +127,8 @@ impl Budget {
         }
     }
 
-    /// Adds the runtimes of the periods that have begun since it was spent, one at least; says how many those were. The
-    /// time used beyond the runtime is paid by them, and no more than one is left.
+    /// Adds the runtimes of the periods that have begun since the runtime was spent, one period at least. Returns the
+    /// number of these periods. Their runtimes pay for an overrun, and no more than one runtime is left.
     fn pay(&mut self, now: RunTime) -> u64 {
         let runtime = self.runtime();
         let over = now.saturating_since(self.replenished_at()).as_nanos();
@@ -149,8 +149,8 @@ impl Budget {
         i64::try_from(self.reservation.runtime().as_nanos()).unwrap_or(i64::MAX)
     }
 
-    /// The begin of the first period in which something is left: what was used beyond the runtime is taken from those
-    /// to come.
+    /// Returns the begin of the first period in which runtime is left: an overrun is subtracted from the runtimes of
+    /// the coming periods.
     fn replenished_at(&self) -> RunTime {
         let period = self.reservation.period().as_nanos();
         let rest = period - self.reservation.deadline().as_nanos();

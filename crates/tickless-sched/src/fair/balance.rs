@@ -9,9 +9,9 @@
 //! alike if their virtual times advance alike; no other condition is needed. A task that leaves the queue that is
 //! behind adds the distance of the queues to its lag, and the other queue serves the task for it.
 //!
-//! The queue that is behind gives a task away. It does so before it is behind, because the queues are compared by their
-//! distance a [horizon](HORIZON) later: looking ahead evens the weights out before a task has less than its share. The
-//! distance that is left by then reverses the direction of later moves.
+//! The queue whose virtual time is behind gives a task away. It does so early, because the queues are compared by the
+//! distance that they will have a [horizon](HORIZON) later: this evens the weights out before a task has less than its
+//! share. The distance that is left by then reverses the direction of later moves.
 //!
 //! A task alone on its CPU may weigh more than all other tasks together. The task cannot get more than its CPU, so its
 //! queue falls ever further behind without owing the task anything. The comparison therefore

@@ -40,7 +40,8 @@ impl<T: Send + 'static> Family for Fair<T> {
 pub(crate) struct Share {
     pub(crate) weight: Weight,
     pub(crate) request: Request,
-    /// The service that it had, divided by its weight. It is eligible when this is not behind the average.
+    /// The service that the task received, divided by its weight. The task is eligible while this value is not greater
+    /// than the average.
     pub(crate) vruntime: Virtual,
     /// Virtual deadline of the open request.
     pub(crate) deadline: Virtual,
@@ -55,8 +56,8 @@ impl Share {
         (self.weight, self.vruntime)
     }
 
-    /// Moves it so that with another weight it is owed the same when the queue is at `average`; the weight itself is
-    /// the caller's to change.
+    /// Moves the task so that with the weight `weight` it is owed the same service when the queue is at `average`. The
+    /// caller changes the weight itself.
     pub(crate) fn reweigh(&mut self, weight: Weight, average: Virtual) {
         let lag = average.since(self.vruntime);
         let rest = self.deadline.since(self.vruntime);
@@ -66,7 +67,7 @@ impl Share {
         self.carry = self.carry * weight.get() / self.weight.get();
     }
 
-    /// Returns the virtual time of so many nanoseconds of service, 2^42 at most, and the remainder.
+    /// Returns the virtual time of `nanos` nanoseconds of service, 2^42 at most, and the remainder.
     #[inline]
     pub(crate) fn virtual_service(&self, nanos: u64) -> (i64, u64) {
         if self.weight == Weight::UNIT {
@@ -78,7 +79,7 @@ impl Share {
         (i64::try_from(work / self.weight.get()).unwrap_or(0), carry)
     }
 
-    /// Charges a task of unit weight with so many nanoseconds of service, 2^42 at most: the first of them, and all.
+    /// Charges a task of unit weight with `all` nanoseconds of service, 2^42 at most, of which `first` come first.
     #[inline]
     pub(crate) fn serve_evenly(&mut self, first: i64, all: i64) {
         let stands = self.vruntime.after(all);
@@ -101,7 +102,7 @@ impl Share {
         }
     }
 
-    /// Opens a request where the task stands.
+    /// Opens a request that begins at the task's virtual time.
     #[inline]
     pub(crate) fn open_request(&mut self) {
         self.deadline = self
@@ -120,7 +121,7 @@ pub(crate) struct Luggage {
 }
 
 impl Luggage {
-    /// The same service with another weight.
+    /// Returns the state for the same service with another weight.
     pub(crate) fn reweighed(self, from: Weight, to: Weight) -> Self {
         Self {
             lag: rescaled(self.lag, from, to),
@@ -129,7 +130,7 @@ impl Luggage {
     }
 }
 
-/// A virtual distance that is worth the same service with another weight, rounded down.
+/// Returns the virtual distance that is worth the same service with another weight, rounded down.
 fn rescaled(distance: i64, from: Weight, to: Weight) -> i64 {
     let scaled = (i128::from(distance) * i128::from(from.get())).div_euclid(i128::from(to.get()));
     i64::try_from(scaled)
@@ -142,7 +143,7 @@ fn rescaled(distance: i64, from: Weight, to: Weight) -> i64 {
 pub(crate) struct Head {
     pub(crate) share: Share,
     pub(crate) luggage: Luggage,
-    /// The pick that took the task last: how a queue knows the one that it runs.
+    /// The pick that took the task last, by which a queue identifies its running task.
     pub(crate) pick: Option<Pick>,
     /// True if the task sleeps and stays queued until it has made up for its surplus.
     pub(crate) is_delayed: bool,
@@ -159,7 +160,7 @@ impl Head {
         self.smallest.get() <= average
     }
 
-    /// Places the task, with the lag that it brought, in a queue whose others are at `average`.
+    /// Places the task, with the lag that it kept, in a queue whose other tasks are at `average`.
     #[inline]
     pub(super) fn unpack(&mut self, average: &Average) {
         self.unpack_at(average.place(self.share.weight, self.luggage.lag));
@@ -175,7 +176,8 @@ impl Head {
         }
     }
 
-    /// The pick hands the task out: it takes along nothing, and is known by the pick. Its account.
+    /// Gives the task to `pick`, by which the queue identifies it from then on. The task keeps no lag. Returns its
+    /// account.
     #[inline]
     pub(super) fn hand_out(&mut self, pick: Pick) -> Share {
         self.is_delayed = false;
@@ -184,8 +186,8 @@ impl Head {
         self.share
     }
 
-    /// Places a task that sleeps in debt, which took along nothing since [`hand_out`](Self::hand_out) was called for
-    /// it last. Its next request begins at `placed_at`, if that is given.
+    /// Places a task that sleeps in debt, and has kept no lag since [`hand_out`](Self::hand_out) was called for it
+    /// last. Its next request begins at `placed_at`, if that is given.
     #[inline]
     pub(super) fn hand_out_again(&mut self, placed_at: Option<Virtual>, pick: Pick) -> Share {
         debug_assert!(self.luggage.lag == 0 && self.luggage.rest.is_none());

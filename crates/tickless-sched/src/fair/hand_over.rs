@@ -1,19 +1,19 @@
 //! The hand-over of the CPU from a task that sleeps to the one that it woke: enqueue, sleep and pick in one step.
 //!
-//! Two tasks that work by turns pass each other the CPU: the one that runs wakes the other and sleeps, and no third one
-//! waits. Each of the three steps, to enqueue, to sleep and to pick, would link one of the two in the tree or take it
-//! out, and the pick would search for what is known. Here the one that is woken is never linked, and the one that
-//! sleeps is so only if it owes time, as the only one then.
+//! Two tasks that work alternately pass the CPU to each other: the running task wakes the other and sleeps, and no
+//! third task waits. Each of the three steps (enqueue, sleep, pick) would link one of the two tasks in the tree or
+//! remove it, and the pick would search for a task that is known already. With a hand-over the woken task is never
+//! linked. The sleeping task is linked only if it owes time, and is then the only task in the tree.
 //!
-//! The result equals that of the three steps, to the last nanosecond (`tests/hand_over.rs` compares):
+//! The result equals the result of the three steps, to the last nanosecond (`tests/hand_over.rs` compares):
 //!
-//! - The one that is woken is the only one that waits, so it is picked. Of two tasks at least one is eligible, and the
-//!   one that sleeps in debt is not.
-//! - A sleeper that has paid by now is let go first, and placed anew. That is the first thing that an enqueue does
+//! - The woken task is the only one that waits, so it is picked. Of two tasks at least one is eligible, and the task
+//!   that sleeps in debt is not.
+//! - A sleeper that has paid its debt by now is first removed and then placed again. An enqueue does this first, too,
 //!   where no task waits.
 //!
-//! Where both have the unit weight, as most tasks do, the average lies halfway between them, so the sum that it is kept
-//! by is not needed to find it: it is written down once, as it is behind the third step.
+//! If both tasks have the unit weight, as most tasks do, the average lies halfway between them and is found without the
+//! sum from which it is usually computed. The sum is stored once, with its value after the third step.
 
 use core::pin::Pin;
 
@@ -27,13 +27,13 @@ use super::{Current, Entity, FairQueue, Luggage, Pick, RunTime, Share, Weight, c
 impl<T: Send + 'static> FairQueue<T> {
     /// [Enqueues](Self::enqueue) `to`, which woke up at `woken`, lets `from`, the running task, [sleep](Self::sleep) at
     /// `now`, and [picks](Self::pick) `to`, all in one step. It does so only if `to` is the only task that waits then.
-    /// `to` runs from here on. It comes without an item, so none is returned.
+    /// `to` runs from then on. It has no item, so none is returned.
     ///
-    /// Without `from` the task that runs has finished, if there is one.
+    /// Without `from` the running task, if one runs, has finished.
     ///
     /// In any other case it returns `false`, and nothing changes: other tasks wait or sleep in debt, `from` is not the
-    /// running task, `to` is, or another queue has one of them. The caller then uses the three methods, which return
-    /// the exact reason.
+    /// running task, `to` is the running task, or another queue has one of both. The caller then uses the three
+    /// methods, which return the exact reason.
     ///
     /// # Cost
     ///
@@ -69,7 +69,7 @@ impl<T: Send + 'static> FairQueue<T> {
     /// one: `to` sleeps in debt, and `from` sleeps in debt from here on, in the middle of its request. Returns `false`,
     /// with nothing changed, in any other case.
     ///
-    /// Nothing is called here, so that no register is saved for it.
+    /// This function calls no other one, so that no registers are saved for a call.
     // Always: as `hand_over`.
     #[inline(always)]
     #[must_use]
@@ -233,8 +233,8 @@ impl<T: Send + 'static> FairQueue<T> {
         true
     }
 
-    /// Wakes or places, and picks, the only task that competes: none runs. Where a queue has it nothing has happened,
-    /// and `false` comes back.
+    /// Wakes or places, and picks, the only task that competes, while no task runs. Returns `false`, with nothing
+    /// changed, if a queue has the task.
     #[inline(never)]
     fn begin_alone(&mut self, entry: EntryRef<'_, Fair<T>>, sleeps: bool, now: RunTime) -> bool {
         let pick = self.next_pick();
@@ -266,7 +266,7 @@ impl<T: Send + 'static> FairQueue<T> {
         true
     }
 
-    /// Wakes the one that sleeps in debt, the only one in the tree, and picks it.
+    /// Wakes and picks the task that sleeps in debt and is the only task in the tree.
     fn take_sleeper(&mut self, entry: EntryRef<'_, Fair<T>>, pick: Pick) -> Option<Share> {
         let average = self.average.settle();
         let mut slot = self.tree.open(entry)?;
@@ -363,7 +363,7 @@ fn leave_evenly<T: Send + 'static>(mut slot: OwnedEntry<'_, '_, Fair<T>>, lag: i
     slot.let_go();
 }
 
-/// Adopts the entity of the task that `pick` took; `None` if it is not that one.
+/// Adopts the entity of the task that `pick` took; returns `None` if `pick` took another task.
 #[inline(always)]
 fn adopt_picked<'t, 'e, T: Send + 'static>(
     tree: &'t mut Tree<Fair<T>>,

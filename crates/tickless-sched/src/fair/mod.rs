@@ -4,40 +4,41 @@
 //!
 //! Stoica and Abdel-Wahab, *Earliest Eligible Virtual Deadline First: A Flexible and Accurate Mechanism for
 //! Proportional Share Resource Allocation* (Old Dominion University, TR-95-22, 1995). Each task has a weight, and asks
-//! for the CPU in requests of a length that it chooses. The queue has a virtual time, which goes on by 1/W for each
-//! nanosecond of service when the weights of all come to W. A task's own virtual time goes on by 1/w while it is
-//! served. Two rules:
+//! for the CPU in requests of a length that it chooses. The queue has a virtual time, which advances by 1/W for each
+//! nanosecond of service, where W is the sum of all weights. A task's own virtual time advances by 1/w for each
+//! nanosecond for which the task is served, where w is its weight. Two rules hold:
 //!
-//! 1. A task is *eligible* when its own virtual time is not ahead of the queue's: it had no more than its share.
-//! 2. Of those that are eligible the one is served whose *deadline* comes first: its own virtual time at the begin of
-//!    its request plus the length of the request divided by its weight.
+//! 1. A task is *eligible* when its own virtual time is not ahead of the queue's: it had no more service than its
+//!    share.
+//! 2. The queue serves the eligible task with the earliest *deadline*. The deadline is the task's own virtual time at
+//!    the begin of its request plus the length of the request divided by the task's weight.
 //!
-//! The service that a task is owed is its *lag*: its weight times what it is behind the queue. The lags of all come to
-//! nothing.
+//! The service that a task is owed is its *lag*: its weight times the distance by which its virtual time is behind the
+//! queue's. The sum of all lags is zero.
 //!
 //! # The bound
 //!
-//! While tasks join and leave without a lag, that of each stays above minus its own request and below the longest time
-//! for which a task is served without a new decision (theorem 1 of the report). With [protected
-//! slices](Rules::protect_slices) that time is the longest request of all; without, the time between two decisions or
-//! the task's own request, whichever is longer. A host that decides late adds that.
+//! While tasks join and leave without a lag, the lag of each task stays above minus its own request and below the
+//! longest time for which a task is served without a new decision (theorem 1 of the report). With [protected
+//! slices](Rules::protect_slices) that time is the longest request of all. Without them, it is the time between two
+//! decisions or the task's own request, whichever is longer. The delay of a host that decides late is added.
 //!
 //! # Who joins, who leaves
 //!
-//! - A task that sleeps while it is owed time takes that along, at most one request, and is placed so that it has it
-//!   again when it wakes up. The virtual time of the queue moves by that (section 3 of the report).
-//! - A task that sleeps and owes time stays in the queue without being run, until the others had what it had too much
-//!   (*delayed dequeue*): it cannot get rid of a debt by sleeping. It is taken out when it would be picked, or goes on
-//!   as it is when it wakes up before.
+//! - A task that sleeps while it is owed time keeps this lag, at most one request, and is placed so that it has the lag
+//!   again when it wakes up. The virtual time of the queue moves by the lag (section 3 of the report).
+//! - A task that sleeps and owes time stays in the queue without being run, until the other tasks have had the service
+//!   that it owes them (*delayed dequeue*). So a task cannot get rid of a debt by sleeping. The queue removes the task
+//!   when it would be picked. If the task wakes up before, it continues with its lag.
 //! - A task that moves to another queue keeps its lag, and the rest of its request.
-//! - A task that finishes goes at once. The others bear its debt, or share the service that it was owed.
-//! - A change of weight keeps what a task is owed or owes, and the part of its request that is left.
+//! - A task that finishes is removed at once. The other tasks bear its debt, or share the service that it was owed.
+//! - A change of weight keeps the task's lag and the part of its request that is left.
 //!
 //! # Several queues
 //!
 //! A queue is fair to its own tasks. Two queues that are compared now and then are fair to the tasks of both: each has
 //! a [standing](FairQueue::standing), the average service of its tasks, and [pulls](FairQueue::pull_for) a task from
-//! the other one that would else have less.
+//! the other queue if the task would otherwise have less than its share.
 //!
 //! ```
 //! use tickless_sched::{Entity, FairQueue, RunTime};
@@ -62,14 +63,14 @@
 //!
 //! # Ground rules
 //!
-//! The queue is plain data: its holder has a lock around it, where several threads do, and tells it the time. It reads
-//! no clock, allocates nothing, and calls nothing of its user's. The task that runs belongs to no queue: the queue
-//! keeps its account by value, so the task may be freed while it runs.
+//! The queue is plain data: where several threads use it, its holder protects it by a lock. The holder passes the time
+//! to each call. The queue reads no clock, allocates nothing, and calls no code of its user. The task that runs belongs
+//! to no queue: the queue keeps its account by value, so the task may be freed while it runs.
 //!
 //! # Cost
 //!
-//! Enqueue, dequeue and pick: one descent of a [red-black tree](tickless_link::tree), with the smallest virtual time of
-//! each subtree as [the guide](tickless_link::tree::Tree::first_where); O(log n). Accounting is O(1).
+//! Enqueue, dequeue and pick each cost one descent of a [red-black tree](tickless_link::tree), with the smallest
+//! virtual time of each subtree as [the guide](tickless_link::tree::Tree::first_where); O(log n). Accounting is O(1).
 //!
 //! ```
 //! use std::pin::pin;
@@ -159,7 +160,7 @@ pub struct Enqueued {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub enum SliceCheck {
-    /// The task goes on, or no task runs.
+    /// The task continues, or no task runs.
     GoOn,
     /// Another task should run: a decision is due.
     Switch,
@@ -218,7 +219,7 @@ impl Slice {
 #[derive(Clone, Debug)]
 struct Current {
     share: Share,
-    /// The virtual time until which it goes on if it is eligible.
+    /// The virtual time until which the task continues if it is eligible.
     protected_until: Virtual,
 }
 
@@ -246,7 +247,7 @@ pub struct FairQueue<T: Send + 'static> {
     delayed: usize,
     /// The time up to which the running task is accounted.
     accounted: RunTime,
-    /// The number of the last pick: that of the task that runs, if one does. The first one is for none.
+    /// The number of the last pick, which took the running task, if a task runs. The first number belongs to no task.
     picks: NonZeroU64,
     rules: Rules,
     /// Distance of a [standing](Self::standing) ahead of the average.
@@ -327,13 +328,13 @@ impl<T: Send + 'static> FairQueue<T> {
         }
     }
 
-    /// Removes the task that runs next, and returns its item. It belongs to no queue while it runs.
+    /// Removes the task that runs next, and returns its item. The task belongs to no queue while it runs.
     ///
     /// A task that ran before, and was neither enqueued again nor put to sleep, [has finished](Self::retire).
     ///
     /// # Cost
     ///
-    /// O(log n), and as much for each sleeping task that has paid its debt since the pick before.
+    /// O(log n), and the same for each sleeping task that has paid its debt since the previous pick.
     pub fn pick(&mut self, now: RunTime) -> Option<T> {
         self.retire(now);
         loop {
@@ -374,7 +375,8 @@ impl<T: Send + 'static> FairQueue<T> {
         }
     }
 
-    /// The task of this account, which is in the average, runs from here on: the [next pick](Self::next_pick) took it.
+    /// Makes the task of this account, which is in the average, the running task: the [next pick](Self::next_pick) took
+    /// it.
     #[inline]
     fn begin(&mut self, share: Share, pick: Pick) {
         self.picks = pick.number;
@@ -387,11 +389,11 @@ impl<T: Send + 'static> FairQueue<T> {
     ///
     /// # Errors
     ///
-    /// When a queue has the task already; the item comes back.
+    /// When a queue has the task already. The error returns the item.
     ///
     /// # Cost
     ///
-    /// O(log n), and where no other task waits as much for each sleeping task that has paid its debt.
+    /// O(log n). If no other task waits, the same cost is added for each sleeping task that has paid its debt.
     #[inline]
     pub fn enqueue(
         &mut self,
@@ -448,7 +450,7 @@ impl<T: Send + 'static> FairQueue<T> {
     ///
     /// # Cost
     ///
-    /// O(log n) when it is delayed, else O(1).
+    /// O(log n) when the task is delayed, else O(1).
     pub fn sleep(&mut self, entity: Pin<&Entity<T>>, now: RunTime) -> Result<Sleep, Refusal> {
         self.charge(now);
         let (entry, last) = (entity.linked(), self.last_pick());
@@ -463,7 +465,7 @@ impl<T: Send + 'static> FairQueue<T> {
         Ok(self.lay_down(entry.erase(), current.share))
     }
 
-    /// Notes that the running task has finished, or is gone for another reason; has no effect if no task runs.
+    /// Notes that the running task has finished, or leaves for another reason; has no effect if no task runs.
     pub fn retire(&mut self, now: RunTime) {
         self.charge(now);
         if let Some(Current { share, .. }) = self.current.take() {
@@ -474,8 +476,8 @@ impl<T: Send + 'static> FairQueue<T> {
     /// Removes a task that waits, or that sleeps and still owes time: to move it to another queue, to change it, or to
     /// end it.
     ///
-    /// The task keeps its lag, and the rest of its request. Returns `None` if it does not wait here; a task that slept
-    /// has no item.
+    /// The task keeps its lag, and the rest of its request. Returns `None` if the task is not queued here; a task that
+    /// slept has no item.
     ///
     /// # Cost
     ///
@@ -501,7 +503,7 @@ impl<T: Send + 'static> FairQueue<T> {
         Some(item)
     }
 
-    /// Removes the task that this queue would pick next, for another queue that has none.
+    /// Removes the task that this queue would pick next, for another queue that has no tasks.
     ///
     /// The task keeps its lag. The running task stays, and so do sleeping tasks and those that are
     /// [pinned](Entity::pinned_if).
@@ -516,12 +518,12 @@ impl<T: Send + 'static> FairQueue<T> {
     /// Removes the task that this queue would pick next, for another queue that has tasks, if the move is better for
     /// both. `to` is the standing of the other queue's tasks; afterwards it includes the moved one.
     ///
-    /// The task keeps its lag, and the difference between the service of this queue's tasks and that of the other
-    /// one's. The tasks that stay are those of [`pull`](Self::pull).
+    /// The task keeps its lag, and the difference between the service of this queue's tasks and the service of the
+    /// other queue's tasks. The tasks that stay are those of [`pull`](Self::pull).
     ///
     /// # Cost
     ///
-    /// As [`pick`](Self::pick), and as much for each pinned task that comes before.
+    /// As [`pick`](Self::pick), and the same for each pinned task that comes before.
     pub fn pull_for(&mut self, to: &mut Standing, now: RunTime) -> Option<T> {
         let own = self.standing(now);
         let ahead = to.ahead_of(own);
@@ -533,8 +535,8 @@ impl<T: Send + 'static> FairQueue<T> {
         })
     }
 
-    /// Takes out the task that this queue would pick next, unless `takes_along`, which is told its lag, says that it
-    /// stays. The result of that function is its lag in the queue that it comes to.
+    /// Removes the task that this queue would pick next, unless `takes_along`, which gets the task's lag, decides that
+    /// the task stays. The result of `takes_along` is the task's lag in the other queue.
     fn pull_as(
         &mut self,
         now: RunTime,
@@ -571,12 +573,12 @@ impl<T: Send + 'static> FairQueue<T> {
 
     /// Removes any waiting task, a [pinned](Entity::pinned_if) one included, for a queue that ends.
     ///
-    /// Tasks come in the order of their deadlines. None keeps its lag, and tasks that sleep here are released on the
-    /// way.
+    /// Tasks come in the order of their deadlines. No task keeps its lag, and tasks that sleep here are released
+    /// meanwhile.
     ///
     /// # Cost
     ///
-    /// O(log n), and as much for each task that sleeps here.
+    /// O(log n), and the same for each task that sleeps here.
     pub fn take_any(&mut self) -> Option<T> {
         loop {
             let mut slot = self.tree.open_first()?;
@@ -614,7 +616,7 @@ impl<T: Send + 'static> FairQueue<T> {
     ///
     /// # Cost
     ///
-    /// O(log n) where it waits, else O(1).
+    /// O(log n) if the task waits, else O(1).
     pub fn reweight(
         &mut self,
         entity: Pin<&Entity<T>>,
@@ -637,7 +639,7 @@ impl<T: Send + 'static> FairQueue<T> {
     ///
     /// # Cost
     ///
-    /// O(log n) where it waits, else O(1).
+    /// O(log n) if the task waits, else O(1).
     pub fn set_request(
         &mut self,
         entity: Pin<&Entity<T>>,
@@ -678,7 +680,7 @@ impl<T: Send + 'static> FairQueue<T> {
         Some(self.lag_of(&share))
     }
 
-    /// Gives the task that runs until `now` to be served.
+    /// Charges the running task for its service until `now`.
     fn charge(&mut self, now: RunTime) {
         let served = now.saturating_since(self.accounted).as_nanos();
         self.accounted = self.accounted.max(now);
@@ -699,7 +701,7 @@ impl<T: Send + 'static> FairQueue<T> {
         }
     }
 
-    /// The task that ran sleeps: its entity, which is adopted, and its account, which is still in the average.
+    /// Lets the task that ran sleep. Its entity is adopted, and its account is still in the average.
     fn lay_down(&mut self, entry: EntryRef<'_, Fair<T>>, share: Share) -> Sleep {
         let lag = self.average.settle().since(share.vruntime);
         let others = self.average.weight() > share.weight.get();
@@ -761,8 +763,8 @@ impl<T: Send + 'static> FairQueue<T> {
         Ok(())
     }
 
-    /// The earliest deadline of those that wait and are eligible, and the average that says so; those that sleep and
-    /// have paid are let go.
+    /// Returns the earliest deadline of the eligible waiting tasks, and the average by which they are eligible.
+    /// Releases sleeping tasks that have paid their debt.
     fn best(&mut self) -> Option<(Virtual, Virtual)> {
         loop {
             let average = self.average.settle();
@@ -811,7 +813,7 @@ impl<T: Send + 'static> FairQueue<T> {
             && (!protected || share.request < current.share.request)
     }
 
-    /// Leaves what is to be handed out with a task that is queued here.
+    /// Stores the item that is to be handed out with a task that is queued here.
     fn carry(&mut self, entity: Pin<&Entity<T>>, item: T) {
         if let Some(place) = entity.linked().guarded(&mut self.tree) {
             *place = Some(item);
@@ -826,8 +828,8 @@ impl<T: Send + 'static> FairQueue<T> {
     }
 }
 
-/// A task that sleeps has paid what it owed. The service that it is owed by now, because no decision was made earlier,
-/// stays with the others.
+/// Releases a sleeping task that has paid its debt. The service that it is owed by now, because no decision was made
+/// earlier, stays with the other tasks.
 fn let_go<T: Send + 'static>(mut slot: OwnedEntry<'_, '_, Fair<T>>, average: &mut Average) {
     let head = slot.head();
     head.is_delayed = false;
@@ -837,8 +839,8 @@ fn let_go<T: Send + 'static>(mut slot: OwnedEntry<'_, '_, Fair<T>>, average: &mu
     average.remove(share.weight, share.vruntime);
 }
 
-/// A lag that a task may take along: all that it owes, but not more than one request that it is owed, or a task that
-/// was kept waiting by one that cannot be preempted would come back to keep the others waiting as long.
+/// Returns the lag that a task may keep: all service that it owes, but at most one request that it is owed. Otherwise a
+/// task that waited for one that cannot be preempted would later make the others wait as long.
 #[inline]
 fn capped(lag: i64, share: Share) -> i64 {
     lag.min(virtual_length(share.request, share.weight))

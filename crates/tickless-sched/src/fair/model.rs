@@ -1,5 +1,5 @@
-//! Loom cases for tasks that move from one run queue to another, each with its own lock, and for a woken task that its
-//! waker's CPU notes and the next CPU to look enqueues.
+//! Loom cases for tasks that move from one run queue to another, each with its own lock, and for a woken task that the
+//! waker's CPU notes and that the next CPU to check the note enqueues.
 
 use core::pin::Pin;
 use std::boxed::Box;
@@ -38,8 +38,8 @@ fn shared() -> Arc<Shared> {
 }
 
 impl Shared {
-    /// A CPU that has nothing to run takes the task over. Returns true if it was there, and not in the hands of another
-    /// CPU.
+    /// Lets a CPU that has nothing to run pull the task. Returns true if the task was in the queue, and not held by
+    /// another CPU.
     fn pulls(&self) -> bool {
         let pulled = self.here.lock().unwrap().pull(RunTime::ZERO);
         pulled.is_some_and(|task| {
@@ -61,8 +61,8 @@ impl Shared {
     }
 }
 
-/// A task is enqueued from afar while another CPU carries it to its own queue: it stands in one of them, once, and who
-/// was refused is told where it is.
+/// A remote CPU enqueues a task while another CPU moves the task to its own queue. The task is in one of the queues,
+/// once, and the CPU that was refused learns in which.
 #[test]
 fn a_task_that_is_woken_while_it_is_carried_stands_in_one_queue() {
     loom::model(|| {
@@ -84,7 +84,7 @@ fn a_task_that_is_woken_while_it_is_carried_stands_in_one_queue() {
     });
 }
 
-/// Two CPUs that have nothing to run pull from the same one: one of them has the task.
+/// Two CPUs that have nothing to run pull from the same CPU: one of them gets the task.
 #[test]
 fn a_task_is_pulled_by_one_of_two_cpus() {
     loom::model(|| {
@@ -112,7 +112,7 @@ fn balances(own: &Mutex<FairQueue<u32>>, other: &Mutex<FairQueue<u32>>, tasks: &
 
 type Task = Pin<Box<Entity<u32>>>;
 
-/// Two CPUs that compare their tasks with each other's at once: each task stays in one queue, or in the hands of one.
+/// Two CPUs compare their tasks with each other's at once: each task stays in one queue, or is held by one CPU.
 #[test]
 fn two_cpus_that_even_out_at_once_lose_no_task() {
     loom::model(|| {
@@ -145,9 +145,9 @@ fn two_cpus_that_even_out_at_once_lose_no_task() {
 /// A task that waits beside the one that moves.
 const OTHER: u32 = 8;
 
-/// A CPU whose running task woke another one, which it notes and does not file yet, and the CPU that pulls.
+/// A CPU whose running task woke another task, which the CPU notes and does not enqueue yet, and the CPU that pulls.
 struct Noting {
-    /// The queue of the CPU, and what is noted there.
+    /// The queue of the CPU, and the noted task.
     here: Mutex<(FairQueue<u32>, Option<u32>)>,
     /// Number of waiting tasks, as it was written last: a CPU that pulls reads it first, without the lock.
     counted: AtomicUsize,
@@ -158,7 +158,7 @@ struct Noting {
 }
 
 impl Noting {
-    /// A task runs, and another one waits beside it if `others` says so.
+    /// Makes a CPU on which a task runs, and another task waits if `others` is true.
     fn new(others: bool) -> Self {
         let [here, there] = Realm::new().keys();
         let mut here = FairQueue::new(here, Rules::default());
@@ -188,7 +188,7 @@ impl Noting {
         entity.as_ref()
     }
 
-    /// Does something to the queue that notes, and counts what waits in it.
+    /// Applies `change` to the queue of the CPU that notes, and publishes the number of waiting tasks.
     fn with<R>(&self, change: impl FnOnce(&mut FairQueue<u32>, &mut Option<u32>) -> R) -> R {
         let mut here = self.here.lock().unwrap();
         let (queue, noted) = &mut *here;
@@ -221,7 +221,8 @@ impl Noting {
         there.pick(RunTime::ZERO)
     }
 
-    /// The task that runs sleeps; which is next. It is handed over to the noted one where that is the only one.
+    /// Lets the running task sleep, and returns the next task. The CPU is handed over to the noted task if no other
+    /// task waits.
     fn sleeps(&self) -> Option<u32> {
         let now = RunTime::from_nanos(1_000);
         self.with(|queue, noted| {
@@ -240,8 +241,8 @@ impl Noting {
     }
 }
 
-/// A task is noted by the CPU that runs what woke it, and another CPU pulls: each task runs on one CPU or waits, and
-/// the count published behind that is the number of waiting tasks.
+/// A woken task is noted by the CPU whose running task woke it, and another CPU pulls. Each task runs on one CPU or
+/// waits, and the count that is published afterwards is the number of waiting tasks.
 #[test]
 fn what_a_task_woke_is_filed_once_by_its_cpu_or_by_one_that_pulls() {
     for others in [false, true] {

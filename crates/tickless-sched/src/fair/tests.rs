@@ -23,7 +23,8 @@ fn entity(weight: Weight, request: u64) -> Pin<Box<Entity<u32>>> {
     Box::pin(Entity::new(weight, request))
 }
 
-/// Runs tasks that compute for ever, decided at each `tick`, for so long; what each was served.
+/// Runs tasks that compute for ever, with a decision at each `tick`, for the given time. Returns the service of each
+/// task.
 fn serve(
     queue: &mut FairQueue<u32>,
     tasks: &[Pin<Box<Entity<u32>>>],
@@ -94,7 +95,7 @@ struct World {
 }
 
 impl World {
-    /// Tasks of unit weight with these requests in milliseconds, of which none is queued.
+    /// Creates tasks of unit weight with these requests in milliseconds. None of them is queued.
     fn new(requests: &[u64]) -> Self {
         Self {
             tasks: requests
@@ -149,7 +150,8 @@ fn a_slice_that_began_goes_on_to_its_end() {
     assert_eq!(world.queue.account(at(2)), SliceCheck::Switch);
 }
 
-/// A slice is protected from those that ask for as much; not from one that asks for less, nor beyond the share.
+/// A slice is protected from tasks whose requests are as long. It is not protected from a task with a shorter request,
+/// nor beyond the running task's share.
 #[test]
 fn a_short_request_that_wakes_up_preempts() {
     for (request, preempts) in [(10, false), (1, true)] {
@@ -175,7 +177,7 @@ fn a_short_request_that_wakes_up_preempts() {
     assert!(world.put(2, MS).preempts);
 }
 
-/// Delayed dequeue: a task that had too much cannot get rid of that by sleeping.
+/// Delayed dequeue: a task that received too much service cannot get rid of the debt by sleeping.
 #[test]
 fn a_task_that_owes_time_sleeps_in_the_queue() {
     let mut world = World::new(&[3, 3]);
@@ -230,7 +232,8 @@ fn a_task_that_has_paid_is_let_go_with_nothing_owed() {
     assert_eq!(world.lag(0), Some(0));
 }
 
-/// The other one runs alone meanwhile, and no decision is made: what it had since then is not owed to the sleeper.
+/// The other task runs alone meanwhile, and no decision is made: the service that it received since then is not owed to
+/// the sleeper.
 #[test]
 fn a_task_that_has_paid_and_was_not_let_go_is_owed_nothing() {
     let mut world = World::new(&[3, 3]);
@@ -272,7 +275,8 @@ fn a_task_that_is_owed_time_takes_it_along_up_to_a_request() {
     assert_eq!(world.lag(1), Some(3_000_000));
 }
 
-/// A running task that is woken is put back, by its own thread or by another one, which cannot know that it runs.
+/// A running task that is woken is enqueued again, by its own thread or by another one, which cannot detect that the
+/// task runs.
 #[test]
 fn the_task_that_runs_may_be_enqueued_from_elsewhere() {
     let mut world = World::new(&[3, 3]);
@@ -307,7 +311,7 @@ fn a_task_is_queued_once() {
     assert_eq!(refused, Err(Refusal::Elsewhere));
 }
 
-/// The task that runs belongs to no queue: it may be freed, and another one may be made where it was.
+/// The task that runs belongs to no queue: it may be freed, and another task may be made in the same memory.
 #[test]
 fn a_task_may_be_freed_while_it_runs() {
     let mut world = World::new(&[3, 3]);
@@ -387,7 +391,7 @@ fn a_shorter_request_holds_at_once_and_a_longer_one_next_time() {
     assert_eq!(world.queue.account(at(200_000)), SliceCheck::Switch);
 }
 
-/// A queue gives back the tasks that it hands out: a task that keeps itself alive is not lost.
+/// A queue that is dropped also drops the items that it would hand out: a task that keeps itself alive is not leaked.
 #[test]
 fn a_queue_that_is_dropped_drops_what_it_would_hand_out() {
     use std::sync::Arc;

@@ -6,8 +6,9 @@ use crate::amount::{Request, Weight};
 
 /// Service divided by weight: nanoseconds for a task of [unit](Weight::UNIT) weight.
 ///
-/// It wraps. Two are compared by their difference, so the order is right among those that are less than 2^63 apart:
-/// 292 years for a task of unit weight. [`FairQueue`](super::FairQueue) keeps all of a queue within 2^61.
+/// Virtual time wraps. Two virtual times are compared by their difference, so their order is right if they are less
+/// than 2^63 apart: 292 years for a task of unit weight. [`FairQueue`](super::FairQueue) keeps all virtual times of a
+/// queue within 2^61.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Virtual(i64);
 
@@ -27,7 +28,7 @@ impl Virtual {
     }
 }
 
-/// Returns the middle between two, rounded down: their average, if they have the same weight.
+/// Returns the middle between two virtual times, rounded down: the average of two tasks of the same weight.
 #[inline]
 pub(crate) fn halfway(from: Virtual, to: Virtual) -> Virtual {
     from.after(to.since(from) >> 1)
@@ -47,7 +48,7 @@ impl Ord for Virtual {
     }
 }
 
-/// The virtual length of a request: never less than what the request is worth.
+/// Returns the virtual length of a request: its length divided by the weight, rounded up.
 #[inline]
 pub(crate) fn virtual_length(request: Request, weight: Weight) -> i64 {
     let nanos = request.nanos();
@@ -60,15 +61,15 @@ pub(crate) fn virtual_length(request: Request, weight: Weight) -> i64 {
     i64::try_from(length).unwrap_or(i64::MAX)
 }
 
-/// The average of the virtual times of all that compete, by their weights: the virtual time of the queue.
+/// The average of the virtual times of all competing tasks, by their weights: the virtual time of the queue.
 ///
 /// Its lead over a task's own virtual time, multiplied by the weight of the task, is the service that the task is owed:
-/// its *lag*. The lags of all come to nothing, which is what makes the average the virtual time of Stoica and
-/// Abdel-Wahab (their section 2, equation 5, with the corrections of section 3 when a task joins or leaves).
+/// its *lag*. The sum of all lags is zero, which makes the average the virtual time of Stoica and Abdel-Wahab (their
+/// section 2, equation 5, with the corrections of section 3 when a task joins or leaves).
 ///
-/// It is kept as a sum relative to a base that follows, so that it neither overflows nor loses anything: the sum is
-/// exact, and the average is rounded down when it is asked for. All virtual times are whole, so a task is at or before
-/// the average exactly when it is at or before the average rounded down.
+/// The average is kept as a sum relative to a base that moves with it, so that the sum neither overflows nor loses
+/// precision. The sum is exact, and the average is rounded down when it is read. All virtual times are whole, so a task
+/// is at or before the average exactly when it is at or before the average rounded down.
 #[derive(Clone, Debug)]
 pub(crate) struct Average {
     base: Virtual,
@@ -87,7 +88,7 @@ impl Average {
         }
     }
 
-    /// The average of one.
+    /// Creates the average of one task.
     #[inline]
     pub(crate) const fn of_one(weight: Weight, at: Virtual) -> Self {
         Self {
@@ -97,7 +98,7 @@ impl Average {
         }
     }
 
-    /// The average of two of unit weight: it is kept relative to the first.
+    /// Creates the average of two tasks of unit weight, relative to the first.
     #[inline]
     pub(crate) fn of_pair(first: Virtual, second: Virtual) -> Self {
         let unit = Weight::UNIT.get();
@@ -135,7 +136,7 @@ impl Average {
         self.weight
     }
 
-    /// The average, rounded down; of nothing, where it was at last.
+    /// Returns the average, rounded down; if no task competes, the last average.
     #[inline]
     pub(crate) fn value(&self) -> Virtual {
         self.base.after(self.offset())
@@ -147,7 +148,7 @@ impl Average {
         at.since(self.base) > FARTHEST
     }
 
-    /// The average, and moves the base there.
+    /// Returns the average, and moves the base there.
     #[inline]
     pub(crate) fn settle(&mut self) -> Virtual {
         let (offset, rest) = self.divided();
@@ -173,7 +174,7 @@ impl Average {
         }
     }
 
-    /// Replaces the weight or the standing of one task.
+    /// Replaces the weight or the virtual time of one task.
     pub(crate) fn exchange(&mut self, before: (Weight, Virtual), after: (Weight, Virtual)) {
         self.add(after.0, after.1);
         self.remove(before.0, before.1);
@@ -188,7 +189,7 @@ impl Average {
     /// Returns where a task of this weight has to join so that the average is ahead of it by `lag`, in virtual time,
     /// *afterwards*.
     ///
-    /// It pulls the average towards itself, so it joins farther off, by the part of it in the whole.
+    /// The task pulls the average towards itself, so it has to join farther away, by its part of the total weight.
     pub(crate) fn place(&self, weight: Weight, lag: i64) -> Virtual {
         if self.weight == 0 {
             return self.base;
@@ -214,7 +215,7 @@ impl Average {
         self.divided().0
     }
 
-    /// The distance of the average from the base, rounded down, and what is left of the sum.
+    /// Returns the distance of the average from the base, rounded down, and the remainder of the sum.
     #[inline]
     fn divided(&self) -> (i64, i128) {
         // While the base follows, the sum fits into 64 bits, and dividing those is several times cheaper.

@@ -1,12 +1,13 @@
 //! A short delay of a preemption, on request of the running task.
 //!
 //! A task that is about to leave a short critical section asks for [20 µs](EXTENSION) more. When its slice ends
-//! meanwhile, the host grants them in place of the reschedule, once until the task is picked again. The tick bounds
-//! them. A task that is done earlier says so, and makes room at once if it used what was granted.
+//! meanwhile, the host grants the extension in place of the reschedule, once until the task is picked again. The slice
+//! tick ends the extension. A task that leaves its section earlier notifies the host, and gives up the CPU at once if
+//! it used the extension.
 //!
-//! The grant takes the place of the scheduler at the end of an interrupt, so it has to settle the device, which the
-//! scheduler would have done: FLUSH-7. Interrupts are enabled there, and are masked around the flush (B6):
-//! [`SliceTimer::flush`].
+//! The grant takes the place of the scheduler at the end of an interrupt, so it has to carry out the deferred rearm of
+//! the device, which the scheduler would have done (FLUSH-7). Interrupts are enabled at that point, and
+//! [`SliceTimer::flush`] masks them around the flush (B6).
 
 use tickless_core::event::Flush;
 use tickless_core::time::Span;
@@ -65,7 +66,7 @@ impl Extension {
         true
     }
 
-    /// Forgets the request, because another task was picked, or the same again.
+    /// Forgets the request, because another task was picked, or the same task was picked again.
     pub fn picked(&mut self) {
         *self = Self::None;
     }

@@ -1,8 +1,8 @@
 //! The slice tick: a timer that fires when the slice of the running task is over.
 //!
-//! Without it a task is reconsidered at the periodic tick, and a slice is a whole number of ticks. With it a slice is
-//! as long as it should be, at the price of a timer that is started at every switch. The timers make that cheap (lazy,
-//! deferred, in place: spec X-4); what is left to the scheduler is here (spec X-5):
+//! Without the slice tick a task is reconsidered at the periodic tick, and a slice is a whole number of ticks. With the
+//! slice tick a slice is as long as it should be, at the price of a timer that is started at every switch. The timers
+//! make these starts cheap (lazy, deferred, in place: spec X-4). This module does the scheduler's part (spec X-5):
 //!
 //! | rule | where |
 //! |---|---|
@@ -12,24 +12,24 @@
 //! | the callback asks for a hard reschedule and starts nothing | [`HrTick::fired`] |
 //! | an enqueue starts it only if it is idle, or left over and late; a dequeue never touches it | [`HrTick::enqueued`], and no method for the other |
 //! | the same task that is picked again is picked | [`HrTick::picked`] |
-//! | a device that would soon fire for nothing is written before | [`HrTick::start`] |
+//! | a device that would soon fire without need is written before | [`HrTick::start`] |
 //!
 //! [`begin_batch`]: HrTick::begin_batch
 //! [`end_batch`]: HrTick::end_batch
 //!
 //! # Who knows whom
 //!
-//! The scheduler knows timers, timers do not know the scheduler (TICK-28). The word, the filter and the minimum are the
-//! scheduler's and stand here; the timer is whatever implements [`SliceTimer`]: a high-resolution timer of the core, a
-//! signal, a deadline that the task compares the clock with.
+//! The scheduler knows timers, timers do not know the scheduler (TICK-28). The word, the filter and the minimum belong
+//! to the scheduler and are part of this module. The timer is any type that implements [`SliceTimer`]: a
+//! high-resolution timer of the core, a signal, a deadline that the task compares the clock with.
 //!
 //! # Ground rules
 //!
-//! Everything here belongs to the run queue and is reached under its lock, by remote CPUs too: one that starts the tick
-//! of another writes the time under that lock and then [kicks](SliceTimer::kick); the handler of the kick takes the
-//! lock and reads the latest time. So there is no atomic here, a start cannot be lost in a flag of its own (B63), and a
-//! second kick while one is under way may be dropped (TICK-18). The expiry of a queued timer changes only by a start,
-//! under the lock of its base (B61). Lock order: run queue, then base.
+//! Everything here belongs to the run queue and is accessed under its lock, by remote CPUs too. A CPU that starts the
+//! tick of another CPU writes the time under that lock and then [kicks](SliceTimer::kick) the other CPU. The handler of
+//! the kick acquires the lock and reads the latest time. So there is no atomic here, a start cannot be lost in a flag
+//! of its own (B63), and a second kick while one is under way may be dropped (TICK-18). The expiry of a queued timer
+//! changes only by a start, under the lock of its base (B61). Lock order: run queue, then base.
 //!
 //! ```
 //! use tickless_core::time::{Instant, Span};
@@ -87,8 +87,8 @@ pub const LEAST_DELAY: Span = Span::from_micros(10);
 /// The largest change of time for which a queued timer is not moved: 5 µs (TICK-16).
 pub const TOLERANCE: Span = Span::from_nanos(5_000);
 
-/// The fraction that decides when a lazy device, programmed too early, is programmed again: when the rest of its time
-/// is less than a sixteenth of the time by which it fires too early.
+/// The divisor that decides when a lazy device that is programmed too early is programmed again. That is done when the
+/// device's remaining time is at most a sixteenth of the time by which it fires too early.
 ///
 /// The useless interrupt would write the device too. So the number of writes is the same, without the interrupt, if a
 /// decision is made in that time; otherwise there is at most a sixteenth more writes than there would be such
@@ -103,14 +103,15 @@ pub trait SliceTimer {
     /// Returns the monotonic time.
     fn now(&self) -> Instant;
 
-    /// Returns the deadline for which the timer is queued; `None` if it is not, even if its callback runs.
+    /// Returns the deadline for which the timer is queued; `None` if the timer is not queued, even if its callback
+    /// runs.
     fn queued(&self) -> Option<Instant>;
 
     /// Returns true if the timer is queued or its callback runs.
     fn is_active(&self) -> bool;
 
-    /// Returns true if the timer stays as it is when a later tick is requested. It fires early then, and the decision
-    /// that follows starts it again (TICK-7, TICK-8). It is for a timer for which moving costs more than that.
+    /// Returns true if the timer stays as it is when a later tick is requested. The timer then fires early, and the
+    /// decision that follows starts it again (TICK-7, TICK-8). This is for a timer whose restart costs more than that.
     fn comes_early(&self) -> bool {
         false
     }
@@ -121,8 +122,8 @@ pub trait SliceTimer {
     /// Cancels the timer lazily: without a write of the device. MUST NOT wait for a callback (TICK-25).
     fn cancel(&self);
 
-    /// Returns true if the caller executes on the CPU of the timer. If false, the CPU is [kicked](Self::kick) instead
-    /// of starting the timer.
+    /// Returns true if the caller executes on the CPU of the timer. If false, [`HrTick`] [kicks](Self::kick) the
+    /// timer's CPU instead of starting the timer.
     fn is_local(&self) -> bool {
         true
     }
@@ -137,14 +138,15 @@ pub trait SliceTimer {
         None
     }
 
-    /// Programs the device of the executing CPU for its first timer. Called if [`fires`](Self::fires) shows that it
-    /// would soon fire for nothing, with timer interrupts masked.
+    /// Programs the device of the executing CPU for its first timer. It is called with timer interrupts masked, if
+    /// [`fires`](Self::fires) shows that the device would soon fire without need.
     fn settle(&self) {}
 
     /// Carries out the deferred rearm of the device, if the last interrupt left it to the scheduler (spec X-4.5).
     ///
-    /// With [`Flush::SliceExtension`] it is called with timer interrupts enabled, and MUST mask them around the flush
-    /// (FLUSH-7, B6); else they are masked already. Does nothing where the rearm is not deferred.
+    /// With [`Flush::SliceExtension`] this method is called with timer interrupts enabled, and MUST mask them around
+    /// the flush (FLUSH-7, B6). With all other values they are masked already. Does nothing where the rearm is not
+    /// deferred.
     fn flush(&self, place: Flush) {
         let _ = place;
     }
@@ -193,7 +195,7 @@ impl Switches {
 /// The result of `schedule()` as far as it concerns the tick (TICK-28).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Decision {
-    /// The tick stays as it is, or becomes what a start in this batch requested.
+    /// The tick stays as it is, or is started as requested in this batch.
     Keep,
     /// The timer is started, even if another start was requested before.
     Start(Span),
@@ -205,8 +207,8 @@ pub enum Decision {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub enum Reschedule {
-    /// The slice ends at once, in whatever code the task executes. It never waits for the next periodic tick, which
-    /// would be the old slice (TICK-9).
+    /// The slice ends at once, in whatever code the task executes. The reschedule never waits for the next periodic
+    /// tick, which would be the end of a slice without slice ticks (TICK-9).
     Hard,
     /// No reschedule is needed.
     No,
@@ -227,15 +229,15 @@ pub struct Stats {
     pub filtered_by_kick: u64,
     /// Starts of the timer.
     pub started: u64,
-    /// Requests to program the device exactly, because it would soon have fired for nothing.
+    /// Requests to program the device exactly, because it would soon have fired without need.
     pub settled: u64,
     /// Cancellations at idle.
     pub cancelled: u64,
-    /// Ticks.
+    /// The number of ticks that fired.
     pub fired: u64,
 }
 
-/// Events inside of `schedule()`, in one word that is 0 outside.
+/// The events inside of `schedule()`, in one word that is 0 outside of it.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 struct Word(u8);
 
@@ -279,20 +281,20 @@ impl fmt::Debug for Word {
 #[derive(Clone, Debug)]
 pub struct HrTick {
     switches: Switches,
-    /// The CPU takes part.
+    /// True if the CPU is online.
     active: bool,
-    /// Devices of the machine are precise.
+    /// True if the devices of the machine are precise.
     high_resolution: bool,
     /// True if fair slices are on, derived from the conditions above for each pick.
     fair_is_on: bool,
     deadline_is_on: bool,
     word: Word,
-    /// The start that was recorded: how long from the end of the batch on (TICK-22).
+    /// The delay of the recorded start, counted from the end of the batch (TICK-22).
     delay: Span,
-    /// The time at which the tick was to fire at last.
+    /// The time for which the tick was started last.
     time: Instant,
-    /// True if no tick was started for the task that runs: one that is queued is that of a task which ran before. Set
-    /// at each pick, and read by enqueues.
+    /// True if no tick was started for the running task: a queued tick then belongs to a task that ran before. Set at
+    /// each pick, and read by enqueues.
     is_left_over: bool,
     stats: Stats,
 }
@@ -395,9 +397,9 @@ impl HrTick {
     /// task that is charged at present, if it is of the fair class.
     ///
     /// It starts the tick if it is not active, because the running task may have been alone when it was picked. A
-    /// queued tick stays, unless it is left over from an earlier task and comes later than the running one should end
-    /// (`docs/scheduler.md`). There is no method for a task that leaves: the tick then fires and finds nothing to do,
-    /// which is cheaper than touching it.
+    /// queued tick stays, unless it is left over from an earlier task and fires later than the running task's slice
+    /// should end (`docs/scheduler.md`). There is no method for a task that leaves: the tick then fires without effect,
+    /// which is cheaper than cancelling it.
     pub fn enqueued(
         &mut self,
         running: Option<Slice>,
@@ -424,7 +426,7 @@ impl HrTick {
         timer.is_active() && !self.is_left_over
     }
 
-    /// Returns true if a tick that is queued fires behind the moment at which the task that runs should end.
+    /// Returns true if a queued tick fires after the time at which the running task's slice should end.
     fn comes_late(
         &self,
         slice: Slice,
@@ -450,7 +452,7 @@ impl HrTick {
         self.is_left_over = true;
     }
 
-    /// Notes that a task of the deadline class was picked, or goes on after its tick fired. The tick fires when its
+    /// Notes that a task of the deadline class was picked, or continues after its tick fired. The tick fires when its
     /// runtime is spent (TICK-13).
     ///
     /// The rest of its runtime is only known [up to date](crate::deadline::DeadlineQueue::account), so a task that is
@@ -502,7 +504,8 @@ impl HrTick {
 
     /// Handles the kick for a start from another CPU. Called on the CPU of the timer with the run queue locked.
     ///
-    /// The time may have changed since, so the filter is applied again. A CPU that has become idle wants no tick.
+    /// The requested time may have changed since, so the filter is applied again. A CPU that has become idle needs no
+    /// tick.
     pub fn kicked(&mut self, is_idle: bool, timer: &impl SliceTimer) {
         let is_near = !self.needs_start(self.time, timer);
         if is_idle || is_near {
@@ -530,8 +533,8 @@ impl HrTick {
     }
 
     /// Notes that `schedule()` ends, after balancing and right before the run queue is unlocked. It is called at both
-    /// ends: by the task that was switched to, also when it runs for the first time, and where the same task goes on
-    /// ([`Flush::Switched`], [`Flush::SameTask`]).
+    /// ends of `schedule()`: by the task that was switched to, also when it runs for the first time, and where the same
+    /// task continues ([`Flush::Switched`], [`Flush::SameTask`]).
     ///
     /// The tick comes first, then the device: it is written once, for the first timer by then.
     pub fn end_batch(&mut self, decision: Decision, place: Flush, timer: &impl SliceTimer) {
@@ -611,8 +614,9 @@ impl HrTick {
         }
     }
 
-    /// The filter: by the deadline that the timer is queued under, never by what the device is armed for, so that small
-    /// differences do not add up (TICK-19).
+    /// Applies the filter: returns true if the timer has to be started for `at`. The filter compares with the deadline
+    /// for which the timer is queued, never with the armed value of the device, so that small differences do not add up
+    /// (TICK-19).
     #[inline]
     fn needs_start(&self, at: Instant, timer: &impl SliceTimer) -> bool {
         let Some(queued) = timer.queued() else {

@@ -13,11 +13,11 @@ use super::{HrTick, SliceTimer, Switches};
 /// State that the lock of the run queue guards.
 struct Queue {
     tick: HrTick,
-    /// Time that the timer is queued for, which its own CPU alone changes.
+    /// The time for which the timer is queued. Only the timer's own CPU changes it.
     queued: Option<Instant>,
 }
 
-/// A run queue, and the interrupt that its CPU is sent.
+/// A run queue, and the interrupt that is sent to its CPU.
 struct Shared {
     queue: Mutex<Queue>,
     /// True if a kick was sent and not handled yet.
@@ -70,7 +70,7 @@ impl Shared {
         })
     }
 
-    /// Does `body` with the queue locked.
+    /// Executes `body` with the queue locked.
     fn locked(&self, is_local: bool, body: impl FnOnce(&mut HrTick, &Seen<'_>)) {
         let mut queue = self.queue.lock().unwrap();
         let seen = Seen {
@@ -82,7 +82,7 @@ impl Shared {
         queue.queued = seen.queued.get();
     }
 
-    /// Starts the tick from another CPU, so many milliseconds ahead.
+    /// Starts the tick from another CPU, `millis` milliseconds ahead.
     fn starting_from_afar(shared: &Arc<Self>, millis: u64) -> JoinHandle<()> {
         let shared = Arc::clone(shared);
         thread::spawn(move || {
@@ -140,7 +140,7 @@ fn a_start_from_afar_and_a_decision_leave_the_time_of_the_last_one() {
     });
 }
 
-/// A CPU becomes idle while it is kicked: it wants no tick, and has none (TICK-17).
+/// A CPU becomes idle while it is kicked: it needs no tick, and has none (TICK-17).
 #[test]
 fn a_kick_that_finds_its_cpu_idle_starts_nothing() {
     loom::model(|| {

@@ -13,7 +13,7 @@ use crate::deadline::{Bandwidth, DeadlineQueue, Reservation};
 use crate::fair::{Entity, FairQueue};
 use crate::load::RunClock;
 
-/// Nanoseconds.
+/// Makes a span of `nanos` nanoseconds.
 fn span(nanos: u64) -> Span {
     Span::from_nanos(nanos)
 }
@@ -47,7 +47,7 @@ struct Hand {
     callback_runs: Cell<bool>,
     is_remote: Cell<bool>,
     comes_early: Cell<bool>,
-    /// Time that the device is armed for.
+    /// The time for which the device is armed.
     fires: Cell<Option<Instant>>,
     told: RefCell<Vec<Told>>,
 }
@@ -144,7 +144,8 @@ fn no_tick_is_needed_for_one_task() {
     }
 }
 
-/// LAZY-8: a device that would fire within a sixteenth of what it is armed too early is written by the start before.
+/// LAZY-8: a device whose remaining time is within a sixteenth of the time by which it is armed too early is written by
+/// the start before.
 #[test]
 fn a_device_is_settled_shortly_before_it_would_fire_for_nothing() {
     let told = |fires: i64, now: i64| {
@@ -167,7 +168,7 @@ fn a_device_is_settled_shortly_before_it_would_fire_for_nothing() {
     assert_eq!(told(4_000_000, 1_000_000), 0, "armed for another timer");
 }
 
-/// LAZY-8 is for the CPU that executes, and for timers that are started.
+/// LAZY-8 concerns only the executing CPU, and only timers that are started.
 #[test]
 fn neither_a_filtered_start_nor_a_kick_settles_the_device() {
     let hand = Hand::queued_at(2_700_000);
@@ -194,7 +195,7 @@ fn tick_10_lengths_saturate() {
     assert_eq!(timer.told(), [Told::Start(Instant::LATEST)]);
 }
 
-/// TICK-6: the load of interrupts is all that there is to be told; no other class's is asked for.
+/// TICK-6: the load of interrupts is the only load that the length depends on; the load of other classes is not used.
 #[test]
 fn tick_6_a_slice_is_stretched_by_the_load_of_interrupts() {
     let timer = Hand::default();
@@ -258,7 +259,7 @@ fn tick_16_small_differences_are_dropped() {
     }
 }
 
-/// A timer that may come early is moved to earlier times alone.
+/// A timer that may fire early is moved only to earlier times.
 #[test]
 fn tick_16_a_timer_that_comes_early_stays_for_every_later_tick() {
     for (new, is_started) in [(9_000_000, false), (995_000, false), (994_999, true)] {
@@ -285,7 +286,7 @@ fn without_the_filter_every_start_is_one() {
     }
 }
 
-/// A timer whose callback runs is not queued: what is started then is not near anything.
+/// A timer whose callback runs is not queued, so the filter has no deadline to compare a start with.
 #[test]
 fn tick_16_a_start_during_the_callback_is_never_dropped() {
     let timer = Hand::default();
@@ -445,7 +446,7 @@ fn tick_27_a_cpu_that_leaves_cancels_its_tick() {
     assert!(tick.fair_is_on() && tick.deadline_is_on());
 }
 
-/// TICK-28: a scheduler that decides once tells its decision at the end, and needs nothing else.
+/// TICK-28: a scheduler that decides once passes its decision at the end of the batch, and needs no other call.
 #[test]
 fn tick_28_the_end_of_a_batch_takes_a_decision() {
     let timer = Hand::default();
@@ -459,7 +460,7 @@ fn tick_28_the_end_of_a_batch_takes_a_decision() {
     assert_eq!(timer.told(), [Told::Start(at(30_000)), Told::Cancel]);
 }
 
-/// TICK-2: three conditions, all of them.
+/// TICK-2: a tick needs all three conditions.
 #[test]
 fn ticks_need_the_cpu_the_devices_and_the_switch() {
     let mut tick = tick();
@@ -518,8 +519,8 @@ fn an_enqueue_starts_the_tick_only_if_it_is_idle() {
     assert_eq!((outcome, timer.told()), (Reschedule::No, std::vec![]));
 }
 
-/// A leftover slice tick: a task of the deadline class sleeps with most of its runtime left, and one of the fair class
-/// is alone.
+/// A leftover slice tick: a task of the deadline class sleeps with most of its runtime left, and a task of the fair
+/// class is alone.
 #[test]
 fn an_enqueue_brings_a_tick_forward_that_a_task_left_over() {
     let timer = Hand::queued_at(900_000);
@@ -550,7 +551,7 @@ fn an_enqueue_brings_a_tick_forward_that_a_task_left_over() {
     assert_eq!(enqueued(&mut tick, 20_000), (Reschedule::No, std::vec![]));
 }
 
-/// A leftover slice tick, where a task that sleeps hands its CPU over at once: the next one is alone.
+/// A leftover slice tick, where a task that sleeps hands its CPU over at once: the next task is alone.
 #[test]
 fn an_enqueue_brings_a_tick_forward_that_was_left_over_without_a_batch() {
     let timer = Hand::default();
@@ -570,7 +571,7 @@ fn an_enqueue_brings_a_tick_forward_that_was_left_over_without_a_batch() {
     assert!(tick.is_current(&timer));
 }
 
-/// FLUSH-7: the grant takes the place of the scheduler, so it settles the device, behind its own start.
+/// FLUSH-7: the grant takes the place of the scheduler, so it settles the device, after its own start.
 #[test]
 fn flush_7_an_extension_starts_the_tick_and_settles_the_device() {
     let timer = Hand::default();
@@ -603,12 +604,13 @@ struct Machine {
     tick: HrTick,
     timer: Hand,
     running: usize,
-    /// The time at which the task that runs was reconsidered last, and the longest time between two such moments.
+    /// The time at which the running task was reconsidered last; the next field is the longest time between two such
+    /// times.
     reconsidered: i64,
     longest: i64,
     /// Number of picks that chose the same task again.
     same: usize,
-    /// The host starts the tick for a task that is picked again, as it has to.
+    /// True if the host starts the tick for a task that is picked again, as it has to.
     rearms: bool,
 }
 
@@ -650,7 +652,7 @@ impl Machine {
         assert_eq!(outcome, Reschedule::No);
     }
 
-    /// `schedule()`, from the end of an interrupt.
+    /// Executes `schedule()`, from the end of an interrupt.
     fn schedule(&mut self) {
         let now = self.clock.at(self.timer.now());
         self.tick.begin_batch(false);
@@ -699,8 +701,8 @@ impl Machine {
 }
 
 /// TICK-7, TICK-8, B8: interrupts make each tick come before its slice is over, so the same task is picked again and
-/// again; as it has a tick each time, no task goes on for longer than a request. Without, it goes on until the periodic
-/// tick.
+/// again; as the task has a tick each time, no task runs for longer than a request. Without the tick it runs until the
+/// periodic tick.
 #[test]
 fn tick_8_b8_the_same_task_picked_again_has_its_tick() {
     const MS: i64 = 1_000_000;
@@ -716,7 +718,7 @@ fn tick_8_b8_the_same_task_picked_again_has_its_tick() {
     assert!(without > 30 * MS, "{without} ns");
 }
 
-/// B9: a task with a short request beside one with a long one has its turns in time, although slices are protected.
+/// B9: a task with a short request runs in time although another task has a long request and slices are protected.
 #[test]
 fn b9_a_short_request_beside_a_long_one_is_served_in_time() {
     const MS: i64 = 1_000_000;
@@ -733,7 +735,8 @@ fn b9_a_short_request_beside_a_long_one_is_served_in_time() {
     }
 }
 
-/// TICK-8, TICK-13: the deadline class has a tick when the same task is picked again too, for what is left then.
+/// TICK-8, TICK-13: the deadline class also has a tick when the same task is picked again, for the runtime that is left
+/// then.
 #[test]
 fn tick_13_a_server_picked_again_has_a_tick_for_what_is_left_by_then() {
     let mut queue = DeadlineQueue::new(Bandwidth::WHOLE);

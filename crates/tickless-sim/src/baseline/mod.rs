@@ -13,15 +13,16 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Target {
-    /// The CPU that arms it. An awake CPU pulls the timer while that CPU sleeps. This is the library's way.
+    /// The CPU that arms the timer. An awake CPU pulls the timer while the arming CPU sleeps. This is the library's
+    /// policy.
     #[default]
     Local,
-    /// The CPU that arms it, which wakes up for it: no CPU takes part in the hierarchy.
+    /// The CPU that arms the timer, which wakes up for the timer: no CPU takes part in the hierarchy.
     Own,
     /// A busy CPU, which [`search`] finds. No CPU takes part in the hierarchy: a sleeping CPU wakes up for its own
     /// timers.
     Search,
-    /// CPU 0, for all CPUs: there is one wheel behind one lock.
+    /// CPU 0, for all CPUs: only one wheel exists, behind one lock.
     Single,
 }
 
@@ -29,13 +30,14 @@ pub enum Target {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Soft {
-    /// The tick runs it when a wheel finds, without its lock, that a timer is due. This is the library's way.
+    /// The tick runs the soft stage when a check of a wheel, without its lock, finds that a timer is due. This is the
+    /// library's policy.
     #[default]
     FirstDue,
-    /// The tick runs it each time.
+    /// Every tick runs the soft stage.
     Unconditional,
-    /// The tick runs it when any timer is queued, due or not. A CPU that enqueues for an isolated one sends it an
-    /// interrupt, because the isolated CPU may have checked just before.
+    /// The tick runs the soft stage when any timer is queued, due or not. A CPU that enqueues for an isolated one sends
+    /// it an interrupt, because the isolated CPU may have checked just before.
     Bitmap,
 }
 
@@ -43,7 +45,7 @@ pub enum Soft {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Isolation {
-    /// An isolated CPU neither pulls timers nor are its timers pulled. This is the library's way.
+    /// An isolated CPU neither pulls timers nor are its timers pulled. This is the library's policy.
     #[default]
     Exclude,
     /// An isolated CPU takes part as any other.
@@ -88,7 +90,7 @@ impl From<MigratorRule> for tickless_core::hierarchy::MigratorPolicy {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Tree {
-    /// Sorted trees with links between neighbours. This is the library's way.
+    /// Sorted trees with links between neighbours. This is the library's policy.
     #[default]
     Linked,
     /// Sorted trees without links between neighbours: see [`plain_tree`]. Only the costs differ.
@@ -99,7 +101,8 @@ pub enum Tree {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Reads {
-    /// One CPU reads for all that wait, by [`combined`](tickless_core::clock::combined). This is the library's way.
+    /// One CPU reads for all CPUs that wait, by [`combined`](tickless_core::clock::combined). This is the library's
+    /// policy.
     #[default]
     Combined,
     /// Each CPU reads by itself, see [`direct_reads`].
@@ -123,7 +126,7 @@ pub enum Scheduler {
 pub enum Hrtick {
     /// The slice ends at its deadline, by a timer of [`HrTick`](tickless_sched::HrTick).
     On,
-    /// The slice ends at its deadline, and the timer is moved for every change of it, however small.
+    /// The slice ends at its deadline, and the timer is moved for every change of the deadline, however small.
     Unfiltered,
     /// The slice ends at the next tick.
     Off,
@@ -158,9 +161,9 @@ pub enum Placement {
     /// The CPU where the task was.
     #[default]
     Previous,
-    /// The CPU where the task was, if it has nothing to run. Else the nearest CPU of the same last-level cache that has
-    /// nothing to run, keeps house, and is awake by [the table](tickless_core::platform::pick_target_by_table) of the
-    /// core.
+    /// The CPU where the task was, if it has nothing to run. Otherwise the nearest CPU of the same last-level cache
+    /// that has nothing to run, is a housekeeping CPU, and is awake by [the
+    /// table](tickless_core::platform::pick_target_by_table) of the core.
     Near,
 }
 
@@ -182,9 +185,9 @@ pub enum Migration {
     /// Timers stay on the CPU that starts them.
     #[default]
     Off,
-    /// A timer stays or goes by [the table](tickless_core::platform::keep_local_by_table) of the core: one that is
-    /// started on an isolated CPU, or on one with a stopped tick and nothing to run, goes to a CPU near by that keeps
-    /// house and is awake.
+    /// [The table](tickless_core::platform::keep_local_by_table) of the core decides whether a timer stays. A timer
+    /// that is started on an isolated CPU, or on a CPU with a stopped tick and nothing to run, moves to a near
+    /// housekeeping CPU that is awake.
     On,
 }
 

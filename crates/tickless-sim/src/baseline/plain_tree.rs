@@ -1,9 +1,9 @@
 //! Exact timers in a sorted tree without links between neighbours: the order is the same, the cost is higher.
 //!
-//! A timer that is started again cannot see whether it keeps its place, so the core is told [to file each
-//! anew](tickless_core::Platform::updates_in_place), and charged for taking it out and filing it. And when
-//! the first one fires, the next one is looked for from the top: a load for each level of a balanced tree. Those that
-//! are cancelled are seldom the first, and are not charged for that.
+//! A restarted timer cannot check whether it keeps its place. So the core [requeues each restarted
+//! timer](tickless_core::Platform::updates_in_place), and is charged for removing the timer and enqueuing it. When the
+//! first timer fires, the tree searches the next one from the root, which costs a load for each level of a balanced
+//! tree. Cancelled timers are seldom the first, and are not charged for such a search.
 
 use std::cell::Cell;
 
@@ -12,12 +12,12 @@ use tickless_core::trace::Event as Traced;
 use crate::model::costs::Charges;
 use crate::model::current_cpu;
 
-/// Loads from the top of a balanced tree of so many to the leftmost.
+/// Returns the number of loads from the root of a balanced tree of `queued` entries to the leftmost entry.
 const fn levels(queued: u64) -> u64 {
     (u64::BITS - queued.leading_zeros()) as u64
 }
 
-/// Charges what `event` costs more than in a tree with links. `queued` is how many timers the tree has.
+/// Charges the additional cost of `event`, compared with a tree with links. `queued` is how many timers the tree has.
 pub(crate) fn charge(charges: &Charges, queued: &Cell<u64>, event: &Traced) {
     match *event {
         Traced::Start { was_armed, .. } => queued.set(queued.get() + u64::from(!was_armed)),

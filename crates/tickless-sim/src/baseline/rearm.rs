@@ -1,8 +1,8 @@
 //! The time at which a CPU's device is written: as in the library, or as in earlier designs.
 //!
-//! Both baselines need nothing from the core but what every host may call. *Immediate* is a host that reaches its flush
-//! point as soon as the interrupt has run what was due, and that starts a queued timer again by taking it out first, so
-//! that each of the two looks after the device. *Eager* is a host that never asks for lazy rearm.
+//! Both baselines use only calls of the core that every host may make. *Immediate* is a host that reaches its flush
+//! point as soon as the interrupt has run what was due, and that restarts a queued timer by cancelling it first, so
+//! that both the cancellation and the start rearm the device. *Eager* is a host that never asks for lazy rearm.
 
 use std::pin::Pin;
 
@@ -17,7 +17,7 @@ use tickless_core::time::ClockId;
 #[serde(rename_all = "kebab-case")]
 pub enum Rearm {
     /// The device is written once for each interrupt, when the next task is known. A lazy timer that moves later or is
-    /// cancelled leaves the device as it is (spec ). This is the library's way.
+    /// cancelled leaves the device as it is (spec ). This is the library's policy.
     #[default]
     Deferred,
     /// The device is written at the end of the expiry in each interrupt, and at each change of the first timer. A
@@ -38,7 +38,7 @@ impl Rearm {
         }
     }
 
-    /// A timer is about to be started.
+    /// Prepares the start of a timer, as the policy requires.
     #[inline]
     pub(crate) fn before_start<P, F, C>(self, timers: &Timers<P>, timer: Pin<&HrTimer<F, C>>)
     where

@@ -1,17 +1,19 @@
 //! The baseline that pushes a timer when it is armed: it searches a busy CPU by walking over the flags of all others.
 //!
-//! A CPU that runs something keeps what it arms. For one that is isolated, or idle, the nearest busy CPU that is not
-//! isolated takes the timer: other threads of the core first, then the cores of the same last-level cache, of the
-//! socket, and the rest, each by their numbers. If all sleep the timer stays.
+//! A CPU that runs a task keeps the timers that it arms. For a CPU that is isolated or idle, the nearest busy CPU that
+//! is not isolated takes the timer. The search begins with the other threads of the core, and continues with the cores
+//! of the same last-level cache, with the socket, and with all others, each in the order of their numbers. If all CPUs
+//! sleep, the timer stays.
 //!
-//! The cost of a look at a CPU: a step of the loop, three loads (its current task, how many wait, which one is about to
-//! be woken there), and the way of the line if that CPU went idle or came back since this one looked last.
+//! A check of a CPU costs a step of the loop, three loads (its current task, the number of waiting tasks, the task that
+//! is about to be woken there), and a cache-line transfer if that CPU became idle or busy since the searching CPU
+//! checked it last.
 
 use crate::model::cost_model::CostModel;
 use crate::model::current_cpu;
 use crate::model::topology::Distance;
 
-/// Loads for each CPU that is looked at.
+/// The number of loads for each CPU that a search checks.
 pub(crate) const LOADS: u64 = 3;
 
 /// The state of a machine's CPUs, as a search sees it.
@@ -22,14 +24,14 @@ pub(crate) trait Flags {
     fn is_busy(&self, cpu: u32) -> bool;
     /// Returns true if `cpu` is isolated at this moment.
     fn is_isolated(&self, cpu: u32) -> bool;
-    /// Returns the number of times that `cpu` went idle or came back.
+    /// Returns the number of times that `cpu` became idle or busy.
     fn changes(&self, cpu: u32) -> u64;
 }
 
 /// The memory of a CPU that searches.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Searcher {
-    /// The others that are not isolated, the nearest first, and how often each had changed at the last look.
+    /// The other CPUs that are not isolated, the nearest first, each with the number of its changes at the last check.
     order: Vec<(u32, u64)>,
 }
 
@@ -44,7 +46,7 @@ impl Searcher {
         Self { order }
     }
 
-    /// The CPU that takes what the executing one arms.
+    /// Returns the CPU that takes the timers which the executing CPU arms.
     pub(crate) fn find_busy(&mut self, flags: &impl Flags, model: &CostModel) -> u32 {
         let me = current_cpu::cpu();
         let charges = &model.charges;

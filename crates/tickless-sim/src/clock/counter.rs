@@ -12,13 +12,13 @@ use crate::random::Random;
 
 /// The limit of steering, as in kernels (spec TIM-27).
 pub(crate) const PPM_MAX: u32 = 500;
-/// A counter that is off by more than a tenth is found whatever checks it.
+/// The largest error of a counter, in parts per million: any check detects an error of more than a tenth.
 const OFF_MAX: u32 = 100_000;
-/// Frequencies that counters have.
+/// The frequencies that a counter may have, in kHz.
 const KILOHERTZ: std::ops::RangeInclusive<u32> = 1_000..=10_000_000;
-/// A narrower one would wrap faster than CPUs sleep.
+/// The widths that a counter may have, in bits: a narrower counter would wrap faster than CPUs sleep.
 const BITS: std::ops::RangeInclusive<u32> = 24..=64;
-/// Copies that differ by more than this are no clock.
+/// The largest skew: copies that differ by more cannot serve as a clock.
 const SKEW_MAX: Picos = Picos::from_micros(100);
 /// The number that separates the random copies from other draws of the same seed.
 const SALT: u64 = 0xC0C0_0A1D_5EED_0C10;
@@ -28,16 +28,17 @@ const SALT: u64 = 0xC0C0_0A1D_5EED_0C10;
 pub struct CounterModel {
     /// The nominal frequency.
     pub kilohertz: u32,
-    /// The number of bits after which it wraps.
+    /// The number of bits after which the counter wraps.
     pub bits: u32,
-    /// The error of the real frequency, in parts per million; positive if it is faster. No CPU knows it.
+    /// The error of the real frequency, in parts per million; positive if the counter is faster. No CPU knows this
+    /// error.
     pub error_ppm: i32,
-    /// The largest lag of a CPU's copy. The lag of each copy is drawn.
+    /// The largest lag of a CPU's copy. The lag of each copy is random.
     pub skew: Picos,
     /// The time at which the counter wraps; the start value is computed from it.
     pub wraps_at: Option<Picos>,
-    /// True if the counter stops in deep idle states. Before the first CPU goes into one, the host takes [`STAND_IN`]
-    /// for good.
+    /// True if the counter stops in deep idle states. Before the first CPU enters such a state, the host switches to
+    /// [`STAND_IN`] for the rest of the run.
     pub stops_in_deep_idle: bool,
     /// True if the core's watchdog compares the counter with [`STAND_IN`], and its copies on two CPUs with each other.
     /// If it is bad, [`STAND_IN`] drives the time.
@@ -66,7 +67,7 @@ impl CounterModel {
         }
     }
 
-    /// The longest time between two of its values.
+    /// Returns the longest time between two values of the counter.
     pub(crate) const fn period(&self) -> Picos {
         // Rounds up.
         Picos(1_000_000_000_u64.div_ceil(self.kilohertz as u64))
@@ -123,7 +124,7 @@ impl Running {
         u64::try_from(rate).unwrap_or(u64::MAX)
     }
 
-    /// Changes the rate by so many parts per million at `at`, without a jump.
+    /// Changes the rate by `ppm` parts per million at `at`, without a jump.
     pub(super) fn runs_off(&mut self, at: Picos, ppm: i32) {
         let before = self.counts(at);
         self.model.error_ppm += ppm;
@@ -217,7 +218,7 @@ pub(crate) fn read(source: &Source<'_>, raw: &RawCounter) -> Result<CounterModel
     })
 }
 
-/// Parts in a million by which a rate is another one.
+/// Reads the parts per million by which a rate differs from the nominal rate.
 pub(crate) fn ppm(source: &Source<'_>, field: &Spanned<i32>) -> Result<i32, InputError> {
     let ppm = *field.get_ref();
     if ppm.unsigned_abs() <= PPM_MAX {
@@ -228,7 +229,7 @@ pub(crate) fn ppm(source: &Source<'_>, field: &Spanned<i32>) -> Result<i32, Inpu
     Err(source.error(field.span(), wrong, right))
 }
 
-/// Parts in a million by which a counter runs off.
+/// Reads the parts per million by which a counter becomes faster.
 pub(crate) fn ppm_off(source: &Source<'_>, field: &Spanned<i32>) -> Result<i32, InputError> {
     let ppm = *field.get_ref();
     if ppm.unsigned_abs() <= OFF_MAX {
@@ -239,7 +240,7 @@ pub(crate) fn ppm_off(source: &Source<'_>, field: &Spanned<i32>) -> Result<i32, 
     Err(source.error(field.span(), wrong, right))
 }
 
-/// A frequency such as `14.318 MHz`, in whole kilohertz.
+/// Reads a frequency, for example `14.318 MHz`, in whole kilohertz.
 fn kilohertz(source: &Source<'_>, field: &Spanned<String>) -> Result<u32, InputError> {
     let text = field.get_ref();
     let hertz = frequency::parse(text).filter(|hertz| hertz.is_multiple_of(1_000));

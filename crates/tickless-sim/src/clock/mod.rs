@@ -3,20 +3,20 @@
 //!
 //! # True time and clocks
 //!
-//! Events and cursors are in true time. The core sees the monotonic clock of the CPU that asks, and timers are due by
-//! it. So no timer fires before *its clock* shows its time; if the counter is fast, that is before the true time, and
-//! no CPU of the machine can know.
+//! Events and cursors are in true time. The core sees the monotonic clock of the CPU that reads it, and timers are due
+//! by this clock. So no timer fires before *its clock* shows its time. If the counter is fast, the timer fires before
+//! the true time, and no CPU of the machine can detect that.
 //!
 //! # Changes
 //!
 //! A CPU executes ahead of the events to come, up to its cursor. A change of the clocks therefore counts from the
-//! furthest cursor on, as if it had been made then: a CPU that executed up to there went by the old record, one that
-//! executes past it goes by the new one, and so do all once the event of that moment has come. Until then there are two
-//! records.
+//! furthest cursor on, as if it had been made at that time. A CPU that executes before that time uses the old record,
+//! and a CPU that executes after it uses the new record. All CPUs use the new record once the event of that time has
+//! come. Until then two records exist.
 //!
-//! So it is with a record that is brought forward, for its rate may be another one from there on; no event ends that,
-//! and the old record follows when the next change comes. A change waits while some CPUs are before the change that
-//! precedes it.
+//! An update of the record works in the same way, because the updated record may have another rate. No event ends an
+//! update: the old record is advanced when the next change comes. A change waits while some CPUs are before the change
+//! that precedes it.
 
 mod counter;
 mod truth;
@@ -54,17 +54,17 @@ const SPARE: CounterId = CounterId(2);
 /// A change of the clocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Change {
-    /// The time of day is set, by so many nanoseconds.
+    /// The time of day is set, by this number of nanoseconds.
     Step(i64),
     /// A leap second: the time of day is set, and atomic time is not.
     Leap(i64),
-    /// The rate is another one by so many parts in a million.
+    /// The rate changes by this number of parts per million.
     Steer(i32),
-    /// The machine sleeps for so long.
+    /// The machine sleeps for this time.
     Sleep(Picos),
     /// The counter is about to stop, or is bad: [`STAND_IN`] takes its place.
     Replace,
-    /// The counter is faster by so many parts in a million from now on.
+    /// The counter is faster by this number of parts per million from now on.
     RunsOff(i32),
 }
 
@@ -109,7 +109,7 @@ impl Version {
         self.keeper.borrow_mut().advance(&self.timekeeper, now);
     }
 
-    /// Announces to the core the leap second `next` if that is inserted: a deleted one makes no timer early (spec
+    /// Announces the leap second `next` to the core if it is inserted: a deleted leap second makes no timer early (spec
     /// TIM-20).
     fn announce(&self, next: Option<&Leap>) {
         let inserted = next.filter(|leap| leap.nanos < 0).map(|leap| leap.at);
@@ -161,8 +161,8 @@ impl Version {
         keeper.resume(&self.timekeeper, new, slept);
     }
 
-    /// Makes `change` at `at`. Behind a leap second the record knows of `next` at once: where that is over too, no CPU
-    /// may read the time of day with the first and without the second.
+    /// Makes `change` at `at`. After a leap second the record includes `next` at once: if `next` is over too, no CPU
+    /// may read a time of day that has the first leap second and lacks the second.
     fn make(&self, change: Change, at: Picos, next: Option<&Leap>) {
         match change {
             Change::Step(nanos) => self.set(nanos, 0, nanos),
@@ -189,17 +189,17 @@ pub(crate) struct Leap {
     pub(crate) nanos: i64,
 }
 
-/// The clocks.
+/// The clocks of a machine: the records of the time, and the changes to come.
 #[derive(Debug)]
 pub(crate) struct Clocks {
     /// True if the counter is perfect and no fault touches its rate: the clock shows the true time. Reading it then
     /// costs the simulating machine less; the simulated cost is the same.
     is_true: bool,
     now: Version,
-    /// The version for CPUs that are not as far as `since`.
+    /// The version for CPUs whose cursor has not reached `since`.
     before: Version,
     since: Cell<Picos>,
-    /// `now` was brought forward there, and `before` was not yet.
+    /// The time at which `now` was advanced, if `before` was not advanced yet.
     advanced: Cell<Option<Picos>>,
     /// The time from which the last change by [`begin`](Self::begin) counts.
     changed_at: Cell<Picos>,
@@ -214,7 +214,7 @@ pub(crate) struct Clocks {
     leaps: RefCell<Vec<Leap>>,
     truth: RefCell<Truth>,
     skew: Picos,
-    /// Rates changed after devices were written, or devices count at a rate of their own.
+    /// True if rates changed after devices were written, or if devices count at a rate of their own.
     is_loose: Cell<bool>,
     /// The parts per million by which rates changed beyond the limit of steering.
     off_ppm: Cell<u32>,
@@ -223,7 +223,7 @@ pub(crate) struct Clocks {
 }
 
 impl Clocks {
-    /// `leaps` in the order of their times. The records are brought forward `every` so often.
+    /// Makes clocks with `leaps`, in the order of their times. The records are updated after each interval `every`.
     pub(crate) fn new(
         model: CounterModel,
         is_steered: bool,
@@ -263,7 +263,7 @@ impl Clocks {
         clocks
     }
 
-    /// Devices count at a rate of their own, whatever that of the clock is.
+    /// Notes that devices count at a rate of their own, independent of the rate of the clock.
     pub(crate) fn have_devices_of_their_own(&self) {
         self.is_loose.set(!self.is_true);
     }
@@ -300,7 +300,7 @@ impl Clocks {
         Picos::of_instant(self.version(at).shows(cpu, at))
     }
 
-    /// The offsets of the other clocks as `cpu` reads them at `at`, if they are others than `seen`.
+    /// Returns the offsets of the other clocks as `cpu` reads them at `at`, if they differ from `seen`.
     pub(crate) fn news(
         &self,
         cpu: u32,
@@ -321,8 +321,8 @@ impl Clocks {
         self.moment(cpu, shown.instant(), now)
     }
 
-    /// The first moment at which the monotonic clock of `cpu` shows `when`, as far as is known at `now`; `now` at the
-    /// earliest, where the clock is not the true time.
+    /// Returns the first moment at which the monotonic clock of `cpu` shows `when`, as far as is known at `now`; `now`
+    /// at the earliest, where the clock is not the true time.
     pub(crate) fn moment(&self, cpu: u32, when: Instant, now: Picos) -> Picos {
         if self.is_true || when.is_forever() {
             return Picos::of_instant(when);
@@ -372,8 +372,9 @@ impl Clocks {
         high
     }
 
-    /// The value of `counter` at which the clock shows `when`, by the record of a CPU that is at `at`, if that counter
-    /// drives it there. `None` too where the clock shows the true time, which has no counter.
+    /// Returns the value of `counter` at which the clock shows `when`, by the record of a CPU whose cursor is at `at`.
+    /// Returns `None` if another counter drives the clock at that time, or if the clock shows the true time, which has
+    /// no counter.
     pub(crate) fn cycles_at(&self, counter: CounterId, when: Instant, at: Picos) -> Option<Cycles> {
         if self.is_true {
             return None;
@@ -414,7 +415,7 @@ impl Clocks {
         self.is_true
     }
 
-    /// The longest time for which the clock shows the same, at the nominal rate of its counter.
+    /// Returns the longest time for which the clock shows one value, at the nominal rate of its counter.
     pub(crate) fn step(&self) -> Picos {
         if self.is_true {
             return Picos::ZERO;
@@ -470,8 +471,9 @@ impl Clocks {
         at >= self.next_update.get() && !self.is_changing(at)
     }
 
-    /// An interrupt came at `at`: says if a leap second is over that the records do not know of, and else brings them
-    /// forward if that is due, for all CPUs that are past `from`, the furthest cursor.
+    /// Handles an interrupt that came at `at`. Returns the change if a leap second is over that the records do not
+    /// include. Otherwise updates the records if an update is due, for all CPUs that are past `from`, the furthest
+    /// cursor.
     pub(crate) fn update(&self, at: Picos, from: Picos) -> Option<Change> {
         if !self.is_due(at) {
             return None;
@@ -499,8 +501,8 @@ impl Clocks {
         self.watch.borrow().as_ref()?.next_check()
     }
 
-    /// The watchdog checks the counter on `cpu` at `at`, and its copy there against that on another one of `cpus` CPUs,
-    /// of those that `is_online` lets it choose. Returns true if [`STAND_IN`] is to take its place.
+    /// The watchdog checks the counter on `cpu` at `at`, and the counter's copy on this CPU against the copy on another
+    /// one of `cpus` CPUs for which `is_online` is true. Returns true if [`STAND_IN`] is to replace the counter.
     pub(crate) fn check(
         &self,
         (cpu, cpus): (u32, u32),
@@ -564,7 +566,7 @@ impl Clocks {
         self.pending.set(Some(change));
     }
 
-    /// The moment came from which a change counts.
+    /// Completes a change, at the moment from which the change counts.
     pub(crate) fn finish(&self) -> Option<Change> {
         let change = self.pending.take()?;
         let next = self.next_but_one();
@@ -581,7 +583,7 @@ impl Clocks {
     }
 
     /// Returns the latest value that `clock` should show where the monotonic clock of a CPU shows `now`. A copy that
-    /// lags by the skew knows already of a change that the other CPUs date later.
+    /// lags by the skew includes a change already that the other CPUs date later.
     pub(crate) fn truly_shows(&self, clock: Clock, now: Instant) -> i64 {
         let truth = self.truth.borrow();
         let (now, skew) = (now.as_nanos(), nanos(self.skew));

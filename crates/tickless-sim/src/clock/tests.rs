@@ -98,8 +98,8 @@ fn devices_are_told_of_times_that_the_record_does_not_reach() {
     assert!(clocks.shows(0, at) >= when);
 }
 
-/// CPUs that look at clocks of `model` in turn, some of them far ahead of the events, while the clocks change. The
-/// furthest that any came to.
+/// Lets CPUs read the clocks in turn, some of them far ahead of the events, while the clocks change. Returns the
+/// furthest cursor of any CPU.
 fn looks_at(clocks: &Clocks, seed: u64) -> Picos {
     let mut random = Random::new(seed);
     let mut shown = [Instant::ZERO; 4];
@@ -196,7 +196,7 @@ fn what_a_change_does_is_what_is_true() {
     );
 }
 
-/// The records are brought forward at so many milliseconds, and no CPU is ahead.
+/// Updates the records at `millis` milliseconds, while no CPU is ahead.
 fn update(clocks: &Clocks, millis: u64) -> Option<Change> {
     let at = Picos::from_millis(millis);
     clocks.update(at, at)
@@ -231,8 +231,8 @@ fn leap_seconds_are_there_before_the_record_knows_of_them() {
     assert_eq!(update(&clocks, 22), None);
 }
 
-/// The record takes a deleted second at the next tick, up to which another one may have been inserted. Of a record that
-/// has the first and not the second all alarms of the time of day within a second would be early.
+/// The record takes a deleted second at the next tick, up to which another one may have been inserted. With a record
+/// that has the first and lacks the second, all alarms of the time of day within a second would be early.
 #[test]
 fn a_record_that_takes_a_leap_second_knows_of_the_next_at_once() {
     let leap = |micros, nanos| Leap {

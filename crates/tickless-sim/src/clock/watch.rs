@@ -1,5 +1,5 @@
-//! The driver of the core's watchdog on a machine: each half a second a CPU compares the counter with [`STAND_IN`], and
-//! its own copy with that of another CPU.
+//! The driver of the core's watchdog on a machine: every half second a CPU compares the counter with [`STAND_IN`], and
+//! its own copy of the counter with the copy of another CPU.
 //!
 //! The cost of the checks is not charged to any CPU: some microseconds in half a second.
 
@@ -21,7 +21,7 @@ const READ: Picos = Picos::from_micros(1);
 const WAY: Picos = Picos::from_nanos(100);
 const ROUNDS: u32 = 4;
 
-/// The watchdog, and what it compares with.
+/// The watchdog, and the counters that it compares.
 #[derive(Debug)]
 pub(super) struct WatchdogHost {
     watchdog: Watchdog<2>,
@@ -50,7 +50,8 @@ impl WatchdogHost {
         }
     }
 
-    /// `None` once a counter is condemned: there is nothing left to compare the other one with.
+    /// Returns the time of the next check; `None` once a counter is condemned, because no counter is left with which to
+    /// compare the other one.
     pub(super) fn next_check(&self) -> Option<Picos> {
         let is_over = self.condemned.is_some();
         (!is_over).then(|| Picos::of_instant(self.watchdog.next_check()))

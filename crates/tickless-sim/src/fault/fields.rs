@@ -1,4 +1,4 @@
-//! The fields of a fault in a file.
+//! The fields of a fault in a scenario file.
 
 use serde::Deserialize;
 use toml::Spanned;
@@ -9,7 +9,7 @@ use crate::model::cpu_set;
 use crate::model::input::{InputError, Source};
 use crate::model::time::Picos;
 
-/// Hits of a table must not follow each other so fast that they add up.
+/// The least interval between the hits of a table, in multiples of its amount: the delays of faster hits would add up.
 const APART: u64 = 4;
 
 /// A fault as it is written.
@@ -97,7 +97,7 @@ fn missing(source: &Source<'_>, raw: &RawFault, kind: FaultKind, field: &str) ->
     source.error(raw.kind.span(), wrong, "")
 }
 
-/// A field is there that the kind does not have.
+/// Makes the error for a field that this kind of fault does not have.
 fn unknown<T>(source: &Source<'_>, field: &Spanned<T>, kind: FaultKind, name: &str) -> InputError {
     let wrong = format!("the fault {} has no field {name}", kind.name());
     source.error(field.span(), wrong, "delete it")
@@ -149,7 +149,7 @@ fn step(source: &Source<'_>, field: &Spanned<String>) -> Result<(Picos, bool), I
     Ok((amount, back))
 }
 
-/// The amount, and whether it goes back.
+/// Reads the amount, and whether the time of day is set back.
 fn amount(
     source: &Source<'_>,
     raw: &RawFault,

@@ -10,16 +10,16 @@ use crate::random::Random;
 /// The faults of one CPU's device.
 #[derive(Debug)]
 pub(crate) struct FaultState {
-    /// A fault was drawn, or not, for what the device was last written for.
+    /// True if the draw of a fault was made for the last write of the device, with either result.
     pub(crate) is_drawn: Cell<bool>,
     /// The time at which an interrupt comes that was due and is late; zero if none is.
     pub(crate) held_until: Cell<Picos>,
-    /// An interrupt was lost; the next one comes then.
+    /// The time at which the next interrupt comes after one that was lost.
     pub(crate) rescue: Cell<Picos>,
-    /// Another CPU kicked it, and it has not looked at its timers.
+    /// True if another CPU kicked this CPU, and this CPU has not checked its timers since.
     pub(crate) is_kicked: Cell<bool>,
-    /// Another CPU took the timer away for which it is armed, and leaves it alone: it fires for nothing, once (spec
-    /// CAN-2).
+    /// True if another CPU cancelled or moved the timer for which the device is armed, and did not rearm the device.
+    /// The device then fires once without need (spec CAN-2).
     pub(crate) is_left_armed: Cell<bool>,
     /// True if the device fires before the time for which it was written.
     pub(crate) is_early: Cell<bool>,
@@ -39,12 +39,13 @@ impl Default for FaultState {
 }
 
 impl FaultState {
-    /// The device is written to fire at `fires`, or stopped: when its next interrupt comes.
+    /// Notes that the device is written to fire at `fires`, or stopped. Returns the time at which its next interrupt
+    /// comes.
     ///
-    /// One that was due is pending in the controller of a real machine, and comes whatever the device is told next. If
-    /// a write took it back, [`Fault::allows`] would not hold: a task without a tick, which has the tick in progress
-    /// started anew for an overdue timer whenever it enters the kernel, writes the device each 0.3 to 1.7 ms, and would
-    /// put off an interrupt that is 2.7 ms late for as long as it runs.
+    /// An interrupt that was due is pending in the controller of a real machine, and comes whatever is written to the
+    /// device next. If a write cancelled it, [`Fault::allows`] would not hold: a task without a tick, which has the
+    /// tick in progress started anew for an overdue timer whenever it enters the kernel, writes the device each 0.3 to
+    /// 1.7 ms, and would put off an interrupt that is 2.7 ms late for as long as it runs.
     pub(crate) fn written(&self, fires: Picos) -> Picos {
         self.is_left_armed.set(false);
         self.is_early.set(false);
@@ -62,9 +63,9 @@ impl FaultState {
 /// The fate of an interrupt that is due.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Spoilt {
-    /// The interrupt comes so much later.
+    /// The interrupt comes later by this time.
     Late(Picos),
-    /// The interrupt is lost, and another one comes so much later.
+    /// The interrupt is lost, and another one comes later by this time.
     Lost(Picos),
 }
 

@@ -1,11 +1,12 @@
 //! Faults: failures of the simulated machine in a run, and how late each may make timers.
 //!
-//! A scenario lists them as `[[fault]]` with a `kind`, the `cpus` they hit, and when: `at` a moment, on all of them;
-//! `every` so often, on one of them that is drawn; or, of the kinds that spoil interrupts, `one_in` so many. With
-//! `faults = "drawn"` the seed of the run draws a plan besides, which the outcome tells.
+//! A scenario lists its faults as `[[fault]]` tables with a `kind`, the `cpus` that the fault may hit, and its times.
+//! With `at`, the fault happens at one time, on all these CPUs. With `every`, it happens after each interval, on one
+//! random CPU of them. With `one_in`, which only kinds that spoil interrupts have, it hits one in this number of
+//! interrupts. With `faults = "drawn"` the seed of the run adds a random plan, which the outcome reports.
 //!
-//! No promise is given up for a fault. [`BoundedLate`](crate::promise::Promise::BoundedLate) allows what each table
-//! costs by itself, once: see [`Fault::allows`].
+//! No promise is given up for a fault. [`BoundedLate`](crate::promise::Promise::BoundedLate) allows the delay that each
+//! table causes by itself, once: see [`Fault::allows`].
 
 mod draw;
 mod fields;
@@ -57,7 +58,8 @@ pub enum FaultKind {
     /// `clock-step`: an administrator sets the time of day forward by `amount`, or back if that is negative. One of the
     /// CPUs notifies the timers.
     ClockStep,
-    /// `leap-second`: one is inserted into the time of day or, if it says so, deleted. It is announced before.
+    /// `leap-second`: a leap second is inserted into the time of day or, if the table says so, deleted. The leap second
+    /// is announced before.
     LeapSecond,
     /// `frequency`: the clock is steered to be `ppm` parts in a million faster than its counter says.
     Frequency,

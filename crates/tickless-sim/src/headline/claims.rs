@@ -56,7 +56,7 @@ impl Claim {
         self.measure.map(|measure| measure(trial))
     }
 
-    /// Measures it on its profile; `None` if it cannot be yet.
+    /// Measures the claim on its profile; returns `None` if the claim cannot be measured yet.
     pub(super) fn try_with(
         &self,
         seed: u64,

@@ -3,10 +3,10 @@
 //! | run | what is off |
 //! |---|---|
 //! | the library | nothing |
-//! | all off | what makes a precise tick cheap: each start writes, in the interrupt and in the scheduler, a timer is taken out and filed anew, no start is left out, a decision begins with taking out the tick of before |
+//! | all off | the optimizations that make a precise tick cheap: each start writes the device, in the interrupt and in the scheduler; each restart removes and enqueues the timer; no start is left out; a decision begins with cancelling the previous tick |
 //! | without ticks | the precise tick: slices end at periodic ticks |
 //!
-//! The figures of the machine are of all its CPUs together, from the start until the last message was received.
+//! The figures of the machine are sums over all its CPUs, from the start until the last message was received.
 
 use super::measure::{Effort, Measurement, Mechanism, Trial, in_unit, nanos, scenario};
 use crate::baseline::{Hrtick, Policy, Rearm, Tree};
@@ -28,12 +28,12 @@ const LEAST_SPURIOUS: f64 = 1.0;
 const IN_PLACE: f64 = 35.0;
 /// The factor by which the source writes its device less often.
 const WRITES: f64 = 25.0;
-/// CPUs for a quick look.
+/// The number of CPUs for a quick trial.
 const QUICK_CPUS: u32 = 8;
-/// Messages of the eleven loads, in hundredths of the scenario's number: nothing in a run is drawn, and another number
-/// of messages makes it another run.
+/// Messages of the eleven loads, in hundredths of the scenario's number: nothing in a run is random, so only another
+/// number of messages makes another run.
 const LOADS: [u32; 11] = [90, 92, 94, 96, 98, 100, 102, 104, 106, 108, 110];
-/// The loads of a quick look.
+/// The loads of a quick trial.
 const QUICK_LOADS: [u32; 3] = [90, 100, 110];
 /// Bytes of a message: up to 256, as in the source.
 const SIZES: [u32; 6] = [8, 16, 32, 64, 128, 256];
@@ -120,14 +120,14 @@ impl Loads {
         Self(hundredths.iter().map(load).collect())
     }
 
-    /// The least, the median and the greatest of one figure.
+    /// Returns the least, the median and the greatest value of one figure.
     fn spread(&self, figure: impl Fn(&Load) -> f64) -> [f64; 3] {
         let mut figures: Vec<f64> = self.0.iter().map(figure).collect();
         figures.sort_unstable_by(f64::total_cmp);
         [0, figures.len() / 2, figures.len() - 1].map(|place| figures[place])
     }
 
-    /// The median of one figure, and its spread, as text.
+    /// Returns the median of one figure, and its spread, as text.
     fn median(&self, figure: impl Fn(&Load) -> f64) -> String {
         let [least, median, greatest] = self.spread(figure);
         format!("{median:.1} ({least:.1} to {greatest:.1})")
@@ -224,7 +224,7 @@ impl Writes {
     }
 }
 
-/// Returns the factor by which there are fewer writes in all.
+/// Returns the factor by which the total number of writes is lower.
 fn all_writes(load: &Load) -> f64 {
     let writes = |place: usize| load.outcomes[place].counts.device_writes;
     writes(0) as f64 / writes(2).max(1) as f64
@@ -319,9 +319,9 @@ pub(super) fn spurious(trial: &Trial<'_>) -> Measurement {
 
 /// The share of updates that the library itself leaves in their place after a look at both neighbours, by eleven loads.
 ///
-/// The library looks at them only where it does not leave a timer filed under an older key, or in a far slot. What a
-/// look would have found of those is in the notes: it is counted in a sorted queue that one run keeps for that, and is
-/// no count of the library's.
+/// The library checks the neighbours only if it does not leave the timer queued under an older key, or in a far slot.
+/// The notes give the result that a check of the latter timers would have had. One run keeps a sorted queue to count
+/// these; the library itself does not count them.
 pub(super) fn in_place(trial: &Trial<'_>) -> Measurement {
     let of_all = |outcome: &Outcome| {
         let counts = outcome.counts;
@@ -385,8 +385,8 @@ fn cost(outcome: &Outcome) -> f64 {
     nanos(mean) * CLOCKS.1 / CLOCKS.0
 }
 
-/// Returns the time of a run without and with precise ticks, in milliseconds. The `more` messages make it another run,
-/// because nothing in it is drawn.
+/// Returns the time of a run without and with precise ticks, in milliseconds. The `more` messages make another run,
+/// because nothing in a run is random.
 fn times(trial: &Trial<'_>, size: u32, more: u32) -> ([f64; 2], [Outcome; 2]) {
     let mut scenario = setting(trial);
     change(&mut scenario, |_, messages, bytes| {
@@ -406,7 +406,7 @@ fn times(trial: &Trial<'_>, size: u32, more: u32) -> ([f64; 2], [Outcome; 2]) {
     (outcomes.each_ref().map(time), outcomes)
 }
 
-/// The mean of some runs of one size, and the least and the greatest ratio among them.
+/// Returns the mean of some runs of one size, and the least and the greatest ratio among these runs.
 fn mean_times(trial: &Trial<'_>, size: u32) -> ([f64; 2], (f64, f64), Vec<Outcome>) {
     let runs = match trial.effort {
         Effort::Full => 4,

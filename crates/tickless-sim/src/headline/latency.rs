@@ -1,4 +1,4 @@
-//! Two claims about the soft stage: it runs at each tick, or only when it has work.
+//! Two claims about the soft stage, which compare a run at each tick with a run only when there is work.
 
 use super::measure::{Effort, Measurement, Runs, Trial, both, micros, scenario};
 use crate::baseline::{Policy, Soft};

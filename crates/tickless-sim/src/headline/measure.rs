@@ -30,7 +30,7 @@ pub(super) enum Mechanism {
 }
 
 impl Mechanism {
-    /// `on` with the mechanism, `off` without.
+    /// Returns `on` with the mechanism, `off` without.
     pub(super) fn choose<T>(self, on: T, off: T) -> T {
         match self {
             Self::On => on,
@@ -52,7 +52,7 @@ pub(super) struct Trial<'a> {
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Measurement {
     pub(super) baseline: Option<f64>,
-    /// `None` if that needs what is not there yet.
+    /// The figure with the mechanism; `None` if the measurement needs a part that does not exist yet.
     pub(super) with: Option<f64>,
     pub(super) ratio: Option<f64>,
     pub(super) spread: Option<(f64, f64)>,
@@ -90,7 +90,7 @@ const FILES: [(&str, &str); 7] = [
     ),
 ];
 
-/// A scenario that comes with the library.
+/// Returns a scenario that comes with the library.
 pub(super) fn scenario(name: &str, profile: &Profile) -> Scenario {
     let (name, text) = FILES
         .into_iter()
@@ -140,7 +140,7 @@ impl Runs {
             .extend(outcome.broken.keys().map(|promise| promise.name()));
     }
 
-    /// The mean of each, and the ratios of the runs.
+    /// Returns the mean of each figure, and the ratios of the runs.
     fn means(self, notes: String) -> Measurement {
         let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len() as f64;
         let (baseline, with) = (mean(&self.baseline), mean(&self.with));
@@ -162,7 +162,7 @@ impl Runs {
         }
     }
 
-    /// The greatest of each.
+    /// Returns the greatest value of each figure.
     pub(super) fn maxima(self, notes: String) -> Measurement {
         let max = |values: &[f64]| values.iter().copied().fold(0.0, f64::max);
         let (baseline, with) = (max(&self.baseline), max(&self.with));
@@ -178,11 +178,11 @@ impl Runs {
     }
 }
 
-/// Runs with CPUs that are busy by turns.
+/// The number of runs with CPUs that are alternately busy and idle.
 const RESTLESS_RUNS: u32 = 10;
 
-/// Arm and cancel on an isolated CPU: where it is, or where a search finds a busy CPU. Which quarter of the others is
-/// busy is drawn anew in each run.
+/// Measures arming and cancelling a timer on an isolated CPU. The timer stays on that CPU, or a search finds a busy CPU
+/// for it. In each run another random quarter of the other CPUs is busy.
 pub(super) fn enqueue(trial: &Trial<'_>) -> Measurement {
     let mut scenario = scenario("enqueue", trial.profile);
     let search = Policy {
@@ -231,7 +231,7 @@ pub(super) fn enqueue(trial: &Trial<'_>) -> Measurement {
     runs.means(notes)
 }
 
-/// Deep idle: pull against push, the same daemons.
+/// Measures the deep idle time of pull against push, with the same daemons.
 pub(super) fn idle_residency(trial: &Trial<'_>) -> Measurement {
     let mut scenario = scenario("idle-residency", trial.profile);
     let runs_max = match trial.effort {

@@ -1,15 +1,15 @@
-//! The test of the sources' claims: each runs with the baseline and with the library, on the profile closest to the
-//! machine of the source.
+//! The test of the sources' claims: each claim runs with the baseline and with the library, on the profile closest to
+//! the machine of the source.
 //!
-//! No cost is chosen by what comes out here. Where a claim does not hold, [`Headline::why`] says why not; where it
-//! does, how much of that was put in.
+//! No modelled cost is chosen by the results of these tests. [`Headline::why`] gives the reason if a claim does not
+//! hold. If a claim holds, it says how much of the result follows directly from the model's inputs.
 //!
 //! # When a claim holds
 //!
-//! When the measured ratio is not less than that of the source, what the source says besides is found too (which CPUs
-//! suffer, for example), every promise was kept, and all of this is not so without the mechanism that it is about: what
-//! comes out the same with the mechanism off is no evidence for it. That last run, the *control*, is in
-//! `Claim::control` (`claims`).
+//! A claim holds if four conditions are true. The measured ratio is not less than the source's ratio. Other statements
+//! of the source are found too (which CPUs suffer, for example). Every promise was kept. And these three are not all
+//! true without the mechanism of the claim: a result that is the same with the mechanism off is no evidence for the
+//! mechanism. The run with the mechanism off, the *control*, is in `Claim::control` (`claims`).
 
 mod claims;
 mod hackbench;

@@ -7,12 +7,12 @@ use crate::run::outcome::Outcome;
 use crate::run::scenario::Scenario;
 use crate::workload::Workload;
 
-/// The CPUs that suffer in the source, where those of the drivers are 0 and 64.
+/// The CPUs that suffer in the source, where the drivers run on CPUs 0 and 64.
 const SUFFER: [u32; 2] = [1, 65];
 /// The limit that only the CPUs in `SUFFER` exceed in the source.
 const FLOOR: Picos = Picos::from_micros(10);
 
-/// CPUs that are not isolated.
+/// The CPUs that are not isolated.
 const HOUSEKEEPING: [u32; 4] = [0, 32, 64, 96];
 
 /// Measures the longest theft from pollers on isolated CPUs, with these in the hierarchy and without.
@@ -20,7 +20,7 @@ pub(super) fn isolation_noise(trial: &Trial<'_>) -> Measurement {
     of(trial, &setting(trial))
 }
 
-/// The same with the timers of drivers on all housekeeping CPUs.
+/// Measures the longest theft with the timers of drivers on all housekeeping CPUs.
 pub(super) fn isolation_noise_all(trial: &Trial<'_>) -> Measurement {
     let mut scenario = setting(trial);
     for placed in &mut scenario.workloads {

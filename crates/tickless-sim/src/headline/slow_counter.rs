@@ -1,8 +1,8 @@
-//! The slow counter that all CPUs share, read by each CPU itself, or by one CPU for all that wait.
+//! The slow counter that all CPUs share. Either each CPU reads it itself, or one CPU reads it for all CPUs that wait.
 //!
-//! The duration of a read comes from published figures of the device, and none of it from the claims here: a read
-//! alone, and all of that serial, because no source has a part that overlaps. How much hangs on that says the table in
-//! the notes.
+//! The duration of a read comes from published figures of the device, not from the claims that are tested here. The
+//! figure is that of a read without contention, and all of it counts as serial, because no source gives a part that
+//! overlaps. The table in the notes shows how much the results depend on this.
 
 mod crowd;
 
@@ -15,7 +15,7 @@ use crate::model::time::Picos;
 /// CPU time of a job of AIM7's compute load where the clock costs nothing: 144 CPUs, 1,042,431 jobs a minute.
 const JOB: Picos = Picos::from_micros(8_288);
 const MILLISECOND: Picos = Picos::from_millis(1);
-/// The ticks of the source.
+/// The period of the tick in the source.
 const TICK: Picos = MILLISECOND;
 /// Tasks of other CPUs that each CPU wakes in ten ticks. Ten of 1,500 users wait on each CPU and compute; that one of
 /// them has another one woken at each tick is an assumption, and the notes say what is without.
@@ -32,7 +32,7 @@ const CPUS_AT_BOOT: u32 = 612;
 const BOOT: Picos = Picos::from_millis(25_000);
 const BOOT_COMBINED: Picos = Picos::from_millis(2_000);
 
-/// A crowd to be watched.
+/// A crowd to be watched: the machine's profile, and the crowd's setting.
 #[derive(Clone, Copy)]
 struct Case<'a> {
     profile: &'a Profile,
@@ -78,12 +78,12 @@ impl<'a> Case<'a> {
         100.0 * in_unit(part, self.time())
     }
 
-    /// A number for each tick of the machine.
+    /// Returns `number` divided by the ticks of the machine.
     fn per_tick(&self, number: u64) -> f64 {
         number as f64 / in_unit(self.setting.length, TICK)
     }
 
-    /// Jobs in a minute.
+    /// Returns the number of jobs in a minute.
     fn jobs(&self, figures: &Figures) -> f64 {
         in_unit(figures.computing, JOB) * 60_000.0 / in_unit(self.setting.length, TICK)
     }
@@ -97,7 +97,7 @@ impl<'a> Case<'a> {
 
 const BOTH: [Reads; 2] = [Reads::Direct, Reads::Combined];
 
-/// The profile with another serial part.
+/// Returns the profile with another serial part of a read.
 fn with_serial(profile: &Profile, nanos: u64) -> Profile {
     let mut profile = profile.clone();
     let serial = Picos::from_nanos(nanos);
@@ -129,7 +129,7 @@ fn measurement(
     }
 }
 
-/// Jobs per minute.
+/// Measures the jobs per minute with direct and with combined reads.
 pub(super) fn throughput(trial: &Trial<'_>) -> Measurement {
     let case = Case::load(trial);
     let with = trial.mechanism.choose(Reads::Combined, Reads::Direct);
@@ -178,7 +178,7 @@ pub(super) fn throughput(trial: &Trial<'_>) -> Measurement {
     measurement(jobs, jobs.1 / jobs.0, misfit, notes)
 }
 
-/// The share of CPU time in the read.
+/// Measures the share of CPU time that is spent in reads.
 pub(super) fn share(trial: &Trial<'_>) -> Measurement {
     let case = Case::load(trial);
     let with = trial.mechanism.choose(Reads::Combined, Reads::Direct);
@@ -221,7 +221,7 @@ pub(super) fn share(trial: &Trial<'_>) -> Measurement {
     measurement(shares, shares.0 / shares.1, misfit, notes)
 }
 
-/// Microseconds of a read, on average.
+/// Returns the mean duration of a read, in microseconds.
 fn mean(figures: &Figures) -> f64 {
     micros(Picos(figures.reading.0 / figures.reads.max(1)))
 }
@@ -245,7 +245,7 @@ fn crossover(case: &Case<'_>) -> String {
     )
 }
 
-/// The longest time in which a CPU of a very large machine makes no progress while that boots.
+/// Measures the longest time for which a CPU of a very large machine makes no progress while the machine boots.
 pub(super) fn stall(trial: &Trial<'_>) -> Measurement {
     let (length, of_combined) = match trial.effort {
         Effort::Full => (BOOT, BOOT_COMBINED),

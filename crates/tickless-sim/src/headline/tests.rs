@@ -53,7 +53,7 @@ fn searching_costs_more_than_staying() {
     );
 }
 
-/// A claim that comes out the same with the mechanism off says nothing of that.
+/// A claim with the same result when the mechanism is off says nothing about the mechanism.
 #[test]
 fn what_holds_does_not_hold_without_its_mechanism() {
     let mut held = Vec::new();
@@ -85,7 +85,7 @@ fn what_holds_does_not_hold_without_its_mechanism() {
     );
 }
 
-/// "Not worse" is so of the baseline itself.
+/// The baseline itself fulfils a claim of "not worse".
 #[test]
 fn a_claim_that_the_baseline_fulfils_says_nothing() {
     let headline = quick("idle-residency");
@@ -126,8 +126,8 @@ fn exactly_the_cpus_of_the_source_suffer_if_they_take_part() {
     );
 }
 
-/// Callbacks that are long are not alone what the source saw: with drivers on each housekeeping CPU other CPUs suffer,
-/// too, and the claim does not hold, however much.
+/// Long callbacks alone do not reproduce the observation of the source: with drivers on each housekeeping CPU other
+/// CPUs suffer, too, and the claim does not hold, however much.
 #[test]
 fn drivers_on_all_housekeeping_cpus_disturb_others_than_in_the_source() {
     let headline = quick("isolation-noise-all");
@@ -143,7 +143,8 @@ fn drivers_on_all_housekeeping_cpus_disturb_others_than_in_the_source() {
     );
 }
 
-/// A queue that sorts everything keeps nearly all in place: the claim is about the library, which does not.
+/// A queue that sorts all timers keeps nearly all restarts in place. The claim is about the library, which does not
+/// sort all timers.
 #[test]
 fn restarts_in_place_are_counted_by_the_library() {
     let headline = quick("in-place");
@@ -181,7 +182,7 @@ fn the_soft_stage_at_each_tick_shows_in_the_worst_latency() {
     }
 }
 
-/// All that a hackbench run starts counts, not the case that stays in place alone.
+/// All starts of a hackbench run count, not only those that stay in place.
 #[test]
 fn the_cost_of_a_start_is_the_mean_of_a_run() {
     let headline = quick("start-cost");

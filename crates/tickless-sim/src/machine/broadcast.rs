@@ -1,7 +1,8 @@
 //! Idle states in which a CPU's own device stops, and the device that wakes the CPU from them (spec C-7.6).
 //!
-//! A profile says of which [states](crate::IdleState::stops) that is true, and which [device](BroadcastDevice) wakes
-//! from them. The programmed event of a device that stops is lost. The core keeps which CPU sleeps until when.
+//! A profile names the [states](crate::IdleState::stops) in which the device stops, and the [device](BroadcastDevice)
+//! that wakes CPUs from them. The programmed event of a device that stops is lost. The core records until when each CPU
+//! sleeps.
 
 use std::cell::Cell;
 use std::rc::{Rc, Weak};
@@ -74,7 +75,7 @@ impl BroadcastWakener {
         self.timers.platform()
     }
 
-    /// Writes the device, on the CPU that executes: when it fires that is programmed for `when`.
+    /// Writes the device for `when`, on the executing CPU. Returns the time at which the device fires.
     fn write(&self, when: Instant) -> Picos {
         let By::Device(device) = &self.by else {
             unreachable!("a timer is started by the CPU that carries it");
@@ -84,7 +85,7 @@ impl BroadcastWakener {
         self.host().moment(when)
     }
 
-    /// Requests an event when the device fires, unless one comes before that anyway.
+    /// Requests a simulator event for the time at which the device fires, unless an earlier event is pending.
     fn ask(&self, device: &Device, not_before: Picos) {
         let Some(at) = self.wakener.fires() else {
             return;
@@ -97,14 +98,15 @@ impl BroadcastWakener {
         }
     }
 
-    /// Requests an event when the device fires that the CPU that executes programmed.
+    /// Requests a simulator event for the time at which the device fires that the executing CPU programmed.
     fn programmed(&self) {
         if let By::Device(device) = &self.by {
             self.ask(device, current_cpu::cursor());
         }
     }
 
-    /// An event for the device came at `at`, for `cpu`. Returns true if it fires there now.
+    /// Handles a simulator event for the device, which came at `at` for `cpu`. Returns true if the device fires on
+    /// `cpu` now.
     pub(super) fn is_due(&self, cpu: u32, at: Picos) -> bool {
         let By::Device(device) = &self.by else {
             return false;
@@ -119,7 +121,8 @@ impl BroadcastWakener {
         is_due
     }
 
-    /// Takes what is due, on the CPU that executes: whether its own event is among that, and what comes next.
+    /// Handles the due sleepers, on the executing CPU. Returns whether this CPU's own event is due, and the next
+    /// deadline.
     fn handle(&self) -> (bool, Instant) {
         let now = self.host().read();
         let Delivery { program, wake, own } = self.wakener.handle(current_cpu::cpu(), now);
@@ -129,7 +132,7 @@ impl BroadcastWakener {
         (own, program)
     }
 
-    /// The device interrupts the CPU that executes. Returns true if the own event of that is due.
+    /// Handles the device's interrupt on the executing CPU. Returns true if this CPU's own event is due.
     pub(super) fn device_fires(&self) -> bool {
         self.wakener.stop();
         let (own, next) = self.handle();
@@ -139,7 +142,7 @@ impl BroadcastWakener {
         own
     }
 
-    /// Returns the time at which the device fires, or the timer in its place.
+    /// Returns the time at which the device, or the timer that replaces the device, fires.
     fn fires(&self) -> Picos {
         match &self.by {
             By::Device(_) => self.wakener.fires().unwrap_or(Picos::FOREVER),
@@ -151,8 +154,9 @@ impl BroadcastWakener {
     }
 
     /// Returns the time at which the last write of the device was done. A write takes as long as reading the slow
-    /// counter: a deadline within this time fires when the write is done, and so it does for other CPUs, which found it
-    /// programmed early enough. A timer in its place is a part of its CPU, which is checked by itself.
+    /// counter: a deadline within this time fires when the write is done, for the executing CPU and for other CPUs,
+    /// which found the device programmed early enough. A timer in place of the device belongs to a CPU, which is
+    /// checked separately, so the result is `None`.
     fn written(&self) -> Option<Picos> {
         match &self.by {
             By::Device(device) => Some(device.written.get()),
@@ -160,12 +164,12 @@ impl BroadcastWakener {
         }
     }
 
-    /// `cpu` takes part.
+    /// Notes that `cpu` is online, and may sleep deeply.
     pub(super) fn online(&self, cpu: u32) {
         self.wakener.online(cpu);
     }
 
-    /// Notes that the executing `cpu` went offline; other CPUs have what it carried.
+    /// Notes that the executing `cpu` went offline. Other CPUs have taken over its duties.
     pub(super) fn offline(&self, cpu: u32) {
         let heir = match &self.by {
             By::Device(_) => None,
@@ -276,8 +280,8 @@ pub(super) struct Interrupts {
     pub(super) written: Picos,
 }
 
-/// Returns the interrupt that wakes `cpu`: that of its own device, or while that is stopped that of the device for all,
-/// which another CPU may have written.
+/// Returns the interrupt that wakes `cpu`: the interrupt of its own device or, while its own device is stopped, of the
+/// broadcast device, which another CPU may have written.
 pub(super) fn interrupts(wakener: Option<&BroadcastWakener>, host: &Host, cpu: u32) -> Interrupts {
     let local = host.local(cpu);
     let own = local.written.at.get();

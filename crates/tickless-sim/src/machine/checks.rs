@@ -14,8 +14,8 @@ use crate::promise::Promise;
 use crate::promise::armed_not_later_than_first::Armed;
 use crate::promise::covered::{self, Promised};
 
-/// CPUs that are looked at in one sample. On larger machines they take turns, so that looking does not take longer than
-/// what is looked at.
+/// The number of CPUs that one sample checks. On larger machines the samples check different CPUs in turn, so that the
+/// checks do not take longer than the simulation.
 const LOOKS: u32 = 256;
 
 /// Checks, after the executing `cpu` has handled an event, that its device fires no later than its first timer is due.
@@ -50,7 +50,7 @@ pub(super) fn armed_in_time(machine: &Machine, cpu: u32) {
     }
 }
 
-/// Looks at the machine between two events: no walk is under way.
+/// Checks the machine between two events, when no walk is in progress.
 pub(super) fn sample(machine: &mut Machine) {
     let cpus = u32::try_from(machine.cpus.len()).unwrap_or(u32::MAX);
     let node = |cpu: u32| machine.tree.host().node(CpuId(cpu));
@@ -91,7 +91,7 @@ fn lags(machine: &mut Machine) {
     }
 }
 
-/// Checks that some CPU expires the first global timer of `cpu`, if that sleeps (PULL-2).
+/// Checks that some CPU expires the first global timer of `cpu`, if `cpu` sleeps (PULL-2).
 fn is_covered(machine: &Machine, cpu: u32, promised: Promised) {
     let tables = machine.tree.host();
     let Some(node) = tables.node(CpuId(cpu)) else {
@@ -129,8 +129,8 @@ fn is_covered(machine: &Machine, cpu: u32, promised: Promised) {
     host.check(Promise::Covered, cpu, wrong);
 }
 
-/// Looks at what is left when the run ends at `end`: nothing may be overdue, and what was armed and neither fired nor
-/// was cancelled must be there.
+/// Checks the remaining timers when the run ends at `end`. No timer may be overdue, and each timer that was armed and
+/// neither fired nor was cancelled must still be queued.
 pub(crate) fn end(machine: &Machine, end: Picos) {
     current_cpu::enter(current_cpu::NO_CPU, end);
     let host = machine.host();

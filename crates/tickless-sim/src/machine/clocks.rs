@@ -1,8 +1,9 @@
 //! Changes of a machine's clocks: sets of the time of day, leap seconds, changes of the rate, and sleeps of the
 //! machine.
 //!
-//! A change counts from the furthest cursor on, see [`clock`](crate::clock): one event begins it, and another one, at
-//! that moment, ends it and lets a CPU tell the timers. A change that comes while another is under way waits.
+//! A change counts from the furthest cursor on, see [`clock`](crate::clock): one event begins the change, and another
+//! event, at the time of that cursor, ends it and lets a CPU notify the timers. A change that comes while another is
+//! under way waits.
 
 use tickless_core::clock::ClockSet;
 use tickless_core::platform::CpuId;
@@ -32,7 +33,7 @@ const fn change_of(fault: &Fault) -> Option<Change> {
     }
 }
 
-/// A moment of the fault `index` came, which is one of the clocks.
+/// Handles a time of the fault `index`, which is a fault of the clocks.
 pub(super) fn fault_comes(machine: &mut Machine, at: Picos, index: u32) {
     if index == CHECK {
         return check(machine, at);
@@ -44,8 +45,9 @@ pub(super) fn fault_comes(machine: &mut Machine, at: Picos, index: u32) {
     }
 }
 
-/// The moment of a leap second came, which was announced: the host looks, and looks again until it is over by the clock
-/// too. All CPUs may sleep, so that no interrupt comes for long, and one that is deleted makes timers due.
+/// Handles the time of an announced leap second: the host checks the clock, again and again until the leap second is
+/// over by the clock too. These checks are needed because all CPUs may sleep without an interrupt for long, and a
+/// deleted leap second makes timers due.
 fn leap_comes(machine: &mut Machine, at: Picos, index: u32) {
     update(machine, at);
     if machine.host().clocks.has_leap_before(at) {
@@ -53,7 +55,7 @@ fn leap_comes(machine: &mut Machine, at: Picos, index: u32) {
     }
 }
 
-/// The furthest cursor: no CPU executed anything behind it.
+/// Returns the furthest cursor: no CPU has executed anything at a later time.
 fn furthest(machine: &Machine, at: Picos) -> Picos {
     let furthest = machine.cpus.iter().map(Cpu::busy_until).max();
     furthest.unwrap_or(at).max(at).max(current_cpu::cursor())
@@ -77,7 +79,7 @@ fn begin_change(machine: &mut Machine, change: Change, at: Picos, index: u32) {
     machine.push(from, EventKind::Clock, 0, index);
 }
 
-/// The moment `at` came from which a change counts, that of the fault `index`.
+/// Completes the change of the fault `index` at the time `at`, from which the change counts.
 pub(super) fn changed(machine: &mut Machine, at: Picos, index: u32) {
     let host = machine.timers.platform();
     let Some(change) = host.clocks.finish() else {
@@ -110,7 +112,7 @@ pub(super) fn plan_check(machine: &Machine) {
     }
 }
 
-/// The watchdog checks the counter, on a CPU that is online, and the host takes another one if that is bad.
+/// Lets the watchdog check the counter, on a CPU that is online. The host replaces a bad counter.
 fn check(machine: &mut Machine, at: Picos) {
     let clocks = &machine.host().clocks;
     if clocks.is_changing(at) {
@@ -138,17 +140,17 @@ fn teller(machine: &Machine, cpus: &[u32]) -> u32 {
     first.or_else(|| all.into_iter().find(online)).unwrap_or(0)
 }
 
-/// The CPU that executes tells the timers that the time of day was set.
+/// Notifies the timers, on the executing CPU, that the time of day was set.
 pub(super) fn tell(machine: &Machine) {
     machine.timers.clock_was_set(ClockSet::WALL);
 }
 
-/// The CPU that was to tell the timers is off: another one does.
+/// Lets another CPU notify the timers, because the chosen CPU is offline.
 pub(super) fn let_another_tell(machine: &Machine, at: Picos) {
     machine.push(at, EventKind::ClockSet, teller(machine, &[]), 0);
 }
 
-/// The machine slept, and its devices forgot what they were to do (spec ).
+/// Wakes the machine. Its devices lost their programming while it slept (spec ).
 fn wakes_up(machine: &mut Machine, at: Picos) {
     for phase in [Phase::Sleep, Phase::Resume] {
         for cpu in 0..machine.cpus.len() {
@@ -172,7 +174,7 @@ fn wakes_up(machine: &mut Machine, at: Picos) {
     }
 }
 
-/// An interrupt came at `at`: brings the clocks forward if it is time.
+/// Updates the clocks at an interrupt that came at `at`, if an update is due.
 pub(super) fn update(machine: &mut Machine, at: Picos) {
     let clocks = &machine.host().clocks;
     if !clocks.is_due(at) {
@@ -183,7 +185,7 @@ pub(super) fn update(machine: &mut Machine, at: Picos) {
     }
 }
 
-/// The state `chosen`, or the deepest in which the counter goes on: it is replaced first.
+/// Returns the state `chosen`, or the deepest state in which the counter continues until the counter is replaced.
 pub(super) fn without_counter(machine: &mut Machine, chosen: usize) -> usize {
     let clocks = &machine.host().clocks;
     if !machine.states[chosen].deep || !clocks.stops_when_deep() {

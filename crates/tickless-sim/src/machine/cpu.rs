@@ -1,4 +1,4 @@
-//! The machine's record of one of its CPUs.
+//! The record of one CPU of a machine.
 
 use std::cell::Cell;
 
@@ -14,39 +14,39 @@ use crate::model::profile::IdleState;
 use crate::model::time::Picos;
 use crate::promise::idle_stays_idle::LeftArmed;
 
-/// One CPU.
+/// The state of one CPU.
 pub(crate) struct Cpu {
     /// The time up to which the CPU has executed.
     pub(crate) cursor: Picos,
     pub(crate) current: Option<TaskId>,
-    /// True if the rest of an interrupt is done in an event of its own.
+    /// True if an event of the CPU is queued for the rest of the work of an interrupt.
     pub(crate) is_put_off: bool,
-    /// A fault keeps it from executing anything before.
+    /// The end of a fault's stall: the CPU executes nothing before this time.
     pub(crate) stalled_until: Picos,
-    /// A fault took it off.
+    /// True while the CPU is off because of a fault.
     pub(crate) is_off: bool,
     pub(crate) waiting: Box<dyn RunQueue>,
-    /// The reasons to keep its tick, if its tasks run without one.
+    /// The reasons to keep the CPU's tick, if its tasks run without a tick.
     pub(crate) dependencies: Dependencies,
-    /// The ends of slices where tasks take turns.
+    /// The ends of slices, if tasks of the CPU run one after the other.
     pub(crate) slice: Option<Slice>,
-    /// The state of its fair queue.
+    /// The state of the CPU's fair queue.
     pub(crate) precise: Option<Precise>,
-    /// The lengths of its last idle times.
+    /// The lengths of the CPU's last idle times.
     pub(crate) sleeps: Sleeps,
-    /// The time from which on it has nothing to run, if it has not.
+    /// The time from which on the CPU has nothing to run; `None` while it has a task.
     pub(crate) workless_since: Option<Picos>,
-    /// The device may fire once for a timer that is no more while the CPU sleeps.
+    /// Set if the device may fire once, while the CPU sleeps, for a timer that is no longer queued.
     pub(crate) left_armed: Cell<Option<LeftArmed>>,
-    /// The timer of its tick.
+    /// The timer of the CPU's tick.
     pub(crate) tick: Exact,
-    /// The wake-up that it programmed, while it sleeps without a tick.
+    /// The wake-up that the CPU programmed, while the CPU sleeps without a tick.
     pub(crate) wakes_at: Picos,
-    /// The state it sleeps in, and since when.
+    /// The idle state in which the CPU sleeps, and the time since when it sleeps.
     pub(crate) idle: Option<usize>,
     pub(crate) idle_since: Picos,
     pub(crate) residency: Vec<Picos>,
-    /// The end of the running task's computation, and the generation of the event for it.
+    /// The end of the running task's computation, and the generation of the event for that end.
     pub(crate) segment_ends: Picos,
     pub(crate) segment: u32,
     /// The number of the last extension of a slice.
@@ -54,13 +54,13 @@ pub(crate) struct Cpu {
     /// The last time span in which the task was kept from running.
     pub(crate) theft: Option<(Picos, Picos)>,
     pub(crate) longest_theft: Picos,
-    /// The number of times that it went idle or came back.
+    /// The number of times that the CPU entered or left idle.
     pub(crate) changes: u64,
     pub(crate) searcher: Searcher,
 }
 
 impl Cpu {
-    /// A CPU that is awake and does nothing, with so many idle states.
+    /// Makes a CPU that is awake and does nothing, with so many idle states.
     pub(super) fn new(
         tick: Exact,
         waiting: Box<dyn RunQueue>,
@@ -95,18 +95,18 @@ impl Cpu {
         }
     }
 
-    /// A slice is extended: the number of that.
+    /// Counts an extension of a slice, and returns the number of the extension.
     pub(super) const fn extended(&mut self) -> u32 {
         self.extension = self.extension.wrapping_add(1);
         self.extension
     }
 
-    /// Returns the time before which it executes nothing else.
+    /// Returns the time before which the CPU executes nothing else.
     pub(crate) fn busy_until(&self) -> Picos {
         self.cursor.max(self.stalled_until)
     }
 
-    /// Wakes the CPU from the state `idle` at `at`, and returns the time that this takes.
+    /// Wakes the CPU from the state `idle` at `at`, and returns the time that the wake-up takes.
     pub(super) fn wakes(&mut self, states: &[IdleState], idle: usize, at: Picos) -> Picos {
         let slept = at - self.idle_since;
         let polled = slept.min(states[idle].polls_first);
@@ -119,7 +119,8 @@ impl Cpu {
         }
     }
 
-    /// The theft in progress is over if the next one begins at `next`.
+    /// Ends the theft in progress if the next theft begins at `next`, after its end. Returns the length of the theft
+    /// that ended.
     pub(super) fn settle_theft(&mut self, next: Picos) -> Option<Picos> {
         let (from, to) = self.theft.filter(|(_, to)| next > *to)?;
         self.theft = None;

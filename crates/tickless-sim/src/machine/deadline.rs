@@ -1,4 +1,5 @@
-//! The tasks with reservations on a machine: the deadline class, and the timer that refills their runtime.
+//! The tasks with reservations on a machine: the deadline class, and the timer that refills the runtime of throttled
+//! tasks.
 
 use tickless_sched::RunTime;
 use tickless_sched::deadline::Reservation;
@@ -12,12 +13,12 @@ use crate::model::time::Picos;
 use crate::promise::{Promise, lag_bounded};
 
 impl Machine {
-    /// Gives `task`, which was made for `cpu` and is in no queue yet, a reservation; where no task has one, it is as
-    /// others are.
+    /// Gives a reservation to `task`, which was made for `cpu` and is in no queue yet. Returns false if the CPU has no
+    /// deadline class: the task is then an ordinary task.
     ///
     /// # Panics
     ///
-    /// When the CPU has not so much left, which is looked at when a scenario is read.
+    /// When the CPU has less time left than the reservation takes. The reader of a scenario checks this before.
     pub(super) fn reserve(&mut self, cpu: u32, task: TaskId, reservation: Reservation) -> bool {
         let state = &mut self.cpus[cpu as usize];
         let (Some(precise), Some(queue)) = (&mut state.precise, state.waiting.deadline()) else {
@@ -29,7 +30,7 @@ impl Machine {
         true
     }
 
-    /// `task`, which may have a reservation, was put into the queue of `cpu` at `now`.
+    /// Notes that `task`, which may have a reservation, was put into the queue of `cpu` at `now`.
     pub(super) fn reserved_queued(&mut self, cpu: u32, task: TaskId, now: RunTime) {
         let late = self.late_decision(cpu);
         let Some(reserved) = &mut self.tasks[task as usize].reserved else {
@@ -45,7 +46,7 @@ impl Machine {
         self.check_given(cpu, wrong);
     }
 
-    /// `task`, which may have a reservation, had the CPU `cpu` for `had` until `now`.
+    /// Notes that `task`, which may have a reservation, had the CPU `cpu` for `had` until `now`.
     pub(super) fn reserved_had(&mut self, cpu: u32, task: TaskId, had: Picos, now: RunTime) {
         let late = self.late_decision(cpu);
         let Some(reserved) = &mut self.tasks[task as usize].reserved else {
@@ -57,7 +58,7 @@ impl Machine {
         }
     }
 
-    /// `task`, which may have a reservation and runs on `cpu`, sleeps from `now` on.
+    /// Notes that `task`, which may have a reservation and runs on `cpu`, sleeps from `now` on.
     pub(super) fn reserved_sleeps(&mut self, cpu: u32, task: TaskId, now: RunTime) {
         let late = self.late_decision(cpu);
         if let Some(reserved) = &mut self.tasks[task as usize].reserved {
@@ -66,7 +67,7 @@ impl Machine {
         }
     }
 
-    /// Looks at the tasks with reservations of `cpu`, which may be in the middle of nothing.
+    /// Checks the tasks with reservations of `cpu`. May be called while the CPU executes nothing.
     pub(super) fn check_reserved(&self, cpu: u32) {
         let state = &self.cpus[cpu as usize];
         let Some(precise) = &state.precise else {
@@ -102,7 +103,7 @@ impl Machine {
         }
     }
 
-    /// Starts the bandwidth timer of `cpu`, which executes, if a task is throttled there.
+    /// Starts the bandwidth timer of `cpu`, which executes, if a task is throttled on that CPU.
     pub(super) fn start_bandwidth(&mut self, cpu: u32) {
         let is_broken = self.breaks(Promise::RuntimeGiven);
         let state = &mut self.cpus[cpu as usize];
@@ -114,15 +115,16 @@ impl Machine {
         }
     }
 
-    /// The bandwidth timer of `cpu` fired: the clock of its run queue stands until the interrupt is over.
+    /// Notes that the bandwidth timer of `cpu` fired: the clock of the CPU's run queue stands until the interrupt is
+    /// over.
     pub(super) fn bandwidth_fired(&mut self, cpu: u32) {
         if let Some(precise) = &mut self.cpus[cpu as usize].precise {
             precise.is_replenishment_due = true;
         }
     }
 
-    /// The bandwidth timer of `cpu`, which executes, fired in the interrupt that is over by now: those whose next
-    /// period has begun have runtime again.
+    /// Replenishes the tasks of `cpu` whose next period has begun. The bandwidth timer of `cpu`, which executes, fired
+    /// in the interrupt that ends now.
     pub(super) fn replenish(&mut self, cpu: u32) {
         let now = self.run_time(cpu, current_cpu::cursor());
         let state = &mut self.cpus[cpu as usize];
@@ -141,7 +143,7 @@ impl Machine {
         self.start_bandwidth(cpu);
     }
 
-    /// Returns true if the runtime of the task of `cpu` ends only at ticks, so that it needs them.
+    /// Returns true if the runtime of the task of `cpu` ends only at ticks, so that the task needs ticks.
     pub(super) fn ends_at_tick(&self, cpu: u32) -> bool {
         let state = &self.cpus[cpu as usize];
         let is_on = state.precise.as_ref().is_some_and(Precise::deadline_is_on);
@@ -154,7 +156,7 @@ impl Machine {
         precise.map_or(0, |precise| precise.reserved.len())
     }
 
-    /// Looks whether the task at `place` of those with reservations on `cpu` was replenished at `now`.
+    /// Checks whether the task at `place` in the list of tasks with reservations on `cpu` was replenished at `now`.
     fn has_runtime_again(&mut self, cpu: u32, place: usize, now: RunTime) {
         let state = &mut self.cpus[cpu as usize];
         let (Some(precise), Some(queue)) = (&state.precise, state.waiting.deadline()) else {

@@ -1,7 +1,7 @@
-//! The main loop of a machine: it takes the next event, and lets CPUs execute the work that follows from it.
+//! The main loop of a machine: takes the next event, and lets CPUs execute the work that follows from the event.
 //!
-//! The work that an event causes on a CPU is executed as a whole, when the event comes, and moves the CPU's cursor by
-//! its cost. Later events for that CPU wait for the cursor.
+//! The work that an event causes on a CPU is executed as a whole at the time of the event, and moves the CPU's cursor
+//! by the cost of the work. Later events for that CPU wait for the cursor.
 
 use tickless_core::event::Flush;
 use tickless_core::hrtimer::Start;
@@ -21,7 +21,7 @@ use crate::model::current_cpu;
 use crate::model::time::Picos;
 use crate::record::{Recorded, Recorder};
 
-/// The interval at which the checkers look at the whole machine.
+/// The interval at which the checkers inspect the whole machine.
 const SAMPLES: Picos = Picos::from_millis(10);
 
 /// A machine, and the programs of its tasks.
@@ -30,11 +30,11 @@ pub(crate) struct Executor {
     // First, because programs have timers of the machine.
     programs: Vec<ProgramSlot>,
     machine: Machine,
-    /// An empty list, kept for its allocation.
+    /// An empty list that is reused for its allocation.
     fired: Vec<Fired>,
 }
 
-/// The place of a program, which is taken out while it executes.
+/// The place of a program, which is empty while the program executes.
 struct ProgramSlot(Option<Box<dyn Program>>);
 
 impl std::fmt::Debug for ProgramSlot {
@@ -58,12 +58,12 @@ impl Executor {
         }
     }
 
-    /// The machine.
+    /// Returns the machine.
     pub(crate) const fn machine(&self) -> &Machine {
         &self.machine
     }
 
-    /// The machine, to be changed while no CPU executes.
+    /// Returns the machine, to be changed while no CPU executes.
     pub(crate) const fn machine_mut(&mut self) -> &mut Machine {
         &mut self.machine
     }
@@ -81,7 +81,7 @@ impl Executor {
             .add_task(cpu, priority, weight, request, reservation)
     }
 
-    /// Lets everything happen that happens before `end`.
+    /// Executes all events before `end`.
     pub(crate) fn run(&mut self, end: Picos) {
         for cpu in 0..self.machine.cpus.len() {
             let number = u32::try_from(cpu).unwrap_or(current_cpu::NO_CPU);
@@ -173,7 +173,7 @@ impl Executor {
         }
     }
 
-    /// An interrupt of `cpu` at `at`.
+    /// Handles an interrupt of `cpu` at `at`.
     fn interrupt(&mut self, cpu: u32, at: Picos, kind: EventKind, argument: u32) {
         let machine = &mut self.machine;
         let charges = machine.model.charges;
@@ -240,7 +240,7 @@ impl Executor {
         self.leave_interrupt(cpu, at, start, left);
     }
 
-    /// Lets the program of `task` execute `body`, unless it executes already.
+    /// Lets the program of `task` execute `body`, unless the program executes already.
     #[inline]
     fn executes(
         &mut self,
@@ -293,10 +293,11 @@ impl Executor {
         self.executes(task, |program, context| program.expired(index, context));
     }
 
-    /// Lets the executing `cpu`, which has nothing left to run, fire timers of others. Returns true if it fired any.
+    /// Lets the executing `cpu`, which has nothing left to run, fire timers of other CPUs. Returns true if it fired
+    /// any.
     ///
-    /// It will not tick any more. Were it left to the CPU that takes over, which may work for less than a tick too, and
-    /// so on, what is due would wait for as many ticks.
+    /// The CPU will not tick any more. Left to the CPU that takes over, a due timer could wait for many ticks: that CPU
+    /// may also work for less than a tick and pass the timer on.
     fn serves_others(&mut self, cpu: u32) -> bool {
         let machine = &mut self.machine;
         machine.end_decision(cpu);
@@ -310,8 +311,8 @@ impl Executor {
         is_due
     }
 
-    /// The way out of an interrupt that came at `at` and began at `start`, when the task that it interrupted had `left`
-    /// to compute.
+    /// Leaves an interrupt that came at `at` and began at `start`. The task that the interrupt stopped had `left` to
+    /// compute.
     fn leave_interrupt(&mut self, cpu: u32, at: Picos, start: Picos, left: Picos) {
         let machine = &mut self.machine;
         let place = cpu as usize;
@@ -351,7 +352,7 @@ impl Executor {
         self.settle(cpu, at);
     }
 
-    /// The end of what `cpu` does for an event that came at `at`.
+    /// Ends the work of `cpu` for an event that came at `at`.
     fn settle(&mut self, cpu: u32, at: Picos) {
         let machine = &mut self.machine;
         if machine.cpus[cpu as usize].current.is_some() && machine.ticks.is_tickless(cpu) {
@@ -365,7 +366,8 @@ impl Executor {
         machine.cpus[cpu as usize].cursor = current_cpu::leave();
     }
 
-    /// `cpu` goes on at `at` with the rest that was put off, unless an event in between did it.
+    /// Continues at `at` with the rest of the work of `cpu` that was put off, unless an event in between has done that
+    /// work.
     fn continues(&mut self, cpu: u32, at: Picos) {
         let is_tickless = self.machine.ticks.is_tickless(cpu);
         let state = &mut self.machine.cpus[cpu as usize];
@@ -400,7 +402,7 @@ impl Executor {
         self.settle(cpu, from);
     }
 
-    /// The task of `cpu` may have computed for as long as it wanted.
+    /// Handles the end of a computation: the task of `cpu` may have computed for as long as it wanted.
     fn segment_ends(&mut self, cpu: u32, at: Picos, segment: u32) {
         let machine = &mut self.machine;
         let state = &machine.cpus[cpu as usize];
@@ -424,7 +426,7 @@ impl Executor {
         self.settle(cpu, from);
     }
 
-    /// The task of `cpu` may leave the critical section for which its slice was extended.
+    /// Handles the end of a critical section: the task of `cpu` may leave the section for which its slice was extended.
     fn section_ends(&mut self, cpu: u32, at: Picos, extension: u32) {
         let machine = &mut self.machine;
         let Some((task, ends)) = machine.section(cpu, extension) else {
@@ -450,7 +452,7 @@ impl Executor {
         self.settle(cpu, at);
     }
 
-    /// Lets tasks of `cpu` take steps until one computes, or goes idle.
+    /// Lets tasks of `cpu` take steps until a task computes; the CPU goes idle if no task is left.
     fn dispatch(&mut self, cpu: u32) {
         // No interrupt comes in between.
         self.machine.piece_began = Some(current_cpu::cursor());
@@ -527,7 +529,7 @@ impl Executor {
     }
 }
 
-/// `cpu` leaves its idle state at `at`, if it is in one; how long that takes.
+/// Takes `cpu` out of its idle state at `at`, if it is in one. Returns the time that the exit takes.
 fn wakes_from_idle(machine: &mut Machine, cpu: u32, at: Picos) -> Picos {
     let state = &mut machine.cpus[cpu as usize];
     let Some(idle) = state.idle.take() else {
@@ -545,7 +547,7 @@ fn wakes_from_idle(machine: &mut Machine, cpu: u32, at: Picos) -> Picos {
     takes
 }
 
-/// A CPU without a tick counts before anything else happens in an interrupt that came at `at` (R33).
+/// Lets a CPU without a tick count ticks before anything else happens in an interrupt that came at `at` (R33).
 fn counts_first(machine: &Machine, cpu: u32, at: Picos) {
     let tick = machine.ticks.of(cpu);
     if tick.is_stopped() {
@@ -555,13 +557,13 @@ fn counts_first(machine: &Machine, cpu: u32, at: Picos) {
     }
 }
 
-/// Puts the rest of the work of `cpu`, which executes, into an event of its own.
+/// Queues an event for the rest of the work of `cpu`, which executes.
 fn put_off(machine: &mut Machine, cpu: u32) {
     machine.cpus[cpu as usize].is_put_off = true;
     machine.push(current_cpu::cursor(), EventKind::Continue, cpu, 0);
 }
 
-/// Picks the next task of `cpu`, which executes, if one waits.
+/// Picks the next task of `cpu`, which executes, if a task waits.
 fn pick(machine: &mut Machine, cpu: u32) -> Option<TaskId> {
     machine.file_woken(cpu);
     machine.check_slice(cpu);

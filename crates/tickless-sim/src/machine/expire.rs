@@ -15,8 +15,8 @@ use crate::model::time::Picos;
 use crate::promise::{Promise, idle_stays_idle};
 use crate::record::Recorded;
 
-/// The device of `cpu`, which executes, fires at `at`. `is_unasked` if that was no interrupt of what it was written
-/// for.
+/// Handles an interrupt of the device of `cpu`, which executes, at `at`. `is_unasked` is true if the device was not
+/// programmed for this interrupt.
 pub(super) fn device_fires(machine: &Machine, cpu: u32, at: Picos, is_unasked: bool) {
     let host = machine.host();
     let local = host.local(cpu);
@@ -43,7 +43,8 @@ pub(super) fn device_fires(machine: &Machine, cpu: u32, at: Picos, is_unasked: b
     }
 }
 
-/// Checks an interrupt of the device of `cpu` at `at`. `is_wrong` if a fault made it fire.
+/// Checks an interrupt of the device of `cpu` at `at`. `is_wrong` is true if the device was not expected to fire then,
+/// because of a fault for example.
 fn wakes_in_time(machine: &Machine, cpu: u32, at: Picos, is_wrong: bool) {
     let host = machine.host();
     let local = host.local(cpu);
@@ -92,7 +93,8 @@ fn misses(host: &Host, cpu: u32, at: Picos) {
     }
 }
 
-/// A timer interrupt of `cpu` at `at` that was not asked for; one that was lost may have been.
+/// Handles a timer interrupt of `cpu` at `at` for which the device was not programmed. With `is_rescue` the interrupt
+/// comes in place of a lost one.
 pub(super) fn device_fires_unasked(machine: &Machine, cpu: u32, at: Picos, is_rescue: bool) {
     if is_rescue {
         let fault = &machine.host().local(cpu).fault;
@@ -101,7 +103,7 @@ pub(super) fn device_fires_unasked(machine: &Machine, cpu: u32, at: Picos, is_re
     device_fires(machine, cpu, at, true);
 }
 
-/// Lets the executing `cpu` do, at `at`, the work of its own device's interrupt, because that device has stopped.
+/// Lets the executing `cpu` do, at `at`, the work of the interrupt of its own device, which has stopped.
 pub(super) fn called(machine: &Machine, cpu: u32, at: Picos) {
     let host = machine.host();
     host.local(cpu).awaits_call.set(false);
@@ -109,7 +111,7 @@ pub(super) fn called(machine: &Machine, cpu: u32, at: Picos) {
     device_fires(machine, cpu, at, true);
 }
 
-/// The device that wakes others interrupts `cpu`, which executes, at `at`.
+/// Handles an interrupt, at `at`, of the device that wakes other CPUs; the interrupted `cpu` executes.
 pub(super) fn broadcast_fires(machine: &Machine, cpu: u32, at: Picos) {
     let wakener = machine.wakener.as_ref();
     if wakener.is_some_and(|wakener| wakener.device_fires()) {
@@ -117,7 +119,7 @@ pub(super) fn broadcast_fires(machine: &Machine, cpu: u32, at: Picos) {
     }
 }
 
-/// The tick of the CPU that executes fired, and found out what is due.
+/// Does the work of the tick of the CPU that executes. The tick fired, and found out whether timers are due.
 pub(super) fn tick(machine: &Machine, wheel_is_due: bool, remote_is_due: bool) {
     let cpu = current_cpu::cpu();
     let charges = &machine.model.charges;
@@ -138,7 +140,7 @@ pub(super) fn tick(machine: &Machine, wheel_is_due: bool, remote_is_due: bool) {
     }
 }
 
-/// Runs what is due of the coarse timers of `cpu`, which executes, and of those that it looks after.
+/// Runs the due coarse timers of `cpu`, which executes, and the due ones of the CPUs for which it expires timers.
 pub(super) fn soft_stage(machine: &Machine, cpu: u32) {
     rearm::pay_if_owed(&machine.timers, cpu, Flush::SoftWork);
     let host = machine.host();

@@ -1,7 +1,8 @@
-//! Tasks of the fair class whose slice ends in a critical section: their slice is extended, once (FLUSH-7).
+//! Extensions of slices: a task of the fair class whose slice ends in a critical section goes on for a little, once
+//! (FLUSH-7).
 //!
-//! The writes of a task on entering and leaving a section are not charged. The accesses of the CPU when the slice is
-//! over are, and so is the way into the kernel of a task that makes room.
+//! The writes of a task on entering and leaving a section are not charged. The accesses of the CPU at the end of the
+//! slice are charged, and so is the entry into the kernel of a task that yields the CPU.
 
 use tickless_core::time::Span;
 use tickless_sched::hrtick::EXTENSION;
@@ -14,8 +15,8 @@ use crate::model::time::Picos;
 use crate::promise::{Promise, slice_ends};
 
 impl Machine {
-    /// Returns true if `task`, which runs on `cpu`, goes on for a little instead of making room: it is in a critical
-    /// section, and had no extension before.
+    /// Returns true if `task`, which runs on `cpu`, goes on for a little instead of yielding the CPU: the task is in a
+    /// critical section, and had no extension before.
     pub(super) fn extends_slice(&mut self, cpu: u32, task: TaskId) -> bool {
         let Some(sections) = self.tasks[task as usize].sections else {
             return false;
@@ -40,8 +41,8 @@ impl Machine {
         true
     }
 
-    /// The task of `cpu` and when it leaves its section, if that is the one of the extension `number`. The CPU may be
-    /// busy until then.
+    /// Returns the task of `cpu` and the time at which it leaves its section, if `number` is the extension of that
+    /// section. The CPU may be busy until then.
     pub(super) fn section(&self, cpu: u32, number: u32) -> Option<(TaskId, Picos)> {
         let state = &self.cpus[cpu as usize];
         let ends = state.precise.as_ref()?.section_ends;
@@ -50,7 +51,7 @@ impl Machine {
         Some((task, ends.max(state.busy_until())))
     }
 
-    /// Notes that the task of `cpu` leaves its section so much later, because it was kept from running.
+    /// Notes that the task of `cpu` leaves its section later by `time`, because the task was kept from running.
     pub(super) fn put_off_section(&mut self, cpu: u32, time: Picos) {
         let precise = self.cpus[cpu as usize].precise.as_mut();
         if let Some(precise) = precise.filter(|one| one.section_ends != Picos::FOREVER) {
@@ -58,8 +59,8 @@ impl Machine {
         }
     }
 
-    /// The task of `cpu`, which executes, leaves the section for which its slice was extended. Returns true if it makes
-    /// room.
+    /// Ends the section for which the slice of the task of `cpu`, which executes, was extended. Returns true if the
+    /// task yields the CPU.
     pub(super) fn leaves_section(&mut self, cpu: u32) -> bool {
         let precise = self.cpus[cpu as usize].precise.as_mut();
         let makes_room = precise.is_some_and(super::fair::Precise::leaves_section);

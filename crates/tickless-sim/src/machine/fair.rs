@@ -1,12 +1,12 @@
 //! The fair run queue of a CPU, and the slice tick that ends its slices precisely (spec X-5).
 //!
-//! Tasks with reservations come first, by a [`DeadlineQueue`]. Tasks of [one priority](FAIR) share a [`FairQueue`] of
-//! `tickless-sched`; those above and below it stand in a [`Fifo`], as tasks of other classes do. [`Precise`] is the
-//! [`HrTick`] of the CPU on a timer of the core, and what a run queue knows besides: the clock that stands while
-//! interrupts have the CPU, and whether a decision is due.
+//! Tasks with reservations run first, by a [`DeadlineQueue`]. Tasks of [one priority](FAIR) share a [`FairQueue`] of
+//! `tickless-sched`. Tasks of higher and lower priorities wait in a [`Fifo`], as tasks of other classes do. [`Precise`]
+//! holds the [`HrTick`] of the CPU on a timer of the core, the clock of the run queue, which stands during interrupts,
+//! and the mark that a decision is due.
 //!
-//! A wake-up from another CPU is noted there, and filed by the CPU itself when its interrupt comes: accounts of a CPU
-//! are kept by its own clock.
+//! A wake-up from another CPU is noted in [`Precise`]. The CPU itself enqueues the task when its interrupt comes,
+//! because the accounts of a CPU are kept by its own clock.
 
 use std::rc::Rc;
 
@@ -34,13 +34,13 @@ use crate::machine::timers::Exact;
 use crate::model::current_cpu;
 use crate::model::time::Picos;
 
-/// The priority of tasks that share a CPU fairly: the one of tasks that say nothing.
+/// The priority of tasks that share a CPU fairly, which is the default priority.
 pub(crate) const FAIR: u8 = 1;
 
-/// The share of a CPU that reservations may take: the rest is for work that no task is charged for.
+/// The share of a CPU that reservations may take. The rest is for work that is charged to no task.
 pub(crate) const RESERVED_MOST: Bandwidth = Bandwidth::percent(95);
 
-/// A fair queue between those of the classes above and below it.
+/// A fair queue, with the queues of the higher and the lower priorities.
 pub(crate) struct FairClass {
     deadline: DeadlineQueue<TaskId>,
     fair: FairQueue<TaskId>,
@@ -143,10 +143,10 @@ impl RunQueue for FairClass {
     }
 }
 
-/// The timer of the tick, on the CPU that executes: a run queue is only ever changed by its own CPU.
+/// The timer of the tick, on the CPU that executes: a run queue is changed only by its own CPU.
 struct Timer<'a> {
     timer: &'a Exact,
-    /// The timer is lazy.
+    /// True if the timer is lazy.
     is_lazy: bool,
 }
 
@@ -178,7 +178,8 @@ impl SliceTimer for Timer<'_> {
         self.timer.cancel();
     }
 
-    /// A CPU that goes idle stops its tick first: it pays behind that.
+    /// Carries out the owed rearm. At [`Flush::KernelExit`] the rearm is only noted as owed, because a CPU that goes
+    /// idle stops its tick first.
     fn flush(&self, place: Flush) {
         let timers = self.timer.timers();
         let cpu = current_cpu::cpu();
@@ -208,39 +209,39 @@ pub(crate) struct Precise {
     tick: HrTick,
     timer: Exact,
     clock: RunClock,
-    /// Another task may have to run.
+    /// True if another task may have to run.
     pub(crate) is_decision_due: bool,
-    /// Tasks that other CPUs woke, and that are not filed yet.
+    /// Tasks that other CPUs woke and that are not enqueued yet.
     pub(crate) woken: Vec<TaskId>,
-    /// The task that ran before, while it is not known which one is next.
+    /// The task that ran before, until the next task is known.
     pub(crate) previous: Option<TaskId>,
-    /// The latest time of the next decision about the running task: by then its slice is over, and others wait. The
-    /// checker of `slice_ends` reads it.
+    /// The latest time of the next decision about the running task, if other tasks wait: its slice is over by then. The
+    /// checker of `slice_ends` reads this field.
     pub(crate) decides_by: Picos,
     /// The time up to which the running task is accounted, on the clock of the run queue.
     pub(crate) since: RunTime,
-    /// The time at which it was picked, on that clock and on the wall's.
+    /// The time at which the running task was picked, on the clock of the run queue and on the wall clock.
     pub(crate) picked_at: (RunTime, Picos),
-    /// The wish of the task that runs.
+    /// The request of the running task for an extension of its slice.
     extension: Extension,
-    /// The number of extensions of its slice, which is one at most. The checker of `slice_ends` reads it.
+    /// The number of extensions of the running task's slice, at most 1. The checker of `slice_ends` reads this field.
     pub(crate) extensions: u32,
-    /// The time at which it leaves the extended section, if nothing interrupts it.
+    /// The time at which the running task leaves the extended section, if nothing interrupts it.
     pub(crate) section_ends: Picos,
-    /// Fires when the first task that is throttled has runtime again.
+    /// The timer that fires when the first throttled task has runtime again.
     bandwidth: Exact,
     /// True if the replenishment timer fired.
     pub(crate) is_replenishment_due: bool,
     /// The tasks of the CPU that have reservations.
     pub(crate) reserved: Vec<TaskId>,
-    /// A tick of before is taken out, and written for, before each decision (TICK-20, undone).
+    /// True if the earlier tick is cancelled, and the device written for that, before each decision (TICK-20, undone).
     cancels_first: bool,
-    /// The device may be left armed too early.
+    /// True if the device may be left armed too early.
     is_lazy: bool,
 }
 
 impl Precise {
-    /// The tick of `cpu`.
+    /// Makes the tick of `cpu`.
     pub(super) fn new(
         timers: &Rc<Timers<Host>>,
         (hrtick, deadline): (Hrtick, DeadlineTick),
@@ -281,22 +282,22 @@ impl Precise {
         }
     }
 
-    /// Returns true if slices end at their deadline, and not at the next tick.
+    /// Returns true if slices end at their deadline, and not only at the next tick.
     pub(crate) const fn is_on(&self) -> bool {
         self.tick.fair_is_on()
     }
 
-    /// Returns true if a task with a reservation stops when its runtime is spent, and not at the next tick.
+    /// Returns true if a task with a reservation stops when its runtime is spent, and not only at the next tick.
     pub(crate) const fn deadline_is_on(&self) -> bool {
         self.tick.deadline_is_on()
     }
 
-    /// An interrupt begins at `at`.
+    /// Notes that an interrupt begins at `at`.
     pub(crate) fn interrupt_begins(&mut self, at: Picos) {
         self.clock.interrupt_begins(at.instant());
     }
 
-    /// The interrupt that the CPU executes ends.
+    /// Notes that the interrupt that the CPU executes ends.
     pub(crate) fn interrupt_ends(&mut self) {
         self.clock.interrupt_ends(current_cpu::cursor().instant());
     }
@@ -313,12 +314,12 @@ impl Precise {
         now.saturating_sub(began).saturating_sub(had)
     }
 
-    /// The timer fired. `fair` says that a task of the fair class runs.
+    /// Notes that the timer fired. `fair` says that a task of the fair class runs.
     pub(crate) fn fired(&mut self, fair: bool) {
         self.is_decision_due |= self.tick.fired(fair) == Reschedule::Hard;
     }
 
-    /// A decision begins. `owes` says that the interrupt before left the device to it (FLUSH-5).
+    /// Begins a decision. `owes` says that the interrupt before left the rearm to the decision (FLUSH-5).
     pub(crate) fn begin(&mut self, owes: bool) {
         self.is_decision_due = false;
         self.decides_by = Picos::FOREVER;
@@ -331,8 +332,8 @@ impl Precise {
         self.tick.begin_batch(owes);
     }
 
-    /// The task that runs has to make room, and is in a critical section, which it leaves in `left`. Returns true if it
-    /// goes on for a little instead. The tick ends that, if the task is not done before.
+    /// Extends the slice of the running task, which should yield the CPU but is in a critical section that it leaves in
+    /// `left`. Returns true if the task goes on. The tick ends the extension if the task has not yielded before.
     pub(crate) fn extends(&mut self, left: Picos) -> bool {
         self.extension.ask();
         let timer = Timer::new(&self.timer, self.is_lazy);
@@ -348,16 +349,16 @@ impl Precise {
         true
     }
 
-    /// The task that runs leaves its section. Returns true if it has to make room at once.
+    /// Notes that the running task leaves its section. Returns true if the task has to yield the CPU at once.
     pub(crate) fn leaves_section(&mut self) -> bool {
         self.section_ends = Picos::FOREVER;
         self.extension.withdraw()
     }
 
-    /// A task of the fair class was picked, another one or the same; `slice` is what it has, and `runnable` how many
-    /// there are.
+    /// Starts the tick for a picked task of the fair class, which may be the same task as before. `slice` is the task's
+    /// slice, and `runnable` the number of runnable tasks.
     ///
-    /// With `forgets` the tick is not started, as by schedulers that overlook a task that is picked again (TICK-8).
+    /// With `forgets` the tick is not started, like in schedulers that overlook a task that is picked again (TICK-8).
     pub(crate) fn picked(&mut self, slice: FairSlice, runnable: usize, forgets: bool) {
         let now = current_cpu::cursor();
         let load = self.clock.load(now.instant());
@@ -369,18 +370,19 @@ impl Precise {
         self.expects(fair_length(slice, runnable, load), now);
     }
 
-    /// A task with a reservation was picked, or goes on; it has so much `left` of its runtime.
+    /// Starts the tick for a task with a reservation that was picked or goes on, and that has `left` of its runtime.
     pub(crate) fn picked_deadline(&mut self, left: RuntimeLeft) {
         let timer = Timer::new(&self.timer, self.is_lazy);
         let reschedule = self.tick.picked_deadline(left, &timer);
         self.is_decision_due |= reschedule == Reschedule::Hard;
     }
 
-    /// The first task that is throttled has runtime again when the clock of the run queue shows `until`: what that is
-    /// ahead is added to the clock of the timer.
+    /// Starts the bandwidth timer: the first throttled task has runtime again when the clock of the run queue shows
+    /// `until`. The distance to `until` is added to the timer's clock.
     ///
-    /// The timer is early by the interrupts that come meanwhile, and then started again, for as long as the shortest
-    /// tick at least: it would be early by the rest of that interrupt again, and so on.
+    /// Interrupts in the meantime stop the clock of the run queue, so that the timer fires early by their length and is
+    /// started again. Each start is for the shortest tick at least, because the timer would otherwise be early again by
+    /// the rest of its own interrupt, and so on.
     pub(crate) fn replenishes(&mut self, until: RunTime) {
         let now = current_cpu::cursor();
         let left = until.saturating_since(self.shows(now)).max(LEAST_DELAY);
@@ -393,7 +395,7 @@ impl Precise {
         }
     }
 
-    /// A task came to wait while one of the fair class runs.
+    /// Starts the tick if needed: a task was enqueued while a task of the fair class runs.
     pub(crate) fn enqueued(&mut self, slice: FairSlice, runnable: usize) {
         let now = current_cpu::cursor();
         let load = self.clock.load(now.instant());
@@ -412,12 +414,13 @@ impl Precise {
         }
     }
 
-    /// A decision began and did not end.
+    /// Returns true if a decision has begun and not ended.
     pub(crate) const fn decides(&self) -> bool {
         self.tick.in_batch()
     }
 
-    /// A decision ends: another task runs, or the same goes on. First the tick, then the device, if that is owed.
+    /// Ends a decision: another task runs, or the same task goes on. The tick is started first; then the device is
+    /// written, if a rearm is owed.
     pub(crate) fn end(&mut self, is_same: bool) {
         let place = if is_same {
             Flush::SameTask
@@ -428,7 +431,7 @@ impl Precise {
         self.tick.end_batch(Decision::Keep, place, &timer);
     }
 
-    /// A decision ends: no task runs.
+    /// Ends a decision that found no task.
     pub(crate) fn end_idle(&mut self) {
         // One that is throttled comes back from idle, and that is a switch.
         self.previous = None;
@@ -437,7 +440,7 @@ impl Precise {
             .end_batch(Decision::CancelIfIdle, Flush::KernelExit, &timer);
     }
 
-    /// The CPU leaves.
+    /// Stops the timers, because the CPU goes offline.
     pub(crate) fn offline(&mut self) {
         self.tick.offline(&Timer::new(&self.timer, self.is_lazy));
         if self.bandwidth.pinned().is_queued() {
@@ -446,7 +449,7 @@ impl Precise {
         self.decides_by = Picos::FOREVER;
     }
 
-    /// The CPU is back.
+    /// Notes that the CPU is online again.
     pub(crate) const fn online(&mut self) {
         self.tick.online();
     }
@@ -463,7 +466,7 @@ impl Precise {
     }
 }
 
-/// The request of tasks that say nothing, in a scenario whose slices are so long.
+/// Returns the request of tasks without one of their own, in a scenario with slices of this length.
 pub(crate) fn request(slice: Option<Picos>) -> Request {
     slice.map_or(Request::DEFAULT, |slice| {
         Request::clamped(Span::from_nanos(slice.as_nanos()))

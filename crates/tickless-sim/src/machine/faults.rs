@@ -13,7 +13,7 @@ use crate::machine::{clocks, hotplug, idle};
 use crate::model::time::Picos;
 use crate::record::Recorded;
 
-/// The fault with this number.
+/// Returns the kind and the amount of the fault with this number.
 fn fault(machine: &Machine, index: u32) -> (FaultKind, Picos) {
     let fault = &machine.host().plan()[index as usize];
     (fault.kind, fault.amount)
@@ -26,7 +26,7 @@ fn draw_below(machine: &Machine, limit: u64) -> u64 {
         .map_or(0, |faults| faults.borrow_mut().random.below(limit.max(1)))
 }
 
-/// Requests the first moment of each fault.
+/// Requests the first occurrence of each fault.
 pub(super) fn plan(machine: &Machine) {
     for (index, fault) in (0_u32..).zip(machine.host().plan().iter()) {
         match fault.when {
@@ -40,7 +40,8 @@ pub(super) fn plan(machine: &Machine) {
     }
 }
 
-/// A moment of the fault `index` came: which CPU it hits, and when it comes again.
+/// Handles an occurrence of the fault `index`: requests the fault on the CPUs that it hits, and the next occurrence of
+/// a repeated fault.
 pub(super) fn moment_comes(machine: &mut Machine, at: Picos, index: u32) {
     let plan = machine.host().plan();
     let fault = &plan[index as usize];
@@ -67,8 +68,8 @@ pub(super) fn moment_comes(machine: &mut Machine, at: Picos, index: u32) {
     machine.push(next, EventKind::Plan, 0, index);
 }
 
-/// The fault `index` hits `cpu`, which executes nothing at this moment; says whether it is over without the CPU
-/// executing anything.
+/// Lets the fault `index` hit `cpu`, which executes nothing at this moment. Returns true if the fault is over without
+/// work of the CPU.
 pub(super) fn hits_from_outside(machine: &mut Machine, cpu: u32, at: Picos, index: u32) -> bool {
     let (kind, amount) = fault(machine, index);
     let host = machine.host();
@@ -91,7 +92,8 @@ pub(super) fn hits_from_outside(machine: &mut Machine, cpu: u32, at: Picos, inde
     true
 }
 
-/// The fault `index` hits `cpu`, which executes, in an interrupt. The task that this interrupted has `left` to compute.
+/// Lets the fault `index` hit `cpu`, which executes an interrupt. The task that the interrupt stopped has `left` to
+/// compute.
 pub(super) fn hits(machine: &mut Machine, cpu: u32, index: u32, left: Picos) {
     let (kind, amount) = fault(machine, index);
     match kind {

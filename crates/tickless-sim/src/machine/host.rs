@@ -36,11 +36,11 @@ use crate::promise::{Promise, monotonic};
 use crate::record::{Recorded, Recorder};
 use crate::tables::PlainLock;
 
-/// Lines of a base, besides that of its lock, that a CPU touches which arms or cancels there for another: what says
-/// which slots are occupied, and the head of the slot.
+/// Lines of a base, besides that of its lock, that a CPU touches when it arms or cancels a timer there for another CPU:
+/// the map of occupied slots, and the head of the slot.
 const LINES_OF_BASE: u64 = 2;
 
-/// Ticks by which a canary is ahead that makes timers early.
+/// Ticks by which the clock of a canary is ahead, so that it fires timers early.
 const TICKS_AHEAD: u64 = 3;
 
 /// The host's data for one CPU.
@@ -50,47 +50,47 @@ pub(crate) struct CpuLocal {
     pub(crate) fires: Cell<Picos>,
     /// The time of the next simulator event for the device.
     asked: Cell<Picos>,
-    /// The soft stage of the exact timers was raised.
+    /// True if the soft stage of the exact timers was raised.
     pub(crate) soft_raised: Cell<bool>,
     /// True if the CPU sleeps.
     pub(crate) idle: Cell<bool>,
-    /// True if the CPU sleeps in a state in which its device is stopped.
+    /// True if the CPU sleeps in a state in which the CPU's device is stopped.
     pub(crate) is_deep: Cell<bool>,
-    /// True if the CPU came back from there late: no device is programmed for it until the device for all has called
-    /// it.
+    /// True if the CPU came back from a deep state late: its device is not programmed until the broadcast device has
+    /// called the CPU.
     pub(crate) awaits_call: Cell<bool>,
-    /// The lines of the base that a CPU writes which files there.
+    /// The lines of the base that a CPU writes when it arms a timer there.
     lines: CacheLine,
     /// The cache line with the wheels' next due times.
     pub(crate) told: CacheLine,
-    /// The last time that was read here.
+    /// The last time that the CPU read from the clock.
     last_read: Cell<i64>,
-    /// The age of the sample that was read last, at the time when the CPU had it.
+    /// The age of the last sample of the slow counter, at the time when the CPU got the sample.
     sample_age: Cell<Picos>,
     /// The last write of the device.
     pub(crate) written: Told,
-    /// The device is about to be written, and no clock was read for that so far.
+    /// True if the device is about to be written, and no clock was read for that write so far.
     is_programming: Cell<bool>,
-    /// The instant that the device was asked to fire at, if it was at all.
+    /// The instant for which the device was programmed, if it was.
     pub(crate) asked_for: Cell<Option<Instant>>,
     /// The number of times that the device was programmed since its last interrupt began.
     pub(crate) programmings: Cell<u32>,
-    /// The last interrupt left it to a flush point to program the device.
+    /// True if the last interrupt left the programming of the device to a flush point.
     pub(crate) owes_rearm: Cell<bool>,
-    /// True if the CPU is isolated at this moment.
+    /// True while the CPU is isolated.
     pub(crate) is_isolated: Cell<bool>,
     /// True while the tick of the CPU is stopped.
     pub(crate) is_tick_stopped: Cell<bool>,
-    /// True if the CPU has nothing to run yet, but a task that came.
+    /// True if the CPU runs no task yet, but a task was woken for it.
     pub(crate) needs_reschedule: Cell<bool>,
-    /// The other CPUs, the nearest first; made when it is asked for.
+    /// The other CPUs, the nearest first; computed at the first use.
     nearest: OnceCell<Box<[u32]>>,
     pub(crate) fault: FaultState,
-    /// The number of exact timers, if that is counted.
+    /// The number of queued exact timers, if a checker counts them.
     queued: Cell<u64>,
 }
 
-/// The host.
+/// The host of the core on a machine.
 #[derive(Debug)]
 pub(crate) struct Host {
     pub(crate) model: Rc<CostModel>,
@@ -101,21 +101,21 @@ pub(crate) struct Host {
     pub(crate) checker: RefCell<TraceChecker>,
     pub(crate) canary: Option<Canary>,
     pub(crate) clocks: Rc<Clocks>,
-    /// The counter is the slow one that all CPUs share.
+    /// True while the counter in use is the slow one that all CPUs share.
     pub(crate) is_slow: Cell<bool>,
-    /// The reads of the slow counter.
+    /// The state of the reads of the slow counter.
     pub(crate) slow_counter: RefCell<SlowCounter>,
     /// The way to read the slow counter.
     pub(crate) reads: Reads,
-    /// The device of each CPU.
+    /// The kind of the CPUs' devices.
     pub(crate) device: Device,
     /// The data structure of the queues of exact timers.
     pub(crate) tree: Tree,
     /// The time of device writes.
     pub(crate) rearm: Rearm,
-    /// The migration of exact timers.
+    /// The rule for the migration of exact timers.
     pub(crate) migration: Migration,
-    /// CPUs that were asked to look after others, and have not begun.
+    /// The number of CPUs that were asked to expire timers of others and have not begun.
     pub(crate) heirs: Cell<u32>,
     /// The injector of faults, if the run has any.
     pub(crate) faults: Option<RefCell<Injector>>,
@@ -133,13 +133,13 @@ impl Host {
         self.base_of(cpu).local()
     }
 
-    /// Returns the clock of the CPU that executes, without a cost.
+    /// Returns the time on the clock of the CPU that executes, without a cost.
     #[inline]
     pub(crate) fn shows(&self) -> Instant {
         self.clocks.shows(current_cpu::cpu(), current_cpu::cursor())
     }
 
-    /// Returns the clock of the CPU that executes, as finely as it is known.
+    /// Returns the time on the clock of the CPU that executes, as finely as it is known, without a cost.
     #[inline]
     pub(crate) fn shows_picos(&self) -> Picos {
         self.clocks
@@ -162,8 +162,8 @@ impl Host {
         self.clocks.slop(due - self.local(cpu).written.at.get())
     }
 
-    /// Returns true if the device of `cpu` was written before all CPUs knew of the last change of the clocks: if they
-    /// went back it is left as it is, and fires for nothing once (spec TIM-32).
+    /// Returns true if the device of `cpu` was written before all CPUs knew of the last change of the clocks. After a
+    /// change backwards the device is left as it is, and fires once without a due timer (spec TIM-32).
     pub(crate) fn is_armed_for_old_clock(&self, cpu: u32) -> bool {
         self.local(cpu).written.at.get() < self.clocks.settled_at()
     }
@@ -173,7 +173,7 @@ impl Host {
         self.canary.is_some_and(|canary| canary.breaks(promise))
     }
 
-    /// Reads the clock: the time, and the cost of the read.
+    /// Reads the clock and charges the cost of the read.
     pub(crate) fn read(&self) -> Instant {
         let mut sampled = None;
         if current_cpu::cpu() != current_cpu::NO_CPU {
@@ -207,7 +207,8 @@ impl Host {
         shows
     }
 
-    /// The CPU that executes reads the slow counter; when the sample was taken, if that was not just now.
+    /// Reads the slow counter on the CPU that executes. Returns the time at which the sample was taken, if that was not
+    /// just now.
     fn read_slow_counter(&self, now: Picos) -> Option<Picos> {
         let counter = &mut self.slow_counter.borrow_mut();
         match self.reads {
@@ -224,7 +225,7 @@ impl Host {
         }
     }
 
-    /// The tick in progress, as far as the CPU that executes can know. Others may have counted ahead of it.
+    /// Returns the tick in progress, as far as the CPU that executes can know. Other CPUs may have counted further.
     pub(crate) fn tick_time(&self) -> TickTime {
         let mut at = self.count.now();
         // Rounds down: the tick that the CPU is in.
@@ -240,7 +241,7 @@ impl Host {
         at
     }
 
-    /// Requests an event when the device of `cpu` fires, unless one comes before that anyway.
+    /// Requests an event for the time at which the device of `cpu` fires, unless an earlier event is pending.
     pub(crate) fn ask_for_device(&self, cpu: u32, not_before: Picos) {
         let local = self.local(cpu);
         let at = local.fires.get();
@@ -254,7 +255,7 @@ impl Host {
         }
     }
 
-    /// An event for the device of `cpu` came at `at`. Returns true if it fires now.
+    /// Returns true if the device of `cpu` fires now, at its event at `at`.
     pub(crate) fn device_is_due(&self, cpu: u32, at: Picos) -> bool {
         let local = self.local(cpu);
         if local.asked.get() == at {
@@ -270,7 +271,7 @@ impl Host {
             .is_none_or(|faults| self.comes_through(faults, cpu, at))
     }
 
-    /// The interrupt of `cpu` is due at `at`. Returns true if it comes now, or a fault keeps it.
+    /// Returns true if the interrupt of `cpu`, which is due at `at`, comes now, and false if a fault keeps it.
     fn comes_through(&self, faults: &RefCell<Injector>, cpu: u32, at: Picos) -> bool {
         let local = self.local(cpu);
         let fault = &local.fault;
@@ -295,7 +296,7 @@ impl Host {
         true
     }
 
-    /// The device of `cpu` was written to fire at `fires`: a fault may make it fire before.
+    /// Lets a fault make the device of `cpu` fire early, which was written to fire at `fires`.
     fn may_be_early(&self, faults: &RefCell<Injector>, cpu: u32, fires: Picos) {
         if fires == Picos::FOREVER {
             return;
@@ -333,13 +334,13 @@ impl Host {
         self.queue.borrow_mut().push(at, kind, cpu, argument);
     }
 
-    /// Notes what is wrong with `promise` on `cpu`, if anything is; says whether it was kept.
+    /// Reports a violation `wrong` of `promise` on `cpu`, if there is one. Returns true if the promise was kept.
     #[inline]
     pub(crate) fn check(&self, promise: Promise, cpu: u32, wrong: Option<String>) -> bool {
         wrong.is_none() || self.checker.borrow_mut().check(promise, cpu, wrong)
     }
 
-    /// Records what the CPU that executes does, if there is a recorder.
+    /// Records an action of the CPU that executes, if there is a recorder.
     #[inline]
     pub(crate) fn record(&self, what: impl FnOnce() -> Recorded) {
         if let Some(recorder) = &self.recorder {
@@ -347,7 +348,7 @@ impl Host {
         }
     }
 
-    /// Records an event of `cpu`, at another time than where it executes.
+    /// Records an event of `cpu` at a time other than the cursor.
     #[inline]
     pub(crate) fn record_at(&self, cpu: u32, at: Picos, what: impl FnOnce() -> Recorded) {
         if let Some(recorder) = &self.recorder {
@@ -383,7 +384,7 @@ impl Host {
         self.push(at, what, to, 0);
     }
 
-    /// The first CPU other than `cpu` that is online and keeps house; any, if none does.
+    /// Returns the first CPU other than `cpu` that is online and not isolated; any CPU, if none is.
     pub(crate) fn housekeeper_but(&self, cpu: u32) -> u32 {
         let online = || {
             (0_u32..).zip(&self.bases).filter(move |(other, base)| {
@@ -395,7 +396,7 @@ impl Host {
         first.map_or(0, |(other, _)| other)
     }
 
-    /// Returns true if `cpu` would keep an exact timer that it starts.
+    /// Returns true if an exact timer that `cpu` starts stays on `cpu`.
     fn keeps_timers(&self, cpu: u32) -> bool {
         let local = self.local(cpu);
         keep_local_by_table(
@@ -405,7 +406,7 @@ impl Host {
         )
     }
 
-    /// The other CPUs, the nearest to `cpu` first, and by their numbers within each distance.
+    /// Returns the other CPUs, the nearest to `cpu` first, and by their numbers within each distance.
     pub(super) fn nearest(&self, cpu: u32) -> &[u32] {
         let sorted = || {
             let cpus = u32::try_from(self.bases.len()).unwrap_or(u32::MAX);
@@ -416,7 +417,7 @@ impl Host {
         self.local(cpu).nearest.get_or_init(sorted)
     }
 
-    /// Returns the state of `cpu`, a housekeeper, for a CPU that looks for a target.
+    /// Returns the state of the housekeeper `cpu`, for a CPU that searches for a target.
     pub(super) fn asked(&self, cpu: u32) -> Housekeeper {
         if self.keeps_timers(cpu) {
             Housekeeper::Awake(CpuId(cpu))
@@ -425,8 +426,8 @@ impl Host {
         }
     }
 
-    /// The CPU to which an exact timer of `cpu` goes, which executes and does not keep it. Each look at another one
-    /// costs what it costs in a search (see [`search`]).
+    /// Returns the CPU on which an exact timer is queued that `cpu`, which executes, starts and does not keep. Each
+    /// look at another CPU costs as much as in a search (see [`search`]).
     fn takes_timer_of(&self, cpu: u32) -> CpuId {
         let charges = &self.model.charges;
         let keeps_house = |other: &u32| {
@@ -516,7 +517,7 @@ impl Default for DeadlineTick {
 
 impl Port for Host {
     type Lock = CostedLock;
-    /// No CPU waits for a callback of another: each executes what it does at once.
+    /// A lock on which no CPU waits for a callback of another CPU, because each CPU executes its work at once.
     type ExpiryLock = PlainLock;
     type Local = CpuLocal;
 

@@ -1,8 +1,8 @@
 //! CPUs that go offline and come back online (spec C-5.2, C-5.3).
 //!
-//! The order in which the parts of a CPU leave: its place in the hierarchy, its tick, its exact timers, its coarse
-//! ones. Inter-processor interrupts that are on their way to it are lost, as on real machines; its tasks stay in its
-//! run queue.
+//! The parts of a CPU leave in this order: its place in the hierarchy, its tick, its exact timers, its coarse timers.
+//! Inter-processor interrupts to the CPU that are pending are lost, as on real machines. Its tasks stay in its run
+//! queue.
 
 use tickless_core::hierarchy::Leaving;
 use tickless_core::platform::CpuId;
@@ -17,7 +17,7 @@ use crate::model::current_cpu;
 use crate::model::time::Picos;
 use crate::record::Recorded;
 
-/// Returns true if another CPU than `cpu` is online and not isolated.
+/// Returns true if a CPU other than `cpu` is online and not isolated.
 pub(super) fn others_keep_house(machine: &Machine, cpu: u32) -> bool {
     let keeps = |(other, state): (u32, &Cpu)| {
         other != cpu && !state.is_off && !machine.isolated[other as usize]
@@ -25,7 +25,7 @@ pub(super) fn others_keep_house(machine: &Machine, cpu: u32) -> bool {
     (0..).zip(&machine.cpus).any(keeps)
 }
 
-/// Takes off `cpu`, which executes, until `amount` from now, if a CPU is left to keep house.
+/// Takes `cpu`, which executes, offline until `amount` from now, if another CPU is left for housekeeping.
 pub(super) fn take_off(machine: &mut Machine, cpu: u32, amount: Picos, left: Picos) {
     if !others_keep_house(machine, cpu) || !machine.ticks.may_leave(cpu) {
         return;
@@ -71,7 +71,7 @@ pub(super) fn take_off(machine: &mut Machine, cpu: u32, amount: Picos, left: Pic
     host.count_fault(FaultKind::Offline);
 }
 
-/// Ends the tick of `cpu`. Another CPU looks at the clock now and then from here on, if `cpu` did.
+/// Ends the tick of `cpu`. If `cpu` checked the clocks from time to time, another CPU does that from here on.
 fn end_tick(machine: &Machine, cpu: u32) {
     let host = machine.host();
     let heir = host.housekeeper_but(cpu);
@@ -84,7 +84,7 @@ fn end_tick(machine: &Machine, cpu: u32) {
     }
 }
 
-/// Handles an event for a CPU that is off, other than the end of that.
+/// Handles an event for a CPU that is offline, other than the event that brings it back.
 pub(super) fn comes_while_off(machine: &mut Machine, event: SimEvent) {
     let SimEvent {
         at,
@@ -108,7 +108,7 @@ pub(super) fn comes_while_off(machine: &mut Machine, event: SimEvent) {
     }
 }
 
-/// Brings back `cpu` at `at`, or when it is done with what it executes; from when on it executes.
+/// Brings `cpu` back at `at`, or at the end of the work that it executes. Returns the time from which on it executes.
 pub(super) fn bring_back(machine: &mut Machine, cpu: u32, at: Picos) -> Picos {
     let state = &mut machine.cpus[cpu as usize];
     state.is_off = false;

@@ -21,8 +21,8 @@ use crate::promise::Promise;
 use crate::promise::idle_stays_idle::LeftArmed;
 use crate::record::Recorded;
 
-/// Enters idle on `cpu`, which executes and has nothing left to run. Called again after each interrupt that leaves it
-/// so.
+/// Enters idle on `cpu`, which executes and has nothing left to run. Called again after each interrupt after which the
+/// CPU still has nothing to run.
 pub(super) fn enter(machine: &mut Machine, cpu: u32) {
     machine.end_slice(cpu);
     machine.host().local(cpu).needs_reschedule.set(false);
@@ -109,10 +109,10 @@ fn falls_asleep(machine: &mut Machine, cpu: u32, idle: usize) {
     });
 }
 
-/// The device of `cpu`, which executes, has had nothing to run `since` then and is about to sleep, may be armed for a
-/// slice that is no more (spec LAZY-7).
-/// It is written if the CPU will probably sleep so long: a write saved is worth more than a wake-up that probably does
-/// not come, and less than one that does.
+/// Decides whether to write the device of `cpu`, which executes, has had nothing to run since `since`, and is about to
+/// sleep: the device may be armed for a slice that is over (spec LAZY-7). The device is written if the CPU will
+/// probably sleep until the device fires. A saved write is worth more than a wake-up that probably does not come, and
+/// less than a wake-up that does come.
 fn settle(machine: &Machine, cpu: u32, since: Picos) {
     let state = &machine.cpus[cpu as usize];
     state.left_armed.set(None);
@@ -165,7 +165,7 @@ fn tick_stopped(machine: &Machine, cpu: u32, stopped: StoppedTick) {
     }
 }
 
-/// Notes that the executing `cpu` leaves idle, or a task without a tick, and starts its tick.
+/// Notes that the executing `cpu` leaves idle, or leaves a task that ran without a tick, and starts the CPU's tick.
 pub(super) fn leave(machine: &mut Machine, cpu: u32) {
     let conditions = TickDependencies {
         reschedule: true,
@@ -174,7 +174,7 @@ pub(super) fn leave(machine: &mut Machine, cpu: u32) {
     machine.run_task(cpu, conditions);
 }
 
-/// Notes that the executing `cpu` goes on with its task, which may run without a tick.
+/// Notes that the executing `cpu` continues its task, which may run without a tick.
 pub(super) fn run_on(machine: &mut Machine, cpu: u32) {
     let keeps = machine.ends_at_tick(cpu);
     let state = &machine.cpus[cpu as usize];
@@ -195,7 +195,7 @@ pub(super) fn run_on(machine: &mut Machine, cpu: u32) {
     machine.run_task(cpu, conditions);
 }
 
-/// A time that may be over.
+/// Converts an offset to a time; zero if the offset is negative.
 fn picos(length: Offset) -> Picos {
     Picos::from_nanos(u64::try_from(length.as_nanos()).unwrap_or(0))
 }

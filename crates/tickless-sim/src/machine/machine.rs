@@ -1,4 +1,4 @@
-//! The state of a machine: its CPUs and tasks, and the operations of all its parts on them.
+//! The state of a machine: its CPUs and tasks, and the operations on them that all parts of the machine share.
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -37,7 +37,7 @@ use crate::promise::{Promise, lag_bounded, slice_ends};
 use crate::record::Recorder;
 use crate::record::distribution::Distribution;
 
-/// A machine in virtual time.
+/// A machine in virtual time, with its CPUs, its tasks and its timers.
 pub(crate) struct Machine {
     // First, so that run queues go before the tasks in them, and timers before what they point to.
     pub(crate) cpus: Vec<Cpu>,
@@ -59,17 +59,17 @@ pub(crate) struct Machine {
     pub(crate) series: BTreeMap<&'static str, Distribution>,
     /// The first CPU of the next sample.
     pub(super) looked_at: u32,
-    /// The request of tasks that have none of their own.
+    /// The request of tasks without a request of their own.
     request: Request,
     /// The longest request of a task.
     longest_request: Picos,
-    /// The longest request of tasks that slept: they keep their lag, and bring it back.
+    /// The longest request of tasks that slept: such tasks keep their lag, and bring it back when they wake.
     pub(super) longest_carried: Picos,
     /// The longest time for which tasks took steps without a decision in between.
     longest_piece: Picos,
-    /// True if there are tasks that ask for more time before they are preempted.
+    /// True if tasks exist that request an extension before they are preempted.
     pub(crate) extends_slices: bool,
-    /// The time at which the CPU that executes began to take steps, if it does.
+    /// The time at which the CPU that executes began to take steps of tasks; `None` if it takes none.
     pub(super) piece_began: Option<Picos>,
     /// The time of the event that the CPU that executes handles.
     pub(super) event_at: Picos,
@@ -151,7 +151,7 @@ impl Machine {
         machine
     }
 
-    /// Takes `cpu` into timing at `at`, awake and with nothing to do.
+    /// Brings `cpu` up in the timer subsystem at `at`, awake and with nothing to do.
     pub(super) fn bring_up(&mut self, cpu: u32, at: Picos) {
         let id = CpuId(cpu);
         current_cpu::enter(cpu, at);
@@ -218,13 +218,13 @@ impl Machine {
         number
     }
 
-    /// The host that the core sees.
+    /// Returns the host that the core uses.
     #[inline]
     pub(crate) fn host(&self) -> &Host {
         self.timers.platform()
     }
 
-    /// The tick in progress where the executing CPU is.
+    /// Returns the tick in progress at the executing CPU's cursor.
     pub(super) fn tick_time(&self) -> TickTime {
         self.host().tick_time()
     }
@@ -242,13 +242,13 @@ impl Machine {
         self.host().push(at, kind, cpu, argument);
     }
 
-    /// Returns true if the CPU that executes the event of `at` has gone on into another tick. Other CPUs have not come
-    /// so far, and would use a count that is ahead of them.
+    /// Returns true if the CPU that executes the event of `at` has reached a later tick. Other CPUs are still before
+    /// that tick, and would use a count that is ahead of them.
     pub(super) fn is_ahead(&self, at: Picos) -> bool {
         current_cpu::cursor().0 / self.period.0 > at.0 / self.period.0
     }
 
-    /// Starts the tick of the executing `cpu`, which runs something, if it had stopped it and needs it.
+    /// Starts the tick of the executing `cpu`, which runs a task, if the tick is stopped and the CPU needs it.
     pub(super) fn run_task(&mut self, cpu: u32, conditions: TickDependencies) {
         let ticks = Rc::clone(&self.ticks);
         let mut tick = ticks.of(cpu);
@@ -268,7 +268,7 @@ impl Machine {
         host.local(cpu).idle.set(false);
     }
 
-    /// Makes a task ready, wherever it is.
+    /// Makes a task ready, on whichever CPU it is.
     pub(super) fn wake(&mut self, task: TaskId) {
         let place = task as usize;
         current_cpu::charge(self.model.charges.wake);
@@ -299,7 +299,7 @@ impl Machine {
         }
     }
 
-    /// Puts `task`, which can run, into the queue of `cpu`, which executes or has not begun.
+    /// Puts `task`, which can run, into the queue of `cpu`, which executes or has not started yet.
     pub(super) fn put(&mut self, cpu: u32, task: TaskId, preempted: bool) {
         let now = self.run_time(cpu, current_cpu::cursor());
         let state = &mut self.cpus[cpu as usize];
@@ -320,7 +320,7 @@ impl Machine {
             .map_or(RunTime::ZERO, |precise| precise.shows(at))
     }
 
-    /// Files what other CPUs woke on `cpu`, which executes.
+    /// Enqueues the tasks that other CPUs woke on `cpu`, which executes.
     pub(super) fn file_woken(&mut self, cpu: u32) {
         loop {
             let precise = self.cpus[cpu as usize].precise.as_mut();
@@ -332,7 +332,8 @@ impl Machine {
         }
     }
 
-    /// A task came into the queue of `cpu`, which executes: a tick for the one that runs, which may have been alone.
+    /// Starts the tick for the running task of `cpu`, which executes, if needed: a task was enqueued, and the running
+    /// task may have been alone before.
     fn enqueued(&mut self, cpu: u32) {
         let state = &mut self.cpus[cpu as usize];
         let (Some(precise), Some(fair)) = (&mut state.precise, state.waiting.fair()) else {
@@ -343,7 +344,7 @@ impl Machine {
         }
     }
 
-    /// Charges the task of `cpu`, which executes, and asks whether another one should run.
+    /// Charges the task of `cpu`, which executes, and checks whether another task should run.
     pub(super) fn account(&mut self, cpu: u32) {
         let now = self.run_time(cpu, current_cpu::cursor());
         let state = &mut self.cpus[cpu as usize];
@@ -358,7 +359,7 @@ impl Machine {
         self.check_lag(cpu);
     }
 
-    /// Checks what the task of `cpu` is owed.
+    /// Checks the lag of the task of `cpu`.
     fn check_lag(&mut self, cpu: u32) {
         let state = &mut self.cpus[cpu as usize];
         let lag = state.waiting.fair().and_then(|fair| fair.current_lag());
@@ -367,7 +368,7 @@ impl Machine {
         }
     }
 
-    /// Checks what `task`, which is in the queue of `cpu`, is owed.
+    /// Checks the lag of `task`, which is in the queue of `cpu`.
     pub(super) fn check_lag_of(&self, cpu: u32, task: TaskId, lag: i64) {
         if self.host().faults.is_some() {
             return;
@@ -386,7 +387,7 @@ impl Machine {
         self.host().check(Promise::LagBounded, cpu, wrong);
     }
 
-    /// A decision is made on `cpu`, which executes: whether that comes in time.
+    /// Checks that a decision on `cpu`, which executes, is made in time.
     pub(super) fn check_slice(&self, cpu: u32) {
         let host = self.host();
         if let Some(precise) = &self.cpus[cpu as usize].precise
@@ -399,7 +400,7 @@ impl Machine {
         }
     }
 
-    /// The timer of the slice of `cpu`, which executes, fired.
+    /// Handles the timer of the slice of `cpu`, which executes, after it fired.
     pub(super) fn slice_fired(&mut self, cpu: u32) {
         if let Some(slice) = &mut self.cpus[cpu as usize].slice {
             slice.fired();
@@ -415,7 +416,7 @@ impl Machine {
         self.begin_runtime(cpu);
     }
 
-    /// Returns true if a task of a fair queue has to make room on `cpu`.
+    /// Returns true if a task of a fair queue has to yield the CPU `cpu`.
     pub(super) fn decision_is_due(&self, cpu: u32) -> bool {
         if self.breaks(Promise::LagBounded) {
             return false;
@@ -426,13 +427,13 @@ impl Machine {
             .is_some_and(|precise| precise.is_decision_due)
     }
 
-    /// Returns true if a task waits on `cpu` that comes before `task`, which runs there.
+    /// Returns true if a task that waits on `cpu` has precedence over `task`, which runs there.
     pub(super) fn is_preempted(&self, cpu: u32, task: TaskId) -> bool {
         let priority = self.tasks[task as usize].priority;
         self.cpus[cpu as usize].waiting.preempts(priority)
     }
 
-    /// The task that runs on `cpu`, which executes, goes back into its queue.
+    /// Puts the task that runs on `cpu`, which executes, back into its queue.
     pub(super) fn put_back(&mut self, cpu: u32, task: TaskId, preempted: bool) {
         self.settle_time(cpu, task);
         let state = &mut self.cpus[cpu as usize];
@@ -444,7 +445,7 @@ impl Machine {
         self.put(cpu, task, preempted);
     }
 
-    /// Notes what `task` had since it was picked on `cpu`, which executes.
+    /// Notes the CPU time that `task` had since it was picked on `cpu`, which executes.
     pub(super) fn settle_time(&mut self, cpu: u32, task: TaskId) {
         let now = self.run_time(cpu, current_cpu::cursor());
         if let Some(precise) = &mut self.cpus[cpu as usize].precise {
@@ -456,7 +457,7 @@ impl Machine {
         }
     }
 
-    /// Returns the time for which the task of `cpu` may run while others wait, from when it was picked.
+    /// Returns the time for which the task of `cpu` may run while others wait, counted from its pick.
     fn slice_of_current(&self, cpu: u32) -> Option<Picos> {
         let state = &self.cpus[cpu as usize];
         state.slice.as_ref()?;
@@ -465,7 +466,7 @@ impl Machine {
         state.waiting.slice(priority)
     }
 
-    /// A task was picked on `cpu`, which executes.
+    /// Begins the slice of a task that was picked on `cpu`, which executes.
     pub(super) fn begin_slice(&mut self, cpu: u32, is_same: bool) {
         let now = self.run_time(cpu, current_cpu::cursor());
         let state = &mut self.cpus[cpu as usize];
@@ -488,7 +489,7 @@ impl Machine {
         }
     }
 
-    /// A tick for the task of `cpu`, which executes, if that has a reservation and need not make room.
+    /// Starts the tick for the task of `cpu`, which executes, if the task has a reservation and need not yield the CPU.
     fn begin_runtime(&mut self, cpu: u32) {
         let now = self.run_time(cpu, current_cpu::cursor());
         let state = &mut self.cpus[cpu as usize];
@@ -507,27 +508,27 @@ impl Machine {
         }
     }
 
-    /// A decision of `cpu`, which executes, ends with a task that runs.
+    /// Ends a decision of `cpu`, which executes, with a task that runs.
     fn end_batch(&mut self, cpu: u32, is_same: bool) {
         if let Some(precise) = &mut self.cpus[cpu as usize].precise {
             precise.end(is_same);
         }
     }
 
-    /// Returns the longest time for which tasks took steps without a decision in between, up to now.
+    /// Returns the longest time so far for which tasks took steps without a decision in between.
     pub(super) fn longest_piece(&self) -> Picos {
         let began = self.piece_began.unwrap_or(Picos::FOREVER);
         self.longest_piece
             .max(current_cpu::cursor().saturating_sub(began))
     }
 
-    /// The CPU that executes took steps, and has taken the last one.
+    /// Notes that the CPU that executes has taken the last step of its tasks.
     pub(super) fn piece_ends(&mut self) {
         self.longest_piece = self.longest_piece();
         self.piece_began = None;
     }
 
-    /// A task came to wait on `cpu`, which executes.
+    /// Notes a task that waits on `cpu`, which executes.
     pub(super) fn task_waits(&mut self, cpu: u32) {
         self.file_woken(cpu);
         self.enqueued(cpu);
@@ -537,14 +538,14 @@ impl Machine {
         }
     }
 
-    /// Returns true if the task of `cpu`, which executes, has to make room for one that waited long enough.
+    /// Returns true if the task of `cpu`, which executes, has to yield the CPU to a task that waited long enough.
     pub(super) fn slice_is_over(&mut self, cpu: u32) -> bool {
         let length = self.slice_of_current(cpu);
         let slice = &mut self.cpus[cpu as usize].slice;
         slice.as_mut().is_some_and(|slice| slice.is_over(length))
     }
 
-    /// Ends the slice of `cpu`, which executes and has nothing left to run, or leaves.
+    /// Ends the slice of `cpu`, which executes and has nothing left to run, or goes offline.
     pub(super) fn end_slice(&mut self, cpu: u32) {
         self.start_bandwidth(cpu);
         if let Some(precise) = &mut self.cpus[cpu as usize].precise {
@@ -558,7 +559,7 @@ impl Machine {
         }
     }
 
-    /// A decision of `cpu`, which executes, found no task.
+    /// Ends a decision of `cpu`, which executes, that found no task.
     pub(super) fn end_decision(&mut self, cpu: u32) {
         let precise = self.cpus[cpu as usize].precise.as_mut();
         if let Some(precise) = precise.filter(|precise| precise.decides()) {
@@ -566,7 +567,7 @@ impl Machine {
         }
     }
 
-    /// An interrupt of `cpu` that began at `start` keeps a task from running that measures it.
+    /// Notes that an interrupt of `cpu` that began at `start` kept a task from running that measures such times.
     pub(super) fn note_theft(&mut self, cpu: u32, start: Picos) {
         let end = current_cpu::cursor();
         let state = &mut self.cpus[cpu as usize];
@@ -578,7 +579,7 @@ impl Machine {
         }
     }
 
-    /// `cpu` executes nothing from `at` on, for `amount`.
+    /// Stalls `cpu`, which executes nothing from `at` on, for `amount`.
     pub(super) fn stall(&mut self, cpu: u32, at: Picos, amount: Picos) {
         let state = &mut self.cpus[cpu as usize];
         state.stalled_until = at + amount;
@@ -596,7 +597,7 @@ impl Machine {
         }
     }
 
-    /// A CPU that was asked to look after others does so now, or left.
+    /// Notes that a CPU that was asked to expire timers of others has begun, or went offline.
     pub(super) fn heir_came(&self) {
         let heirs = &self.host().heirs;
         heirs.set(heirs.get() - 1);

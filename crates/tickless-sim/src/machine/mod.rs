@@ -1,47 +1,48 @@
 //! Machines: CPUs that execute in virtual time, in which each operation takes a modelled time.
 //!
 //! A machine runs the wheel, the hierarchy and the exact timers of the core. Only the clock, the devices, the
-//! interrupts, the idle states and the costs are made up, from a [`Profile`](crate::Profile) in which every number says
-//! where it comes from.
+//! interrupts, the idle states and the costs are simulated, from a [`Profile`](crate::Profile) that names the source of
+//! each number.
 //!
 //! # How time passes
 //!
 //! Events happen in the order of their times. The work that an event causes on a CPU is executed at once, as a whole,
-//! and moves the *cursor* of that CPU on by its cost: locks by which CPU had them last and whether it has them at this
-//! moment, lines by how far away they were written, clocks and devices by their price. Events for the CPU that come
-//! before its cursor wait for it. Programs that compute are interrupted.
+//! and moves the *cursor* of that CPU by its cost. A lock costs by the CPU that held it last and by whether it is held
+//! at this moment, a cache line by the distance of its last writer, a clock or a device by its price. Events for the
+//! CPU whose time is before its cursor wait for the cursor. Programs that compute are interrupted.
 //!
 //! # What is above what
 //!
-//! | files | what they are |
+//! | files | contents |
 //! |---|---|
-//! | `queue`, `fired`, `sections` | events to come, and what fired in a callback: values that lower files leave for the executor |
+//! | `queue`, `fired`, `sections` | pending events, and the timers that fired in a callback: values that lower files leave for the executor |
 //! | `host`, `timers`, `tables`, `tick`, `broadcast`, `slice`, `scheduler`, `fair`, `reserved`, `reentrant` | state of one subject each |
-//! | `cpu`, `settings`, `machine` | the state of all of it |
-//! | `rearm`, `deadline`, `extension`, `clocks`, `idle`, `expire`, `hotplug`, `faults`, `checks` | what a subject does to a machine |
-//! | `task_context` | what a program may do to it |
-//! | `executor` | which of that happens when |
+//! | `cpu`, `settings`, `machine` | the state of all subjects together |
+//! | `rearm`, `deadline`, `extension`, `clocks`, `idle`, `expire`, `hotplug`, `faults`, `checks` | the operations of a subject on a machine |
+//! | `task_context` | the operations of a program on a machine |
+//! | `executor` | the order in which the operations happen |
 //!
 //! # Ground rules
 //!
 //! - The cursor belongs to the [current CPU](crate::model::current_cpu). The executor enters a CPU for each event and
-//!   leaves it when the event is done; in between the cursor is in thread-local state, and `Cpu::cursor` is stale. Two
-//!   others enter CPUs, one after the other, while the executor is in none: the coming up of a CPU, and the end of
-//!   suspend.
-//! - The core may call the host from any of its functions, and the host may not call the core: it changes its own
-//!   cells, charges the cursor, and asks for events. `Host::checker`, `Host::queue` and `Host::faults` are borrowed for
+//!   leaves the CPU at the end of the event. In between, the cursor is in thread-local state, and `Cpu::cursor` is
+//!   stale. Two other places enter CPUs, one CPU after the other, while the executor is in none: the coming up of a
+//!   CPU, and the end of suspend.
+//! - The core may call the host from any of its functions. The host does not call the core: the host changes its own
+//!   cells, charges the cursor, and requests events. `Host::checker`, `Host::queue` and `Host::faults` are borrowed for
 //!   a few lines, never across a call into the core.
 //! - Callbacks of timers run inside the core. They may start and cancel timers, and charge. They cannot reach the
-//!   machine: what the machine has to do about it they note in `fired`, and the executor looks when the core has
-//!   returned.
-//! - A program is taken out while it executes. A timer of its that fires meanwhile finds none, and tells it nothing.
-//! - Checkers look as no CPU, which costs nothing; they may call the core's queries.
+//!   machine: they note in `fired` that their timer fired, and the executor reads the list when the core has returned.
+//! - A program is removed from its place while it executes. A timer of the program that fires meanwhile finds the place
+//!   empty, and does not notify the program.
+//! - Checkers execute as no CPU, which costs nothing; they may call the core's queries.
 //!
 //! # Limits
 //!
-//! The work of a CPU at once is not interleaved with that of others: of two that come for a lock, the one whose event
-//! was earlier has it, and one that comes from before a lock was busy does not wait for it. Callbacks are not
-//! interrupted, by ticks neither. Reading the state of a group at a tick costs the same wherever it was changed.
+//! The work of a CPU for one event is not interleaved with the work of other CPUs. Of two CPUs that acquire a lock, the
+//! CPU with the earlier event gets it first, and a CPU that arrives before the time at which the lock became busy does
+//! not wait. Callbacks are not interrupted, not even by ticks. A read of a group's state at a tick costs the same,
+//! whichever CPU changed the state.
 
 pub(crate) mod broadcast;
 pub(crate) mod checks;

@@ -1,4 +1,5 @@
-//! The placement of tasks: the CPU that a woken task gets, and the task that an idle CPU pulls from another one.
+//! The placement of tasks: the choice of the CPU for a woken task, and of the task that an idle CPU pulls from another
+//! CPU.
 
 use tickless_core::platform::{CpuId, pick_target_by_table};
 
@@ -10,8 +11,8 @@ use crate::model::current_cpu;
 use crate::model::topology::Distance;
 
 impl Machine {
-    /// The CPU on which `task` goes on, which is woken by the CPU that executes. Each look at another one costs what it
-    /// costs in a [search].
+    /// Returns the CPU on which `task`, which the executing CPU wakes, runs next. Each look at another CPU costs as
+    /// much as in a [search].
     pub(super) fn place(&mut self, task: TaskId) -> u32 {
         let sleeper = &self.tasks[task as usize];
         let before = sleeper.cpu;
@@ -45,7 +46,8 @@ impl Machine {
             && state.precise.as_ref().is_none_or(none_comes)
     }
 
-    /// The nearest CPU of the same last-level cache as `cpu` that has nothing to run and is awake; `cpu` if none is.
+    /// Returns the nearest CPU that shares the last-level cache with `cpu`, has nothing to run and is awake; `cpu` if
+    /// there is none.
     fn free_near(&self, cpu: u32) -> u32 {
         let host = self.host();
         let charges = &self.model.charges;
@@ -60,7 +62,7 @@ impl Machine {
         pick_target_by_table(CpuId(cpu), false, others.map(|cpu| host.asked(cpu))).0
     }
 
-    /// Takes a task of another CPU for `cpu`, which executes and has none: of the nearest that has one waiting.
+    /// Takes a task for `cpu`, which executes and has none, from the nearest CPU with a waiting task.
     pub(super) fn pull(&mut self, cpu: u32) -> Option<TaskId> {
         if self.policy.balance != Balance::Idle || self.isolated[cpu as usize] {
             return None;

@@ -1,8 +1,9 @@
 //! The queue of the simulator's events, in the order of time, and at equal times in the order in which they were
 //! requested.
 //!
-//! The events of the next milliseconds are filed by time into buckets, unsorted; a bucket is sorted when its turn
-//! comes. So an event is touched twice, however many there are, and a heap has only those that are far away.
+//! The events of the next milliseconds are put by time into unsorted buckets; a bucket is sorted when its turn comes.
+//! Each event is therefore touched twice, however many events there are. A heap holds only the events that are further
+//! away.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -15,39 +16,39 @@ use crate::model::time::Picos;
 pub(crate) enum EventKind {
     /// The event device of a CPU may fire.
     Device,
-    /// An inter-processor interrupt: look at your timers.
+    /// An inter-processor interrupt: the CPU checks its timers.
     Kick,
-    /// An inter-processor interrupt: look at your run queue.
+    /// An inter-processor interrupt: the CPU checks its run queue.
     Reschedule,
-    /// An inter-processor interrupt: leave idle, and come back to it.
+    /// An inter-processor interrupt: the CPU leaves idle, and enters it again.
     Activate,
-    /// An inter-processor interrupt: run the soft stage.
+    /// An inter-processor interrupt: the CPU runs the soft stage.
     Poke,
     /// The task of a CPU has run for as long as it wanted.
     Segment,
-    /// An input from outside came for a task.
+    /// An input from outside arrives for a task.
     Arrival,
-    /// The checkers look at the whole machine.
+    /// The checkers inspect the whole machine.
     Sample,
-    /// The moment came from which a change of the clocks counts.
+    /// A change of the clocks takes effect.
     Clock,
-    /// A fault of the clocks comes that had to wait for another.
+    /// A fault of the clocks happens that had to wait for another one.
     ClockFault,
-    /// A CPU tells the timers that the time of day was set.
+    /// A CPU notifies the timers that the time of day was set.
     ClockSet,
-    /// A moment of a fault: which CPU it hits.
+    /// An occurrence of a fault: the CPU that the fault hits is picked.
     Plan,
     /// A fault hits a CPU.
     Fault,
-    /// A timer interrupt for which the CPU did not ask.
+    /// A timer interrupt comes for which the CPU did not program its device.
     Spurious,
-    /// A CPU that was taken off comes back.
+    /// A CPU that was taken offline comes back.
     Return,
-    /// The device that wakes CPUs whose own has stopped may fire.
+    /// The device that wakes CPUs whose own device has stopped may fire.
     Broadcast,
-    /// An inter-processor interrupt: what the own device would have said, had it not stopped.
+    /// An inter-processor interrupt in place of the interrupt of the CPU's own device, which has stopped.
     Called,
-    /// A CPU that was in an interrupt past the end of a tick goes on from there.
+    /// A CPU whose interrupt lasted past the end of a tick continues from there.
     Continue,
     /// The task of a CPU leaves the critical section for which its slice was extended.
     SectionEnd,
@@ -74,7 +75,7 @@ impl EventKind {
     }
 }
 
-/// One event.
+/// A pending event of the simulator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct SimEvent {
     pub(crate) at: Picos,
@@ -82,7 +83,7 @@ pub(crate) struct SimEvent {
     /// The argument of the event: the generation of a [`Segment`](EventKind::Segment), the extension of a
     /// [`SectionEnd`](EventKind::SectionEnd), the task of an [`Arrival`](EventKind::Arrival), the fault of a
     /// [`Plan`](EventKind::Plan), [`Clock`](EventKind::Clock), [`ClockFault`](EventKind::ClockFault) or
-    /// [`Fault`](EventKind::Fault), and for a [`Spurious`](EventKind::Spurious) whether it comes in place of a lost
+    /// [`Fault`](EventKind::Fault), and for a [`Spurious`](EventKind::Spurious) whether the interrupt replaces a lost
     /// one.
     pub(crate) argument: u32,
     pub(crate) kind: EventKind,
@@ -90,24 +91,24 @@ pub(crate) struct SimEvent {
 
 /// The time that all buckets cover, as a power of two of picoseconds: 4.3 ms, some ticks.
 const REACH: u32 = 32;
-/// The largest number of buckets: more would not be found in a cache.
+/// The largest number of buckets: more buckets would not stay in a cache.
 const BUCKETS_MAX: usize = 4_096;
 const WORD: usize = 64;
 
-/// An event beyond the buckets. Among equal times the number says which was asked for first.
+/// An event beyond the buckets. The number orders events at equal times by when they were requested.
 type Far = Reverse<(Picos, u64, SimEvent)>;
 
-/// The events to come.
+/// The pending events.
 #[derive(Debug)]
 pub(crate) struct EventQueue {
-    /// The events of the bucket whose turn it is and of everything before, sorted; those before `taken` are over.
+    /// The events of the current bucket and of everything before it, sorted; those before `taken` are over.
     near: Vec<SimEvent>,
     taken: usize,
-    /// The number of the current bucket: buckets are numbered through all of time.
+    /// The number of the current bucket. Buckets are numbered through all of time.
     turn: u64,
     /// The time that a bucket covers, as a power of two of picoseconds.
     width: u32,
-    /// The buckets behind that, by the last digits of their numbers.
+    /// The buckets after the current one, by the last digits of their numbers.
     buckets: Vec<Vec<SimEvent>>,
     /// A bit for each bucket that is not empty.
     occupied: Vec<u64>,
@@ -116,7 +117,7 @@ pub(crate) struct EventQueue {
 }
 
 impl EventQueue {
-    /// An empty queue for a machine of so many CPUs.
+    /// Makes an empty queue for a machine of so many CPUs.
     pub(crate) fn new(cpus: usize) -> Self {
         // About a tick is between two events of a kind on a CPU: a few events come to a bucket.
         let count = (cpus * 8).next_power_of_two().clamp(WORD, BUCKETS_MAX);
@@ -173,7 +174,7 @@ impl EventQueue {
         usize::try_from(number & (self.buckets.len() as u64 - 1)).unwrap_or(0)
     }
 
-    /// Makes it the turn of the next bucket that is not empty; `false` if all are.
+    /// Makes the next bucket that is not empty the current one. Returns `false` if all are empty.
     fn advance(&mut self) -> bool {
         self.near.clear();
         self.taken = 0;
@@ -202,7 +203,7 @@ impl EventQueue {
         true
     }
 
-    /// The number of the next bucket that is not empty.
+    /// Returns the number of the next bucket that is not empty.
     fn next_bucket(&self) -> Option<u64> {
         let words = self.occupied.len();
         let first = self.index(self.turn + 1);

@@ -3,13 +3,13 @@
 //! | point | where |
 //! |---|---|
 //! | FLUSH-1 | an interrupt returns to the task that it interrupted |
-//! | FLUSH-3 | it returns to idle |
+//! | FLUSH-3 | an interrupt returns to idle |
 //! | FLUSH-4 | before a soft stage |
 //! | FLUSH-5 | a task was picked, and its slice began: with a fair queue by the end of the batch of its tick |
 //! | FLUSH-7 | the slice of a task is extended, in place of a decision |
 //!
-//! Interrupts of a machine do not nest, and no program runs a handler by hand, so that the others do not occur; and so
-//! nothing has to be masked at FLUSH-7. System calls (FLUSH-2) owe nothing.
+//! Interrupts of a machine do not nest, and no program runs a handler by hand, so that the other flush points do not
+//! occur and nothing has to be masked at FLUSH-7. System calls (FLUSH-2) owe nothing.
 
 use tickless_core::base::Timers;
 use tickless_core::event::Flush;
@@ -18,12 +18,12 @@ use tickless_core::platform::CpuId;
 use crate::machine::host::Host;
 use crate::promise::{Promise, one_device_write_per_interrupt};
 
-/// The timer interrupt of `cpu` ran what was due: from here on a rearm is owed.
+/// Notes that the timer interrupt of `cpu` ran the due timers: from here on a rearm is owed.
 pub(super) fn owe(host: &Host, cpu: u32) {
     host.local(cpu).owes_rearm.set(true);
 }
 
-/// Pays at `point` what `cpu`, which executes, owes, if it owes anything.
+/// Carries out at `point` the rearm that `cpu`, which executes, owes, if it owes one.
 pub(super) fn pay_if_owed(timers: &Timers<Host>, cpu: u32, point: Flush) {
     // Tested first, without a lock (spec REARM-10).
     if timers.platform().local(cpu).owes_rearm.take() {
@@ -31,7 +31,7 @@ pub(super) fn pay_if_owed(timers: &Timers<Host>, cpu: u32, point: Flush) {
     }
 }
 
-/// Pays at `point` what `cpu`, which executes, owes.
+/// Carries out at `point` the rearm that `cpu`, which executes, owes.
 pub(super) fn pay(timers: &Timers<Host>, cpu: u32, point: Flush) {
     let host = timers.platform();
     timers.flush_deferred(CpuId(cpu), point);

@@ -14,11 +14,11 @@ use crate::machine::host::Host;
 use crate::machine::timers::{Coarse, Exact};
 use crate::model::time::Picos;
 
-/// The number of the call of a callback that panics.
+/// The number of the call in which a callback panics.
 const PANICS_AT: u32 = 3;
-/// The number of callbacks that change other timers each time that a fault hits.
+/// The number of callbacks that change other timers, each time that a fault hits.
 const MEDDLES: u32 = 24;
-/// Timers of each sort whose callbacks change each other.
+/// The number of timers of each sort whose callbacks change each other.
 const CIRCLE: usize = 3;
 
 /// The timers of one fault on one CPU.
@@ -29,13 +29,13 @@ pub(crate) struct Callbacks {
     coarse: [Coarse; CIRCLE],
     exact: [Exact; CIRCLE],
     panicking: OnceCell<(Coarse, Exact)>,
-    /// Callbacks to come that change timers.
+    /// The number of callbacks to come that change timers.
     left: Cell<u32>,
-    /// The number of steps so far, which selects the next one.
+    /// The number of steps so far. The number selects the next step.
     step: Cell<usize>,
 }
 
-/// A callback that panics now and then, with so many calls before.
+/// Counts a call of a callback in `calls`, and panics at every [`PANICS_AT`]th call.
 fn call_or_panic(calls: &mut u32) {
     *calls += 1;
     if (*calls).is_multiple_of(PANICS_AT) {
@@ -98,7 +98,7 @@ impl Callbacks {
         exact.cancel();
     }
 
-    /// Starts a coarse timer and an exact one that go on until they panic, unless they go on still.
+    /// Starts a coarse timer and an exact timer that restart until they panic, unless they still run.
     pub(super) fn begin_to_panic(&self) {
         let (coarse, exact) = self.panicking.get_or_init(|| {
             let ticks = self.amount.0.div_ceil(self.tick.0).max(1) - 1;
@@ -130,7 +130,7 @@ impl Callbacks {
         }
     }
 
-    /// Starts the first of each circle.
+    /// Starts the first timer of each circle.
     pub(super) fn begin_to_reenter(&self) {
         self.left.set(MEDDLES);
         self.modify(&self.coarse[0], self.amount);
@@ -143,7 +143,7 @@ impl Callbacks {
         assert!(modified.has_armed(), "no timer of a machine is shut down");
     }
 
-    /// Returns the number of the next step if another callback may change timers.
+    /// Returns the number of the next step, if another callback may change timers.
     fn takes_turn(&self) -> Option<usize> {
         let left = self.left.get().checked_sub(1)?;
         self.left.set(left);
@@ -194,7 +194,7 @@ impl Callbacks {
         Restart::No
     }
 
-    /// The period after which the exact timer `index` goes on, if it does.
+    /// Returns the period for the restart of the exact timer `index`, if it is restarted.
     fn exact_fires(&self, index: usize) -> Option<Span> {
         let step = self.takes_turn()?;
         let (coarse, exact) = (&self.coarse, &self.exact);

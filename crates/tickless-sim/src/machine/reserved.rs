@@ -1,7 +1,8 @@
 //! Tasks of the deadline class, and the check that each gets its reserved runtime (spec ).
 //!
-//! The queue of `tickless-sched` throttles and replenishes. The check here goes by the clock of the run queue too, but
-//! not by the accounts of that queue: by what the machine saw the task have, and by when it could run.
+//! The queue of `tickless-sched` throttles and replenishes. The check here uses the clock of the run queue too, but not
+//! the accounts of that queue: it uses the CPU time that the machine saw the task have, and the times at which the task
+//! could run.
 
 use std::pin::Pin;
 
@@ -12,7 +13,7 @@ use crate::model::time::Picos;
 use crate::promise::runtime_bounded::{self, Bucket};
 use crate::promise::runtime_given;
 
-/// The priority of tasks with a reservation: before all others.
+/// The priority of tasks with a reservation, which is higher than all others.
 pub(crate) const DEADLINE: u8 = u8::MAX;
 
 /// The allowed delays of decisions.
@@ -24,16 +25,16 @@ pub(super) struct Late {
     pub(super) all: Picos,
 }
 
-/// The states of a task with regard to its runtime.
+/// The states of a task with regard to the task's runtime.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
     Asleep,
-    /// The task can run since then, with a whole runtime or with the rest of one.
+    /// The task has been able to run since this time, with its whole runtime or with the rest of it.
     Ready {
         since: Picos,
         is_whole: bool,
     },
-    /// The task has spent its runtime, and has it again by then.
+    /// The task has spent its runtime, and has runtime again by this time.
     Throttled {
         by: Picos,
     },
@@ -47,7 +48,7 @@ pub(crate) struct Reserved {
     deadline: Picos,
     period: Picos,
     phase: Phase,
-    /// The runtime that the task used since it could run.
+    /// The runtime that the task used since it became able to run.
     spent: Picos,
     bucket: Bucket,
     /// The time up to which the bucket has leaked.
@@ -55,7 +56,7 @@ pub(crate) struct Reserved {
 }
 
 impl Reserved {
-    /// A task that sleeps, whose server was admitted.
+    /// Makes the record of a sleeping task whose server was admitted.
     pub(super) fn new(server: Server<u32>) -> Self {
         let reservation = server.reservation();
         let picos = |span: tickless_core::time::Span| Picos::from_nanos(span.as_nanos());
@@ -71,8 +72,8 @@ impl Reserved {
         }
     }
 
-    /// The task was put into its queue at `now`, which says whether it `is_throttled`. Returns the violation, if there
-    /// is one.
+    /// Notes that the task was put into its queue at `now`, where it is throttled or not as `is_throttled` says.
+    /// Returns the violation, if there is one.
     pub(super) fn queued(
         &mut self,
         now: RunTime,
@@ -95,14 +96,14 @@ impl Reserved {
         None
     }
 
-    /// Throttled, with a period that began at `since` or before.
+    /// Returns the throttled state for a period that began at `since` or before.
     fn throttled_at(&self, since: Picos, late: Late) -> Phase {
         let debts = late.each.0.div_ceil(self.runtime.0.max(1));
         let by = since + self.period * (1 + debts) + late.all;
         Phase::Throttled { by }
     }
 
-    /// Notes that the queue has replenished all tasks due by `now`, so that this task may run again.
+    /// Notes that the queue has replenished all tasks due by `now`, so that the task may run again.
     pub(super) fn replenished(&mut self, now: RunTime) -> Option<String> {
         let Phase::Throttled { by } = self.phase else {
             return None;
@@ -112,14 +113,14 @@ impl Reserved {
         runtime_given::withheld(now, by)
     }
 
-    /// The task sleeps from `now` on, or is done.
+    /// Notes that the task sleeps from `now` on, or has ended. Returns the violation, if there is one.
     pub(super) fn sleeps(&mut self, now: RunTime, late: Late) -> Option<String> {
         let wrong = self.waits(now, late);
         self.phase = Phase::Asleep;
         wrong
     }
 
-    /// The task is not asleep at `now`: what is wrong with that.
+    /// Checks the task, which is not asleep at `now`. Returns the violation, if there is one.
     pub(super) fn waits(&self, now: RunTime, late: Late) -> Option<String> {
         let now = picos(now);
         match self.phase {
@@ -131,7 +132,7 @@ impl Reserved {
         }
     }
 
-    /// The task `had` so much until `now`: what is wrong with that.
+    /// Notes that the task had the CPU for `had` until `now`. Returns the violation, if there is one.
     pub(super) fn had(&mut self, had: Picos, now: RunTime, late: Late) -> Option<String> {
         let now = picos(now);
         self.spent += had;

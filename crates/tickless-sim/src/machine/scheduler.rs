@@ -1,7 +1,7 @@
 //! A minimal scheduler for workloads: tasks that run, sleep and wake, and a run queue on each CPU.
 //!
-//! [`RunQueue`] is the seam: [`Fifo`] is the one that knows nothing of fairness, and
-//! [`FairClass`](crate::machine::fair::FairClass) the one that does.
+//! [`RunQueue`] is the interface of a run queue: [`Fifo`] implements it without fairness, and
+//! [`FairClass`](crate::machine::fair::FairClass) with fairness.
 
 use std::fmt;
 use std::pin::Pin;
@@ -21,15 +21,15 @@ pub(crate) type TaskId = u32;
 /// The next step of a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Next {
-    /// The task computes for so long, unless it is interrupted, and takes another step.
+    /// The task computes for this long, unless it is interrupted, and takes another step.
     Run(Picos),
     /// The task computes for ever.
     RunOn,
-    /// The task sleeps until this moment, by an exact timer of the CPU, and takes another step.
+    /// The task sleeps until this time, by an exact timer of the CPU, and takes another step.
     SleepUntil(Picos),
     /// The task sleeps until it is woken, and takes another step.
     Wait,
-    /// The task is done; its timers go on.
+    /// The task ends; its timers stay armed.
     Exit,
 }
 
@@ -52,22 +52,22 @@ pub(crate) struct Task {
     pub(crate) entity: Pin<Box<Entity<TaskId>>>,
     /// The task's reservation, if it is of the deadline class.
     pub(crate) reserved: Option<Reserved>,
-    /// The part of a CPU that it is entitled to.
+    /// The part of a CPU to which the task is entitled.
     pub(crate) weight: Weight,
-    /// The time that it wants to run at a time.
+    /// The time for which the task wants to run at a time.
     pub(crate) request: Picos,
-    /// The CPU time that it had, as far as that was accounted.
+    /// The CPU time that the task had, as far as it was accounted.
     pub(crate) had: Picos,
-    /// The rest of its [`Next::Run`].
+    /// The rest of the task's [`Next::Run`].
     pub(crate) left: Picos,
     /// True if the task was woken before it slept.
     pub(crate) woken: bool,
     pub(crate) sleep: Exact,
-    /// The sections in which it asks for more time before it is preempted.
+    /// The critical sections in which the task requests an extension before it is preempted.
     pub(crate) sections: Option<Sections>,
-    /// The reasons to keep the tick while it runs, on a CPU whose tasks run without one.
+    /// The reasons to keep the tick while the task runs, on a CPU whose tasks run without a tick.
     pub(crate) dependencies: Dependencies,
-    /// True if the time is noted for which interrupts keep it from running.
+    /// True if the times are noted for which interrupts keep the task from running.
     pub(crate) is_watched: bool,
 }
 
@@ -83,19 +83,19 @@ impl fmt::Debug for Task {
 
 /// The run queue of a CPU.
 pub(crate) trait RunQueue {
-    /// Puts a task that can run, at `now` by the clock of the queue; one that was `preempted` goes on where it was.
-    /// Returns true if it should run in place of the one that does, which is of the same priority.
+    /// Puts a task that can run into the queue, at `now` by the clock of the queue. A task that was `preempted` keeps
+    /// its place. Returns true if the task should run in place of the running one, which has the same priority.
     fn put(&mut self, id: TaskId, task: &Task, preempted: bool, now: RunTime) -> bool;
 
     /// Takes the task that runs next.
     fn take(&mut self, now: RunTime) -> Option<TaskId>;
 
-    /// Takes a task that waits, for another CPU that has none.
+    /// Takes a waiting task, for another CPU that has none.
     fn give(&mut self, _now: RunTime) -> Option<TaskId> {
         None
     }
 
-    /// A task that slept goes to another CPU: it keeps its debt here.
+    /// Notes that a task that slept goes to another CPU: the task keeps its debt in this queue.
     fn forgets(&mut self, _task: &Task, _now: RunTime) {}
 
     /// Returns the number of tasks that may move to another CPU.
@@ -103,15 +103,15 @@ pub(crate) trait RunQueue {
         0
     }
 
-    /// The task that runs sleeps, or is done.
+    /// Notes that the running task sleeps, or has ended.
     fn stops(&mut self, _task: &Task, _is_done: bool, _now: RunTime) {}
 
-    /// The queue of those that share the CPU fairly, if there is one.
+    /// Returns the queue of the tasks that share the CPU fairly, if there is one.
     fn fair(&mut self) -> Option<&mut FairQueue<TaskId>> {
         None
     }
 
-    /// The queue of those that have reservations, if there is one.
+    /// Returns the queue of the tasks with reservations, if there is one.
     fn deadline(&mut self) -> Option<&mut DeadlineQueue<TaskId>> {
         None
     }
@@ -119,20 +119,21 @@ pub(crate) trait RunQueue {
     /// Returns true if no task waits.
     fn is_empty(&self) -> bool;
 
-    /// Returns true if a waiting task should run in place of one with this priority.
+    /// Returns true if a waiting task should run in place of a task with this priority.
     fn preempts(&self, priority: u8) -> bool;
 
-    /// Returns the time for which a task with this priority may run while others wait, from when it was picked; `None`
-    /// if no task waits for its turn, or one that is [run at once](RunQueue::preempts).
+    /// Returns the time for which a task with this priority may run while others wait, counted from its pick; `None` if
+    /// no task waits for its turn, or if the waiting task is [run at once](RunQueue::preempts).
     fn slice(&self, priority: u8) -> Option<Picos>;
 }
 
-/// The highest priority first, and among equals the one that came first; or, with a slice, one after the other.
+/// A queue that runs the highest priority first, and among equal priorities the task that was queued first; with a
+/// slice, the equal tasks run in turn.
 #[derive(Clone, Debug)]
 pub(crate) struct Fifo {
-    /// The next one last.
+    /// The waiting tasks; the next one is last.
     waiting: Vec<(u8, TaskId)>,
-    /// The time that a task runs while its equals wait; `None` if it runs as long as it wants.
+    /// The time that a task runs while tasks of its priority wait; `None` if it runs as long as it wants.
     slice: Option<Picos>,
 }
 

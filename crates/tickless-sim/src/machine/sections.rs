@@ -1,20 +1,20 @@
-//! Critical sections: the parts of a task's computation in which it should not be preempted.
+//! Critical sections, which are the parts of a task's computation in which the task should not be preempted.
 
 use serde::Serialize;
 
 use crate::model::time::Picos;
 
-/// The critical sections of a task, at regular distances of its computing time.
+/// The critical sections of a task, at regular distances in its computing time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Sections {
     /// The computing time of a section.
     pub length: Picos,
-    /// The time from the end of one section to the end of the next.
+    /// The computing time from the end of one section to the end of the next one.
     pub every: Picos,
 }
 
 impl Sections {
-    /// Returns the time to the end of the section for a task that `had` so much CPU time; `None` if it is in no
+    /// Returns the time to the end of the section for a task that `had` so much CPU time; `None` if the task is in no
     /// section.
     pub(super) fn left(self, had: Picos) -> Option<Picos> {
         let left = Picos(self.every.0 - had.0 % self.every.0);

@@ -35,9 +35,9 @@ pub(crate) struct Settings {
     pub(crate) policy: Policy,
     /// The length of a tick.
     pub(crate) tick: Picos,
-    /// The soft stage is a thread.
+    /// True if the soft stage is a thread.
     pub(crate) real_time: bool,
-    /// The clock is the slow counter that all CPUs share.
+    /// True if the clock is the slow counter that all CPUs share.
     pub(crate) slow_counter: bool,
     pub(crate) counter: CounterModel,
     pub(crate) late_max: Picos,
@@ -47,15 +47,15 @@ pub(crate) struct Settings {
     /// The group of each CPU, for the figures.
     pub(crate) group_of: Vec<u32>,
     pub(crate) canary: Option<Canary>,
-    /// The time that a task runs while its equals wait.
+    /// The time that a task runs while tasks of its priority wait.
     pub(crate) slice: Option<Picos>,
-    /// The faults, and the seed of what is random in them.
+    /// The faults, and the seed of their random choices.
     pub(crate) faults: Rc<[Fault]>,
     pub(crate) fault_seed: u64,
 }
 
 impl Settings {
-    /// Returns true if `cpu` is promised to be left alone.
+    /// Returns true if `cpu` is isolated by promise.
     pub(crate) fn promised_isolation(&self, cpu: u32) -> bool {
         self.isolated[cpu as usize] && self.policy.isolation == Isolation::Exclude
     }
@@ -87,7 +87,7 @@ impl Settings {
         clocks
     }
 
-    /// The host of such a machine, whose CPUs have no bases yet.
+    /// Makes the host of a machine with these settings, whose CPUs have no bases yet.
     pub(super) fn host(&self, model: &Rc<CostModel>, recorder: Option<Recorder>) -> Host {
         let cpus = self.topology.cpus() as usize;
         let promised = (0..self.topology.cpus()).map(|cpu| self.promised_isolation(cpu));

@@ -1,12 +1,13 @@
-//! Time slices: an exact timer on each CPU that fires when the running task has had its slice (spec X-5).
+//! Time slices: an exact timer on each CPU that fires when the running task has used up its slice (spec X-5).
 //!
-//! It is started when a task is picked while another waits behind it, or when one comes to wait and it is not queued.
-//! Otherwise it is left alone: a timer of the task before fires early, finds no task to run instead or too early a
-//! moment, and is started again if it has to be (TICK-7, TICK-21). A CPU that becomes idle takes it out. Where it
-//! moves, that is nearly always later, and it is lazy: the device is not written for it.
+//! The timer is started when a task is picked while another task waits, or when a task is enqueued while the timer is
+//! not queued. Otherwise the timer is left alone: a timer from an earlier task fires early, finds no other task to run
+//! or fires before the end of the slice, and is started again if needed (TICK-7, TICK-21). A CPU that becomes idle
+//! cancels the timer. When the timer moves, it nearly always moves later. The timer is lazy: the device is not written
+//! for a move to a later time.
 //!
-//! How long a slice is, and whether a task waits for its end, is the [run
-//! queue's](crate::machine::scheduler::RunQueue) affair.
+//! The [run queue](crate::machine::scheduler::RunQueue) decides how long a slice is, and whether a task waits for its
+//! end.
 
 use std::rc::Rc;
 
@@ -26,12 +27,12 @@ pub(crate) struct Slice {
     timer: Exact,
     /// The time at which the running task was picked.
     picked: Picos,
-    /// The timer fired.
+    /// True if the timer fired.
     has_fired: bool,
 }
 
 impl Slice {
-    /// The timer of the slices of `cpu`.
+    /// Makes the timer of the slices of `cpu`.
     pub(super) fn new(timers: &Rc<Timers<Host>>, rearm: Rearm, cpu: u32) -> Self {
         let timer = Exact::with_setup(timers, rearm.lazy_setup(), move |_| {
             fired::note(Fired::Slice(cpu));
@@ -44,7 +45,8 @@ impl Slice {
         }
     }
 
-    /// A task was picked on the CPU, which executes; it may run for `length`, if another one waits.
+    /// Begins the slice of a task that was picked on the CPU, which executes. The task may run for `length` if another
+    /// task waits.
     pub(super) fn begin(&mut self, length: Option<Picos>) {
         self.picked = current_cpu::cursor();
         self.has_fired = false;
@@ -54,8 +56,8 @@ impl Slice {
         }
     }
 
-    /// A task came to wait on the CPU, which executes: if that is the first, the slice of the one that runs, which is
-    /// `length` long, begins to count.
+    /// Notes a task that waits on the CPU, which executes. With the first waiting task the slice of the running task,
+    /// which is `length` long, begins to count.
     pub(super) fn count(&self, length: Picos) {
         if !self.timer.pinned().is_queued() {
             let ends = (self.picked + length).max(current_cpu::cursor());
@@ -63,13 +65,13 @@ impl Slice {
         }
     }
 
-    /// The timer fired.
+    /// Notes that the timer fired.
     pub(super) const fn fired(&mut self) {
         self.has_fired = true;
     }
 
-    /// Returns true if the task of the CPU, which executes, has to make room for one that waited long enough: it may
-    /// run for `length` while another one waits.
+    /// Returns true if the task of the CPU, which executes, has to yield the CPU to a task that waited long enough. The
+    /// running task may run for `length` while another task waits.
     pub(super) fn is_over(&mut self, length: Option<Picos>) -> bool {
         if !std::mem::take(&mut self.has_fired) {
             return false;
@@ -84,7 +86,7 @@ impl Slice {
         over
     }
 
-    /// Ends the slice of the CPU, which executes and has nothing left to run, or leaves.
+    /// Ends the slice of the CPU, which executes and has nothing left to run, or goes offline.
     pub(super) fn end(&self) {
         if self.timer.pinned().is_queued() {
             self.timer.cancel();

@@ -24,7 +24,7 @@ use crate::tables::{CpuTimers, Tables, groups_max};
 /// The hierarchy of a machine.
 pub(crate) type Tree = Hierarchy<Table>;
 
-/// The tables of its nodes and groups.
+/// The tables of the hierarchy's nodes and groups.
 pub(crate) type Table = Tables<GlobalTimers>;
 
 /// The global timers of the CPUs, and the lines of the groups' states.
@@ -33,7 +33,7 @@ pub(crate) struct GlobalTimers {
     lines: Vec<CacheLine>,
 }
 
-/// Makes the hierarchy of all CPUs, of which none takes part yet.
+/// Makes the hierarchy of all CPUs, none of which is online yet.
 pub(crate) fn hierarchy(
     timers: &Rc<Timers<Host>>,
     topology: &Topology,

@@ -17,7 +17,7 @@ use crate::model::current_cpu;
 use crate::model::time::Picos;
 use crate::promise::{Promise, cancel_means_not_running};
 
-/// The operations of a task while it executes, or of a callback of one of its timers.
+/// The operations that a task may call while it executes, and that callbacks of its timers may call.
 #[derive(Debug)]
 pub(crate) struct TaskContext<'m> {
     machine: &'m mut Machine,
@@ -29,43 +29,43 @@ impl<'m> TaskContext<'m> {
         Self { machine, task }
     }
 
-    /// The task.
+    /// Returns the number of the task.
     #[must_use]
     pub(crate) const fn task(&self) -> TaskId {
         self.task
     }
 
-    /// The CPU that executes.
+    /// Returns the CPU that executes.
     #[must_use]
     pub(crate) fn cpu(&self) -> u32 {
         current_cpu::cpu()
     }
 
-    /// The true time, which costs nothing to know.
+    /// Returns the true time, without a cost.
     #[must_use]
     pub(crate) fn now(&self) -> Picos {
         current_cpu::cursor()
     }
 
-    /// Returns the monotonic clock, without a cost.
+    /// Returns the time on the monotonic clock, without a cost.
     #[must_use]
     pub(crate) fn shown(&self) -> Picos {
         self.machine.host().shows_picos()
     }
 
-    /// Reads the clock, which takes time.
+    /// Reads the monotonic clock, at the cost of a read.
     #[must_use]
     pub(crate) fn read_clock(&self) -> Instant {
         self.machine.host().now()
     }
 
-    /// Reads another clock, which takes as long.
+    /// Reads the clock `C`, at the cost of a read of the monotonic clock.
     #[must_use]
     pub(crate) fn read_clock_of<C: ClockId>(&self) -> Instant<C> {
         self.machine.timers.now()
     }
 
-    /// The tick in progress.
+    /// Returns the tick in progress.
     #[must_use]
     pub(crate) fn tick(&self) -> Tick {
         self.machine.tick_time().tick
@@ -83,7 +83,7 @@ impl<'m> TaskContext<'m> {
         Coarse::new(&self.machine.timers, kind, notes(self.task, index))
     }
 
-    /// Makes a coarse timer as [`coarse`](Self::coarse) does, for tasks that have many: `make` is [`notes`], whose
+    /// Makes a coarse timer as [`coarse`](Self::coarse) does, for tasks with many timers: `make` is [`notes`], whose
     /// result type has no name.
     #[must_use]
     pub(crate) fn coarse_of_many<F>(
@@ -121,11 +121,11 @@ impl<'m> TaskContext<'m> {
         Exact::new(&self.machine.timers, call)
     }
 
-    /// Arms an inactive timer to fire when `after` is over, where the policy of the machine says.
+    /// Arms an inactive timer to fire when `after` has passed, on the CPU that the policy of the machine selects.
     ///
     /// # Panics
     ///
-    /// When it is queued.
+    /// When the timer is queued.
     pub(crate) fn arm<F>(&mut self, timer: &Coarse<F>, after: Picos)
     where
         F: FnMut(&mut Timeout) -> Restart + Send + 'static,
@@ -141,7 +141,7 @@ impl<'m> TaskContext<'m> {
         assert_eq!(armed, Ok(()), "only an inactive timer is armed");
     }
 
-    /// Arms it on `cpu`, or here if that was taken off.
+    /// Arms the timer on `cpu`, or on the executing CPU if `cpu` was taken offline.
     fn arm_there<F>(
         &self,
         timer: &Coarse<F>,
@@ -163,7 +163,7 @@ impl<'m> TaskContext<'m> {
     ///
     /// # Panics
     ///
-    /// When it is queued.
+    /// When the timer is queued.
     pub(crate) fn arm_on(&mut self, timer: &Coarse, cpu: u32, after: Picos) {
         let now = self.tick();
         let expiry = self.expiry(after);
@@ -172,11 +172,11 @@ impl<'m> TaskContext<'m> {
         self.filed_for(cpu);
     }
 
-    /// Makes a timer fire when `after` is over, whether it is queued or not.
+    /// Makes a timer fire when `after` has passed, whether it is queued or not.
     ///
     /// # Panics
     ///
-    /// When it was shut down.
+    /// When the timer was shut down.
     pub(crate) fn modify<F>(&mut self, timer: &Coarse<F>, after: Picos)
     where
         F: FnMut(&mut Timeout) -> Restart + Send + 'static,
@@ -207,7 +207,7 @@ impl<'m> TaskContext<'m> {
         }
     }
 
-    /// Cancels a timer and waits for its callback; says whether it was queued.
+    /// Cancels a timer and waits for its callback. Returns true if the timer was queued.
     pub(crate) fn cancel<F>(&mut self, timer: &Coarse<F>) -> bool
     where
         F: FnMut(&mut Timeout) -> Restart + Send + 'static,
@@ -232,19 +232,19 @@ impl<'m> TaskContext<'m> {
         self.machine.wake(task);
     }
 
-    /// Requests something that comes from outside for this task, `after` from now, as an interrupt on its CPU.
+    /// Requests an input from outside for this task, `after` from now, as an interrupt on the task's CPU.
     pub(crate) fn arrive(&mut self, after: Picos) {
         let cpu = self.machine.tasks[self.task as usize].cpu;
         let at = current_cpu::cursor() + after;
         self.machine.push(at, EventKind::Arrival, cpu, self.task);
     }
 
-    /// Writes `lines` cache lines, which come from where they were written last.
+    /// Writes `lines` cache lines, which are transferred from the CPU that wrote them last.
     pub(crate) fn touch(&self, line: &CacheLine, lines: u64) {
         line.write(&self.machine.model, lines);
     }
 
-    /// Copies so many words that are in the nearest cache.
+    /// Copies so many words, which are in the nearest cache.
     pub(crate) fn copy(&self, words: u64) {
         current_cpu::charge(self.machine.model.charges.load * words);
     }
@@ -254,13 +254,13 @@ impl<'m> TaskContext<'m> {
         self.machine.note(series, value);
     }
 
-    /// The tick that has to be over so that `after` is over.
+    /// Returns the tick at whose end the time `after` has passed.
     fn expiry(&self, after: Picos) -> Tick {
         let machine = &self.machine;
         machine.host().expiry(after, machine.period)
     }
 
-    /// Returns the CPU on which the policy enqueues a timer that this CPU arms, if it does not stay.
+    /// Returns the CPU on which the policy enqueues a timer that this CPU arms, if that is another CPU.
     fn target(&mut self) -> Option<u32> {
         match self.machine.policy.target {
             Target::Local | Target::Own => None,
@@ -269,7 +269,7 @@ impl<'m> TaskContext<'m> {
         }
     }
 
-    /// The CPU that takes what the executing one arms.
+    /// Returns the CPU that takes the timers that the executing CPU arms.
     fn find_busy(&mut self) -> u32 {
         let machine = &mut *self.machine;
         let me = current_cpu::cpu() as usize;
@@ -279,7 +279,8 @@ impl<'m> TaskContext<'m> {
         found
     }
 
-    /// A timer was filed for `cpu` from another one: what a bitmap without a lock needs (baseline).
+    /// Interrupts the isolated `cpu` after another CPU enqueued a timer for it, as a bitmap without a lock needs
+    /// (baseline).
     fn filed_for(&self, cpu: u32) {
         let machine = &self.machine;
         if machine.policy.soft == Soft::Bitmap
@@ -291,31 +292,31 @@ impl<'m> TaskContext<'m> {
     }
 }
 
-/// The program of a task: what it does when it is its turn. It makes its timers through its [`TaskContext`].
+/// The program of a task, with the steps that it executes. The program makes its timers through its [`TaskContext`].
 pub(crate) trait Program {
-    /// Takes a step. The operations here take their modelled time, and are not interrupted.
+    /// Takes a step. The operations of a step take their modelled time, and are not interrupted.
     fn step(&mut self, context: &mut TaskContext<'_>) -> Next;
 
-    /// A [timer](TaskContext::coarse) of the task fired, on the CPU that executes.
+    /// Handles a [timer](TaskContext::coarse) of the task that fired, on the CPU that executes.
     fn expired(&mut self, index: u32, context: &mut TaskContext<'_>) {
         let _ = index;
         let task = context.task();
         context.wake(task);
     }
 
-    /// Handles an input from outside that the task [asked for](TaskContext::arrive), in an interrupt on its CPU.
+    /// Handles an input from outside that the task [requested](TaskContext::arrive), in an interrupt on its CPU.
     fn arrived(&mut self, context: &mut TaskContext<'_>) {
         let task = context.task();
         context.wake(task);
     }
 }
 
-/// The CPU that executes is busy for `time`: for callbacks of timers.
+/// Keeps the executing CPU busy for `time`. Called by callbacks of timers.
 pub(crate) fn charge(time: Picos) {
     current_cpu::charge(time);
 }
 
-/// Makes the callback of a coarse timer: it notes for `task` that its timer `index` fired.
+/// Makes the callback of a coarse timer. The callback notes for `task` that its timer `index` fired.
 pub(crate) fn notes(
     task: TaskId,
     index: u32,

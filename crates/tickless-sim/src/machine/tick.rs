@@ -1,9 +1,9 @@
-//! The ticks of a machine: each is an exact timer on its CPU, and all share one count.
+//! The ticks of a machine. Each tick is an exact timer on its CPU, and all ticks share one count.
 //!
-//! The work that an event causes on a CPU may go on past the moments of other events to come. So the count, which all
-//! CPUs reads, is ahead of a CPU now and then; such a CPU goes by the [tick](Host::tick_time) that it could know of,
-//! and one that is to count past the end of a tick does so in an [event](crate::machine::queue::EventKind::Continue) of
-//! its own.
+//! The work that an event causes on a CPU may last past the times of pending events. So the count, which all CPUs read,
+//! is sometimes ahead of a CPU. Such a CPU uses the [tick](Host::tick_time) that it can know of at that time. A CPU
+//! that has to count past the end of a tick does so in an [event](crate::machine::queue::EventKind::Continue) of its
+//! own.
 
 use std::cell::{RefCell, RefMut};
 use std::fmt;
@@ -29,7 +29,7 @@ pub(crate) struct Ticks {
 }
 
 impl Ticks {
-    /// Makes the ticks of CPUs, none of which ticks yet.
+    /// Makes the ticks of the CPUs; no CPU ticks yet.
     pub(crate) fn new(timers: &Rc<Timers<Host>>, tree: &Rc<Tree>, tickless: &[bool]) -> Rc<Self> {
         let tick = |(cpu, is_tickless): (u32, &bool)| {
             let role = if *is_tickless {
@@ -48,7 +48,7 @@ impl Ticks {
         })
     }
 
-    /// The entry points of the core.
+    /// Returns the entry points of the core for ticks.
     pub(crate) fn nohz(&self) -> Nohz<'_, Host, Table, CostedLock> {
         Nohz {
             timers: &self.timers,
@@ -73,7 +73,7 @@ impl Ticks {
         self.cpus[cpu as usize].borrow().role() == Role::TicklessTasks
     }
 
-    /// Returns true if `cpu` may leave: no CPU relies on its count, and another CPU could keep one.
+    /// Returns true if `cpu` may go offline: no CPU relies on its count, and another CPU could count instead.
     pub(crate) fn may_leave(&self, cpu: u32) -> bool {
         let count = &self.timers.platform().count;
         let counts = |other: &RefCell<CpuTick>| {

@@ -15,7 +15,7 @@ pub(crate) type Coarse<F = CoarseCall> = owned::Coarse<Host, F>;
 pub(crate) type Exact<C = Monotonic> = owned::Exact<Host, C>;
 
 impl Keeper for Host {
-    /// Timers end with their machine, which costs nothing.
+    /// Dequeues a timer that is dropped with its machine, which costs nothing.
     fn end_timer(&self, end: impl FnOnce()) {
         current_cpu::looking(end);
     }
@@ -28,7 +28,7 @@ impl Keeper for Host {
 }
 
 impl<C: ClockId> Exact<C> {
-    /// Starts a timer of a program, which may move to another CPU if the policy of the machine lets it.
+    /// Starts a timer of a program. The timer may move to another CPU if the policy of the machine allows that.
     pub(crate) fn start_movable(&self, start: Start<C>) {
         let timers = self.timers();
         if !timers.platform().migration_enabled() {
@@ -56,8 +56,8 @@ impl<C: ClockId> Exact<C> {
         });
     }
 
-    /// A CPU that takes the timer away from another one does not tell that: its device may fire for nothing, once (spec
-    /// CAN-2).
+    /// Notes that the device of the CPU on which the timer is queued may fire once without a due timer: a CPU that
+    /// takes a timer away from another CPU does not notify that CPU (spec CAN-2).
     pub(crate) fn may_leave_armed(&self) {
         let from = current_cpu::looking(|| self.pinned().cpu(self.timers()));
         if let Some(from) = from.filter(|from| from.0 != current_cpu::cpu()) {

@@ -6,16 +6,16 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum BroadcastDevice {
-    /// One device for all CPUs, which never stops. Writing it takes as long as reading the slow counter, which is the
-    /// same device on real machines.
+    /// One device for all CPUs, which never stops. A write of this device takes as long as a read of the slow counter,
+    /// which is the same device on real machines.
     Device,
-    /// An exact timer of the CPU that has to wake up first. That CPU stays in an idle state in which its device goes
-    /// on.
+    /// An exact timer of the CPU that has to wake up first. That CPU stays in an idle state in which its device keeps
+    /// running.
     Timer,
 }
 
 impl BroadcastDevice {
-    /// Returns the name in files.
+    /// Returns the name that files use.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {

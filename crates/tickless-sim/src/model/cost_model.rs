@@ -1,4 +1,4 @@
-//! The cost of locks and cache lines for the executing CPU, by the CPU that used them last.
+//! The cost of locks and cache lines for the executing CPU. The cost depends on the CPU that used them last.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -10,7 +10,7 @@ use super::current_cpu::{self, CurrentCpu, NO_CPU};
 use super::time::Picos;
 use super::topology::{CpuPlace, Distance, Topology};
 
-/// The constants of a machine while it runs: prices, and the places of its CPUs.
+/// The constants of a machine while it runs: the prices, and the places of its CPUs.
 #[derive(Debug, Default)]
 pub(crate) struct CostModel {
     pub(crate) charges: Charges,
@@ -60,7 +60,7 @@ thread_local! {
     static MODEL: RefCell<Option<Rc<CostModel>>> = const { RefCell::new(None) };
 }
 
-/// Begins a machine on this thread, in which things cost what `model` says.
+/// Prepares this thread for a machine in which operations cost as `model` says.
 pub(crate) fn install(model: &Rc<CostModel>) {
     current_cpu::reset();
     LOCKS.with(|locks| {
@@ -71,18 +71,18 @@ pub(crate) fn install(model: &Rc<CostModel>) {
     MODEL.set(Some(Rc::clone(model)));
 }
 
-/// Returns the number of times that a CPU waited for a lock, and the time of all waits.
+/// Returns the number of waits for locks, and the total time of the waits.
 pub(crate) fn waits() -> (u64, Picos) {
     LOCKS.with(|locks| (locks.waits.get(), locks.waited.get()))
 }
 
-/// A lock that costs what it costs in virtual time.
+/// A lock whose operations have a cost in virtual time.
 pub(crate) type CostedLock = SoloLock<VirtualLock>;
 
-/// A lock in virtual time: which CPU had it last, and from when to when it was busy without a pause.
+/// A lock in virtual time: the CPU that held the lock last, and the time span for which it was busy without a pause.
 ///
-/// A CPU that comes within that time waits until its end, also if a CPU that came later was executed earlier: what a
-/// lock can do in a given time is kept, the order among those that wait is not.
+/// A CPU that arrives within that span waits until its end, even if a CPU that arrives later was executed earlier. The
+/// model preserves the number of acquisitions in a given time, but not the order of the waiting CPUs.
 #[derive(Debug)]
 pub(crate) struct VirtualLock {
     holder: Cell<u32>,
@@ -101,7 +101,7 @@ impl Default for VirtualLock {
 }
 
 impl VirtualLock {
-    /// The CPU that executes takes the lock, after the CPU that has it at this moment.
+    /// Acquires the lock for the CPU that executes, after the CPU that holds it at this moment.
     #[inline]
     fn acquire(&self) {
         current_cpu::with(|current| {
@@ -121,7 +121,7 @@ impl VirtualLock {
         });
     }
 
-    /// The CPU that executes takes the lock, which another one had last.
+    /// Acquires the lock for the CPU that executes, if another CPU held it last.
     fn acquire_from(&self, last: u32, current: &CurrentCpu) {
         MODEL.with_borrow(|model| {
             let Some(model) = model else {
@@ -144,7 +144,7 @@ impl VirtualLock {
         });
     }
 
-    /// The lock becomes busy at `now`, unless that is before the time of which it is known.
+    /// Notes that the lock becomes busy at `now`, unless `now` is before the known busy time.
     #[inline]
     fn begins(&self, now: Picos) {
         if now >= self.until.get() {
@@ -152,7 +152,7 @@ impl VirtualLock {
         }
     }
 
-    /// The CPU that executes gives the lock back.
+    /// Releases the lock for the CPU that executes.
     #[inline]
     fn release(&self) {
         current_cpu::with(|current| {
@@ -175,7 +175,7 @@ impl Watcher for VirtualLock {
     }
 }
 
-/// A cache line in virtual time: which CPU wrote it last.
+/// A cache line in virtual time: the CPU that wrote it last.
 #[derive(Debug)]
 pub(crate) struct CacheLine(Cell<u32>);
 
@@ -186,7 +186,8 @@ impl Default for CacheLine {
 }
 
 impl CacheLine {
-    /// The CPU that executes writes `lines` of them, which may have to come from elsewhere first.
+    /// Writes `lines` such cache lines on the CPU that executes. The lines may have to be transferred from another CPU
+    /// first.
     #[inline]
     pub(crate) fn write(&self, model: &CostModel, lines: u64) {
         let me = current_cpu::cpu();
@@ -216,7 +217,7 @@ mod tests {
         model
     }
 
-    /// Returns the time that `cpu` takes to acquire `lock` at `at`, and then holds it for `nanos`.
+    /// Returns the time that `cpu` takes to acquire `lock` at `at`; `cpu` then holds the lock for `nanos`.
     fn takes(lock: &VirtualLock, cpu: u32, at: u64, nanos: u64) -> u64 {
         enter(cpu, Picos::from_nanos(at));
         lock.acquire();

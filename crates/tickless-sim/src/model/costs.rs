@@ -1,4 +1,4 @@
-//! The costs of a profile, one by one.
+//! The costs of a profile, with their names.
 
 use serde::{Deserialize, Serialize};
 use toml::Spanned;
@@ -8,7 +8,7 @@ use crate::model::mark::Mark;
 use crate::model::time::Picos;
 use crate::model::topology::Distance;
 
-/// One cost: its value, its uncertainty, and the source of both.
+/// A cost: its value, the uncertainty of the value, and the source of both.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Cost {
     /// The time that the simulator charges.
@@ -20,7 +20,7 @@ pub struct Cost {
     pub high: Picos,
     /// The confidence in the value.
     pub mark: Mark,
-    /// The source of the value, and its derivation.
+    /// The source of the value, and the derivation of the value from the source.
     pub source: String,
 }
 
@@ -88,7 +88,7 @@ macro_rules! costs {
                 }
             }
 
-            /// Returns the cost with this name for a change, as in sweeps.
+            /// Returns the cost with this name, to be changed, for example in sweeps.
             pub fn get_mut(&mut self, name: &str) -> Option<&mut Cost> {
                 match name {
                     $(stringify!($name) => Some(&mut self.$name),)+
@@ -102,7 +102,7 @@ macro_rules! costs {
             }
         }
 
-        /// The values alone, close together.
+        /// The values of all costs without their sources, close together in memory.
         #[derive(Clone, Copy, Debug, Default)]
         pub(crate) struct Charges {
             $(pub(crate) $name: Picos,)+
@@ -111,11 +111,11 @@ macro_rules! costs {
 }
 
 costs! {
-    /// Reading the time where the counter is fast.
+    /// A read of the time with a fast counter.
     counter,
-    /// Reading a slow shared counter while no other CPU does.
+    /// A read of the slow shared counter while no other CPU reads it.
     slow_counter,
-    /// The part of that during which no other CPU can read.
+    /// The part of a read of the slow counter during which no other CPU can read it.
     slow_counter_serial,
     /// A load that hits the nearest cache.
     load,
@@ -129,60 +129,61 @@ costs! {
     line_socket,
     /// A line that comes from another socket.
     line_remote,
-    /// Taking and releasing a lock that is free and near.
+    /// Acquiring and releasing a lock that is free and near.
     lock,
-    /// A contended lock that goes to a waiter of the same last-level cache.
+    /// A contended lock that is passed to a waiter of the same last-level cache.
     hand_cache,
-    /// A contended lock that goes to a waiter of the same socket.
+    /// A contended lock that is passed to a waiter of the same socket.
     hand_socket,
-    /// A contended lock that goes to a waiter of another socket.
+    /// A contended lock that is passed to a waiter of another socket.
     hand_remote,
     /// The sender's time for an inter-processor interrupt.
     ipi_send,
-    /// The time from sending one to its handler, on the same socket, when the target is awake.
+    /// The time from sending an inter-processor interrupt to its handler, on the same socket, when the target is awake.
     ipi,
-    /// The time from sending one to its handler, on another socket.
+    /// The time from sending an inter-processor interrupt to its handler, on another socket.
     ipi_remote,
-    /// The time from sending one to its handler, when the target sleeps; its exit latency comes on top.
+    /// The time from sending an inter-processor interrupt to its handler, when the target sleeps. The exit latency of
+    /// the target is added.
     ipi_idle,
     /// Writing the event device.
     device_write,
     /// The time from the deadline of the device to the handler, when the CPU is awake.
     device_fire,
-    /// Entry into an interrupt and return from it, from the kernel or from idle.
+    /// Entry into an interrupt from the kernel or from idle, and the return from the interrupt.
     irq_kernel,
-    /// Entry into an interrupt and return from it, from a user's program.
+    /// Entry into an interrupt from a user's program, and the return from the interrupt.
     irq_user,
-    /// The body of a tick: accounting and the scheduler's share, without interrupt, clock, timers and device.
+    /// Entry into an interrupt and return from it, from a user's program.
     tick,
-    /// Asking for the soft stage.
+    /// Raising the soft stage.
     soft_raise,
-    /// The soft stage at the end of an interrupt, without what it runs.
+    /// The soft stage at the end of an interrupt, without the callbacks.
     soft_run,
-    /// Looking whether a wheel has something due.
+    /// The check whether a wheel has a due timer.
     soft_check,
-    /// The soft stage in a thread: waking it, switching there and back.
+    /// The soft stage in a thread: waking the thread, and switching to it and back.
     soft_thread,
     /// Waking a task.
     wake,
     /// Switching to another task.
     switch,
-    /// The CPU time of a thread of user space for a sleep that the kernel's timer ends: the call, two switches, the
+    /// The CPU time of a user-space thread for a sleep that the kernel's timer ends: the call, two switches and the
     /// timer.
     park,
     /// Arming a coarse timer, without the lock.
     wheel_arm,
-    /// Taking a coarse timer out, without the lock.
+    /// Removing a coarse timer from its wheel, without the lock.
     wheel_cancel,
     /// Firing a coarse timer, without lock and callback.
     wheel_expire,
     /// Starting an exact timer, without lock, clock and queue.
     hr_start,
-    /// Filing into the sorted queue.
+    /// Inserting a timer into the sorted queue.
     tree_insert,
-    /// Taking out of the sorted queue.
+    /// Removing a timer from the sorted queue.
     tree_erase,
-    /// Looking at one CPU in a search for a target, without the loads.
+    /// Checking one CPU in a search for a target, without the loads.
     search_step,
 }
 
@@ -197,13 +198,13 @@ impl Charges {
         }
     }
 
-    /// Returns the time to start a far timer, which goes to a slot, unsorted, besides locks and lines.
+    /// Returns the time to start a far timer, which is put unsorted into a slot, besides locks and lines.
     #[inline]
     pub(crate) fn far_start(&self) -> Picos {
         self.hr_start + self.wheel_arm
     }
 
-    /// A cache line that was last written that far away.
+    /// Returns the price of a cache line that was last written at this distance.
     pub(crate) const fn line(&self, distance: Distance) -> Picos {
         match distance {
             Distance::None => Picos::ZERO,
@@ -214,7 +215,7 @@ impl Charges {
         }
     }
 
-    /// A contended lock that comes from that far away.
+    /// Returns the price of a contended lock that is passed on from this distance.
     pub(crate) const fn hand(&self, distance: Distance) -> Picos {
         match distance {
             Distance::None => Picos::ZERO,

@@ -2,7 +2,7 @@
 
 use crate::model::input::{InputError, Source};
 
-/// The CPUs that `text` names: `all`, `isolated`, `housekeeping`, or numbers and ranges such as `0,4-7`.
+/// Parses the CPUs that `text` names: `all`, `isolated`, `housekeeping`, or numbers and ranges such as `0,4-7`.
 pub(crate) fn parse(
     source: &Source<'_>,
     text: &toml::Spanned<String>,

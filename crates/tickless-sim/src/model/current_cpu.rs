@@ -1,24 +1,24 @@
 //! The executing CPU, and its virtual time.
 //!
-//! The core calls locks and the platform without saying when; this is where they look it up. One machine runs at a time
-//! on a thread.
+//! The core calls locks and the platform without passing the time; they read it here. One machine runs at a time on a
+//! thread.
 //!
 //! # Ground rules
 //!
-//! - The code that lets a CPU execute calls [`enter`] before and [`leave`] after, and keeps the cursor in between: the
-//!   executor of a machine for whole events, a process for whole calls. Nothing else calls them.
+//! - The code that lets a CPU execute calls [`enter`] before and [`leave`] after, and keeps the cursor in between. The
+//!   executor of a machine does that for each event, a process for each call. No other code calls the two functions.
 //! - Code that costs time calls [`charge`], or a lock or line of the [cost model](super::cost_model). The cursor of a
 //!   CPU that executes never goes back.
-//! - Where [`NO_CPU`] executes, nothing costs anything: [`looking`] is for checkers, which may call the core.
+//! - While [`NO_CPU`] executes, no operation costs time: [`looking`] is for checkers, which may call the core.
 
 use std::cell::Cell;
 
 use super::time::Picos;
 
-/// The number in place of a CPU's for the machine itself, which looks and does not execute.
+/// The number that stands in place of a CPU's for the machine itself, which inspects and does not execute.
 pub(crate) const NO_CPU: u32 = u32::MAX;
 
-/// The state that each step reads. Nothing in it needs to be dropped with the thread, so that reaching it takes no
+/// The state that each step reads. No field needs a destructor at the end of the thread, so that an access takes no
 /// check.
 pub(super) struct CurrentCpu {
     pub(super) cpu: Cell<u32>,
@@ -43,7 +43,7 @@ pub(super) fn with<R>(body: impl FnOnce(&CurrentCpu) -> R) -> R {
     CURRENT.with(body)
 }
 
-/// Begins a machine on this thread.
+/// Resets the state, before a machine starts on this thread.
 pub(super) fn reset() {
     with(|current| {
         current.cpu.set(NO_CPU);
@@ -53,7 +53,7 @@ pub(super) fn reset() {
     });
 }
 
-/// Makes `cpu` the one that executes, from `cursor` on.
+/// Makes `cpu` the executing CPU, from `cursor` on.
 #[inline]
 pub(crate) fn enter(cpu: u32, cursor: Picos) {
     with(|current| {
@@ -62,7 +62,7 @@ pub(crate) fn enter(cpu: u32, cursor: Picos) {
     });
 }
 
-/// Ends the execution of the current CPU, and returns the time up to which it got.
+/// Ends the execution of the current CPU, and returns the time up to which it executed.
 #[inline]
 pub(crate) fn leave() -> Picos {
     with(|current| {
@@ -79,19 +79,19 @@ pub(crate) fn looking<R>(look: impl FnOnce() -> R) -> R {
     result
 }
 
-/// The CPU that executes.
+/// Returns the CPU that executes.
 #[inline]
 pub(crate) fn cpu() -> u32 {
     with(|current| current.cpu.get())
 }
 
-/// Returns the time up to which the CPU that executes has got.
+/// Returns the time up to which the current CPU has executed.
 #[inline]
 pub(crate) fn cursor() -> Picos {
     with(|current| current.cursor.get())
 }
 
-/// The CPU that executes is busy for `cost`.
+/// Keeps the executing CPU busy for `cost`.
 #[inline]
 pub(crate) fn charge(cost: Picos) {
     with(|current| {
@@ -101,7 +101,7 @@ pub(crate) fn charge(cost: Picos) {
     });
 }
 
-/// The CPU that executes starts an exact timer.
+/// Executes `body`, which starts an exact timer, and measures its time.
 #[inline]
 pub(crate) fn start(body: impl FnOnce()) {
     let before = cursor();
@@ -115,7 +115,7 @@ pub(crate) fn start(body: impl FnOnce()) {
     });
 }
 
-/// Returns the number of starts of exact timers that were timed, and the time of all together.
+/// Returns the number of measured starts of exact timers, and their total time.
 pub(crate) fn starts() -> (u64, Picos) {
     with(|current| (current.starts.get(), current.starting.get()))
 }

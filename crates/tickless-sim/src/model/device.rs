@@ -1,16 +1,17 @@
 //! The clock event device of a machine's CPUs: its description, the cost of writing it, and the time at which it fires.
 //!
-//! A [class](DeviceClass) describes the effect of a write where no operation costs time. Here it takes time besides:
+//! A [class](DeviceClass) describes the effect of a write if no operation takes time. In virtual time a write takes
+//! time too:
 //!
 //! | class | a write is |
 //! |---|---|
-//! | countdown | the write; it counts from when that is done |
+//! | countdown | the write; the device counts from the end of the write |
 //! | less-or-equal | a reading of the counter, and the write |
-//! | equality | both, and another reading, to see whether it was too late |
-//! | coupled | the write, as long as the clock is the counter that it compares with; else as less-or-equal |
-//! | software | the write; what it is told is exact |
+//! | equality | both, and another reading, to check whether the write was too late |
+//! | coupled | the write, as long as the device compares with the counter of the clock; otherwise as less-or-equal |
+//! | software | the write; the device gets the exact instant |
 //!
-//! A write that leaves the guest costs that besides. So does stopping a device that is not software.
+//! A write that exits from a virtual machine costs the exit too. So does stopping a device that is not software.
 
 use std::ops::RangeInclusive;
 
@@ -29,13 +30,14 @@ use crate::model::mark::Mark;
 use crate::model::time::Picos;
 use crate::model::{current_cpu, frequency};
 
-/// The limit up to which the core lets a shortest delay grow that a device refuses.
+/// The limit for the shortest delay of a device: the core lets the delay grow up to this limit when a device refuses
+/// it.
 const GROWS_TO: Span = Span::from_millis(4);
-/// The core asks for nothing shorter (spec DEV-2).
+/// The shortest delay that the core requests (spec DEV-2).
 const SHORTEST: Picos = Picos::from_micros(1);
-/// A device that counts no further would do nothing but fire.
+/// The smallest allowed value of the longest delay: a device with a smaller range would fire all the time.
 const LEAST_RANGE: Picos = Picos::from_micros(100);
-/// The clock shows whole nanoseconds.
+/// The resolution of the clock, which shows whole nanoseconds.
 const CLOCK_STEP: Picos = Picos::from_nanos(1);
 /// Picoseconds of a second.
 const SECOND: u128 = 1_000_000_000_000;
@@ -47,9 +49,9 @@ pub struct Device {
     pub kind: DeviceClass,
     /// The frequency, in Hz.
     pub hertz: u32,
-    /// The shortest delay that it accepts.
+    /// The shortest delay that the device accepts.
     pub shortest: Picos,
-    /// The longest delay that it accepts.
+    /// The longest delay that the device accepts.
     pub longest: Picos,
     /// The time of the exit from a virtual machine at a write.
     pub exit: Picos,
@@ -60,7 +62,7 @@ pub struct Device {
 }
 
 impl Default for Device {
-    /// A device that is told the instant: what a process has.
+    /// Returns a device that is programmed with the exact instant, as the device of a process is.
     fn default() -> Self {
         Self {
             kind: DeviceClass::Software,
@@ -79,17 +81,17 @@ impl Default for Device {
 pub(crate) struct Written {
     /// The time at which the device fires.
     pub(crate) fires: Picos,
-    /// The largest delay of that behind the requested time.
+    /// The largest delay of the interrupt after the requested time.
     pub(crate) late: Picos,
-    /// True if the device may fire before the requested time, which is further than it counts, or nearer than the core
-    /// goes.
+    /// True if the device may fire before the requested time, because that time is beyond the device's range, or nearer
+    /// than the core's shortest delay.
     pub(crate) may_be_early: bool,
-    /// The delay that it was told, if it was told one.
+    /// The delay that was written, if a delay was.
     pub(crate) delay: Picos,
 }
 
 impl Device {
-    /// Writes the device as a profile has it.
+    /// Writes the device in the format of profiles.
     pub(crate) fn to_toml(&self) -> String {
         let kind = match self.kind {
             DeviceClass::Countdown => "countdown",
@@ -134,7 +136,7 @@ impl Device {
         Picos(u64::try_from(picos).unwrap_or(u64::MAX))
     }
 
-    /// Returns true if the device takes a delay, which passes at its own rate whatever becomes of the clock.
+    /// Returns true if the device takes a delay, which passes at the device's own rate whatever happens to the clock.
     pub(crate) const fn is_told_delays(&self, slow_counter: bool) -> bool {
         match self.kind {
             DeviceClass::Software => false,
@@ -143,7 +145,7 @@ impl Device {
         }
     }
 
-    /// Returns the value of `counter` when the clock shows `when`, if the clock goes by it.
+    /// Returns the value of `counter` when the clock shows `when`, if the clock is driven by `counter`.
     pub(crate) fn cycles_at(&self, counter: CounterId, when: Instant) -> Option<Cycles> {
         if counter != COUNTER {
             return None;
@@ -154,15 +156,15 @@ impl Device {
         Some(Cycles(u64::try_from(cycles).unwrap_or(u64::MAX)))
     }
 
-    /// The CPU that executes stops it.
+    /// Stops the device on the CPU that executes.
     pub(crate) fn stop(&self, charges: &Charges) {
         if self.kind != DeviceClass::Software {
             current_cpu::charge(charges.device_write + self.exit);
         }
     }
 
-    /// The CPU that executes writes it, by a clock that goes on each `step` and shows the time `when`. Delays up to
-    /// `shortest` are what the device makes of anything that is over.
+    /// Writes the device on the CPU that executes. The clock advances by `step` and shows the time `when`. A delay
+    /// below `shortest` is raised to `shortest`, also for a deadline that has passed.
     pub(crate) fn write(
         &self,
         charges: &Charges,
@@ -216,13 +218,13 @@ impl Device {
     }
 }
 
-/// Returns the largest delay of a device that compares every `tick`, by a clock that goes on each `step`.
+/// Returns the largest delay of a device that compares every `tick`, by a clock that advances by `step`.
 ///
-/// It compares with the first of its ticks at or behind the instant, so by what the clock shows it is late by less than
-/// a tick. The clock shows that at one of its steps: the number of steps that begin within less than a tick is the tick
-/// in steps, rounded up. So it is late by `tick + step` at most, and not by a tick alone, which would be true of a
-/// clock that goes on continuously. Both as long as they are by a clock that is wrong and steered, 500 ppm each; and
-/// the core reckons in whole nanoseconds.
+/// The device compares with the first of its ticks at or after the instant, so in the time that the clock shows, it is
+/// late by less than a tick. The clock shows the time of its last step: the number of steps that begin within less than
+/// a tick is the tick in steps, rounded up. So the device is late by `tick + step` at most; a single tick would be the
+/// limit only for a clock that advances continuously. Both the tick and the step are measured by a clock that is wrong
+/// and is steered, by 500 ppm each. The core calculates in whole nanoseconds.
 fn late_if_coupled(tick: Picos, step: Picos) -> Picos {
     let late = tick + step;
     late + Picos(late.0 >> 10) + CLOCK_STEP
@@ -235,28 +237,30 @@ pub(crate) struct Told {
     pub(crate) at: std::cell::Cell<Picos>,
     /// The largest delay of the interrupt.
     pub(crate) late: std::cell::Cell<Picos>,
-    /// True if the device may fire before its time, which is further than it counts, or nearer than the core goes.
+    /// True if the device may fire before its time, because that time is beyond the device's range, or nearer than the
+    /// core's shortest delay.
     pub(crate) may_be_early: std::cell::Cell<bool>,
-    /// The shortest delay that it has accepted after it refused one.
+    /// The shortest delay that the device has accepted after it refused one.
     grown: std::cell::Cell<Picos>,
     /// True if the device refused the last write.
     is_refused: std::cell::Cell<bool>,
-    /// The last one was its shortest delay, for something that was over or too near.
+    /// True if the last write was the shortest delay, for a deadline that had passed or was too near.
     is_minimum: std::cell::Cell<bool>,
 }
 
 impl Told {
-    /// The CPU asks for another instant, and writes the device next, if it does.
+    /// Notes that the CPU requests another instant, and writes the device next if needed.
     ///
-    /// While a shortest delay is under way, and the instant no further than that, the core writes nothing (spec DEV-9):
-    /// the device fires for the delay, which may be over before the instant.
+    /// While a shortest delay is in progress, and the instant is not after its end, the core writes nothing (spec
+    /// DEV-9): the device fires at the end of the delay, which may be before the instant.
     pub(crate) fn is_asked_again(&self) {
         if self.is_minimum.get() {
             self.may_be_early.set(true);
         }
     }
 
-    /// The CPU that executes writes `device`, which is its own, by a `clock` as in [`Device::write`]: when it fires.
+    /// Writes `device`, which belongs to the CPU that executes, by a `clock` as in [`Device::write`]. Returns the time
+    /// at which the device fires.
     pub(crate) fn write(
         &self,
         device: &Device,
@@ -282,7 +286,7 @@ impl Told {
     }
 }
 
-/// A device as it is written.
+/// A device in the form that a file has.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct RawDevice {
@@ -295,7 +299,7 @@ pub(crate) struct RawDevice {
     source: Option<String>,
 }
 
-/// Reads a device. Fields that are not given are those of `known`.
+/// Reads a device. Fields that are missing in the file have the values of `known`.
 pub(crate) fn read(
     source: &Source<'_>,
     raw: &Spanned<RawDevice>,
@@ -345,7 +349,7 @@ pub(crate) fn read(
     Ok(device)
 }
 
-/// A device that needs longer is none for exact timers.
+/// The largest allowed shortest delay: a device with a longer one cannot serve exact timers.
 const GROWN: Picos = Picos::from_millis(1);
 
 /// The frequencies that a device may have, in Hz.

@@ -1,4 +1,4 @@
-//! The kinds of clock event devices that the core knows (spec ), and their reaction to a write.
+//! The classes of clock event devices that the core knows (spec ), and their reaction to a write.
 
 use serde::{Deserialize, Serialize};
 use tickless_core::clock::CounterId;
@@ -16,9 +16,10 @@ pub enum DeviceClass {
     Equality,
     /// The device compares for less-or-equal: a value that has passed fires at once.
     LessOrEqual,
-    /// The comparison of [`LessOrEqual`](DeviceClass::LessOrEqual), with the very counter that drives the time.
+    /// The device compares as in [`LessOrEqual`](DeviceClass::LessOrEqual), with the same counter that drives the
+    /// clock.
     Coupled,
-    /// The device takes the instant.
+    /// The device is programmed with the exact instant.
     Software,
 }
 
@@ -43,8 +44,8 @@ impl DeviceClass {
         Self::Software,
     ];
 
-    /// Returns the core's description of such a device. A coupled device compares with `counter`. The shortest delay
-    /// grows up to `limit` if the device refuses it.
+    /// Returns the core's description of a device of this class. A coupled device compares with `counter`. The shortest
+    /// delay grows up to `limit` if the device refuses it.
     pub fn config(self, range: Range, counter: CounterId, limit: Span) -> DeviceConfig {
         if self == Self::Software {
             return DeviceConfig::software("virtual-software");
@@ -73,8 +74,8 @@ impl DeviceClass {
     ///
     /// # Errors
     ///
-    /// An equality comparator whose counter stands at the target or behind it when it is read again will not be equal
-    /// before it wraps (B13).
+    /// When the device is an equality comparator whose counter has reached or passed the target at the second read: the
+    /// two will not be equal before the counter wraps (B13).
     pub fn fires<T: Ord>(self, write: DeviceWrite, target: T, done: T) -> Result<T, InPast> {
         let is_missed = done >= target;
         match (self, write) {

@@ -1,6 +1,6 @@
 //! The text form of frequencies in files.
 
-/// A number and a unit, such as `14.318 MHz`: in whole hertz.
+/// Parses a number and a unit, such as `14.318 MHz`. Returns the frequency in whole hertz.
 pub(crate) fn parse(text: &str) -> Option<u64> {
     let text = text.trim();
     let split = text.find(|letter: char| letter.is_ascii_alphabetic())?;

@@ -3,7 +3,7 @@
 use super::profile::IdleState;
 use super::time::Picos;
 
-/// The deepest state that pays for a sleep of `length`, as far as the governor knows.
+/// Returns the deepest state that pays for a sleep of `length`, by the values that the governor assumes.
 pub(crate) fn choose(states: &[IdleState], length: Picos) -> usize {
     let pays = |state: &IdleState| state.believed_residency <= length;
     let fitting = states.iter().rposition(pays);
@@ -11,7 +11,7 @@ pub(crate) fn choose(states: &[IdleState], length: Picos) -> usize {
     fitting.unwrap_or(0)
 }
 
-/// The number of sleeps of a CPU that are remembered.
+/// The number of last sleeps that are remembered for each CPU.
 const REMEMBERED: usize = 8;
 
 /// The lengths of the last sleeps of a CPU.
@@ -22,14 +22,15 @@ pub(crate) struct Sleeps {
 }
 
 impl Sleeps {
-    /// A sleep lasted so long.
+    /// Notes the length of a sleep.
     pub(crate) const fn note(&mut self, slept: Picos) {
         self.last[self.noted % REMEMBERED] = slept;
         self.noted = self.noted.wrapping_add(1);
     }
 
-    /// Returns the rest of a sleep that has lasted for `slept`, up to the length that all but one of the last sleeps
-    /// stayed below. `None` while too few are known, and once this sleep is longer: then it is another kind of sleep.
+    /// Returns the rest of a sleep that has lasted for `slept`, up to the length below which all but one of the last
+    /// sleeps stayed. Returns `None` while too few sleeps are known, and when this sleep is already longer, because it
+    /// is then of another kind.
     pub(crate) fn usual(&self, slept: Picos) -> Option<Picos> {
         if self.noted < REMEMBERED {
             return None;
@@ -40,9 +41,10 @@ impl Sleeps {
         (slept < usual).then(|| usual - slept)
     }
 
-    /// Returns true if it pays to write the device for a CPU that has slept for `slept`, at `write`, rather than to let
-    /// it fire after `lead` for nothing, at `wake`. It pays if enough of the last sleeps that were longer than this one
-    /// lasted until then; if none was, or too few are known, this one is assumed to last.
+    /// Returns true if it pays to write the device, at the price `write`, for a CPU that has slept for `slept`.
+    /// Otherwise the device fires after `lead` without a due timer, at the price `wake`. A write pays if enough of the
+    /// last sleeps that were longer than this one lasted until the device fires. If there was no longer sleep, or too
+    /// few are known, this sleep is assumed to last.
     pub(crate) fn pays_to_write(
         &self,
         slept: Picos,
@@ -96,7 +98,7 @@ mod tests {
         assert!(pays(&sleeps, 9));
     }
 
-    /// The sleeps of before are no reason to keep the tick of a CPU that sleeps longer than they lasted.
+    /// Earlier sleeps do not keep the tick of a CPU that sleeps longer than they lasted.
     #[test]
     fn a_sleep_that_is_longer_than_the_last_ones_is_expected_to_go_on() {
         let micros = Picos::from_micros;

@@ -1,4 +1,4 @@
-//! The errors in a file: each has a place, and says what the correct input is.
+//! The errors in a file. Each error has a place, and describes the correct input.
 
 use std::fmt;
 use std::ops::Range;
@@ -60,7 +60,7 @@ impl Source<'_> {
         })
     }
 
-    /// An error at `span`.
+    /// Makes an error at `span`.
     pub(crate) fn error(
         &self,
         span: Range<usize>,
@@ -85,7 +85,7 @@ impl Source<'_> {
         }
     }
 
-    /// A time.
+    /// Parses a time.
     pub(crate) fn time(&self, text: &toml::Spanned<String>) -> Result<Picos, InputError> {
         Picos::parse(text.get_ref()).ok_or_else(|| {
             let wrong = format!("\"{}\" is not a time", text.get_ref());
@@ -94,7 +94,7 @@ impl Source<'_> {
     }
 }
 
-/// `text` as a TOML string.
+/// Returns `text` as a TOML string.
 pub(crate) fn quoted(text: &str) -> String {
     let mut quoted = String::from("\"");
     for letter in text.chars() {

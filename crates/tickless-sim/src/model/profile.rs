@@ -24,8 +24,9 @@
 //! # believed exit and residency, actual exit, power
 //! ```
 //!
-//! Marks: **A** was measured on that class of machine, **B** on a close relative, **C** is an estimate. A calibration
-//! command writes the same format for the machine at hand, with mark A and itself as source.
+//! Mark **A** stands for a measurement on the same class of machine, **B** for a measurement on a close relative, **C**
+//! for an estimate. A calibration command writes the same format for the machine on which it runs, with mark A and
+//! itself as source.
 
 use std::sync::OnceLock;
 
@@ -57,8 +58,8 @@ pub struct IdleState {
     pub believed_exit: Picos,
     /// The shortest stay that pays, as the governor assumes.
     pub believed_residency: Picos,
-    /// The time for which the CPU polls in the shallowest state before it enters this one, as CPUs of virtual machines
-    /// do.
+    /// The time for which the CPU polls in the shallowest state before it enters this state, as CPUs of virtual
+    /// machines do.
     pub polls_first: Picos,
     /// The real exit latency.
     pub exit: Picos,
@@ -66,7 +67,7 @@ pub struct IdleState {
     pub milliwatts: u32,
     /// True if time in this state counts as deep idle.
     pub deep: bool,
-    /// True if the CPU's own device stops in the state, so that another one has to wake it.
+    /// True if the CPU's own device stops in the state, so that another device or timer has to wake the CPU.
     pub stops: bool,
     /// The confidence in the real exit latency.
     pub mark: Mark,
@@ -89,7 +90,7 @@ pub struct Profile {
     pub device: Device,
     /// The idle states, the shallowest first.
     pub idle: Vec<IdleState>,
-    /// The device or timer that wakes CPUs from states in which their own device stops. Without it they never enter
+    /// The device or timer that wakes CPUs from states in which their own device stops. Without it CPUs never enter
     /// these states.
     pub broadcast: Option<BroadcastDevice>,
 }
@@ -146,7 +147,7 @@ impl Profile {
     ///
     /// # Errors
     ///
-    /// The first thing that is wrong with it.
+    /// The first error in the file.
     pub fn from_toml(text: &str, file: &str) -> Result<Self, InputError> {
         let source = Source { file, text };
         let raw: RawProfile = source.read()?;
@@ -205,7 +206,7 @@ impl Profile {
 }
 
 impl Profile {
-    /// Writes the profile in the format that [`from_toml`](Self::from_toml) reads. It is for a command that measures a
+    /// Writes the profile in the format that [`from_toml`](Self::from_toml) reads. For a command that measures a
     /// machine.
     #[must_use]
     pub fn to_toml(&self) -> String {
@@ -262,7 +263,7 @@ impl Profile {
     }
 }
 
-/// Lets the device of a CPU stop in the state that `field` names, and in deeper ones.
+/// Sets that the device of a CPU stops in the state that `field` names, and in deeper states.
 pub(crate) fn stop_from(
     source: &Source<'_>,
     field: &Spanned<String>,
@@ -321,7 +322,7 @@ fn topology(source: &Source<'_>, raw: &Spanned<RawTopology>) -> Result<Topology,
     })
 }
 
-/// The device stops in deep states, if it does.
+/// Returns an error if the device stops in the shallowest state, or stops in a state and not in the next deeper one.
 fn require_stops(
     source: &Source<'_>,
     span: std::ops::Range<usize>,

@@ -1,8 +1,9 @@
-//! The slow counter that all CPUs share, in virtual time: it serves one CPU after the other.
+//! The slow counter that all CPUs share, in virtual time: the counter serves one CPU after the other.
 //!
-//! CPUs execute one after the other, each ahead of those that follow. So the counter keeps the times at which it was
-//! busy, and not the time at which it is free again: a CPU that is behind the others gets an earlier gap. The counter's
-//! capacity in a given time holds; among CPUs that come within one gap, those that execute first go first.
+//! CPUs execute one after the other, and a CPU executes ahead of the CPUs that follow. So the counter keeps the times
+//! at which it was busy, instead of the time at which it becomes free: a CPU whose time is before that of the others
+//! gets an earlier gap. The capacity of the counter in a given time is preserved. Among CPUs that arrive within one
+//! gap, the CPU that executes first is served first.
 
 use std::collections::VecDeque;
 
@@ -11,10 +12,11 @@ use tickless_core::clock::combined::{Step, Waiting, Word};
 use crate::model::cost_model::CostModel;
 use crate::model::time::Picos;
 
-/// The number of reads that are remembered: more than all CPUs make within the time that one of them executes at once.
+/// The number of reads that are remembered, which is more than all CPUs make within the time that one CPU executes at
+/// once.
 const REMEMBERED: usize = 4 * crate::model::topology::CPUS_MAX as usize;
 
-/// The bits of a value: the number of a read, which says nothing and moves on.
+/// The word in which a CPU publishes the number of a read. The number has no meaning of its own; it only advances.
 type Number = Word<32>;
 
 /// A read of the counter itself.
@@ -24,15 +26,15 @@ struct Read {
     from: Picos,
     /// The time at which the counter ends the read.
     until: Picos,
-    /// The number that the CPU read and published.
+    /// The word that the CPU found before the read, and the word that it published after the read.
     found: Number,
     published: Number,
-    /// The CPU that had the line last, and the time from which on.
+    /// The CPU that acquired the line last, and the time from which on that CPU has it.
     last: u32,
     handed: Picos,
 }
 
-/// The counter.
+/// The slow counter, with its remembered reads.
 #[derive(Debug, Default)]
 pub(crate) struct SlowCounter {
     /// The reads in the order of their times, without an overlap.
@@ -47,7 +49,8 @@ impl SlowCounter {
         self.served
     }
 
-    /// `cpu` comes at `now` to read by itself, and keeps the counter busy for `serial`; from when on.
+    /// Lets `cpu`, which arrives at `now`, read the counter by itself and keep it busy for `serial`. Returns the time
+    /// at which the read begins.
     pub(crate) fn serves(&mut self, cpu: u32, now: Picos, serial: Picos) -> Picos {
         let mut place = self.reads.partition_point(|read| read.until <= now);
         let mut from = now;
@@ -61,10 +64,11 @@ impl SlowCounter {
         from
     }
 
-    /// `cpu` comes at `now` for a combined read: when the sample was taken that it gets, and when it has it.
+    /// Lets `cpu` take part in a combined read at `now`. Returns the time at which the sample that it gets was taken,
+    /// and the time at which `cpu` has the sample.
     ///
-    /// The CPU that reads masks its interrupts meanwhile. That needs nothing here: what a CPU executes at once is not
-    /// interrupted.
+    /// The CPU that reads masks its interrupts meanwhile. The simulation needs nothing for that, because the work that
+    /// a CPU executes at once is not interrupted.
     pub(crate) fn read_joined(
         &mut self,
         model: &CostModel,
@@ -150,7 +154,7 @@ mod tests {
         assert_eq!(counter.served(), 4);
     }
 
-    /// A CPU that executed earlier may have read later.
+    /// A CPU that executed earlier may have read at a later time.
     #[test]
     fn a_cpu_from_the_past_finds_the_gaps_of_its_time() {
         let mut counter = SlowCounter::default();
@@ -170,7 +174,7 @@ mod tests {
         (sampled.as_nanos(), has.as_nanos())
     }
 
-    /// Spec C-6.4: one read for all who wait, and the line goes from one to the next.
+    /// Spec C-6.4: one read serves all waiting CPUs, and the cache line is transferred from each to the next.
     #[test]
     fn those_who_wait_get_the_read_in_flight() {
         let (model, mut counter) = (haswell(), SlowCounter::default());
@@ -184,7 +188,7 @@ mod tests {
         assert_eq!(counter.served(), 2);
     }
 
-    /// A CPU gets a number that was published within its call, also if the CPU that reads is ahead.
+    /// A CPU gets a number that was published within its call, even if the CPU that reads is ahead.
     #[test]
     fn a_read_that_begins_before_ones_own_could_end_is_joined() {
         let (model, mut counter) = (haswell(), SlowCounter::default());

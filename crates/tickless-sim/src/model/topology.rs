@@ -1,33 +1,33 @@
-//! The topology of a machine: the caches that CPUs share, which decide how long a cache line takes from one CPU to
-//! another.
+//! The topology of a machine: the caches that CPUs share. The topology decides how long the transfer of a cache line
+//! from one CPU to another takes.
 
 use serde::Serialize;
 
-/// The most CPUs of a machine.
+/// The largest number of CPUs of a machine.
 pub const CPUS_MAX: u32 = 4_096;
 
-/// The numbering of CPUs when cores have several threads.
+/// The numbering of the CPUs of a machine whose cores have several threads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Numbering {
     /// The threads of a core have neighbouring numbers.
     Neighbours,
-    /// The first threads of all cores of all sockets, then the second ones.
+    /// The first threads of all cores of all sockets have the first numbers, then the second threads.
     ThreadsLast,
 }
 
-/// The shape of a machine, whose sockets are all alike.
+/// The shape of a machine, in which all sockets are alike.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Topology {
     /// The number of sockets.
     pub sockets: u32,
     /// The number of last-level caches in a socket.
     pub caches: u32,
-    /// The number of cores at a last-level cache.
+    /// The number of cores that share a last-level cache.
     pub cores: u32,
     /// The number of threads of a core.
     pub threads: u32,
-    /// The number of NUMA nodes in a socket; a divisor of its caches.
+    /// The number of NUMA nodes in a socket, which divides its number of caches.
     pub nodes: u32,
     /// The numbers of the CPUs.
     pub numbering: Numbering,
@@ -36,13 +36,13 @@ pub struct Topology {
 /// The place of a CPU. Each number counts through the whole machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CpuPlace {
-    /// The number of its socket.
+    /// The number of the CPU's socket.
     pub socket: u32,
-    /// The number of its last-level cache.
+    /// The number of the CPU's last-level cache.
     pub cache: u32,
-    /// The number of its core.
+    /// The number of the CPU's core.
     pub core: u32,
-    /// The number of its NUMA node.
+    /// The number of the CPU's NUMA node.
     pub node: u32,
 }
 
@@ -50,15 +50,15 @@ pub struct CpuPlace {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum Distance {
-    /// The same CPU.
+    /// The two are the same CPU.
     None,
-    /// A thread of the same core.
+    /// The two are threads of one core.
     Core,
-    /// The same last-level cache.
+    /// The two share a last-level cache.
     Cache,
-    /// Another last-level cache of the same socket.
+    /// The two have different last-level caches of one socket.
     Socket,
-    /// Another socket.
+    /// The two are on different sockets.
     Remote,
 }
 

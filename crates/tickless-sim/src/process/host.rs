@@ -15,10 +15,10 @@ use crate::model::costs::Charges;
 use crate::model::current_cpu;
 use crate::tables::PlainLock;
 
-/// Lines of a base, besides that of its lock, that a thread writes which files or cancels there.
+/// Lines of a base, besides that of its lock, that a thread writes when it arms or cancels a timer there.
 const LINES_OF_BASE: u64 = 2;
 
-/// Timers that a turn fires at most.
+/// The largest number of timers that a turn fires.
 pub(super) const TURN_BUDGET: u32 = 4_096;
 
 /// The host's data for one thread.
@@ -30,7 +30,7 @@ pub(crate) struct WorkerLocal {
     lines: CacheLine,
 }
 
-/// The host: everything it is asked for costs the thread that executes.
+/// The host of a process. Each request of the core costs the executing thread a modelled time.
 #[derive(Debug)]
 pub(crate) struct ProcessHost {
     pub(crate) model: Rc<CostModel>,
@@ -71,7 +71,7 @@ impl ProcessHost {
         current_cpu::cursor().instant()
     }
 
-    /// Returns true if a timer for `deadline` goes to the far timers.
+    /// Returns true if a timer for `deadline` is queued in the far wheel.
     fn goes_far(deadline: i64) -> bool {
         is_far(
             current_cpu::cursor().instant(),
@@ -110,7 +110,8 @@ impl Port for ProcessHost {
         Ok(())
     }
 
-    /// The worker looks when it wakes: no thread that operates on the timers of another brings one forward.
+    /// Does nothing: the worker checks its timers when it wakes, because no thread moves a timer of another thread
+    /// forward.
     fn kick(&self, _base: &CpuBase<Self>) {
         current_cpu::charge(self.charges().ipi_send);
     }

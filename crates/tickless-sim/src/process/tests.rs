@@ -17,7 +17,7 @@ fn skylake() -> (Process, Profile) {
     (Process::new(&profile), profile)
 }
 
-/// Returns the time that `body` was charged.
+/// Returns the time that the process was charged for `body`.
 fn cost(process: &mut Process, body: impl FnOnce(&mut Process)) -> Picos {
     let before = process.spent();
     body(process);

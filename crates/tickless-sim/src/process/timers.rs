@@ -17,7 +17,7 @@ use crate::model::time::Picos;
 use crate::owned::{Coarse, Exact, Keeper};
 
 impl Keeper for ProcessHost {
-    /// Timers end on the first thread, which operates on them as their owner does, and is not charged for it.
+    /// Dequeues a dropped timer on the first thread, as the owner of the timer would, without a charge.
     fn end_timer(&self, end: impl FnOnce()) {
         current_cpu::enter(0, Picos::ZERO);
         end();
@@ -25,7 +25,7 @@ impl Keeper for ProcessHost {
     }
 }
 
-/// A timer is changed: its `line` comes from the thread that changed it last.
+/// Charges a change of a timer: its `line` is transferred from the thread that changed the timer last.
 fn touched<'a>(timers: &'a Timers<ProcessHost>, line: &CacheLine) -> &'a Timers<ProcessHost> {
     line.write(&timers.platform().model, 1);
     timers
@@ -66,7 +66,7 @@ impl ExactTimer {
     }
 }
 
-/// An exact timer as in a future; it wakes no task.
+/// An exact timer like that of a future, but without a task to wake.
 pub struct SleepTimer {
     timers: Rc<Timers<ProcessHost>>,
     line: CacheLine,

@@ -1,6 +1,6 @@
-//! `armed_not_later_than_first`: the device of a CPU fires no later than its first timer is due (INV-1).
+//! `armed_not_later_than_first`: the device of a CPU fires no later than the CPU's first timer is due (INV-1).
 //!
-//! Checked when a CPU has done what an event made it do.
+//! Checked when a CPU has finished the work of an event.
 
 use crate::model::time::Picos;
 
@@ -12,16 +12,16 @@ pub(crate) struct Armed {
     pub(crate) cursor: Picos,
     /// The time at which the last write for the CPU's interrupt was done.
     pub(crate) written: Picos,
-    /// The delay that the device may have because it counts in steps.
+    /// The delay that the device may have because its counter advances in steps.
     pub(crate) rounding: Picos,
     /// The time at which the CPU is interrupted.
     pub(crate) fires: Picos,
 }
 
 impl Armed {
-    /// Describes the violation if the CPU is interrupted too late. Nothing fires before its write is done, and a clock
-    /// may be steered from then on: `slop` is the error that the device may have from that since it was written, asked
-    /// for only if the device is late without it.
+    /// Describes the violation if the CPU is interrupted too late. No device fires before its write is done. A clock
+    /// may be steered after the write: `slop` computes the device's error from that, and is called only if the device
+    /// is late without it.
     #[inline]
     pub(crate) fn is_late(&self, slop: impl FnOnce() -> Picos) -> Option<String> {
         let (fires, latest) = (self.fires, self.due.max(self.cursor).max(self.written));

@@ -1,12 +1,12 @@
 //! `bounded_late`: a timer fires no later after its deadline than the scenario allows (PULL-4).
 //!
-//! Checked when a timer fires that is not deferrable, and when a coarse one is filed.
+//! Checked when a timer fires that is not deferrable, and when a coarse timer is enqueued.
 
 use tickless_core::coarse::Tick;
 
 use crate::model::time::Picos;
 
-/// Describes the violation if a timer called `whose` fires `late`, and that is more than `late_max`.
+/// Describes the violation if a timer, described by `whose`, fires `late` by more than `late_max`.
 pub(super) fn fires(
     late: Picos,
     late_max: Picos,

@@ -1,4 +1,4 @@
-//! Canaries: machines that break one promise on purpose, to prove that its checker notices.
+//! Canaries: machines that break one promise on purpose, to prove that the checker of that promise notices.
 
 use tickless_core::time::{Instant, Span};
 
@@ -9,7 +9,7 @@ use crate::promise::Promise;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Canary(pub Promise);
 
-/// The lead of a clock that makes timers early.
+/// The time by which a clock is ahead, so that timers fire early.
 const AHEAD: Span = Span::from_millis(3);
 /// The nanoseconds by which a clock goes back.
 const BACK: i64 = 5_000;
@@ -21,7 +21,7 @@ impl Canary {
         self.0 == promise
     }
 
-    /// Returns the time that the clock shows when it should show `right`.
+    /// Returns the time that the clock shows instead of `right`.
     pub(crate) fn clock(self, right: Instant) -> Instant {
         match self.0 {
             Promise::NeverEarly => right.saturating_add(AHEAD),
@@ -32,7 +32,7 @@ impl Canary {
         }
     }
 
-    /// Returns the time at which a device fires that was written for `right`.
+    /// Returns the time at which a device fires that was written to fire at `right`.
     pub(crate) fn device(self, right: Picos) -> Picos {
         match self.0 {
             Promise::BoundedLate => right + Picos::from_millis(20),
@@ -47,7 +47,7 @@ impl Canary {
     }
 }
 
-/// Returns another number each time, for a run that must not depend on it.
+/// Returns another number at each call, for a canary whose runs differ although the seed is the same.
 pub(crate) fn whim() -> u64 {
     use std::sync::atomic::{AtomicU64, Ordering};
     static WHIMS: AtomicU64 = AtomicU64::new(0);

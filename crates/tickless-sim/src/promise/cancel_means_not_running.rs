@@ -1,4 +1,4 @@
-//! `cancel_means_not_running`: after a timer was cancelled it neither waits nor runs.
+//! `cancel_means_not_running`: after a timer was cancelled it is neither queued nor running.
 //!
 //! Checked after each cancel that waits.
 

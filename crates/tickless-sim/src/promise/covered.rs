@@ -1,6 +1,6 @@
 //! `covered`: another CPU has the duty of firing every global timer of a sleeping CPU (PULL-2).
 //!
-//! Checked every 10 ms, between two events, when no walk through the hierarchy is under way.
+//! Checked every 10 ms, between two events, while no walk through the hierarchy is in progress.
 
 use tickless_core::hierarchy::{CpuNode, HierarchyHost};
 use tickless_core::time::Instant;
@@ -10,9 +10,10 @@ use crate::model::time::Picos;
 /// The promises of the CPUs.
 #[derive(Clone, Copy)]
 pub(crate) struct Promised {
-    /// The earliest time at which a CPU promised to wake for others.
+    /// The earliest time at which a CPU promised to wake for other CPUs.
     pub(crate) first: Instant,
-    /// A CPU that left made another one its heir, which is about to wake up and promise; but all was told before.
+    /// True if a CPU that went offline made another CPU its heir. The heir is about to wake up and to promise; the
+    /// groups have all times already.
     pub(crate) has_heirs: bool,
 }
 

@@ -1,8 +1,9 @@
-//! `deterministic`: two runs with the same seed are the same to the byte.
+//! `deterministic`: two runs with the same seed are identical to the byte.
 //!
-//! Checked where a scenario is run twice.
+//! Checked when a scenario is run twice.
 
-/// Describes the violation by the digests of two runs of the same scenario and seed, unless their outcomes are equal.
+/// Describes the violation if two runs of the same scenario and seed have different outcomes. The text names the
+/// digests of the runs.
 pub(crate) fn differ(is_equal: bool, first: u64, second: u64) -> Option<String> {
     (!is_equal).then(|| format!("digests {first:016x} and {second:016x}"))
 }

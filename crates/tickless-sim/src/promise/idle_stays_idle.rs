@@ -4,21 +4,22 @@
 
 use crate::model::time::Picos;
 
-/// A device that is left armed for a timer that is no more.
+/// A device that is left armed for a timer that is no longer queued.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct LeftArmed {
-    /// The time for which it is armed.
+    /// The time for which the device is armed.
     pub(crate) fires: Picos,
-    /// The time at which it was written for that.
+    /// The time at which the device was written for that time.
     pub(crate) written: Picos,
 }
 
-/// Describes the violation if a device, last written at `written`, wakes its CPU at `at`, before the time `asked` for,
-/// which it may miss by `slop`.
+/// Describes the violation if a device, last written at `written`, wakes its CPU at `at`, before the requested time
+/// `asked`. The device may miss the requested time by `slop`.
 ///
-/// A CPU that expected a short sleep may have left its device armed for a timer that is no more (spec LAZY-7): it fires
-/// then, as late as such devices do, for nothing. Only for what it was left armed for, and only once in a sleep: the
-/// caller forgets that when the device fires, because the interrupt arms it for what is first.
+/// A CPU that expected a short sleep may have left its device armed for a timer that is no longer queued (spec LAZY-7).
+/// The device then fires without a due timer, with the usual delay of a device. That is allowed only for the time for
+/// which the device was left armed, and only once in a sleep: the caller forgets the left-over time when the device
+/// fires, because the interrupt arms the device for the first deadline.
 pub(crate) fn woken(
     at: Picos,
     asked: Picos,

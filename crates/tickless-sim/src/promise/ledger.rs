@@ -1,8 +1,8 @@
-//! The ledger: the checkers' own list of all queued timers, by which they find lost ones.
+//! The ledger: the checkers' own list of all queued timers. The checkers use it to find lost timers.
 //!
-//! That a CPU has an overdue timer its queues say. How many there are, and which, they do not say; to keep it here
-//! costs as much again as arming a timer does. So a run keeps it if it is recorded, or is the repetition of one that
-//! lost something, or its claim asks for what a look at the neighbours of a timer would find.
+//! The queues show that a CPU has an overdue timer, but not how many there are, and which ones. To keep that list costs
+//! as much as arming the timers once more. So a run keeps the ledger only in three cases: the run is recorded; it
+//! repeats a run that lost a timer; its claim depends on the neighbours of a timer.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ use tickless_core::trace::{Event as Traced, TimerId};
 /// A timer that is queued.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Queued {
-    /// The CPU on which it is queued.
+    /// The CPU on which the timer is queued.
     pub(crate) cpu: u32,
     pub(crate) due: Due,
 }
@@ -21,24 +21,25 @@ pub(crate) struct Queued {
 /// The due time of a timer.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Due {
-    /// The begin of this tick.
+    /// The timer is due at the beginning of this tick.
     Tick(Tick),
-    /// The moment at which the clock shows so many nanoseconds.
+    /// The timer is due when the clock shows this number of nanoseconds.
     At(Clock, i64),
-    /// None: the timer wakes no CPU, and may be late by any time.
+    /// The timer is never due: it wakes no CPU, and may be late by any time.
     Never,
 }
 
-/// The queued timers by their addresses, whose order means nothing.
+/// The queued timers by their addresses. The order of the addresses has no meaning.
 #[derive(Debug, Default)]
 pub(crate) struct Ledger {
     all: BTreeMap<TimerId, Queued>,
-    /// Starts of queued timers that keep their place between the neighbours which they would have in a sorted queue.
+    /// The number of starts of queued timers that keep their place between the neighbours which they would have in a
+    /// sorted queue.
     keeps_place: u64,
 }
 
 impl Ledger {
-    /// Takes what the core reports.
+    /// Updates the ledger from an event of the core's trace.
     pub(crate) fn follow(&mut self, event: &Traced) {
         match *event {
             Traced::WheelArm {
@@ -75,8 +76,9 @@ impl Ledger {
         }
     }
 
-    /// Returns true if `timer` is queued in `queue`, and no other deadline there is between its own and `deadline`: a
-    /// sorted queue finds that out by a look at both neighbours (spec Q-10), wherever the library has it.
+    /// Returns true if `timer` is queued in `queue`, and no other deadline of that queue is between the timer's own and
+    /// `deadline`. A sorted queue finds that out by a look at both neighbours (spec Q-10), wherever the library keeps
+    /// the timer.
     fn stays(&self, timer: TimerId, queue: (u32, Clock), deadline: i64) -> bool {
         let at = |queued: &Queued| match queued.due {
             Due::At(clock, at) if (queued.cpu, clock) == queue => Some(at),
@@ -90,7 +92,7 @@ impl Ledger {
         !others.any(|(_, queued)| at(queued).is_some_and(|at| between.contains(&at)))
     }
 
-    /// Starts of queued timers that kept their place among the others of their queue.
+    /// Returns the number of starts of queued timers that kept their place among the other timers of their queue.
     pub(crate) const fn keeps_place(&self) -> u64 {
         self.keeps_place
     }

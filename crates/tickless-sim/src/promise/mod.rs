@@ -1,7 +1,8 @@
 //! The promises of the library, by name, and the form of a violation.
 //!
-//! Each has a file that says when it is checked, and whose functions describe its violations. They see plain values and
-//! know no machine: the trace checker and the machine put these together, and the checker keeps the stories.
+//! Each promise has a file that states when it is checked, and whose functions describe its violations. These functions
+//! get plain values and know no machine: the trace checker and the machine supply the values, and the checker keeps the
+//! events before a violation.
 
 pub(crate) mod armed_not_later_than_first;
 mod bounded_late;
@@ -28,17 +29,17 @@ use serde::Serialize;
 
 use crate::model::time::Picos;
 
-/// The promises that runs are checked against.
+/// The promises that each run is checked against.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Promise {
     /// No timer fires before its time.
     NeverEarly,
-    /// Every timer that was armed fires, is cancelled, or waits for a time that has not come.
+    /// Every armed timer fires, is cancelled, or waits for a time that has not come.
     NeverLost,
     /// A timer fires no later after its deadline than the scenario allows.
     BoundedLate,
-    /// The device of a CPU fires no later than its first timer is due (INV-1).
+    /// The device of a CPU fires no later than the CPU's first timer is due (INV-1).
     ArmedNotLaterThanFirst,
     /// A timer interrupt writes its device once at most (INV-12).
     OneDeviceWritePerInterrupt,
@@ -54,15 +55,15 @@ pub enum Promise {
     CancelMeansNotRunning,
     /// The clock goes back on no CPU.
     Monotonic,
-    /// No task of a fair queue is owed more than a request, or owes more.
+    /// No task of a fair queue is owed more than a request, or owes more than a request.
     LagBounded,
-    /// The scheduler checks a task of a fair queue when its slice is over, if others wait.
+    /// The scheduler checks a task of a fair queue at the end of its slice, if other tasks wait.
     SliceEnds,
     /// A task of the deadline class does not run for longer than its runtime in each period.
     RuntimeBounded,
     /// A task of the deadline class gets its runtime before its deadline in each period.
     RuntimeGiven,
-    /// Two runs with the same seed are the same to the byte.
+    /// Two runs with the same seed are identical to the byte.
     Deterministic,
 }
 

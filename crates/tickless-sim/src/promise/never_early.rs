@@ -7,21 +7,21 @@ use tickless_core::time::Clock;
 
 use crate::model::time::Picos;
 
-/// Describes the violation if a coarse timer fires where the clock shows `at`, and the tick for which it was armed, of
-/// the length `tick`, is not over.
+/// Describes the violation if a coarse timer fires when the clock shows `at`, and the tick for which the timer was
+/// armed, of the length `tick`, is not over.
 pub(super) fn coarse(timeout: &Timeout, tick: Picos, at: Picos) -> Option<String> {
     let over = tick * timeout.expiry.0.saturating_add(1);
     (timeout.now <= timeout.expiry || at < over)
         .then(|| format!("a coarse timer for {:?} fires at {at}", timeout.expiry))
 }
 
-/// Describes the violation if an exact timer that may fire from `soft` on fires where the clock shows `at`.
+/// Describes the violation if an exact timer fires when the clock shows `at`, and may fire only from `soft` on.
 pub(super) fn exact(soft: Picos, at: Picos) -> Option<String> {
     (at < soft).then(|| format!("an exact timer for {soft} fires at {at}"))
 }
 
-/// Describes the violation if a timer of a clock that may be set fires before that shows `soft`. It truly showed
-/// `shown` when the CPU read it: a CPU may set it back between the reading and the firing.
+/// Describes the violation if a timer on a clock that may be set fires before the clock shows `soft`. The clock truly
+/// showed `shown` when the CPU read it: another CPU may set the clock back between the reading and the firing.
 pub(super) fn wall(clock: Clock, soft: i64, shown: i64) -> Option<String> {
     (shown < soft).then(|| format!("a timer for {soft} of the {clock:?} clock fires at {shown}"))
 }

@@ -1,6 +1,6 @@
 //! `never_lost`: an armed timer fires, is cancelled, or waits for a time that has not come.
 //!
-//! Checked when the run ends. Each timer that is lost counts, as in `tickless verify`.
+//! Checked at the end of the run. Each lost timer counts, as in `tickless verify`.
 
 use tickless_core::time::{Clock, Instant};
 
@@ -15,12 +15,12 @@ pub(super) fn miscounted(found: usize, expected: i64) -> Option<String> {
         .then(|| format!("{found} timers are queued, and {expected} should be"))
 }
 
-/// Describes the violation by a timer that is overdue.
+/// Describes the violation for an overdue timer.
 pub(super) fn overdue(due: Picos) -> Option<String> {
     Some(format!("a timer of {due} is queued still"))
 }
 
-/// Returns the due times of the timers of `cpu` in the ledger that were due before `oldest`, seen at `end`.
+/// Returns the due times, as known at `end`, of the timers of `cpu` in the ledger that were due before `oldest`.
 pub(super) fn listed(
     ledger: &Ledger,
     clocks: &Clocks,

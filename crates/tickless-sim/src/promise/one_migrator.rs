@@ -1,11 +1,11 @@
-//! `one_migrator`: a group with active children has exactly one migrator, which is one of them; a group without has
-//! none.
+//! `one_migrator`: a group with active children has exactly one migrator, which is one of them; a group without active
+//! children has none.
 //!
 //! Checked at each change of the state of a group.
 
 use tickless_core::hierarchy::{ChildSlot, GroupId, State};
 
-/// Describes the violation if `group`, which is in the state `new`, should not have this migrator.
+/// Describes the violation if the migrator of `group`, which is in the state `new`, is wrong.
 pub(crate) fn wrong_migrator(
     group: GroupId,
     new: State,

@@ -1,15 +1,16 @@
-//! `runtime_bounded`: a task with a reservation does not run for longer than its runtime in a period. Time by which a
-//! decision came too late is taken from the following periods.
+//! `runtime_bounded`: a task with a reservation does not run for longer than its runtime in a period. The time by which
+//! a decision was late is subtracted from the following periods.
 //!
-//! Checked whenever the task is accounted: what it had since it was ready or had runtime again, and a bucket that
-//! leaks at the rate of the reservation. Two runtimes fit into it, because a task may use the one of a period at its
-//! end, and that of the next at its begin; and what leaks while others that are late keep it waiting beyond its
+//! Checked whenever the task is accounted, in two ways: by the CPU time that the task had since it became ready or had
+//! runtime again, and by a bucket that leaks at the rate of the reservation. Two runtimes fit into the bucket, because
+//! a task may use the runtime of one period at its end and the runtime of the next period at its beginning. The bucket
+//! also has to hold the amount that leaks while late decisions for other tasks keep the task waiting beyond its
 //! deadline.
 
 use crate::model::time::Picos;
 
-/// Describes the violation if a task ran for `spent` since it had `runtime`, and that is too long where a decision may
-/// be `late`.
+/// Describes the violation if a task ran for `spent` since it got its `runtime`, and that exceeds the runtime by more
+/// than `late`, the allowed delay of a decision.
 pub(crate) fn overspent(spent: Picos, runtime: Picos, late: Picos) -> Option<String> {
     (spent > runtime + late)
         .then(|| format!("a task with a runtime of {runtime} ran for {spent} in one piece of it"))
@@ -18,13 +19,13 @@ pub(crate) fn overspent(spent: Picos, runtime: Picos, late: Picos) -> Option<Str
 /// The service that a task had beyond the rate of its reservation.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Bucket {
-    /// The nanoseconds of that service, times the period.
+    /// The nanoseconds of the excess service, times the period.
     level: u128,
 }
 
 impl Bucket {
-    /// The task `had` so much of `passed`; what is wrong with that, where its decision may be `late`, and may have been
-    /// `kept` waiting for others.
+    /// Adds to the bucket that the task `had` a part of the time `passed`. Describes the violation if the bucket is too
+    /// full. A decision about the task may be `late`, and other tasks may have `kept` the task waiting.
     pub(crate) fn pours(
         &mut self,
         (had, passed): (Picos, Picos),

@@ -17,17 +17,18 @@ use crate::record::counts::Counts;
 use crate::record::distribution::Distribution;
 use crate::record::tally::{Tallies, Tally};
 
-/// Violations that are kept with their story; more are only counted.
+/// The number of violations that are kept with the events before them; further ones are only counted.
 const STORIES_MAX: usize = 20;
 
-/// Follows a run.
+/// Checks a run by its trace.
 #[derive(Debug)]
 pub(crate) struct TraceChecker {
     pub(crate) counts: Counts,
     pub(crate) tallies: Tallies,
     pub(crate) violations: Vec<Violation>,
     pub(crate) broken: BTreeMap<Promise, u64>,
-    /// The lateness of coarse timers that their own CPU fired, after the start of the tick at which they were due.
+    /// The lateness of coarse timers that their own CPU fired, counted from the start of the tick at which they were
+    /// due.
     pub(crate) late_own: Distribution,
     /// The lateness of coarse timers that another CPU fired.
     pub(crate) late_remote: Distribution,
@@ -36,15 +37,15 @@ pub(crate) struct TraceChecker {
     /// The largest lateness that a timer may have.
     pub(crate) late_max: Picos,
     pub(crate) tick: Picos,
-    /// CPUs that have to be left alone.
+    /// True for each CPU that must not be disturbed.
     pub(crate) isolated: Vec<bool>,
-    /// The clocks of the timers that are queued on another one than the monotonic. Looked up, never listed.
+    /// The clocks of the timers that are queued on a clock other than the monotonic one. Looked up, never listed.
     clock_of: BTreeMap<TimerId, Clock>,
-    /// The time at which the clock was read last. A CPU that fires a timer read it before, in the same event.
+    /// The time of the last read of the clock. A CPU that fires a timer has read the clock before, in the same event.
     pub(crate) read_at: Picos,
-    /// Coarse and exact timers that are queued.
+    /// The number of coarse and exact timers that are queued.
     pub(crate) pending: i64,
-    /// The ledger of these timers, if that is kept.
+    /// The ledger of the queued timers, if the run keeps it.
     pub(crate) ledger: Option<Ledger>,
     digest: u64,
     log: Option<Vec<u8>>,
@@ -87,7 +88,7 @@ impl TraceChecker {
         }
     }
 
-    /// Notes what is wrong with `promise` on `cpu`, if anything is; says whether it was kept.
+    /// Reports a violation `wrong` of `promise` on `cpu`, if there is one. Returns true if the promise was kept.
     #[inline]
     pub(crate) fn check(&mut self, promise: Promise, cpu: u32, wrong: Option<String>) -> bool {
         match wrong {
@@ -112,7 +113,7 @@ impl TraceChecker {
         }
     }
 
-    /// `cpu` does for another CPU what this says.
+    /// Checks that `cpu`, which works for another CPU as `what` describes, is not isolated.
     pub(crate) fn serves(&mut self, cpu: u32, what: impl FnOnce() -> String) {
         let is_isolated = self.isolated.get(cpu as usize) == Some(&true);
         let wrong = isolated_undisturbed::disturbed(is_isolated, what);
@@ -130,8 +131,8 @@ impl TraceChecker {
         self.check(Promise::BoundedLate, cpu, wrong);
     }
 
-    /// Timers of `cpu` are overdue at `end`, where what was due before `oldest` is, and the first of which was due at
-    /// `first`.
+    /// Reports the timers of `cpu` that were due before `oldest` and are still queued at `end`. The first of them was
+    /// due at `first`.
     pub(crate) fn lost(
         &mut self,
         cpu: u32,
@@ -154,13 +155,13 @@ impl TraceChecker {
         }
     }
 
-    /// The run is over, and `found` timers are queued.
+    /// Checks the number `found` of queued timers at the end of the run.
     pub(crate) fn ends_with(&mut self, found: usize) {
         let wrong = never_lost::miscounted(found, self.pending);
         self.check(Promise::NeverLost, 0, wrong);
     }
 
-    /// An event of the machine happens on `cpu` at `at`.
+    /// Logs an event of the machine on `cpu` at `at`.
     #[inline]
     pub(crate) fn event(&mut self, cpu: u32, at: Picos, value: u64) {
         self.counts.events += 1;
@@ -192,7 +193,7 @@ impl TraceChecker {
         self.digest
     }
 
-    /// Takes what the core reports.
+    /// Checks and counts an event of the core's trace.
     pub(crate) fn follow(&mut self, event: &Traced, clocks: &Clocks) {
         let at = current_cpu::cursor();
         self.tally_operation(event);
@@ -332,8 +333,9 @@ impl TraceChecker {
         self.is_soon_enough(cpu, late, || "an exact timer".to_owned());
     }
 
-    /// A timer of a clock fires that may be set. It is late from when it was due last, by what was truly so, and early
-    /// if it was not due when its CPU read the clock: a CPU may set that back between the reading and the firing.
+    /// Checks a timer that fires on a clock that may be set. Its lateness counts from the last time at which it was
+    /// truly due. It is early if it was not due when its CPU read the clock: another CPU may set the clock back between
+    /// the reading and the firing.
     fn wall_fires(&mut self, cpu: u32, (clock, hard, soft): (Clock, i64, i64), clocks: &Clocks) {
         let at = current_cpu::cursor();
         self.log(Entry::ExactFire, cpu, at, hard.cast_unsigned());

@@ -6,7 +6,8 @@ use serde::{Serialize, Serializer};
 
 use crate::model::time::Picos;
 
-/// Buckets of each power of two: what is read off is wrong by an eighth at most.
+/// The number of buckets for each power of two: a value that is read from the distribution is wrong by an eighth at
+/// most.
 const PARTS: usize = 8;
 const BUCKETS: usize = 64 * PARTS;
 
@@ -43,7 +44,7 @@ fn bucket(value: Picos) -> usize {
     (power - PARTS.ilog2() + 1) as usize * PARTS + part
 }
 
-/// The largest value of a bucket.
+/// Returns the largest value of a bucket.
 fn top(bucket: usize) -> Picos {
     let (row, part) = (bucket / PARTS, bucket % PARTS);
     if row == 0 {
@@ -101,7 +102,8 @@ impl Distribution {
             .map(|(index, count)| (top(index).min(self.max), *count))
     }
 
-    /// Returns the time that `permille` thousandths of all do not exceed; it is at most an eighth too large.
+    /// Returns the time that `permille` thousandths of all times do not exceed. The result is at most an eighth too
+    /// large.
     #[must_use]
     pub fn percentile(&self, permille: u64) -> Picos {
         let rank = (u128::from(self.count) * u128::from(permille)).div_ceil(1_000);

@@ -18,7 +18,7 @@ pub struct Header {
     pub library: &'static str,
     /// The number of CPUs.
     pub cpus: u32,
-    /// The duration of a tick. Tick `n` begins at `n` times that.
+    /// The duration of a tick. Tick `n` begins at `n` times this duration.
     pub tick: u64,
     /// The largest lateness that a timer may have.
     pub late_max: u64,
@@ -38,8 +38,8 @@ pub struct End {
 /// An event of a recording.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Record {
-    /// The time of the event. The records of one CPU are in the order of their times. A CPU's work is recorded as a
-    /// whole, so the next record may be of another CPU with an earlier time.
+    /// The time of the event. The records of one CPU are in the order of their times. The work of a CPU is recorded as
+    /// a whole, so the next record may belong to another CPU and have an earlier time.
     pub time: u64,
     /// The executing CPU; `None` for the machine itself.
     pub cpu: Option<u32>,
@@ -48,7 +48,7 @@ pub struct Record {
     pub what: Recorded,
 }
 
-/// The events. `of_cpu` is the CPU whose timers, device or place in the hierarchy the event is about.
+/// The events. `of_cpu` is the CPU to whose timers, device or place in the hierarchy the event belongs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
 #[non_exhaustive]
@@ -231,7 +231,7 @@ pub enum Recorded {
         of_cpu: u32,
         nextevt: Option<i64>,
     },
-    /// A CPU promises to wake up for others at this time.
+    /// A CPU promises to wake up at this time for other CPUs.
     TmigrCpuWakeup {
         of_cpu: u32,
         wakeup: Option<i64>,
@@ -248,7 +248,7 @@ pub enum Recorded {
         group: u32,
         next_expiry: Option<i64>,
     },
-    /// A CPU fires the due timers of another one.
+    /// A CPU fires the due timers of another CPU.
     TmigrHandleRemoteCpu {
         of_cpu: u32,
     },
@@ -258,7 +258,7 @@ pub enum Recorded {
     },
 }
 
-/// The state of a group after a change. Children are bits.
+/// The state of a group after a change. Each child is one bit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[expect(
     missing_docs,

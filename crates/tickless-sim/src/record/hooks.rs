@@ -20,7 +20,7 @@ impl Recorder {
         self.take_at(Some(cpu), at, what());
     }
 
-    /// Takes what the core reports of timers and devices.
+    /// Records an event of the core about timers or devices.
     #[cold]
     #[inline(never)]
     pub(crate) fn traced(&self, event: &Traced) {
@@ -159,7 +159,7 @@ impl Recorder {
         }
     }
 
-    /// Takes what the hierarchy reports, but for changes of states.
+    /// Records an event of the hierarchy, other than changes of states.
     #[cold]
     #[inline(never)]
     pub(crate) fn stepped(&self, step: Step) {
@@ -215,7 +215,7 @@ impl Recorder {
         self.take(what);
     }
 
-    /// A child of `group` changed its state from `old` to `new`, which has this migrator.
+    /// Records that a child of `group` changed the group's state from `old` to `new`, with this migrator.
     #[cold]
     pub(crate) fn state_changed(
         &self,
@@ -239,14 +239,15 @@ impl Recorder {
         });
     }
 
-    /// A program is told that `timer` is cancelled.
+    /// Records that a program learned of the cancellation of `timer`.
     pub(crate) fn deleted<T>(&self, timer: &T) {
         if let Some(timer) = self.number_of(timer) {
             self.take(Recorded::TimerDeleteSync { timer });
         }
     }
 
-    /// The machine is complete; tells of its tree. How that grew is not told: it is as if it had always been there.
+    /// Opens the recording when the machine is complete, and records its tree. The growth of the tree is not recorded:
+    /// the tree appears as if it had always existed.
     pub(crate) fn open<S: HierarchyHost<WIDTH>, const WIDTH: usize>(
         &self,
         tree: &Hierarchy<S, WIDTH>,
@@ -291,7 +292,7 @@ fn tick(event: &Traced) -> Option<Recorded> {
     })
 }
 
-/// Records the tree: each group's and each CPU's parent.
+/// Records the tree: the parent of each group and of each CPU.
 fn connect<S: HierarchyHost<WIDTH>, const WIDTH: usize>(
     tree: &Hierarchy<S, WIDTH>,
     mut take: impl FnMut(Recorded),

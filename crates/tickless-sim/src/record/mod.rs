@@ -1,8 +1,8 @@
 //! Recordings: all events of a run, passed to a [`Sink`].
 //!
-//! A [`Sink`] is told in the order in which things happen, which is also the order of their causes: the cancelling of a
-//! timer comes after its arming. Nothing is kept here but the numbers of timers, and a run without a sink does not even
-//! have those.
+//! A [`Sink`] receives the events in the order in which they happen, which is also the order of their causes: the
+//! cancellation of a timer follows its arming. A recorder stores only the numbers of timers, and a run without a sink
+//! does not even store these.
 
 pub(crate) mod counts;
 pub(crate) mod distribution;
@@ -38,10 +38,10 @@ pub trait Sink {
     fn end(&mut self, end: End);
 }
 
-/// A sink that its owner can still read after the run.
+/// A sink that the caller can still read after the run.
 pub type SharedSink = Rc<RefCell<dyn Sink>>;
 
-/// A timer that was heard of.
+/// A timer that has appeared in an event.
 #[derive(Clone, Copy)]
 struct Known {
     id: u64,
@@ -51,12 +51,13 @@ struct Known {
 /// Records events for a sink.
 pub(crate) struct Recorder {
     sink: SharedSink,
-    /// The timers by their addresses, which may become those of others: a timer that goes has to be forgotten.
+    /// The timers by their addresses. An address may be reused by another timer, so that a timer has to be forgotten
+    /// when it is freed.
     known: RefCell<BTreeMap<usize, Known>>,
     timers: Cell<u64>,
-    /// The clocks of the CPUs, whose times the records have.
+    /// The clocks of the CPUs, which give the times of the records.
     clocks: OnceCell<Rc<Clocks>>,
-    /// The machine is complete, and not over yet.
+    /// True while the machine is complete and the run has not ended.
     is_open: Cell<bool>,
 }
 
@@ -71,12 +72,12 @@ impl Recorder {
         }
     }
 
-    /// Times are those of `clocks`.
+    /// Sets the `clocks` that give the times of the records.
     pub(crate) fn goes_by(&self, clocks: &Rc<Clocks>) {
         let _first = self.clocks.set(Rc::clone(clocks));
     }
 
-    /// Returns the monotonic clock of `cpu` at `at`, in nanoseconds.
+    /// Returns the time on the monotonic clock of `cpu` at `at`, in nanoseconds.
     fn shown(&self, cpu: Option<u32>, at: Picos) -> u64 {
         let cpu = cpu.unwrap_or(current_cpu::NO_CPU);
         let clocks = self.clocks.get();
@@ -89,7 +90,7 @@ impl Recorder {
         self.sink.borrow_mut().begin(header);
     }
 
-    /// The CPU that executes did this, now.
+    /// Records an action of the CPU that executes, at its present time.
     fn take(&self, what: Recorded) {
         let cpu = Some(current_cpu::cpu()).filter(|cpu| *cpu != current_cpu::NO_CPU);
         self.take_at(cpu, current_cpu::cursor(), what);
@@ -103,14 +104,14 @@ impl Recorder {
         self.sink.borrow_mut().take(&Record { time, cpu, what });
     }
 
-    /// The run is over; what its end does to its timers is not told.
+    /// Ends the recording at the end of the run. The effects of the end on the timers are not recorded.
     pub(crate) fn end(&self, at: Picos, queued: u64) {
         let time = self.shown(None, at);
         self.sink.borrow_mut().end(End { time, queued });
         self.is_open.set(false);
     }
 
-    /// The number of the timer that the core calls by this address.
+    /// Returns the number of the timer that the core identifies by this address.
     fn number(&self, address: usize, is_exact: bool) -> u64 {
         let mut known = self.known.borrow_mut();
         let known = known.entry(address).or_insert_with(|| {
@@ -121,19 +122,19 @@ impl Recorder {
         known.id
     }
 
-    /// Returns the record of the timer that the core calls by this address, if it has appeared.
+    /// Returns the record of the timer that the core identifies by this address, if the timer has appeared.
     fn known(&self, address: usize) -> Option<Known> {
         self.known.borrow().get(&address).copied()
     }
 
-    /// The number of a timer, if it was heard of. The core calls it by some address within it.
+    /// Returns the number of a timer, if the timer has appeared. The core identifies a timer by an address within it.
     fn number_of<T>(&self, timer: &T) -> Option<u64> {
         let known = self.known.borrow();
         let mut inside = known.range(place(timer));
         inside.next().map(|(_, known)| known.id)
     }
 
-    /// A timer goes; what comes to lie in its place is another one.
+    /// Forgets a timer that is about to be freed: a timer at the same address later is another one.
     pub(crate) fn forget<T>(&self, timer: &T) {
         let mut known = self.known.borrow_mut();
         let inside = known
@@ -146,13 +147,13 @@ impl Recorder {
     }
 }
 
-/// The addresses of a timer.
+/// Returns the addresses that a timer occupies.
 fn place<T>(timer: &T) -> std::ops::Range<usize> {
     let first = std::ptr::from_ref(timer) as usize;
     first..first + size_of::<T>()
 }
 
-/// A time as recordings write it.
+/// Converts a time to its form in recordings.
 fn nanos(time: Instant) -> Option<i64> {
     (!time.is_forever()).then(|| time.as_nanos())
 }

@@ -19,11 +19,11 @@ pub struct Tally {
     pub fired_by_others: u64,
     /// Timer interrupts.
     pub interrupts: u64,
-    /// Writes to its event device.
+    /// Writes to the CPU's event device.
     pub device_writes: u64,
     /// Inter-processor interrupts that the CPU received.
     pub ipis: u64,
-    /// Times that the CPU was woken from an idle state.
+    /// Wake-ups of the CPU from an idle state.
     pub wakes: u64,
 }
 
@@ -40,7 +40,7 @@ impl Tally {
     }
 }
 
-/// Counts what each CPU does.
+/// The tallies of all CPUs.
 #[derive(Debug, Default)]
 pub(crate) struct Tallies {
     cpus: Vec<Tally>,
@@ -94,7 +94,7 @@ impl Tallies {
         }
     }
 
-    /// Takes the lateness of coarse timers and of exact ones, for each group.
+    /// Takes the lateness of coarse timers and of exact timers, for each group.
     pub(crate) fn take_late(&mut self) -> Vec<[Distribution; 2]> {
         std::mem::take(&mut self.late)
     }

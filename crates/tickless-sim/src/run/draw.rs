@@ -1,8 +1,9 @@
-//! Scenarios drawn from a seed, to find bugs that no test looks for, and their reduction to the parts that matter.
+//! Random scenarios, made from a seed to find bugs that no test looks for, and their reduction to the parts that
+//! matter.
 //!
-//! A [`Draft`] says in a few words what a scenario file says in many: a profile, a size, and workloads whose CPUs are
-//! described rather than numbered, so that half of the machine is a machine still. Everything that is drawn keeps every
-//! promise on a right library: no workload keeps a CPU from its timers for as long as a timer may be late.
+//! A [`Draft`] is a short form of a scenario file: a profile, a size, and workloads. The CPUs of a workload are
+//! described and not numbered, so that half of the machine is still a valid machine. Every draft keeps every promise on
+//! a correct library: no workload keeps a CPU from its timers for as long as a timer may be late.
 //!
 //! ```
 //! use tickless_sim::draw::Draft;
@@ -27,14 +28,16 @@ use crate::model::profile::{EMBEDDED, Profile};
 use crate::model::time::Picos;
 use crate::random::Random;
 
-/// The sizes that are drawn; small ones more often, because most mistakes need few CPUs and are quicker to see there.
+/// The sizes that drafts may have. Small sizes are more frequent, because most mistakes need few CPUs and are found
+/// sooner on them.
 const SIZES: [u32; 14] = [1, 2, 2, 3, 4, 4, 6, 8, 8, 12, 16, 24, 32, 64];
-/// Lengths in milliseconds.
+/// The durations that drafts may have, in milliseconds.
 const LENGTHS: [u64; 4] = [40, 80, 160, 320];
 /// The shortest duration of a draft: two rounds of the checkers.
 const SHORTEST: Picos = Picos::from_millis(20);
 
-/// The shortest runtime, in microseconds: of 18 % of half a millisecond for four tasks more is left.
+/// The shortest runtime, in microseconds. It fits into the smallest limit of a task: 18 % of half a millisecond,
+/// divided among four tasks.
 const LEAST_RUNTIME: u64 = 10;
 
 /// The CPUs of a workload, on a machine of any size.
@@ -43,51 +46,51 @@ enum Where {
     All,
     Housekeeping,
     Isolated,
-    /// A single CPU, counted from the first and round.
+    /// A single CPU, by its number modulo the number of CPUs.
     One(u32),
-    /// The first half.
+    /// The first half of the CPUs.
     Half,
 }
 
-/// A workload: the text of its fields, and where it is.
+/// A workload: the text of its fields, and its CPUs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Part {
     place: Where,
     fields: String,
 }
 
-/// A drawn scenario.
+/// A random scenario.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Draft {
-    /// The seed of both the drawing and the run.
+    /// The seed of both the random choices and the run.
     pub seed: u64,
     profile: &'static str,
     cpus: u32,
     duration: Picos,
     tick: &'static str,
-    /// The slice of tasks, in microseconds, if they have one.
+    /// The slice of tasks, in microseconds, if tasks have a slice.
     slice: Option<u64>,
-    /// The fields of its devices, if they are others than those of the profile.
+    /// The fields of the scenario's devices, if the devices differ from those of the profile.
     device: String,
     real_time: bool,
     slow_counter: bool,
-    /// The table of its counter, if that is not ideal.
+    /// The table of the scenario's counter, if the counter is not ideal.
     counter: String,
-    /// Bits of CPUs that are isolated, the same in each 64.
+    /// The bits of the isolated CPUs, repeated every 64 CPUs.
     isolated: u64,
     parts: Vec<Part>,
-    /// Bits of CPUs whose tasks run without a tick, the same in each 64.
+    /// The bits of the CPUs whose tasks run without a tick, repeated every 64 CPUs.
     tickless: u64,
-    /// The idle state from which on the device of a CPU stops, and what stands in.
+    /// The idle state from which on the device of a CPU stops, and the device or timer that wakes the CPU instead.
     stops: Option<(String, BroadcastDevice)>,
-    /// The seed of the run draws what goes wrong.
+    /// True if the run has faults, which its seed selects.
     has_faults: bool,
-    /// The lines of its policies, if it has others than the default.
+    /// The lines of the scenario's policies, if they differ from the default.
     policy: String,
 }
 
 impl Draft {
-    /// Draws the scenario of `seed`.
+    /// Makes the random scenario of `seed`.
     #[must_use]
     pub fn of(seed: u64) -> Self {
         // The run draws from the seed too, and should not draw the same numbers.
@@ -165,7 +168,7 @@ impl Draft {
         self.parts().count()
     }
 
-    /// The workloads that have CPUs, and these as a file names them.
+    /// Returns the workloads that have CPUs, with the text by which a file names these CPUs.
     fn parts(&self) -> impl Iterator<Item = (&Part, String)> {
         let has_isolated = (0..self.cpus).any(|cpu| is_in(self.isolated, cpu));
         self.parts.iter().filter_map(move |part| {
@@ -180,7 +183,7 @@ impl Draft {
         })
     }
 
-    /// Returns the scenario as a file.
+    /// Returns the scenario in the format of a file.
     #[must_use]
     pub fn to_toml(&self) -> String {
         let Self {
@@ -236,10 +239,10 @@ impl Draft {
         text
     }
 
-    /// Returns the smallest scenario that still `fails`: drops workloads, halves the CPUs and the duration, and drops
-    /// settings, again and again until nothing more can go.
+    /// Returns the smallest scenario that still `fails`. Drops workloads, halves the CPUs and the duration, and drops
+    /// settings, and repeats that until no further reduction fails.
     ///
-    /// `fails` says whether a draft shows the failure, and should mean the same failure each time.
+    /// `fails` returns true if a draft shows the failure, and should test for the same failure each time.
     #[must_use]
     pub fn shrunk(&self, mut fails: impl FnMut(&Self) -> bool) -> Self {
         let mut least = self.clone();
@@ -290,19 +293,20 @@ impl Draft {
     }
 }
 
-/// Returns true if `cpu` is one of those with these bits. The first one never is: a CPU has to keep house.
+/// Returns true if `cpu` is in the set with these bits. The first CPU never is, because one CPU has to stay for
+/// housekeeping.
 const fn is_in(bits: u64, cpu: u32) -> bool {
     cpu > 0 && bits >> (cpu % 64) & 1 == 1
 }
 
-/// The lines of `text` but those of `key`.
+/// Returns the lines of `text`, without those of `key`.
 fn without(text: &str, key: &str) -> String {
     let is_of = |line: &&str| line.split_once(" = ").is_some_and(|(name, _)| name == key);
     let lines = text.lines().filter(|line| !is_of(line));
     lines.map(|line| format!("{line}\n")).collect()
 }
 
-/// The keys of a policy that are drawn.
+/// The keys of a policy that a draft may set.
 const KEYS: [&str; 7] = [
     "scheduler",
     "hrtick",
@@ -313,8 +317,8 @@ const KEYS: [&str; 7] = [
     "migration",
 ];
 
-/// Draws the scheduler and its settings, the data on which the governor decides, and whether exact timers move. No draw
-/// takes a mechanism of the library away.
+/// Makes a random scheduler with its settings, the data on which the governor decides, and the migration of exact
+/// timers. No choice disables a mechanism of the library.
 fn policy(random: &mut Random) -> String {
     let mut text = String::new();
     let mut line = |key: &str, value: &str| {
@@ -332,7 +336,7 @@ fn policy(random: &mut Random) -> String {
     text
 }
 
-/// Draws the entitlement of a workload's tasks, where tasks share their CPU fairly.
+/// Makes a random entitlement for a workload's tasks, if tasks share their CPU fairly.
 fn entitlement(random: &mut Random) -> String {
     let weight = [1, 1, 2, 7][random.index(4)];
     let request = random.one_in(3).then(|| 10 + random.below(5_000));
@@ -340,8 +344,9 @@ fn entitlement(random: &mut Random) -> String {
     format!("weight = {weight}\n{}", request.unwrap_or_default())
 }
 
-/// Draws, in one case of three, the sections of their computation in which the tasks of a workload with these `fields`
-/// ask for more time: a fifth to all of it, so that many slices end there.
+/// Makes random critical sections for the tasks of a workload with these `fields`, in one case of three. The tasks
+/// request an extension in these sections. The sections cover a fifth to all of the computation, so that many slices
+/// end in them.
 fn sections(fields: &str, random: &mut Random) -> String {
     let drawn = random.one_in(3);
     let section = 1 + random.below(60);
@@ -352,8 +357,8 @@ fn sections(fields: &str, random: &mut Random) -> String {
     format!("section = \"{section} us\"\nsection_every = \"{every} us\"\n")
 }
 
-/// Gives some of `parts` a reservation, where CPUs are shared fairly; the rest of the policy. All together come to less
-/// than a CPU, wherever they are.
+/// Gives a reservation to some of `parts`, if CPUs are shared fairly. Returns the rest of the policy. The sum of all
+/// reservations is less than a CPU, wherever the tasks are.
 fn reserve(parts: &mut [Part], policy: &str, random: &mut Random) -> String {
     let is_fair = classes::value(policy, "scheduler").is_some();
     let percent = 90 / (parts.len() as u64).max(1);
@@ -381,7 +386,8 @@ fn reserve(parts: &mut [Part], policy: &str, random: &mut Random) -> String {
     )
 }
 
-/// One of the deeper idle states of a profile, and what stands in for devices that stop there.
+/// Returns one of the deeper idle states of a profile, and the device or timer that wakes a CPU whose device stops
+/// there.
 fn stops(profile: &str, random: &mut Random) -> (String, BroadcastDevice) {
     let states = Profile::embedded(profile).map_or_else(Vec::new, |profile| profile.idle);
     let state = &states[1 + random.index(states.len() - 1)];
@@ -396,8 +402,8 @@ fn sizes_of(profile: &str, sizes: impl Iterator<Item = u32>) -> Vec<u32> {
     sizes.filter(fits).collect()
 }
 
-/// The table of a counter that is not ideal, for one draft in three. The slow counter takes the place of one that
-/// stops, and it may not be drawn for each machine.
+/// Returns the table of a counter that is not ideal, for one draft in three. A counter that stops is replaced by the
+/// slow counter, which not every machine may have.
 fn counter(may_be_slow: bool, random: &mut Random) -> String {
     if !random.one_in(3) {
         return String::new();
@@ -419,7 +425,8 @@ fn counter(may_be_slow: bool, random: &mut Random) -> String {
     )
 }
 
-/// A device of some kind. None needs so long for a write that timers a few microseconds apart become late.
+/// Makes a random device. A write of the device is always short enough that timers a few microseconds apart are not
+/// late.
 fn device(random: &mut Random) -> String {
     let mut one_of = |from: &[&str]| from[random.index(from.len())].to_owned();
     let kind = one_of(&[
@@ -454,7 +461,7 @@ fn part(random: &mut Random) -> Part {
     Part { place, fields }
 }
 
-/// A workload of programs that people run.
+/// Makes a random workload of a program that people run.
 fn messages(random: &mut Random) -> String {
     let mut number = |low: u64, high: u64| low + random.below(high - low + 1);
     match number(0, 2) {
@@ -492,7 +499,7 @@ fn messages(random: &mut Random) -> String {
     }
 }
 
-/// A workload of some kind. None keeps a CPU busy in one piece, with interrupts off, for longer than 800 us.
+/// Makes a random workload. No workload keeps a CPU busy in one piece, with interrupts off, for longer than 800 us.
 fn fields(random: &mut Random) -> String {
     let mut number = |low: u64, high: u64| low + random.below(high - low + 1);
     match number(0, 14) {
@@ -561,7 +568,7 @@ fn fields(random: &mut Random) -> String {
     }
 }
 
-/// A workload about clocks.
+/// Makes a random workload that uses clocks.
 fn clocked(random: &mut Random) -> String {
     let mut number = |low: u64, high: u64| low + random.below(high - low + 1);
     if number(0, 1) == 0 {

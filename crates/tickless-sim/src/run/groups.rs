@@ -14,7 +14,7 @@ pub struct CpuOutcome {
     pub cpu: u32,
     /// The longest time for which interrupts kept a measuring task from running.
     pub longest_theft: Picos,
-    /// The time in each idle state.
+    /// The time that the CPU spent in each idle state.
     pub residency: Vec<Picos>,
 }
 
@@ -26,7 +26,7 @@ pub struct Group {
     pub cpus: Vec<u32>,
     /// True if the CPUs are isolated.
     pub isolated: bool,
-    /// The workloads by their number in the scenario, from 0 on.
+    /// The workloads by their numbers in the scenario, from 0 on.
     pub workloads: Vec<usize>,
     /// The total counts of the CPUs.
     pub tally: Tally,
@@ -36,11 +36,11 @@ pub struct Group {
     pub late_exact: Distribution,
     /// The longest time for which interrupts kept a measuring task of these CPUs from running.
     pub longest_theft: Picos,
-    /// The time of the CPUs in each idle state.
+    /// The time that the CPUs spent in each idle state.
     pub residency: Vec<Picos>,
 }
 
-/// Adds up the results of the groups of `scenario`. Takes the distributions out of `tallies`.
+/// Adds up the results of the groups of `scenario`. Moves the distributions out of `tallies`.
 pub(crate) fn groups(
     tallies: &mut Tallies,
     scenario: &Scenario,
@@ -86,7 +86,7 @@ fn kind(scenario: &Scenario, cpu: u32) -> (bool, Vec<usize>) {
     (isolated, workloads.map(|(index, _)| index).collect())
 }
 
-/// The group of each CPU, numbered in the order of their first CPUs.
+/// Returns the group of each CPU. Groups are numbered in the order of their first CPUs.
 pub(crate) fn group_of(scenario: &Scenario) -> Vec<u32> {
     let mut kinds = std::collections::BTreeMap::new();
     let group = |cpu| {

@@ -1,9 +1,9 @@
-//! An estimate of the memory and time that the simulation of a scenario takes, computed before anything is built.
+//! An estimate of the memory and time that the simulation of a scenario takes, computed before the machine is built.
 //!
-//! A file of ten lines can ask for more memory than there is, or for more events than a user waits for. Each part
-//! estimates its queued timers and the rate of its events; a part whose events take CPU time of the machine cannot have
-//! more of them than its CPUs have time for. The estimate is coarse, by a factor of a few, and so are the limits: they
-//! are there for what is out by orders of magnitude.
+//! A file of ten lines can need more memory than the computer has, or more events than a user waits for. Each part
+//! estimates its queued timers and the rate of its events. A part whose events take CPU time of the machine cannot have
+//! more events than its CPUs have time for. The estimate is only right to a factor of a few, and so are the limits:
+//! they stop scenarios that are too large by orders of magnitude.
 
 use std::fmt;
 
@@ -12,29 +12,30 @@ use crate::model::time::Picos;
 use crate::run::scenario::Scenario;
 use crate::workload::{Placed, Workload};
 
-/// Bytes of a timer with what belongs to it: 70 to 160 were measured.
+/// Bytes of a timer with its attached data: 70 to 160 were measured.
 const BYTES_OF_TIMER: u64 = 256;
 /// Bytes of a task with its timer.
 const BYTES_OF_TASK: u64 = 1_024;
-/// Bytes of a CPU: its bases, its wheels, its place in the hierarchy.
+/// Bytes of a CPU, with its bases, its wheels and its place in the hierarchy.
 const BYTES_OF_CPU: u64 = 64 << 10;
-/// Bytes of an event that waits.
+/// Bytes of a pending event.
 const BYTES_OF_EVENT: u64 = 64;
 /// Bytes of a message in its pipe.
 const BYTES_OF_MESSAGE: u64 = 16;
-/// Lines that an event writes to the log, 24 bytes each.
+/// Bytes that an event writes to the log, in lines of 24 bytes.
 const BYTES_OF_LOG: u64 = 24 * 8;
-/// An interrupt takes about as long: no CPU of a machine has more events than fit.
+/// The shortest time between two events of a CPU, which is about the time of an interrupt: no CPU of a machine has more
+/// events than fit.
 const SHORTEST_EVENT: Picos = Picos::from_micros(1);
-/// Timers of a burst of the desktop, for each periodic one.
+/// The number of timers in a burst of the desktop workload, for each periodic timer.
 const BURST: u32 = 4;
 
-/// The limits of a scenario's needs.
+/// The limits for the needs of a scenario.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// The bytes of memory.
     pub memory: u64,
-    /// The number of events; a processor simulates one to two million in a second.
+    /// The number of events. A processor simulates one to two million events in a second.
     pub events: u64,
 }
 
@@ -47,7 +48,7 @@ impl Limits {
 }
 
 impl Default for Limits {
-    /// 4 GiB, and 4,000,000,000 events, which take about an hour.
+    /// Returns 4 GiB and 4,000,000,000 events, which take about an hour.
     fn default() -> Self {
         Self {
             memory: 4 << 30,
@@ -91,9 +92,9 @@ pub struct TooMuch {
     pub is_memory: bool,
     /// The need of that part.
     pub needs: u64,
-    /// The need of all parts.
+    /// The total need of all parts.
     pub all: u64,
-    /// The limit.
+    /// The limit that is exceeded.
     pub limit: u64,
 }
 
@@ -147,7 +148,7 @@ impl Scenario {
     ///
     /// # Errors
     ///
-    /// The part that needs too much, and the amount.
+    /// The part that needs the most, and its need.
     pub fn fits(&self, limits: &Limits) -> Result<(), TooMuch> {
         let parts = self.parts();
         let memory = |needs: &Needs| needs.memory;
@@ -208,7 +209,7 @@ impl Scenario {
         of_cpu.times(cpus)
     }
 
-    /// Returns the needs of a workload for each of its CPUs, if that has time for all.
+    /// Returns the needs of a workload for each of its CPUs, if the CPU has time for all events.
     fn of_workload_on_a_cpu(&self, workload: &Workload) -> Needs {
         let each = |time: Picos| per(self.duration, time);
         let (memory, events) = match *workload {
@@ -242,7 +243,7 @@ impl Scenario {
         Needs { memory, events }
     }
 
-    /// Returns the needs of a workload whose timers are coarse, and fire once in a tick at most.
+    /// Returns the needs of a workload whose timers are coarse, and fire at most once in a tick.
     fn of_coarse_timers(&self, workload: &Workload) -> Needs {
         let each = |time: Picos| per(self.duration, time);
         let each_tick = |time: Picos| each(time.max(self.tick));
@@ -275,8 +276,8 @@ impl Scenario {
         Needs { memory, events }
     }
 
-    /// A fault takes no time of the machine, so nothing but its own period limits how often it comes. Faults that come
-    /// faster than a CPU can handle them wait, and each waits for all that came before it.
+    /// Returns the needs of a fault. A fault takes no time of the machine, so only its own period limits how often it
+    /// occurs. Faults that occur faster than a CPU can handle them wait, and each waits for all earlier ones.
     fn of_fault(&self, fault: &Fault) -> Needs {
         let When::Every(every) = fault.when else {
             return Needs::default();
@@ -294,13 +295,13 @@ fn times(one: u64, number: u32) -> u64 {
     one.saturating_mul(u64::from(number))
 }
 
-/// Returns the number of times that `time` fits into `duration`, and once more.
+/// Returns the number of times that `time` fits into `duration`, plus one.
 const fn per(duration: Picos, time: Picos) -> u64 {
     let time = if time.0 == 0 { 1 } else { time.0 };
     duration.0 / time + 1
 }
 
-/// The part that needs most, if all together need more than `limit`.
+/// Returns the part that needs the most, if all parts together need more than `limit`.
 fn exceeds(
     parts: &[(String, Needs)],
     is_memory: bool,

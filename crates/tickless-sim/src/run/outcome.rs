@@ -34,7 +34,7 @@ pub struct Share {
     pub had: Picos,
 }
 
-/// The outcome of a run. Everything in it is a function of the scenario and the seed.
+/// The outcome of a run. All of it is a function of the scenario and the seed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Outcome {
@@ -54,7 +54,8 @@ pub struct Outcome {
     pub counts: Counts,
     /// The measurements of the workloads.
     pub series: BTreeMap<&'static str, Distribution>,
-    /// The lateness of coarse timers that their own CPU fired, after the start of the tick at which they were due.
+    /// The lateness of coarse timers that their own CPU fired, counted from the start of the tick at which they were
+    /// due.
     pub late_own: Distribution,
     /// The lateness of coarse timers that another CPU fired.
     pub late_remote: Distribution,
@@ -66,7 +67,7 @@ pub struct Outcome {
     pub idle_milliwatts: u64,
     /// The results of each CPU.
     pub per_cpu: Vec<CpuOutcome>,
-    /// The results of the CPUs by their workloads.
+    /// The results of the CPUs, grouped by the workloads of the CPUs.
     pub groups: Vec<Group>,
     /// The shares of all tasks, if they share CPUs fairly, in the order of the workloads.
     #[serde(skip_serializing_if = "Vec::is_empty")]

@@ -58,7 +58,7 @@ fn settings(scenario: &Scenario, seed: u64) -> Settings {
 ///
 /// # Panics
 ///
-/// When a machine runs on this thread already, or the scenario was changed into one that cannot be.
+/// When a machine already runs on this thread, or when the scenario was changed into an impossible one.
 #[must_use]
 pub fn run(scenario: &Scenario, seed: u64) -> Outcome {
     run_with(scenario, seed, None)
@@ -85,7 +85,7 @@ fn run_with(scenario: &Scenario, seed: u64, recorder: Option<Recorder>) -> Outco
 }
 
 /// Runs `scenario` as [`run`] does, and also returns the number of starts of queued timers that kept their place among
-/// those of their queue.
+/// the other timers of their queue.
 pub(crate) fn run_counting_places(scenario: &Scenario, seed: u64) -> (Outcome, u64) {
     let (outcome, ledger) = run_once(scenario, seed, None, true);
     let ledger = ledger.expect("it was asked for");

@@ -1,4 +1,5 @@
-//! Scenarios: a machine, its policies and its workloads, read from a file. The documentation of the [crate] shows one.
+//! Scenarios: a machine, its policies and its workloads, read from a file. The documentation of the [crate] shows an
+//! example.
 
 use serde::{Deserialize, Serialize};
 use toml::Spanned;
@@ -16,10 +17,10 @@ use crate::model::topology::CPUS_MAX;
 use crate::promise::canary::Canary;
 use crate::workload::{self, Placed, RawWorkload};
 
-/// No slice is shorter (spec TICK-15).
+/// The shortest allowed slice (spec TICK-15).
 const SHORTEST_SLICE: Picos = Picos::from_micros(10);
 
-/// A machine and its workloads.
+/// A machine, its policies and its workloads.
 #[derive(Clone, Debug, Serialize)]
 #[non_exhaustive]
 pub struct Scenario {
@@ -35,11 +36,12 @@ pub struct Scenario {
     pub duration: Picos,
     /// The duration of a tick.
     pub tick: Picos,
-    /// The time that a task runs while others of its priority wait for the CPU; `None` if it runs as long as it wants.
+    /// The time that a task runs while other tasks of its priority wait for the CPU; `None` if it runs as long as it
+    /// wants.
     pub slice: Option<Picos>,
     /// True for each CPU that is isolated.
     pub isolated: Vec<bool>,
-    /// True for each CPU whose tasks run without a tick where nothing depends on one.
+    /// True for each CPU whose tasks run without a tick while nothing depends on the tick.
     pub tickless: Vec<bool>,
     /// True if the soft stage is a thread, as in a real-time kernel.
     pub real_time: bool,
@@ -55,11 +57,11 @@ pub struct Scenario {
     pub policy: Policy,
     /// The workloads.
     pub workloads: Vec<Placed>,
-    /// The planned faults, without those that a seed draws.
+    /// The planned faults, without the random faults of a seed.
     pub faults: Vec<Fault>,
-    /// True if the seed of a run draws further faults.
+    /// True if the seed of a run adds random faults.
     pub draws_faults: bool,
-    /// The promise that is broken on purpose.
+    /// The promise that the machine breaks on purpose.
     #[serde(skip)]
     pub canary: Option<Canary>,
 }
@@ -100,12 +102,12 @@ impl Scenario {
     ///
     /// # Errors
     ///
-    /// The first thing that is wrong with it.
+    /// The first error in the file.
     pub fn from_toml(text: &str, file: &str) -> Result<Self, InputError> {
         Self::from_toml_with(text, file, &[])
     }
 
-    /// Reads a scenario as [`from_toml`](Self::from_toml) does, which may also name one of `profiles`.
+    /// Reads a scenario as [`from_toml`](Self::from_toml) does. The scenario may also name one of `profiles`.
     ///
     /// # Errors
     ///
@@ -187,7 +189,7 @@ impl Scenario {
     }
 }
 
-/// The profile that `field` names: one of those `given`, or of those that come with the library.
+/// Returns the profile that `field` names: one of those in `given`, or one of those that come with the library.
 fn profile(
     source: &Source<'_>,
     field: &Spanned<String>,
@@ -203,7 +205,7 @@ fn profile(
     })
 }
 
-/// The CPUs whose tasks run without a tick: a CPU has to count for them.
+/// Reads the set of CPUs whose tasks run without a tick. Returns an error if no CPU is left to count for them.
 fn tickless(
     source: &Source<'_>,
     field: Option<&Spanned<String>>,

@@ -1,4 +1,4 @@
-//! Workloads about clocks: alarms at times of day, and jobs that read the clock all the time.
+//! Workloads that use clocks: alarms at times of day, and jobs that read the clock all the time.
 
 use tickless_core::hrtimer::{Restart, Start};
 use tickless_core::time::{ClockId, Instant, Span};
@@ -12,7 +12,7 @@ use crate::machine::timers::Exact;
 use crate::model::time::Picos;
 use crate::random::Random;
 
-/// Timers at whole multiples of their periods.
+/// A program with timers at whole multiples of their periods.
 #[derive(Debug)]
 pub(super) struct Alarms<C: ClockId> {
     count: u32,
@@ -75,13 +75,13 @@ impl<C: ClockId> Program for Alarms<C> {
     }
 }
 
-/// Computes, and looks at the clock.
+/// A program that computes, and reads the clock after each piece.
 #[derive(Debug)]
 pub(super) struct Compute {
     work: Picos,
     repetitions: u32,
     done: u32,
-    /// True if the task has computed a piece, and is to read the clock.
+    /// True if the task has computed a piece, and reads the clock next.
     has_begun: bool,
     since: Picos,
     random: Random,

@@ -9,7 +9,7 @@ use super::values::{Range, WallClock};
 use crate::model::input::{InputError, Source};
 use crate::model::time::Picos;
 
-/// A workload as it is written: the fields of all kinds.
+/// A workload in the form that a file has: the fields of all kinds.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct RawWorkload {
@@ -46,7 +46,7 @@ pub(crate) struct RawWorkload {
     room: Option<Spanned<u32>>,
 }
 
-/// Gives out fields, and knows which no kind wanted.
+/// The fields of one workload. Records which fields no kind has read.
 pub(crate) struct Fields<'a> {
     source: &'a Source<'a>,
     kind: &'a Spanned<String>,
@@ -103,7 +103,7 @@ impl<'a> Fields<'a> {
         self.source.error(self.kind.span(), wrong, "")
     }
 
-    /// A time that is not zero.
+    /// Reads a time that is not zero.
     pub(crate) fn time(&mut self, name: &'static str) -> Result<Picos, InputError> {
         let field = self.times.remove(name).ok_or_else(|| self.missing(name))?;
         let time = self.source.time(field)?;
@@ -140,7 +140,7 @@ impl<'a> Fields<'a> {
         })
     }
 
-    /// A number that is not zero.
+    /// Reads a number that is not zero.
     pub(crate) fn number(&mut self, name: &'static str) -> Result<u32, InputError> {
         let field = self
             .numbers
@@ -169,7 +169,7 @@ impl<'a> Fields<'a> {
         Ok(*field.get_ref())
     }
 
-    /// A clock that may be set.
+    /// Reads the name of a clock that may be set.
     pub(crate) fn clock(&mut self) -> Result<WallClock, InputError> {
         let field = self.clock.take().ok_or_else(|| self.missing("clock"))?;
         let name = field.get_ref().as_str();

@@ -1,6 +1,6 @@
-//! Workloads: the behaviour of a machine's tasks, as data.
+//! Workloads, which describe the behaviour of a machine's tasks as data.
 //!
-//! A scenario lists them as `[[workload]]` with a `kind`; each kind says which fields it has.
+//! A scenario lists workloads as `[[workload]]` with a `kind`. Each kind documents its fields.
 
 mod clocked;
 mod fields;
@@ -30,7 +30,7 @@ use crate::model::time::Picos;
 #[serde(tag = "kind", rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum Workload {
-    /// `cyclictest`: sleeps by exact timers, one period after the other, and records its lateness as `latency`.
+    /// `cyclictest`: sleeps by exact timers, one period after another, and records its lateness as `latency`.
     Cyclictest {
         /// The period of the wake-ups.
         period: Picos,
@@ -48,7 +48,7 @@ pub enum Workload {
     },
     /// `busy`: computes for ever.
     Busy,
-    /// `duty`: computes for a while and sleeps for a while, by exact timers; both vary by half.
+    /// `duty`: computes and sleeps in turn, by exact timers; both times vary by half.
     Duty {
         /// The average time of computing.
         work: Picos,
@@ -59,21 +59,22 @@ pub enum Workload {
     Polls {
         /// The number of timers on each CPU.
         timers: u32,
-        /// The periods of the timers, drawn once for each.
+        /// The periods of the timers, chosen at random once for each.
         period: Range,
-        /// The time of a callback, drawn each time.
+        /// The time of a callback, chosen at random each time.
         work: Range,
     },
-    /// `network`: a server. Each packet belongs to one of its connections, whose timeout it pushes out, or cancels and
-    /// arms anew; some clients go away with a packet, so that the timeout comes.
+    /// `network`: a server. Each packet belongs to one of the server's connections. The packet pushes out the
+    /// connection's timeout, or cancels it and arms it again. Some clients disappear after a packet, so that the
+    /// timeout fires.
     Network {
         /// The number of connections of each CPU.
         connections: u32,
         /// The average time between two packets of a CPU.
         gap: Picos,
-        /// The time for a packet, besides the timers.
+        /// The time that a packet takes, without the timers.
         work: Picos,
-        /// The timeouts, drawn each time.
+        /// The timeouts, chosen at random each time.
         timeout: Range,
         /// The percentage of the timeouts that are cancelled.
         cancelled: u32,
@@ -82,20 +83,20 @@ pub enum Workload {
     Daemons {
         /// The number of tasks on each CPU.
         tasks: u32,
-        /// The period of the wake-ups, drawn once for each task.
+        /// The period of the wake-ups, chosen at random once for each task.
         period: Range,
-        /// The time of computing, drawn each time.
+        /// The time of computing, chosen at random each time.
         work: Range,
     },
-    /// `remote-arms`: a task of each CPU arms timers on the isolated CPUs, at random moments.
+    /// `remote-arms`: a task of each CPU arms timers on the isolated CPUs, at random times.
     RemoteArms {
         /// The average time between two arms.
         gap: Picos,
         /// The distance of the timers' expiry.
         timeout: Picos,
     },
-    /// `starts`: starts an exact timer among others, and records the time of a start: as `in-place` if the timer was
-    /// queued and keeps its place, as `fresh` if it was not queued.
+    /// `starts`: starts an exact timer among others, and records the time of a start. The time is recorded as
+    /// `in-place` if the timer was queued and keeps its place, and as `fresh` if it was not queued.
     Starts {
         /// The number of queued timers.
         timers: u32,
@@ -104,31 +105,31 @@ pub enum Workload {
         /// The pause between two loops.
         gap: Picos,
     },
-    /// `far`: a pinned coarse timer on each CPU that does not fire for long.
+    /// `far`: a pinned coarse timer on each CPU, with a deadline far ahead.
     Far {
         /// The distance of the timer's expiry.
         timeout: Picos,
     },
-    /// `dbench`: clients and their servers, a closed loop. A client sends a request, its server answers, and so on;
-    /// each message pushes out the timeout of the task that gets it. The time from question to answer is noted as
+    /// `dbench`: clients and their servers, in a closed loop. A client sends a request, its server answers, and so on.
+    /// Each message pushes out the timeout of the task that receives it. The time from request to answer is recorded as
     /// `round-trip`, and a silence that was longer than the timeout as `no-answer`. The server of a client is on the
     /// next CPU of the set.
     Dbench {
         /// The number of pairs for each CPU.
         tasks: u32,
-        /// The time to answer a message, drawn each time.
+        /// The time to answer a message, chosen at random each time.
         work: Range,
-        /// The timeout of each half.
+        /// The timeout of each client and of each server.
         timeout: Picos,
     },
-    /// `desktop`: a desktop that its user left, on each CPU: periodic exact timers with slack, whose callbacks do the
-    /// work, and now and then a burst of four short coarse timers for each of these.
+    /// `desktop`: a desktop without a user, on each CPU: periodic exact timers with slack, whose callbacks do the work,
+    /// and from time to time a burst of four short coarse timers for each periodic timer.
     Desktop {
         /// The number of periodic timers.
         timers: u32,
-        /// The periods of the timers, drawn once for each.
+        /// The periods of the timers, chosen at random once for each.
         period: Range,
-        /// The time of a callback, drawn each time.
+        /// The time of a callback, chosen at random each time.
         work: Range,
         /// The slack of a periodic timer.
         slack: Picos,
@@ -136,30 +137,30 @@ pub enum Workload {
         gap: Picos,
     },
     /// `alarms`: a calendar, on each CPU: periodic exact timers at whole multiples of their periods on a clock that may
-    /// be set. The clock's lead over such a multiple when the task runs is noted as `alarm`.
+    /// be set. The time by which the clock has passed such a multiple when the task runs is recorded as `alarm`.
     Alarms {
-        /// The clock.
+        /// The clock of the timers.
         clock: WallClock,
         /// The number of timers.
         timers: u32,
-        /// The periods of the timers, drawn once for each.
+        /// The periods of the timers, chosen at random once for each.
         period: Range,
     },
-    /// `compute`: computes in pieces, and reads the clock after each. The duration of a job of `repetitions` pieces is
-    /// recorded as `job`.
+    /// `compute`: computes in pieces, and reads the clock after each piece. The duration of a job of `repetitions`
+    /// pieces is recorded as `job`.
     Compute {
         /// The duration of a piece, which varies by half.
         work: Picos,
         /// The number of pieces in a job.
         repetitions: u32,
     },
-    /// `hackbench`: groups of tasks that send each other messages through pipes, as fast as they can. How long a
-    /// message was in its pipe is noted as `message`, and when the last one of a group was received as `finish`. The
-    /// tasks are spread over the CPUs by turns, and stay there.
+    /// `hackbench`: groups of tasks that send each other messages through pipes, as fast as they can. The time that a
+    /// message was in its pipe is recorded as `message`, and the time at which the last message of a group was received
+    /// as `finish`. The tasks are distributed over the CPUs in turn, and stay there.
     Hackbench {
         /// The number of groups.
         groups: u32,
-        /// The number of senders of a group, which has as many receivers.
+        /// The number of senders of a group, which has the same number of receivers.
         tasks: u32,
         /// The number of messages from each sender to each receiver.
         messages: u32,
@@ -197,7 +198,7 @@ impl Workload {
     }
 }
 
-/// A workload, with the CPUs and the settings of its tasks.
+/// A workload, with its CPUs and the settings of its tasks.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Placed {
     /// The behaviour of the tasks.
@@ -205,20 +206,20 @@ pub struct Placed {
     pub workload: Workload,
     /// The CPUs on which the tasks run.
     pub cpus: Vec<u32>,
-    /// The fraction of those CPUs that has a task: one in `one_in`, drawn by the seed of the run.
+    /// The fraction of the CPUs that have a task: one in `one_in`, selected by the seed of the run.
     pub one_in: u32,
-    /// The priority of the tasks: higher ones run first.
+    /// The priority of the tasks: tasks of a higher priority run first.
     pub priority: u8,
-    /// The weight of each task, which decides on its share of a CPU.
+    /// The weight of each task, which determines its share of a CPU.
     pub weight: u32,
-    /// The time for which each task wants to run at once; `None` for the slice of the scenario.
+    /// The time for which each task wants to run at a time; `None` for the slice of the scenario.
     pub request: Option<Picos>,
-    /// The reservation of each task, if tasks share the CPU fairly. Tasks with one run before all others.
+    /// The reservation of each task, if tasks share the CPU fairly. Tasks with a reservation run before all others.
     pub reserves: Option<Reserves>,
-    /// The critical sections of each task, in which it requests more time before it is preempted.
+    /// The critical sections of each task, in which the task requests an extension before it is preempted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sections: Option<Sections>,
-    /// True if the tasks keep the tick of a CPU whose tasks run without one, as tasks with limited CPU time do.
+    /// True if the tasks, like tasks with limited CPU time, keep the tick of a CPU whose tasks run without a tick.
     pub needs_tick: bool,
 }
 
@@ -297,7 +298,7 @@ fn workload(kind: &str, fields: &mut Fields<'_>) -> Result<Workload, InputError>
     })
 }
 
-/// Reads the workloads that are made like programs that people run.
+/// Reads the workloads that imitate programs that people run.
 fn application(kind: &str, fields: &mut Fields<'_>) -> Result<Workload, InputError> {
     Ok(match kind {
         "network" => Workload::Network {

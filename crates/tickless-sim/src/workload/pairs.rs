@@ -1,4 +1,4 @@
-//! Workloads like interactive programs: clients that wait for servers, and a desktop that waits for its user.
+//! Workloads that imitate interactive programs: clients that wait for servers, and a desktop that waits for its user.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -20,13 +20,14 @@ use crate::random::Random;
 pub(super) struct Channel {
     client: Option<TaskId>,
     server: Option<TaskId>,
-    /// A request that the server has not taken.
+    /// True if a request is pending that the server has not received.
     is_asked: bool,
-    /// An answer that the client has not taken.
+    /// True if an answer is pending that the client has not received.
     is_answered: bool,
 }
 
-/// One half of a pair: it waits for the other with a timeout, which each message pushes out, computes, and sends.
+/// A client or a server. It waits for a message of the other half with a timeout, which each message pushes out; it
+/// computes, and sends its own message.
 #[derive(Debug)]
 pub(super) struct Half {
     channel: Rc<RefCell<Channel>>,
@@ -35,9 +36,9 @@ pub(super) struct Half {
     timeout: Picos,
     random: Random,
     timer: Option<Coarse>,
-    /// The time of its last message.
+    /// The time of the half's last message.
     asked: Option<Picos>,
-    /// True if it has computed its next message.
+    /// True if the half has computed its next message.
     is_ready: bool,
     has_begun: bool,
 }
@@ -76,7 +77,7 @@ impl Half {
         self.is_ready = self.is_client;
     }
 
-    /// Takes a message, if there is one.
+    /// Takes a message, if a message is pending. Returns true if one was.
     fn receives(&self) -> bool {
         let mut channel = self.channel.borrow_mut();
         std::mem::take(if self.is_client {
@@ -134,10 +135,10 @@ impl Program for Half {
     }
 }
 
-/// The number of timers that a burst starts for each periodic one.
+/// The number of timers that a burst starts for each periodic timer.
 const BURST: u32 = 4;
 
-/// The load of a desktop whose user is away: periodic exact timers with slack, and now and then a burst of short
+/// The load of a desktop without a user: periodic exact timers with slack, and from time to time a burst of short
 /// timers.
 #[derive(Debug)]
 pub(super) struct Desktop {

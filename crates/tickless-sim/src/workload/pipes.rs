@@ -1,9 +1,9 @@
 //! `hackbench`: groups of tasks that send each other small messages through pipes, as fast as they can.
 //!
-//! Each receiver of a group has a pipe, and each sender writes so many messages into each pipe of its group, one pipe
-//! after the other. A pipe has room for so many bytes: a task that finds it full sleeps until there is room again, and
-//! one that finds it empty until there is something. Nothing sleeps by a timer: all its timers belong to ticks and to
-//! slices, which this workload is for.
+//! Each receiver of a group has a pipe, and each sender writes a given number of messages into each pipe of its group,
+//! one pipe after the other. A pipe has a limited capacity in bytes: a task that finds its pipe full sleeps until space
+//! is free, and a task that finds its pipe empty sleeps until a message arrives. No task sleeps by a timer: all timers
+//! of this workload belong to ticks and slices, which it is meant to exercise.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -19,7 +19,7 @@ use crate::machine::task_context::TaskContext;
 use crate::model::cost_model::CacheLine;
 use crate::model::time::Picos;
 
-/// Bytes that move between caches at a time.
+/// Bytes that are transferred between caches at a time.
 const LINE_BYTES: u32 = 64;
 /// Bytes that are copied at a time.
 const WORD_BYTES: u32 = 8;
@@ -27,13 +27,13 @@ const WORD_BYTES: u32 = 8;
 /// The messages of a workload.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Messages {
-    /// The number from each sender to each receiver of its group.
+    /// The number of messages from each sender to each receiver of its group.
     pub(super) count: u32,
-    /// Bytes of one.
+    /// The bytes of one message.
     pub(super) size: u32,
-    /// Bytes that a pipe holds.
+    /// The bytes that a pipe holds.
     pub(super) room: u32,
-    /// The time to send or receive one, besides the lines that move.
+    /// The time to send or receive a message, besides the transfer of cache lines.
     pub(super) work: Picos,
 }
 
@@ -44,29 +44,29 @@ impl Messages {
     }
 }
 
-/// A pipe.
+/// A pipe with its messages and the tasks that wait for it.
 #[derive(Debug, Default)]
 struct Pipe {
-    /// The time at which each message in it was put there.
+    /// The times at which the messages in the pipe were put there.
     filled: VecDeque<Picos>,
     receiver: Option<TaskId>,
-    /// The receiver found nothing and sleeps.
+    /// True if the receiver found no message and sleeps.
     is_awaited: bool,
-    /// Senders that found no room and sleep.
+    /// The senders that found the pipe full and sleep.
     blocked: VecDeque<TaskId>,
-    /// The CPU that wrote to it last.
+    /// The cache lines of the pipe, with the CPU that wrote to them last.
     lines: CacheLine,
 }
 
 impl Pipe {
-    /// The pipe itself, and `size` bytes of it, come to the CPU that executes.
+    /// Transfers the pipe itself, and `size` bytes of its messages, to the CPU that executes.
     fn touch(&self, context: &TaskContext<'_>, size: u32) {
         context.touch(&self.lines, 1 + u64::from(size.div_ceil(LINE_BYTES)));
         context.copy(u64::from(size.div_ceil(WORD_BYTES)));
     }
 }
 
-/// A group: its pipes, and how many receivers have not got everything.
+/// A group: its pipes, and the number of receivers that have not received all their messages.
 #[derive(Debug)]
 struct Group {
     pipes: Vec<Pipe>,
@@ -78,9 +78,9 @@ struct Group {
 struct Sender {
     group: Rc<RefCell<Group>>,
     messages: Messages,
-    /// Messages that were sent.
+    /// The number of messages that the task has sent.
     sent: u32,
-    /// The next one is ready to be put into its pipe.
+    /// True if the next message is ready to be put into its pipe.
     is_ready: bool,
 }
 
@@ -118,7 +118,7 @@ struct Receiver {
     group: Rc<RefCell<Group>>,
     pipe: usize,
     messages: Messages,
-    /// Messages that are still to come.
+    /// The number of messages that the task has still to receive.
     left: u32,
 }
 
@@ -149,7 +149,7 @@ impl Program for Receiver {
     }
 }
 
-/// Adds `groups` groups of so many senders, and as many receivers, to a machine, spread over `cpus` by turns.
+/// Adds `groups` groups to a machine, each with equally many senders and receivers, distributed over `cpus` in turn.
 pub(super) fn add_groups(
     executor: &mut Executor,
     cpus: &[u32],

@@ -1,4 +1,4 @@
-//! Workloads that measure latency, and workloads that disturb them.
+//! Workloads that measure latency, and workloads that disturb the measurement.
 
 use tickless_core::coarse::WheelKind;
 use tickless_core::hrtimer::Start;
@@ -11,7 +11,7 @@ use crate::machine::timers::{Coarse, Exact};
 use crate::model::time::Picos;
 use crate::random::Random;
 
-/// Sleeps, and looks how late it is.
+/// A program that sleeps, and measures its lateness.
 #[derive(Debug)]
 pub(super) struct Cyclictest {
     period: Picos,
@@ -54,7 +54,7 @@ impl Program for Cyclictest {
     }
 }
 
-/// Computes for ever.
+/// A program that computes for ever.
 #[derive(Debug)]
 pub(super) struct Oslat;
 
@@ -64,10 +64,10 @@ impl Program for Oslat {
     }
 }
 
-/// Pairs that are executed at once; between two lots others may do something.
+/// Pairs that are executed at once; between two such lots other tasks may run.
 const LOT: u32 = 10;
 
-/// Arms and cancels.
+/// A program that arms and cancels a coarse timer.
 #[derive(Debug)]
 pub(super) struct Enqueue {
     repetitions: u32,
@@ -114,7 +114,7 @@ impl Program for Enqueue {
     }
 }
 
-/// Starts exact timers again.
+/// A program that starts exact timers again and again.
 #[derive(Debug)]
 pub(super) struct Starts {
     count: u32,
@@ -136,7 +136,7 @@ impl Starts {
         }
     }
 
-    /// Returns the time of a start of a timer that `prepare` prepared.
+    /// Measures a start of a timer that `prepare` prepared, and returns its time.
     fn measure(
         &self,
         context: &TaskContext<'_>,
@@ -175,10 +175,10 @@ impl Program for Starts {
     }
 }
 
-/// Timers that can be under way to the isolated CPUs at a time.
+/// The largest number of timers that are armed on the isolated CPUs at a time.
 const UNDER_WAY: u32 = 64;
 
-/// Arms timers on others.
+/// A program that arms timers on other CPUs.
 #[derive(Debug)]
 pub(super) struct RemoteArms {
     gap: Picos,
@@ -225,7 +225,7 @@ impl Program for RemoteArms {
     fn expired(&mut self, _index: u32, _turn: &mut TaskContext<'_>) {}
 }
 
-/// A workload that only has a far timer queued.
+/// A program that only keeps a far timer queued.
 #[derive(Debug)]
 pub(super) struct Far {
     timeout: Picos,

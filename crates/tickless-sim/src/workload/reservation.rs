@@ -1,4 +1,4 @@
-//! Reservations of workloads: the share of its CPU that each task is promised.
+//! Reservations of workloads: the guaranteed share of its CPU that each task has.
 
 use serde::Serialize;
 use tickless_core::time::Span;
@@ -18,18 +18,18 @@ pub struct Reserves {
     pub runtime: Picos,
     /// The time from the beginning of a period to its deadline.
     pub deadline: Picos,
-    /// The time from one period to the next.
+    /// The time from the beginning of one period to the beginning of the next.
     pub period: Picos,
 }
 
 impl Reserves {
-    /// Returns the reservation in whole nanoseconds, as a run queue has it.
+    /// Returns the reservation in whole nanoseconds, in the form that a run queue takes.
     pub(super) fn reservation(self) -> Option<Reservation> {
         let span = |time: Picos| Span::from_nanos(time.as_nanos());
         Reservation::new(span(self.runtime), span(self.deadline), span(self.period)).ok()
     }
 
-    /// Returns the share of a CPU that it takes until its deadline, in parts of 2^20.
+    /// Returns the share of a CPU that the reservation takes until its deadline, in parts of 2^20.
     const fn density(self) -> u64 {
         self.runtime
             .as_nanos()
@@ -38,7 +38,7 @@ impl Reserves {
     }
 }
 
-/// The reservation of each task of a workload, if it says one.
+/// Reads the reservation of each task of a workload, if the file has one.
 pub(super) fn read(source: &Source<'_>, raw: &RawWorkload) -> Result<Option<Reserves>, InputError> {
     if raw.priority == Some(DEADLINE) {
         let wrong = "no priority is so high";
@@ -79,7 +79,7 @@ pub(super) fn read(source: &Source<'_>, raw: &RawWorkload) -> Result<Option<Rese
     Ok(Some(reserves))
 }
 
-/// Refuses reservations that a CPU cannot keep.
+/// Refuses reservations that together exceed the share that a CPU can guarantee.
 pub(crate) fn fit(
     source: &Source<'_>,
     raw: &[Spanned<RawWorkload>],

@@ -1,4 +1,4 @@
-//! The critical sections of workloads, in the form of a file.
+//! The critical sections of workloads, as a file describes them.
 
 use toml::Spanned;
 
@@ -8,7 +8,7 @@ pub use crate::machine::sections::Sections;
 use crate::model::input::{InputError, Source};
 use crate::model::time::Picos;
 
-/// The sections of each task of a workload, if it says any.
+/// Reads the critical sections of each task of a workload, if the file has any.
 pub(super) fn read(source: &Source<'_>, raw: &RawWorkload) -> Result<Option<Sections>, InputError> {
     let (length, every) = match (&raw.section, &raw.section_every) {
         (None, None) => return Ok(None),
@@ -30,7 +30,7 @@ pub(super) fn read(source: &Source<'_>, raw: &RawWorkload) -> Result<Option<Sect
     Ok(Some(sections))
 }
 
-/// Refuses sections for tasks that do not share a CPU fairly: no slice end preempts those.
+/// Refuses sections for tasks that do not share a CPU fairly, because no end of a slice preempts such tasks.
 fn check_class(
     source: &Source<'_>,
     raw: &RawWorkload,

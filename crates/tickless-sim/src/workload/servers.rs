@@ -1,4 +1,4 @@
-//! Workloads like servers: their tasks compute and wait.
+//! Workloads that imitate servers: their tasks compute and wait.
 
 use tickless_core::coarse::{Restart, Timeout, WheelKind};
 
@@ -10,7 +10,7 @@ use crate::machine::timers::Coarse;
 use crate::model::time::Picos;
 use crate::random::Random;
 
-/// Computes and sleeps by turns.
+/// A program that computes and sleeps in turn.
 #[derive(Debug)]
 pub(super) struct Duty {
     work: Picos,
@@ -29,7 +29,7 @@ impl Duty {
         }
     }
 
-    /// Draws a time from half of `mean` to three halves.
+    /// Chooses a random time from half of `mean` to three halves of it.
     fn about(&mut self, mean: Picos) -> Picos {
         Picos(mean.0 / 2) + Picos(self.random.below(mean.0.max(1)))
     }
@@ -47,7 +47,7 @@ impl Program for Duty {
     }
 }
 
-/// Periodic timers whose callbacks do the work.
+/// A program of periodic timers whose callbacks do the work.
 #[derive(Debug)]
 pub(super) struct Polls {
     count: u32,
@@ -99,7 +99,7 @@ pub(super) struct Packets {
     pub(super) cancelled: u32,
 }
 
-/// A server. `F` is what the timers of its connections do.
+/// A server. `F` is the callback of its connections' timers.
 #[derive(Debug)]
 pub(super) struct Network<F>
 where
@@ -110,14 +110,14 @@ where
     packets: Packets,
     random: Random,
     connections: Vec<Coarse<F>>,
-    /// True for each connection whose client went away: no packet comes until its timeout is over.
+    /// True for each connection whose client disappeared: no packet arrives until the connection's timeout fires.
     silent: Vec<bool>,
     backlog: u32,
     has_begun: bool,
 }
 
 impl<F: FnMut(&mut Timeout) -> Restart + Send + 'static> Network<F> {
-    /// `make` is [`notes`](crate::machine::task_context::notes).
+    /// Makes a server. `make` is [`notes`](crate::machine::task_context::notes).
     pub(super) const fn new(
         count: u32,
         packets: Packets,
@@ -187,7 +187,7 @@ impl<F: FnMut(&mut Timeout) -> Restart + Send + 'static> Program for Network<F> 
     }
 }
 
-/// Sleeps by a coarse timer and computes.
+/// A program that sleeps by a coarse timer, and computes.
 #[derive(Debug)]
 pub(super) struct Daemon {
     period: Picos,

@@ -21,7 +21,7 @@ use crate::machine::task_context::{Program, notes};
 use crate::model::time::Picos;
 use crate::random::Random;
 
-/// Adds the tasks of `placed` to a machine. `seed` is that of this workload.
+/// Adds the tasks of `placed` to a machine. `seed` belongs to this workload.
 pub(crate) fn add(placed: &Placed, executor: &mut Executor, seed: u64) {
     let first = executor.machine().tasks.len();
     placed.add_to(executor, seed);
@@ -66,8 +66,8 @@ impl Placed {
         }
     }
 
-    /// The part of a CPU that each of its tasks is entitled to, how long it wants to run at a time, and what it is
-    /// promised.
+    /// Returns the weight of each task of the workload, the time for which it wants to run at a time, and its
+    /// reservation.
     fn entitlement(&self) -> (Weight, Option<Picos>, Option<Reservation>) {
         let reservation = self.reserves.and_then(Reserves::reservation);
         (Weight::UNIT.times(self.weight), self.request, reservation)
@@ -98,7 +98,7 @@ impl Placed {
         }
     }
 
-    /// Returns the number of groups, the number of tasks in each, and the messages that they send.
+    /// Returns the number of groups, the number of tasks in each group, and the messages that they send.
     const fn pipes(&self) -> Option<(u32, u32, Messages)> {
         let Workload::Hackbench {
             groups,

@@ -1,4 +1,4 @@
-//! The values in the fields of workloads, and random numbers drawn from them.
+//! The values in the fields of workloads, and the random values that are chosen from them.
 
 use serde::Serialize;
 
@@ -8,26 +8,26 @@ use crate::random::Random;
 /// A range of times, with both ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Range {
-    /// The least value.
+    /// The smallest value.
     pub low: Picos,
-    /// The greatest value.
+    /// The largest value.
     pub high: Picos,
 }
 
-/// A clock that can be set.
+/// A clock that may be set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum WallClock {
-    /// The time of day.
+    /// The clock of the time of day.
     Realtime,
-    /// The monotonic time and the time of suspends.
+    /// The monotonic clock plus the time of suspends.
     Boottime,
-    /// International atomic time.
+    /// The clock of the International Atomic Time.
     Tai,
 }
 
 impl WallClock {
-    /// All clocks that can be set.
+    /// All clocks that may be set.
     pub const ALL: [Self; 3] = [Self::Realtime, Self::Boottime, Self::Tai];
 
     /// Returns the name of the clock.
@@ -41,7 +41,7 @@ impl WallClock {
     }
 }
 
-/// A number from `range`, by octaves: each has the same chance, and within one each number.
+/// Chooses a random time from `range`: each octave has the same chance, and within an octave each value.
 pub(crate) fn log_uniform(random: &mut Random, range: Range) -> Picos {
     let (low, high) = (range.low.0.max(1), range.high.0.max(range.low.0).max(1));
     let octaves = u64::from((high / low).ilog2()) + 1;
@@ -50,7 +50,7 @@ pub(crate) fn log_uniform(random: &mut Random, range: Range) -> Picos {
     Picos(from + random.below(to - from))
 }
 
-/// A time around `mean`: from nothing to twice as much.
+/// Chooses a random time around `mean`, from zero to twice `mean`.
 pub(crate) fn around(random: &mut Random, mean: Picos) -> Picos {
     Picos(random.below(mean.0.saturating_mul(2).max(1)))
 }

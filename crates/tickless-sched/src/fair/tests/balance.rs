@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// Time between two comparisons of a CPU with another one.
+/// The time between two comparisons of a CPU with another CPU.
 const PERIOD: u64 = 10 * MS;
 
 /// CPUs, each with a queue, and tasks that compute for ever.
@@ -253,7 +253,7 @@ fn a_queue_that_ends_gives_all_tasks_out_pinned_ones_and_those_in_debt() {
     assert!(again.is_ok(), "the queue let it go");
 }
 
-/// A queue that was empty had no part in what the others had meanwhile.
+/// A queue that was empty had no share in the service that the other queues received meanwhile.
 #[test]
 fn what_comes_into_an_empty_queue_is_owed_nothing() {
     let [one, two] = [entity(Weight::UNIT, 3 * MS), entity(Weight::UNIT, 3 * MS)];

@@ -11,13 +11,13 @@ use super::at;
 use crate::amount::{Request, Weight};
 use crate::fair::{Entity, FairQueue, Slice};
 
-/// A queue whose tasks work by turns.
+/// A queue whose tasks work alternately.
 struct World {
     queue: FairQueue<usize>,
     tasks: Vec<Pin<Box<Entity<usize>>>>,
     running: Option<usize>,
     now: u64,
-    /// True if the test makes three steps at once where it can.
+    /// True if the test uses hand-overs in place of the three steps where it can.
     at_once: bool,
     /// Number of hand-overs.
     hand_overs: usize,
@@ -51,7 +51,7 @@ impl World {
         }
     }
 
-    /// Another task wakes up, and so long behind that the one that runs sleeps or is over.
+    /// Lets another task wake up. After a further `behind` the running task sleeps or finishes.
     fn pass(&mut self, to: usize, is_over: bool, behind: u64) {
         let waits = self.tasks[to].is_queued() && self.queue.delayed() == 0;
         if Some(to) == self.running || waits {
@@ -143,7 +143,7 @@ proptest! {
     }
 }
 
-/// Two that wake each other need no more than that, whether or not they owe time.
+/// Two tasks that wake each other need only hand-overs, whether or not they owe time.
 #[test]
 fn two_that_work_by_turns_hand_over_each_time() {
     let mut world = World::new(&[(1, 3_000), (1, 3_000)], true);
@@ -155,7 +155,7 @@ fn two_that_work_by_turns_hand_over_each_time() {
     }
 }
 
-/// The task runs beside one that sleeps in debt, which is all that the tree has.
+/// The task runs while another one sleeps in debt, which is the only entry of the tree.
 #[test]
 fn a_task_hands_over_neither_to_itself_nor_to_one_of_another_queue() {
     let mut world = World::new(&[(1, 3_000), (1, 3_000), (2, 3_000)], true);

@@ -1,8 +1,8 @@
 //! Tests that compare the lag of every task with a model that serves all tasks at once.
 //!
-//! The oracle knows nothing of virtual time. It gives each task that competes its part of every nanosecond, takes the
-//! time of the running one from it, and shares out the lags of tasks that join and leave: in fixed point, 32 bits
-//! behind the point.
+//! The oracle does not use virtual time. It gives each task that competes its part of every nanosecond, takes the time
+//! of the running one from it, and shares out the lags of tasks that join and leave: in fixed point, with 32 bits after
+//! the point.
 
 use core::pin::Pin;
 use std::boxed::Box;
@@ -15,7 +15,7 @@ use super::at;
 use crate::amount::{Request, Weight};
 use crate::fair::{Entity, FairQueue, Rules, Sleep};
 
-/// Number one, a nanosecond in fixed point.
+/// The number one, a nanosecond in fixed point.
 const ONE: i128 = 1 << 32;
 
 /// A task in the fluid.
@@ -35,7 +35,7 @@ struct World {
     tasks: Vec<Pin<Box<Entity<usize>>>>,
     drops: Vec<Drop>,
     running: Option<usize>,
-    /// The task that is on its way to another worker.
+    /// The task that moves to another worker at present.
     pulled: Option<usize>,
     now: u64,
     /// Largest distance of the queue from the fluid by its rounding, in nanoseconds.
@@ -77,7 +77,7 @@ impl World {
             .sum()
     }
 
-    /// Shares `lag` out among those inside, by weight.
+    /// Shares `lag` out among the competing tasks, by weight.
     fn share_out(&mut self, lag: i128) {
         let whole = self.weight();
         for drop in self.drops.iter_mut().filter(|drop| drop.inside) {
@@ -86,7 +86,7 @@ impl World {
         self.round(1);
     }
 
-    /// The queue rounded so many times.
+    /// Notes that the queue rounded `times` times.
     fn round(&mut self, times: i128) {
         let unit = i128::from(Weight::UNIT.get());
         let most = self
@@ -108,7 +108,7 @@ impl World {
         self.drops[task].inside = true;
     }
 
-    /// A task leaves with what it is owed; `kept` of that it takes along.
+    /// Lets a task leave. `kept` returns the part of its lag that the task keeps.
     fn leave(&mut self, task: usize, kept: impl FnOnce(i128) -> i128) {
         let lag = self.drops[task].lag;
         self.drops[task].inside = false;
@@ -116,7 +116,7 @@ impl World {
         self.share_out(lag);
     }
 
-    /// Lets tasks go as the queue does before a task comes: called here to see which ones left.
+    /// Releases tasks as the queue does before a task joins. It is called by the test to see which tasks left.
     fn let_go(&mut self) {
         self.queue.charge(at(self.now));
         if self.queue.waiting() == 0 {
@@ -141,8 +141,8 @@ impl World {
         }
     }
 
-    /// Finds those that slept and owed time and were let go since: each had paid when its turn came, some of them only
-    /// because another one had left.
+    /// Finds the tasks that slept in debt and were released since. Each had paid when its turn came, some of them only
+    /// because another task had left.
     fn notice_departures(&mut self) {
         loop {
             let gone = (0..self.tasks.len()).filter(|task| {
@@ -168,7 +168,7 @@ impl World {
         self.notice_departures();
     }
 
-    /// The task that runs, or no task, has the CPU for so long.
+    /// Lets the running task, or no task, have the CPU for `nanos` nanoseconds.
     fn run(&mut self, nanos: u64) {
         self.now += nanos;
         if let Some(running) = self.running {
@@ -254,7 +254,7 @@ impl World {
         self.round(2);
     }
 
-    /// A task that waits leaves, as for another queue, and comes back with its lag.
+    /// Lets a waiting task leave, as if for another queue, and return with its lag.
     fn travel(&mut self, task: usize) {
         let waited = self.queue.dequeue(self.tasks[task].as_ref(), at(self.now));
         if let Some(item) = waited {
@@ -265,7 +265,7 @@ impl World {
         }
     }
 
-    /// Another worker takes a task, and gives it back with its lag.
+    /// Lets another worker pull a task and return it with its lag.
     fn pull(&mut self) {
         let Some(task) = self.queue.pull(at(self.now)) else {
             self.notice_departures();
@@ -289,7 +289,7 @@ impl World {
         self.drops[task].request = i128::from(nanos);
     }
 
-    /// Compares the queue with the fluid, and adds the accounts up.
+    /// Compares the queue with the fluid, and checks the sum of all lags.
     fn check(&mut self) {
         self.queue.tree.assert_valid();
         let slack = self.rounding;
@@ -316,7 +316,7 @@ impl World {
         assert!(sum.abs() <= slack * ONE, "lags come to nothing");
     }
 
-    /// The lag of each is within its bound.
+    /// Checks that the lag of each task is within its bound.
     fn check_bound(&self) {
         let slack = self.rounding;
         for (task, drop) in self
@@ -395,7 +395,7 @@ fn all_rules() -> impl Strategy<Value = Rules> {
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// The queue owes each task what the fluid does, at all times.
+    /// The queue owes each task the same service as the fluid, at all times.
     #[test]
     fn lags_are_those_of_the_fluid(
         tasks in prop::collection::vec((weights(), requests()), MOST),

@@ -1,19 +1,19 @@
 //! A crowd of CPUs around one slow counter, in the order of virtual time.
 //!
-//! A [machine](crate::machine) executes what an event makes a CPU do as a whole, so that of the CPUs that tick at one
-//! moment the first has read three times before the second begins. Where the question is who waits for whom, that order
-//! is the answer. So here every read, every step on the shared word and every lock is an event of its own, and what
-//! CPUs do between them is only so long as the profile says. The rules of a combined read are those of the core
-//! ([`Waiting`], [`Word`]).
+//! A [machine](crate::machine) executes all work that an event causes on a CPU in one piece. So if several CPUs tick at
+//! one moment, the first has read three times before the second begins. This order would decide which CPU waits for
+//! which, the very question of this module. So here every read, every step on the shared word and every lock is an
+//! event of its own. The work of CPUs between these events only takes the time that the profile says. The rules of a
+//! combined read are those of the core ([`Waiting`], [`Word`]).
 //!
 //! # What a CPU does
 //!
-//! At each tick, which comes on all CPUs at one moment but for the spread of the interrupt: it reads the clock to see
-//! what is due, locks its run queue, reads the clock for it, accounts, unlocks, and reads the clock to program its
-//! device. One CPU brings the record of the time forward besides, and reads the counter within that: a CPU that reads
-//! the clock meanwhile waits, and one that had begun before reads again (spec TIM-17). In between it computes; and it
-//! wakes tasks of other CPUs, whose run queue it locks for a read of the clock and the wake-up. These two, the record
-//! and the run queues, are the locks that are held across a read.
+//! The tick comes on all CPUs at one moment, except for the spread of the interrupt. At each tick a CPU reads the clock
+//! to see which timers are due, locks its run queue, reads the clock for it, accounts, unlocks, and reads the clock to
+//! program its device. One CPU also updates the record of the time, and reads the counter during the update: a CPU that
+//! reads the clock meanwhile waits, and a CPU that began its read before reads again (spec TIM-17). Between ticks a CPU
+//! computes and wakes tasks of other CPUs. For a wake-up it locks the other CPU's run queue, reads the clock, and wakes
+//! the task. The record and the run queues are the locks that are held across a read.
 
 mod line;
 
@@ -30,7 +30,7 @@ use crate::model::time::Picos;
 use crate::model::topology::Topology;
 use crate::random::Random;
 
-/// The value of the word is the number of the read, which moves on and says nothing.
+/// The word, whose value is the number of the read. The number only advances and has no other meaning.
 type Number = Word<32>;
 
 /// The composition of the crowd, and the time for which it is watched.
@@ -42,7 +42,8 @@ pub(super) struct Setting {
     pub(super) tick: Picos,
     /// Tasks of other CPUs that each CPU wakes in ten ticks.
     pub(super) wakes: u32,
-    /// Run queues and the record are locked across reads; without, no CPU waits for another one but at the counter.
+    /// True if run queues and the record are locked across reads. Otherwise CPUs wait for each other only at the
+    /// counter.
     pub(super) has_locks: bool,
     pub(super) length: Picos,
     pub(super) seed: u64,
@@ -53,7 +54,7 @@ pub(super) struct Setting {
 pub(super) struct Figures {
     /// CPU time that was left for computing.
     pub(super) computing: Picos,
-    /// CPU time in reads of the clock, and how many there were.
+    /// CPU time in reads of the clock, and the number of these reads.
     pub(super) reading: Picos,
     pub(super) reads: u64,
     /// Reads that were done again, because the record had changed.
@@ -133,9 +134,9 @@ struct Cpu {
     target: u32,
     next_tick: Picos,
     next_wake: Picos,
-    /// The time from which on it does not compute.
+    /// The time from which on the CPU does not compute.
     since: Picos,
-    /// The time from which on it reads, or waits for a lock.
+    /// The time from which on the CPU reads, or waits for a lock.
     began: Picos,
     /// The record, when the read began.
     record: u64,
@@ -165,7 +166,7 @@ pub(super) struct Crowd {
     readers: Vec<u32>,
     word: Number,
     line: Line,
-    /// CPUs that look at a copy of the word.
+    /// The CPUs that poll a copy of the word.
     pollers: Vec<u32>,
     /// The time from which on the counter serves the next read.
     free: Picos,
@@ -235,7 +236,7 @@ impl Crowd {
         &mut self.cpus[cpu as usize]
     }
 
-    /// `cpu` goes on at `at`, with `phase`.
+    /// Schedules `cpu` to continue at `at`, with `phase`.
     fn goes_on(&mut self, cpu: u32, at: Picos, phase: Phase) {
         self.cpu(cpu).phase = phase;
         self.events += 1;
@@ -264,7 +265,7 @@ impl Crowd {
         }
     }
 
-    /// The next wake-up of a CPU that computes from `now` on.
+    /// Returns the time of the next wake-up by a CPU that computes from `now` on.
     fn next_wake(&mut self, now: Picos) -> Picos {
         if self.setting.wakes == 0 || self.setting.cpus < 2 {
             return Picos::FOREVER;
@@ -276,7 +277,7 @@ impl Crowd {
         )
     }
 
-    /// `cpu` has nothing to do at `at` but to compute, until what comes next.
+    /// Lets `cpu` compute from `at` until its next tick or wake-up.
     fn computes(&mut self, cpu: u32, at: Picos) {
         let spread = Picos(self.random.below(self.spread.0 + 1));
         let end = self.setting.length;
@@ -405,7 +406,7 @@ impl Crowd {
         }
     }
 
-    /// `cpu` reads the counter itself: after those that came before it.
+    /// Lets `cpu` read the counter itself, after the reads that were requested before.
     fn samples(&mut self, cpu: u32, at: Picos, then: Phase) {
         let charges = self.model.charges;
         let from = at.max(self.free);
@@ -444,7 +445,7 @@ impl Crowd {
         self.samples(cpu, at, Phase::Sampled);
     }
 
-    /// The word was written, so that who polls it has to fetch it again.
+    /// Notes that the word was written, so that each CPU that polls the word has to fetch it again.
     fn invalidates(&mut self, at: Picos) {
         for poller in std::mem::take(&mut self.pollers) {
             let has_it = self.line.loads(&self.model, poller, at);
@@ -452,7 +453,7 @@ impl Crowd {
         }
     }
 
-    /// The read of `cpu` is over, unless the record changed meanwhile.
+    /// Ends the read of `cpu`, unless the record changed meanwhile.
     fn has_read(&mut self, cpu: u32, at: Picos) {
         let record = self.record;
         let state = self.cpu(cpu);

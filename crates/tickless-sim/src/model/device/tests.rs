@@ -18,7 +18,8 @@ fn device(kind: DeviceClass, hertz: u32, exit: Picos) -> Device {
     }
 }
 
-/// CPU 0 writes, at 10 us: when the device fires, by how much that may be late, and what it took, in nanoseconds.
+/// Writes the device on CPU 0 at 10 us. Returns the time at which the device fires, its largest delay, and the time
+/// that the write took, in nanoseconds.
 fn written(device: &Device, told: &Told, write: DeviceWrite) -> (Option<u64>, u64, u64) {
     let costs = Profile::embedded("skl-112").unwrap().costs;
     cost_model::install(&Rc::default());
@@ -115,7 +116,7 @@ fn ticks_are_rounded_so_that_nothing_is_early() {
     assert_eq!(odd.cycles_at(CounterId(7), Instant::ZERO), None);
 }
 
-/// A clock that goes on each `step` and shows what it stands at: its first step at which it shows `when`.
+/// Returns the first step at which a clock that advances by `step`, and shows the time of its last step, shows `when`.
 fn first_shown(when: Picos, step: u64) -> Picos {
     Picos(when.0.div_ceil(step) * step)
 }

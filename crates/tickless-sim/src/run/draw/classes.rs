@@ -1,4 +1,4 @@
-//! The parts of a drawn scenario by kind and value, to count them and to group failures.
+//! The parts of a random scenario by kind and value, used to count them and to group failures.
 
 use super::Draft;
 
@@ -11,7 +11,7 @@ pub struct Class {
     pub which: String,
 }
 
-/// The value of `key` in lines such as `key = "value"` or `key = 3`.
+/// Returns the value of `key` in lines such as `key = "value"` or `key = 3`.
 pub(super) fn value<'t>(text: &'t str, key: &str) -> Option<&'t str> {
     let value = |line: &'t str| {
         let (name, value) = line.split_once(" = ")?;
@@ -66,7 +66,7 @@ impl Draft {
         all
     }
 
-    /// Returns the kind of the draft's machine, in a few words that failures with the same cause are likely to share.
+    /// Returns the class of the draft's machine, in a few words that failures with the same cause probably share.
     #[must_use]
     pub fn machine(&self) -> String {
         let mut text = format!("{} device", self.device_kind());

@@ -1,21 +1,23 @@
-//! The largest load that a machine can carry. With more load every library's timers are late, so none is drawn.
+//! The largest load that a machine can carry. With more load the timers of every library are late, so that no draft has
+//! more.
 
 use crate::model::profile::Profile;
 use crate::model::time::Picos;
 
-/// The largest lateness of a timer, for each tick: three ticks, and with short ones so long that a callback takes a
-/// tenth of it at most.
+/// The largest lateness of a timer, for each tick. It is three ticks; with a short tick it is so long that a callback
+/// takes a tenth of it at most.
 ///
-/// A coarse timer that others may run is late by two ticks and what is executed before it, at worst. The CPU that looks
-/// after it ticks when it is due, but before the CPU that counts has counted that tick: it finds nothing due for one
-/// more tick. At that one, before it looks, the owner wakes, takes its timers back and looks at its own next tick. So
-/// two ticks alone are no bound.
+/// A coarse timer that other CPUs may fire is late, at worst, by two ticks and the work that is executed before it. The
+/// CPU that expires timers for the owner ticks when the timer is due, but before the CPU that counts has counted that
+/// tick: it finds no due timer for one more tick. At the next tick, before that CPU checks again, the owner wakes,
+/// takes back its timers, and checks them at its own next tick. So two ticks alone are no bound.
 const LATE_MAX: [(&str, &str); 2] = [("1 ms", "8 ms"), ("4 ms", "12 ms")];
-/// The largest number of clock reads of a CPU in a millisecond, if it need not wait for them. Nine draws of ten stay
-/// below a third of it, and those that made timers late by their reads asked for 7 and 22, on average. Tasks that ask
-/// for more read again and again, each read after the one before: they wait, and keep others waiting once each.
+/// The largest number of clock reads of a CPU in a millisecond, if the CPU need not wait for them. Nine of ten drafts
+/// stay below a third of this number; the drafts whose reads made timers late had 7 and 22 reads on average. Tasks that
+/// request more reads read again and again, each read after the one before: such tasks wait, and each keeps the other
+/// CPUs waiting once.
 const READS_MAX: u64 = 30;
-/// CPUs of the largest machine that is drawn.
+/// The number of CPUs of the largest random machine.
 const CPUS_MAX: u64 = 64;
 
 /// Returns the largest lateness of a timer on a machine with this tick.
@@ -27,8 +29,9 @@ pub(super) fn late_max(tick: &str) -> &'static str {
 /// Returns the number of CPUs that may share the slow counter of a machine.
 ///
 /// The counter serves one CPU at a time, so all reads of a millisecond together, `CPUs * READS_MAX * serial`, may not
-/// take longer than that. A read keeps the others for 2.5 us on `vm-64`: the counter serves 400 in a millisecond there,
-/// so 13 CPUs may share it. It keeps them for 0.4 us at most on the others: 2,500 in a millisecond, so 83 may.
+/// take longer than a millisecond. On `vm-64` a read occupies the counter for 2.5 us: it serves 400 reads in a
+/// millisecond, so 13 CPUs may share it. On the other machines a read occupies it for 0.4 us at most: 2,500 reads in a
+/// millisecond, so 83 CPUs may share it.
 pub(super) fn readers_max(profile: &str) -> u32 {
     Profile::embedded(profile).map_or(0, |profile| {
         let serial = profile.costs.slow_counter_serial.value;
@@ -37,11 +40,11 @@ pub(super) fn readers_max(profile: &str) -> u32 {
     })
 }
 
-/// The shortest period, in milliseconds, of `timers` on each CPU whose callbacks take `works` microseconds, the
-/// shortest and the longest together: half of that on average.
+/// Returns the shortest period, in milliseconds, of `timers` timers on each CPU whose callbacks take `works`
+/// microseconds. `works` is the sum of the shortest and the longest callback, twice the average.
 ///
-/// If all CPUs but one sleep, that one runs the timers of all. They shall take half of its time: on 64 CPUs
-/// `64 * timers * works / 2` in half a period.
+/// If all CPUs but one sleep, that CPU runs the timers of all. The timers may take half of its time: on 64 CPUs, `64 *
+/// timers * works / 2` in half a period.
 pub(super) const fn least_period(timers: u64, works: u64) -> u64 {
     (CPUS_MAX * timers * works).div_ceil(1_000)
 }
@@ -70,8 +73,8 @@ mod tests {
         assert_eq!(least_period(5, 10 + 100), 36, "short enough to be drawn");
     }
 
-    /// The load of a machine, counted again from the draft, is never more than it can do. The first three seeds asked
-    /// for too much once.
+    /// The load of a machine, computed again from the draft, is never more than the machine can carry. The first three
+    /// seeds once had too much.
     #[test]
     fn nothing_is_drawn_that_asks_more_of_a_machine_than_it_can_do() {
         let found = [

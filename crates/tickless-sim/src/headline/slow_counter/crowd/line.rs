@@ -1,13 +1,14 @@
 //! The cache line of the shared word: its holder, and the time at which a CPU gets it.
 //!
-//! The CPUs of a socket get a line that one of them has one after the other; sockets are served side by side; the first
-//! CPU of a socket fetches it from where it was written. A write needs it alone, and writes follow one another.
+//! If one CPU of a socket has the line, the other CPUs of the socket get it one after the other. Sockets are served in
+//! parallel. The first CPU of a socket fetches the line from the CPU that wrote it. A write needs exclusive access to
+//! the line, and writes follow one another.
 
 use crate::model::cost_model::CostModel;
 use crate::model::time::Picos;
 use crate::model::topology::{Distance, Topology};
 
-/// The copy of a socket.
+/// The copy of the line that a socket has.
 #[derive(Clone, Copy, Debug, Default)]
 struct Copied {
     is_there: bool,
@@ -15,7 +16,7 @@ struct Copied {
     free: Picos,
 }
 
-/// The line.
+/// The cache line of the shared word, with its writer and its copies.
 #[derive(Debug)]
 pub(super) struct Line {
     /// The CPU that wrote the line last, and the end of that write.
