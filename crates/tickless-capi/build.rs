@@ -1,4 +1,4 @@
-//! Gives the shared library the name by which programs ask for it.
+//! The build script that sets the name (`soname`) by which programs load the shared library.
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");

@@ -1,8 +1,9 @@
-//! Chooses the host: `cfg(portable_host)` is the one that stands on the standard library alone, and `cfg(event_host)`
-//! its kind for programs that an event loop of JavaScript calls, which have one thread that must not wait.
+//! Chooses the host. `cfg(portable_host)` selects the host that needs only the standard library. `cfg(event_host)`
+//! selects its variant for programs that an event loop of JavaScript calls, which have one thread that must not wait.
 //!
-//! Systems other than Linux have it, and Linux with the feature `portable`. The feature `internals` opens the Linux
-//! host to measurements, so that one stays where both are on, as with `--all-features`.
+//! Systems other than Linux use the portable host, and so does Linux with the feature `portable`. The feature
+//! `internals` opens the Linux host to measurements, so that the Linux host stays if both features are on, as with
+//! `--all-features`.
 
 use std::env;
 

@@ -2,13 +2,13 @@
 //!
 //! A test that has never failed proves nothing. Each name in [`NAMES`] marks a place where a patch puts
 //! [`mutant!`](crate::mutant) into a condition of a copy of the sources. The variable `TICKLESS_MUTANT` arms one of
-//! them, and `cargo xtask mutants` runs the suite once for each and demands that it fails.
+//! these switches. `cargo xtask mutants` runs the suite once for each switch and demands that the suite fails.
 
 extern crate std;
 
 use std::sync::OnceLock;
 
-/// Every rule that can be broken, in the order in which `cargo xtask mutants` tries them.
+/// Every rule that can be broken, in the order in which `cargo xtask mutants` breaks them.
 ///
 /// The list is that of spec, with the deviations that `docs/decisions` explains.
 pub const NAMES: &[&str] = &[
@@ -164,7 +164,7 @@ pub const NAMES: &[&str] = &[
     "sched-tick-without-minimum-b64",
 ];
 
-/// Returns the index of the name in [`NAMES`]; fails the build when it does not.
+/// Returns the index of the name in [`NAMES`]; fails the build if the list lacks the name.
 #[doc(hidden)]
 #[must_use]
 pub const fn index_of(name: &str) -> usize {
@@ -196,7 +196,7 @@ const fn same(left: &[u8], right: &[u8]) -> bool {
 ///
 /// # Panics
 ///
-/// When the variable names a switch that [`NAMES`] does not list.
+/// Panics if the variable names a switch that [`NAMES`] does not list.
 #[doc(hidden)]
 #[must_use]
 pub fn armed(index: usize) -> bool {

@@ -1,4 +1,4 @@
-//! Clocks of the C interface, and the conversion of their times: unsigned nanoseconds.
+//! The clocks of the C interface, and the conversion of their times to unsigned nanoseconds.
 
 use std::ffi::c_int;
 
@@ -17,7 +17,7 @@ pub const TICKLESS_CLOCK_BOOTTIME: u32 = 7;
 /// International atomic time.
 pub const TICKLESS_CLOCK_TAI: u32 = 11;
 
-/// The clock of that number.
+/// Returns the clock with this number.
 pub(crate) fn clock_of(number: u32) -> Result<Clock, Errno> {
     match number {
         TICKLESS_CLOCK_REALTIME => Ok(Clock::Realtime),
@@ -28,7 +28,8 @@ pub(crate) fn clock_of(number: u32) -> Result<Clock, Errno> {
     }
 }
 
-/// Returns the time of a clock. Takes no lock, because a signal handler may call it and may have interrupted a reading.
+/// Returns the time of a clock. Takes no lock, because a signal handler may call this function and may have interrupted
+/// a reading.
 pub(crate) fn shown(clock: Clock) -> u64 {
     let id = match clock {
         Clock::Monotonic => {
@@ -49,7 +50,7 @@ pub(crate) fn shown(clock: Clock) -> u64 {
     u64::try_from((seconds * 1_000_000_000 + nanos).max(0)).unwrap_or(u64::MAX)
 }
 
-/// Returns an instant of the library in nanoseconds of the monotonic clock, as they are from now on.
+/// Converts an instant of the library to nanoseconds of the monotonic clock, by the time from now to the instant.
 pub(crate) fn monotonic(instant: tickless::time::Instant) -> u64 {
     let left = instant
         .saturating_duration_since(tickless::time::Instant::now())
@@ -57,16 +58,16 @@ pub(crate) fn monotonic(instant: tickless::time::Instant) -> u64 {
     shown(Clock::Monotonic).saturating_add(u64::try_from(left).unwrap_or(u64::MAX))
 }
 
-/// The latest time that a timer can be started for.
+/// The latest time for which a timer can be started.
 const LATEST: u64 = Instant::<Monotonic>::LATEST.as_nanos().cast_unsigned();
 
-/// A delay or an interval: a negative number that C made one without a sign is nonsense.
+/// Checks a delay or an interval. Returns `EINVAL` for a negative number that C converted to an unsigned number.
 pub(crate) fn span(nanos: u64) -> Result<u64, Errno> {
     i64::try_from(nanos).map_err(|_| Errno::INVAL)?;
     Ok(nanos)
 }
 
-/// A time that a timer can be started for.
+/// Checks a time for which a timer is to be started. Returns `EOVERFLOW` if it is beyond the latest time.
 pub(crate) fn deadline(nanos: u64) -> Result<u64, Errno> {
     span(nanos)?;
     if nanos > LATEST {
@@ -75,7 +76,7 @@ pub(crate) fn deadline(nanos: u64) -> Result<u64, Errno> {
     Ok(nanos)
 }
 
-/// The time that is `delay` after `start`.
+/// Returns the time that is `delay` after `start`.
 pub(crate) fn after(start: u64, delay: u64) -> Result<u64, Errno> {
     deadline(start.checked_add(delay).ok_or(Errno::OVERFLOW)?).map_err(|_| Errno::OVERFLOW)
 }
@@ -100,7 +101,7 @@ pub unsafe extern "C" fn tickless_clock_now(clock: u32, now_ns: *mut u64) -> c_i
     })
 }
 
-/// Writes a result where the caller wants it.
+/// Writes a result to `place`.
 ///
 /// # Safety
 ///

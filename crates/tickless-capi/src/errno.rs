@@ -1,11 +1,11 @@
-//! The results of calls: not negative for success, or a negative number of `errno.h`.
+//! The results of calls: a number that is not negative for success, or the negative of a number of `errno.h`.
 
 use std::ffi::c_int;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use tickless::StartError;
 
-/// A number of `errno.h`, as Linux has it.
+/// A number of `errno.h`, with the value of Linux.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Errno(c_int);
 
@@ -18,32 +18,32 @@ pub(crate) struct Errno(c_int);
 compile_error!("the numbers of errno.h differ on this architecture");
 
 impl Errno {
-    /// Another thread's timer, loop or worker.
+    /// The timer, loop or worker belongs to another thread.
     pub(crate) const PERM: Self = Self(1);
     /// A signal handler was called while the caller slept.
     pub(crate) const INTR: Self = Self(4);
-    /// No memory, thread or timer is left; or a signal handler called that interrupted another call.
+    /// No memory, thread or timer is left. Or the call was made in a signal handler that interrupted another call.
     pub(crate) const AGAIN: Self = Self(11);
-    /// The object is in use.
+    /// The object is still in use.
     pub(crate) const BUSY: Self = Self(16);
     /// The thread has a loop or a worker already.
     pub(crate) const EXIST: Self = Self(17);
-    /// An argument makes no sense.
+    /// An argument is not valid.
     pub(crate) const INVAL: Self = Self(22);
     /// The process has too many threads with timers.
     pub(crate) const NOSPC: Self = Self(28);
-    /// A call that would wait for the callback that makes it.
+    /// The call would wait for the callback that makes the call.
     pub(crate) const DEADLK: Self = Self(35);
-    /// A time beyond the end of the clock.
+    /// The time is beyond the end of the clock.
     pub(crate) const OVERFLOW: Self = Self(75);
-    /// A clock that has no timers here.
+    /// The library has no timers on this clock.
     pub(crate) const NOTSUP: Self = Self(95);
-    /// The library itself is at fault.
+    /// The library itself failed.
     pub(crate) const NOTRECOVERABLE: Self = Self(131);
 }
 
 impl Errno {
-    /// The positive number of a system call that failed.
+    /// Makes an error from the positive error number of a system call that failed.
     pub(crate) fn of_system(number: c_int) -> Self {
         if number > 0 {
             Self(number)
@@ -64,7 +64,7 @@ impl From<StartError> for Errno {
     }
 }
 
-/// Calls `call`, and turns its result into an answer, a panic too.
+/// Calls `call`, and converts its result or its panic into the return value of a C function.
 pub(crate) fn answer(call: impl FnOnce() -> Result<c_int, Errno>) -> c_int {
     // What a panic leaves half done are cells of one thread; the guards in `place` put them right.
     match catch_unwind(AssertUnwindSafe(call)) {

@@ -1,4 +1,5 @@
-//! Timers of a thread with its own event loop: a descriptor to wait for, a deadline, and a call that fires due timers.
+//! The timers of a thread with its own event loop. The loop waits for a descriptor or a deadline, and calls a function
+//! that fires due timers.
 
 use std::ffi::c_int;
 use std::os::fd::AsRawFd;

@@ -1,11 +1,11 @@
 //! The handshake between the thread that notifies of an expiration and `settime`, which replaces the notification.
 //!
-//! The thread publishes the slot that it is about to notify for, and then reads the version of the slot's record again.
-//! `settime` replaces the record, and then waits until that slot is not published. Between the two steps of each stands
-//! a sequentially consistent fence, so one of both sees the other: the thread a new version, or `settime` the slot.
-//! Behind a `settime` no notification of the former record is sent.
+//! The thread publishes the slot for which it is about to notify, and then reads the version of the slot's record
+//! again. `settime` replaces the record, and then waits until the slot is not published. Each side has a sequentially
+//! consistent fence between its two steps, so at least one side sees the other: the thread sees a new version, or
+//! `settime` sees the slot. After a `settime` has returned, no notification of the former record is sent.
 //!
-//! The case of the same name in `model.rs` fails without either fence, and without the wait.
+//! The case of the same name in `model.rs` fails if either fence or the wait is removed.
 
 #[cfg(loom)]
 use loom::sync::atomic::{AtomicU64, Ordering, fence};
@@ -18,11 +18,12 @@ mod model;
 /// The word of the handshake; the module documents it.
 #[derive(Debug)]
 pub(crate) struct Handshake {
-    /// The slot that is being notified for, plus one, and above it a count; no slot while the lower half is zero.
+    /// The lower half holds the slot of the current notification plus one, or zero for no slot. The upper half holds a
+    /// count.
     delivering: AtomicU64,
 }
 
-/// The lower half, which has the slot.
+/// The mask of the lower half, which holds the slot.
 const SLOT: u64 = 0xffff_ffff;
 
 impl Handshake {
@@ -32,8 +33,8 @@ impl Handshake {
         }
     }
 
-    /// Calls `notify` while the slot is published; that reads the version of the slot's record first. One thread alone
-    /// calls this.
+    /// Calls `notify` while the slot is published. `notify` first reads the version of the slot's record. Only one
+    /// thread calls this function.
     pub(crate) fn deliver<R>(&self, index: u32, notify: impl FnOnce() -> R) -> R {
         // Relaxed: this thread alone writes it.
         let count = self.delivering.load(Ordering::Relaxed) >> 32;
@@ -49,8 +50,8 @@ impl Handshake {
         notified
     }
 
-    /// Waits until the slot is not published as it was when this was called. The caller has replaced its record.
-    /// `pause` is told how often it was called.
+    /// Waits until the publication of the slot that exists at the time of the call has ended. The caller has replaced
+    /// the record of the slot. `pause` gets the number of its previous calls.
     pub(crate) fn settle(&self, index: u32, mut pause: impl FnMut(u32)) {
         // Sequentially consistent: pairs with the fence of `deliver`.
         fence(Ordering::SeqCst);

@@ -3,8 +3,9 @@
 //!
 //! # Invariant
 //!
-//! **Magic**: a structure whose magic word is the constant of its kind mixed with its own address was initialised
-//! there, and was not destroyed since. A structure that was copied, moved, or never initialised has another word.
+//! **Magic**: if the magic word of a structure is the constant of its kind mixed with its own address, the structure
+//! was initialised at this address and was not destroyed afterwards. A structure that was copied, moved, or never
+//! initialised has another word.
 
 use std::cell::Cell;
 use std::ffi::c_void;
@@ -15,37 +16,37 @@ use std::sync::atomic::AtomicU64;
 
 use crate::operations::Operations;
 
-/// A function of the caller's, for one of the structures and its argument. An exception that it throws ends the call
-/// with an error or the process, and is no undefined behaviour.
+/// A callback of the C program, which gets one of the structures and its argument. If the callback throws an exception,
+/// the call fails with an error or the process ends; the behaviour is not undefined.
 pub(crate) type RawCallback = unsafe extern "C-unwind" fn(*mut c_void, *mut c_void);
 
-/// State of a head's wait.
+/// The state of a timer, from its start to its callback.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum State {
     /// The timer is in no queue and in no list.
     Idle,
     /// The head is in a queue of the library.
     Queued,
-    /// The head is in the list of its place: its callback is to be called.
+    /// The head is in the list of due timers of its thread, and its callback will be called.
     Due,
 }
 
-/// Common head of both kinds of timers: the fields that a start touches, in one line of memory.
+/// The common head of both kinds of timers: the fields that a start touches, in one cache line.
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct Head {
-    /// Kind and place of the structure.
+    /// The magic word, which depends on the kind and the address of the structure.
     pub(crate) magic: AtomicU64,
-    /// The number of the place that it belongs to.
+    /// The number of the [`ThreadPlace`](crate::place::ThreadPlace) to which the structure belongs.
     pub(crate) place: AtomicU64,
     pub(crate) operations: *mut dyn Tails,
-    /// Deadline of the last start.
+    /// The deadline of the last start.
     pub(crate) deadline: Cell<u64>,
-    /// Delay of the last start, if it was started by one.
+    /// The delay of the last start, if the timer was started with a delay.
     pub(crate) delay: Cell<Option<Delay>>,
     pub(crate) slack: Cell<u64>,
     pub(crate) state: Cell<State>,
-    /// The clock that a delay counts from. Delays on the time of day are refused: that clock can be set.
+    /// The clock on which a delay is measured. Delays on the time of day are refused, because that clock can be set.
     pub(crate) clock: tickless::hrtimer::Clock,
 }
 
@@ -66,17 +67,17 @@ impl Delay {
     }
 }
 
-/// Fields that only a timer that fires needs.
+/// The fields that a timer needs only when it fires.
 #[derive(Debug)]
 pub(crate) struct Tail {
     pub(crate) callback: RawCallback,
     pub(crate) argument: *mut c_void,
-    /// The neighbours in the list of due timers; without meaning for a timer that is not in it.
+    /// The neighbours in the list of due timers; not valid for a timer that is not in the list.
     pub(crate) previous: Cell<*const Head>,
     pub(crate) next: Cell<*const Head>,
 }
 
-/// A timer whose type is forgotten, with its tail.
+/// A timer of an erased type, with access to its tail.
 pub(crate) trait Tails: Operations {
     fn tail(&self) -> &Tail;
 }
@@ -94,7 +95,7 @@ impl Head {
         unsafe { &*self.operations }.tail()
     }
 
-    /// Returns the function to call, and its arguments.
+    /// Returns the callback, and its two arguments.
     pub(crate) fn call(&self) -> (RawCallback, *mut c_void, *mut c_void) {
         let structure = ptr::from_ref(self).cast_mut().cast();
         let Tail {

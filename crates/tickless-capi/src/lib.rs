@@ -1,25 +1,27 @@
 //! The C interface of Tickless: timers in structures of the caller, and threads that fire them.
 //!
-//! The problem: C has no closures, no destructors, no borrow checker. A callback destroys the structure that holds its
-//! timer, structures are used before they are initialised, twice, or from the wrong thread.
+//! The problem: C has no closures, no destructors, no borrow checker. A callback may destroy the structure that holds
+//! its timer. A program may use a structure before it is initialised, initialise it twice, or use it from the wrong
+//! thread.
 //!
-//! The mechanism: everything belongs to one thread. A thread makes a loop or a worker, and the timers that it
-//! initialises are its own. An expired timer is only filed as due while the library works (`place`); its callback is
-//! called after that, when the library has let go of the timer, so a callback may do anything to its own timer and to
-//! all others. Each function asks first whether its structure is one of this thread (`structure`), and answers with a
-//! negative number of `errno.h` if not.
+//! The mechanism: each object belongs to one thread. A thread makes a loop or a worker, and owns the timers that it
+//! initialises. While the library takes a turn, an expired timer is only put into a list of due timers (`place`). Its
+//! callback is called after the turn, when the library no longer uses the timer, so a callback may do anything to its
+//! own timer and to all others. Each function first checks that its structure belongs to this thread (`structure`), and
+//! otherwise returns a negative number of `errno.h`.
 //!
-//! `include/tickless.h` documents the functions for those who call them; `cargo xtask header` compares it with this
+//! `include/tickless.h` documents the functions for C programmers; `cargo xtask header` compares this header with the
 //! crate.
 //!
 //! # Ground rules
 //!
-//! - A `head::Head` is initialised on the thread that uses it. Other threads read its two atomic words alone.
-//! - A `place::ThreadPlace` is reached through a thread-local of its thread, never through a pointer that C hands over:
-//!   that is compared, not followed. [`worker::tickless_worker_unpark`] is the exception.
+//! - A `head::Head` is initialised on the thread that uses it. Other threads read only its two atomic words.
+//! - A `place::ThreadPlace` is reached through a thread-local of its thread. A pointer that C passes is compared with
+//!   it and never dereferenced. [`worker::tickless_worker_unpark`] is the exception.
 //! - No panic crosses the boundary (`errno::answer`).
 //!
-//! In models (`--cfg loom`) the library below has no interface, and the handshake of the POSIX timers stands alone.
+//! In models (`--cfg loom`) the crate consists of the handshake of the POSIX timers alone, because the library below
+//! has no public interface there.
 
 #[cfg(not(loom))]
 pub mod clock;

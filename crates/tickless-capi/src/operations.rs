@@ -5,14 +5,15 @@ use std::pin::Pin;
 use tickless::hrtimer::{ClockId, Expired, HrTimer, Instant, Monotonic, Restart, Span, Start};
 use tickless::wheel::{Timeout, WheelTimer};
 
-/// Operations of one timer, its type forgotten: the type of a closure has no name that a structure for C could have.
+/// The operations on a timer of an erased type. The type is erased because the type of a closure has no name that a
+/// structure for C could use.
 pub(crate) trait Operations {
-    /// Starts it, or starts it anew, for a time in nanoseconds that is none too late for the clock, or a little later.
-    /// No timer of a C program is ever shut down, and whether it was pending its
-    /// [`ThreadPlace`](crate::place::ThreadPlace) knows.
+    /// Starts or restarts the timer for a time in nanoseconds, which must not be too late for the clock; with slack, it
+    /// may fire a little later. Returns nothing: no timer of a C program is ever shut down, and its
+    /// [`ThreadPlace`](crate::place::ThreadPlace) knows whether it was pending.
     fn start(self: Pin<&Self>, deadline: u64, slack: u64);
 
-    /// Takes it back.
+    /// Cancels the timer.
     fn cancel(self: Pin<&Self>);
 }
 

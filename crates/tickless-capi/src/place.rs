@@ -1,14 +1,14 @@
 //! The loop or worker of a thread, and the list of its due timers.
 //!
-//! A turn of the library only files timers as due; their callbacks are called behind it, one by one, from a list whose
-//! links lie in the timers. So a callback finds all timers idle, queued, or due, and can unlink any of them, its own
-//! included. Decision 60 has why.
+//! A turn of the library only puts expired timers into a list of due timers, whose links are in the timers. Their
+//! callbacks are called after the turn, one by one. So in a callback each timer is idle, queued, or due, and the
+//! callback can unlink any timer, including its own. Decision 60 gives the reasons.
 //!
 //! # Invariant
 //!
-//! **Listed**: a head in the list of its place is initialised, and leaves the list before its memory is given back:
-//! `tickless_timer_destroy` and its siblings unlink it, and the caller promises to call them before. Only the thread of
-//! the place touches the list.
+//! **Listed**: a head in the list of its place is initialised, and leaves the list before its memory is freed:
+//! `tickless_timer_destroy` and its siblings unlink the head, and the caller promises to call them before it frees the
+//! memory. Only the thread of the place touches the list.
 
 use std::cell::Cell;
 use std::ffi::c_int;
@@ -22,12 +22,12 @@ use crate::errno::{Errno, answer, counted};
 use crate::head::{Head, State};
 use crate::registry::Registry;
 
-/// Runner of a thread's timers.
+/// The object that runs a thread's timers.
 #[derive(Debug)]
 pub(crate) enum Runner {
     /// An event loop of the caller.
     Loop(Driver),
-    /// The thread itself.
+    /// A worker: the thread runs its timers itself.
     Worker(Worker),
 }
 
@@ -35,30 +35,31 @@ pub(crate) enum Runner {
 #[derive(Debug)]
 pub(crate) struct ThreadPlace {
     pub(crate) runner: Runner,
-    /// Handle that wakes it, if it is a worker: the one field that other threads read.
+    /// The handle that wakes the thread, if it is a worker. It is the only field that other threads read.
     pub(crate) unparker: Option<Unparker>,
     /// The number of the place, which is unique in the process.
     pub(crate) number: u64,
-    /// Timers that are queued or due.
+    /// The number of timers that are queued or due.
     pending: Cell<usize>,
-    /// The list of timers that are due.
+    /// The first and last timer of the list of due timers.
     first: Cell<*const Head>,
     last: Cell<*const Head>,
-    /// The timer whose callback is being called, unless that destroyed it.
+    /// The timer whose callback is running, unless the callback has destroyed it.
     running: Cell<*const Head>,
-    /// A turn is being taken.
+    /// True while the thread takes a turn.
     turning: Cell<bool>,
-    /// A call of this thread is at work on the place: a signal handler that finds this set has interrupted it.
+    /// True while a call of this thread works on the place. A signal handler that reads true has interrupted such a
+    /// call.
     at_work: AtomicBool,
     /// The addresses of the structures that are initialised.
     known: Registry,
 }
 
-/// Lets no other call work on a place until it is dropped, by a panic too.
+/// A guard that prevents other calls from working on a place until the guard is dropped, also by a panic.
 pub(crate) struct AtWork<'a>(&'a ThreadPlace);
 
 impl<'a> AtWork<'a> {
-    /// `EAGAIN` in a signal handler that interrupted a call at work.
+    /// Makes a guard. Returns `EAGAIN` in a signal handler that interrupted a call that works on the place.
     pub(crate) fn on(place: &'a ThreadPlace) -> Result<Self, Errno> {
         // Relaxed, here and below: of one thread and its signal handlers, which the fences are for.
         if place.at_work.load(Ordering::Relaxed) {
@@ -79,14 +80,14 @@ impl Drop for AtWork<'_> {
 }
 
 thread_local! {
-    /// The one of this thread, if it has one. Made by `Box::into_raw`, taken back when it is freed.
+    /// The place of this thread, or null. `Box::into_raw` made the pointer, and `free` converts it back to a box.
     static HERE: Cell<*const ThreadPlace> = const { Cell::new(ptr::null()) };
 }
 
-/// The number of the next place. Zero is that of none.
+/// The number of the next place. No place has the number zero.
 static NEXT: AtomicU64 = AtomicU64::new(1);
 
-/// The place of this thread.
+/// Returns the place of this thread; `EPERM` if the thread has none.
 // Not by `LocalKey::get`, which becomes a call where the compiler weighs it so: the value has no destructor, so it is
 // there as long as the thread.
 #[inline(always)]
@@ -97,7 +98,7 @@ pub(crate) fn here() -> Result<&'static ThreadPlace, Errno> {
     unsafe { place.as_ref() }.ok_or(Errno::PERM)
 }
 
-/// The place of this thread if `handle` is its handle.
+/// Returns the place of this thread if `handle` is its handle.
 pub(crate) fn own<T>(handle: *const T) -> Result<&'static ThreadPlace, Errno> {
     if handle.is_null() {
         return Err(Errno::INVAL);
@@ -132,7 +133,8 @@ pub(crate) unsafe fn make<T>(
     })
 }
 
-/// Writes when the first timer of the place of `handle` fires, and answers 1; or 0 if there is none.
+/// Writes the time at which the first timer of the place of `handle` fires, and returns 1; returns 0 if no timer is
+/// pending.
 ///
 /// # Safety
 ///
@@ -146,7 +148,7 @@ pub(crate) unsafe fn next<T>(handle: *const T, at: *mut u64) -> c_int {
     })
 }
 
-/// Gives this thread a place, which it has not; returns the handle.
+/// Gives this thread a place, and returns the handle. The thread has no place before the call.
 fn install(runner: Runner) -> *const ThreadPlace {
     let unparker = match &runner {
         Runner::Worker(worker) => Some(worker.unparker()),
@@ -185,11 +187,11 @@ pub(crate) fn free(place: &'static ThreadPlace) -> Result<c_int, Errno> {
     Ok(0)
 }
 
-/// Files a timer of this thread as due, when the library says that it expired.
+/// Adds a timer of this thread to the list of due timers, after the library reported its expiry.
 ///
 /// # Safety
 ///
-/// If `number` is that of this thread's place, `head` is initialised.
+/// If `number` is the number of this thread's place, `head` is initialised.
 pub(crate) unsafe fn expired(head: *const Head, number: u64) {
     // Otherwise the thread of the timer ended without freeing its place, and the memory may be gone.
     if let Ok(place) = here()
@@ -201,7 +203,7 @@ pub(crate) unsafe fn expired(head: *const Head, number: u64) {
     }
 }
 
-/// Sets a flag until it is dropped, by a panic too.
+/// A guard for the time of a turn, which clears `turning` and `running` when it is dropped, also by a panic.
 struct Turning<'a>(&'a ThreadPlace);
 
 impl Drop for Turning<'_> {
@@ -212,7 +214,8 @@ impl Drop for Turning<'_> {
 }
 
 impl ThreadPlace {
-    /// Takes a turn: has the library file what is due, and calls the callbacks. Says how many.
+    /// Takes a turn: the library lists the due timers, and then their callbacks are called. Returns the number of
+    /// callbacks.
     pub(crate) fn turn(&self, take: impl FnOnce() -> Turn) -> Result<c_int, Errno> {
         let at_work = AtWork::on(self)?;
         if self.turning.replace(true) {
@@ -232,7 +235,7 @@ impl ThreadPlace {
         Ok(counted(called))
     }
 
-    /// Calls the callback of the timer that is due first; says whether there was one.
+    /// Calls the callback of the first due timer. Returns true if a timer was due.
     fn call_first(&self) -> bool {
         // A signal handler that ran since the last one may have done anything but be at work now.
         let Ok(at_work) = AtWork::on(self) else {
@@ -255,7 +258,7 @@ impl ThreadPlace {
         true
     }
 
-    /// Returns when the first timer fires, in nanoseconds of the monotonic clock.
+    /// Returns the time at which the first timer fires, in nanoseconds of the monotonic clock.
     pub(crate) fn next(&self) -> Result<Option<u64>, Errno> {
         let _at_work = AtWork::on(self)?;
         Ok(self.first_deadline())
@@ -272,12 +275,12 @@ impl ThreadPlace {
         Some(crate::clock::monotonic(deadline))
     }
 
-    /// Notes that the structure at `address` is being initialised, unless it was.
+    /// Notes that the structure at `address` is being initialised. Fails if it was initialised already.
     pub(crate) fn admit(&self, address: usize, magic: u64) -> Result<(), Errno> {
         self.known.admit(address, magic)
     }
 
-    /// Takes back and forgets a timer that is about to be gone.
+    /// Cancels a timer that is being destroyed, and removes it from the registry.
     pub(crate) fn dismiss(&self, head: &Head) {
         self.take_back(head);
         if self.is_running(head) {
@@ -286,12 +289,12 @@ impl ThreadPlace {
         self.known.forget(ptr::from_ref(head).addr());
     }
 
-    /// Returns whether this timer's callback is being called.
+    /// Returns true if the callback of this timer is running.
     pub(crate) fn is_running(&self, head: &Head) -> bool {
         ptr::eq(self.running.get(), head)
     }
 
-    /// Starts a timer; says whether it was pending.
+    /// Starts a timer. Returns true if the timer was pending.
     pub(crate) fn start(&self, head: &Head, deadline: u64) -> bool {
         let before = head.state.get();
         if before == State::Due {
@@ -305,7 +308,7 @@ impl ThreadPlace {
         before != State::Idle
     }
 
-    /// Takes a timer back; says whether it was pending.
+    /// Cancels a timer. Returns true if the timer was pending.
     pub(crate) fn take_back(&self, head: &Head) -> bool {
         let before = head.state.get();
         match before {
@@ -317,7 +320,7 @@ impl ThreadPlace {
         before != State::Idle
     }
 
-    /// Puts an expired timer at the end of the list.
+    /// Puts an expired timer at the end of the list of due timers.
     fn file(&self, head: &Head) {
         self.settle(head, State::Due);
         let last = self.last.replace(head);
@@ -331,15 +334,15 @@ impl ThreadPlace {
         }
     }
 
-    /// Unlinks a timer that is started or cancelled between its expiry and its callback: out of line, or each start
-    /// and each cancel would save six registers for it.
+    /// Unlinks a timer that is started or cancelled between its expiry and its callback. This function is not inlined,
+    /// because otherwise each start and each cancel would save six registers.
     #[cold]
     #[inline(never)]
     fn unlink_changed(&self, head: &Head) {
         self.unlink(head);
     }
 
-    /// Takes a timer that is due out of the list.
+    /// Removes a due timer from the list.
     fn unlink(&self, head: &Head) {
         let (previous, next) = (head.tail().previous.get(), head.tail().next.get());
         // SAFETY: null, or listed.
@@ -354,7 +357,7 @@ impl ThreadPlace {
         }
     }
 
-    /// Changes the state of a timer, and counts those that are pending.
+    /// Changes the state of a timer, and updates the number of pending timers.
     fn settle(&self, head: &Head, state: State) {
         let was_pending = head.state.replace(state) != State::Idle;
         let pending = self.pending.get() + usize::from(state != State::Idle);
@@ -380,7 +383,7 @@ mod tests {
 
     /// # Safety
     ///
-    /// None is needed; its type is that of callbacks.
+    /// The function has no requirements; it is unsafe because the type of callbacks is unsafe.
     unsafe extern "C-unwind" fn ignore(_timer: *mut Timer, _argument: *mut std::ffi::c_void) {}
 
     #[test]

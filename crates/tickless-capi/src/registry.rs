@@ -1,9 +1,9 @@
 //! The list of structures that a thread has initialised and not destroyed.
 //!
-//! A debug build also keeps where each structure was initialised. At the beginning of every turn it checks that the
-//! memory of each pending structure is intact. Memory that was freed or overwritten meanwhile is still in a queue of
-//! the library, so the check ends the process and prints where the structure was initialised. A release build does
-//! neither, since both cost time for each timer.
+//! A debug build also stores the place in the program where each structure was initialised. At the beginning of every
+//! turn it checks that the memory of each pending structure is intact. A pending structure is still in a queue of the
+//! library. So if its memory was freed or overwritten, the check prints where the structure was initialised and ends
+//! the process. A release build does neither, because both cost time for each timer.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -17,7 +17,7 @@ pub(crate) struct Registry {
     known: RefCell<HashMap<usize, Structure>>,
 }
 
-/// Facts about one structure.
+/// The data of one structure; a release build stores none.
 #[derive(Debug)]
 struct Structure {
     #[cfg(debug_assertions)]
@@ -26,7 +26,7 @@ struct Structure {
 
 impl Registry {
     /// Adds the structure at `address`, which is being initialised with the word `magic`. Fails with [`Errno::BUSY`] if
-    /// it was initialised already.
+    /// the structure was initialised already.
     pub(crate) fn admit(&self, address: usize, magic: u64) -> Result<(), Errno> {
         match self.known.borrow_mut().entry(address) {
             Entry::Occupied(_known) => {

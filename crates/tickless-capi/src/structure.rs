@@ -1,9 +1,8 @@
-//! The initialisation and the end of structures of C, and the check that a pointer from C is one of this thread's
-//! timers.
+//! The initialisation and destruction of C structures, and the check that a pointer from C is a timer of this thread.
 //!
 //! # Invariant
 //!
-//! **Magic**: as [`head`](crate::head) has it. `initialise` writes the magic word, and `destroy` takes it away.
+//! **Magic**: see [`head`](crate::head). `initialise` writes the magic word, and `destroy` removes it.
 
 use std::cell::Cell;
 use std::ffi::{c_int, c_void};
@@ -17,7 +16,8 @@ use crate::head::{Head, RawCallback, State, Tail, Tails};
 use crate::operations::Operations;
 use crate::place::{AtWork, ThreadPlace, expired, here};
 
-/// A timer, and what it needs when it fires: in this order, for the timer shares lines of memory with the head.
+/// A timer, followed by the data that it needs when it fires. The order matters, because the timer shares cache lines
+/// with the head.
 #[repr(C)]
 struct Tailed<T> {
     timer: T,
@@ -49,14 +49,14 @@ impl<T: Operations> Tails for Tailed<T> {
     }
 }
 
-/// A structure of C: a head, and a timer behind it.
+/// A structure of C: a head, followed by a timer.
 #[repr(C)]
 struct Body<T> {
     head: Head,
     timer: Tailed<T>,
 }
 
-/// Structure of C behind a timer.
+/// A C structure that holds a timer.
 pub(crate) trait Structure {
     const MAGIC: u64;
 }
@@ -65,13 +65,13 @@ fn magic_at(magic: u64, address: usize) -> u64 {
     magic ^ (address as u64).rotate_left(20)
 }
 
-/// The address that a timer's closure has, for its thread.
+/// The address of a head, which the closure of a timer keeps for its thread.
 struct Address(*const Head);
 
 // SAFETY: it is followed on the thread of its place alone, see `expired`.
 unsafe impl Send for Address {}
 
-/// Outcome of a timer, told from its closure.
+/// The data that a timer's closure uses to report its expiry.
 pub(crate) struct Alarm {
     address: Address,
     number: u64,
@@ -84,7 +84,7 @@ impl Alarm {
     }
 }
 
-/// Parameters of a structure's initialisation.
+/// The parameters of a structure's initialisation.
 pub(crate) struct Wanted {
     pub(crate) callback: RawCallback,
     pub(crate) argument: *mut c_void,
@@ -145,7 +145,7 @@ pub(crate) unsafe fn initialise<S: Structure, T: Operations + 'static>(
     Ok(0)
 }
 
-/// The head of the structure at `pointer`, and the place of this thread, to which it belongs.
+/// Returns the head of the structure at `pointer`, and the place of this thread, to which the structure belongs.
 ///
 /// # Safety
 ///
@@ -177,7 +177,8 @@ pub(crate) unsafe fn find<'a, S: Structure>(
     Ok((head, place))
 }
 
-/// Answers for the structure at `pointer`.
+/// Finds the structure at `pointer`, calls a function with its head and place, and returns the result as a C function
+/// does.
 ///
 /// # Safety
 ///
@@ -194,7 +195,7 @@ pub(crate) unsafe fn with<S: Structure>(
     })
 }
 
-/// Takes the timer at `pointer` back, and ends its structure.
+/// Cancels the timer at `pointer`, and destroys its structure.
 ///
 /// # Safety
 ///

@@ -1,4 +1,4 @@
-//! Coarse timers: up to an eighth late, and O(1) for any number of them.
+//! Coarse timers, which fire up to an eighth of their time late and cost O(1) for any number of timers.
 
 use std::ffi::{c_int, c_void};
 
@@ -10,14 +10,14 @@ use crate::head::RawCallback;
 use crate::structure::{Structure, Wanted, destroy, initialise, with};
 use crate::verbs;
 
-/// The size of a [`Timeout`] in words, with some to spare for later versions.
+/// The size of a [`Timeout`] in words, with spare words for later versions.
 pub const TICKLESS_TIMEOUT_WORDS: usize = 28;
 
-/// `struct tickless_timeout`.
+/// The memory of a coarse timer, `struct tickless_timeout`.
 #[derive(Debug)]
 #[repr(C)]
 pub struct Timeout {
-    /// The library's.
+    /// The data of the library, hidden from C.
     opaque: [u64; TICKLESS_TIMEOUT_WORDS],
 }
 
@@ -25,7 +25,7 @@ impl Structure for Timeout {
     const MAGIC: u64 = 0x636f_6172_7365_7469;
 }
 
-/// A function for timeouts that fire.
+/// A callback of coarse timers.
 pub type TimeoutCallback =
     Option<unsafe extern "C-unwind" fn(timeout: *mut Timeout, argument: *mut c_void)>;
 
@@ -33,7 +33,7 @@ pub type TimeoutCallback =
 ///
 /// # Safety
 ///
-/// `timeout` is null, or the memory of a whole structure. The callback can be called with that and `argument`.
+/// `timeout` is null, or the memory of a whole structure. The callback can be called with `timeout` and `argument`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tickless_timeout_init(
     timeout: *mut Timeout,
@@ -139,7 +139,7 @@ pub unsafe extern "C" fn tickless_timeout_try_cancel(timeout: *mut Timeout) -> c
     unsafe { with(timeout, verbs::try_cancel) }
 }
 
-/// Cancels a coarse timer, and returns an error if its own callback calls this.
+/// Cancels a coarse timer. Returns an error if the timer's own callback calls this function.
 ///
 /// # Safety
 ///

@@ -1,4 +1,4 @@
-//! Exact timers, to the nanosecond, on any clock.
+//! Exact timers, with deadlines in nanoseconds, on any clock.
 
 use std::ffi::{c_int, c_void};
 
@@ -12,14 +12,14 @@ use crate::head::RawCallback;
 use crate::structure::{Structure, Wanted, destroy, initialise, with};
 use crate::verbs;
 
-/// The size of a [`Timer`] in words, with some to spare for later versions.
+/// The size of a [`Timer`] in words, with spare words for later versions.
 pub const TICKLESS_TIMER_WORDS: usize = 32;
 
-/// `struct tickless_timer`.
+/// The memory of an exact timer, `struct tickless_timer`.
 #[derive(Debug)]
 #[repr(C)]
 pub struct Timer {
-    /// The library's.
+    /// The data of the library, hidden from C.
     opaque: [u64; TICKLESS_TIMER_WORDS],
 }
 
@@ -27,32 +27,32 @@ impl Structure for Timer {
     const MAGIC: u64 = 0x7469_636b_6c65_7373;
 }
 
-/// A function for timers that fire.
+/// A callback of exact timers.
 pub type TimerCallback =
     Option<unsafe extern "C-unwind" fn(timer: *mut Timer, argument: *mut c_void)>;
 
-/// `struct tickless_timer_config` of this version.
+/// The configuration of an exact timer, `struct tickless_timer_config`, in this version.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct TimerConfig {
-    /// Size of the structure, as the caller has it.
+    /// The size of the structure in the caller's version.
     size: usize,
-    /// Function to call.
+    /// The callback.
     callback: TimerCallback,
-    /// Argument of the function.
+    /// The argument of the callback.
     argument: *mut c_void,
-    /// Time that it may fire later than its deadline, in nanoseconds.
+    /// The time by which the timer may fire later than its deadline, in nanoseconds.
     slack_ns: u64,
-    /// Number of the clock that it is on.
+    /// The number of the timer's clock.
     clock: u32,
-    /// None so far: zero.
+    /// Must be zero; no flags are defined yet.
     flags: u32,
 }
 
-/// No configuration of any version is longer.
+/// The size limit of a configuration, for all versions.
 const LONGEST_CONFIG: usize = 4096;
 
-/// The configuration at `config`, of this version, an older or a newer one.
+/// Returns the configuration at `config`, which may be of this version, an older version or a newer version.
 ///
 /// # Safety
 ///
@@ -131,7 +131,7 @@ unsafe fn on<C: ClockId>(timer: *mut Timer, wanted: &Wanted) -> Result<c_int, Er
 ///
 /// # Safety
 ///
-/// `timer` is null, or the memory of a whole structure. The callback can be called with that and `argument`.
+/// `timer` is null, or the memory of a whole structure. The callback can be called with `timer` and `argument`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tickless_timer_init(
     timer: *mut Timer,
@@ -240,7 +240,7 @@ pub unsafe extern "C" fn tickless_timer_try_cancel(timer: *mut Timer) -> c_int {
     unsafe { with(timer, verbs::try_cancel) }
 }
 
-/// Cancels an exact timer, and returns an error if its own callback calls this.
+/// Cancels an exact timer. Returns an error if the timer's own callback calls this function.
 ///
 /// # Safety
 ///

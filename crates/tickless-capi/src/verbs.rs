@@ -1,4 +1,4 @@
-//! The calls on a timer of either kind, once its structure is found.
+//! The functions for timers of either kind, exact or coarse.
 
 use std::ffi::c_int;
 
@@ -33,7 +33,8 @@ pub(crate) fn restart(head: &Head, place: &ThreadPlace) -> Result<c_int, Errno> 
     start(head, place, head.delay.get().ok_or(Errno::INVAL)?.nanos())
 }
 
-/// Starts the timer at `pointer` for the first time that is ahead; writes how many intervals passed.
+/// Starts the timer at `pointer` for the first time in the future that is whole intervals after its last deadline.
+/// Writes the number of intervals that have passed.
 ///
 /// # Safety
 ///
@@ -70,7 +71,8 @@ pub(crate) unsafe fn expires<S: Structure>(pointer: *const S, at: *mut u64) -> c
     })
 }
 
-/// Starts the timer for the first time that is ahead, and returns how many intervals passed.
+/// Starts the timer for the first time in the future that is whole intervals after its last deadline. Returns the
+/// number of intervals that have passed.
 fn start_ahead(head: &Head, place: &ThreadPlace, interval: u64) -> Result<u64, Errno> {
     let interval = span(interval)?;
     if interval == 0 {

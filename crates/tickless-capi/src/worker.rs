@@ -1,4 +1,4 @@
-//! A thread that fires its own timers, all the time or between other work.
+//! Workers: threads that fire their own timers, all the time or between other work.
 
 use std::ffi::c_int;
 
@@ -77,7 +77,7 @@ pub extern "C" fn tickless_worker_park(worker: *mut Worker) -> c_int {
 ///
 /// # Safety
 ///
-/// `worker` is null, or a worker that is not freed before this returns.
+/// `worker` is null, or a worker that is not freed before the call returns.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tickless_worker_unpark(worker: *mut Worker) -> c_int {
     answer(|| {

@@ -1,7 +1,9 @@
-//! The interface as C and C++ see it: programs are compiled against the header and the static library, and executed.
+//! Tests of the C interface from C and C++: programs are compiled against the header and the static library, and
+//! executed.
 //!
-//! Programs that the machine lacks are left out, and named. `cargo xtask check --only sanitizers` runs these tests with
-//! a library that a sanitizer instruments: `TICKLESS_SANITIZED` is its path, and `TICKLESS_SANITIZER` its name.
+//! Tests whose programs are missing on the machine are skipped, and the missing programs are named. `cargo xtask check
+//! --only sanitizers` runs these tests with a library that a sanitizer instruments: `TICKLESS_SANITIZED` is the path of
+//! this library, and `TICKLESS_SANITIZER` the name of the sanitizer.
 
 use std::fs;
 use std::os::unix::process::ExitStatusExt;
@@ -21,9 +23,9 @@ const BEHAVIOUR: &str = "tests/c/behaviour.c";
 const POSIX: &str = "tests/c/posix.c";
 const BAD: &str = "tests/c/bad.c";
 
-/// C programs that end with 0 if all that they compare held: name and source.
+/// The name and source of each C test program. A program exits with 0 if all its checks passed.
 ///
-/// `freed.c` is none of them: it writes to memory that it freed.
+/// `freed.c` is not in this list, because it writes to memory that it freed.
 const PROGRAMS: [(&str, &str); 5] = [
     ("behaviour", BEHAVIOUR),
     ("posix", POSIX),
@@ -32,12 +34,12 @@ const PROGRAMS: [(&str, &str); 5] = [
     ("poller", "examples/poller.c"),
 ];
 
-/// Names the sanitizer that the library was built with, if it was.
+/// Returns the name of the sanitizer with which the library was built, or `None`.
 fn sanitizer() -> Option<String> {
     std::env::var("TICKLESS_SANITIZER").ok()
 }
 
-/// Returns the options that a C compiler needs for a library with that sanitizer, and what it links besides.
+/// Returns the options that a C compiler needs for a library with that sanitizer, including the libraries to link.
 fn instrumented() -> Vec<String> {
     match sanitizer().as_deref() {
         None => Vec::new(),
@@ -54,10 +56,11 @@ fn instrumented() -> Vec<String> {
     }
 }
 
-/// Address and undefined behaviour; any finding ends the program.
+/// The compiler options for the sanitizers of addresses and undefined behaviour; any error that they find ends the
+/// program.
 const SANITIZED: [&str; 2] = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all"];
 
-/// Runs a program that ends with 0, with what its sanitizer is told.
+/// Runs a program with the options of its sanitizer. The program must exit with 0.
 fn run_sanitized(program: &Path) {
     run(Command::new(program)
         // What a thread that ends without freeing its loop leaves behind is one of the cases.
@@ -121,8 +124,8 @@ fn the_header_is_c99_and_cxx17() {
     }
 }
 
-/// Compiles the pieces of C and C++ on the page of this crate, each as the body of a function; what comes before the
-/// first empty line stands outside if it is a function itself.
+/// Compiles the pieces of C and C++ on the page of this crate, each as the body of a function. If the lines before the
+/// first empty line are a function, they are placed outside.
 #[test]
 fn the_pieces_of_the_page_compile() {
     let page = fs::read_to_string(Path::new(HERE).join("../../docs/capi.md")).expect("the page");
@@ -171,7 +174,7 @@ fn the_pieces_of_the_page_compile() {
     }
 }
 
-/// Compiles a program and has it end with 0, if there is a compiler.
+/// Compiles and runs a program, which must exit with 0. Does nothing if there is no compiler.
 fn passes(source: &str, name: &str, options: &[&str]) {
     if is_there("gcc") {
         let program = compile(source, name, options);
@@ -242,11 +245,11 @@ fn the_memory_checker_finds_nothing() {
     }
 }
 
-/// Programs whose memory is lost on purpose: a thread of `behaviour` ends without freeing its loop, and children of
-/// `posix` forget the service, whose thread the fork did not copy.
+/// Programs that lose memory on purpose: a thread of `behaviour` ends without freeing its loop, and child processes of
+/// `posix` abandon the service, because the fork did not copy the service thread.
 const LOSING: [&str; 2] = ["capi-behaviour", "capi-posix"];
 
-/// Memory that is lost is an error, too.
+/// Runs a program in valgrind. Lost memory is an error, too.
 fn run_in_valgrind(program: &Path) {
     let name = program.to_string_lossy();
     let loses = LOSING.iter().any(|losing| name.contains(losing));
@@ -331,7 +334,7 @@ fn objects_of_cxx_get_what_their_header_promises() {
     }
 }
 
-/// Runs an example with an event loop of others, if their header is there.
+/// Runs an example with the event loop of another library, if the header of that library is installed.
 fn run_with_foreign_loop(header: &str, name: &str, link: &str) {
     if !is_there("gcc") {
         return;

@@ -1,6 +1,6 @@
-//! The Python package, as its wheel has it, under its own tests and under those that asyncio has for its loops.
+//! Tests of the Python package in its wheel: its own tests, and the tests of asyncio for event loops.
 //!
-//! Programs that the machine lacks are left out, and named.
+//! Tests whose programs are missing on the machine are skipped, and the missing programs are named.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -10,15 +10,15 @@ mod programs;
 use programs::{built, is_there, remove, run, say};
 
 const HERE: &str = env!("CARGO_MANIFEST_DIR");
-/// The exit code of `asyncio_suite.py` if the interpreter came without those tests.
+/// The exit code of `asyncio_suite.py` if the interpreter has no tests of asyncio.
 const NO_TESTS: i32 = 77;
 
-/// An unpacked wheel, which goes with it.
+/// The directory of an unpacked wheel, which is removed when this value is dropped.
 struct Unpacked(PathBuf);
 
 impl Unpacked {
-    /// Builds the wheel with the library that cargo built for these tests, and unpacks it: that is all that an
-    /// installation does with it.
+    /// Builds the wheel with the library that cargo built for these tests, and unpacks the wheel. An installation does
+    /// nothing else with a wheel.
     fn new(name: &str) -> Self {
         let place = built().join(format!("python-{name}-{}", std::process::id()));
         std::fs::create_dir_all(&place).expect("a directory can be made");
@@ -102,7 +102,7 @@ fn pip_builds_a_wheel_and_installs_it() {
     assert!(Path::new(file.trim()).starts_with(&place.0), "{file}");
 }
 
-/// Runs the programs of the package's page with errors for everything that Python would only warn of.
+/// Runs the programs of the package's page, with all warnings of Python turned into errors.
 #[test]
 fn the_program_of_the_page_runs() {
     let page = Path::new(HERE).join("python/README.md");

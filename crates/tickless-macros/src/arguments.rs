@@ -12,12 +12,12 @@ use syn::{LitBool, LitInt, Result};
 pub(crate) struct Arguments {
     pub(crate) is_paused: bool,
     pub(crate) workers: Option<usize>,
-    /// Schedules to run the test under, one a seed.
+    /// The seeds of the schedules under which the test runs, one schedule for each seed.
     pub(crate) seeds: Option<Range<u64>>,
 }
 
 impl Arguments {
-    /// Reads them, or says what is wrong.
+    /// Parses the arguments. Returns an error that describes the first mistake.
     pub(crate) fn parse(tokens: TokenStream) -> Result<Self> {
         let mut arguments = Self::default();
         let mut seen = Vec::new();

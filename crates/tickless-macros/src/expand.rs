@@ -15,8 +15,8 @@ pub(crate) enum AttributeKind {
     Main,
 }
 
-/// The function that calls the asynchronous one; or an error for the compiler, and the function as it was, so that
-/// nothing else is complained about.
+/// Returns the function that calls the asynchronous one. If the attribute is wrong, returns a compiler error together
+/// with the unchanged function, so that the compiler reports no further errors.
 pub(crate) fn expand(
     kind: AttributeKind,
     arguments: TokenStream,

@@ -1,6 +1,6 @@
 //! Attributes that run an `async fn`: `#[tickless::test]` and `#[tickless::main]`.
 //!
-//! The crate `tickless` exports them with its feature `macros`, and what they expand to calls that crate.
+//! The crate `tickless` exports them with its feature `macros`, and the code to which they expand calls that crate.
 
 use proc_macro::TokenStream;
 
@@ -17,16 +17,16 @@ use expand::{AttributeKind, expand};
 /// | argument | means |
 /// |---|---|
 /// | `start_paused = true` | the clock stands still at first: `tickless::time::pause` was called |
-/// | `workers = 4` | tasks run on an executor with so many workers; on a clock that stands still with seeds alone |
-/// | `seeds = 1000` | runs under so many schedules of tasks and timers, seeds 0 to 999, on a clock that stands still |
+/// | `workers = 4` | tasks run on an executor with this number of workers; the clock stands still only if seeds are given |
+/// | `seeds = 1000` | runs under this number of schedules of tasks and timers, seeds 0 to 999, on a clock that stands still |
 /// | `seed = 17` | runs under the schedule of this seed alone |
 ///
-/// A seed draws which of the ready tasks runs next, and which of the timers with one deadline fires first. The test
-/// ends at the first seed that fails, and prints the line that replays it. The environment variable `TICKLESS_SEED`
-/// has a test with `seeds` or `seed` run under that seed alone.
+/// A seed selects at random which ready task runs next, and which of the timers with equal deadlines fires first. The
+/// test ends at the first seed that fails, and prints the line that replays it. The environment variable
+/// `TICKLESS_SEED` makes a test with `seeds` or `seed` run under that seed alone.
 ///
-/// With `seeds` or `seed` and `workers` the seed draws which of the workers polls the task, too, and one runs at a
-/// time: the function's future has to be [`Send`] then.
+/// With `seeds` or `seed` and `workers` the seed also selects the worker that polls each task, and one worker runs at a
+/// time. The function's future has to be [`Send`] then.
 #[proc_macro_attribute]
 pub fn test(arguments: TokenStream, item: TokenStream) -> TokenStream {
     attribute(AttributeKind::Test, arguments, item)
@@ -34,12 +34,12 @@ pub fn test(arguments: TokenStream, item: TokenStream) -> TokenStream {
 
 /// Runs an `async fn` as the `main` function of a program.
 ///
-/// An executor runs what it spawns, with one worker for each CPU.
+/// The tasks that the function spawns run on an executor with one worker for each CPU.
 ///
 /// | argument | means |
 /// |---|---|
-/// | `workers = 4` | with so many workers |
-/// | `start_paused = true` | all runs on one thread, and the clock stands still at first |
+/// | `workers = 4` | the executor has this number of workers |
+/// | `start_paused = true` | all tasks run on one thread, and the clock stands still at first |
 #[proc_macro_attribute]
 pub fn main(arguments: TokenStream, item: TokenStream) -> TokenStream {
     attribute(AttributeKind::Main, arguments, item)

@@ -1,21 +1,24 @@
 //! A library for `LD_PRELOAD` that moves the POSIX timers of an unmodified program to Tickless.
 //!
-//! The problem: a program that calls `timer_create` gets a timer of the kernel for each, counted against a limit.
+//! The problem: a program gets a timer of the kernel for each call of `timer_create`, and the kernel limits the number
+//! of these timers.
 //!
-//! The mechanism: the functions here have the names of the C library's, so the dynamic linker finds them first. Timers
-//! are those of `tickless_capi::posix`. Calls for the clocks that it lacks, those of processor time and of alarms, go
-//! on to the C library; ids tell both apart. Sleeps go on to the C library, too, which wakes the thread from them in
-//! time once its timer slack is gone.
+//! The mechanism: the functions of this library have the names of the C library's functions, so the dynamic linker
+//! finds them first. The timers are implemented by `tickless_capi::posix`. Calls for the clocks that
+//! `tickless_capi::posix` lacks, the clocks of processor time and of alarms, are forwarded to the C library; the ids of
+//! timers distinguish both kinds. Sleeps are forwarded to the C library, too, which wakes a thread in time once the
+//! thread's timer slack is zero.
 //!
-//! Limits: what the C library calls inside of itself does not come here, such as `sleep`, and neither do `timerfd`,
-//! `setitimer` and `alarm`. A `timerfd` would still be a descriptor, and the thread that fires its timer would have to
-//! write to that: a system call more for each expiration, for a timer of the kernel less.
+//! Limits: calls that the C library makes internally, for example in `sleep`, do not reach this library. `timerfd`,
+//! `setitimer` and `alarm` are not replaced. A `timerfd` would still be a descriptor, and the thread that fires its
+//! timer would have to write to the descriptor: this saves a timer of the kernel, but costs one more system call for
+//! each expiration.
 //!
 //! # Ground rules
 //!
-//! - `timer_settime`, `timer_gettime`, `timer_getoverrun` and the sleeps may be called in signal handlers: those of the
-//!   C library are looked up when this library is loaded, not when they are needed.
-//! - **Next**: an address in `Next` is zero or that of the C library's function of the name.
+//! - `timer_settime`, `timer_gettime`, `timer_getoverrun` and the sleeps may be called in signal handlers: the C
+//!   library's functions are looked up when this library is loaded, not when they are first called.
+//! - **Next**: an address in `Next` is zero, or the address of the C library's function of that name.
 
 use std::ffi::{CStr, c_char, c_int};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -25,7 +28,7 @@ use tickless_capi::posix::{
     tickless_timer_getoverrun, tickless_timer_gettime, tickless_timer_settime,
 };
 
-/// The address of a function that this library stands in front of.
+/// The address of the C library's function that a function of this library replaces.
 #[derive(Debug)]
 struct Next {
     name: &'static CStr,
@@ -92,7 +95,7 @@ extern "C" fn loaded() {
     }
 }
 
-/// Calls a function of the C library that has no counterpart here, or fails with `ENOSYS`.
+/// Calls the C library's function of this name, or fails with `ENOSYS` if the C library has none.
 ///
 /// SAFETY of all uses: invariant Next, and the type is that of the function of this name.
 macro_rules! next {
@@ -117,15 +120,16 @@ fn failed(error: c_int) -> c_int {
     -1
 }
 
-/// An answer of Tickless, as POSIX gives it.
+/// Converts a result of Tickless to the result of a POSIX function.
 fn answered(answer: c_int) -> c_int {
     if answer < 0 { failed(-answer) } else { answer }
 }
 
-/// A `timer_t`: its bits.
+/// The bits of a `timer_t`.
 type Id = usize;
 
-/// Returns the id of Tickless that it is, if it is one. Those of the C library are small, or negative with a sign.
+/// Returns the Tickless timer that `id` names, if it names one. The ids of the C library are small numbers, or negative
+/// as signed numbers.
 fn own(id: Id) -> Option<TimerId> {
     let id = id as TimerId;
     (id & (0xf << 60) == ID_TAG).then_some(id)

@@ -1,6 +1,6 @@
-//! Programs that were not written for it, with the library in front of the C library.
+//! Tests with unmodified programs, which run with the library in front of the C library.
 //!
-//! Programs that the machine lacks are left out, and named.
+//! The tests skip programs that are not installed on the machine, and print their names.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -20,7 +20,7 @@ fn preloaded(program: impl AsRef<std::ffi::OsStr>) -> Command {
     command
 }
 
-/// Compiles a C program that knows nothing of Tickless.
+/// Compiles a C program that does not use Tickless.
 fn compile(source: &str, name: &str) -> PathBuf {
     let program = built().join(format!("preload-{name}-{}", std::process::id()));
     let root = Path::new(HERE).join("..");

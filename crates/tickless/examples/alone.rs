@@ -1,4 +1,4 @@
-//! Sleeps of a program with one thread, as on `wasm32-wasip1`: a worker fires its own timers, and none is early.
+//! Sleeps of a program with one thread, as on `wasm32-wasip1`: a worker fires its own timers, and no timer is early.
 //!
 //! `cargo run -p tickless --example alone`; in node by `cargo xtask check --only platforms`.
 #![expect(clippy::print_stdout, reason = "it shows what happens")]

@@ -1,4 +1,4 @@
-//! Sleeps without a runtime: any executor will do, here that of `futures`.
+//! Sleeps without a runtime: any executor works, here the executor of `futures`.
 //!
 //! `cargo run -p tickless --example bare_block_on`
 #![expect(clippy::print_stdout, reason = "it shows what happens")]

@@ -1,8 +1,8 @@
-//! A control loop of 1 kHz: locked memory, a real-time priority, and a count of what came late.
+//! A control loop of 1 kHz, with locked memory, a real-time priority, and a count of late periods.
 //!
 //! `cargo run --release -p tickless --example control_loop`
 //!
-//! Without the right to a real-time priority or to locked memory it says so and runs on.
+//! Without the permission for a real-time priority or for locked memory the program reports that and runs on.
 #![expect(clippy::print_stdout, reason = "it shows what happens")]
 
 use std::error::Error;
@@ -13,10 +13,10 @@ use tickless::Worker;
 use tickless::time::{Instant, MissedTickBehavior, interval};
 
 const PERIOD: Duration = Duration::from_millis(1);
-/// The priority: above all other programs, below the kernel's threads that serve devices.
+/// The priority of the loop: above all other programs, below the kernel's threads that serve devices.
 const PRIORITY: u8 = 80;
 
-/// Keeps all memory of the process in RAM: a page that has to be fetched takes longer than a period.
+/// Locks all memory of the process in RAM, because loading a page takes longer than a period.
 #[cfg(target_os = "linux")]
 fn lock_memory() -> io::Result<()> {
     use rustix::mm::{MlockAllFlags, mlockall};
@@ -28,7 +28,7 @@ fn lock_memory() -> io::Result<()> {
     Err(io::ErrorKind::Unsupported.into())
 }
 
-/// A plant with one state, and a controller that pulls it to its target.
+/// A plant with one state, and a controller that drives the state to its target.
 struct Loop {
     state: f64,
 }
@@ -40,7 +40,7 @@ impl Loop {
     }
 }
 
-/// Runs `periods` of the loop and says how they went.
+/// Runs `periods` of the loop and prints how late they were.
 pub(crate) fn run(periods: usize) -> Result<(), Box<dyn Error>> {
     if let Err(error) = lock_memory() {
         println!("memory is not locked: {error}");

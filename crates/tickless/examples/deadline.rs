@@ -1,4 +1,5 @@
-//! A control loop that has two milliseconds of every ten, beside computing tasks and one that asks for too much.
+//! A control loop that has a reservation of two milliseconds in every ten, together with computing tasks and a task
+//! that requests too much.
 //!
 //! `cargo run --release -p tickless --example deadline`
 #![expect(clippy::print_stdout, reason = "an example shows something")]

@@ -1,4 +1,5 @@
-//! A server that sends back what it gets, with a limit to how long it waits: sockets and timers in one wait.
+//! A server that sends back what it receives, with a limit for the time that a client may be silent: a worker waits for
+//! sockets and timers in one call.
 //!
 //! `cargo run --release -p tickless --example echo`
 #![expect(clippy::print_stdout, reason = "an example shows something")]
@@ -13,7 +14,7 @@ use tickless::{Executor, task, time};
 /// The time that a client may be silent.
 const PATIENCE: Duration = Duration::from_millis(20);
 
-/// Sends back what comes, until the other side is gone; how much that was.
+/// Sends back all data until the other side closes the connection. Returns the number of bytes.
 async fn echo(socket: TcpStream) -> io::Result<usize> {
     let socket = Async::new(socket)?;
     let (mut room, mut all) = ([0; 1_024], 0);

@@ -1,4 +1,4 @@
-//! A thread with an event loop of its own: timers are one more descriptor in it.
+//! A thread with an event loop of its own, in which timers are one more descriptor.
 //!
 //! `cargo run -p tickless --example event_loop`
 #![expect(clippy::print_stdout, reason = "it shows what happens")]

@@ -1,4 +1,4 @@
-//! A server whose short requests are answered in time while long ones compute.
+//! A server that answers short requests in time while long ones compute.
 //!
 //! `cargo run --release -p tickless --example executor`
 #![expect(clippy::print_stdout, reason = "an example shows something")]
@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use tickless::task::{Slice, Spec, Weight};
 use tickless::{Executor, coop, time};
 
-/// Computes for a long time, and lets others run in between.
+/// Computes for a long time, and lets other tasks run in between.
 async fn compute(stop: Arc<AtomicBool>) -> u64 {
     let mut steps = 0;
     while !stop.load(Ordering::Relaxed) {

@@ -2,8 +2,8 @@
 //!
 //! `cargo run --release -p tickless --example idle_million [COUNT]`
 //!
-//! Counted is the memory of connections as a server keeps them, each a future with its idle timeout and 64 bytes of its
-//! own. Sockets and their buffers are the system's and are not there.
+//! The example counts the memory of connections as a server keeps them. Each connection is a future with its idle
+//! timeout and 64 bytes of its own. Sockets and their buffers belong to the system, and are left out.
 #![expect(clippy::print_stdout, reason = "it shows what happens")]
 
 use std::future::Future;
@@ -34,7 +34,7 @@ impl Connection {
     }
 }
 
-/// Resident memory of the process in KiB; 0 where the system does not say.
+/// Returns the resident memory of the process in KiB; 0 if the system does not report it.
 fn resident() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
@@ -42,7 +42,7 @@ fn resident() -> u64 {
     number.and_then(|number| number.parse().ok()).unwrap_or(0)
 }
 
-/// Opens `count` connections, has each say something, and closes them. Returns how many timers fired.
+/// Opens `count` connections, lets each send a message, and closes them. Returns the number of timers that fired.
 pub(crate) fn run(count: u32) -> usize {
     let mut context = Context::from_waker(Waker::noop());
     let before = resident();

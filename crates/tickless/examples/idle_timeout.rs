@@ -1,4 +1,5 @@
-//! The idle timeout of a connection: one timer for its whole life, pushed out by each request.
+//! The idle timeout of a connection: one timer serves for the whole life of the connection, and each request pushes it
+//! out.
 //!
 //! `cargo run -p tickless --example idle_timeout`
 #![expect(clippy::print_stdout, reason = "it shows what happens")]
@@ -12,7 +13,7 @@ use tokio::net::{TcpListener, TcpStream};
 
 const IDLE: Duration = Duration::from_millis(20);
 
-/// Echoes until the client is silent for too long.
+/// Echoes all data until the client is silent for too long.
 async fn serve(mut stream: TcpStream) -> std::io::Result<()> {
     let mut idle = pin!(sleep(IDLE));
     let mut buffer = [0; 1024];

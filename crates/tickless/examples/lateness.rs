@@ -1,8 +1,8 @@
-//! Measures timers of this system beside tokio's: the lateness of sleeps of 500 µs, and what timers cost.
+//! Measures timers of this system and tokio's timers: the lateness of sleeps of 500 µs, and the cost of timers.
 //!
 //! `cargo run --release -p tickless --example lateness`; with `--features portable` on Linux by the portable host,
-//! under wine by `cargo xtask wine`. All take their turn in each round, so a machine that changes its speed does so for
-//! all of them. A ratio is ours divided by tokio's of the same round: below 1 is better.
+//! under wine by `cargo xtask wine`. All candidates are measured in turn in each round, so a change of the machine's
+//! speed affects all of them. A ratio is our value divided by tokio's value of the same round: below 1 is better.
 #![expect(clippy::print_stdout, reason = "it shows what it measured")]
 
 use std::error::Error;
@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 use tickless::{Worker, time};
 use tokio::runtime::Runtime;
 
-/// Rounds in which each takes its turn, and sleeps and timers of a turn.
+/// The number of rounds, in each of which every candidate has its turn, and the numbers of sleeps and timers of a turn.
 const ROUNDS: usize = 21;
 const SLEEPS: usize = 20;
 const TIMERS: u32 = 5_000;
@@ -33,7 +33,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Prints how late sleeps are: by the library's own thread, by a worker, and by others.
+/// Prints the lateness of sleeps: on the library's own thread, on a worker, and with other libraries.
 fn sleeps(worker: &Worker, runtime: &Runtime) -> Result<(), Box<dyn Error>> {
     let (ask, asked) = mpsc::channel::<()>();
     let (say, said) = mpsc::channel::<Duration>();
@@ -88,13 +88,13 @@ fn sleeps(worker: &Worker, runtime: &Runtime) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Returns the middle of some times, in nanoseconds.
+/// Returns the median of some times, in nanoseconds.
 fn p50(late: &[Duration]) -> f64 {
     let nanos: Vec<f64> = late.iter().map(|late| late.as_secs_f64() * 1e9).collect();
     Spread::of(nanos).median
 }
 
-/// Prints what it takes to arm a timer and to drop it, and to move one to a later deadline.
+/// Prints the cost of arming and dropping a timer, and of moving a timer to a later deadline.
 fn prices(worker: &Worker, runtime: &Runtime) {
     let mut nanos: [Vec<f64>; 6] = Default::default();
     for _ in 0..ROUNDS {
@@ -133,7 +133,7 @@ fn arm<F: Future<Output = ()>>(timer: Pin<&mut F>) {
     assert!(black_box(timer).poll(&mut context).is_pending(), "early");
 }
 
-/// Returns the nanoseconds that `use_timer` takes, called with more milliseconds each time.
+/// Returns the time in nanoseconds that a call of `use_timer` takes. Each call gets one more millisecond.
 fn each(mut use_timer: impl FnMut(Duration)) -> f64 {
     let start = Instant::now();
     for number in 0..TIMERS {
@@ -142,7 +142,7 @@ fn each(mut use_timer: impl FnMut(Duration)) -> f64 {
     start.elapsed().as_secs_f64() * 1e9 / f64::from(TIMERS)
 }
 
-/// Returns by how much `sleep` was late, which is never early.
+/// Returns the lateness of `sleep`, which is never early.
 fn late(sleep: impl FnOnce()) -> Duration {
     let start = Instant::now();
     sleep();
@@ -153,10 +153,10 @@ fn late(sleep: impl FnOnce()) -> Duration {
 
 const HEADER: &str = "nanoseconds, medians           tickless    tokio    ratio   (min to max)";
 
-/// A line of what is compared with tokio.
+/// A line of the comparison with tokio.
 struct Row {
     name: &'static str,
-    /// The ratio that was asked for.
+    /// The required ratio, which the measured ratio must not exceed.
     limit: f64,
 }
 
@@ -182,7 +182,7 @@ impl Row {
     }
 }
 
-/// The middle of some figures, and their ends.
+/// The median of some figures, with the smallest and the largest.
 struct Spread {
     median: f64,
     min: f64,

@@ -1,4 +1,4 @@
-//! A periodic callback without futures: the period is kept however late a call is, and missed periods are counted.
+//! A periodic callback without futures: the period is kept even if a call is late, and missed periods are counted.
 //!
 //! `cargo run -p tickless --example periodic`
 #![expect(clippy::print_stdout, reason = "it shows what happens")]

@@ -1,9 +1,10 @@
-//! A protocol without sockets and clocks, driven by one timer: `poll_timeout` and `handle_timeout`, as QUIC and WebRTC
-//! libraries have them.
+//! A protocol without sockets and clocks, driven by one timer through `poll_timeout` and `handle_timeout`, like the
+//! protocols of QUIC and WebRTC libraries.
 //!
 //! `cargo run -p tickless --example sans_io`
 //!
-//! The protocol sends one message at a time and repeats it until it is acknowledged. The wire loses some.
+//! The protocol sends one message at a time and repeats the message until it is acknowledged. The wire loses some
+//! messages.
 #![expect(clippy::print_stdout, reason = "it shows what happens")]
 
 use std::collections::VecDeque;
@@ -13,19 +14,19 @@ use std::time::Duration;
 use tickless::time::{Instant, sleep_until};
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 
-/// The time that the first acknowledgement may take; twice as long each time after that.
+/// The time that the first acknowledgement may take. The time doubles for each repetition.
 const PATIENCE: Duration = Duration::from_millis(2);
-/// The number of times that a message is sent before the peer is given up.
+/// The number of times that a message is sent before the sender gives up the peer.
 const TRIES: u32 = 8;
 
-/// A packet on the wire: a message by its number, or its acknowledgement.
+/// A packet on the wire: a message with its number, or the acknowledgement of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Packet {
     Message(u32),
     Acknowledged(u32),
 }
 
-/// The sender of the protocol. It never waits, and is told the time.
+/// The sender of the protocol. It never waits, and gets the time as an argument.
 #[derive(Debug)]
 struct Protocol {
     next: u32,
@@ -63,7 +64,7 @@ impl Protocol {
         self.deadline
     }
 
-    /// Repeats what was not acknowledged in time. Does nothing when called early.
+    /// Repeats the message that was not acknowledged in time. Does nothing when called early.
     fn handle_timeout(&mut self, now: Instant) -> Result<(), &'static str> {
         if self.deadline.is_none_or(|deadline| now < deadline) {
             return Ok(());
@@ -93,7 +94,7 @@ impl Protocol {
     }
 }
 
-/// Drives a protocol with a wire and one timer that is moved in place.
+/// Drives a protocol with a wire and one timer, which is moved in place.
 async fn drive(
     mut protocol: Protocol,
     to: Sender<Packet>,
@@ -122,7 +123,7 @@ async fn drive(
     }
 }
 
-/// Acknowledges what arrives; each third packet does not.
+/// Acknowledges the packets that arrive, except each third packet.
 async fn peer(mut from: Receiver<Packet>, to: Sender<Packet>) {
     let mut count = 0;
     while let Some(packet) = from.recv().await {
@@ -136,7 +137,7 @@ async fn peer(mut from: Receiver<Packet>, to: Sender<Packet>) {
     }
 }
 
-/// Sends `messages`, and returns how many packets that took.
+/// Sends `messages`, and returns the number of packets that were needed.
 pub(crate) fn run(messages: u32) -> Result<u32, &'static str> {
     futures::executor::block_on(async {
         let (to_peer, from_us) = channel(16);

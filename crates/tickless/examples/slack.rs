@@ -1,4 +1,4 @@
-//! A thousand sleeps, exact and with slack: how many wake-ups they cost. Run with `cargo run --example slack`.
+//! Wake-ups of a thousand sleeps, exact and with slack. Run with `cargo run --example slack`.
 #![expect(clippy::print_stdout, reason = "it shows what happens")]
 
 use std::time::Duration;
@@ -7,7 +7,7 @@ use futures::future::join_all;
 use tickless::Worker;
 use tickless::time::{Instant, Precision, sleep_until, with_slack};
 
-/// Runs a thousand sleeps that end within 100 ms, and returns how often the worker had an interrupt for them.
+/// Runs a thousand sleeps that end within 100 ms, and returns the number of interrupts that the worker had for them.
 fn interrupts(worker: &Worker, slack: Duration) -> u64 {
     let before = tickless::stats().interrupts;
     let start = Instant::now() + Duration::from_millis(10);

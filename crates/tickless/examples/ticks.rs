@@ -1,7 +1,7 @@
-//! Twenty ticks, one every 200 µs, on `tokio::time` and on `tickless::time`: a picture of when each of them came.
+//! Twenty ticks, one every 200 µs, on `tokio::time` and on `tickless::time`, with a picture of the time of each tick.
 //!
-//! Each character stands for 50 µs. A digit is the number of ticks that came in that time, `+` ten or more. Below the
-//! picture stands how late the ticks of one second came.
+//! Each character of the picture stands for 50 µs. A digit is the number of ticks that fired in that time, `+` stands
+//! for ten or more. The lines below the picture show the lateness of the ticks of one second.
 //!
 //! `cargo run --release -p tickless --example ticks`
 #![expect(clippy::print_stdout, reason = "it shows what it measures")]
@@ -37,7 +37,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Waits for `ticks` deadlines, one [`PERIOD`] after the other, and returns by how much each wait ended late.
+/// Waits for `ticks` deadlines at a distance of [`PERIOD`], and returns the lateness of each wait.
 async fn late<S: Future<Output = ()>>(ticks: u32, wait: impl Fn(Instant) -> S) -> Vec<Duration> {
     let start = Instant::now() + PERIOD;
     let mut late = Vec::new();
@@ -49,12 +49,12 @@ async fn late<S: Future<Output = ()>>(ticks: u32, wait: impl Fn(Instant) -> S) -
     late
 }
 
-/// The part of the run that is shown: from its middle, where all is warm.
+/// Returns the part of the run that is shown: its middle, where all caches are warm.
 fn middle(late: &[Duration]) -> &[Duration] {
     &late[late.len() / 2..][..SHOWN as usize]
 }
 
-/// Draws the number of ticks that came in each column.
+/// Draws the number of ticks in each column.
 fn picture(late: &[Duration]) -> String {
     let mut columns = [0_u32; COLUMNS];
     for (tick, late) in (0..).zip(late) {

@@ -1,7 +1,9 @@
-//! A sleep of 200 µs inside of tokio, with the runtime attached and without, beside a bare `timerfd` with `epoll_wait`.
+//! A sleep of 200 µs inside of tokio, with the runtime attached and without, compared with a bare `timerfd` with
+//! `epoll_wait`.
 //!
-//! Rounds of each in turns, so that what else the machine does meets all of them. A task that is spawned measures: the
-//! future of `block_on` on a multi-thread runtime is woken by a worker and needs a second wake-up in any case.
+//! The candidates are measured in turn in each round, so that other work on the machine affects all of them. A spawned
+//! task measures: the future of `block_on` on a multi-thread runtime is woken by a worker and always needs a second
+//! wake-up.
 //!
 //! `cargo run --release -p tickless --features tokio --example tokio_reactor`
 #![expect(clippy::print_stdout, reason = "it shows what it measures")]
@@ -95,7 +97,7 @@ fn in_a_task(runtime: &Runtime) -> Result<Vec<Duration>, tokio::task::JoinError>
     })
 }
 
-/// Measures the lower limit of all libraries: the kernel's timer in a loop of one thread.
+/// Measures the lower limit for all libraries: the kernel's timer in a loop of one thread.
 fn bare_loop(late: &mut Vec<Duration>) -> io::Result<()> {
     let timer = timerfd_create(
         TimerfdClockId::Monotonic,

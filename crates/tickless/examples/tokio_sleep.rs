@@ -1,4 +1,4 @@
-//! Exact sleeps inside of tokio: the one line that changes is the `use`.
+//! Exact sleeps inside of tokio: only the `use` line changes.
 //!
 //! `cargo run --release -p tickless --example tokio_sleep`
 #![expect(clippy::print_stdout, reason = "it shows what it measures")]

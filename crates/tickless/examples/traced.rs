@@ -1,13 +1,13 @@
-//! Records what the timers of a program do, and writes the file that `tickless verify` checks.
+//! Records the events of a program's timers, and writes the file that `tickless verify` checks.
 //!
 //! ```sh
 //! cargo run --release -p tickless --features tracepoints --example traced my.jsonl
 //! cargo tickless verify my.jsonl --chrome my.json --ftrace my.txt
 //! ```
 //!
-//! Three threads have exact and coarse timers, as futures and as callbacks; some fire, some are moved, and most of the
-//! timeouts are cancelled. A second argument limits the events of each thread: then some are lost, and `verify` says
-//! that the trace is not whole.
+//! Three threads have exact and coarse timers, as futures and as callbacks. Some timers fire, some are moved, and most
+//! of the timeouts are cancelled. A second argument limits the events of each thread: then some events are lost, and
+//! `verify` reports that the trace is incomplete.
 #![expect(clippy::print_stdout, reason = "an example shows something")]
 
 use std::error::Error;
@@ -50,14 +50,14 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Sleeps that fire, on a thread that the library's expiry thread looks after.
+/// Sleeps until several timers fire, on a thread whose timers the library's expiry thread fires.
 async fn naps() {
     for round in 0..ROUNDS {
         time::sleep(Duration::from_micros(u64::from(round))).await;
     }
 }
 
-/// Timeouts around requests, which are answered in time, but for one.
+/// Limits requests by timeouts; all requests but one are answered in time.
 async fn requests() {
     for _ in 0..ROUNDS {
         let answer = time::sleep(Duration::from_micros(20));
@@ -66,7 +66,7 @@ async fn requests() {
     let _ = coarse::timeout(Duration::from_millis(2), std::future::pending::<()>()).await;
 }
 
-/// A callback that starts its own timer again, on a thread that fires its own timers.
+/// Starts a timer whose callback restarts it, on a thread that fires its own timers.
 fn beats() {
     let Ok(worker) = Worker::new() else {
         return;

@@ -1,4 +1,4 @@
-//! A worker that serves an epoll instance: one wait for events, timers and wake-ups from other threads.
+//! A worker that serves an epoll instance: it waits for events, timers and wake-ups from other threads in one call.
 //!
 //! `cargo run -p tickless --example worker_epoll`
 #![expect(clippy::print_stdout, reason = "it shows what happens")]

@@ -8,7 +8,7 @@ use std::process::{ExitCode, Termination};
 use crate::Executor;
 use crate::executor::on_thread;
 
-/// Runs a test on this thread, or on several workers if the attribute says so.
+/// Runs a test on this thread, or on several workers if the attribute has a number of workers.
 #[track_caller]
 pub fn test<F>(is_paused: bool, workers: Option<usize>, body: fn() -> F) -> F::Output
 where
@@ -24,8 +24,8 @@ where
 /// The environment variable with the seed to replay.
 const REPLAY: &str = "TICKLESS_SEED";
 
-/// Runs a test once for each of `seeds`, or for the one seed in the environment. `name` is for the line that replays
-/// it.
+/// Runs a test once for each of `seeds`, or for the one seed in the environment. `name` stands in the printed command
+/// that replays a failure.
 #[track_caller]
 pub fn seeds<F>(seeds: Range<u64>, name: &str, body: fn() -> F)
 where
@@ -86,13 +86,13 @@ fn each<T: Termination>(seeds: Range<u64>, name: &str, run: impl Fn(u64) -> T) {
     }
 }
 
-/// Prints where the test harness captures it.
+/// Prints a line in a way that the test harness captures.
 #[expect(clippy::print_stderr, reason = "the output of a test that fails")]
 fn say(line: std::fmt::Arguments<'_>) {
     eprintln!("{line}");
 }
 
-/// Runs a program.
+/// Runs the body of a program's `main`.
 #[track_caller]
 pub fn main<F>(is_paused: bool, workers: Option<usize>, body: fn() -> F) -> F::Output
 where
@@ -105,7 +105,7 @@ where
     several(workers, body)
 }
 
-/// Runs a future on this thread while so many workers run what it spawns.
+/// Runs a future on this thread, while the given number of workers run the tasks that it spawns.
 #[track_caller]
 fn several<F: Future>(workers: Option<usize>, body: fn() -> F) -> F::Output {
     let mut builder = Executor::builder();

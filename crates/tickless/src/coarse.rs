@@ -1,8 +1,8 @@
-//! Timeouts that cost the same however many are pending, and may be a little late.
+//! Timeouts that may be a little late, and whose cost does not depend on the number of pending timeouts.
 //!
 //! This module has the names of [`time`](crate::time). It is for timers that are nearly always cancelled or pushed out:
-//! the idle timeout of a connection, the limit of a request. The timers are queued in a [wheel](crate::wheel), where
-//! those of `time` are in a tree. Arming, moving and dropping are O(1) with a hundred thousand of them pending, and
+//! the idle timeout of a connection, the limit of a request. The timers are queued in a [wheel](crate::wheel), while
+//! those of `time` are in a tree. Arming, moving and dropping are O(1) with a hundred thousand pending timers, and
 //! pushing a deadline out stores one number.
 //!
 //! ```
@@ -17,40 +17,42 @@
 //!
 //! # How late
 //!
-//! Never early, not by a nanosecond. A timer less than 63 ms ahead is woken up to 1 ms late (a tick); a timer `d`
-//! ahead, from there on, up to 8/63 of `d + 1 ms` late: about an eighth, so 30 s end within 33.9 s. Then comes what the
-//! operating system needs to wake a thread. More than 12 days ahead the lateness stops growing.
+//! A timer is never early, not by a nanosecond. A timer less than 63 ms ahead fires up to 1 ms late (a tick). A timer
+//! `d` ahead, from 63 ms on, fires up to 8/63 of `d + 1 ms` late: about an eighth, so 30 s end after 33.9 s at the
+//! latest. The operating system adds the time to wake a thread. More than 12 days ahead the lateness does not grow
+//! further.
 //!
-//! A [`reset`](Sleep::reset) by less than the timer may be late keeps its place, and what it may be late by, too: that
-//! is an eighth of the duration for which the timer came to its place, not of the rest of it. One that is pushed out by
-//! more waits there as well, and comes to another place when the time of the old one is over; but what is due first of
-//! its thread is moved at once, so that no thread wakes for nothing.
+//! A timer keeps its slot, and its allowed lateness, when a [`reset`](Sleep::reset) moves it by less than that
+//! lateness. The lateness is an eighth of the duration for which the timer was put into its slot, and not of the
+//! remaining time. A timer that is pushed out further also stays in its slot, and moves to another one when its old
+//! slot is due. Only the first timer of a thread is moved at once, so that no thread wakes without a due timer.
 //!
-//! Sleeps of one thread that were started for the same deadline at the same time wake their tasks in the order in which
-//! they were started. One that is started later, from nearer, may be less late and come first.
+//! Sleeps of one thread that were started at the same time for the same deadline wake their tasks in the order of their
+//! starts. A sleep that is started later for that deadline, and so for a shorter duration, may be less late and wake
+//! its task first.
 //!
-//! A task that polls a [`Sleep`] finds it ready as soon as its deadline is over; late is only the wake-up.
+//! A task that polls a [`Sleep`] finds it ready as soon as its deadline has passed; only the wake-up is late.
 //!
 //! # When which is cheaper
 //!
 //! | | exact | exact, with [slack](crate::time::Sleep::slack) | coarse |
 //! |---|---|---|---|
-//! | late by choice | never | up to the slack, 4.29 s at most | up to an eighth, at least 1 ms |
+//! | late by design | never | up to the slack, 4.29 s at most | up to an eighth, at least 1 ms |
 //! | armed and dropped, while far away | O(1) | O(1), a dozen instructions more | O(1), and 32 bytes less |
 //! | pushed out | one store of the time | one store of the times | one store of the time, none within a millisecond |
-//! | ends | a wake-up each | one for all of a window | one for all of a slot |
+//! | fires | one wake-up for each | one wake-up for all in a window | one wake-up for all in a slot |
 //!
-//! A timer that nearly always ends is cheaper with slack: it is sorted once, when it is about to, and a coarse one
-//! cascades. One that nearly never ends is cheaper here, above all if it is pushed out often. Slack is a duration that
-//! you choose, and here it grows with the timeout. Coarse timers of workers are looked after by others; exact ones,
-//! with slack or not, stay with their thread. A default slack ([`with_slack`](crate::time::with_slack)) concerns none
-//! here.
+//! A timer that nearly always fires is cheaper with slack: it is sorted only once, shortly before it fires. A timer
+//! that nearly never fires is cheaper here, above all if it is pushed out often. You choose the slack, while the
+//! lateness here grows with the timeout. Other threads may fire the coarse timers of a worker; exact timers, with slack
+//! or without, stay with their thread. A default slack ([`with_slack`](crate::time::with_slack)) has no effect on
+//! coarse timers.
 //!
 //! # What is different from [`time`](crate::time)
 //!
-//! Nothing else: the same laziness, errors, clocks and threads. A [`timeout()`] whose future is ready at its first poll
-//! touches no queue. An [`interval()`] keeps its phase, but each of its ticks may be late by an eighth of the period:
-//! it is for housekeeping.
+//! Apart from the lateness the two modules are the same: laziness, errors, clocks and threads. A [`timeout()`] whose
+//! future is ready at its first poll touches no queue. An [`interval()`] keeps its phase, but each of its ticks may be
+//! late by an eighth of the period: it is meant for housekeeping.
 
 use std::fmt;
 use std::future::{Future, IntoFuture};
@@ -105,13 +107,13 @@ pub fn sleep_until(deadline: Instant) -> Sleep {
     Sleep::until(deadline)
 }
 
-/// Gives `future` at least `duration`, counted from this call, and [about an eighth more](self#how-late) at most.
+/// Limits `future` to `duration`, counted from this call, and to [about an eighth more](self#how-late) at most.
 ///
 /// The future is polled first: if it is ready, its result counts, however late it is. More than 292 years are no limit.
 ///
 /// # Errors
 ///
-/// [`Elapsed`](error::Elapsed) when the time was over before the future was ready. The future is dropped with the
+/// [`Elapsed`](error::Elapsed) when the time ended before the future was ready. The future is dropped with the
 /// [`Timeout`], not before.
 ///
 /// # Cancellation
@@ -122,11 +124,11 @@ pub fn timeout<F: IntoFuture>(duration: Duration, future: F) -> Timeout<F::IntoF
     Timeout::new(future.into_future(), sleep(duration))
 }
 
-/// Gives `future` until `deadline`, and [about an eighth more](self#how-late) at most.
+/// Limits `future` to the time until `deadline`, and to [about an eighth more](self#how-late) at most.
 ///
 /// # Errors
 ///
-/// As for [`timeout()`].
+/// See [`timeout()`].
 ///
 /// # Cancellation
 ///
@@ -138,8 +140,9 @@ pub fn timeout_at<F: IntoFuture>(deadline: Instant, future: F) -> Timeout<F::Int
 /// Returns ticks: the first now, then one every `period`, each up to [about an eighth](self#how-late) of the period
 /// late.
 ///
-/// The ticks keep their phase: `tick` returns the instant at which a tick was due, and the next one is due a period
-/// after that. Use it for housekeeping in large numbers; [`time::interval`](crate::time::interval()) has an exact beat.
+/// The ticks keep their phase: `tick` returns the instant at which a tick was due, and the next tick is due one period
+/// after that instant. Use this interval for housekeeping in large numbers; the ticks of
+/// [`time::interval`](crate::time::interval()) are exact.
 ///
 /// ```
 /// use std::time::Duration;
@@ -177,19 +180,20 @@ pub type Interval = ClockInterval<Sleep>;
 
 /// The future that [`timeout()`] and [`timeout_at`] return.
 ///
-/// Cost: the future and 80 bytes, no allocation. If the future is ready at its first poll no queue is ever touched.
+/// The future takes the size of the inner future and 80 bytes, and allocates nothing. If the inner future is ready at
+/// its first poll, no queue is touched.
 pub type Timeout<T> = crate::time::Timeout<T, Sleep>;
 
 pin_project! {
     /// The future that [`sleep`] and [`sleep_until`] return.
     ///
     /// The sleep is queued at its first poll, on the thread that polls. It is [`Send`] and [`Sync`], and may be polled,
-    /// reset and dropped on any thread; the one that polled it last does so at the least cost. It is not [`Unpin`]: to
-    /// use it in a loop or a `select!`, pin it with [`std::pin::pin!`] or [`Box::pin`].
+    /// reset and dropped on any thread; the operations are cheapest on the thread that polled it last. The sleep is not
+    /// [`Unpin`]: to use it in a loop or a `select!`, pin it with [`std::pin::pin!`] or [`Box::pin`].
     ///
     /// If the sleep is polled again after it was ready, it is ready again.
     ///
-    /// Cost: 80 bytes, no allocation.
+    /// A sleep takes 80 bytes and allocates nothing.
     #[project(!Unpin)]
     #[must_use = "futures do nothing unless you `.await` or poll them"]
     pub struct Sleep {
@@ -212,7 +216,7 @@ impl Sleep {
         Self { timer }
     }
 
-    /// Returns the deadline. The future is ready from then on; its task is woken no earlier, and [somewhat
+    /// Returns the deadline. The future is ready from the deadline on; its task is woken no earlier, and [somewhat
     /// later](self#how-late).
     pub fn deadline(&self) -> Instant {
         Instant::from_core(self.timer.deadline())
@@ -232,8 +236,9 @@ impl Sleep {
     ///
     /// # Cost
     ///
-    /// A reset within the millisecond for which the sleep is queued takes a few loads and no lock. Within its slot it
-    /// takes one lock and one store, and the sleep is [as late as before](self#how-late). Any other reset is O(1).
+    /// A reset within the millisecond for which the sleep is queued takes a few loads and no lock. A reset within the
+    /// sleep's slot takes one lock and one store, and the sleep is [as late as before](self#how-late). Any other reset
+    /// is O(1).
     #[inline]
     pub fn reset(self: Pin<&mut Self>, deadline: Instant) {
         self.project().timer.reset(deadline.to_core());
@@ -294,7 +299,7 @@ impl TickSleep for Sleep {
 }
 
 impl SleepQueue for WheelSleeper {
-    /// The wheel gives it enough.
+    /// A wheel timer needs no slack, because the wheel groups its timers anyway.
     const HAS_SLACK: bool = false;
 
     #[inline]
@@ -320,13 +325,13 @@ impl SleepQueue for WheelSleeper {
         self.idle_waker()
     }
 
-    /// A deadline is filed for the tick in which it is: that ends after it.
+    /// Returns the tick that contains the deadline: the timer fires after the end of that tick.
     #[inline]
     fn when(deadline: CoreInstant, _latest: CoreInstant) -> (Tick, Tick) {
         (now(), tick_of(deadline))
     }
 
-    /// Starts a new sleep. Its lateness counts from the reading that its deadline was computed from.
+    /// Starts a new sleep. Its lateness counts from the clock reading that gave its deadline.
     #[inline(always)]
     fn start_new<'t>(
         put: impl FnOnce(NewWheelSleeper) -> Pin<&'t mut Self>,

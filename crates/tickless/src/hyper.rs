@@ -13,7 +13,7 @@ use crate::time::{self, Instant};
 /// A timer for hyper: pass it to `http1::Builder::timer`, `http2::Builder::timer`, the builders of `hyper_util`, and
 /// the pools of clients.
 ///
-/// Connections that re-arm a timeout for every request do so in place; nothing is allocated for that.
+/// A connection that re-arms a timeout for every request does so in place, without an allocation.
 ///
 /// ```
 /// use hyper::rt::Timer as _;
@@ -27,7 +27,7 @@ use crate::time::{self, Instant};
 pub struct Timer;
 
 pin_project! {
-    /// A [`Sleep`](time::Sleep) as hyper wants it.
+    /// A [`Sleep`](time::Sleep) with the traits that hyper requires.
     struct Sleep {
         #[pin]
         sleep: time::Sleep,

@@ -1,8 +1,8 @@
 //! The present state of all timers of the process, as text and as data.
 //!
-//! [`dump`] writes it in the layout of `/proc/timer_list`, [`snapshot`] has the same as values. Each thread counts as a
-//! CPU; number 0 is the expiry thread, which is what that file calls the broadcast device: it fires for threads
-//! that do not run their own timers.
+//! [`dump`] writes the state in the layout of `/proc/timer_list`, and [`snapshot`] returns the same state as values.
+//! Each thread counts as a CPU. Number 0 is the expiry thread, which has the role of the broadcast device in that file:
+//! it fires the timers of threads that do not fire their own.
 //!
 //! ```
 //! use std::pin::pin;
@@ -18,8 +18,9 @@
 //!
 //! # Limits
 //!
-//! Threads go on meanwhile: the facts of one thread are of one moment, the facts of two are not. Timers are copied 32
-//! at a time with their thread's queue locked, so that one that moves meanwhile may be missing or there twice.
+//! Other threads continue to run during a snapshot: the facts of one thread are of one moment, the facts of two threads
+//! are not. Timers are copied 32 at a time with their thread's queue locked, so a timer that moves meanwhile may be
+//! missing or may be shown twice.
 
 use std::fmt;
 use std::num::NonZeroU32;
@@ -41,25 +42,27 @@ use crate::stats::clock;
 pub use tickless_core::coarse::{Tick, WheelKind};
 pub use tickless_core::inspect::{CpuReport, DeviceReport, Queued, WAKES, WheelReport};
 
-/// A snapshot of all timers, threads and hierarchies. Its parts are read one after the other, not at one instant.
+/// A snapshot of all timers, threads and hierarchies. The parts of the snapshot are read one after the other, not at
+/// one instant.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Snapshot {
-    /// The time of the snapshot on the monotonic clock of the timers, in nanoseconds. All other times here are on that
-    /// clock.
+    /// The time of the snapshot on the monotonic clock of the timers, in nanoseconds. All other times of the snapshot
+    /// are on that clock.
     pub now: i64,
     /// The tick of coarse timers in progress.
     pub tick: Tick,
     /// The length of a tick.
     pub tick_period: Duration,
-    /// The threads that have timers, or had some; number 0 is the expiry thread.
+    /// The threads that have or had timers; number 0 is the expiry thread.
     pub threads: Vec<Thread>,
     /// The state of the expiry thread, with its next wake-up.
     pub expiry_thread: ExpiryThread,
-    /// The hierarchy of threads that do not fire their own timers, and that of workers. The hierarchies of runtimes are
-    /// in [`reactors`](Self::reactors).
+    /// The hierarchy of threads that do not fire their own timers, and the hierarchy of workers. The hierarchies of
+    /// runtimes are in [`reactors`](Self::reactors).
     pub hierarchies: [Hierarchy; 2],
-    /// The runtimes that are or were attached; their reactors wake for the timers of their threads.
+    /// The runtimes that are or were attached. The reactor of such a runtime wakes for the timers of the runtime's
+    /// threads.
     pub reactors: Vec<Reactor>,
 }
 
@@ -73,10 +76,10 @@ pub struct Thread {
     pub role: Role,
     /// The system's number of the thread.
     pub id: Option<u32>,
-    /// The name of the thread, as far as the system keeps it: 15 bytes. `None` where that cannot be read, and for
-    /// threads that ended.
+    /// The name of the thread, of which the system keeps the first 15 bytes. `None` if the name cannot be read, and for
+    /// threads that have ended.
     pub name: Option<String>,
-    /// True if the thread is an isolated worker.
+    /// True if the thread is an isolated worker, which other threads do not disturb.
     pub is_isolated: bool,
     /// The number of the [reactor](Reactor::number) that wakes for the thread's timers, if the thread is a worker of an
     /// attached runtime.
@@ -91,17 +94,17 @@ pub struct Thread {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Role {
-    /// The expiry thread.
+    /// The expiry thread, because the thread does not fire its own timers.
     Foreign,
     /// The thread itself, a [`Worker`](crate::Worker).
     Worker,
     /// The thread itself, with a [`Driver`](crate::Driver).
     Driver,
-    /// The expiry thread.
+    /// The expiry thread, whose own timers these are.
     ExpiryThread,
-    /// The runtime of a virtual clock, for the timers with callbacks on that clock. No thread has the number.
+    /// The runtime of a virtual clock, which fires the timers with callbacks on that clock. No thread has the number.
     VirtualClock,
-    /// The thread ended; another may take its number.
+    /// The thread has ended; another thread may take its number.
     Ended,
 }
 
@@ -137,7 +140,7 @@ impl Role {
 pub struct Timer {
     /// The type of the timer's callback; [`WAKES`] for a timer that wakes a task.
     pub callback: &'static str,
-    /// True if the timer's callback is running at this moment, and the timer was started again.
+    /// True if the timer was started again while its callback is still running.
     pub is_running: bool,
     /// The queue that holds the timer, and its deadline.
     pub queued: Queued,
@@ -161,7 +164,7 @@ pub struct Reactor {
     pub number: u32,
     /// The thread that fires the timers of the runtime's threads.
     pub served_by: ServedBy,
-    /// The time of the next expiry, in nanoseconds; `None` if nothing is pending, and during an expiry.
+    /// The time of the next expiry, in nanoseconds; `None` if no timer is pending, and during an expiry.
     pub rings_at: Option<i64>,
     /// The number of timers that fired because the reactor woke for them.
     pub expired: u64,
@@ -175,16 +178,16 @@ pub struct Reactor {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ServedBy {
-    /// A thread of the runtime, when its reactor wakes for them.
+    /// A thread of the runtime, when the runtime's reactor wakes for the timers.
     Reactor,
     /// The expiry thread, until the runtime polls its reactor again.
     FallbackWhileStalled,
-    /// The expiry thread: the runtime was dropped or detached.
+    /// The expiry thread, because the runtime was dropped or detached.
     FallbackForEver,
 }
 
 impl ServedBy {
-    /// Returns the name of the server in dumps.
+    /// Returns the name of the value in dumps.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -205,13 +208,13 @@ impl ServedBy {
     }
 }
 
-/// A tree in which threads find due timers of others.
+/// A tree through which threads find due timers of other threads.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Hierarchy {
-    /// The name of the threads that the hierarchy is for.
+    /// The name of the threads for which the hierarchy exists.
     pub name: &'static str,
-    /// The number of members that can fire the timers of others.
+    /// The number of members that can fire the timers of other members.
     pub available: u32,
     /// The groups of the hierarchy.
     pub groups: Vec<Group>,
@@ -229,9 +232,9 @@ pub struct Group {
     pub parent: Option<(u32, u8)>,
     /// The places of the children that are awake.
     pub active: Vec<u8>,
-    /// The place of the migrator: the awake child that fires the timers of idle ones.
+    /// The place of the migrator: the awake child that fires the timers of idle children.
     pub migrator: Option<u8>,
-    /// A lower bound of the time of its first event, in nanoseconds.
+    /// A lower bound for the time of the group's first event, in nanoseconds.
     pub first_event: Option<i64>,
     /// The threads in the group.
     pub members: Vec<Member>,
@@ -245,18 +248,18 @@ pub struct Member {
     pub thread: u32,
     /// The place of the thread in its group.
     pub place: u8,
-    /// True if the thread can fire the timers of others.
+    /// True if the thread can fire the timers of other threads.
     pub is_available: bool,
-    /// True if the thread counts as idle, so that others fire its timers.
+    /// True if the thread counts as idle, so that other threads fire its timers.
     pub is_idle: bool,
-    /// The time at which the thread has promised to wake up for the timers of all, in nanoseconds.
+    /// The time at which the thread has promised to wake up for the timers of all members, in nanoseconds.
     pub wakeup: Option<i64>,
 }
 
 /// Returns a snapshot of all timers, threads and hierarchies.
 ///
-/// It locks each thread's queue for moments. The timers of a thread with fewer than 32 are shown as of one moment, each
-/// of them once. With more timers, one that moves meanwhile may be shown twice or not at all.
+/// The function locks each thread's queue for short times. If a thread has fewer than 32 timers, they are shown as of
+/// one moment, each of them once. If it has more, a timer that moves meanwhile may be shown twice or not at all.
 #[must_use]
 pub fn snapshot() -> Snapshot {
     note_own_thread();
@@ -279,29 +282,29 @@ pub fn snapshot() -> Snapshot {
 /// Writes the live state of all queues in the layout of `/proc/timer_list`. Each thread counts as a CPU; number 0 is
 /// the expiry thread.
 ///
-/// Callbacks are shown by the names of their types. Addresses are shown as zero. Lines of the kernel's file have the
+/// A callback is shown by the name of its type. Addresses are shown as zero. Lines of the kernel's file have the
 /// kernel's form; the additional facts of this library are on lines of their own.
 ///
 /// # Errors
 ///
-/// Those of `out`.
+/// The errors of `out`.
 pub fn dump(out: &mut dyn fmt::Write) -> fmt::Result {
     note_own_thread();
     timers().dump(&Text { addresses: false }, out)
 }
 
-/// Writes [`dump`] with the addresses of timers and of their callbacks' code. Use it to debug this process, not for
-/// logs that others read: addresses help attackers.
+/// Writes [`dump`] with the addresses of timers and of their callbacks' code. Use the function to debug this process,
+/// not for logs that other people read, because addresses help attackers.
 ///
 /// # Errors
 ///
-/// Those of `out`.
+/// The errors of `out`.
 pub fn dump_with_addresses(out: &mut dyn fmt::Write) -> fmt::Result {
     note_own_thread();
     timers().dump(&Text { addresses: true }, out)
 }
 
-/// The trees, and whose they are.
+/// Returns the trees, and the names of the threads to which they belong.
 fn all_trees() -> [(&'static str, &'static trees::Tree); 2] {
     [
         ("foreign threads", trees::foreign()),
@@ -324,7 +327,8 @@ fn reactor(reactor: &HostReactor) -> Reactor {
 /// The name of the tree of a reactor.
 const THREADS_OF_A_RUNTIME: &str = "threads of a runtime";
 
-/// The thread that asks is the one that knows its number in the system for sure: a fork changes it.
+/// Records the system's number of the calling thread. Only the thread itself knows the number for sure, because a fork
+/// changes it.
 fn note_own_thread() {
     if let Some(own) = with_thread(host_thread::Thread::base) {
         own.local().note_thread();
@@ -368,7 +372,7 @@ fn is_isolated(base: &ThreadBase) -> bool {
     base.local().kind() == ThreadKind::Worker && !trees::takes_part(base)
 }
 
-/// The name that the system keeps for a thread of this process.
+/// Returns the name that the system keeps for a thread of this process.
 pub(crate) fn thread_name(id: u32) -> Option<String> {
     let name = std::fs::read(format!("/proc/self/task/{id}/comm")).ok()?;
     let name = String::from_utf8_lossy(&name);
@@ -410,7 +414,7 @@ fn hierarchy(name: &'static str, tree: &trees::Tree) -> Hierarchy {
     }
 }
 
-/// Lines that the host adds to the core's dump.
+/// The lines that the host adds to the core's dump.
 struct Text {
     addresses: bool,
 }

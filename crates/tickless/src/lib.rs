@@ -9,8 +9,8 @@
 //! | **exact**: to the nanosecond | [`time`], the names of `tokio::time` | [`hrtimer`] |
 //! | **coarse**: up to an eighth late, O(1) for any number of them | [`coarse`], the same names | [`wheel`], the same verbs |
 //!
-//! Take an exact timer for what has to happen in time, and a coarse one for timeouts by the hundred thousand, which are
-//! nearly always cancelled or pushed out. Futures work in any runtime or none; a callback needs no task.
+//! Take an exact timer for work that has to happen in time. Take a coarse timer for timeouts by the hundred thousand,
+//! which are nearly always cancelled or pushed out. Futures work in any runtime or none; a callback needs no task.
 //!
 //! ```
 //! use std::pin::pin;
@@ -33,43 +33,45 @@
 //!
 //! The other modules:
 //!
-//! | for | there is |
+//! | for | use |
 //! |---|---|
-//! | a thread that wants the shortest way between a timer and its code, alone or one on each CPU | [`worker`]: [`Worker`], [`Workers`] |
+//! | a thread that needs the shortest path from a timer to its code, alone or on each CPU | [`worker`]: [`Worker`], [`Workers`] |
 //! | tasks that share workers fairly, with weights, slices and checkpoints | [`executor`]: [`Executor`], [`task`], [`coop`], with the feature of that name, which is on by default |
 //! | a thread with an event loop of its own | [`Driver`]: a file descriptor, a deadline, a turn |
-//! | a time of day, and what a set of the clock means for it | [`realtime`] |
-//! | time that goes on while the machine is suspended; atomic time | [`boottime`], [`tai`] |
+//! | sleeps until a time of day, and their reaction to a set of the clock | [`realtime`] |
+//! | clocks that count the time of a suspend; atomic time | [`boottime`], [`tai`] |
 //! | hyper | [`hyper`], with the feature of that name |
 //! | tokio: one wake-up for each timer in place of two | [`tokio`], with the feature of that name |
-//! | which CPUs share what, and which are isolated | [`topology`] |
-//! | looking inside | [`inspect`], [`dump`], [`stats()`], [`clock`] |
-//! | a trace of what the timers do, for a checker and for Perfetto | [`tracepoints`], with the feature of that name |
+//! | the caches and nodes that CPUs share, and the isolated CPUs | [`topology`] |
+//! | the state and the counters of the library | [`inspect`], [`dump`], [`stats()`], [`clock`] |
+//! | a trace of the timers' events, for a checker and for Perfetto | [`tracepoints`], with the feature of that name |
 //! | counters for dashboards, by thread | [`metrics`]: as values, as Prometheus text, for the crates `metrics` and `tracing` |
 //!
 //! # Which thread runs the timers
 //!
-//! Each thread has a queue of its own and starts its timers there, without a lock that other threads use. A [`Worker`]
-//! or [`Driver`] fires its own timers. The library's expiry thread fires those of all other threads, as the workers of
-//! an async runtime are; it is started when it is first needed. If it cannot be started, the first use panics and
-//! leaves nothing behind; [`init`] returns that as an error. A tokio runtime that is [attached](crate::tokio) fires the
-//! timers of its workers, and the expiry thread fires them when the runtime is late.
+//! Each thread has a queue of its own and starts its timers in this queue, without a lock that other threads use. A
+//! [`Worker`] or [`Driver`] fires its own timers. The library's expiry thread fires the timers of all other threads,
+//! for example of the workers of an async runtime. The library starts the expiry thread at the first use that needs it.
+//! If the expiry thread cannot be started, the first use panics and leaves nothing behind; [`init`] returns an error
+//! instead. A tokio runtime that is [attached](crate::tokio) fires the timers of its workers, and the expiry thread
+//! fires them when the runtime is late.
 //!
 //! # What is promised
 //!
-//! - Never early, by [`std::time::Instant`]; as soon after the deadline as the operating system wakes a thread.
-//! - Never lost: not when an earlier timer is started while a thread goes to sleep, not when threads end, not when a
-//!   callback panics. The child of a fork keeps the timers of the thread that forked.
+//! - No timer is early, by [`std::time::Instant`]. A timer fires as soon after the deadline as the operating system
+//!   wakes a thread.
+//! - No timer is lost: not when an earlier timer is started while a thread goes to sleep, not when threads end, not
+//!   when a callback panics. The child of a fork keeps the timers of the thread that forked.
 //! - A stack of 32 KiB is enough for a thread that uses timers.
-//! - No allocation for timers.
+//! - Timers need no allocation.
 //! - Callbacks and wakers run without locks, and may use any timer.
 //!
 //! # Limits
 //!
-//! - On systems other than Linux, functions that need descriptors, pinned threads or signals answer `Unsupported`. The
-//!   feature `portable` chooses this host on Linux.
+//! - On systems other than Linux, functions that need descriptors, pinned threads or signals return `Unsupported`. The
+//!   feature `portable` chooses the host of these systems on Linux.
 //! - No function may be called in a signal handler.
-//! - 65,536 threads have queues of their own at a time; further ones share the expiry thread's.
+//! - 65,536 threads have queues of their own at a time; further threads share the queue of the expiry thread.
 #![cfg_attr(docsrs, feature(doc_cfg), doc(auto_cfg(hide(loom))))]
 #![cfg_attr(
     windows,
@@ -110,7 +112,7 @@ pub mod executor;
 mod host;
 #[cfg(loom)]
 mod host {
-    //! In a model, the parts that have something to model.
+    //! The modules of the host that the loom models check.
     #![expect(dead_code, reason = "only the models use them")]
     pub(crate) mod call;
     pub(crate) mod doorbell;
@@ -123,11 +125,11 @@ mod host {
 }
 #[cfg(loom)]
 mod executor {
-    //! In a model, the parts that have something to model.
+    //! The modules of the executor that the loom models check.
     #![expect(dead_code, reason = "only the models use them")]
     pub(crate) mod idle;
     pub(crate) mod io {
-        //! As above.
+        //! The module of the executor's reactor that the loom models check.
         pub(crate) mod attendance;
     }
     pub(crate) mod listing;
@@ -155,14 +157,15 @@ pub mod internals {
     pub use crate::host::barrier::{System as Linux, barriers};
     pub use crate::host::clock::addresses as addresses_of_the_clock;
 
-    /// Returns a time that is not behind the kernel's clock; sleeps count from it.
+    /// Returns a time that is not earlier than the time of the kernel's clock; sleeps count from this time.
     #[inline]
     pub fn now_upper() -> tickless_core::time::Instant {
         crate::host::thread::now_upper()
     }
 
     /// Enables or disables restarts in place for the whole process, to measure their gain. If they are disabled, each
-    /// restart dequeues the timer and enqueues it again. They are enabled at first; the setting changes no deadline.
+    /// restart dequeues the timer and enqueues it again. Restarts in place are enabled at first; the setting changes no
+    /// deadline.
     ///
     /// Only with this feature does a start check the switch, by one load.
     pub fn set_updates_in_place(enabled: bool) {
@@ -185,15 +188,15 @@ pub mod internals {
         };
     }
 
-    /// Clocks for tests, which may not set the machine's: all clocks but the monotonic one differ from the
-    /// kernel's by a constant.
+    /// Clocks for tests, which may not set the clocks of the machine: all clocks but the monotonic clock differ from
+    /// the kernel's clocks by a constant.
     pub mod clocks {
         use tickless_core::clock::Offsets;
         use tickless_core::time::Offset;
 
         use crate::host::registry::{tell_timers, timers};
 
-        /// Offsets of the clocks from the kernel's, in nanoseconds.
+        /// Offsets of the test clocks from the kernel's clocks, in nanoseconds.
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
         pub struct Shifts {
             /// The offset of the time of day.
@@ -258,8 +261,8 @@ pub use worker::{
     Workers,
 };
 
-/// The examples of the guide and of the README, so that they are compiled and run. The guide speaks of hyper and
-/// tokio too.
+/// The examples of the guide and of the README, so that they are compiled and run. Some examples of the guide need
+/// hyper and tokio.
 #[cfg(doctest)]
 mod written {
     #[cfg(all(feature = "hyper", feature = "tokio"))]

@@ -27,7 +27,7 @@ pub struct Stats {
     /// Timers that fired.
     pub expired: u64,
     /// Restarts by callbacks that were delayed by up to 1 ms, because the callback runs for longer than it moves the
-    /// deadline ahead, and would leave its thread no time for anything else.
+    /// deadline ahead, and would otherwise occupy its thread completely.
     pub paced: u64,
     /// Timers that were cancelled while they were queued.
     pub cancelled: u64,
@@ -42,15 +42,15 @@ pub struct Stats {
     /// Next expiries before the beginning of the monotonic clock, which a wall clock can have; the device was
     /// programmed for the beginning of the clock.
     pub clamped: u64,
-    /// Sets of a clock and resumes from a suspend that the library noticed; it watches from the first timer on a clock
-    /// besides the monotonic one. [`clock::last_set`] describes the last one.
+    /// Sets of a clock and resumes from a suspend that the library noticed; the library watches the clocks from the
+    /// first timer on a clock other than the monotonic clock. [`clock::last_set`] describes the last set.
     pub clock_sets: u64,
     /// Timers that fired because their clock was set.
     pub told_of_sets: u64,
     /// Callbacks and wakers that panicked.
     pub panics: u64,
     /// Memory barriers that one thread made all others execute, in order to lock the queue of a thread that owned its
-    /// lock. Each interrupts every CPU that runs a thread of the process.
+    /// lock. Each barrier interrupts every CPU that runs a thread of the process.
     pub barriers: u64,
     /// Starts and restarts of coarse timers.
     pub coarse_arms: u64,
@@ -60,15 +60,15 @@ pub struct Stats {
     pub coarse_expired: u64,
     /// Coarse timers that were cancelled while they were queued.
     pub coarse_cancelled: u64,
-    /// Timers, exact and coarse, that an attached runtime fired, because its reactor woke for them or along with its
-    /// tasks.
+    /// Timers, exact and coarse, that an attached runtime fired, when its reactor woke for the timers or when it ran
+    /// its tasks.
     pub reactor_expired: u64,
-    /// Timers that the expiry thread fired in place of an attached runtime that was late or is gone.
+    /// Timers that the expiry thread fired in place of an attached runtime that was late or has ended.
     pub fallback_expired: u64,
     /// Exact timers that the expiry thread fired in place of a thread that fires its own and took no turn in time: a
     /// [`Worker`](crate::Worker), a [`Driver`](crate::Driver) or a worker of an executor.
     pub stuck_expired: u64,
-    /// Ticks that intervals missed: see [`Interval::missed_ticks`](crate::time::Interval::missed_ticks).
+    /// Ticks that intervals missed, as in [`Interval::missed_ticks`](crate::time::Interval::missed_ticks).
     pub missed_ticks: u64,
     /// System calls that set the timer file descriptor of an attached runtime.
     pub reactor_sets: u64,
@@ -85,7 +85,8 @@ impl Stats {
 
 /// Returns the counters of the library since the process began, over all threads.
 ///
-/// It locks each thread's queue for a moment, which interrupts an [isolated worker](crate::Worker::set_isolated) once.
+/// The call locks each thread's queue for a moment, which interrupts an [isolated worker](crate::Worker::set_isolated)
+/// once.
 #[must_use]
 pub fn stats() -> Stats {
     let mut sum = Stats {
@@ -131,8 +132,8 @@ pub fn stats() -> Stats {
     sum
 }
 
-/// The library's clock: whether it uses the processor's counter or asks the kernel, how exact it is, and when clocks
-/// were set.
+/// The library's clock: whether the clock uses the processor's counter or reads the kernel's clock, how exact it is,
+/// and when clocks were set.
 pub mod clock {
     use std::fmt;
 
@@ -140,20 +141,20 @@ pub mod clock {
     pub use crate::host::clock::{ERROR, Refusal, WINDOW};
     use crate::host::registry::timers;
 
-    /// Reads the time-stamp counter of the CPU that this thread is on, even if timers do not use it; 0 where none is
-    /// known.
+    /// Reads the time-stamp counter of the CPU that this thread is on, even if timers do not use the counter; 0 if the
+    /// library knows no counter of the CPU.
     ///
-    /// The reading is not ordered with neighbouring instructions. Differences of readings are times only if
-    /// [`time_stamp_counter`] returns their frequency.
+    /// The reading is not ordered with neighbouring instructions. Differences of readings can be converted to times
+    /// only if [`time_stamp_counter`] returns a frequency.
     #[inline]
     #[must_use]
     pub fn cycles() -> u64 {
         counter::read()
     }
 
-    /// Reads the counter in program order: after the thread's earlier operations, and before its later ones can be
-    /// noticed. Values of two threads can be compared if one thread received its value from the other. [`cycles`] is
-    /// cheaper and promises no order.
+    /// Reads the time-stamp counter in program order: after the thread's earlier operations, and before another thread
+    /// can see the later ones. Values of two threads can be compared if one thread received its value from the other.
+    /// [`cycles`] is cheaper and promises no order.
     #[inline]
     #[must_use]
     pub fn cycles_ordered() -> u64 {
@@ -167,9 +168,9 @@ pub mod clock {
         clock::error()
     }
 
-    /// Returns true if threads share readings of the clock: one thread reads the kernel's clock, and all that wait take
-    /// its result. The library does so if the counter is refused and a reading of the kernel's clock takes more than
-    /// half a microsecond.
+    /// Returns true if threads share readings of the clock: one thread reads the kernel's clock, and all threads that
+    /// wait meanwhile take its result. The library does so if it refuses the counter and a reading of the kernel's
+    /// clock takes more than half a microsecond.
     #[must_use]
     pub fn is_combined() -> bool {
         clock::is_combined()
@@ -180,12 +181,13 @@ pub mod clock {
     ///
     /// # Errors
     ///
-    /// Why they do not. For the first 20 ms of use that is [`Refusal::Calibrating`].
+    /// The [`Refusal`] says why the clock does not use the counter. For the first 20 ms of use it is
+    /// [`Refusal::Calibrating`].
     pub fn time_stamp_counter() -> Result<u64, Refusal> {
         clock::time_stamp_counter()
     }
 
-    /// A set of the clocks: by a person or a daemon, by a leap second, or by waking from a suspend.
+    /// A set of the clocks by a person or a daemon, by a leap second, or by a resume from a suspend.
     ///
     /// Its text form is one line: `CLOCK_REALTIME by -3600000000000 ns, CLOCK_BOOTTIME by 12 ns, CLOCK_TAI by
     /// -3600000000000 ns`. A clock that was not set shows some nanoseconds, which are the uncertainty of the readings.
@@ -225,24 +227,26 @@ pub mod clock {
         })
     }
 
-    /// Returns true if the kernel notifies the library of sets of clocks. It is false if the kernel cannot, or if the
-    /// thread that waits for the notification could not be started; either is known once the first timer on such a
-    /// clock was started.
+    /// Returns true if the kernel notifies the library of sets of clocks. The result is false if the kernel cannot
+    /// notify the library, or if the thread that waits for the notification could not be started. The library knows
+    /// both only after the first start of a timer on a clock that can be set.
     #[must_use]
     pub fn is_told_of_sets() -> bool {
         !timers().platform().wall.is_untold()
     }
 }
 
-/// Prepares the thread for timers, which otherwise its first timer does: makes its queue, and starts the expiry thread.
+/// Prepares the thread for timers: makes the thread's queue, and starts the expiry thread. Otherwise the first timer of
+/// the thread does this.
 ///
-/// No program has to call it. It is for programs that prefer an error now to a panic at the first timer, and for
+/// No program has to call `init`. It is for programs that prefer an error now to a panic at the first timer, and for
 /// programs that fork while other threads run: if a process forks while its first use of the library is in progress,
 /// the child hangs at its own first use.
 ///
 /// # Errors
 ///
-/// When there are too many threads with timers, or the expiry thread cannot be started. It can be called again.
+/// [`StartError`] if there are too many threads with timers, or if the expiry thread cannot be started. `init` can be
+/// called again then.
 pub fn init() -> Result<(), StartError> {
     with_thread(lifecycle::enter).ok_or(StartError::NoPlace)?;
     wake::ensure_running().map_err(StartError::Os)

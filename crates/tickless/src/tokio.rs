@@ -1,8 +1,9 @@
 //! The attachment of tokio runtimes: a runtime's own reactor fires the timers of its tasks, with one wake-up each.
 //!
-//! Without this, a timer of a tokio task costs two: the library's expiry thread is woken at the deadline, and it wakes
-//! the runtime's worker. A runtime that is *attached* has a timer file descriptor in its own reactor: the worker that
-//! waits there is woken by the kernel, fires what is due for all workers of the runtime, and goes on with the task.
+//! Without an attachment, a timer of a tokio task costs two wake-ups: the library's expiry thread is woken at the
+//! deadline, and the expiry thread wakes the runtime's worker. A runtime that is *attached* has a timer file descriptor
+//! in its own reactor. The kernel wakes the worker that waits in the reactor. This worker fires the due timers of all
+//! workers of the runtime, and then runs the task.
 //!
 //! ```
 //! use std::time::Duration;
@@ -15,56 +16,60 @@
 //! }
 //! ```
 //!
-//! Nothing else changes: all timers of the library can be used everywhere, as before. Starting one wakes no thread
-//! either, where it woke the expiry thread whenever it was the first.
+//! Nothing else changes: all timers of the library can be used everywhere, as before. Starting a timer wakes no thread
+//! either; without an attachment it wakes the expiry thread whenever the timer has the earliest deadline.
 //!
 //! # Which to use
 //!
 //! | | one wake-up for | take it when |
 //! |---|---|---|
 //! | [`attach`] | tasks on the workers of any runtime | the runtime is made elsewhere (`#[tokio::main]`) |
-//! | [`Builder`] | the same, and workers that used timers before | you make the runtime |
+//! | [`Builder`] | tasks on the workers of any runtime, and workers that used timers before | you make the runtime |
 //! | [`block_on`] with a [`Driver`] | the tasks of one thread's current-thread runtime | the thread must share no lock and no other thread for its timers |
-//! | a [`Worker`](crate::Worker) on a thread of its own | its own future | the thread needs no tokio at all; do not use both on one thread: each expects to be the one that waits there, and timers are 10 ms late at first |
+//! | a [`Worker`](crate::Worker) on a thread of its own | its own future | the thread needs no tokio at all; do not use both on one thread: the worker and the runtime each expect to wait on that thread, and timers are 10 ms late at first |
 //!
-//! The thread that calls `Runtime::block_on` of a multi-thread runtime is none of its workers: the future there is
-//! woken by a worker or by the expiry thread, and costs two. Spawn what has to be exact.
+//! The thread that calls `Runtime::block_on` of a multi-thread runtime is none of the runtime's workers: a worker or
+//! the expiry thread wakes its future, and a timer costs two wake-ups. Spawn a task for work that has to be exact.
 //!
 //! # Slack
 //!
-//! A timer with [slack](crate::time::Sleep::slack) has no wake-up of its own where tasks run anyway. A task that polls
-//! one, as a [`timeout`](crate::time::timeout) is polled whenever its future is, sees whether the first timer of its
-//! thread may fire, and then has the runtime take a turn behind it: no thread is woken, and no descriptor waited for.
-//! So a server that is busy fires its timers between two requests. A timer that no task's wake-up includes fires at the
-//! end of its slack, and not at a round time as elsewhere: a runtime is woken less often if it waits as long as it may.
+//! A timer with [slack](crate::time::Sleep::slack) has no wake-up of its own if tasks run anyway. A task that polls a
+//! timer checks whether the first timer of its thread may fire; a [`timeout`](crate::time::timeout), for example, is
+//! polled whenever its future is polled. If the first timer may fire, the runtime takes a turn after the task: no
+//! thread is woken, and no thread waits for a descriptor. So a busy server fires its timers between two requests. If no
+//! task runs within the slack, a timer fires at the end of its slack, and not at a round time as elsewhere: a runtime
+//! is woken less often if it waits as long as it may.
 //!
-//! The price: where no task runs, timers with slack are late by all of it, and those of two runtimes, or of another
-//! process, do not meet. With [`roundest_within`](crate::time::Instant::roundest_within) for a deadline, and no slack,
-//! they do.
+//! The price: if no task runs, timers with slack are late by the whole slack, and timers of two runtimes or processes
+//! do not fire together. They do fire together if their deadlines come from
+//! [`roundest_within`](crate::time::Instant::roundest_within) and they have no slack.
 //!
 //! # If the runtime does not come
 //!
 //! The expiry thread stays, and nothing is lost: a runtime whose workers are all busy, or that is not driven between
-//! two `block_on`s, keeps its timers waiting for 10 ms at most. Then the expiry thread fires them, and all that follow
-//! in time, until the runtime polls its reactor again. When the runtime is dropped, the expiry thread comes at once.
-//! Timers of other threads, and of other runtimes, do not wait for this one: each runtime has a tree of its own.
+//! two `block_on`s, keeps its timers waiting for 10 ms at most. Then the expiry thread fires these timers, and fires
+//! all later timers in time, until the runtime polls its reactor again. When the runtime is dropped, the expiry thread
+//! takes over at once. Timers of other threads, and of other runtimes, do not wait for a late runtime: each runtime has
+//! a tree of its own.
 //!
-//! A multi-thread runtime may leave its reactor to a worker that computes, while another one sleeps elsewhere: tokio's
-//! own timers wait for it too. Where tasks compute for long the expiry thread alone is the more exact choice.
+//! A multi-thread runtime may leave its reactor to a worker that computes, while another worker sleeps outside of the
+//! reactor: tokio's own timers wait for the computing worker too. If tasks compute for long, the expiry thread alone is
+//! more exact.
 //!
 //! # Fork
 //!
-//! The child of a fork has none of its parent's runtimes: its expiry thread fires what the forking thread had started,
-//! and the parent's descriptors are left alone. An inherited runtime cannot be attached there, a new one can.
+//! The child of a fork has none of its parent's runtimes: its expiry thread fires the timers that the forking thread
+//! had started, and does not use the parent's descriptors. In the child an inherited runtime cannot be attached, a new
+//! runtime can.
 //!
 //! # Cost
 //!
-//! Two system calls for each deadline that is the first of its runtime, as with an event loop of one's own: setting the
-//! descriptor, and the wait that ends. A current-thread runtime sets it once for all that a wake-up brings, behind the
-//! tasks that were woken. One for each turn that tasks have the runtime take along: the descriptor is set for what is
-//! next. While timers are pending the expiry thread looks once in 10 ms at most whether the runtime comes.
+//! A deadline that is the first of its runtime takes two system calls, as with an event loop of one's own: setting the
+//! descriptor, and the wait that ends. A current-thread runtime sets the descriptor once for each wake-up, after the
+//! tasks that were woken. A turn between two tasks takes one system call, which sets the descriptor for the next
+//! deadline. While timers are pending, the expiry thread checks once in 10 ms at most whether the runtime is late.
 //! [`Stats::reactor_expired`](crate::Stats::reactor_expired) counts the timers that the runtimes fired, and
-//! [`fallback_expired`](crate::Stats::fallback_expired) those that the expiry thread fired in their place.
+//! [`fallback_expired`](crate::Stats::fallback_expired) the timers that the expiry thread fired in their place.
 
 use std::any::Any;
 use std::fmt;
@@ -97,11 +102,11 @@ use crate::host::wake;
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum AttachError {
-    /// This thread is in no runtime.
+    /// This thread does not run in a tokio runtime.
     NoRuntime,
     /// The runtime has no reactor: it was built without `enable_io` or `enable_all`.
     NoIo,
-    /// The runtime belongs to the process from which this one was forked. Make a new one.
+    /// The runtime belongs to the process from which this process was forked. Make a new runtime.
     Forked,
     /// 4,096 runtimes are attached already.
     TooMany,
@@ -141,7 +146,7 @@ impl std::error::Error for AttachError {
     }
 }
 
-/// Key by which a reactor knows its runtime.
+/// The key by which a reactor identifies its runtime.
 struct Key {
     runtime: runtime::Id,
     bell: Arc<OwnedFd>,
@@ -175,17 +180,18 @@ impl Attachment {
 /// Attaches the runtime that runs this thread, so that each timer of its workers takes one wake-up.
 ///
 /// Attaching a runtime again changes nothing, and returns another handle of it. Workers that started timers before the
-/// call join when they next poll the reactor; with [`Builder`] they join when they next wait.
+/// call join the attachment when they next poll the reactor; with [`Builder`] they join when they next wait.
 ///
 /// # Errors
 ///
-/// When there is no runtime, or it has no reactor, or the system refuses a descriptor or the expiry thread. That the
-/// runtime has no reactor tokio says by a panic, which is caught: its message is shown by the panic hook, and a program
-/// that aborts at panics does so.
+/// [`AttachError`] if the thread is in no runtime, if the runtime has no reactor, or if the system refuses a descriptor
+/// or the expiry thread. tokio reports a missing reactor by a panic. The panic is caught, but the panic hook shows its
+/// message, and a program that aborts at panics aborts.
 ///
 /// # Cost
 ///
-/// Once for a runtime: a timer file descriptor, two tasks, some kilobytes for its tree, which are used again.
+/// An attachment takes, once for each runtime, a timer file descriptor, two tasks and some kilobytes for the runtime's
+/// tree; later runtimes use this memory again.
 pub fn attach() -> Result<Attachment, AttachError> {
     let handle = Handle::try_current().map_err(|_| AttachError::NoRuntime)?;
     wake::ensure_running().map_err(AttachError::Os)?;
@@ -232,7 +238,7 @@ pub fn attach() -> Result<Attachment, AttachError> {
     }
 }
 
-/// The runtime, if it is attached.
+/// Returns the attachment of a runtime, if the runtime is attached.
 fn attachment_of(runtime: runtime::Id) -> Option<Attachment> {
     let reactor = reactors::find(|key| is_key_of(key, runtime))?;
     let key = Arc::downcast::<Key>(reactor.key()?).ok()?;
@@ -257,7 +263,7 @@ fn is_key_of(key: &dyn Any, runtime: runtime::Id) -> bool {
         .is_some_and(|key| key.runtime == runtime)
 }
 
-/// The attached runtime that this thread is a worker of.
+/// Returns the attached runtime of which this thread is a worker.
 fn runtime_of_this_thread() -> Option<Attached> {
     let handle = Handle::try_current().ok()?;
     // Not for threads that block: those are woken by another thread in any case.
@@ -265,7 +271,7 @@ fn runtime_of_this_thread() -> Option<Attached> {
     attachment_of(handle.id()).map(|known| known.attached)
 }
 
-/// A descriptor that stays open, and the same, as long as this lives.
+/// A descriptor that stays open and unchanged as long as this value lives.
 struct Descriptor<T>(T);
 
 impl AsRawFd for Descriptor<Arc<OwnedFd>> {
@@ -281,7 +287,7 @@ impl AsRawFd for Descriptor<&Driver> {
     }
 }
 
-/// Answers that tokio watches no descriptors on this system.
+/// Returns an error: tokio watches no descriptors on this system.
 #[cfg(not(unix))]
 fn register<T>(_: Descriptor<T>) -> Result<AsyncFd<Descriptor<T>>, AttachError> {
     Err(AttachError::Os(io::ErrorKind::Unsupported.into()))
@@ -305,26 +311,26 @@ where
     }
 }
 
-/// Number of times that the task which waits in the reactor queues itself behind the tasks that it woke, before it has
-/// the reactor polled: as often as more is due by then. Each but the first saves a system call and a way through the
-/// reactor.
+/// The maximum number of laps. In a lap the task that waits in the reactor queues itself behind the tasks that it woke;
+/// it takes laps while timers are due, before the runtime polls the reactor. Each lap but the first saves a system call
+/// and a poll of the reactor.
 const LAPS_MAX: u32 = 4;
 
 /// The task that waits in the reactor.
 ///
 /// On a current-thread runtime it takes *laps*: it queues itself behind the tasks that a turn woke, and sets the
-/// descriptor when it is polled again, once for the timers that the turn left and for those that the tasks started. The
-/// runtime polls its reactor with tasks queued, too, so that without this one wake-up takes several turns, each with a
-/// setting. Other runtimes have other workers, which would be woken for a task that is queued, and which may wait in
-/// the reactor meanwhile.
+/// descriptor when it is polled again. So one system call serves the timers that the turn left and the timers that the
+/// tasks started. The runtime polls its reactor also while tasks are queued. Without laps, one wake-up would therefore
+/// take several turns, each with a setting of the descriptor. Other runtimes take no laps: they have other workers,
+/// which would be woken for the queued task and may wait in the reactor meanwhile.
 struct Ring {
-    /// `None` once dropped.
+    /// The timer file descriptor in the reactor; `None` once it was dropped.
     fd: Option<AsyncFd<Descriptor<Arc<OwnedFd>>>>,
     attached: Attached,
     is_settled: bool,
-    /// [`LAPS_MAX`], or 0 where the descriptor is set at once.
+    /// [`LAPS_MAX`], or 0 if the descriptor is set at once.
     laps_max: u32,
-    /// Number of laps since the reactor rang, with one under way; `None` if none is.
+    /// The number of laps since the reactor rang, including the present lap; `None` if the task takes no lap.
     laps: Option<u32>,
 }
 
@@ -389,10 +395,10 @@ impl Drop for Ring {
     }
 }
 
-/// The task that takes turns when tasks of the runtime have it [called](reactor_turn::take_along_soon).
+/// The task that takes turns when tasks of the runtime [call](reactor_turn::take_along_soon) it.
 ///
-/// It is not the one that waits in the reactor: a worker on which this one is queued may go on with what it does for
-/// long, and no other worker can take it from there.
+/// It is another task than the one that waits in the reactor: a worker on which this task is queued may continue its
+/// present work for long, and no other worker can steal the task from this worker.
 struct Along {
     attached: Attached,
     is_known: bool,
@@ -434,7 +440,7 @@ pub struct Builder {
     on_thread_park: OnPark,
 }
 
-/// Function of the program that runs when a worker parks.
+/// The function of the program that runs when a worker parks.
 #[derive(Clone)]
 struct OnPark(Option<Arc<dyn Fn() + Send + Sync>>);
 
@@ -480,11 +486,11 @@ impl Builder {
     ///
     /// # Errors
     ///
-    /// When the system refuses a descriptor, a thread or memory; no runtime is left then.
+    /// [`AttachError`] if the system refuses a descriptor, a thread or memory; no runtime is left then.
     ///
     /// # Cost
     ///
-    /// Two loads and a comparison each time that a worker parks.
+    /// Each time that a worker parks, the attachment takes two loads and a comparison.
     pub fn build(&mut self) -> Result<Runtime, AttachError> {
         let place = Arc::new(OnceLock::<Attached>::new());
         let (known, user) = (Arc::clone(&place), self.on_thread_park.clone());
@@ -515,11 +521,11 @@ impl Builder {
     }
 }
 
-/// Runs `future` on a current-thread runtime, with the timers of this thread, which `driver` took over.
+/// Runs `future` on a current-thread runtime, together with the timers of this thread, which `driver` fires.
 ///
-/// It fires the timers of this thread as [`attach`] does, but with nothing shared: this thread alone fires them, and
-/// they wait for no other thread. While the runtime is not driven, take [turns](Driver::turn) yourself, or drop the
-/// driver.
+/// The runtime fires the timers of this thread as with [`attach`], but shares nothing with other threads: this thread
+/// alone fires its timers, and they wait for no other thread. While the runtime is not driven, take
+/// [turns](Driver::turn) yourself, or drop the driver.
 ///
 /// ```
 /// use std::time::Duration;
@@ -536,16 +542,17 @@ impl Builder {
 ///
 /// # Errors
 ///
-/// [`AttachError::NoIo`] if the runtime has no reactor ([`attach`] says how tokio tells), [`AttachError::Os`] if the
-/// descriptor is watched there already, as by a `block_on` outside of this one. The future was not polled then.
+/// [`AttachError::NoIo`] if the runtime has no reactor ([`attach`] says how tokio reports this), [`AttachError::Os`] if
+/// the runtime watches the descriptor already, for example in an outer `block_on`. The future was not polled then.
 ///
 /// # Panics
 ///
-/// As `Runtime::block_on`, when called inside of a runtime. In a callback or waker, where a driver cannot take a turn.
+/// If it is called inside of a runtime, as `Runtime::block_on` does, or in a callback or waker, where a driver cannot
+/// take a turn.
 ///
 /// # Cost
 ///
-/// Three system calls for a deadline: setting the descriptor, the wait that ends, reading it.
+/// A deadline takes three system calls: setting the descriptor, the wait that ends, and reading the descriptor.
 pub fn block_on<F: Future>(
     runtime: &Runtime,
     driver: &Driver,

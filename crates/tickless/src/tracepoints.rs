@@ -1,4 +1,4 @@
-//! A trace of what the timers of all threads do, as a file that `tickless verify` checks.
+//! A trace of the events of the timers of all threads, as a file that `tickless verify` checks.
 //!
 //! ```
 //! use std::fs::File;
@@ -20,31 +20,31 @@
 //! ```
 //!
 //! `tickless verify my.jsonl` says whether a timer was early, late or lost, and `--chrome` and `--ftrace` convert the
-//! file for Perfetto and for readers of ftrace; `docs/trace.md` has the format. A thread counts as a CPU there, with
-//! the number that it has in [`inspect`](crate::inspect); number 0 is the expiry thread.
+//! file for Perfetto and for readers of ftrace; `docs/trace.md` describes the format. A thread counts as a CPU in the
+//! file, with the number that the thread has in [`inspect`](crate::inspect); number 0 is the expiry thread.
 //!
 //! # What is recorded
 //!
-//! Each start, cancel, expiry and move of a timer, and each write of a deadline to the operating system or the expiry
-//! thread. A sleep that is reset to a later time tells its queue when that comes to it, so the trace shows the start
-//! for the new time then. Timers of paused clocks are left out.
+//! The recording has each start, cancel, expiry and move of a timer, and each write of a deadline to the operating
+//! system or the expiry thread. A sleep that is reset to a later time keeps its place until it comes to the front of
+//! its queue, so the trace shows the start for the new time only then. Timers of paused clocks are left out.
 //!
-//! A timer has the number of its memory: two sleeps that lie at the same place one after the other have one number. Of
-//! timers that were queued when the recording began the trace says so, and no more.
+//! The number of a timer belongs to its memory: two sleeps that lie at the same address one after the other have the
+//! same number. For a timer that was queued when the recording began, the trace says only that it was queued.
 //!
 //! # Limits
 //!
-//! Each thread has room for [so many events](Options::events_per_thread), of some 100 bytes. Further events of it are
-//! lost and counted. The file ends before the first event that was lost, says how many were, and `verify` does not call
-//! it whole.
+//! Each thread has memory for a [fixed number of events](Options::events_per_thread), of some 100 bytes each. Further
+//! events of the thread are lost and counted. The file ends before the first event that was lost and says how many
+//! events were lost, and `verify` reports that the file is not whole.
 //!
-//! The recording is of the process that began it: in the child of a fork it is over, and empty.
+//! The recording belongs to the process that began it: in the child of a fork it is over, and empty.
 //!
 //! # Cost
 //!
-//! While nothing is recorded, each start, cancel and expiry asks one switch. While it is, an event takes a reading of
-//! the clock, an atomic operation on a word of all threads and a lock of its own thread, and tasks are woken one by
-//! one, not in batches.
+//! Without a recording, each start, cancel and expiry checks one switch. During a recording, an event takes a reading
+//! of the clock, an atomic operation on a word that all threads share and a lock of its own thread, and tasks are woken
+//! one by one, not in batches.
 
 use std::collections::{HashMap, HashSet};
 use std::fmt;
@@ -62,7 +62,8 @@ use crate::host::registry::{bases, timers};
 use crate::host::thread::now_lower;
 use crate::host::tick::TICK;
 
-/// Looks at the rings at the end, a millisecond apart, for events whose numbers are drawn already.
+/// The number of checks of the rings at the end, a millisecond apart, for events that have a number already but are not
+/// in a ring yet.
 const LOOKS: u32 = 1_000;
 
 /// The settings of a recording.
@@ -74,7 +75,7 @@ pub struct Options {
 }
 
 impl Options {
-    /// Room for 16,384 events of each thread; a timer may be a second late.
+    /// Makes the default settings: memory for 16,384 events of each thread, and a timer may be a second late.
     #[must_use]
     pub fn new() -> Self {
         Self {
@@ -84,14 +85,15 @@ impl Options {
         }
     }
 
-    /// Sets how many events of each thread there is room for. The memory is taken when a thread has its first event.
+    /// Sets the number of events of each thread that fit into its memory. The memory is allocated when a thread has its
+    /// first event.
     #[must_use]
     pub fn events_per_thread(mut self, events: usize) -> Self {
         self.events = events;
         self
     }
 
-    /// Sets how late a timer may be before `verify` says so; its `--late-max` does that, too.
+    /// Sets the lateness above which `verify` reports a timer; the option `--late-max` of `verify` sets it, too.
     #[must_use]
     pub fn late_max(mut self, late_max: Duration) -> Self {
         self.late_max = late_max;
@@ -116,7 +118,7 @@ impl Default for Options {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum StartError {
-    /// Another one goes on.
+    /// Another recording has not ended.
     AlreadyRecording,
 }
 
@@ -128,12 +130,12 @@ impl fmt::Display for StartError {
 
 impl std::error::Error for StartError {}
 
-/// A recording that goes on. Dropping it ends it and throws away what was recorded.
+/// A recording that has not ended. Dropping the value ends the recording and discards its events.
 #[derive(Debug)]
 #[must_use = "it ends when it is dropped"]
 pub struct Recording {
     first: u64,
-    /// The number of the process among those that a fork made, as of when the recording began.
+    /// The number of the process, among the processes that forks made, when the recording began.
     forks: u32,
     late_max: Duration,
     name: String,
@@ -143,21 +145,21 @@ pub struct Recording {
 /// The timers that were queued when the recording began.
 #[derive(Debug, Default)]
 struct Before {
-    /// Each that was queued when its base was looked at, and whether it is exact.
+    /// Each timer that was queued when its base was read, and whether it is exact.
     queued: HashSet<(usize, bool)>,
-    /// The first event behind the look at the last base.
+    /// The number of the first event after the last base was read.
     until: u64,
 }
 
-/// Begins to record what the timers of all threads do.
+/// Begins to record the events of the timers of all threads.
 ///
 /// # Errors
 ///
-/// Another recording goes on.
+/// [`StartError::AlreadyRecording`] if another recording has not ended.
 ///
 /// # Cost
 ///
-/// The queue of each thread is locked once, while the timers in it are counted.
+/// The call locks the queue of each thread once, while it counts the timers of the queue.
 pub fn start(options: &Options) -> Result<Recording, StartError> {
     // Before: what makes the first timers of a process is no event.
     let timers = timers();
@@ -180,19 +182,19 @@ pub fn start(options: &Options) -> Result<Recording, StartError> {
     })
 }
 
-/// Returns true while a recording goes on.
+/// Returns true while a recording has not ended.
 #[must_use]
 pub fn is_recording() -> bool {
     recording::is_on()
 }
 
 impl Recording {
-    /// Ends the recording, and returns what was recorded.
+    /// Ends the recording, and returns its events.
     ///
     /// # Cost
     ///
-    /// Waits for threads that are in the middle of an event, for a second at most; what they have not recorded then is
-    /// lost.
+    /// The call waits for threads that are in the middle of an event, for a second at most; events that they have not
+    /// recorded by then are lost.
     #[must_use]
     pub fn stop(mut self) -> Trace {
         let before = std::mem::take(&mut self.before);
@@ -245,7 +247,8 @@ impl Drop for Recording {
     }
 }
 
-/// Takes the events between the two numbers out of all rings, in their order, up to the first that is missing.
+/// Removes the events from number `first` to number `end` from all rings, and returns them in their order, up to the
+/// first event that is missing.
 fn collect(first: u64, end: u64) -> Vec<Entry> {
     let mut entries = Vec::new();
     for _ in 0..LOOKS {
@@ -273,7 +276,7 @@ fn collect(first: u64, end: u64) -> Vec<Entry> {
 pub struct Trace {
     entries: Vec<Entry>,
     lost: u64,
-    /// The numbers of threads are below.
+    /// The exclusive upper bound of the numbers of threads.
     threads: usize,
     ended: Instant,
     before: Before,
@@ -288,8 +291,8 @@ impl Trace {
         self.entries.len()
     }
 
-    /// Returns the number of events that are missing at the end: those that a thread had no room for, and those behind
-    /// the first of them.
+    /// Returns the number of events that are missing at the end: the events for which a thread had no memory, and all
+    /// events after the first of them.
     #[must_use]
     pub fn lost(&self) -> u64 {
         self.lost
@@ -301,11 +304,11 @@ impl Trace {
         self.lost == 0
     }
 
-    /// Writes the file that `tickless verify` reads. It may be written as often as wanted.
+    /// Writes the file that `tickless verify` reads. A trace can be written any number of times.
     ///
     /// # Errors
     ///
-    /// Those of `out`.
+    /// The first error of `out`.
     pub fn write(&self, out: impl Write) -> io::Result<()> {
         let mut out = Digested {
             out: BufWriter::new(out),
@@ -371,7 +374,8 @@ impl Trace {
         ))
     }
 
-    /// Returns true if the first event of a timer shows that it was queued before, and that was before the recording.
+    /// Returns true if the first event of a timer shows that the timer was queued before the event, and before the
+    /// recording began.
     fn was_queued(&self, entry: &Entry, is_exact: bool) -> bool {
         let (timer, shows_it) = match entry.event {
             Event::Start {
@@ -402,7 +406,7 @@ impl fmt::Debug for Trace {
     }
 }
 
-/// The number in the line of an event that is about no timer, which does not show it.
+/// A stand-in for the number of a timer, for events that are about no timer; their lines do not show it.
 const NO_TIMER: Number = Number {
     number: 0,
     is_exact: false,
@@ -412,7 +416,7 @@ const NO_TIMER: Number = Number {
 #[derive(Default)]
 struct Numbers {
     numbers: HashMap<(usize, bool), u64>,
-    /// The timer that lies at an address, or lay there last.
+    /// The timer at each address, or the last timer that was there.
     by_address: HashMap<usize, Number>,
 }
 
@@ -427,7 +431,7 @@ impl Numbers {
     }
 }
 
-/// FNV-1a of lines, as the format has it.
+/// The FNV-1a digest of the lines, as the format defines it.
 struct Digest(u64);
 
 impl Digest {
@@ -442,7 +446,7 @@ impl Digest {
     }
 }
 
-/// Lines, their number and their digest.
+/// A writer of lines that counts the lines and computes their digest.
 struct Digested<W: Write> {
     out: BufWriter<W>,
     digest: Digest,
@@ -458,7 +462,7 @@ impl<W: Write> Digested<W> {
     }
 }
 
-/// A text as a string of JSON.
+/// A text that is displayed as a JSON string.
 struct Quoted<'t>(&'t str);
 
 impl fmt::Display for Quoted<'_> {

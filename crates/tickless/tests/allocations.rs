@@ -1,7 +1,8 @@
-//! Tests that only the making of workers allocates: counted over all threads of the process.
+//! Tests that only the making of workers allocates. Allocations are counted over all threads of the process.
 //!
-//! One test, so that nothing else runs beside what is counted. The first use is left out: a thread gets its base with
-//! its first timer, and the first timer of the process starts the expiry thread and measures the clock.
+//! The file has one test, so that nothing else runs while allocations are counted. The first use is not counted: a
+//! thread gets its base with its first timer, and the first timer of the process starts the expiry thread and measures
+//! the clock.
 
 mod support;
 
@@ -54,7 +55,7 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// Fails if `body` allocates, or any other thread meanwhile.
+/// Fails if `body` allocates, or if any other thread allocates meanwhile.
 #[track_caller]
 fn without_allocation<R>(what: &str, body: impl FnOnce() -> R) -> R {
     let before = ALLOCATIONS.load(Ordering::SeqCst);
@@ -72,7 +73,7 @@ impl Wake for Unpark {
     }
 }
 
-/// Runs futures on this thread, with a waker that is made once.
+/// An executor that runs futures on this thread, with a waker that is made once.
 struct Bare(Waker);
 
 impl Bare {
@@ -91,7 +92,7 @@ impl Bare {
     }
 }
 
-/// Arming, cancelling and resetting, which work everywhere alike.
+/// Arms, cancels and resets timers, which works on every thread in the same way.
 fn queue(waker: &Waker) {
     for _ in 0..100 {
         let mut sleep = pin!(sleep(ms(1_000)));
@@ -131,7 +132,7 @@ fn queue(waker: &Waker) {
     }
 }
 
-/// All futures, to their end.
+/// Runs all kinds of futures to their end.
 async fn futures() {
     sleep(us(200)).await;
     sleep(us(0)).await;
@@ -149,7 +150,7 @@ async fn futures() {
     );
 }
 
-/// Ticks of an interval that was polled before.
+/// Waits for ticks of an interval that was polled before.
 async fn ticks(interval: &mut Interval) {
     for _ in 0..5 {
         interval.tick().await;
@@ -158,7 +159,7 @@ async fn ticks(interval: &mut Interval) {
     interval.tick().await;
 }
 
-/// Timers that fire, on several clocks and in both stages. `wait` lets some time pass.
+/// Lets timers fire, on several clocks and in both stages. `wait` lets some time pass.
 fn fire(wait: impl Fn()) {
     let fired = Arc::new(AtomicU32::new(0));
     let count = || {
@@ -204,7 +205,8 @@ fn fire(wait: impl Fn()) {
     assert!(fired.load(Ordering::Acquire) >= 4);
 }
 
-/// Timers of one thread in the hands of another. The other runs first, and a second time while it is counted.
+/// Uses timers of one thread on another thread. The other thread runs once before, and a second time while its
+/// allocations are counted.
 fn two_threads(waker: &Waker, meanwhile: impl Fn()) {
     let sleeps: Arc<Vec<Mutex<Pin<Box<Sleep>>>>> = Arc::new(
         (0..32)
@@ -249,7 +251,7 @@ fn two_threads(waker: &Waker, meanwhile: impl Fn()) {
     other.join().expect("it does not panic");
 }
 
-/// Values that come, are moved and removed, and come out, in a queue that was as full before.
+/// Inserts, resets, removes and expires values in a queue that was as full before.
 fn delay_queue(bare: &Bare) {
     let mut queue = DelayQueue::new();
     let mut round = || {

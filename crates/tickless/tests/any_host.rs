@@ -1,4 +1,4 @@
-//! The promises of every host, with the standard library alone: no timer is early and none is lost, whatever the
+//! Tests of the promises of every host, with the standard library alone: no timer is early and no timer is lost, on any
 //! system.
 //!
 //! `cargo xtask wine` runs this for Windows. An operation that a host cannot do is an error of the kind `Unsupported`.
@@ -19,7 +19,7 @@ use tickless::{Executor, Worker, coarse, task, time};
 /// The time that a test may take before it counts as hanging.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Lengths of sleeps from nothing to more than a tick of any system.
+/// The lengths of sleeps, from zero to more than a tick of any system.
 const LENGTHS: [Duration; 9] = [
     Duration::ZERO,
     Duration::from_nanos(1),
@@ -32,7 +32,7 @@ const LENGTHS: [Duration; 9] = [
     Duration::from_millis(40),
 ];
 
-/// Ends the process if it is not dropped in time.
+/// A guard that ends the process if it is not dropped in time.
 struct Patience {
     _over: mpsc::Sender<()>,
 }
@@ -50,7 +50,7 @@ impl Patience {
     }
 }
 
-/// Ends the process.
+/// Ends the process, because `test` hangs.
 fn hang(test: &str) -> ! {
     // Past the capturing of the harness, which would keep it for the end that does not come.
     let mut text = format!("{test} hangs\n");
@@ -67,7 +67,7 @@ impl Wake for Unpark {
     }
 }
 
-/// Runs a future on this thread, which is no worker.
+/// Runs a future on this thread, which is not a worker.
 fn block_on<F: Future>(future: F) -> F::Output {
     let waker = Waker::from(Arc::new(Unpark(thread::current())));
     let mut future = pin!(future);
@@ -79,7 +79,7 @@ fn block_on<F: Future>(future: F) -> F::Output {
     }
 }
 
-/// Counts wake-ups.
+/// A waker that counts wake-ups.
 #[derive(Default)]
 struct Wakes(AtomicU32);
 
@@ -160,7 +160,7 @@ fn no_sleep_is_lost_or_early_among_many_threads() {
     }
 }
 
-/// The thread that expires sleeps for the later one when the earlier one is started.
+/// The expiry thread sleeps until the later timer when the earlier timer is started.
 #[test]
 fn an_earlier_timer_is_not_kept_by_a_later_one() {
     let _patience = Patience::begin();
@@ -372,7 +372,7 @@ mod unsupported {
     }
 }
 
-/// Event loops whose device is a waitable timer.
+/// Tests of event loops with a waitable timer as their device.
 #[cfg(windows)]
 mod waitable {
     use std::future::Future;
@@ -388,7 +388,7 @@ mod waitable {
 
     use super::{LENGTHS, Patience};
 
-    /// Waits for the handle of `driver` for so many milliseconds; returns whether it is signalled.
+    /// Waits for the handle of `driver` for `millis` milliseconds; returns true if the handle is signalled.
     fn is_signalled(driver: &Driver, millis: u32) -> bool {
         // SAFETY: the driver has the handle open.
         match unsafe { WaitForSingleObject(driver.as_raw_handle(), millis) } {

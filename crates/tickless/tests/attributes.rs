@@ -1,4 +1,4 @@
-//! Tests that `#[tickless::test]` runs.
+//! Tests of the attribute `#[tickless::test]`, which runs them.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -126,7 +126,7 @@ fn what_is_left_behind_ends_with_the_test() {
     assert_eq!(*DROPPED.lock().expect("no panic"), 3);
 }
 
-/// Two tasks add to a number that each reads, keeps across an `await`, and writes.
+/// Runs two tasks that add to a number: each reads the number, keeps it across an `await`, and writes it.
 async fn race() -> u32 {
     let number = Arc::new(Mutex::new(0));
     let add = |pause: bool| {
@@ -162,7 +162,7 @@ async fn not_every_seed_loses() {
 
 static ORDER: Mutex<Vec<Vec<u32>>> = Mutex::new(Vec::new());
 
-/// Notes the order in which eight tasks begin and in which their sleeps of one deadline end.
+/// Records the order in which eight tasks begin, and in which their sleeps with one deadline end.
 async fn order() {
     let order = Arc::new(Mutex::new(Vec::new()));
     let tasks = [0, 1, 2, 3, 4, 5, 6, 7].map(|number| {
@@ -261,7 +261,7 @@ fn a_seed_that_fails_prints_the_line_that_replays_it() {
     assert!(!passes && said.contains("no number of a seed"), "{said}");
 }
 
-/// The threads and the order in which tasks on three workers did their steps, by the virtual clock.
+/// Returns the threads and the order in which tasks on three workers did their steps, by the virtual clock.
 fn steps_on_three_workers(seed: u64) -> Vec<(usize, u32, Duration)> {
     static STEPS: Mutex<Vec<(std::thread::ThreadId, u32, Duration)>> = Mutex::new(Vec::new());
     async fn run() {

@@ -1,4 +1,4 @@
-//! `tickless::Workers`: threads that are workers.
+//! Tests of `tickless::Workers`, groups of threads that are workers.
 
 mod support;
 

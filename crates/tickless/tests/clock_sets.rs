@@ -1,7 +1,7 @@
-//! Tests of clock sets, with fake clocks, because a test may not set those of the machine.
+//! Tests of clock sets, with fake clocks, because a test may not set the clocks of the machine.
 //!
-//! All tests here change the same clocks, so that one runs at a time; and so that nothing else does meanwhile they have
-//! a program of their own.
+//! All tests of this file change the same clocks, so they run one at a time. They have a program of their own, so that
+//! no other test uses the clocks meanwhile.
 
 mod support;
 
@@ -23,7 +23,7 @@ const HOUR: Duration = Duration::from_secs(3600);
 const SEC: i64 = 1_000_000_000;
 const YEAR: i64 = 365 * 24 * 3600 * SEC;
 
-/// A test that has the clocks to itself. They are the kernel's again when it ends.
+/// A guard that gives one test the clocks; they follow the kernel's clocks again when it is dropped.
 struct Clocks {
     _patience: support::Patience,
     _alone: MutexGuard<'static, ()>,
@@ -47,7 +47,7 @@ impl Drop for Clocks {
     }
 }
 
-/// The time of day and atomic time by so much.
+/// Shifts the time of day and atomic time by `nanos`.
 const fn wall(nanos: i64) -> Shifts {
     Shifts {
         realtime: nanos,
@@ -56,7 +56,7 @@ const fn wall(nanos: i64) -> Shifts {
     }
 }
 
-/// All clocks by so much, as behind a suspend.
+/// Shifts all clocks by `nanos`, as after a suspend.
 const fn all(nanos: i64) -> Shifts {
     Shifts {
         realtime: nanos,
@@ -65,7 +65,7 @@ const fn all(nanos: i64) -> Shifts {
     }
 }
 
-/// Waits for the task to be woken, and polls its future.
+/// Waits until the task is woken, and polls its future.
 fn woken<F: Future>(
     future: Pin<&mut F>,
     wakes: &Arc<Wakes>,
@@ -79,7 +79,7 @@ fn nanos(hours: i64) -> i64 {
     hours * 3600 * SEC
 }
 
-/// DEMAND 30, TIM-30: a sleep that follows the clock ends when that is set past its deadline.
+/// DEMAND 30, TIM-30: a sleep that follows the clock ends when the clock is set past its deadline.
 #[test]
 fn a_sleep_that_follows_ends_when_the_clock_is_set_past_it() {
     let _clocks = Clocks::begin();
@@ -106,7 +106,7 @@ fn a_sleep_that_follows_ends_when_the_clock_is_set_past_it() {
     }
 }
 
-/// TIM-32: a sleep that follows waits longer when the clock is set back, and is not woken before its time.
+/// TIM-32: a sleep that follows the clock waits longer when the clock is set back, and is not woken before its time.
 #[test]
 fn a_sleep_that_follows_waits_longer_when_the_clock_is_set_back() {
     let _clocks = Clocks::begin();
@@ -127,7 +127,8 @@ fn a_sleep_that_follows_waits_longer_when_the_clock_is_set_back() {
     );
 }
 
-/// TIM-34: a sleep that is to end at a set does, in both directions; one that was set past its deadline is due too.
+/// TIM-34: a sleep that is to end at a set does so, for sets in both directions; a sleep whose deadline the set passed
+/// is due too.
 #[test]
 fn a_sleep_that_is_to_end_at_a_set_does() {
     let _clocks = Clocks::begin();
@@ -164,7 +165,7 @@ fn a_set_before_the_first_poll_counts() {
     assert!(poll_idly(follow).is_pending());
 }
 
-/// DEMAND 30, B47: a sleep that keeps its moment ends at it, whatever the clock shows.
+/// DEMAND 30, B47: a sleep that keeps its moment ends at this moment, whatever the clock shows.
 #[test]
 fn a_sleep_that_keeps_its_moment_ignores_sets() {
     let _clocks = Clocks::begin();
@@ -193,7 +194,8 @@ fn a_sleep_without_a_set_says_so() {
     }
 }
 
-/// DEMAND 31: the function is asked again at each set, with the new time, and the instant that came is returned.
+/// DEMAND 31: the function is called again at each set, with the new time, and the sleep returns the instant that was
+/// reached.
 #[test]
 fn the_next_instant_is_computed_anew_at_each_set() {
     let _clocks = Clocks::begin();
@@ -220,7 +222,7 @@ fn the_next_instant_is_computed_anew_at_each_set() {
     assert!(came <= SystemTime::now() - HOUR * 10 + ms(1));
 }
 
-/// TIM-38, DEMAND 29: a timer whose clock counts suspended time ends behind a resume, others go on.
+/// TIM-38, DEMAND 29: a timer whose clock counts suspended time ends after a resume; other timers continue.
 #[test]
 fn a_resume_ends_what_counts_suspended_time() {
     let _clocks = Clocks::begin();
@@ -276,8 +278,8 @@ fn a_leap_second_leaves_atomic_time_alone() {
     assert!(tai::Instant::now() >= deadline);
 }
 
-/// A future that fired by an offset that is none any more looks at the clock, and is not ready early: the set that it
-/// finds is told to all.
+/// A future that fired by an old offset reads the clock and is not ready early. It notifies all timers of the set that
+/// it finds.
 #[test]
 fn a_set_that_was_not_told_yet_makes_no_sleep_early() {
     let _clocks = Clocks::begin();
@@ -301,7 +303,8 @@ fn a_set_that_was_not_told_yet_makes_no_sleep_early() {
     );
 }
 
-/// A sleep that is polled or started finds the clock set for all others, where the kernel does not notify.
+/// A sleep that is polled or started finds a set of the clock for all other timers, if the kernel does not notify the
+/// library of it.
 #[test]
 fn where_the_kernel_does_not_tell_a_poll_finds_out() {
     let _clocks = Clocks::begin();
@@ -325,7 +328,7 @@ fn where_the_kernel_does_not_tell_a_poll_finds_out() {
     assert_eq!(stats().clock_sets, sets, "once");
 }
 
-/// TIM-34: a callback that asks for it is told, and goes on for the deadline that it had; or for another one.
+/// TIM-34: a callback that requests it is notified of a set, and restarts for its old deadline or for another deadline.
 #[test]
 fn a_callback_that_asks_is_told_of_a_set() {
     let _clocks = Clocks::begin();
@@ -365,7 +368,7 @@ fn a_callback_that_asks_is_told_of_a_set() {
     assert!(plain.as_ref().cancel());
 }
 
-/// B52: deadlines that are over are, however long; those of other ages are not.
+/// B52: a deadline that has passed is over, however long ago; a deadline far in the future is not.
 #[test]
 fn deadlines_of_all_ages_are_told_apart() {
     let _clocks = Clocks::begin();
@@ -383,8 +386,8 @@ fn deadlines_of_all_ages_are_told_apart() {
     }
 }
 
-/// A sleep that is over is over at the first look, however close two looks at the clocks are: the library's clock may
-/// be behind the kernel's by some nanoseconds.
+/// A sleep that is over is ready at its first poll, however close two readings of the clocks are: the library's clock
+/// may be behind the kernel's clock by some nanoseconds.
 #[test]
 fn what_is_kept_and_over_is_over_at_once() {
     let _clocks = Clocks::begin();
@@ -399,7 +402,7 @@ fn what_is_kept_and_over_is_over_at_once() {
 /// The distance from 1970 to a time before 1677.
 const AGE: Duration = Duration::from_secs(1000 * 365 * 24 * 3600);
 
-/// Times of day in 60 years, shortly before the end of the range, and beyond it.
+/// Returns times of day in 60 years, shortly before the end of the range, and beyond the end.
 fn ahead() -> [SystemTime; 4] {
     let year = AGE / 1000;
     [
@@ -410,7 +413,7 @@ fn ahead() -> [SystemTime; 4] {
     ]
 }
 
-/// Clocks back and forth by years, and to both ends of the range.
+/// Shifts of the clocks back and forth by years, and to both ends of the range.
 const YEARS: [Shifts; 7] = [
     wall(30 * YEAR),
     wall(-30 * YEAR),
@@ -425,8 +428,8 @@ const YEARS: [Shifts; 7] = [
     },
 ];
 
-/// B50, B52: clocks set by years, and offsets near the limit of the range: nothing is early, nothing wraps, nothing
-/// storms; and one line says what happened.
+/// B50, B52: clocks set by years, and offsets near the limit of the range: no timer is early, no time wraps around, no
+/// storm of wake-ups occurs, and one line describes the set.
 #[test]
 fn clocks_set_by_years_make_no_storm() {
     let _clocks = Clocks::begin();
@@ -468,7 +471,7 @@ fn clocks_set_by_years_make_no_storm() {
     drop(worker);
 }
 
-/// The last set of [`YEARS`] was one from the beginning of the range.
+/// Checks the line of the last set of [`YEARS`], which began at the beginning of the range.
 fn assert_last_set_is_one_line() {
     let last = tickless::clock::last_set().expect("there was one");
     assert!(
@@ -483,8 +486,8 @@ fn assert_last_set_is_one_line() {
     assert!(lines[0].ends_with(&last.to_string()), "{lines:?}");
 }
 
-/// B41: a process that was stopped for ten minutes, by a fake, goes on with one expiry of a timer that has a period,
-/// and what was due meanwhile fires.
+/// B41: after a faked stop of ten minutes a process continues with one expiry of a periodic timer, and the timers that
+/// were due meanwhile fire.
 #[test]
 fn a_process_that_was_stopped_goes_on_without_a_storm() {
     const NAME: &str = "a_process_that_was_stopped_goes_on_without_a_storm";

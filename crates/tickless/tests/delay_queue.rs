@@ -1,4 +1,5 @@
-//! `DelayQueue` against that of tokio-util: by order only, with deadlines far apart.
+//! Tests that compare `DelayQueue` with the `DelayQueue` of tokio-util, by the order of values only, with deadlines far
+//! apart.
 
 use std::future::poll_fn;
 use std::sync::Arc;
@@ -25,7 +26,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     proptest::collection::vec(step, 1..60)
 }
 
-/// Returns the results of the steps, and the groups in which the values come out: those of one deadline are a set.
+/// Returns the results of the steps, and the groups in which the values come out; values of one deadline are a set.
 macro_rules! observe {
     ($queue:ty, $instant:ty, $steps:expr) => {{
         let mut queue = <$queue>::new();
@@ -120,7 +121,7 @@ fn values_come_out_in_the_order_of_the_other() {
     });
 }
 
-/// Counts how often its task is woken.
+/// A waker that counts how often its task is woken.
 #[derive(Default)]
 struct Woken(AtomicUsize);
 
@@ -130,7 +131,8 @@ impl Wake for Woken {
     }
 }
 
-/// A task that waits for a value in an hour is woken by `change` before that returns, once, and finds what is due.
+/// Checks that `change` wakes a task that waits for a value in an hour, once and before `change` returns, and that the
+/// task finds the value that is due.
 #[track_caller]
 fn wakes_at_once(change: impl FnOnce(&mut DelayQueue<u8>, delay_queue::Key), value: Option<u8>) {
     let mut queue = DelayQueue::new();

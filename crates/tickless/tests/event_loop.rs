@@ -1,4 +1,4 @@
-//! Threads whose timers are driven by an event loop that watches a file descriptor.
+//! Tests of threads with an event loop that drives their timers by a file descriptor.
 #![cfg(not(portable_host))] // The portable host has no event loops.
 
 mod support;
@@ -165,7 +165,7 @@ fn a_turn_at_any_time_does_no_harm() {
     assert_eq!(driver.turn().fired, 1);
 }
 
-/// The descriptor belongs to the first timer, whichever thread started it and when.
+/// The descriptor is programmed for the first timer, whichever thread started the timer and when.
 #[test]
 fn an_earlier_timer_armed_by_a_callback_is_seen() {
     thread_local! {
@@ -238,7 +238,7 @@ fn more_timers_than_a_turn_may_fire_keep_the_descriptor_readable() {
     assert!(!is_readable(&driver));
 }
 
-/// Soft timers that a turn leaves behind are no reason for the device to fire: the turn itself keeps it readable.
+/// Soft timers that a turn leaves behind do not make the device fire: the turn itself keeps the descriptor readable.
 #[test]
 fn more_soft_timers_than_a_turn_may_fire_keep_the_descriptor_readable() {
     let _patience = support::begin();
@@ -323,8 +323,8 @@ fn run_until<F: Future + ?Sized>(driver: &Driver, mut future: Pin<&mut F>) {
     }
 }
 
-/// The descriptor stands for the first timer of all, whatever kind it is: one that fires, or goes, is no reason to
-/// forget the other.
+/// The descriptor is programmed for the first timer, exact or coarse. A timer of one kind that fires or is cancelled
+/// does not make the descriptor miss the timer of the other kind.
 #[test]
 fn an_exact_timer_behind_a_coarse_one_makes_the_descriptor_readable() {
     let _patience = support::begin();
@@ -357,8 +357,8 @@ fn a_coarse_timer_behind_an_exact_one_makes_the_descriptor_readable() {
     }
 }
 
-/// A thread that asks for a turn says so first, and makes the descriptor readable then. That may come after the turn
-/// that answered, and replaces the deadline that the turn had set.
+/// A thread that requests a turn publishes the request first, and makes the descriptor readable after that. It may do
+/// so after the turn that answers the request, and then replaces the deadline that the turn had set.
 #[test]
 fn a_late_request_for_a_turn_does_not_stand_for_the_deadline() {
     let _patience = support::begin();
@@ -431,7 +431,7 @@ impl Role {
         }
     }
 
-    /// Waits as what the thread is.
+    /// Waits in the way of the thread's role.
     fn wait_for(&self, wait: Pin<&mut dyn Future<Output = ()>>) {
         match self {
             Self::Foreign => block_on(wait),
@@ -441,8 +441,8 @@ impl Role {
     }
 }
 
-/// A thread becomes this and that with exact and coarse timers pending, some of which are taken back: what is left
-/// fires, and the device that the thread has by then tells it.
+/// A thread changes its role while exact and coarse timers are pending. Some timers are cancelled; all others fire by
+/// the device that the thread has by then.
 #[test]
 fn threads_that_change_what_they_are_lose_no_timer() {
     let _patience = support::begin();

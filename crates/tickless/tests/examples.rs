@@ -1,4 +1,4 @@
-//! The examples that are to be copied: they do what they say.
+//! Tests of the examples that users are to copy.
 
 #[expect(dead_code, reason = "a test calls what `main` does")]
 #[path = "../examples/control_loop.rs"]
@@ -36,7 +36,7 @@ fn counters_are_printed_for_prometheus() {
     assert!(text.contains(r#"le="+Inf"}"#), "{text}");
 }
 
-/// Each third packet of the wire is lost: of 20 messages, sent 29 times, nine.
+/// The wire loses each third packet: 20 messages are sent 29 times, and nine of these packets are lost.
 #[test]
 fn a_protocol_without_io_gets_its_messages_over_a_wire_that_loses() {
     let sent = sans_io::run(20).unwrap();

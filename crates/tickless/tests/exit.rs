@@ -1,6 +1,6 @@
-//! The process ends by `exit` in foreign code that the library calls, and an exit handler uses timers.
+//! Tests of a process that ends by `exit` in foreign code that the library calls, while an exit handler uses timers.
 //!
-//! Each test has a process of its own, whose exit code says that the handler came to its end.
+//! Each test has a process of its own, whose exit code says that the handler has finished.
 
 mod support;
 
@@ -51,13 +51,13 @@ fn register_handler() {
 
 static EXECUTOR: OnceLock<Executor> = OnceLock::new();
 
-/// The worker that the executor has is the thread that exits.
+/// True if the executor's only worker is the thread that exits.
 static NONE_IS_LEFT: AtomicBool = AtomicBool::new(false);
 
 /// A task that the handler waits for first.
 static WAITS: Mutex<Option<JoinHandle<()>>> = Mutex::new(None);
 
-/// Spawns tasks in each way: all run where a worker is left, and are cancelled where none is.
+/// Spawns tasks in each way: all tasks run if a worker is left, and are cancelled if no worker is left.
 fn spawn_at_exit(executor: &Executor) {
     let waits = WAITS.lock().expect("no panic").take();
     if let Some(waits) = waits {
@@ -82,7 +82,7 @@ fn spawn_at_exit(executor: &Executor) {
     );
 }
 
-/// An executor with so many workers that lives as long as the process.
+/// Returns an executor with `workers` workers that lives as long as the process.
 fn executor_of(workers: usize) -> &'static Executor {
     EXECUTOR.get_or_init(|| {
         let executor = Executor::builder().workers(workers).build();
@@ -90,12 +90,12 @@ fn executor_of(workers: usize) -> &'static Executor {
     })
 }
 
-/// An executor with two workers that lives as long as the process.
+/// Returns an executor with two workers that lives as long as the process.
 fn executor() -> &'static Executor {
     executor_of(2)
 }
 
-/// A timer whose callback ends the process.
+/// Starts a timer; its callback ends the process.
 fn start_exiting() {
     let timer = Box::pin(HrTimer::new(|_| -> Restart { support::well_done() }));
     let _ = timer.as_ref().start(Start::after(Span::from_micros(100)));

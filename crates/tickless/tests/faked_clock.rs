@@ -1,7 +1,7 @@
-//! A program in which another clock stands in for the kernel's monotonic one, as libfaketime has it: the C library's
-//! `clock_gettime` is that of this file. Deadlines of the kernel know nothing of it.
+//! A program in which another clock replaces the kernel's monotonic clock, as with libfaketime: this file defines the C
+//! library's `clock_gettime`. The kernel does not use this clock for its deadlines.
 //!
-//! Sleeps end, and none is early by the clock that the program reads.
+//! The tests check that sleeps end, and that no sleep is early by the clock that the program reads.
 // The portable host has no kernel's clock to disagree with; with 32 bits the library reads the clock by another name.
 #![cfg(all(not(portable_host), target_pointer_width = "64"))]
 
@@ -24,20 +24,21 @@ use tickless::time::{sleep, timeout};
 use tickless::worker::EpollEvents;
 use tickless::{Driver, Executor, coarse, coop};
 
-/// The variable with the clock of the process, as `factor` and `offset` in seconds.
+/// The environment variable with the clock of the process, as `factor` and `offset` in seconds.
 const FAKED: &str = "TICKLESS_TEST_FAKED_CLOCK";
 
 /// The time that a process may take, in seconds.
 const PATIENCE: u32 = 60;
 
-/// The rate of the clock in percent, and what it is ahead, in nanoseconds; none where the clock is the kernel's.
+/// The rate of the clock in percent, and its offset from the kernel's clock in nanoseconds; not set if the clock is the
+/// kernel's.
 static FAKE: OnceLock<(i64, i64)> = OnceLock::new();
 
 const fn nanos(time: libc::timespec) -> i64 {
     time.tv_sec * 1_000_000_000 + time.tv_nsec
 }
 
-/// Replaces the C library's.
+/// Replaces the C library's function of this name.
 #[unsafe(no_mangle)]
 extern "C" fn clock_gettime(clock: libc::clockid_t, time: *mut libc::timespec) -> libc::c_int {
     // SAFETY: the caller gave memory for the answer, as the kernel requires.
@@ -55,7 +56,7 @@ extern "C" fn clock_gettime(clock: libc::clockid_t, time: *mut libc::timespec) -
     if result == 0 { 0 } else { -1 }
 }
 
-/// Runs `body` in processes of their own, whose clocks go at other rates, or are ahead.
+/// Runs `body` in processes of their own, with clocks that run at other rates, or are ahead.
 fn with_faked_clocks(test: &str, body: impl FnOnce()) {
     if process_of_its_own(test).is_none() {
         let said = std::env::var(FAKED).expect("it is given");

@@ -1,4 +1,4 @@
-//! Test of the switch with which experiments measure the saving from timers that keep their place.
+//! A test of the switch with which experiments measure the saving from timers that keep their place.
 
 use std::pin::pin;
 

@@ -1,4 +1,5 @@
-//! A thread without a worker publishes a deadline to the expiry thread only if it is its new first one.
+//! A test that a thread without a worker publishes a deadline to the expiry thread only if the deadline is the new
+//! first deadline of the thread.
 
 mod support;
 
@@ -12,7 +13,7 @@ use tickless::time::{Instant, sleep_until};
 const MINUTE: Duration = Duration::from_secs(60);
 const MANY: u32 = 1_000;
 
-/// The publications during `body`: a thread without a worker has no other device.
+/// Returns the number of publications during `body`; they are the only device writes of a thread without a worker.
 fn publications(body: impl FnOnce()) -> u64 {
     let before = stats().device_writes;
     body();

@@ -1,9 +1,9 @@
-//! The very first use of the library in a process, so that there is one test in this file.
+//! A test of the very first use of the library in a process. The file has one test, because only one use is the first.
 
 use tickless::Worker;
 use tickless::inspect::{Role, snapshot};
 
-/// Making the timers of the process asks who the calling thread is, while that is about to be decided.
+/// Making the timers of the process looks up the base of the calling thread while this base is being chosen.
 #[test]
 fn the_thread_that_comes_first_has_one_place() {
     let worker = Worker::new().expect("there is a place");

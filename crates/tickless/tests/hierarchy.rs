@@ -1,5 +1,5 @@
-//! Workers that look after each other's coarse timers, and isolated ones, which do not. Each test has a process of its
-//! own: another test's worker would look after these.
+//! Tests of workers that fire each other's coarse timers, and of isolated workers, which do not. Each test has a
+//! process of its own, because a worker of another test would fire the timers of this test.
 
 mod support;
 
@@ -19,7 +19,7 @@ use tickless::{IsolatedTimers, IsolationError, Unparker, Worker, Workers};
 
 const HOUR: Duration = Duration::from_secs(3600);
 
-/// A thousandth of a second of no sleep and no turn.
+/// Computes for a millisecond, without a sleep and without a turn.
 fn compute() {
     let start = Instant::now();
     while start.elapsed() < ms(1) {
@@ -27,7 +27,7 @@ fn compute() {
     }
 }
 
-/// Queues a sleep for `waker` on this thread. On a machine that stands still for so long it may be over already.
+/// Queues a sleep for `waker` on this thread. If the machine is stopped for that long, the sleep may be over already.
 fn queued(duration: Duration, waker: &Waker) -> Pin<Box<Sleep>> {
     let mut sleep = Box::pin(sleep(duration));
     if poll_with(sleep.as_mut(), waker).is_ready() {
@@ -36,12 +36,13 @@ fn queued(duration: Duration, waker: &Waker) -> Pin<Box<Sleep>> {
     sleep
 }
 
-/// A sleep of this thread that was not over when it was first polled: the thread that fires it wakes, and no other.
+/// Returns a sleep of this thread that was not over when it was first polled, so that the thread that fires it wakes
+/// `waker`.
 fn armed(duration: Duration, waker: &Waker) -> Pin<Box<Sleep>> {
     support::waiting(|| sleep(duration), waker)
 }
 
-/// Counts wake-ups, and which threads they came from.
+/// A waker that counts wake-ups, and records the threads that caused them.
 #[derive(Default)]
 struct Log {
     wakes: Wakes,
@@ -69,7 +70,7 @@ impl Wake for Log {
     }
 }
 
-/// A worker on a thread of its own, which parks until it is told to end.
+/// A worker on a thread of its own, which parks until it is requested to end.
 struct Sleeper {
     ends: Arc<AtomicBool>,
     parks: Arc<AtomicU64>,
@@ -78,7 +79,7 @@ struct Sleeper {
 }
 
 impl Sleeper {
-    /// `begin` runs first, and what it returns lives as long as the worker.
+    /// Starts the worker. `begin` runs first, and its result lives as long as the worker.
     fn start<T>(begin: impl FnOnce(&Worker) -> T + Send + 'static) -> Self {
         let (ends, parks) = (
             Arc::new(AtomicBool::new(false)),
@@ -117,7 +118,7 @@ impl Sleeper {
     }
 }
 
-/// No sleeping worker is woken for coarse timers while one is awake.
+/// No sleeping worker is woken for coarse timers while another worker is awake.
 #[test]
 fn sixty_three_sleep_through_ten_thousand_timers_while_one_is_awake() {
     in_own_process(
@@ -155,7 +156,7 @@ fn sixty_three_sleep_through_ten_thousand_timers_while_one_is_awake() {
     );
 }
 
-/// Instants at which timers of all workers are due, and workers.
+/// The number of instants at which timers of all workers are due, and the number of workers.
 const INSTANTS: u32 = 20;
 const WORKERS: u32 = 16;
 
@@ -187,7 +188,7 @@ fn wakes_for_instants(apart: Duration) -> u64 {
     parks - u64::from(WORKERS)
 }
 
-/// All sleep: one wakes up for each instant at which something is due, and no other.
+/// One worker, and no other one of those that sleep, wakes up for each instant at which timers are due.
 #[test]
 fn one_wakes_up_for_all_that_is_due_at_an_instant() {
     const ENOUGH: u64 = INSTANTS as u64 + 2;
@@ -207,7 +208,7 @@ fn one_wakes_up_for_all_that_is_due_at_an_instant() {
     });
 }
 
-/// Another thread comes for what a worker leaves due while it computes.
+/// Another thread fires the timers that are due while a worker computes.
 #[test]
 fn a_worker_that_computes_strands_no_timer() {
     in_own_process("a_worker_that_computes_strands_no_timer", || {
@@ -222,7 +223,7 @@ fn a_worker_that_computes_strands_no_timer() {
     });
 }
 
-/// The one who is awake looks after others; while it computes, the library's driver does.
+/// The awake worker fires the timers of the others; while it computes, the library's expiry thread fires them.
 #[test]
 fn a_migrator_that_computes_strands_no_timer() {
     in_own_process("a_migrator_that_computes_strands_no_timer", || {
@@ -236,8 +237,8 @@ fn a_migrator_that_computes_strands_no_timer() {
     });
 }
 
-/// Two timers for the same tick, of which the one that fires first waits for the other. Their resources are freed when
-/// both have fired.
+/// Two timers for the same tick, of which the first to fire waits for the other. Their resources are freed when both
+/// have fired.
 struct WaitForEachOther(Vec<Pin<Box<dyn Any + Send>>>);
 
 impl WaitForEachOther {
@@ -257,7 +258,7 @@ impl WaitForEachOther {
     }
 }
 
-/// The timers that a pass has not begun do not wait for a callback that does not come to its end.
+/// The timers that a pass has not begun do not wait for a callback that does not end.
 #[test]
 fn a_callback_that_waits_holds_up_no_other_timer() {
     in_own_process("a_callback_that_waits_holds_up_no_other_timer", || {
@@ -272,7 +273,7 @@ fn a_callback_that_waits_holds_up_no_other_timer() {
     });
 }
 
-/// The other timers do not wait either when a worker that serves the sleeping one calls the callback.
+/// The other timers do not wait either when another worker calls the callback for the sleeping worker.
 #[test]
 fn a_worker_that_is_held_up_in_anothers_timer_holds_up_no_other() {
     let name = "a_worker_that_is_held_up_in_anothers_timer_holds_up_no_other";
@@ -330,7 +331,7 @@ fn an_isolated_worker_is_left_alone() {
     });
 }
 
-/// An isolated worker runs its own timers, which others leave alone.
+/// An isolated worker runs its own timers, and other workers do not fire them.
 #[test]
 fn an_isolated_worker_runs_its_own() {
     in_own_process("an_isolated_worker_runs_its_own", || {
@@ -399,7 +400,7 @@ fn what_an_isolated_worker_arms_may_go_to_another() {
     });
 }
 
-/// An exact sleep of this thread.
+/// Returns an exact sleep of this thread.
 fn exactly(duration: Duration) -> Pin<Box<tickless::time::Sleep>> {
     let mut sleep = Box::pin(tickless::time::sleep(duration));
     assert!(poll_with(sleep.as_mut(), Waker::noop()).is_pending());
@@ -444,7 +445,7 @@ fn timers_of(id: u32) -> usize {
     thread.expect("it has a base").timers.len()
 }
 
-/// Returns the number of workers that count as idle. One that is about to park does not yet.
+/// Returns the number of workers that count as idle. A worker that is about to park does not count yet.
 fn idle_workers() -> usize {
     let [_, workers] = tickless::inspect::snapshot().hierarchies;
     let members = workers.groups.iter().flat_map(|group| &group.members);
@@ -533,7 +534,7 @@ fn all_but_one_may_be_isolated() {
     });
 }
 
-/// The worker that was to wake up for all ends, in all ways.
+/// The worker that was to wake up for all workers ends, in all possible ways.
 #[test]
 fn a_promised_wakeup_outlives_its_worker() {
     in_own_process("a_promised_wakeup_outlives_its_worker", || {
@@ -560,7 +561,7 @@ fn a_promised_wakeup_outlives_its_worker() {
     });
 }
 
-/// The timers of a worker whose thread ends, and those of one that panics, fire.
+/// The timers of a worker whose thread ends, and the timers of a worker that panics, fire.
 #[test]
 fn timers_outlive_workers() {
     in_own_process("timers_outlive_workers", || {
@@ -583,7 +584,7 @@ fn timers_outlive_workers() {
     });
 }
 
-/// A hundred thousand times, under load.
+/// A worker is isolated and released a hundred thousand times, under load.
 #[test]
 fn isolation_is_toggled_under_load() {
     in_own_process("isolation_is_toggled_under_load", || {
@@ -636,7 +637,7 @@ fn isolation_is_toggled_under_load() {
     });
 }
 
-/// Workers come and go while others use timers, and arm them across threads.
+/// Workers start and end while other threads use timers, and arm timers of other threads.
 #[test]
 fn workers_come_and_go_under_load() {
     in_own_process("workers_come_and_go_under_load", || {

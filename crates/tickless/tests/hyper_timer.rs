@@ -1,4 +1,4 @@
-//! The timer for hyper: by hyper's trait, and in a server that hyper runs.
+//! Tests of the timer for hyper, by hyper's trait and in a server that hyper runs.
 #![cfg(feature = "hyper")]
 
 mod support;
@@ -86,7 +86,7 @@ mod server {
 
     use super::*;
 
-    /// A stream of tokio as hyper wants it.
+    /// A stream of tokio with the traits that hyper requires.
     struct Io(DuplexStream);
 
     impl Read for Io {
@@ -144,7 +144,8 @@ mod server {
         }
     }
 
-    /// A client that never ends its header is cut off, after the time and not before; one that does is answered.
+    /// A client that never ends its header is disconnected after the time-out and not before; a client that ends its
+    /// header gets an answer.
     #[test]
     fn a_header_that_does_not_end_is_timed_out() {
         let _patience = support::begin();

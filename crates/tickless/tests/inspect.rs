@@ -1,4 +1,4 @@
-//! The live state: everything that is pending is shown, as text and as data.
+//! Tests of the live state: it shows everything that is pending, as text and as data.
 
 use std::future::Future;
 use std::io::Write;
@@ -20,14 +20,14 @@ fn poll_once(future: Pin<&mut impl Future>) {
     assert!(polled.is_pending());
 }
 
-/// The thread that the system calls `name`, which the tests give to one thread only.
+/// Returns the thread that the system calls `name`; the tests give this name to one thread only.
 fn named<'s>(snapshot: &'s Snapshot, name: &str) -> &'s Thread {
     let mut threads = snapshot.threads.iter();
     let thread = threads.find(|thread| thread.name.as_deref() == Some(name));
     thread.expect("it has timers")
 }
 
-/// Runs `body` on a thread of that name.
+/// Runs `body` on a thread with the name `name`.
 fn on_thread<R: Send + 'static>(name: &str, body: impl FnOnce() -> R + Send + 'static) -> R {
     let thread = thread::Builder::new().name(name.to_owned()).spawn(body);
     let thread = thread.expect("there are threads to be had");
@@ -48,7 +48,7 @@ fn has_proc() -> bool {
     is_there
 }
 
-/// The section of a dump that is about the thread called `name`.
+/// Returns the section of a dump about the thread called `name`.
 fn section(dump: &str, name: &str) -> String {
     let line = format!("  .thread         : {name}, thread ");
     let section = dump.split("\n\n").find(|part| part.contains(&line));

@@ -15,7 +15,8 @@ use tickless::topology::CpuSet;
 use tickless::{IsolateError, Parking, Worker, Workers};
 use tickless_link::bias::{LockHost, REBIAS_AFTER};
 
-/// Prints so, and returns `false`, where the kernel has no barrier that could disturb anybody.
+/// Returns true if the kernel has barriers that interrupt other CPUs; otherwise prints that it has none, and returns
+/// `false`.
 fn kernel_has_barriers() -> bool {
     let has = Linux::barrier_works();
     if !has {
@@ -33,14 +34,14 @@ fn armed() -> Pin<Box<Sleep>> {
     sleep
 }
 
-/// Works as an owner does whose lock has earned its bias, and then some.
+/// Works as an owner thread until its lock is biased, and a little longer.
 fn work_a_while() {
     for _ in 0..REBIAS_AFTER + 10 {
         drop(armed());
     }
 }
 
-/// A timer that this thread armed is cancelled by another one: how many barriers it took.
+/// Lets another thread cancel a timer that this thread armed; returns the number of barriers that this took.
 fn cancelled_by_a_stranger() -> u64 {
     work_a_while();
     let timer = armed();
@@ -149,7 +150,8 @@ fn a_worker_that_is_no_longer_isolated_spares_those_that_are() {
     );
 }
 
-/// Interrupts by which other CPUs made `cpu` execute something, as the kernel counts them; `None` if it does not tell.
+/// Returns the kernel's count of the interrupts by which other CPUs made `cpu` execute a function; `None` if the kernel
+/// shows no count.
 fn calls_of(cpu: u32) -> Option<u64> {
     let text = std::fs::read_to_string("/proc/interrupts").ok()?;
     // CPUs that are offline have no column.
@@ -170,7 +172,7 @@ fn pin(cpu: u32) {
     rustix::thread::sched_setaffinity(None, &set).expect("it is one of this process's CPUs");
 }
 
-/// Two CPUs that this process may use, the second of which is counted for.
+/// Returns two CPUs that this process may use; the interrupts of the second CPU are counted.
 fn two_cpus() -> Option<(u32, u32)> {
     let allowed = rustix::thread::sched_getaffinity(None).ok()?;
     let mut cpus = (0..1024).filter(|cpu| allowed.is_set(*cpu as usize));
@@ -228,8 +230,8 @@ impl Polling {
         }
     }
 
-    /// The calls that other CPUs made on the worker's one during `body`; `None` if the worker did not run all the time,
-    /// in which case another process may have been called, and the worker may have been spared.
+    /// Returns the number of calls that other CPUs made on the worker's CPU during `body`; `None` if the worker did not
+    /// run all the time. In that case the calls may have interrupted another process instead of the worker.
     fn calls_during(&self, body: impl FnOnce()) -> Option<u64> {
         let calls = || calls_of(self.cpu).expect("it could be read before");
         let preemptions = preemptions_of(self.thread);
@@ -247,8 +249,7 @@ impl Polling {
     }
 }
 
-/// Processes beside the test may call the CPU too, so it is enough that one of many barriers would have been seen and
-/// was not.
+/// Other processes may call the CPU too. So the test passes if the counter shows no call for one of many barriers.
 #[test]
 fn the_kernel_counts_no_calls_of_an_isolated_cpu() {
     in_own_process("the_kernel_counts_no_calls_of_an_isolated_cpu", || {
@@ -297,7 +298,7 @@ fn the_kernel_counts_no_calls_of_an_isolated_cpu() {
     });
 }
 
-/// Workers on the first CPUs of this process, which take turns until they are told to stop, and say whether they are
+/// Workers on the first CPUs of this process, which take turns until they are stopped, and report whether they are
 /// isolated.
 struct Crew {
     workers: Workers<()>,
@@ -307,7 +308,8 @@ struct Crew {
 }
 
 impl Crew {
-    /// `None`, and says so, where this process may not use as many CPUs.
+    /// Starts one worker on each of `cpus` CPUs; prints a message and returns `None` if this process may not use as
+    /// many CPUs.
     fn start(cpus: usize, parking: Parking) -> Option<Self> {
         let allowed = rustix::thread::sched_getaffinity(None).ok()?;
         let used: Vec<u32> = (0..1024)
@@ -345,7 +347,7 @@ impl Crew {
         numbers.iter().map(|number| self.cpus[*number]).collect()
     }
 
-    /// Fails unless exactly these workers find themselves isolated.
+    /// Fails unless exactly the workers `numbers` are isolated.
     fn are_isolated(&self, numbers: &[usize]) {
         for (number, isolated) in self.isolated.iter().enumerate() {
             self.workers.unparkers()[number].unpark();
@@ -396,7 +398,7 @@ fn the_isolated_workers_are_a_set() {
     });
 }
 
-/// A worker that other code started is counted, too.
+/// A worker that other code started counts as a worker that is not isolated, too.
 #[test]
 fn all_workers_of_a_set_may_be_isolated_beside_another_worker() {
     in_own_process(
@@ -422,7 +424,7 @@ fn all_workers_of_a_set_may_be_isolated_beside_another_worker() {
     );
 }
 
-/// Each waits for the other's turn, which comes although that one waits too.
+/// Each worker waits for a turn of the other worker, which takes this turn although it waits too.
 #[test]
 fn workers_that_change_the_set_of_each_other_do_not_wait_for_ever() {
     in_own_process(

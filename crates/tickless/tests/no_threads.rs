@@ -1,7 +1,7 @@
-//! Tests on a system that refuses threads, and gives them later: each thread that needs the expiry thread gets an
-//! error, and no armed timer is lost.
+//! Tests on a system that refuses threads at first and allows them later. Each thread that needs the expiry thread gets
+//! an error, and no armed timer is lost.
 //!
-//! Each test has a process of its own, whose limit of threads binds: it gives up being the superuser.
+//! Each test has a process of its own, which gives up the rights of the superuser, so that its limit of threads holds.
 
 mod support;
 
@@ -95,7 +95,7 @@ fn the_first_use_panics_and_what_follows_works() {
     });
 }
 
-/// Several threads use their first timers at once: one of them tries for all.
+/// Several threads use their first timers at once: one of the threads tries to start the expiry thread for all.
 #[test]
 fn each_thread_is_told_or_its_timer_fires() {
     as_mortal("each_thread_is_told_or_its_timer_fires", || {
@@ -153,7 +153,7 @@ fn a_worker_needs_no_other_thread() {
     });
 }
 
-/// A worker ends while no thread can be had, and leaves a sleep. There is no caller who could be told.
+/// Lets a worker end while the system refuses threads, and leave a sleep. No caller exists who could get an error.
 fn leave_a_sleep() -> (Pin<Box<Sleep>>, Arc<Wakes>) {
     let (wakes, waker) = Wakes::new();
     let (give, taken) = mpsc::channel();
@@ -201,7 +201,7 @@ fn what_an_ended_thread_left_fires_when_a_worker_takes_turns() {
     );
 }
 
-/// The thread that watches for jumps of the clocks is started by the next timer if it could not be by the first.
+/// The thread that watches for jumps of the clocks is started by the next timer if the first timer could not start it.
 #[test]
 fn a_watcher_of_the_clocks_that_was_refused_is_started_later() {
     as_mortal(

@@ -1,5 +1,5 @@
-//! Timers whose callbacks take longer than they move their deadlines on: they are paced, counted and named, and keep no
-//! other timer of their thread from firing.
+//! Tests of timers with callbacks that take longer than they move the deadline ahead. The library delays, counts and
+//! names such timers, and they keep no other timer of their thread from firing.
 
 mod support;
 
@@ -18,7 +18,7 @@ use tickless::{Driver, Executor, coarse, stats};
 
 type Callback = Box<dyn FnMut(&mut Expired<'_, '_, Monotonic>) -> Restart + Send>;
 
-/// A timer whose callback never moves on, or computes for four periods, started.
+/// Starts a timer with a callback that never moves the deadline ahead, or computes for four periods.
 fn overrun(moves_on: bool) -> Pin<Box<HrTimer<Callback>>> {
     let callback: Callback = if moves_on {
         Box::new(|expired| {
@@ -43,7 +43,7 @@ async fn naps() {
     }
 }
 
-/// Naps beside such a timer, wherever that fires.
+/// Runs `naps` while such a timer fires, whichever thread fires it.
 fn naps_beside(moves_on: bool, naps: fn()) {
     let _patience = support::begin();
     on_thread(move || {

@@ -1,7 +1,7 @@
 //! Tests of events of the whole process: forks and signals.
 //!
-//! A fork copies one thread, and every lock in the state in which the others hold it. So each test has a process of its
-//! own in which nothing else runs, and what it forks ends by [`leave`].
+//! A fork copies one thread, and every lock in its present state, even if another thread holds the lock. So each test
+//! has a process of its own in which nothing else runs, and each forked child ends by [`leave`].
 #![cfg(not(portable_host))] // The portable host has no handlers of forks.
 
 mod support;
@@ -115,7 +115,7 @@ fn timers_of_the_forking_thread_and_of_ended_ones_fire_in_both_processes() {
     );
 }
 
-/// The timers that a thread left are on wheels, which the child's driver must learn of.
+/// The timers that an ended thread left are on wheels, and the child's expiry thread must find these wheels.
 #[test]
 fn coarse_timers_of_an_ended_thread_fire_in_both_processes() {
     in_own_process(
@@ -131,7 +131,7 @@ fn coarse_timers_of_an_ended_thread_fire_in_both_processes() {
     );
 }
 
-/// The threads are not in the child, and their stacks serve other threads there.
+/// The threads do not exist in the child, and other threads use their stacks there.
 #[test]
 fn timers_of_other_threads_are_not_queued_in_the_child() {
     in_own_process(
@@ -372,7 +372,7 @@ fn a_callback_of_another_thread_counts_as_finished_in_the_child() {
     );
 }
 
-/// The callback of the forking thread goes on in both processes.
+/// The callback of the forking thread continues in both processes.
 #[test]
 fn a_callback_forks() {
     in_own_process("a_callback_forks", || {
@@ -504,7 +504,7 @@ fn signal_handlers_that_interrupt_a_wait_change_nothing() {
     block_on(sleep(us(100)));
 }
 
-/// The child of an event loop has no descriptor to spare, and the number of the old one is beyond its limit.
+/// The child of an event loop may open no descriptor, and the number of the old descriptor is beyond its limit.
 #[test]
 fn a_child_that_may_open_nothing_lives() {
     in_own_process("a_child_that_may_open_nothing_lives", || {
@@ -538,11 +538,11 @@ fn a_child_that_may_open_nothing_lives() {
     });
 }
 
-/// A daemon that replaces itself by a child, again and again.
+/// A daemon replaces itself by a child, again and again.
 #[test]
 fn a_generation_of_forks_costs_little_memory() {
     const GENERATIONS: u32 = 20;
-    /// Memory of the process, in KiB.
+    /// Returns the memory of the process, in KiB.
     fn resident() -> u64 {
         let status = std::fs::read_to_string("/proc/self/status").expect("there is /proc");
         let line = status.lines().find(|line| line.starts_with("RssAnon:"));
@@ -569,9 +569,9 @@ fn a_generation_of_forks_costs_little_memory() {
     });
 }
 
-/// Puts the next children into a time namespace whose monotonic clock is `ahead` by so many seconds, or behind; `false`
-/// where the process may not, or the clock would be before its beginning. To be called by the first thread of a
-/// process.
+/// Puts the next children into a time namespace whose monotonic clock is later by `ahead` seconds, or earlier if
+/// `ahead` is negative. Returns `false` if the process may not do so, or if the clock would be before its beginning.
+/// Only the first thread of a process may call this function.
 fn change_time_of_children(ahead: i64) -> bool {
     // SAFETY: it takes no pointers, and affects children alone.
     let unshared = unsafe { libc::unshare(libc::CLONE_NEWTIME) } == 0;
@@ -584,7 +584,8 @@ fn as_first_thread(test: &str, body: impl FnOnce()) {
     in_own_process(test, || fork(body).join());
 }
 
-/// The clock of the child is elsewhere: queued timers, and those that it starts, count from where the clock was.
+/// Checks a child with a shifted clock: queued timers, and timers that the child starts, use the time of the parent's
+/// clock.
 fn in_another_time(test: &str, ahead: i64) {
     as_first_thread(test, || {
         let before = Instant::now();
@@ -632,7 +633,7 @@ fn a_child_sleeps_whose_clock_is_ahead() {
     in_another_time("a_child_sleeps_whose_clock_is_ahead", 36_000);
 }
 
-/// The clock was only read before the fork.
+/// The parent only reads the clock before the fork, and starts no timer.
 #[test]
 fn a_child_whose_clock_is_behind_reads_it_where_its_parent_was() {
     let test = "a_child_whose_clock_is_behind_reads_it_where_its_parent_was";
@@ -652,7 +653,7 @@ fn a_child_whose_clock_is_behind_reads_it_where_its_parent_was() {
     });
 }
 
-/// A thread that forks in the destructor of a thread-local value, or in an exit handler, forked before.
+/// A thread that has forked before forks again in the destructor of a thread-local value, or in an exit handler.
 #[test]
 fn a_thread_forks_again_when_its_thread_local_values_are_gone() {
     struct Forks;
@@ -682,7 +683,7 @@ fn a_thread_forks_again_when_its_thread_local_values_are_gone() {
     });
 }
 
-/// The child that is to execute another program gets no thread, and needs none.
+/// The child that is to execute another program can start no thread, and needs none.
 #[test]
 fn a_child_that_may_start_no_thread_executes_another_program() {
     let test = "a_child_that_may_start_no_thread_executes_another_program";
@@ -711,7 +712,7 @@ fn a_child_that_may_start_no_thread_executes_another_program() {
     });
 }
 
-/// A program locks itself in while the locks of its threads are biased.
+/// A program forbids itself the barrier system call while the locks of its threads are biased.
 #[test]
 fn timers_outlive_the_barrier_of_the_base_locks() {
     let test = "timers_outlive_the_barrier_of_the_base_locks";
@@ -756,15 +757,15 @@ fn timers_outlive_the_barrier_of_the_base_locks() {
     });
 }
 
-/// A runtime whose reactor fires the timers of its threads, around forks.
+/// Tests of forks with a runtime whose reactor fires the timers of its threads.
 #[cfg(feature = "tokio")]
 mod reactor {
     use super::*;
     use tickless::inspect::snapshot;
     use tickless::tokio::{AttachError, Builder, attach};
 
-    /// The parent's reactor goes on ringing for the parent alone; the child's expiry thread fires what the forking
-    /// thread had started.
+    /// The parent's reactor continues to ring for the parent alone; the child's expiry thread fires the timers that the
+    /// forking thread had started.
     #[test]
     fn a_thread_of_an_attached_runtime_forks() {
         in_own_process("reactor::a_thread_of_an_attached_runtime_forks", || {
@@ -803,7 +804,7 @@ mod reactor {
         });
     }
 
-    /// The callback of the reactor's turn goes on in both processes.
+    /// The callback of the reactor's turn continues in both processes.
     #[test]
     fn a_callback_in_the_turn_of_a_reactor_forks() {
         in_own_process("reactor::a_callback_in_the_turn_of_a_reactor_forks", || {

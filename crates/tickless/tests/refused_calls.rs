@@ -1,7 +1,7 @@
-//! Tests with each system call of the library refused by a filter before the library is used: an object that needs the
-//! call is refused with an error when it is made, or works without. The library neither panics nor hangs.
+//! Tests in which a filter refuses one system call of the library before the library is used. An object that needs the
+//! call returns an error when it is made, or works without the call. The library neither panics nor hangs.
 //!
-//! Each pair of a call and a use has a process of its own, which an alarm ends should it hang.
+//! Each pair of a call and a use has a process of its own, and an alarm ends the process if it hangs.
 
 mod support;
 
@@ -73,18 +73,18 @@ const CALLS: &[(&str, libc::c_long)] = &[
     ("futex_time64", 422),
 ];
 
-/// The variable with the call that the process is for.
+/// The environment variable with the name of the call that the process has to refuse.
 const REFUSED: &str = "TICKLESS_TEST_REFUSED_CALL";
 /// The time that a process may take, in seconds.
 const PATIENCE: u32 = 30;
-/// Ends a process in which something else than the library panicked, which needs the call itself.
+/// The exit code of a process in which other code than the library panicked, because that code needs the call.
 const NOT_OURS: i32 = 43;
 const OURS: i32 = 44;
-/// Ends a process whose kernel, or the emulator that executes it, takes no filter.
+/// The exit code of a process whose kernel or emulator accepts no filter.
 const UNFILTERED: i32 = 45;
 
-/// Runs `body` once for each of the calls but `needed`, which the surroundings of the library cannot do without. `made`
-/// is what has to be there before the filter is.
+/// Runs `body` once for each of the calls except `needed`, which the environment of the library cannot do without.
+/// `made` makes the objects that have to exist before the filter is installed.
 fn with_each_call_refused<M>(
     test: &str,
     needed: &[&str],
@@ -136,7 +136,7 @@ fn alone<M>(call: libc::c_long, made: impl FnOnce() -> M, body: impl FnOnce(M)) 
     well_done();
 }
 
-/// Sleeps for `time`, and checks that this takes as long.
+/// Sleeps for `time`, and checks that the sleep takes at least as long.
 async fn sleep_for(time: Duration) {
     let start = Instant::now();
     sleep(time).await;
@@ -174,7 +174,7 @@ fn a_plain_thread_blocks_whatever_call_is_refused() {
     );
 }
 
-/// The error says what the system refused, and the worker goes on.
+/// The error says what the system refused, and the worker continues.
 #[test]
 fn a_worker_says_which_schedule_was_refused() {
     let test = "a_worker_says_which_schedule_was_refused";
@@ -263,7 +263,7 @@ fn an_event_loop_has_its_timers_whatever_call_is_refused() {
     );
 }
 
-/// Tasks that sleep, that compute, and that wait for a descriptor.
+/// Runs tasks that sleep, tasks that compute, and tasks that wait for a descriptor.
 fn use_executor(executor: &Executor) {
     executor.block_on(async {
         use_timers().await;
@@ -299,7 +299,7 @@ fn use_executor(executor: &Executor) {
     });
 }
 
-/// The C library ends a process that joins a thread without it.
+/// The calls without which the C library ends a process that joins a thread.
 const JOINED: &[&str] = &["futex"];
 
 #[test]
@@ -352,7 +352,7 @@ fn an_attached_runtime_has_its_timers_whatever_call_is_refused() {
     });
 }
 
-/// The runtime is built by both builders. It reports by itself which call it needs.
+/// The runtime is built by both builders. A builder itself reports the call that it needs.
 #[cfg(feature = "tokio")]
 #[test]
 fn a_runtime_is_built_attached_whatever_call_is_refused() {

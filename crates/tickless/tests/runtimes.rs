@@ -1,4 +1,4 @@
-//! The same timers in every runtime, and in none.
+//! Tests of the same timers in every runtime, and without a runtime.
 
 mod support;
 
@@ -16,7 +16,7 @@ use tickless::Worker;
 use tickless::time::{self, interval, sleep, timeout};
 use tickless_sim::random::Random;
 
-/// Uses timers in each way that programs do, in small.
+/// Uses a few timers in each way in which programs use them.
 async fn a_bit_of_everything() {
     let start = Instant::now();
     sleep(us(300)).await;
@@ -149,7 +149,7 @@ fn timers_work_on_a_worker() {
         .block_on(a_bit_of_everything());
 }
 
-/// A worker may be the thread of another runtime, whose timers it then runs between the polls.
+/// The thread of another runtime may be a worker, which runs the timers of this runtime between the polls.
 #[test]
 fn a_worker_runs_the_timers_of_an_executor_on_its_thread() {
     let _patience = support::begin();
@@ -159,10 +159,10 @@ fn a_worker_runs_the_timers_of_an_executor_on_its_thread() {
     worker.block_on(executor.run(join_all(tasks)));
 }
 
-/// Each sleep of a task is queued on the thread that polls it, whichever that is.
+/// Each sleep of a task is queued on the thread that polls it, whichever thread that is.
 ///
-/// Which thread polls a task next is tokio's choice, and on one CPU it may be the same for long: rounds go on until a
-/// task has moved.
+/// Which thread polls a task next is tokio's choice, and on one CPU the same thread may poll it for long: the test
+/// repeats its rounds until a task has moved.
 #[test]
 fn tasks_migrate_between_threads_while_they_sleep() {
     let _patience = support::begin();
@@ -180,8 +180,8 @@ fn tasks_migrate_between_threads_while_they_sleep() {
     }
 }
 
-/// Sleeps forty times for a little, with a longer sleep queued on each thread in turn; counts in `moved` if there were
-/// several threads.
+/// Sleeps forty times for a little, with a longer sleep queued on each thread in turn; counts in `moved` if several
+/// threads polled it.
 async fn wander(seed: u64, moved: Arc<AtomicU32>) {
     let mut random = Random::new(seed);
     let mut threads = HashSet::new();

@@ -1,14 +1,15 @@
-//! Threads with timers of their own write no cache line that another one of them uses.
+//! A test that threads with timers of their own write no cache line that another such thread uses.
 //!
-//! The test runs itself under valgrind, whose tool `lackey` tells the address of each access to memory. Two threads
-//! take turns at using their timers. A line that one of them writes in its turns and the other one touches in its own
-//! is shared, and costs both of them a miss for each operation, which no count of instructions shows.
+//! The test runs itself under valgrind, whose tool `lackey` prints the address of each access to memory. Two threads
+//! use their timers alternately. If one thread writes a line in its turns and the other thread accesses this line in
+//! its own turns, the line is shared. A shared line costs both threads a cache miss for each operation, which no count
+//! of instructions shows.
 //!
-//! It looks at programs as users build them: what debug assertions look at costs users nothing, and the trace of an
-//! unoptimised program takes four times as long.
+//! The test checks an optimised program without debug assertions, as users build it: accesses of debug assertions cost
+//! users nothing, and the trace of an unoptimised program takes four times as long.
 //!
-//! The clock is left out. One of the threads that read it asks the kernel each 50 µs, and tells the others by its
-//! lines; under valgrind there is hardly an operation that takes less.
+//! The test ignores the memory of the clock. One of the threads that read the clock reads the kernel's clock each 50
+//! µs, and publishes the reading to the other threads; under valgrind nearly every operation takes longer than 50 µs.
 
 #![cfg(not(debug_assertions))]
 
@@ -32,10 +33,11 @@ use tickless::time::{Instant, sleep, sleep_until};
 
 const HOUR: Duration = Duration::from_secs(3600);
 
-/// Turns of each thread. A line counts if it is used in all of them: other threads of the process may come in between.
+/// The number of turns of each thread. A line counts if it is used in all turns, because other threads of the process
+/// may run in between.
 const TURNS: usize = 6;
 
-/// Marks that are written where a turn of one of the two threads begins or ends, as the trace shows.
+/// Words that the threads write when a turn begins or ends, so that the trace shows the turns.
 #[repr(align(128))]
 struct Marks([AtomicU64; 3]);
 
@@ -43,14 +45,15 @@ const END: usize = 2;
 
 static MARKS: Marks = Marks([const { AtomicU64::new(0) }; 3]);
 
-/// The text that the process prints before the address of the marks, and those of the clock's begin and end.
+/// The text that the process prints before the address of the marks and the addresses of the beginning and end of the
+/// clock.
 const HERE: &str = "marks and clock: ";
 
 fn mark(which: usize) {
     MARKS.0[which].store(1, Ordering::SeqCst);
 }
 
-/// Keeps timers of a thread pending, and uses others over and over.
+/// Keeps some timers of a thread pending, and uses other timers again and again.
 fn use_timers(pushed: &mut dyn FnMut(u64), round: u64) {
     for number in 0..8 {
         let mut sleep = pin!(sleep(HOUR));
@@ -61,7 +64,7 @@ fn use_timers(pushed: &mut dyn FnMut(u64), round: u64) {
     }
 }
 
-/// A thread with timers of its own, one of which is first all the time.
+/// Runs a thread with timers of its own; the same timer has the earliest deadline all the time.
 fn thread_with_timers(own: usize, order: &Barrier, is_worker: bool) {
     let _worker = is_worker.then(support::worker);
     let begin = Instant::now();
@@ -94,7 +97,7 @@ fn thread_with_timers(own: usize, order: &Barrier, is_worker: bool) {
     }
 }
 
-/// Executes two threads with timers, in the process that is watched.
+/// Runs two threads with timers, in the process that valgrind traces.
 fn two_threads(is_worker: bool) -> ! {
     // Where the trace goes, so that it comes in order, and in one piece.
     let clock = addresses_of_the_clock();
@@ -120,7 +123,7 @@ struct Used {
     written: BTreeSet<u64>,
 }
 
-/// The turns of both threads, from the trace.
+/// Returns the turns of both threads, read from the trace.
 fn turns(trace: impl Read) -> [Vec<Used>; 2] {
     let mut places = None;
     let mut turns = [Vec::new(), Vec::new()];
@@ -159,7 +162,7 @@ fn turns(trace: impl Read) -> [Vec<Used>; 2] {
     turns
 }
 
-/// Reads a line such as ` S 1ffefff7b8,8`; instructions are none.
+/// Parses a line like ` S 1ffefff7b8,8`; returns `None` for lines of instructions.
 fn access(line: &[u8]) -> Option<(u8, u64)> {
     let text = std::str::from_utf8(line).ok()?;
     let kind = *text.strip_prefix(' ')?.as_bytes().first()?;
@@ -176,7 +179,7 @@ fn said(line: &[u8]) -> Option<(u64, Range<u64>)> {
     Some((numbers.next()?, numbers.next()?..numbers.next()?))
 }
 
-/// Lines that `pick` names in all turns.
+/// Returns the cache lines that `pick` returns for all turns.
 fn in_all(turns: &[Used], pick: impl Fn(&Used) -> Vec<u64>) -> BTreeSet<u64> {
     let mut counts = BTreeMap::<u64, usize>::new();
     for turn in turns {

@@ -9,7 +9,7 @@ use tickless::wheel::WheelTimer;
 use tickless::worker::Builder;
 use tickless::{Driver, Parking, Stats, Turn, Unparker, Worker, Workers, coarse};
 
-/// A timer with a closure that owns nothing.
+/// The type of a timer with a closure that owns nothing.
 #[cfg_attr(
     not(target_pointer_width = "64"),
     expect(dead_code, reason = "the sizes are those on 64 bits")
@@ -45,7 +45,7 @@ fn timers_are_small() {
     assert_eq!((size_of::<Instant>(), size_of::<Elapsed>()), (8, 0));
 }
 
-/// The type names of futures, which compiler errors show, contain no type that the documentation does not show.
+/// The type names of futures, which compiler errors show, contain only types that the documentation shows.
 #[test]
 fn the_names_of_sleeps_have_no_parameters() {
     let names = [

@@ -1,4 +1,4 @@
-//! Test of the stack that a thread with timers needs: some programs give theirs 32 KiB.
+//! A test of the stack that a thread with timers needs: some programs give their threads 32 KiB.
 
 mod support;
 
@@ -14,10 +14,10 @@ use tickless::hrtimer::{Boottime, Expired, HrTimer, Restart, Setup, Span, Start}
 use tickless::wheel::WheelTimer;
 use tickless::{Driver, Worker, coarse, time};
 
-/// A stack that is promised to be enough.
+/// The size of the stack that the documentation promises to be enough.
 const STACK: usize = 32 << 10;
 
-/// Runs `body` on a thread with a small stack. Overflowing it ends the process.
+/// Runs `body` on a thread with a small stack. An overflow of the stack ends the process.
 fn on_small_stack(body: impl FnOnce() + Send + 'static) {
     let thread = thread::Builder::new().stack_size(STACK).spawn(body);
     let thread = thread.expect("there are threads enough");

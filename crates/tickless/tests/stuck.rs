@@ -1,4 +1,4 @@
-//! Threads that run their own timers, block elsewhere, and are helped.
+//! Tests of threads that run their own timers, block elsewhere, and are helped by the background thread.
 
 mod support;
 
@@ -12,14 +12,14 @@ use tickless::time::sleep;
 use tickless::topology::{CpuSet, Topology};
 use tickless::{Executor, Worker, Workers};
 
-/// Runs `body` on a thread of its own; ends the process, with the state of all timers, if it does not end.
+/// Runs `body` on a thread of its own; ends the process, with the state of all timers, if `body` does not end.
 #[track_caller]
 fn assert_ends(body: impl FnOnce() + Send + 'static) {
     let _patience = support::begin();
     on_thread(body);
 }
 
-/// This thread, as a worker that is helped.
+/// Makes this thread a worker that is helped.
 fn helped() -> Worker {
     Worker::new().expect("the thread is free")
 }
@@ -73,7 +73,7 @@ fn an_event_loop_that_blocks_elsewhere_is_late_and_not_lost() {
     });
 }
 
-/// All of a crowd fires, whatever it starts meanwhile, and however the turns of both threads meet.
+/// All of many timers fire, whatever they start meanwhile, and however the turns of both threads meet.
 #[test]
 fn a_worker_that_is_stuck_now_and_then_loses_nothing() {
     assert_ends(|| {
@@ -115,7 +115,7 @@ fn an_isolated_worker_is_helped_if_it_asked_for_that() {
     });
 }
 
-/// `block_on` of another crate in a task, while other workers idle or there are none.
+/// A task calls `block_on` of another crate, while other workers are idle or do not exist.
 #[test]
 fn a_task_that_blocks_on_a_sleep_elsewhere_is_late_and_not_lost() {
     for workers in [1, 4] {
@@ -134,7 +134,7 @@ fn a_task_that_blocks_on_a_sleep_elsewhere_is_late_and_not_lost() {
     }
 }
 
-/// The timer of a worker that asked for no help fires in its own turn alone, however late that comes.
+/// The timer of a worker without help fires only in the worker's own turn, however late this turn is.
 #[test]
 fn workers_that_were_built_without_help_get_none() {
     assert_ends(|| {
@@ -155,7 +155,7 @@ fn workers_that_were_built_without_help_get_none() {
     });
 }
 
-/// A builder's word counts for isolated workers, too.
+/// The setting of a builder holds for isolated workers, too.
 #[test]
 #[cfg_attr(portable_host, ignore = "no pinning on the portable host")]
 fn isolated_workers_that_were_built_with_help_get_it() {
@@ -182,7 +182,8 @@ fn isolated_workers_that_were_built_with_help_get_it() {
     });
 }
 
-/// The executor gets no help, as workers do not: a task polls a sleep and keeps the only worker from its turns.
+/// An executor without help behaves as workers without help do: a task polls a sleep and keeps the only worker from its
+/// turns.
 #[test]
 fn executors_that_were_built_without_help_get_none() {
     assert_ends(|| {

@@ -1,7 +1,8 @@
-//! Surroundings as containers make them: no `/proc` and no `/sys`, no barriers and no counters of the kernel, a clock
-//! that is days ahead, a processor's counter that may not be read. Timers work there, none is early and none is lost.
+//! Tests in restricted environments like those of containers: no `/proc` and no `/sys`, no barriers and no counters of
+//! the kernel, a clock that is days ahead, a processor's counter that may not be read. Timers work in these
+//! environments, and no timer is early or lost.
 //!
-//! Each test has a process of its own in such surroundings, or is skipped by name where they cannot be made.
+//! Each test has a process of its own in such an environment, or is skipped by name if the environment cannot be made.
 
 mod support;
 
@@ -17,7 +18,7 @@ use support::{
 use tickless::time::{sleep, timeout};
 use tickless::{Executor, Worker, coarse, task};
 
-/// Seconds that the clock is ahead in another time namespace: more than most machines are up.
+/// The seconds by which the clock is ahead in another time namespace: more than most machines are up.
 const AHEAD: i64 = 1000 * 24 * 3600;
 
 /// Uses each kind of timers, on each kind of threads, and checks that none is early.
@@ -73,7 +74,7 @@ fn use_timers() {
     assert!(!shown.is_empty());
 }
 
-/// Has `unshare` with `arguments` run `process`.
+/// Returns the command by which `unshare` with `arguments` runs `process`.
 fn in_surroundings(arguments: &[&str], process: &Command) -> Command {
     let mut unshare = Command::new("unshare");
     unshare
@@ -88,7 +89,7 @@ fn in_surroundings(arguments: &[&str], process: &Command) -> Command {
     unshare
 }
 
-/// Returns whether `unshare` with `arguments` can make surroundings here.
+/// Returns true if `unshare` with `arguments` works on this machine.
 fn can_be_made(arguments: &[&str]) -> bool {
     let made = Command::new("unshare").args(arguments).arg("true").output();
     made.is_ok_and(|made| made.status.success())
@@ -110,7 +111,7 @@ fn inside(test: &str, arguments: &[&str], body: impl FnOnce()) {
     assert_well_done(status.expect("it started before"));
 }
 
-/// Mounts nothing over what tells of processes and of the machine, and executes what follows.
+/// The arguments that hide the files about processes and about the machine, and execute the command that follows.
 const HIDE: &[&str] = &[
     "--mount",
     "sh",
@@ -180,7 +181,8 @@ fn timers_work_with_a_clock_that_is_days_ahead() {
     });
 }
 
-/// The C library's clock reads the counter too, and ends any program, where the kernel keeps its time by it.
+/// The test is skipped if the kernel's clock uses the counter: the C library's clock then reads the counter too, which
+/// ends any program.
 #[cfg(target_arch = "x86_64")]
 #[test]
 fn timers_work_where_the_counter_may_not_be_read() {

@@ -1,7 +1,7 @@
-//! The end of a thread that runs its own timers: with its worker or driver in a thread-local, or leaked.
+//! Tests of the end of a thread that runs its own timers, with its worker or driver in a thread-local, or leaked.
 //!
-//! The destructors of thread-locals run in an order that depends on which was touched first, so what the library keeps
-//! for a thread has to outlast them all.
+//! The destructors of thread-locals run in an order that depends on the first uses of the thread-locals, so the
+//! library's data of a thread has to outlive all of them.
 
 mod support;
 
@@ -70,7 +70,7 @@ impl Own {
     }
 }
 
-/// Signals that its thread's destructors have come here, and waits until they may go on.
+/// A value whose destructor signals that it runs, and waits until it may continue.
 struct Pause(Sender<()>, Receiver<()>);
 
 impl Drop for Pause {
@@ -85,7 +85,7 @@ thread_local! {
     static PAUSE: RefCell<Option<Pause>> = const { RefCell::new(None) };
 }
 
-/// A thread that ends with its worker or driver in a thread-local, which is dropped last.
+/// Starts a thread that ends with its worker or driver in a thread-local, which is dropped last.
 fn ending(kind: ThreadKind) -> (thread::JoinHandle<()>, Receiver<()>, Sender<()>) {
     let (said, paused) = mpsc::channel();
     let (go_on, told) = mpsc::channel();
@@ -124,7 +124,7 @@ fn a_worker_in_a_thread_local_leaves_the_timers_of_other_threads_alone() {
     }
 }
 
-/// Uses what a thread-local holds when the destructors of others have run.
+/// A value that uses its worker or driver when the destructors of other thread-locals have run.
 struct UsedAtTheEnd(Own, Sender<()>);
 
 impl Drop for UsedAtTheEnd {

@@ -1,7 +1,8 @@
 //! Tests of tokio runtimes whose own reactors fire the timers of their workers, and of these timers when a runtime is
-//! busy, not driven, or gone.
+//! busy, not driven, or dropped.
 //!
-//! How many timers the reactor fired depends on the system's scheduler, except where the reactor cannot come at all.
+//! The number of timers that the reactor fired depends on the system's scheduler, except where the reactor cannot run
+//! at all.
 
 mod support;
 
@@ -24,7 +25,7 @@ use tickless::{Driver, StartError, Worker, coarse};
 use tickless_sim::random::Random;
 use tokio::runtime::{self, Runtime};
 
-/// A runtime of one thread with a reactor, not attached.
+/// Makes a runtime of one thread with a reactor, which is not attached.
 fn current_thread() -> Runtime {
     runtime::Builder::new_current_thread()
         .enable_all()
@@ -45,7 +46,7 @@ fn multi_thread(threads: usize) -> Runtime {
     builder.build().expect("a runtime")
 }
 
-/// The reactor that rings for the calling thread.
+/// Returns the reactor that rings for the calling thread.
 fn reactor_of_this_thread() -> Option<Reactor> {
     let id = rustix::thread::gettid().as_raw_nonzero().get();
     let snapshot = snapshot();
@@ -61,7 +62,7 @@ fn reactor_of_this_thread() -> Option<Reactor> {
     })
 }
 
-/// A sleep that was polled by this thread, and what its end wakes.
+/// Returns a sleep that was polled by this thread, and the counter of its wake-ups.
 fn armed(duration: Duration) -> (Pin<Box<Sleep>>, Arc<Wakes>) {
     loop {
         let (wakes, waker) = Wakes::new();
@@ -79,7 +80,7 @@ async fn sleep_and_look(duration: Duration) {
     assert_passed(start, duration);
 }
 
-/// The reactor comes sooner or later: a machine that is busy may keep it away for longer than the grace. Returns its
+/// Waits until the reactor fires a timer; on a busy machine the reactor may be late by more than the grace. Returns its
 /// number.
 async fn wait_for_the_reactor() -> u32 {
     let mut before = None;
@@ -141,10 +142,10 @@ fn everything_that_has_timers_works_in_an_attached_runtime() {
         .expect("no panic");
 }
 
-/// A sleep that may end soon and must in seconds ends behind a task that polls one with slack, and the reactor is not
-/// waited for.
+/// A sleep that may end soon and must end in seconds ends after a task that polls a sleep with slack, without a wait
+/// for the reactor.
 ///
-/// A machine that is away for those seconds proves nothing, so there are some attempts.
+/// If the machine is stopped for these seconds, the attempt shows nothing, so the test makes several attempts.
 #[test]
 fn what_may_fire_is_taken_along_by_tasks() {
     let _patience = support::begin();
@@ -169,8 +170,8 @@ fn what_may_fire_is_taken_along_by_tasks() {
     });
 }
 
-/// The timers of a task inside of tokio wait until the end of their slack, so that a later one takes them along;
-/// elsewhere they fire at round times.
+/// The timers of a task inside of tokio wait until the end of their slack, so that a later timer or task fires them
+/// along; elsewhere timers fire at round times.
 #[test]
 fn slack_is_used_up_where_tasks_take_along() {
     let _patience = support::begin();
@@ -251,7 +252,7 @@ fn what_is_pending_when_a_runtime_is_detached_fires() {
     });
 }
 
-/// The thread lives on, in the tree of a runtime that is gone.
+/// The thread continues, in the tree of a runtime that was dropped.
 #[test]
 fn a_runtime_is_dropped_with_timers_pending() {
     let _patience = support::begin();
@@ -277,7 +278,7 @@ fn a_runtime_is_dropped_with_timers_pending() {
     });
 }
 
-/// The workers end, and what they had started goes to the expiry thread.
+/// The workers end, and the timers that they had started move to the expiry thread.
 #[test]
 fn a_runtime_of_several_threads_is_dropped_with_timers_pending() {
     let _patience = support::begin();
@@ -297,7 +298,8 @@ fn a_runtime_of_several_threads_is_dropped_with_timers_pending() {
     }
 }
 
-/// The expiry thread comes a grace later, and in time from then on. The reactor is asked again when it is polled.
+/// The expiry thread fires the timers, at first late by the grace and then in time. The reactor fires them again once
+/// it is polled.
 #[test]
 fn a_runtime_that_blocks_keeps_no_timer_waiting() {
     let _patience = support::begin();
@@ -385,7 +387,7 @@ fn ten_thousand_random_timers_fire_and_none_early() {
     assert_eq!(fired.load(Ordering::Relaxed), 10_000);
 }
 
-/// Each has a reactor of its own, and threads that start what others then cancel.
+/// Each runtime has a reactor of its own, and threads that start timers which other threads cancel.
 #[test]
 fn several_runtimes_at_once() {
     let _patience = support::begin();
@@ -426,7 +428,7 @@ fn several_runtimes_at_once() {
     assert_eq!(numbers.len(), 3);
 }
 
-/// Runtimes, more than there can be at a time: the places of those that ended are used again.
+/// The test makes more runtimes than can exist at a time: the places of ended runtimes are used again.
 #[test]
 fn many_runtimes_one_after_the_other() {
     in_own_process("many_runtimes_one_after_the_other", || {
@@ -465,7 +467,7 @@ fn the_hook_of_the_program_is_called_too() {
     }
 }
 
-/// The timers that the thread had started before are the reactor's from then on.
+/// The reactor, once the thread has joined it, fires the timers that the thread had started before.
 #[test]
 fn a_thread_that_used_timers_before_joins_when_it_parks() {
     let _patience = support::begin();
@@ -479,7 +481,7 @@ fn a_thread_that_used_timers_before_joins_when_it_parks() {
     });
 }
 
-/// A thread that runs its own timers goes on to do so, and is the reactor's when it no longer does.
+/// A thread that runs its own timers continues to do so; when it stops, the reactor fires them.
 #[test]
 fn a_worker_stays_one_in_an_attached_runtime() {
     let _patience = support::begin();
@@ -550,7 +552,7 @@ fn a_driver_in_a_current_thread_runtime() {
     });
 }
 
-/// A runtime that is driven inside of a callback takes no turn in that of the callback.
+/// A runtime that is driven inside of a callback takes no turn, because the callback runs in a turn.
 #[test]
 fn a_runtime_is_driven_in_a_callback() {
     let _patience = support::begin();
@@ -595,7 +597,7 @@ fn the_dump_says_which_thread_fires() {
     });
 }
 
-/// The reactor does not ring for the timers of a worker; the expiry thread comes.
+/// The reactor does not ring for the timers of a worker; the expiry thread fires them.
 #[test]
 fn timers_of_a_worker_that_drives_an_attached_runtime_fire() {
     let _patience = support::begin();
@@ -612,8 +614,8 @@ fn timers_of_a_worker_that_drives_an_attached_runtime_fire() {
     });
 }
 
-/// A load of many connections: the descriptor of the reactor is set behind what a turn woke, and by a task whose timer
-/// became the first since. It prints the counts.
+/// A load of many connections: the descriptor of the reactor is set after the tasks that a turn woke, and by a task
+/// that has started a new first timer since. The test prints the counts.
 #[test]
 #[expect(clippy::print_stdout, reason = "the counts are what it is for")]
 fn the_descriptor_is_set_about_once_for_a_wake_up() {
@@ -656,8 +658,8 @@ fn the_descriptor_is_set_about_once_for_a_wake_up() {
     });
 }
 
-/// A turn wakes many tasks, and each starts a timer that is earlier than all before: the descriptor is set once behind
-/// them, and not by each.
+/// A turn wakes many tasks, and each starts a timer that is earlier than all timers before: the descriptor is set once
+/// after all tasks, and not by each task.
 #[test]
 fn timers_that_a_turn_has_started_set_the_descriptor_once() {
     in_own_process(

@@ -1,4 +1,4 @@
-//! Programs that mix this library and tokio have one clock: tokio's, where that is paused.
+//! Tests that programs which mix this library and tokio have one clock: tokio's clock, while it is paused.
 
 #[macro_use]
 mod support;
@@ -89,7 +89,7 @@ async fn our_functions_move_tokios_clock() {
     assert!(real.elapsed() >= Duration::from_millis(1));
 }
 
-/// Records whether its task was woken.
+/// A waker that records whether its task was woken.
 #[derive(Default)]
 struct Woken(AtomicBool);
 
@@ -99,7 +99,7 @@ impl Wake for Woken {
     }
 }
 
-/// The runtime's clock was stopped anywhere between two of its ticks.
+/// The runtime's clock was stopped at any time between two of its ticks.
 #[tokio::test(start_paused = true)]
 async fn whole_milliseconds_are_exact_between_two_ticks_too() {
     for fraction in [0, 1, 400_000, 500_000, 999_999] {
@@ -133,7 +133,7 @@ async fn whole_milliseconds_are_exact_between_two_ticks_too() {
     assert!(took < Duration::from_millis(4), "{took:?}");
 }
 
-/// The clocks of two runtimes stand between ticks of their own.
+/// The clocks of two runtimes are stopped, each between two of its own ticks.
 #[test]
 fn a_reset_within_another_runtime_keeps_the_ticks_of_its_own() {
     let paused = || {
@@ -187,7 +187,7 @@ fn behind_the_runtime_the_clock_is_the_processes_again() {
     assert!(start.elapsed() >= Duration::from_millis(2));
 }
 
-/// Tasks that wait for an hour in each way there is, polled once while the clock runs.
+/// Spawns tasks that wait for an hour in each possible way, and are polled once while the clock runs.
 async fn waiting() -> Vec<tokio::task::JoinHandle<()>> {
     let tasks = vec![
         tokio::spawn(sleep(HOUR)),
@@ -257,7 +257,7 @@ fn a_runtime_without_timers_needs_none() {
     });
 }
 
-/// Names of timers with callbacks in the order in which they fired, and when by the clock that users see.
+/// The names of timers with callbacks in the order in which they fired, and the times of the clock that users see.
 type Fired = Arc<Mutex<Vec<(&'static str, Duration)>>>;
 
 fn notes(
@@ -280,7 +280,7 @@ fn taken(fired: &Fired) -> Vec<(&'static str, Duration)> {
     std::mem::take(&mut *fired.lock().expect("no panic"))
 }
 
-/// Each comes at its own time while the clock passes by itself; a mixed program has one order.
+/// Each callback is called at its own time while the clock passes by itself; a mixed program has one order.
 #[tokio::test(start_paused = true)]
 async fn callbacks_follow_tokios_clock_that_passes_by_itself() {
     // No reading of the clock precedes the first start.
@@ -374,7 +374,7 @@ async fn a_callback_starts_itself_again_by_tokios_clock() {
     assert_eq!(count.load(SeqCst), so_far);
 }
 
-/// A timer outlives the runtime by whose clock it went: it goes on by the process's, to be started again.
+/// A timer outlives the runtime of its clock: it can be started again on the process's clock.
 #[test]
 fn a_callback_outlives_a_runtime_of_tokio() {
     let mut runtime = tokio::runtime::Builder::new_current_thread();
@@ -418,12 +418,12 @@ async fn a_local_callback_says_that_it_does_not_follow() {
     assert!(!local.as_ref().is_queued());
 }
 
-/// Answers of a stream, and the milliseconds at which they came.
+/// The answers of a stream, each with its time in milliseconds.
 #[cfg(feature = "stream")]
 type Answers = Vec<(u128, String)>;
 
-/// Each of the stream's adapters, over a source whose items come after these milliseconds; the same text for each of
-/// the two libraries.
+/// Runs each adapter of streams over a source with items that come after these milliseconds; the same text serves both
+/// libraries.
 #[cfg(feature = "stream")]
 macro_rules! adapters {
     ($name:ident, $time:path, $extension:path, $interval_stream:path) => {
@@ -486,7 +486,7 @@ adapters!(
     tickless::time::IntervalStream
 );
 
-/// The same answers at the same virtual times, items and ends and elapsed times alike.
+/// Both libraries give the same answers at the same virtual times: items, ends and elapsed times.
 #[cfg(feature = "stream")]
 #[tokio::test(start_paused = true)]
 async fn streams_answer_at_the_same_virtual_times_as_tokio_streams() {

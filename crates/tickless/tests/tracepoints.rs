@@ -1,5 +1,5 @@
-//! The recording of a trace. That `tickless verify` finds such files good, and finds what was changed in them, is
-//! tested with that command.
+//! Tests of the recording of a trace. The tests of `tickless verify` check that it accepts such files, and finds
+//! changes in them.
 
 use std::pin::pin;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -12,7 +12,7 @@ use tickless::time;
 use tickless::tracepoints::{self, Options, Recording, StartError, Trace};
 use tickless::wheel::WheelTimer;
 
-/// One recording goes on at a time, in the process.
+/// A lock of the tests, because a process has one recording at a time.
 static ONE: Mutex<()> = Mutex::new(());
 
 fn alone() -> MutexGuard<'static, ()> {
@@ -30,7 +30,7 @@ fn lines(trace: &Trace) -> Vec<String> {
     text.lines().map(str::to_owned).collect()
 }
 
-/// The number of lines of `event`.
+/// Returns the number of lines of `event`.
 fn count(lines: &[String], event: &str) -> usize {
     let key = format!("\"event\":\"{event}\"");
     lines.iter().filter(|line| line.contains(&key)).count()

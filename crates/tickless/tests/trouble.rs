@@ -1,4 +1,4 @@
-//! Tests of trouble in long-running programs: crowds, panics, races, callbacks that never return, signals.
+//! Tests of trouble in long-running programs: many timers, panics, races, callbacks that never return, signals.
 
 mod support;
 
@@ -26,7 +26,7 @@ use tickless_sim::random::Random;
 
 const HOUR: Duration = Duration::from_secs(3600);
 
-/// The number of timers. The same number without optimisation takes ten times as long.
+/// The number of timers. Without optimisation the same number of timers takes ten times as long.
 const CROWD: usize = if cfg!(debug_assertions) {
     100_000
 } else {
@@ -167,7 +167,7 @@ impl Drop for Bomb {
     }
 }
 
-/// Panics are counted over all threads, so the tests that count them take turns.
+/// A lock of the tests that count panics: panics are counted over all threads, so these tests run one at a time.
 static COUNTING: Mutex<()> = Mutex::new(());
 
 #[test]
@@ -217,7 +217,7 @@ fn a_callback_that_panics_stops_its_timer_and_nothing_else() {
 
 #[test]
 fn a_waker_that_panics_harms_no_other_timer() {
-    /// Panics when it wakes, or only when it is dropped.
+    /// A waker that panics when it wakes, or only when it is dropped.
     struct Panics(Option<Bomb>);
     impl Wake for Panics {
         fn wake(self: Arc<Self>) {
@@ -259,7 +259,7 @@ fn a_waker_that_panics_harms_no_other_timer() {
     }
 }
 
-/// A waker's destructor is foreign code, executed by the thread that drops or changes it.
+/// A waker's destructor is foreign code, which the thread that drops or changes the waker executes.
 #[test]
 fn a_waker_that_panics_when_a_sleep_is_dropped_leaves_the_timers_intact() {
     struct Panics(Bomb);
@@ -286,7 +286,7 @@ fn a_waker_that_panics_when_a_sleep_is_dropped_leaves_the_timers_intact() {
     block_on(sleep(us(200)));
 }
 
-/// The thread that would fire the timer is the one that waits for it.
+/// The thread that waits for the timer is the thread that would fire it.
 #[test]
 #[cfg_attr(portable_host, ignore = "not noticed on the portable host")]
 fn a_callback_that_blocks_on_a_timer_panics_and_the_others_go_on() {
@@ -356,7 +356,7 @@ fn blocks_in_a_coarse_callback(is_armed_before: bool) {
     });
 }
 
-/// Executors that run tasks inside of a waker poll sleeps there. They do not wait for them.
+/// Executors that run tasks inside of a waker poll sleeps in the waker. They do not wait for the sleeps.
 #[test]
 fn a_callback_may_poll_a_timer_and_take_its_time() {
     let _patience = support::begin();
@@ -378,7 +378,7 @@ fn a_callback_may_poll_a_timer_and_take_its_time() {
     assert_eq!(stats().panics, before);
 }
 
-/// Wakers run without any lock, and may do with timers what everybody may.
+/// Wakers run without any lock, and may use timers in every way.
 #[test]
 fn a_waker_may_use_timers() {
     struct Uses(Mutex<Vec<Pin<Box<Sleep>>>>, Wakes);
@@ -420,7 +420,7 @@ fn a_waker_may_use_timers() {
     }
 }
 
-/// A thread that drops what it is sent, each within so many microseconds.
+/// Starts a thread that drops each value that it is sent, within a number of microseconds.
 fn dropper<T: Send + 'static>(
     seed: u64,
     within: u64,
@@ -502,7 +502,8 @@ fn raw_timers_are_dropped_elsewhere_while_they_fire() {
     }
 }
 
-/// Each start ends in one of three ways: it fires, or one of two threads takes it back. Never in two, never in none.
+/// Each start ends in one of three ways: the timer fires, or one of two threads cancels it. No start ends in two ways
+/// or in none.
 fn start_and_cancel_from_two_threads(seed: u64, runs_its_own: bool, strangers_pause: Duration) {
     let fired = Arc::new(AtomicU64::new(0));
     let count = Arc::clone(&fired);
@@ -562,7 +563,7 @@ fn starts_and_cancels_of_two_threads_are_exact_with_frequent_strangers() {
     }
 }
 
-/// The owner's lock is biased then, and each stranger takes the bias away.
+/// The owner's lock is biased then, and each stranger ends the bias.
 #[test]
 fn starts_and_cancels_of_two_threads_are_exact_with_rare_strangers() {
     let _patience = support::begin();
@@ -571,7 +572,7 @@ fn starts_and_cancels_of_two_threads_are_exact_with_rare_strangers() {
     }
 }
 
-/// A thread that starts a timer takes it to its own queue, from under the hands of threads that look for it.
+/// A thread that starts a timer moves it to its own queue, while other threads search for the timer.
 #[test]
 fn a_timer_that_goes_from_hand_to_hand_is_always_found() {
     let _patience = support::begin();
@@ -705,7 +706,7 @@ fn threads_come_and_go_by_the_hundred_with_timers_queued() {
     block_on(join_all(kept.into_iter().map(|(far, _)| far)));
 }
 
-/// The ending thread waits for the callback, and must hold nothing that others need meanwhile.
+/// The ending thread waits for the callback, and must hold no lock that other threads need meanwhile.
 #[test]
 fn a_thread_that_ends_during_its_callback_blocks_no_other() {
     let _patience = support::begin();
@@ -728,7 +729,7 @@ fn a_thread_that_ends_during_its_callback_blocks_no_other() {
     timer.as_ref().cancel();
 }
 
-/// A process that is stopped and goes on finds its waits interrupted (`EINTR`, see signal(7)), in all threads and
+/// A process that is stopped and continued finds its waits interrupted (`EINTR`, see signal(7)), in all threads and
 /// without a signal handler.
 #[test]
 #[cfg_attr(portable_host, ignore = "no event loops on the portable host")]

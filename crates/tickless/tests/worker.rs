@@ -1,6 +1,6 @@
-//! Threads that run their own timers: turns, parking, blocking on futures, coming and going.
+//! Tests of threads that run their own timers: turns, parks, `block_on`, the start and the end of workers.
 //!
-//! The one program that `cargo xtask mutants` runs of this crate.
+//! This is the only test program of the crate that `cargo xtask mutants` runs.
 
 mod support;
 
@@ -30,7 +30,7 @@ use tickless::{Parking, ScheduleError, StartError, Worker, Workers};
 
 const HOUR: Duration = Duration::from_secs(3600);
 
-/// A timer that counts its calls.
+/// Returns a timer that counts its calls.
 fn counter() -> (
     Arc<AtomicU32>,
     HrTimer<impl FnMut(&mut Expired<'_, '_, Monotonic>) -> Restart + Send + 'static>,
@@ -104,7 +104,7 @@ fn tickless_pending(sleeps: &[Pin<Box<time::Sleep>>]) -> u32 {
     u32::try_from(queued).expect("few")
 }
 
-/// Timers that fire together are taken out together, and their tasks woken one by one behind it.
+/// Timers that fire together are dequeued together, and their tasks are woken one by one after that.
 #[test]
 fn tasks_that_are_woken_together_may_drop_and_reset_each_others_sleeps() {
     const SLEEPS: usize = 100;
@@ -313,7 +313,7 @@ fn wake_ups_and_timers_do_not_hide_each_other() {
     });
 }
 
-/// A future that blocks on another one, on the same worker.
+/// A future blocks on another future, on the same worker.
 #[test]
 fn blocking_inside_of_blocking_loses_no_wake_up() {
     let _patience = support::begin();
@@ -455,8 +455,8 @@ fn timers_of_a_dropped_worker_fire_while_its_thread_lives_on() {
     }
 }
 
-/// A later timer of the same thread must be published to the expiry thread anew when the one that the worker's device
-/// was armed for is gone.
+/// The worker's device was armed for a timer that was then cancelled. A later timer of the same thread must be
+/// published to the expiry thread again.
 #[test]
 fn a_timer_that_others_cancelled_does_not_hide_later_ones_from_the_expiry_thread() {
     let _patience = support::begin();
@@ -483,7 +483,7 @@ fn timers_queued_before_become_the_workers() {
 }
 
 /// The expiry thread is in a callback of a thread that becomes a worker and parks. Meanwhile another timer of the
-/// thread is armed, which is due when the expiry thread goes on, or later.
+/// thread is armed, which is due when the expiry thread continues, or later.
 fn park_while_the_expiry_thread_is_in_a_callback(second: Duration) {
     let (enter, entered) = mpsc::channel();
     let (leave, left) = mpsc::channel::<()>();
@@ -519,7 +519,7 @@ fn a_worker_is_told_of_what_the_expiry_thread_did_in_its_place() {
     park_while_the_expiry_thread_is_in_a_callback(us(200));
 }
 
-/// Starts so many soft timers on this thread, all due at once, that a turn leaves some behind; keep them.
+/// Starts more soft timers on this thread, all due at once, than a turn fires; the caller has to keep them.
 fn soft_crowd() -> (Arc<AtomicU32>, Vec<Pin<Box<dyn Send>>>) {
     let fired = Arc::new(AtomicU32::new(0));
     let start = |_| -> Pin<Box<dyn Send>> {
@@ -586,7 +586,7 @@ fn coming_and_going_loses_no_timer() {
     }
 }
 
-/// Starts timers on a thread that ends, and sees them fire. False if they fired before its end, so that none moved.
+/// Starts timers on a thread that ends. Returns false if they fired before the thread's end, so that no timer moved.
 fn ends_with_timers(runs_its_own: bool) -> bool {
     let start = Instant::now();
     let (wakes, waker) = Wakes::new();
@@ -619,7 +619,7 @@ fn timers_of_a_thread_that_ends_fire() {
     }
 }
 
-/// Destructors of thread-local variables may run when the thread has no queue any more.
+/// Destructors of thread-local variables may run after the thread has lost its queue.
 #[test]
 fn timers_started_at_the_very_end_of_a_thread_fire() {
     struct Last(mpsc::Sender<Pin<Box<time::Sleep>>>, Waker);
@@ -732,7 +732,7 @@ fn an_unpark_ends_the_wait_on_an_epoll_instance() {
     other.join().expect("it does not panic");
 }
 
-/// A polling worker gets each unpark once, in a process of its own: another worker's promise may wake it too.
+/// A polling worker gets each unpark once, in a process of its own, because another worker that ends may wake it too.
 #[test]
 fn a_worker_that_polls_hears_of_each_unpark_once() {
     support::in_own_process("a_worker_that_polls_hears_of_each_unpark_once", || {

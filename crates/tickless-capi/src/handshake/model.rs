@@ -1,4 +1,5 @@
-//! Loom cases for the handshake. The record is the word of its version, which is exchanged and read as in `arm`.
+//! Loom cases for the handshake. The model of a record is the word of its version, which is exchanged and read as in
+//! `arm`.
 
 use loom::sync::Arc;
 use loom::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -23,7 +24,7 @@ fn shared() -> Arc<Shared> {
 }
 
 impl Shared {
-    /// Notifies, as the service does for a timer whose record expired, if that record is still current.
+    /// Notifies if the record with this version is still current, as the service does for a timer whose record expired.
     fn notify(&self, version: u64) {
         self.handshake.deliver(SLOT, || {
             if self.version.load(Ordering::SeqCst) == version {
@@ -33,7 +34,7 @@ impl Shared {
         });
     }
 
-    /// Replaces the record, as `settime` does, and returns how many notifications were sent by then.
+    /// Replaces the record, as `settime` does, and returns the number of notifications sent so far.
     fn replace(&self) -> u32 {
         self.version.swap(1, Ordering::SeqCst);
         self.handshake.settle(SLOT, |_| thread::yield_now());
@@ -42,8 +43,8 @@ impl Shared {
     }
 }
 
-/// The service has read the record of a timer that expired, and `settime` replaces it: a notification of it is sent
-/// before `settime` returns, or never.
+/// The service has read the record of an expired timer, and `settime` replaces that record. A notification of the
+/// former record is sent before `settime` returns, or never.
 #[test]
 fn behind_a_settime_no_notification_of_the_former_record_is_sent() {
     loom::model(|| {
@@ -58,7 +59,7 @@ fn behind_a_settime_no_notification_of_the_former_record_is_sent() {
     });
 }
 
-/// The service notifies of the former record and at once of the new one: `settime` ends, whichever it meets.
+/// The service notifies of the former record and directly afterwards of the new record. `settime` ends in either case.
 #[test]
 fn a_settime_waits_for_one_delivery_alone() {
     loom::model(|| {

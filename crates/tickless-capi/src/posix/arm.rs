@@ -1,11 +1,13 @@
-//! The setting of the last `settime`, replaced as a whole without a lock.
+//! The setting of the last `settime`, which is replaced as a whole without a lock.
 //!
-//! Four records and a word that names the current one. A writer claims a free record, fills it, and publishes it by a
-//! compare-and-exchange of the word; the record it replaced is free again once the writer has read it. Readers read the
-//! record and look whether the word is still the same. The word counts its changes, so it never comes twice.
+//! A timer has four records and a word that names the current record. A writer claims a free record, fills it, and
+//! publishes it by a compare-and-exchange of the word. The replaced record is free again after the writer has read it.
+//! A reader reads the record and then checks that the word has not changed. The word counts its changes, so it never
+//! has the same value twice.
 //!
-//! A signal handler that interrupts a writer claims another record. Four writers at the same time on one timer are
-//! refused (`EAGAIN`) rather than made to wait for one they may have interrupted.
+//! A signal handler that interrupts a writer claims another record. If four writers work on one timer at the same time,
+//! no record is free for one of them, and this writer fails (`EAGAIN`). It does not wait, because it may have
+//! interrupted the writer for which it would wait.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 
@@ -16,11 +18,11 @@ use crate::errno::Errno;
 /// The start of a timer that is disarmed.
 pub(super) const NEVER: u64 = u64::MAX;
 
-/// Expirations of a timer: its start, and whole intervals behind it.
+/// The expirations of a timer: its start, and the times that are whole intervals after the start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Arm {
     pub(super) start: u64,
-    /// The interval of the expirations; zero for a single one.
+    /// The interval of the expirations; zero for a single expiration.
     pub(super) interval: u64,
     pub(super) clock: Clock,
 }
@@ -32,7 +34,7 @@ impl Arm {
         clock: Clock::Monotonic,
     };
 
-    /// Counts the expirations up to `now`, that included.
+    /// Returns the number of expirations up to and including `now`.
     pub(super) fn expirations(&self, now: u64) -> u64 {
         if self.start == NEVER || now < self.start {
             return 0;
@@ -44,7 +46,7 @@ impl Arm {
             .map_or(1, |passed| passed.saturating_add(1))
     }
 
-    /// Returns the first expiration behind `now`.
+    /// Returns the first expiration after `now`.
     pub(super) fn next(&self, now: u64) -> Option<u64> {
         if self.start == NEVER {
             return None;
@@ -70,7 +72,7 @@ struct Record {
 /// The records of one timer.
 #[derive(Debug)]
 pub(super) struct Arms {
-    /// The version, and in the lowest bits the record that is current.
+    /// The version, with the index of the current record in the lowest bits.
     current: AtomicU64,
     /// A bit for each record that is current or claimed.
     taken: AtomicU32,
@@ -78,10 +80,10 @@ pub(super) struct Arms {
 }
 
 const RECORDS: usize = 4;
-/// Index of `Arms::current`.
+/// The mask of the record's index in `Arms::current`.
 const INDEX: u64 = 3;
 
-/// A record, and the version of the timer that it was.
+/// A value of `Arms::current`: the version of the timer, and the record that was current.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Version(u64);
 
@@ -105,13 +107,13 @@ impl Arms {
         }
     }
 
-    /// Returns the version alone.
+    /// Returns the version without reading the record.
     pub(super) fn version(&self) -> Version {
         // Sequentially consistent: the re-reading of the delivery rule.
         Version(self.current.load(Ordering::SeqCst))
     }
 
-    /// Returns the current record. Repeats when a writer publishes meanwhile.
+    /// Returns the current record and its version. Reads again if a writer publishes meanwhile.
     pub(super) fn load(&self) -> (Version, Arm) {
         loop {
             // Acquire: pairs with the publication; the record was filled before.
@@ -127,7 +129,7 @@ impl Arms {
         }
     }
 
-    /// Publishes `arm` unless `alive` says no, and returns what it replaced.
+    /// Publishes `arm` unless `alive` returns false, and returns the setting that `arm` replaced.
     pub(super) fn replace(&self, arm: &Arm, alive: impl Fn() -> bool) -> Result<Arm, Errno> {
         let index = self.claim()?;
         // Release: pairs with the acquire fence of `load`.

@@ -12,12 +12,13 @@ use crate::posix::table::{How, Settings, TimerSlot, counted, tagged};
 use crate::posix::times::{self, left};
 use crate::posix::{ID_TAG, TimerId, notify};
 
-/// The number of the next life of a slot. It goes on in the child of a fork, so that no id of the parent is one there.
+/// The generation of the next timer. The child of a fork continues the count, so that no id of the parent is valid in
+/// the child.
 static GENERATION: AtomicU32 = AtomicU32::new(1);
-/// The bits of an id that hold it.
+/// The bits of an id that hold the generation.
 const GENERATIONS: u32 = 0x0fff_ffff;
 
-/// A timer that was found by its id.
+/// A timer found by its id.
 struct Found {
     service: &'static Service,
     slot: &'static TimerSlot,
@@ -56,7 +57,7 @@ impl Found {
         self.generation != 0 && self.slot.generation.load(Ordering::Acquire) == self.generation
     }
 
-    /// Replaces the record, and sees to it that no notification of the former one comes any more.
+    /// Replaces the record. After the return no notification of the former record is sent.
     fn replace(&self, arm: &Arm, is_alive: impl Fn() -> bool) -> Result<Arm, Errno> {
         let mut tries = 0;
         let former = loop {
@@ -73,7 +74,7 @@ impl Found {
         Ok(former)
     }
 
-    /// Disarms the timer, and takes back what its descriptor or a pending signal tells of it.
+    /// Disarms the timer, sets the count of its descriptor to zero, and removes its pending signal.
     fn disarm(&self, is_alive: impl Fn() -> bool) -> Result<Arm, Errno> {
         let former = self.replace(&Arm::DISARMED, is_alive)?;
         if self.slot.how() == How::Descriptor {
@@ -104,7 +105,7 @@ fn create(settings: &Settings) -> Result<TimerId, Errno> {
     Ok(id)
 }
 
-/// Makes an idle timer that notifies as `event` says, or by `SIGALRM` if `event` is null.
+/// Makes an idle timer that notifies in the way that `event` describes, or by `SIGALRM` if `event` is null.
 ///
 /// # Safety
 ///
@@ -228,7 +229,8 @@ pub unsafe extern "C" fn tickless_timer_gettime(
     })
 }
 
-/// Returns the number of expirations between the one that caused the last notification and the notification itself.
+/// Returns the number of expirations between the expiration that caused the last notification and the notification
+/// itself.
 #[unsafe(no_mangle)]
 pub extern "C" fn tickless_timer_getoverrun(id: TimerId) -> c_int {
     answer(|| {
@@ -260,7 +262,7 @@ pub extern "C" fn tickless_timer_getoverrun(id: TimerId) -> c_int {
     })
 }
 
-/// Ends a timer.
+/// Deletes a timer.
 #[unsafe(no_mangle)]
 pub extern "C" fn tickless_timer_delete(id: TimerId) -> c_int {
     answer(|| {

@@ -16,18 +16,18 @@ struct SigEvent {
     value: usize,
     signal: c_int,
     notify: c_int,
-    /// A number of a thread, in half of it, or a function.
+    /// The number of a thread, in one half of the word, or the address of a function.
     function: usize,
     attributes: *const libc::pthread_attr_t,
 }
 
 const _: () = assert!(size_of::<SigEvent>() <= size_of::<libc::sigevent>());
 
-/// Returns what `event` says: `EINVAL` for signals, threads and ways that are none.
+/// Returns the settings that `event` describes; `EINVAL` if its signal, thread or way of notification does not exist.
 ///
 /// # Safety
 ///
-/// `event` is null, or a structure that may be read, with what its way of notification needs.
+/// `event` is null, or a structure that may be read, with the fields that its way of notification needs.
 pub(super) unsafe fn settings(
     clock: Clock,
     event: *const libc::sigevent,
@@ -69,7 +69,8 @@ pub(super) unsafe fn settings(
     Ok(settings)
 }
 
-/// Copies what a thread is to be like, for the caller may end it; detached in any case.
+/// Copies the attributes of a thread, because the caller may destroy its own. Threads with the copied attributes are
+/// detached.
 ///
 /// # Safety
 ///
@@ -114,11 +115,11 @@ unsafe fn copy(attributes: *const libc::pthread_attr_t) -> usize {
     Box::into_raw(own).expose_provenance()
 }
 
-/// Frees what [`settings`] copied.
+/// Frees the attributes that [`settings`] copied.
 ///
 /// # Safety
 ///
-/// `attributes` is zero, or of `settings`, for the first and last time.
+/// `attributes` is zero, or comes from `settings` and is freed only once.
 pub(super) unsafe fn free(attributes: usize) {
     if attributes == 0 {
         return;
@@ -139,7 +140,7 @@ struct Call {
 }
 
 unsafe extern "C-unwind" {
-    /// Starts a thread whose function may end it by `pthread_exit`, which unwinds.
+    /// Starts a thread. Its function may end the thread by `pthread_exit`, which unwinds.
     fn pthread_create(
         thread: *mut libc::pthread_t,
         attributes: *const libc::pthread_attr_t,
@@ -148,11 +149,12 @@ unsafe extern "C-unwind" {
     ) -> c_int;
 }
 
-/// The beginning of a thread of a notification. Nothing in its frame has to be dropped when the thread is ended.
+/// Runs as the first function of a thread that a notification starts. Its stack frame has no value that must be dropped
+/// when the thread ends.
 ///
 /// # Safety
 ///
-/// `call` is of [`start`], for this thread.
+/// `call` comes from [`start`], which made it for this thread.
 unsafe extern "C-unwind" fn begin(call: *mut c_void) -> *mut c_void {
     // SAFETY: made by `Box::into_raw` in `start`, for this thread.
     let Call { function, value } = *unsafe { Box::from_raw(call.cast::<Call>()) };
@@ -161,12 +163,12 @@ unsafe extern "C-unwind" fn begin(call: *mut c_void) -> *mut c_void {
     std::ptr::null_mut()
 }
 
-/// Starts a thread that calls `function` with `value`; false if the system has none left. It blocks the signals that
-/// the caller blocks: all.
+/// Starts a thread that calls `function` with `value`. Returns false if the system cannot start another thread. Like
+/// the caller, the new thread blocks all signals.
 ///
 /// # Safety
 ///
-/// `function` is one of C that takes a `union sigval`, and `attributes` of [`settings`].
+/// `function` is a C function that takes a `union sigval`, and `attributes` comes from [`settings`].
 pub(super) unsafe fn start(function: usize, value: usize, attributes: usize) -> bool {
     // SAFETY: the caller says so. A union that holds a pointer is passed as one.
     let function =

@@ -1,4 +1,4 @@
-//! The thread that queues all POSIX timers, and notifies when they expire.
+//! The service thread, which enqueues all POSIX timers and notifies when they expire.
 
 use std::cell::RefCell;
 use std::hint;
@@ -23,28 +23,29 @@ use crate::posix::system::{self, Target, ThreadSignals};
 use crate::posix::table::{How, Table, TimerSlot, counted, tagged};
 use crate::posix::{fork, notify};
 
-/// All POSIX timers of the process, and its one thread.
+/// The service: all POSIX timers of the process, and the data that they share with the service thread.
 #[derive(Debug)]
 pub(super) struct Service {
     pub(super) table: Table,
-    /// The first slot that the thread is to look at, plus one.
+    /// The first slot of the inbox plus one; zero if the inbox is empty.
     inbox: AtomicU32,
-    /// Time at which the thread wakes up by itself, on the monotonic clock; zero while it is awake and looks at the
-    /// inbox.
+    /// The time at which the thread wakes up by itself, on the monotonic clock; zero while the thread is awake and will
+    /// check the inbox.
     next: AtomicU64,
-    /// The handshake with the callers of `settime` that replace the notification.
+    /// The handshake with callers of `settime`, which replaces the setting for which the thread may be about to notify.
     handshake: Handshake,
-    /// Slots in the inbox whose timers were deleted.
+    /// The number of slots in the inbox whose timers were deleted.
     retired: AtomicU32,
     unparker: OnceLock<Unparker>,
 }
 
-/// Service of this process. Those of its parents stay in memory: their locks may be held by threads of the parent.
+/// The service of this process. After a fork the service of the parent stays in memory, because threads of the parent
+/// may hold its locks.
 static SERVICE: AtomicPtr<Service> = AtomicPtr::new(std::ptr::null_mut());
-/// A thread is starting it.
+/// A flag that is not zero while a thread starts the service.
 static IS_STARTING: AtomicU32 = AtomicU32::new(0);
 
-/// Returns the service of this process if it was started.
+/// Returns the service of this process if the service was started.
 pub(super) fn running() -> Option<&'static Service> {
     // Acquire: pairs with its publication.
     let service = SERVICE.load(Ordering::Acquire);
@@ -52,7 +53,7 @@ pub(super) fn running() -> Option<&'static Service> {
     unsafe { service.as_ref() }
 }
 
-/// Returns the service of this process, which is started if need be: `EAGAIN` if the system refuses.
+/// Returns the service of this process, and starts it if necessary; `EAGAIN` if the system refuses.
 pub(super) fn service() -> Result<&'static Service, Errno> {
     loop {
         if let Some(service) = running() {
@@ -75,7 +76,7 @@ pub(super) fn service() -> Result<&'static Service, Errno> {
 ///
 /// # Safety
 ///
-/// None is needed; its type is that of the C library.
+/// The function has no requirements; it is unsafe because the C library defines its type.
 unsafe extern "C" fn forget() {
     // Relaxed, both: there is one thread.
     SERVICE.store(std::ptr::null_mut(), Ordering::Relaxed);
@@ -117,11 +118,12 @@ fn start() -> Result<&'static Service, Errno> {
     Ok(service)
 }
 
-/// The deleted timers that the thread is woken for, to give their slots back.
+/// The number of deleted timers at which the thread is woken to free their slots.
 const MANY_RETIRED: u32 = 1024;
 
 impl Service {
-    /// Notifies the thread of a slot whose timer is armed now; wakes it if the timer is due before it wakes up.
+    /// Notifies the thread of a slot whose timer is now armed. Wakes the thread if the timer is due before the thread
+    /// wakes up by itself.
     pub(super) fn armed(&self, index: u32, slot: &TimerSlot, arm: &Arm) {
         self.push(index, slot);
         // How a time of another clock compares changes.
@@ -139,7 +141,7 @@ impl Service {
         }
     }
 
-    /// Requests the thread to give a slot back, some time.
+    /// Requests the thread to free a slot at some later time.
     pub(super) fn retire(&self, index: u32, slot: &TimerSlot) {
         // Release: pairs with the exchange of `drain`.
         slot.retired.store(true, Ordering::Release);
@@ -179,7 +181,7 @@ impl Service {
         }
     }
 
-    /// Waits until the thread does not notify for a record of this slot that was replaced before.
+    /// Waits until the thread no longer notifies for a record of this slot that was replaced before the call.
     pub(super) fn settle(&self, index: u32) {
         self.handshake.settle(index, |looks| {
             if looks < 1000 {
@@ -197,37 +199,38 @@ thread_local! {
     static DUE: RefCell<Vec<u32>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Facts that the thread keeps of a slot.
+/// The data that the service thread keeps for a slot.
 #[derive(Default)]
 struct Filed {
     timer: Option<(Clock, Pin<Box<dyn Operations>>)>,
-    /// Version of the record that the counts below are of.
+    /// The version of the record to which the counts below belong.
     version: Option<Version>,
-    /// Expirations that were notified of or folded.
+    /// The number of expirations that were notified or folded.
     counted: u64,
-    /// A signal was sent for this record, and may be pending.
+    /// True if a signal was sent for this record and may still be pending.
     is_outstanding: bool,
-    /// File in which the system shows the pending signals of the thread that gets them.
+    /// The file in which the system shows the pending signals of the receiving thread.
     signals: Option<ThreadSignals>,
 }
 
-/// The thread of a service.
+/// The service thread, with its worker and its data for each slot.
 struct Thread {
     service: &'static Service,
     filed: Vec<Filed>,
     worker: Worker,
 }
 
-/// Least time after which the thread looks again at a notification that it found pending.
+/// The least time, in nanoseconds, after which the thread checks again whether a notification is still pending.
 const AGAIN: u64 = 100_000;
-/// The least time after which it looks again at the pending notification of a timer that expires once.
+/// The least time, in nanoseconds, after which the thread checks again the pending notification of a timer that expires
+/// once.
 const AGAIN_ONCE: u64 = 5_000_000;
 
-/// Result of a notification.
+/// The result of a notification.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Outcome {
     Done,
-    /// The notification has to be tried again.
+    /// An earlier notification is pending; the thread must try again later.
     Pending,
     /// The record was replaced meanwhile.
     Replaced,
@@ -245,7 +248,7 @@ impl Thread {
         }
     }
 
-    /// Sleeps until a timer is due, unless the inbox has something.
+    /// Sleeps until a timer is due, unless the inbox has a slot.
     fn wait(&self) {
         let next = self.worker.next_deadline().map_or(u64::MAX, monotonic);
         // Relaxed, both: ordered by the fence.
@@ -261,7 +264,7 @@ impl Thread {
         self.service.next.store(0, Ordering::Relaxed);
     }
 
-    /// Looks at all slots of the inbox.
+    /// Processes all slots of the inbox: enqueues armed timers, and frees the slots of deleted timers.
     fn drain(&mut self) {
         // Acquire: pairs with `push`.
         let mut first = self.service.inbox.swap(0, Ordering::Acquire);
@@ -304,7 +307,7 @@ impl Thread {
         &mut self.filed[index]
     }
 
-    /// Starts the timer of a slot, which is made if it has none on that clock.
+    /// Starts the timer of a slot. Makes the timer first if the slot has no timer on this clock.
     fn file(&mut self, index: u32, clock: Clock, deadline: u64) {
         let filed = self.known(index);
         let timer = match filed.timer.take() {
@@ -315,7 +318,7 @@ impl Thread {
         timer.as_ref().start(deadline, 0);
     }
 
-    /// The timer of a slot fired: notifies if the record that is current now has expired since, and files it again.
+    /// Handles the expiry of a slot's timer: notifies if the current record has expired, and enqueues the timer again.
     fn expire(&mut self, index: u32) {
         let Some(slot) = self.service.table.slot(index) else {
             return;
@@ -369,7 +372,7 @@ fn timer_of(index: u32, clock: Clock) -> Pin<Box<dyn Operations>> {
     }
 }
 
-/// Adds expirations to those that wait for a notification.
+/// Adds `count` to the expirations that wait for the end of a pending notification.
 fn fold(slot: &TimerSlot, version: Version, count: u64) {
     // Relaxed: `getoverrun` takes them out at any time, and each is counted once.
     let mut folded = slot.folded.load(Ordering::Relaxed);
@@ -385,7 +388,7 @@ fn fold(slot: &TimerSlot, version: Version, count: u64) {
     }
 }
 
-/// Notifies of `owed` expirations.
+/// Sends one notification for `owed` expirations.
 fn deliver(
     service: &Service,
     index: u32,
@@ -411,7 +414,7 @@ fn deliver(
     })
 }
 
-/// Notes that `owed` expirations are being notified of.
+/// Notes that a notification for `owed` expirations is being sent.
 fn clear(slot: &TimerSlot, version: Version, owed: u64) {
     // Relaxed, all: counts. Handlers see them, for the signal comes behind.
     slot.overrun_before

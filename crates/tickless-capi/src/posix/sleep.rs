@@ -1,4 +1,4 @@
-//! Sleeps on a clock of POSIX.
+//! Sleeps on a POSIX clock.
 
 use std::cell::Cell;
 use std::ffi::c_int;
@@ -11,7 +11,8 @@ thread_local! {
     static IS_EXACT: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Sets the timer slack of this thread to a nanosecond, once: Linux adds 50 µs to each sleep otherwise.
+/// Sets the timer slack of this thread to a nanosecond, at the first call. With the default slack Linux adds 50 µs to
+/// each sleep.
 pub fn be_exact() {
     if !IS_EXACT.replace(true) {
         // SAFETY: no pointers. Sleeps are less exact if it fails.

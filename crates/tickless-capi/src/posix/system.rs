@@ -1,4 +1,4 @@
-//! All system calls for signals and descriptors, each with its check.
+//! All system calls for signals and descriptors, each with a check of its result.
 
 use std::ffi::{c_int, c_void};
 use std::fs::File;
@@ -7,13 +7,13 @@ use std::mem::MaybeUninit;
 use std::os::unix::fs::FileExt;
 use std::sync::atomic::{AtomicI32, Ordering};
 
-/// The beginning of a `siginfo_t` of a timer: what handlers of timers read.
+/// The first fields of a timer's `siginfo_t`, which signal handlers read.
 #[repr(C)]
 struct TimerInfo {
     signal: c_int,
     error: c_int,
     code: c_int,
-    /// The union behind them is as aligned as a pointer is.
+    /// Padding: the union after the first fields has the alignment of a pointer.
     gap: c_int,
     timer: c_int,
     overrun: c_int,
@@ -24,16 +24,16 @@ struct TimerInfo {
 
 const _: () = assert!(size_of::<TimerInfo>() == size_of::<libc::siginfo_t>());
 
-/// Destination of a signal.
+/// The destination of a signal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Target {
     /// The signal goes to a thread of the process that does not block it.
     Process,
-    /// The thread of this number.
+    /// The signal goes to the thread with this number.
     Thread(c_int),
 }
 
-/// Content of a signal.
+/// The content of a signal.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Signal {
     pub(super) target: Target,
@@ -42,7 +42,7 @@ pub(super) struct Signal {
     pub(super) value: usize,
 }
 
-/// Queues a signal as a timer of the kernel does; the number of `errno.h` if the system refuses.
+/// Queues a signal in the form of a kernel timer's signal. Returns the number of `errno.h` if the system refuses.
 pub(super) fn send(signal: &Signal, overrun: c_int) -> Result<(), c_int> {
     let info = TimerInfo {
         signal: signal.number,
@@ -75,7 +75,7 @@ pub(super) fn send(signal: &Signal, overrun: c_int) -> Result<(), c_int> {
     if sent == 0 { Ok(()) } else { Err(last_error()) }
 }
 
-/// The number of this process, once it was asked for; zero before.
+/// The number of this process, stored at its first use; zero before.
 static PROCESS: AtomicI32 = AtomicI32::new(0);
 
 /// Forgets the process id, in the child of a fork.
@@ -110,7 +110,7 @@ fn filled() -> libc::sigset_t {
     unsafe { set.assume_init() }
 }
 
-/// Calls `call` with all signals blocked on this thread, so that a thread that it starts has them blocked.
+/// Calls `call` with all signals blocked on this thread, so that they are also blocked on a thread that `call` starts.
 pub(super) fn with_signals_blocked<R>(call: impl FnOnce() -> R) -> R {
     let (all, mut before) = (filled(), MaybeUninit::<libc::sigset_t>::uninit());
     // SAFETY: it reads one set and writes the other.
@@ -132,7 +132,8 @@ pub(super) fn is_pending_here(signal: c_int) -> bool {
     unsafe { libc::sigismember(set.as_ptr(), signal) == 1 }
 }
 
-/// Takes a pending signal of `timer` back that this thread blocks. Another signal of the same number is queued again.
+/// Removes a pending signal of the timer, which this thread blocks. If the removed signal with this number was not the
+/// timer's, it is queued again.
 pub(super) fn withdraw(signal: &Signal) {
     if !is_pending_here(signal.number) {
         return;
@@ -179,7 +180,7 @@ pub(super) fn withdraw(signal: &Signal) {
     }
 }
 
-/// The pending signals of another thread, as the system shows them in a file.
+/// The pending signals of another thread, read from a file of the system.
 #[derive(Debug)]
 pub(super) struct ThreadSignals(File);
 
@@ -190,7 +191,7 @@ impl ThreadSignals {
             .map(Self)
     }
 
-    /// Returns true if `signal` waits for the thread; false too when it has ended.
+    /// Returns true if `signal` is pending for the thread, and false if it is not pending or the thread has ended.
     pub(super) fn has(&self, signal: c_int) -> bool {
         let mut text = [0; 4096];
         let length = self.0.read_at(&mut text, 0).unwrap_or(0);
@@ -203,7 +204,7 @@ impl ThreadSignals {
     }
 }
 
-/// Makes a descriptor that counts.
+/// Makes a descriptor that counts expirations.
 pub(super) fn counter(flags: c_int) -> Result<c_int, c_int> {
     // SAFETY: no pointers.
     let descriptor = unsafe { libc::eventfd(0, flags) };
@@ -220,7 +221,7 @@ pub(super) fn add(descriptor: c_int, count: u64) {
     let _written = unsafe { libc::write(descriptor, (&raw const count).cast::<c_void>(), 8) };
 }
 
-/// Sets the count of a descriptor to zero, whether it blocks or not.
+/// Sets the count of a descriptor to zero. The descriptor may be blocking or not.
 pub(super) fn drain(descriptor: c_int) {
     let mut count = 0_u64;
     let place = libc::iovec {
@@ -236,7 +237,7 @@ pub(super) fn close(descriptor: c_int) {
     let _closed = unsafe { libc::close(descriptor) };
 }
 
-/// Returns true if `thread` is one of this process.
+/// Returns true if `thread` is a thread of this process.
 pub(super) fn is_own_thread(thread: c_int) -> bool {
     let process = process();
     // SAFETY: no pointers; signal zero is none.

@@ -1,4 +1,4 @@
-//! The table of the process's timers: slots that never move, and are found by their number without a lock.
+//! The table of the process's timers: its slots never move, and are found by their numbers without a lock.
 
 use std::ffi::c_int;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, AtomicUsize, Ordering};
@@ -10,10 +10,10 @@ use crate::errno::Errno;
 use crate::posix::arm::{Arms, Version};
 use crate::posix::system::{Signal, Target};
 
-/// Way in which a timer notifies that it expired.
+/// The way in which a timer notifies of its expiry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum How {
-    /// The timer notifies nothing: programs read the time that is left.
+    /// The timer sends no notification: programs read the time that is left.
     Nothing,
     /// The timer sends a signal to the process, or to a thread.
     Signal,
@@ -23,26 +23,26 @@ pub(super) enum How {
     Descriptor,
 }
 
-/// A timer, or the place of one. All fields are atomics, for an id that is used too long may meet the next life of its
-/// slot; it then finds another generation.
+/// A slot for a timer. All fields are atomics, because a program may use an id after its timer was deleted, while the
+/// slot already has another timer. The generation of the slot then differs from the generation of the id.
 #[derive(Debug)]
 pub(super) struct TimerSlot {
-    /// Generation of the record's life; zero while there is none.
+    /// The generation of the slot's timer; zero while the slot has no timer.
     pub(super) generation: AtomicU32,
     pub(super) arms: Arms,
-    /// The slot is in the inbox of the service.
+    /// True while the slot is in the inbox of the service.
     pub(super) listed: AtomicBool,
-    /// The next one there.
+    /// The next slot in the inbox.
     pub(super) link: AtomicU32,
-    /// True if its timer was deleted; the service gives the slot back.
+    /// True if the timer of the slot was deleted; the service frees the slot.
     pub(super) retired: AtomicBool,
-    /// A signal was sent since the last `settime`, and may be pending still.
+    /// True if a signal was sent since the last `settime` and may still be pending.
     pub(super) sent: AtomicBool,
-    /// Expirations behind the one of the last notification; tagged with the version.
+    /// The number of expirations after the expiration of the last notification; tagged with the version.
     pub(super) overrun: AtomicU64,
-    /// Expirations behind the one of the notification before the last; tagged with the version.
+    /// The number of expirations after the expiration of the notification before the last; tagged with the version.
     pub(super) overrun_before: AtomicU64,
-    /// Expirations while a notification was pending; tagged with the version.
+    /// The number of expirations while a notification was pending; tagged with the version.
     pub(super) folded: AtomicU64,
     clock: AtomicU32,
     how: AtomicU32,
@@ -55,7 +55,7 @@ pub(super) struct TimerSlot {
     descriptor: AtomicI32,
 }
 
-/// Settings of a timer, from `create`.
+/// The settings of a timer, as `create` set them.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Settings {
     pub(super) clock: Clock,
@@ -174,7 +174,7 @@ impl TimerSlot {
     }
 }
 
-/// Returns what a tagged count holds for `version`: nothing if it is of another one.
+/// Returns the value of a tagged count, or zero if the count has another version than `version`.
 pub(super) fn counted(word: u64, version: Version) -> u64 {
     if word & TAG == version.tag() {
         word & COUNT
@@ -183,19 +183,19 @@ pub(super) fn counted(word: u64, version: Version) -> u64 {
     }
 }
 
-/// Returns a count for `version`, as large as POSIX lets it be at most.
+/// Returns `count` tagged with `version`, limited to the largest value that POSIX allows.
 pub(super) fn tagged(count: u64, version: Version) -> u64 {
     version.tag() | count.min(DELAYTIMER_MAX)
 }
 
-/// The largest overrun: what `sysconf(_SC_DELAYTIMER_MAX)` says on Linux.
+/// The largest overrun, equal to the value of `sysconf(_SC_DELAYTIMER_MAX)` on Linux.
 pub(super) const DELAYTIMER_MAX: u64 = c_int::MAX as u64;
 const COUNT: u64 = 0xffff_ffff;
 const TAG: u64 = !COUNT;
 
-/// Slots in the first chunk; each later one has twice as many.
+/// The number of slots in the first chunk; each later chunk has twice as many as the chunk before.
 const FIRST: u32 = 64;
-/// 16 million slots: what is left of the address space of a process with more is not worth a timer.
+/// The number of chunks, for 16 million slots in all. More slots would take too much of a process's address space.
 const CHUNKS: usize = 18;
 
 /// The slots of all timers, in chunks.
@@ -207,9 +207,9 @@ pub(super) struct Table {
 
 #[derive(Debug)]
 struct Free {
-    /// Slots that had a timer.
+    /// The free slots that had a timer.
     used: Vec<u32>,
-    /// The first slot that had none.
+    /// The first slot that never had a timer.
     fresh: u32,
 }
 
@@ -232,7 +232,7 @@ impl Table {
         }
     }
 
-    /// Returns the slot of that number if it was ever taken.
+    /// Returns the slot with this number if it was ever taken.
     pub(super) fn slot(&self, index: u32) -> Option<&TimerSlot> {
         if index / FIRST >= 1 << CHUNKS {
             return None;
@@ -241,7 +241,7 @@ impl Table {
         self.chunks.get(chunk)?.get()?.get(position)
     }
 
-    /// Takes a slot that no timer has.
+    /// Takes a free slot.
     pub(super) fn take(&self) -> Result<(u32, &TimerSlot), Errno> {
         let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(index) = free.used.pop() {
@@ -261,7 +261,7 @@ impl Table {
             .ok_or(Errno::NOTRECOVERABLE)
     }
 
-    /// Lets the table be as full as it can be, as far as slots are concerned that had no timer; returns what undoes it.
+    /// Makes the table behave as if all slots that never had a timer were taken. Returns a function that undoes this.
     #[cfg(test)]
     pub(super) fn pretend_full(&self) -> impl FnOnce() + '_ {
         let of = |fresh| {
@@ -274,7 +274,7 @@ impl Table {
         }
     }
 
-    /// Gives a slot back.
+    /// Frees a slot.
     pub(super) fn give_back(&self, index: u32) {
         self.free
             .lock()

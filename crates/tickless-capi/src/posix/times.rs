@@ -9,11 +9,11 @@ use crate::errno::Errno;
 use crate::posix::arm::Arm;
 
 const SECOND: u64 = 1_000_000_000;
-/// The latest time that a timer is filed for: 292 years after the clock began.
+/// The latest time for which a timer is enqueued: 292 years after the clock began.
 const LATEST: u64 = Instant::<Monotonic>::LATEST.as_nanos().cast_unsigned();
 
-/// Returns the nanoseconds of `time`: `EINVAL` if it is negative or its nanoseconds are no part of a second. Those
-/// beyond the end of the clock are its end.
+/// Returns `time` in nanoseconds; `EINVAL` if it is negative or its field of nanoseconds is a second or more. A time
+/// beyond the end of the clock becomes the end of the clock.
 pub(super) fn nanos(time: &libc::timespec) -> Result<u64, Errno> {
     let seconds = u64::try_from(time.tv_sec).map_err(|_| Errno::INVAL)?;
     let nanos = u64::try_from(time.tv_nsec).map_err(|_| Errno::INVAL)?;
@@ -34,8 +34,8 @@ pub(super) fn timespec(nanos: u64) -> libc::timespec {
     }
 }
 
-/// Returns the clock of a POSIX number: `ENOTSUP` for the clocks of processor time and those that have no timers,
-/// `EINVAL` for numbers that are none.
+/// Returns the clock with this POSIX number; `ENOTSUP` for clocks of processor time and other clocks without timers,
+/// `EINVAL` for numbers that are no clock.
 pub(super) fn clock(number: libc::clockid_t) -> Result<Clock, Errno> {
     match number {
         libc::CLOCK_REALTIME => Ok(Clock::Realtime),
@@ -50,8 +50,8 @@ pub(super) fn clock(number: libc::clockid_t) -> Result<Clock, Errno> {
     }
 }
 
-/// Returns what `value` says of a timer of `clock`. A relative time on the time of day does not follow when that is
-/// set, so it is one on the monotonic clock.
+/// Returns the setting that `value` describes for a timer of `clock`. A relative time on the time of day does not
+/// change when this clock is set, so it becomes a time on the monotonic clock.
 pub(super) fn arm(clock: Clock, is_absolute: bool, value: &libc::itimerspec) -> Result<Arm, Errno> {
     let (time, interval) = (nanos(&value.it_value)?, nanos(&value.it_interval)?);
     if time == 0 {
@@ -74,7 +74,7 @@ pub(super) fn arm(clock: Clock, is_absolute: bool, value: &libc::itimerspec) -> 
     })
 }
 
-/// Returns how long `arm` has left now, and its interval.
+/// Returns the time that is left for `arm`, and its interval.
 pub(super) fn left(arm: &Arm) -> libc::itimerspec {
     let now = shown(arm.clock);
     let left = arm.next(now).map_or(0, |next| next - now);

@@ -1,4 +1,4 @@
-//! Programs that tests build and run, for this crate and the one that stands before the C library.
+//! Helpers to build and run test programs, for this crate and for the crate that is loaded before the C library.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -20,7 +20,7 @@ pub(crate) fn say(text: &str) {
     eprintln!("{text}");
 }
 
-/// The directory that this program stands in: cargo puts the library there too.
+/// Returns the directory of this program, into which cargo also puts the library.
 pub(crate) fn built() -> PathBuf {
     let program = std::env::current_exe().expect("a program knows where it is");
     program.parent().expect("in a directory").to_owned()

@@ -1,9 +1,10 @@
 //! Exact timers that call a closure; [`time`](crate::time) has the same timers as futures.
 //!
-//! The verbs are those of the coarse ones in [`wheel`](crate::wheel): [`start`](HrTimer::start),
+//! The methods are those of the coarse timers in [`wheel`](crate::wheel): [`start`](HrTimer::start),
 //! [`start_if_earlier`](HrTimer::start_if_earlier), [`cancel`](HrTimer::cancel), [`try_cancel`](HrTimer::try_cancel)
-//! and [`shutdown`](HrTimer::shutdown). When a timer is to fire may be said as a [`Duration`](std::time::Duration) from
-//! now, as an [`Instant`](crate::time::Instant), or as a [`Start`], which knows all clocks, slack, and what is pinned.
+//! and [`shutdown`](HrTimer::shutdown). The time at which a timer fires is given as a [`Duration`](std::time::Duration)
+//! from now, as an [`Instant`](crate::time::Instant), or as a [`Start`], which also selects the clock, the slack and
+//! whether the timer is pinned.
 
 use std::fmt;
 use std::pin::Pin;
@@ -25,10 +26,11 @@ use crate::host::wake;
 pin_project! {
     /// A timer that calls a closure, on the clock `C`.
     ///
-    /// It lies pinned wherever you put it (`Box::pin`, a field of a pinned structure, a static), and takes 80 bytes and
-    /// the closure. The closure is called without any lock, never twice at the same time: on the thread that started
-    /// the timer if that is a [`Worker`](crate::Worker) or drives an event loop, else on the library's expiry thread.
-    /// It should be short there: it delays others.
+    /// The timer is pinned wherever you put it (`Box::pin`, a field of a pinned structure, a static), and takes 80
+    /// bytes plus the closure. The closure is called without any lock, never twice at the same time. It runs on the
+    /// thread that started the timer if that thread is a [`Worker`](crate::Worker) or drives an event loop, and on the
+    /// library's expiry thread otherwise. On the expiry thread the closure should be short, because it delays other
+    /// timers.
     ///
     /// ```
     /// use std::pin::pin;
@@ -55,19 +57,21 @@ pin_project! {
     ///
     /// # Paused clocks
     ///
-    /// A timer that is started on a thread whose clock is [paused](crate::time::pause), or was, is on that clock until
-    /// its runtime ends. The thread that moves the clock calls the closure, at the timer's own time to the nanosecond,
-    /// before an [`advance`](crate::time::advance) past it ends. Timers for the same time fire in the order of their
-    /// starts; between them and sleeps for the same nanosecond there is no order. A timer that was started before the
-    /// pause stays on the process's clock until it is started again.
+    /// A timer that is started on a thread whose clock is [paused](crate::time::pause), or was paused before, uses that
+    /// clock until the clock's runtime ends. The thread that moves the clock calls the closure, at the timer's own time
+    /// to the nanosecond, before an [`advance`](crate::time::advance) past that time ends. Timers for the same time
+    /// fire in the order of their starts. The order between timers and sleeps for the same nanosecond is not defined. A
+    /// timer that was started before the pause stays on the process's clock until it is started again.
     ///
     /// In a runtime of tokio whose clock is paused, with the feature `tokio`, a task of the runtime calls the closure,
     /// in the millisecond of tokio's clock in which a sleep for that time ends. `tokio::time::advance` moves the clock
-    /// at once, so that the closure finds it at its end; this library's `advance` is over when it has been called.
+    /// at once, so that the closure reads the time at the end of the advance. This library's `advance` ends after the
+    /// closure has been called.
     ///
     /// # Panics in the closure
     ///
-    /// Are caught, counted in [`Stats::panics`](crate::Stats::panics), and stop the timer, nothing else.
+    /// A panic in the closure is caught, is counted in [`Stats::panics`](crate::Stats::panics), and stops this timer
+    /// and no other.
     ///
     /// # The end of the thread
     ///
@@ -76,8 +80,9 @@ pin_project! {
     ///
     /// # Dropping
     ///
-    /// Cancels the timer and waits for a callback that runs on another thread. Dropping a timer from its own callback,
-    /// which would free what is executing, ends the process; [`Restart::NoThenWake`] wakes a task that may drop it.
+    /// A drop cancels the timer and waits for a callback that runs on another thread. A drop by the timer's own
+    /// callback would free the closure that is executing, and ends the process. [`Restart::NoThenWake`] wakes a task
+    /// that may drop the timer.
     #[project(!Unpin)]
     pub struct HrTimer<F, C = Monotonic>
     where
@@ -127,7 +132,7 @@ where
     F: FnMut(&mut Expired<'_, '_, C>) -> Restart + Send + 'static,
     C: ClockId,
 {
-    /// Makes an idle timer on any clock, whose closure runs in either stage of an expiry, hard or soft.
+    /// Makes an idle timer on any clock, whose closure runs in the hard or the soft stage of an expiry.
     ///
     /// ```
     /// use tickless::hrtimer::{HrTimer, Realtime, Restart, Setup, Span, Stage};
@@ -151,8 +156,8 @@ where
 
     /// Starts the timer, or restarts it if it is queued. Returns which of the two happened.
     ///
-    /// A timer that was [shut down](Self::shutdown) stays as it is: [`StartOutcome::ShutDown`]. On a clock that can be
-    /// set, the first start makes the library watch for that.
+    /// A timer that was [shut down](Self::shutdown) is not started: the result is [`StartOutcome::ShutDown`]. On a
+    /// clock that can be set, the first start makes the library watch for sets of the clock.
     ///
     /// # Cost
     ///
@@ -169,33 +174,34 @@ where
         }
     }
 
-    /// Starts the timer at an instant, without slack and [pinned](Start::pinned). It skips the tests by which
-    /// [`start`](Self::start) finds out the kind of its argument.
+    /// Starts the timer at an instant, without slack and [pinned](Start::pinned). The method skips the tests with which
+    /// [`start`](Self::start) finds out the type of its argument.
     #[inline]
     pub fn start_pinned(self: Pin<&Self>, instant: Instant<C>) -> StartOutcome {
         Self::watch_clock();
         start_exactly::<C, true>(self.timer().timer_ref(), instant)
     }
 
-    /// Starts the timer as [`start`](Self::start) does, unless the timer is queued to fire at that time or earlier:
-    /// [`StartOutcome::Unchanged`].
+    /// Starts the timer as [`start`](Self::start) does, unless the timer is queued to fire at that time or earlier. In
+    /// that case the result is [`StartOutcome::Unchanged`].
     pub fn start_if_earlier(self: Pin<&Self>, when: impl Into<Start<C>>) -> StartOutcome {
         Self::watch_clock();
         let (timer, start) = (self.timer().timer_ref(), when.into());
         by_own_clock(|| timer.start_if_earlier(timers(), start))
     }
 
-    /// Starts the timer unless its deadline is over. It is meant for deadlines that come from outside the program, so
-    /// that nonsense costs no turn. Returns [`StartOutcome::Started`] or [`StartOutcome::Restarted`].
+    /// Starts the timer unless its deadline has passed. The method is meant for deadlines that come from outside the
+    /// program, so that a wrong deadline costs no turn. Returns [`StartOutcome::Started`] or
+    /// [`StartOutcome::Restarted`].
     ///
-    /// A deadline that has passed may be accepted while other timers of the thread are due or being fired. The closure
-    /// is called in the same turn then.
+    /// A deadline that has passed may be accepted while other timers of the thread are due or being fired. In that case
+    /// the closure is called in the same turn.
     ///
     /// # Errors
     ///
-    /// [`StartError::AlreadyExpired`] when it is over: the timer does not wait to fire, even if it did before, and its
-    /// closure will not be called. [`StartError::ShutDown`] when the timer was [shut down](Self::shutdown), whatever
-    /// the time is.
+    /// [`StartError::AlreadyExpired`] when the deadline has passed: the timer is not queued, even if it was before, and
+    /// its closure will not be called. [`StartError::ShutDown`] when the timer was [shut down](Self::shutdown),
+    /// whatever the deadline is.
     pub fn start_checked(
         self: Pin<&Self>,
         when: impl Into<Start<C>>,
@@ -214,7 +220,7 @@ where
     ///
     /// # Panics
     ///
-    /// When called from the closure itself, which would wait for itself: use [`try_cancel`](Self::try_cancel) there.
+    /// When called from the closure itself, which would wait for itself; use [`try_cancel`](Self::try_cancel) there.
     #[inline]
     pub fn cancel(self: Pin<&Self>) -> bool {
         cancel_on_any_thread(self.timer().timer_ref())
@@ -225,7 +231,7 @@ where
     ///
     /// # Panics
     ///
-    /// As [`cancel`](Self::cancel).
+    /// When called from the closure itself, like [`cancel`](Self::cancel).
     pub fn shutdown(self: Pin<&Self>) -> bool {
         self.timer().shutdown(timers())
     }
@@ -242,7 +248,7 @@ where
         self.timer().is_active()
     }
 
-    /// Returns the deadline of a queued timer, and `None` for one that is not queued.
+    /// Returns the deadline of the timer if it is queued, and `None` otherwise.
     #[must_use]
     pub fn deadline(self: Pin<&Self>) -> Option<Instant<C>> {
         self.timer().deadline(timers())
@@ -255,8 +261,8 @@ where
         }
     }
 
-    /// Works as [`with_setup`](Self::with_setup), but the device is written at each change, unless the setup leaves it
-    /// alone: for measurements of the saving.
+    /// Works as [`with_setup`](Self::with_setup), but the device is written at each change, unless the setup excludes
+    /// that. Used to measure how much deferred writes save.
     pub(crate) const fn writing_at_once(setup: Setup, function: F) -> Self {
         Self {
             timer: core::HrTimer::with_setup(setup, false, function),
@@ -274,13 +280,13 @@ where
     }
 }
 
-/// Starts the timer of any closure: one piece of code for all, and not part of the caller's.
+/// Starts the timer of any closure. The function is compiled once for all closures, and is not inlined into the caller.
 #[inline(never)]
 fn start_on_this_thread<C: ClockId>(timer: core::TimerRef<'_, C>, start: Start<C>) -> StartOutcome {
     by_own_clock(|| timer.start(timers(), start))
 }
 
-/// Starts a timer as [`start_on_this_thread`] does, for nearly all starts: their arguments fit into registers.
+/// Starts a timer as [`start_on_this_thread`] does, for the common starts whose arguments fit into registers.
 #[inline]
 fn start_exactly<C: ClockId, const PINNED: bool>(
     timer: core::TimerRef<'_, C>,
@@ -348,7 +354,7 @@ fn cancel_slow<C: ClockId>(timer: core::TimerRef<'_, C>) -> bool {
     timer.cancel(timers())
 }
 
-/// Starts at this point of the monotonic clock.
+/// Makes the start of a timer at this point of the monotonic clock.
 impl From<crate::time::Instant> for Start {
     #[inline]
     fn from(deadline: crate::time::Instant) -> Self {
@@ -356,7 +362,7 @@ impl From<crate::time::Instant> for Start {
     }
 }
 
-/// Returns the present time of clock `C`, in the type with which timers are started.
+/// Returns the present time of the clock `C`, in the type that starts timers.
 #[must_use]
 pub fn now<C: ClockId>() -> Instant<C> {
     if wake::is_virtual() {

@@ -1,4 +1,4 @@
-//! Timers that call a closure, exact ones and coarse ones, with the same methods.
+//! Exact and coarse timers that call a closure, with the same methods.
 
 pub mod hrtimer;
 mod own_clock;

@@ -1,14 +1,13 @@
-//! The start of a timer with a closure: it counts by the clock of the calling thread, which may be a virtual clock.
+//! The start of a timer with a closure on the clock of the calling thread, which may be a virtual clock.
 
 use crate::host::wake;
 use crate::time::virtual_time;
 
-/// Executes `start`, which starts a timer, where that goes by the clock of this thread. Makes sure that a thread
-/// expires it.
+/// Executes `start`, which starts a timer, on the clock of this thread. Makes sure that a thread expires the timer.
 ///
 /// # Panics
 ///
-/// On a thread with a virtual clock that no base is left for.
+/// When the thread has a virtual clock and no base is left for that clock.
 #[inline]
 pub(super) fn by_own_clock<R>(start: impl FnOnce() -> R) -> R {
     if wake::may_start_callback() {

@@ -1,20 +1,20 @@
 //! Coarse timers that call a closure; [`coarse`](crate::coarse) has the same timers as futures.
 //!
-//! A timer of the wheel is started for a time, and fires at the end of the slot that it falls into: never early, and
-//! [late by about an eighth of the duration](crate::coarse#how-late), at most. All operations are O(1) whatever else is
-//! pending. The verbs are those of the exact ones in [`hrtimer`](crate::hrtimer): [`start`](WheelTimer::start),
+//! A timer of the wheel is started for a time, and fires at the end of the slot that contains that time: never early,
+//! and at most [late by about an eighth of the duration](crate::coarse#how-late). All operations are O(1) whatever else
+//! is pending. The methods are those of the exact timers in [`hrtimer`](crate::hrtimer): [`start`](WheelTimer::start),
 //! [`start_if_earlier`](WheelTimer::start_if_earlier), [`cancel`](WheelTimer::cancel),
 //! [`try_cancel`](WheelTimer::try_cancel) and [`shutdown`](WheelTimer::shutdown).
 //!
-//! Time goes in [ticks](Tick) of [`TICK`], counted from the beginning of the monotonic clock. When a timer is to fire
-//! may be said as a [`Duration`] from now, an [`Instant`], or a [`Tick`] that has to be over before: all are an
-//! [`Expiry`].
+//! Time is counted in [ticks](Tick) of [`TICK`], from the beginning of the monotonic clock. The time at which a timer
+//! fires is given as a [`Duration`] from now, as an [`Instant`], or as a [`Tick`] that has to end before. Each of these
+//! converts to an [`Expiry`].
 //!
 //! # Kinds
 //!
-//! A *global* timer goes to the thread that starts it. A *local* one stays on the thread that started it first,
-//! whichever starts it again. A *deferrable* one wakes no thread: it fires when its thread, or the library's expiry
-//! thread on its behalf, has something else to do.
+//! A *global* timer is queued on the thread that starts it. A *local* timer stays on the thread that started it first,
+//! whichever thread restarts it. A *deferrable* timer wakes no thread: it fires when its thread, or the library's
+//! expiry thread on its behalf, is awake for another reason.
 
 use std::fmt;
 use std::pin::Pin;
@@ -56,19 +56,19 @@ pub fn ticks(duration: Duration) -> u64 {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Expiry(Tick);
 
-/// Ticks in a second.
+/// The number of ticks in a second.
 const PER_SECOND: u64 = 1_000_000_000 / tick::TICK;
 
 impl Expiry {
-    /// Rounds to a whole second of the monotonic clock, so that timers started at different times fire together. A
-    /// result that would not be in the future is dropped, and the time stays as it was.
+    /// Rounds to a whole second of the monotonic clock, so that timers started at different times fire together. If the
+    /// result would not be in the future, the time stays unchanged.
     ///
     /// With [`Rounding::Up`] the result is the next second, and never earlier than requested. With
     /// [`Rounding::Nearest`] it is the second that began less than a quarter of a second before, or else the next one,
     /// so the timer may be early.
     ///
-    /// Use it for timers of a few seconds. A timer that is farther away waits to the end of a slot longer than a
-    /// second, which it shares with others in any case.
+    /// Use this rounding for timers of a few seconds. A timer that is farther away waits until the end of a slot longer
+    /// than a second, which it shares with other timers in any case.
     ///
     /// ```
     /// use std::pin::pin;
@@ -94,7 +94,7 @@ impl Expiry {
     }
 }
 
-/// The tick itself, to its end.
+/// Converts a tick to the expiry at its end.
 impl From<Tick> for Expiry {
     #[inline]
     fn from(tick: Tick) -> Self {
@@ -109,7 +109,7 @@ impl From<Instant> for Expiry {
     }
 }
 
-/// Expires so long from now.
+/// Converts a duration to an expiry that long from now.
 impl From<Duration> for Expiry {
     #[inline]
     fn from(duration: Duration) -> Self {
@@ -122,10 +122,11 @@ impl From<Duration> for Expiry {
 pin_project! {
     /// A coarse timer that calls a closure.
     ///
-    /// It lies pinned wherever you put it (`Box::pin`, a field of a pinned structure, a static), and takes 48 bytes and
-    /// the closure. The closure is called without any lock, never twice at the same time: on the thread that started
-    /// the timer if that is a [`Worker`](crate::Worker) or drives an event loop, else on the library's expiry thread.
-    /// It should be short there: it delays others.
+    /// The timer is pinned wherever you put it (`Box::pin`, a field of a pinned structure, a static), and takes 48
+    /// bytes plus the closure. The closure is called without any lock, never twice at the same time. It runs on the
+    /// thread that started the timer if that thread is a [`Worker`](crate::Worker) or drives an event loop, and on the
+    /// library's expiry thread otherwise. On the expiry thread the closure should be short, because it delays other
+    /// timers.
     ///
     /// ```
     /// use std::pin::pin;
@@ -149,23 +150,25 @@ pin_project! {
     ///
     /// # Paused clocks
     ///
-    /// As for an [`HrTimer`](crate::hrtimer::HrTimer#paused-clocks), at the end of the slot that the time falls into.
-    /// To start a [local](WheelKind::Local) one panics. One that waits already when the clock is paused goes by the
-    /// process's clock until it fired or was cancelled.
+    /// A paused clock acts on this timer as on an [`HrTimer`](crate::hrtimer::HrTimer#paused-clocks), but the timer
+    /// fires at the end of the slot that contains its time. A start of a [local](WheelKind::Local) timer panics. A
+    /// timer that is already queued when the clock is paused stays on the process's clock until it has fired or was
+    /// cancelled.
     ///
     /// # Panics in the closure
     ///
-    /// Are caught, counted in [`Stats::panics`](crate::Stats::panics), and stop the timer, nothing else.
+    /// A panic in the closure is caught, is counted in [`Stats::panics`](crate::Stats::panics), and stops this timer
+    /// and no other.
     ///
     /// # The end of the thread
     ///
-    /// As for an [`HrTimer`](crate::hrtimer::HrTimer#the-end-of-the-thread).
+    /// The end of a thread acts on this timer as on an [`HrTimer`](crate::hrtimer::HrTimer#the-end-of-the-thread).
     ///
     /// # Dropping
     ///
-    /// Shuts the timer down and waits for a callback that runs on another thread. Dropping a timer from its own
-    /// callback, which would free what is executing, ends the process; [`Restart::NoThenWake`] wakes a task that may
-    /// drop it.
+    /// A drop shuts the timer down and waits for a callback that runs on another thread. A drop by the timer's own
+    /// callback would free the closure that is executing, and ends the process. [`Restart::NoThenWake`] wakes a task
+    /// that may drop the timer.
     #[project(!Unpin)]
     pub struct WheelTimer<F>
     where
@@ -199,8 +202,8 @@ impl<F> WheelTimer<F>
 where
     F: FnMut(&mut Timeout) -> Restart + Send + 'static,
 {
-    /// Makes an idle timer of the kind [`WheelKind::Global`]: it is queued on the thread that starts it, and another
-    /// thread may fire it.
+    /// Makes an idle timer of the kind [`WheelKind::Global`]: the timer is queued on the thread that starts it, and
+    /// another thread may fire it.
     #[must_use]
     pub const fn new(function: F) -> Self {
         Self::with_kind(WheelKind::Global, function)
@@ -220,14 +223,14 @@ where
 
     /// Starts the timer, or restarts it if it is queued. Returns which of the two happened.
     ///
-    /// A timer that was [shut down](Self::shutdown) stays as it is: [`StartOutcome::ShutDown`].
+    /// A timer that was [shut down](Self::shutdown) is not started: the result is [`StartOutcome::ShutDown`].
     ///
     /// # Cost
     ///
     /// A start for the tick that the timer already has takes a few loads and no lock. If the timer is queued, is not
-    /// the first, and gets a later tick, the start takes one lock and one store: the timer stays in its slot, and is
-    /// enqueued again when the slot is due. A start within the slot costs the same, and the timer keeps its lateness.
-    /// Any other start takes the lock of the thread's own base, and is O(1).
+    /// the first timer, and gets a later tick, the start takes one lock and one store: the timer stays in its slot, and
+    /// is enqueued again when the slot is due. A start within the slot costs the same, and the timer keeps its
+    /// lateness. Any other start takes the lock of the thread's own base, and is O(1).
     ///
     /// No clock is read if the timer stays in its slot. The allowed lateness counts from the thread's last clock
     /// reading, or from at most 50 µs before.
@@ -255,8 +258,8 @@ where
         self.start_slow(tick)
     }
 
-    /// Starts a timer that seems to be idle. How late it may be counts from when the time was asked for, so the reading
-    /// that its deadline was computed from serves.
+    /// Starts a timer that seems to be idle. The allowed lateness counts from the time of the request, so the reading
+    /// that gave the deadline is used and no further one is needed.
     #[inline(never)]
     fn start_idle(self: Pin<&Self>, tick: Tick) -> StartOutcome {
         if let Some(timers) = registry::try_timers_fast()
@@ -268,21 +271,22 @@ where
         self.start_slow(tick)
     }
 
-    /// Starts the timer, wherever it is.
+    /// Starts the timer in any state.
     #[inline(never)]
     fn start_slow(self: Pin<&Self>, tick: Tick) -> StartOutcome {
         self.by_clock(|now| self.timer().modify(timers(), now, tick), |_| true)
     }
 
-    /// Starts the timer as [`start`](Self::start) does, unless the timer is queued to fire at that time or earlier:
-    /// [`StartOutcome::Unchanged`].
+    /// Starts the timer as [`start`](Self::start) does, unless the timer is queued to fire at that time or earlier. In
+    /// that case the result is [`StartOutcome::Unchanged`].
     pub fn start_if_earlier(self: Pin<&Self>, when: impl Into<Expiry>) -> StartOutcome {
         self.start_by(when, |timer, now, expiry| {
             timer.reduce(timers(), now, expiry)
         })
     }
 
-    /// Starts the timer as [`start`](Self::start) does, unless the timer is queued: [`StartOutcome::Unchanged`].
+    /// Starts the timer as [`start`](Self::start) does, unless the timer is queued. In that case the result is
+    /// [`StartOutcome::Unchanged`].
     pub fn start_if_idle(self: Pin<&Self>, when: impl Into<Expiry>) -> StartOutcome {
         self.start_by(when, |timer, now, expiry| {
             match timer.arm(timers(), now, expiry) {
@@ -294,7 +298,7 @@ where
         })
     }
 
-    /// Starts the timer by `start`, and makes sure that a thread comes in time if that did.
+    /// Starts the timer by `start`. If `start` queued the timer, makes sure that a thread expires it in time.
     #[inline]
     fn start_by(
         self: Pin<&Self>,
@@ -308,8 +312,8 @@ where
         )
     }
 
-    /// Starts the timer by `start`, by the clock of this thread, and makes sure that a thread comes in time if that
-    /// `is_new`.
+    /// Starts the timer by `start`, on the clock of this thread. If `is_new` accepts the outcome, makes sure that a
+    /// thread expires the timer in time.
     #[inline]
     fn by_clock(
         self: Pin<&Self>,
@@ -339,7 +343,7 @@ where
     ///
     /// # Panics
     ///
-    /// When called from the closure itself, which would wait for itself: use [`cancel_queued`](Self::cancel_queued)
+    /// When called from the closure itself, which would wait for itself; use [`cancel_queued`](Self::cancel_queued)
     /// there.
     pub fn cancel(self: Pin<&Self>) -> bool {
         self.timer().delete_sync(timers())
@@ -362,7 +366,7 @@ where
     ///
     /// # Panics
     ///
-    /// As [`cancel`](Self::cancel).
+    /// When called from the closure itself, like [`cancel`](Self::cancel).
     pub fn shutdown(self: Pin<&Self>) -> bool {
         self.timer().shutdown_sync(timers())
     }
@@ -385,14 +389,14 @@ where
         self.timer().is_queued()
     }
 
-    /// Returns the tick for which the timer was started last; it fires after the end of that tick. Lock-free; another
-    /// thread may have changed it since.
+    /// Returns the tick for which the timer was started last; the timer fires after the end of that tick. Lock-free;
+    /// another thread may have changed the tick since.
     #[must_use]
     pub fn expiry(self: Pin<&Self>) -> Tick {
         self.timer().expiry()
     }
 
-    /// Sees to it that a thread comes in time.
+    /// Makes sure that a thread expires the timer in time.
     fn publish(self: Pin<&Self>, now: Tick) {
         publish_earlier(now);
         // A pinned one stays where it is, and the thread that looks after that may sleep for longer.
@@ -409,7 +413,7 @@ where
     }
 }
 
-/// Makes sure that a thread comes in time for the first timer, and returns the result of the start.
+/// Makes sure that a thread expires the first timer in time, and returns the result of the start.
 #[inline]
 fn told(own: core::Own) -> StartOutcome {
     // Else something that is due before was told already, and a thread comes for that.

@@ -1,8 +1,9 @@
 //! Timers on a clock that also counts the time for which the machine is suspended.
 //!
-//! [`time`](crate::time) stands still while the machine sleeps: an hour that was half over when the lid was closed is
-//! half over when it is opened. Here it goes on (`CLOCK_BOOTTIME`). It is what a lease, a token or a cache entry wants
-//! that another machine counts too. No set of the time of day changes it.
+//! The clock of [`time`](crate::time) stands while the machine is suspended: an hour that was half over when the lid
+//! was closed is half over when the lid is opened. The clock of this module keeps running (`CLOCK_BOOTTIME`). Use it
+//! for a lease, a token or a cache entry whose time another machine counts too. A set of the time of day does not
+//! change this clock.
 //!
 //! ```
 //! use std::time::Duration;
@@ -20,22 +21,22 @@
 //!
 //! # What wakes the process after a resume
 //!
-//! The kernel ends the read of a descriptor that waits for the time of day to be set (`TFD_TIMER_CANCEL_ON_SET`), also
-//! when the machine wakes from a suspend. A thread of this library waits in that read, started with the first timer on
-//! a clock that can be set. It asks by how much the clocks moved, and has those timers fire that are over by now. Until
-//! it does, microseconds behind the resume, no timer knows of the suspend. Nothing here wakes a *suspended machine*:
-//! the kernel's alarm timers do that, which need a privilege.
+//! A thread of this library blocks in the read of a timer descriptor. The kernel ends that read when the time of day is
+//! set (`TFD_TIMER_CANCEL_ON_SET`), and also when the machine wakes from a suspend. The thread starts with the first
+//! timer on a clock that can be set. After the read it computes by how much the clocks moved, and fires the timers that
+//! are due by then. Until the thread has fired them, some microseconds after the resume, no timer knows of the suspend.
+//! This module does not wake a *suspended machine*: for that the kernel has alarm timers, which need a privilege.
 //!
-//! Where the kernel does not tell (some emulations of Linux do not), a timer that is awaited is compared with the clock
-//! whenever it is polled, and when another one on such a clock is started or polled. Without such an occasion it is
-//! late by as much of the suspend as lies before its deadline, never early.
-//! [`clock::is_told_of_sets`](crate::clock::is_told_of_sets) says which it is.
+//! Some emulations of Linux do not end the read. In that case a timer that is awaited is compared with the clock
+//! whenever it is polled, and whenever another timer on such a clock is started or polled. Without such a comparison
+//! the timer is late by the part of the suspend before its deadline, and never early.
+//! [`clock::is_told_of_sets`](crate::clock::is_told_of_sets) returns whether the kernel ends the read.
 //!
 //! # Limits and cost
 //!
-//! 292 years from the start of the machine. A future takes 120 bytes and allocates nothing; each of its polls asks the
-//! kernel for the clock, some tens of nanoseconds. With callbacks: [`hrtimer`](crate::hrtimer) on
-//! [`Boottime`].
+//! The range is 292 years from the start of the machine. A future takes 120 bytes and allocates nothing; each of its
+//! polls reads the clock from the kernel, which takes some tens of nanoseconds. For callbacks, use
+//! [`hrtimer`](crate::hrtimer) with [`Boottime`].
 
 use std::fmt;
 use std::future::{Future, IntoFuture};
@@ -81,7 +82,7 @@ pub fn sleep_until(deadline: Instant) -> Sleep {
 ///
 /// # Errors
 ///
-/// [`Elapsed`](crate::time::error::Elapsed) when the time was over before the future was ready.
+/// [`Elapsed`](crate::time::error::Elapsed) when the time ended before the future was ready.
 ///
 /// # Cancellation
 ///
@@ -94,7 +95,7 @@ pub fn timeout<F: IntoFuture>(duration: Duration, future: F) -> Timeout<F::IntoF
 ///
 /// # Errors
 ///
-/// As for [`timeout()`].
+/// See [`timeout()`].
 ///
 /// # Cancellation
 ///
@@ -105,7 +106,7 @@ pub fn timeout_at<F: IntoFuture>(deadline: Instant, future: F) -> Timeout<F::Int
 
 /// Returns ticks: the first now, then one every `period`, suspended time included.
 ///
-/// Ticks that were due during a suspend count as missed after it.
+/// Ticks that were due during a suspend count as missed after the suspend.
 ///
 /// ```
 /// use std::time::Duration;

@@ -1,20 +1,20 @@
 //! The state machine of a future that waits for a time on a clock that can be set.
 //!
-//! It asks the kernel at each poll what the clock shows, so that it is never ready early by that clock, whatever the
-//! timers believe at that moment. A set that moves the deadline is the timers' business
-//! ([`wall`](crate::host::wall)); a set that its task wants to know of is found by the count of sets, which the future
-//! compares with that of its beginning.
+//! The future reads the clock from the kernel at each poll, so that it is never ready early by that clock, even if the
+//! timers do not know of a set yet. If a set moves the deadline, the timers are corrected by
+//! [`wall`](crate::host::wall). If the task wants to know of sets, the future compares the count of sets with the count
+//! at its creation.
 //!
 //! # The race with a set
 //!
-//! A set between the last look at the count and the queueing of the timer would be told to none. So the count is read
+//! A set between the last read of the count and the queueing of the timer would not be noticed. So the count is read
 //! once more when the timer is queued: see *Ground rules* of [`wall`](crate::host::wall). The core has the loom case,
 //! `a_clock_is_set_against_a_start_that_wants_to_know`.
 //!
 //! # On a virtual clock
 //!
-//! Where the thread's runtime has a virtual clock the other clocks are that one, plus their offset. The timer of the
-//! host is idle then, and keeps a ticket, as that of a sleep does.
+//! If the thread's runtime has a virtual clock, each other clock is the virtual clock plus an offset. The timer of the
+//! host is idle then, and keeps a ticket, as the timer of a sleep does.
 
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
@@ -36,34 +36,36 @@ use crate::time::virtual_time::{self, FAR};
 enum TimerState {
     /// The timer is not queued.
     Idle,
-    /// The timer is queued, unless it fired meanwhile.
+    /// The timer is queued, or has fired meanwhile.
     Armed,
-    /// The sleep is armed on a virtual clock, unless it fired there meanwhile. The timer is idle, and keeps its ticket.
+    /// The sleep is armed on a virtual clock, or has fired there meanwhile. The timer is idle, and keeps the ticket of
+    /// the sleep.
     Virtual,
-    /// The timer is over, and its task has seen that.
+    /// The timer has fired, and its task has seen that.
     Over,
 }
 
-/// Result of a poll.
+/// The result of a poll.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Found {
-    /// The deadline is over.
+    /// The deadline has passed.
     Due,
-    /// A clock was set since the future was made, or since it took note. The deadline may be over too.
+    /// A clock was set since the future was made, or since the sets were last taken note of. The deadline may have
+    /// passed too.
     Set,
 }
 
-/// Reasons to end a wait besides the deadline.
+/// The events that end a wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Waits {
     /// The deadline alone ends the wait.
     ForDeadline,
-    /// A set does.
+    /// A set of a clock ends the wait, too.
     ForSets,
 }
 
 pin_project! {
-    /// A deadline on the clock `C`, and a timer that is started for it at the first poll.
+    /// A deadline on the clock `C`, and a timer. The first poll starts the timer for the deadline.
     #[project(!Unpin)]
     pub(crate) struct ClockTimer<C>
     where
@@ -119,18 +121,18 @@ impl<C: ClockId> ClockTimer<C> {
         timers().platform().wall.sets() != self.sets
     }
 
-    /// Sets the deadline of one that was just made.
+    /// Sets the deadline of a future that was just made.
     pub(crate) fn aim(&mut self, deadline: Instant<C>) {
         debug_assert_eq!(self.state, TimerState::Idle);
         self.deadline = settable(deadline);
     }
 
-    /// Takes note of the sets so far.
+    /// Takes note of the sets so far, so that only later sets count.
     pub(crate) fn take_sets(self: Pin<&mut Self>) {
         *self.project().sets = timers().platform().wall.sets();
     }
 
-    /// Waits for another deadline.
+    /// Changes the deadline, and waits for the new one.
     pub(crate) fn reset(self: Pin<&mut Self>, deadline: Instant<C>) {
         let mut this = self.project();
         match *this.state {
@@ -196,7 +198,8 @@ impl<C: ClockId> ClockTimer<C> {
         }
     }
 
-    /// Polls on a thread with a virtual clock; `None` on any other, where the timer waits for nothing then.
+    /// Polls on a thread with a virtual clock. Returns `None` on any other thread; the timer is then not armed on a
+    /// virtual clock.
     fn poll_virtual(self: Pin<&mut Self>, waker: &Waker) -> Option<Poll<Found>> {
         let mut this = self.project();
         let is_virtual = wake::is_virtual();
@@ -250,12 +253,13 @@ impl<C: ClockId> ClockTimer<C> {
     }
 }
 
-/// Takes the waker that an idle timer keeps.
+/// Takes the waker that an idle timer has stored.
 fn kept<C: ClockId>(sleeper: Pin<&mut Sleeper<C>>) -> Option<Waker> {
     sleeper.idle_waker().and_then(Option::take)
 }
 
-/// A deadline that a queue can tell: the end of time, which is none of its deadlines, would never come.
+/// Returns `deadline`, limited to the largest deadline that a queue can hold: a timer for the end of time, which is no
+/// valid deadline, would never fire.
 fn settable<C>(deadline: Instant<C>) -> Instant<C> {
     deadline.min(Instant::LATEST)
 }

@@ -1,4 +1,4 @@
-//! Ticks at a fixed rate, on all clocks but the exact monotonic one.
+//! Ticks at a fixed rate, on all clocks except the exact monotonic one.
 
 use std::fmt;
 use std::future::{Future, poll_fn};
@@ -9,7 +9,7 @@ use std::time::Duration;
 use crate::time::MissedTickBehavior;
 use crate::time::interval::{LONGEST, MISSED, MissedTicks};
 
-/// A sleep of which a [`ClockInterval`] is made.
+/// A sleep from which a [`ClockInterval`] is made.
 pub trait TickSleep: Future + Sized {
     /// A point on the clock of the sleep.
     type Instant: Copy + fmt::Debug;
@@ -20,7 +20,7 @@ pub trait TickSleep: Future + Sized {
     /// Moves the end of the sleep to `deadline`.
     fn aim_at(self: Pin<&mut Self>, deadline: Self::Instant);
 
-    /// Moves the end of the sleep to `deadline`, without waking a task that knows that it ended.
+    /// Moves the end of the sleep to `deadline`, without waking a task that has already seen the sleep end.
     fn go_on_at(self: Pin<&mut Self>, deadline: Self::Instant) {
         self.aim_at(deadline);
     }
@@ -28,13 +28,13 @@ pub trait TickSleep: Future + Sized {
     /// Reads the clock.
     fn now() -> Self::Instant;
 
-    /// Returns `instant` plus `duration`, or the last point of the clock if that is beyond it.
+    /// Returns `instant` plus `duration`, or the last point of the clock if the sum is beyond that point.
     fn sum(instant: Self::Instant, duration: Duration) -> Self::Instant;
 
     /// Returns the time from `earlier` to `later`; zero if `earlier` is later.
     fn distance(later: Self::Instant, earlier: Self::Instant) -> Duration;
 
-    /// Returns the lateness by choice of a sleep that lasts `duration`.
+    /// Returns the largest lateness that a sleep of `duration` has by design, which is zero unless the sleep is coarse.
     fn lateness(_duration: Duration) -> Duration {
         Duration::ZERO
     }
@@ -43,9 +43,9 @@ pub trait TickSleep: Future + Sized {
 /// Ticks on the clock of the sleep `S`: [`coarse::Interval`](crate::coarse::Interval),
 /// [`boottime::Interval`](crate::boottime::Interval) and [`realtime::Interval`](crate::realtime::Interval).
 ///
-/// The next tick is due one period after the one before, not after the time at which that one was taken: an interval
-/// does not drift. A tick counts as missed when it is taken more than 5 ms late, plus the lateness of the sleep by
-/// choice.
+/// The next tick is due one period after the tick before was due, and not after the time at which that tick was taken:
+/// an interval does not drift. A tick counts as missed when it is taken more than 5 ms late, plus the lateness that the
+/// sleep has by design.
 ///
 /// The first poll allocates one sleep, which all later polls use again.
 pub struct ClockInterval<S: TickSleep> {
@@ -70,7 +70,7 @@ impl<S: TickSleep> ClockInterval<S> {
         }
     }
 
-    /// Waits for the next tick, and returns the time at which it was due.
+    /// Waits for the next tick, and returns the time at which the tick was due.
     ///
     /// # Cancellation
     ///

@@ -1,11 +1,11 @@
-//! Futures and instants on the clocks besides the monotonic one: time of day, suspended time, atomic time.
+//! Futures and instants on the clocks other than the monotonic one: time of day, suspended time, atomic time.
 //!
-//! | room | holds |
+//! | module | contents |
 //! |---|---|
-//! | [`point`] | a point in time on one of them |
-//! | [`clock_timer`] | the state machine of a future that waits for one |
-//! | [`interval`] | ticks on one of them |
-//! | [`realtime`], [`boottime`], [`tai`] | the faces |
+//! | [`point`] | a point in time on one of these clocks |
+//! | [`clock_timer`] | the state machine of a future that waits for such a point |
+//! | [`interval`] | ticks on one of these clocks |
+//! | [`realtime`], [`boottime`], [`tai`] | the public modules |
 
 pub mod boottime;
 pub(crate) mod clock_timer;

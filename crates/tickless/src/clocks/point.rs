@@ -23,8 +23,8 @@ use crate::host::registry::shown;
 /// let sleep = tickless::boottime::sleep_until(tickless::time::Instant::now());
 /// ```
 ///
-/// The range is 292 years in both directions from the origin of the clock. Sums and differences that would lie beyond
-/// it become the end of the range.
+/// The range is 292 years in both directions from the origin of the clock. A sum or a difference beyond the range
+/// becomes the end of the range.
 pub struct Point<C> {
     point: Instant<C>,
 }
@@ -36,13 +36,13 @@ impl<C: ClockId> Point<C> {
     /// # Cost
     ///
     /// Some tens of nanoseconds if the kernel answers without a system call, as it does for all of these clocks on the
-    /// usual platforms; else a system call.
+    /// usual platforms; otherwise a system call.
     #[must_use]
     pub fn now() -> Self {
         Self { point: shown() }
     }
 
-    /// Makes the point `nanos` nanoseconds after the origin of the clock, or before it if negative.
+    /// Makes the point `nanos` nanoseconds after the origin of the clock, or before the origin if `nanos` is negative.
     #[must_use]
     pub const fn from_nanos(nanos: i64) -> Self {
         Self {
@@ -137,7 +137,7 @@ impl<C: ClockId> fmt::Debug for Point<C> {
     }
 }
 
-/// Ends at the end of the range.
+/// Adds a duration. A sum beyond the range becomes the end of the range.
 impl<C: ClockId> Add<Duration> for Point<C> {
     type Output = Self;
 
@@ -152,7 +152,7 @@ impl<C: ClockId> AddAssign<Duration> for Point<C> {
     }
 }
 
-/// Ends at the beginning of the range.
+/// Subtracts a duration. A difference beyond the range becomes the beginning of the range.
 impl<C: ClockId> Sub<Duration> for Point<C> {
     type Output = Self;
 
@@ -177,21 +177,21 @@ impl<C: ClockId> Sub for Point<C> {
     }
 }
 
-/// Converts for timers with callbacks.
+/// Converts a point to the instant that timers with callbacks take.
 impl<C: ClockId> From<Point<C>> for Instant<C> {
     fn from(point: Point<C>) -> Self {
         point.point
     }
 }
 
-/// Converts from timers with callbacks.
+/// Converts an instant of a timer with a callback to a point.
 impl<C: ClockId> From<Instant<C>> for Point<C> {
     fn from(point: Instant<C>) -> Self {
         Self::from_core(point)
     }
 }
 
-/// Starts at this point.
+/// Makes the start of a timer with a callback at this point.
 impl<C: ClockId> From<Point<C>> for Start<C> {
     fn from(point: Point<C>) -> Self {
         Self::at(point.point)

@@ -1,15 +1,16 @@
 //! Timers on the time of day, which can be set.
 //!
-//! [`time`] is for *how long*, this is for *when*: at 18:00, at the turn of the hour, when a certificate ends. The time
-//! of day jumps, forwards and backwards: a person or a daemon sets it, a leap second repeats a second, a suspend is
-//! added behind a resume. The right reaction of a timer depends on its purpose, so each names one when it is made:
+//! [`time`] is for *how long*; this module is for *when*: at 18:00, at the turn of the hour, when a certificate ends.
+//! The time of day jumps, forwards and backwards: a person or a daemon sets it, a leap second repeats a second, a
+//! suspend is added after a resume. The right reaction of a timer depends on its purpose, so each timer gets its
+//! reaction when it is made:
 //!
 //! | [`OnSet`] | after a set | for |
 //! |---|---|---|
-//! | [`Follow`](OnSet::Follow) | fires when the clock shows the deadline: at once, if it was set past it; later, if it was set back | an alarm |
-//! | [`FireNow`](OnSet::FireNow) | fires at once, whatever the clock shows, and says so | a clock on a screen, a cache of what a day means |
-//! | [`Keep`](OnSet::Keep) | fires when it would have without the set | what is running already |
-//! | [`sleep_until_next`] | asks your function for the next instant | calendars, daylight saving |
+//! | [`Follow`](OnSet::Follow) | fires when the clock shows the deadline: at once, if the clock was set past the deadline; later, if the clock was set back | an alarm |
+//! | [`FireNow`](OnSet::FireNow) | fires at once, whatever the clock shows, and reports that | a clock on a screen, a cache of calendar data |
+//! | [`Keep`](OnSet::Keep) | fires when it would have without the set | a wait that is already running |
+//! | [`sleep_until_next`] | calls your function for the next instant | calendars, daylight saving |
 //!
 //! ```
 //! use std::time::{Duration, SystemTime};
@@ -22,23 +23,23 @@
 //! # });
 //! ```
 //!
-//! Whatever the policy, the future says how it [`Ended`]: whether the deadline came, and whether a clock was set since
-//! it was made.
+//! With every policy the result of the future is an [`Ended`]: it says whether the deadline passed, and whether a clock
+//! was set since the future was made.
 //!
 //! # Calendars and daylight saving
 //!
-//! The time of day is UTC here. The meaning of "each day at 02:30" is between a calendar and its user; this library has
-//! none, and [`sleep_until_next`] is where yours comes in. Its function is given the time and returns the next instant,
-//! when the future is made and again after each set. Two conventions are common where a zone skips an hour in spring
-//! and repeats one in autumn:
+//! The time of day is UTC here. The meaning of "each day at 02:30" depends on a calendar. This library has no calendar;
+//! [`sleep_until_next`] is the place for yours. Its function gets the time and returns the next instant. It is called
+//! when the future is made, and again after each set. Two conventions are common if a zone skips an hour in spring and
+//! repeats one in autumn:
 //!
-//! - *By the wall*: 02:30 exists once, twice or never. The function returns the first instant behind `now` whose local
-//!   time is 02:30; on the day that skips it, the end of the gap (03:00), so that no day is left out. To run once on
-//!   the day that repeats it, remember the local date that ran last.
-//! - *By duration*: every 24 hours, whatever the wall shows. That needs no calendar, and belongs on
+//! - *By the wall*: 02:30 exists once, twice or never. The function returns the first instant after `now` whose local
+//!   time is 02:30. On the day that skips 02:30, it returns the end of the gap (03:00), so that no day is left out. To
+//!   run once on the day that repeats 02:30, remember the local date of the last run.
+//! - *By duration*: every 24 hours, whatever the wall clock shows. This convention needs no calendar, and is served by
 //!   [`time::interval`](crate::time::interval()).
 //!
-//! The turn of each UTC hour, by the first convention:
+//! This example waits for the turn of each UTC hour, by the first convention:
 //!
 //! ```no_run
 //! use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -60,21 +61,21 @@
 //!
 //! # How a set is noticed
 //!
-//! As [`boottime`](crate::boottime) tells of a resume: the kernel tells a thread of this library. A resume is a set
-//! here. Until it has told, microseconds behind the set, a future may be late and is never ready early: it asks the
-//! kernel for the time before it says that its deadline came. A callback may be early for that long. Where the kernel
-//! does not tell, a set is found when a future here, in [`boottime`](crate::boottime) or in [`tai`](crate::tai) is
-//! started or polled.
+//! A set is noticed as a resume is in [`boottime`](crate::boottime): the kernel notifies a thread of this library. A
+//! resume counts as a set here. Until that thread has reacted, some microseconds after the set, a future may be late. A
+//! future is never ready early, because it reads the time from the kernel before it reports that its deadline has
+//! passed. A callback may be early during these microseconds. If the kernel does not notify the library, a set is found
+//! when a future of this module, of [`boottime`](crate::boottime) or of [`tai`](crate::tai) is started or polled.
 //!
-//! A leap second is a set of one second backwards at its end, of which the kernel tells. The second before it is shown
-//! twice, and a deadline within it comes the first time.
+//! A leap second is a set of one second backwards at its end, of which the kernel notifies the library. The second
+//! before the leap is shown twice, and a deadline within it is due the first time.
 //!
 //! # With callbacks
 //!
 //! An [`HrTimer`](crate::hrtimer::HrTimer) on [`Realtime`] follows sets. With
-//! [`Setup::fire_on_clock_set`](crate::hrtimer::Setup::fire_on_clock_set) it fires at each, and its closure decides:
-//! [`Expired::clock_was_set`](crate::hrtimer::Expired::clock_was_set) tells, and it may set another deadline. To keep
-//! its moment, start a timer on the monotonic clock at [`kept`].
+//! [`Setup::fire_on_clock_set`](crate::hrtimer::Setup::fire_on_clock_set) the timer fires at each set, and its closure
+//! decides: it reads [`Expired::clock_was_set`](crate::hrtimer::Expired::clock_was_set), and may set another deadline.
+//! For a timer that ignores sets, start a timer on the monotonic clock at [`kept`].
 //!
 //! ```
 //! use std::pin::pin;
@@ -100,8 +101,9 @@
 //!
 //! # Limits and cost
 //!
-//! From the year 1677 to 2262: a deadline outside of that counts as the end of the range that it lies beyond, and no
-//! Linux clock shows either. A future takes 144 bytes and allocates nothing; each poll asks the kernel for the time.
+//! The range is from the year 1677 to 2262. A deadline outside of the range counts as the nearer end of the range, a
+//! time that no Linux clock shows. A future takes 144 bytes and allocates nothing; each poll reads the time from the
+//! kernel.
 
 use std::fmt;
 use std::future::{Future, IntoFuture};
@@ -120,7 +122,7 @@ use crate::host::registry::{shown, timers, watch_clocks};
 use crate::host::thread::shown_now_lower;
 use crate::time;
 
-/// The reaction of a timer on the time of day to a set of that clock. [The module](self) compares them.
+/// The reaction of a timer on the time of day to a set of that clock. [The module](self) compares the reactions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum OnSet {
@@ -136,16 +138,17 @@ pub enum OnSet {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Ended {
-    /// The deadline came, and no clock was set since the future was made.
+    /// The deadline passed, and no clock was set since the future was made.
     Due,
-    /// The deadline came, and a clock was set since the future was made.
+    /// The deadline passed, and a clock was set since the future was made.
     DueAfterSet,
-    /// A clock was set, and the deadline is in the future. Only [`OnSet::FireNow`] ends so.
+    /// A clock was set, and the deadline is in the future. Only a future with [`OnSet::FireNow`] ends in this way.
     ClockSet,
 }
 
 impl Ended {
-    /// Returns true if the deadline passed. With [`OnSet::Keep`] the deadline is on the clock as it was before the set.
+    /// Returns true if the deadline passed. With [`OnSet::Keep`] the deadline counts on the clock as it was before the
+    /// set.
     #[must_use]
     pub const fn is_due(self) -> bool {
         matches!(self, Self::Due | Self::DueAfterSet)
@@ -234,8 +237,8 @@ impl Sleep {
         self.deadline
     }
 
-    /// Moves the deadline to `deadline`, also if the future was ready already; the reaction to a set of the clock
-    /// stays. Poll the future again afterwards: the task is not woken for a deadline that has passed.
+    /// Moves the deadline to `deadline`, also if the future was ready already. The reaction to a set of the clock does
+    /// not change. Poll the future again afterwards: the task is not woken for a deadline that has passed.
     ///
     /// Sets of the clock count from this call on.
     pub fn reset(self: Pin<&mut Self>, deadline: SystemTime) {
@@ -296,7 +299,7 @@ impl fmt::Debug for Sleep {
 ///
 /// # Errors
 ///
-/// [`Elapsed`] when the time was over before the future was ready, or, with [`OnSet::FireNow`], when a clock was set.
+/// [`Elapsed`] when the time ended before the future was ready, or, with [`OnSet::FireNow`], when a clock was set.
 ///
 /// # Cancellation
 ///
@@ -326,7 +329,7 @@ pub fn timeout<F: IntoFuture>(
 ///
 /// # Errors
 ///
-/// As for [`timeout()`].
+/// See [`timeout()`].
 ///
 /// # Cancellation
 ///
@@ -345,7 +348,7 @@ pub fn timeout_at<F: IntoFuture>(
 pin_project! {
     /// The future that [`timeout()`] and [`timeout_at`] return.
     ///
-    /// Cost: the future and a [`Sleep`], no allocation.
+    /// The future takes the size of the inner future and a [`Sleep`], and allocates nothing.
     #[must_use = "futures do nothing unless you `.await` or poll them"]
     #[derive(Debug)]
     pub struct Timeout<T> {
@@ -375,14 +378,14 @@ impl<T: Future> Future for Timeout<T> {
     }
 }
 
-/// The error of a [`timeout`](timeout()) whose time was over before its future was ready.
+/// The error of a [`timeout`](timeout()) whose time ended before its future was ready.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Elapsed {
     ended: Ended,
 }
 
 impl Elapsed {
-    /// Returns the reason why the time was over.
+    /// Returns the reason for which the time ended.
     #[must_use]
     pub const fn ended(&self) -> Ended {
         self.ended
@@ -408,10 +411,10 @@ impl From<Elapsed> for io::Error {
 
 /// Returns ticks: the first now, then one every `period` of the time of day.
 ///
-/// The ticks follow sets of the clock, as with [`OnSet::Follow`]: they stay at whole periods from the first one, as the
-/// clock shows them. If the clock is set ahead past ticks, these are missed ticks, of which
-/// [`MissedTickBehavior::Skip`](time::MissedTickBehavior::Skip) skips all but one. If it is set back, the next tick is
-/// farther away by as much. A task that has to run regularly whatever the clock shows uses a
+/// The ticks follow sets of the clock, as with [`OnSet::Follow`]: they stay at whole periods after the first tick, in
+/// the time that the clock shows. If the clock is set ahead past ticks, these ticks are missed, and
+/// [`MissedTickBehavior::Skip`](time::MissedTickBehavior::Skip) skips all of them but one. If the clock is set back,
+/// the next tick is later by the same amount. A task that has to run regularly whatever the clock shows uses a
 /// [`time::interval`](crate::time::interval()).
 ///
 /// ```
@@ -471,11 +474,12 @@ impl TickSleep for Sleep {
     }
 }
 
-/// Waits until the instant that `next` computes from the present time of day. When a clock is set, it calls `next`
-/// again.
+/// Waits until the instant that `next` computes from the present time of day. When a clock is set, the future calls
+/// `next` again.
 ///
-/// `next` is called here, and then by the task that polls, without any lock. It should return an instant after the one
-/// that it receives; an instant that has passed ends the wait. The future returns the instant for which it waited.
+/// `next` is called by this function, and later by the task that polls the future, without any lock. It should return
+/// an instant after the instant that it receives; an instant that has passed ends the wait. The future returns the
+/// instant for which it waited.
 ///
 /// ```
 /// use std::time::Duration;
@@ -559,8 +563,9 @@ pub fn at(deadline: SystemTime) -> Start<Realtime> {
     Start::at(to_instant(deadline))
 }
 
-/// Converts a time of day to the point on the monotonic clock at which it comes if no clock is set until then. If the
-/// deadline has passed, the returned point has passed too, by this library's monotonic clock and by the kernel's.
+/// Converts a time of day to a point on the monotonic clock: the point at which the time of day is reached if no clock
+/// is set until then. If the deadline has passed, the returned point has passed too, by this library's monotonic clock
+/// and by the kernel's.
 #[must_use]
 pub fn kept(deadline: SystemTime) -> time::Instant {
     let shows = shown::<Realtime>();
@@ -594,13 +599,13 @@ pub fn now() -> SystemTime {
     to_system_time(shown())
 }
 
-/// A time of day plus a duration, or the end of the range of timers.
+/// Returns a time of day plus a duration, or the end of the range of timers.
 fn sum(time: SystemTime, duration: Duration) -> SystemTime {
     let last = || to_system_time(Instant::from_nanos(i64::MAX));
     time.checked_add(duration).unwrap_or_else(last)
 }
 
-/// A time of day in nanoseconds, or the end of the range.
+/// Converts a time of day to nanoseconds; a time beyond the range becomes the end of the range.
 fn to_instant(time: SystemTime) -> Instant<Realtime> {
     let nanos = |duration: Duration| i64::try_from(duration.as_nanos());
     let since = match time.duration_since(UNIX_EPOCH) {

@@ -1,8 +1,8 @@
 //! International atomic time: the time of day without leap seconds.
 //!
-//! `CLOCK_TAI` goes on by one second each second, also where the time of day repeats one. It is set with the time of
-//! day, and its distance to that (37 s since 2017) is what a time daemon told the kernel: zero where none did, so ask
-//! [`offset_from_utc`] before you rely on it.
+//! `CLOCK_TAI` advances by one second each second, even when the time of day repeats a second. It is set together with
+//! the time of day. Its distance from the time of day (37 s since 2017) is the value that a time daemon gave to the
+//! kernel, and zero if no daemon did: check [`offset_from_utc`] before you rely on it.
 //!
 //! ```
 //! use std::time::Duration;
@@ -15,9 +15,8 @@
 //! # });
 //! ```
 //!
-//! A sleep follows sets of its clock as one on the [time of day](crate::realtime) with
-//! [`OnSet::Follow`](crate::realtime::OnSet::Follow) does. With callbacks: [`hrtimer`](crate::hrtimer) on
-//! [`Tai`].
+//! A sleep follows sets of its clock as a sleep on the [time of day](crate::realtime) with
+//! [`OnSet::Follow`](crate::realtime::OnSet::Follow) does. For callbacks, use [`hrtimer`](crate::hrtimer) with [`Tai`].
 
 pub use std::time::Duration;
 
@@ -51,8 +50,8 @@ pub fn sleep_until(deadline: Instant) -> Sleep {
     Sleep::until(deadline)
 }
 
-/// Returns the number of seconds by which this clock is ahead of the time of day, as the kernel knows it: 37 in 2026,
-/// or 0 if no daemon has set it.
+/// Returns the number of seconds by which this clock is ahead of the time of day, as the kernel has it: 37 in 2026, or
+/// 0 if no daemon has set it.
 ///
 /// # Cost
 ///

@@ -1,7 +1,7 @@
-//! Tasks that move from one worker to another: to one that has none, and between two busy ones.
+//! Moves of tasks between workers: to a worker without tasks, and between two busy workers.
 //!
-//! A busy worker compares the service of its tasks with that of another one's every 10 ms, with each of the others in
-//! turn, and both give tasks away as long as both are better off.
+//! Every 10 ms a busy worker compares the service of its tasks with the service of another worker's tasks. The worker
+//! takes each of the other workers in turn. Both workers give tasks away as long as both gain by it.
 
 use tickless_core::time::{Instant, Span};
 
@@ -9,12 +9,12 @@ use super::header::Job;
 use super::shared::Shared;
 use crate::host::thread::now_lower;
 
-/// Time between two comparisons of a busy worker's shares with another worker's.
+/// The time between two comparisons of a busy worker's shares with another worker's shares.
 const EVERY: Span = Span::from_millis(10);
 
-/// The comparisons of one worker.
+/// The state of one worker's comparisons.
 pub(crate) struct Comparisons {
-    /// Time of the next one; never if there is no other worker.
+    /// The time of the next comparison; never if there is no other worker.
     next: Instant,
     made: usize,
 }
@@ -43,7 +43,8 @@ impl Comparisons {
 }
 
 impl Shared {
-    /// Takes a task over from another worker, the nearest that has one, for `index`, which has none.
+    /// Moves a task from the nearest worker with a waiting task to the worker `index`, which has none. Returns true if
+    /// a task was moved.
     pub(crate) fn pull(&self, index: usize) -> bool {
         for victim in self.others(index) {
             let place = &self.places[victim];
@@ -60,7 +61,7 @@ impl Shared {
         false
     }
 
-    /// The task, which waited at another worker, waits at `index`, this one.
+    /// Queues a task, which waited at another worker, at `index`, the worker of this thread.
     fn take_over(&self, index: usize, job: Job) {
         job.metadata().set_worker(index);
         let place = &self.places[index];
@@ -68,7 +69,8 @@ impl Shared {
         place.counters.pulls.add_one();
     }
 
-    /// Evens the shares of this worker's tasks and of those of another busy one out; `turn` says which.
+    /// Balances the shares of this worker's tasks with those of another busy worker's tasks; `turn` selects the other
+    /// worker.
     fn balance(&self, index: usize, turn: usize) {
         let busy = |&other: &usize| !self.idle.is_idle(other);
         let others = self.places.len() - 1;

@@ -12,7 +12,7 @@ use crate::host::{device, turn, wake};
 use crate::time::virtual_time::runtime::{self, Runtime, Sleeper};
 use crate::worker::{StartError, Worker, assert_outside_of_callbacks};
 
-/// Wakes a thread that is no worker.
+/// The waker of a thread that is no worker.
 struct Unpark(std::thread::Thread);
 
 impl Wake for Unpark {
@@ -25,7 +25,7 @@ impl Wake for Unpark {
     }
 }
 
-/// Runs a future of `runtime` on this thread.
+/// Runs `future` on this thread, while the workers of `runtime` run their tasks.
 #[track_caller]
 pub(crate) fn block_on<F: Future>(future: F, runtime: &Arc<Runtime>) -> F::Output {
     if with_thread(Thread::is_at_its_end) {
@@ -61,7 +61,8 @@ impl Drop for Rises {
     }
 }
 
-/// Polls until the future is ready, and takes the thread's turns meanwhile if the timers of `base` are its own to run.
+/// Polls until the future is ready. Meanwhile takes the thread's turns, if the thread itself fires the timers of
+/// `base`.
 fn wait<F: Future>(
     future: F,
     base: Option<&'static ThreadBase>,

@@ -11,16 +11,16 @@ use crate::host::process;
 use crate::host::sys::threads;
 use crate::time::virtual_time::runtime::Runtime;
 
-/// Time for which a thread waits for the next job before it ends.
+/// The time for which a thread waits for the next job before it ends.
 const KEEP: Duration = Duration::from_secs(10);
 
-/// The threads, as the executor and they themselves know them.
+/// The threads of the pool, shared by the executor and the threads themselves.
 #[derive(Clone, Debug)]
 pub(crate) struct Pool(Arc<Inner>);
 
 #[derive(Debug)]
 struct Inner {
-    /// Jobs hold its time.
+    /// The runtime whose virtual time the jobs hold.
     runtime: Arc<Runtime>,
     most: usize,
     state: Mutex<State>,
@@ -50,8 +50,8 @@ impl Pool {
         self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Queues a job, and starts a thread for it if none waits and the bound allows it. A job that no thread can ever
-    /// execute is dropped, which its handle learns of as a cancellation.
+    /// Queues a job, and starts a thread for it if no thread waits and the limit allows another one. A job that no
+    /// thread can ever execute is dropped, and its handle reports a cancellation.
     pub(crate) fn push(&self, job: Job) {
         let mut state = self.lock();
         if state.closed {
@@ -80,7 +80,8 @@ impl Pool {
         }
     }
 
-    /// The system refused a thread: others come to the job, or none ever does.
+    /// Handles a thread that the system refused: the other threads execute the job, and without other threads the job
+    /// is dropped.
     fn refused(&self) {
         let mut state = self.lock();
         state.threads -= 1;
@@ -93,7 +94,7 @@ impl Pool {
         self.discard_all(orphans);
     }
 
-    /// Ends jobs that were queued.
+    /// Drops jobs that were queued.
     fn discard_all(&self, jobs: VecDeque<Job>) {
         for job in jobs {
             discard(job);
@@ -101,7 +102,7 @@ impl Pool {
         }
     }
 
-    /// The life of a thread.
+    /// Executes jobs on a thread of the pool until the thread ends.
     fn work(&self) {
         let forks = process::forks();
         let mut state = self.lock();
@@ -136,7 +137,7 @@ impl Pool {
         state.threads -= 1;
     }
 
-    /// Closes the pool: no further job begins; running ones go on to their end.
+    /// Closes the pool: no further job begins, and running jobs continue to their end.
     pub(crate) fn close(&self) {
         let mut state = self.lock();
         state.closed = true;

@@ -32,7 +32,7 @@ use crate::worker::{BuildError, Builder as WorkersBuilder, StartError, Workers};
 /// | [`deadline_limit`](Self::deadline_limit) | 95 % of each worker |
 /// | [`blocking_threads`](Self::blocking_threads) | 64 at most, started when needed |
 /// | [`stuck_after`](Self::stuck_after) | 100 ms |
-/// | [`on_panic`](Self::on_panic) | the other tasks go on |
+/// | [`on_panic`](Self::on_panic) | the other tasks continue |
 #[must_use = "a builder starts nothing until it is told to build"]
 pub struct Builder {
     threads: WorkersBuilder,
@@ -63,8 +63,8 @@ impl Builder {
         self
     }
 
-    /// Pins one worker to each of these CPUs, in the order of their numbers. A pinned worker without tasks pulls them
-    /// first from workers that share its core, then its last cache, then its memory.
+    /// Pins one worker to each of these CPUs, in the order of their numbers. A pinned worker without tasks pulls tasks
+    /// first from workers that share its core, then from those that share its last cache, then its memory.
     pub fn pin(mut self, cpus: CpuSet) -> Self {
         self.threads = self.threads.pin(cpus);
         self
@@ -76,8 +76,9 @@ impl Builder {
         self
     }
 
-    /// Sets whether the background thread fires exact timers of a worker that has taken no turn 10 ms after the first
-    /// of them was due, because a task computes, or blocks unseen by the executor. Default: it does.
+    /// Sets whether the background thread fires the exact timers of a worker that has taken no turn within 10 ms after
+    /// its first timer was due. A worker takes no turn while a task computes, or blocks without the executor's
+    /// knowledge. Default: the background thread fires them.
     pub fn helped(mut self, is_helped: bool) -> Self {
         self.threads = self.threads.helped(is_helped);
         self
@@ -89,15 +90,15 @@ impl Builder {
         self
     }
 
-    /// Sets whether a timer ends each slice exactly. Without that timer, a task that calls checkpoints gives way only
-    /// when a more urgent task is woken, or when any other timer of its worker is due.
+    /// Sets whether a timer ends each slice exactly. Without that timer, a task that calls checkpoints yields only when
+    /// a more urgent task is woken, or when any other timer of its worker is due.
     pub fn hrtick(mut self, on: bool) -> Self {
         self.settings.hrtick = on;
         self
     }
 
     /// Sets whether a timer ends the runtime of tasks with a [`Deadline`](super::task::Deadline) exactly. Without that
-    /// timer, a task that computes overruns its runtime, and waits longer for its next one.
+    /// timer, a task that computes overruns its runtime, and waits longer for its next runtime.
     pub fn deadline_hrtick(mut self, on: bool) -> Self {
         self.settings.deadline_hrtick = on;
         self
@@ -110,7 +111,7 @@ impl Builder {
         self
     }
 
-    /// Sets the slice of tasks that are spawned without one.
+    /// Sets the slice of tasks that are spawned without a slice of their own.
     pub fn slice(mut self, slice: Duration) -> Self {
         self.settings.slice = Slice::new(slice);
         self
@@ -145,15 +146,15 @@ impl Builder {
         self
     }
 
-    /// Turns off savings of the tick, one by one, for experiments.
+    /// Turns off single savings of the tick, for experiments.
     #[cfg(feature = "internals")]
     pub fn savings(mut self, savings: super::Savings) -> Self {
         self.settings.savings = savings;
         self
     }
 
-    /// Runs the rounds of the workers inside of calls of `around`, which can count their instructions. A round
-    /// schedules and polls once.
+    /// Runs the rounds of the workers inside of calls of `around`, which can count the instructions of a round. Each
+    /// round schedules and polls once.
     #[cfg(feature = "internals")]
     pub fn rounds(mut self, around: super::Rounds) -> Self {
         self.settings.rounds = Some(around);
@@ -164,17 +165,18 @@ impl Builder {
     ///
     /// # Errors
     ///
-    /// When the plan does not fit the machine, or the system refuses a thread, a CPU, or with
-    /// [`Preemption::Signal`] a timer, or the program handles `SIGURG` itself: nothing is left behind.
+    /// When the settings do not fit the machine, when the system refuses a thread, a CPU, or with
+    /// [`Preemption::Signal`] a timer, or when the program handles `SIGURG` itself. Everything that was started before
+    /// the error is ended.
     pub fn build(self) -> Result<Executor, BuildError> {
         self.build_drawn(None)
     }
 
-    /// Starts the workers, of which one runs at a time in the order that `seed` draws, on a clock that stands still.
+    /// Starts the workers on a clock that stands still. One worker runs at a time, in the order that `seed` selects.
     ///
     /// # Errors
     ///
-    /// As for [`build`](Self::build).
+    /// See [`build`](Self::build).
     pub(crate) fn build_drawn(self, seed: Option<u64>) -> Result<Executor, BuildError> {
         let count = self.threads.count()?;
         if self.settings.preemption == Preemption::Signal {

@@ -1,32 +1,33 @@
-//! The number of waiting tasks for each size of request, from which the shortest request is found.
+//! The number of waiting tasks for each size of request. From these counts the shortest request is found.
 //!
-//! A task that wakes up and had a little more than its share is not picked at once, and the one that is picked instead
-//! may run for its whole request. Where that is much longer than what the woken one asks for, a decision is due
-//! earlier: when as much time has passed as the shortest request that waits. It is no rule of EEVDF, which decides at
-//! the end of each request, and changes no share; what it costs is a tick (spec TICK-12 has it for the end of a
-//! slice's protection).
+//! A task that wakes up and had a little more than its share is not picked at once, and the task that is picked instead
+//! may run for its whole request. If that request is much longer than the request of the woken task, a decision is due
+//! earlier: after the time of the shortest waiting request. This earlier decision is no rule of EEVDF, which decides at
+//! the end of each request. The decision changes no share, and costs a tick (spec TICK-12 has the same rule for the end
+//! of a slice's protection).
 //!
-//! Requests are counted by their power of two, so that counting is an addition and finding a look at one word.
+//! Requests are counted by their power of two. So counting is an addition, and finding the shortest request reads one
+//! word.
 
-/// Powers of two of nanoseconds: requests are shorter than 2^32 ns.
+/// The number of powers of two of nanoseconds: requests are shorter than 2^32 ns.
 const CLASSES: usize = 32;
 
 /// The counts of one queue.
 #[derive(Debug, Default)]
 pub(crate) struct Classes {
     counts: [u32; CLASSES],
-    /// Bits of the classes that are not empty, one for each.
+    /// The bits of the classes that are not empty, one bit for each class.
     present: u32,
 }
 
-/// The class of a request of so many nanoseconds.
+/// Returns the class of a request of so many nanoseconds.
 pub(crate) fn class_of(nanos: u64) -> u8 {
     let power = nanos.max(1).ilog2().min(31);
     u8::try_from(power).unwrap_or(31)
 }
 
 impl Classes {
-    /// A task waits.
+    /// Adds a task that waits.
     #[inline]
     pub(crate) fn add(&mut self, class: u8) {
         let count = &mut self.counts[usize::from(class) % CLASSES];
@@ -34,7 +35,7 @@ impl Classes {
         self.present |= 1 << (u32::from(class) % 32);
     }
 
-    /// Removes a task that waits no more.
+    /// Removes a task that no longer waits.
     #[inline]
     pub(crate) fn remove(&mut self, class: u8) {
         let count = &mut self.counts[usize::from(class) % CLASSES];
@@ -44,8 +45,8 @@ impl Classes {
         }
     }
 
-    /// The longest that requests of the shortest class can be, in nanoseconds, if they are shorter than those of
-    /// `class`.
+    /// Returns the upper limit of the requests in the shortest class that has any, in nanoseconds, if that class is
+    /// shorter than `class`.
     #[inline]
     pub(crate) fn shorter_than(&self, class: u8) -> Option<u64> {
         let shortest = self.present.trailing_zeros();

@@ -14,14 +14,14 @@ thread_local! {
         const { RefCell::new(ManuallyDrop::new(None)) };
 }
 
-/// Puts back what was before, also when it is dropped by a panic.
+/// The guard that restores the previous executor of the thread, also when it is dropped by a panic.
 #[derive(Debug)]
 pub(crate) struct Entered {
     before: Option<Handle>,
     _clock: runtime::Entered,
 }
 
-/// Makes the code of this thread belong to `executor` until the result is dropped.
+/// Makes the code of this thread belong to `executor` until the returned guard is dropped.
 pub(crate) fn enter(executor: &Handle) -> Entered {
     Entered {
         before: put(Some(Arc::clone(executor))),
@@ -29,7 +29,7 @@ pub(crate) fn enter(executor: &Handle) -> Entered {
     }
 }
 
-/// Makes `executor` the one of this thread's code; returns the one before.
+/// Makes `executor` the executor of this thread's code. Returns the previous executor.
 fn put(executor: Option<Handle>) -> Option<Handle> {
     EXECUTOR.with_borrow_mut(|slot| std::mem::replace(&mut **slot, executor))
 }
@@ -40,7 +40,7 @@ impl Drop for Entered {
     }
 }
 
-/// The executor of this thread's code.
+/// Returns the executor to which this thread's code belongs.
 pub(crate) fn current() -> Option<Handle> {
     EXECUTOR.with_borrow(|slot| Option::clone(slot))
 }

@@ -1,11 +1,11 @@
-//! Points at which a task that computes lets others run.
+//! Points at which a task that computes lets other tasks run.
 //!
 //! | | when | what happens | cost when no other task wants the worker |
 //! |---|---|---|---|
-//! | [`checkpoint`] | in an `async` computation, each 10 µs or so | the task gives its turn away if its slice is over | a flag, and in counter mode the counter |
-//! | [`need_resched`] | in a tight loop that cannot `await` at each step | says whether the next checkpoint would give way | the same |
-//! | [`extend_slice`] | around a short section that others wait for | the slice goes on for 20 µs, once, should it end in there | two stores |
-//! | [`yield_now`] | where others should run in any case | gives the turn away to the task that is next by the rules | a switch |
+//! | [`checkpoint`] | in an `async` computation, each 10 µs or so | the task yields if its slice is over | a flag, and in counter mode the counter |
+//! | [`need_resched`] | in a tight loop that cannot `await` at each step | returns whether the next checkpoint would yield | the same |
+//! | [`extend_slice`] | around a short section for which other tasks wait | a slice that ends in the section is extended once, by 20 µs | two stores |
+//! | [`yield_now`] | where other tasks should run in any case | the task yields to the next task by the rules | a switch |
 //!
 //! Outside of an [`Executor`](crate::Executor) a checkpoint is ready at once and [`need_resched`] is `false`.
 
@@ -17,16 +17,16 @@ use super::{context, current};
 use crate::host::{device, thread};
 use crate::time::virtual_time::runtime;
 
-/// Returns true if the running task should give way: its slice is over, a more urgent task was woken, or a timer of its
+/// Returns true if the running task should yield: its slice is over, a more urgent task was woken, or a timer of its
 /// worker is due.
 ///
-/// It is for loops that cannot `await` at each step: call [`checkpoint`] when it returns true. It returns `false` on
-/// threads that are no workers of an executor.
+/// The function is for loops that cannot `await` at each step: call [`checkpoint`] when it returns true. It returns
+/// `false` on threads that are no workers of an executor.
 ///
 /// # Cost
 ///
-/// Two loads; with [`Preemption::Counter`](crate::executor::Preemption::Counter) a reading of the counter and a compare
-/// more.
+/// Two loads; with [`Preemption::Counter`](crate::executor::Preemption::Counter) also a read of the counter and a
+/// comparison.
 #[inline]
 #[must_use]
 pub fn need_resched() -> bool {
@@ -45,7 +45,7 @@ pub fn need_resched() -> bool {
     })
 }
 
-/// Gives way to other tasks if the running task [should](need_resched), and is ready at once otherwise.
+/// Yields to other tasks if the running task [should](need_resched), and is ready at once otherwise.
 ///
 /// ```
 /// # let executor = tickless::Executor::builder().workers(1).build()?;
@@ -72,10 +72,10 @@ pub fn checkpoint() -> Checkpoint {
     }
 }
 
-/// Gives way to other tasks. The task stays runnable, and runs again when the queue's rules pick it: at once if no
-/// other task waits.
+/// Yields to other tasks. The task stays runnable, and runs again when the queue's rules pick it: at once if no other
+/// task waits.
 ///
-/// In other executors it works as their own function does.
+/// In other executors this function works as their own function for yielding does.
 #[inline]
 pub fn yield_now() -> Checkpoint {
     Checkpoint {
@@ -106,16 +106,17 @@ impl Future for Checkpoint {
     }
 }
 
-/// Requests 20 µs more in case the task's slice ends before the returned guard is dropped. The task's next checkpoint
-/// does not give way then.
+/// Requests an extension of 20 µs in case the task's slice ends before the returned guard is dropped. If the slice ends
+/// there, the task's next checkpoint does not yield.
 ///
-/// It is for short sections for which other tasks wait, such as one that holds a lock across an `await`: if the task is
-/// preempted there, they wait for as long as the slices of all other tasks take. The extension is granted once for each
-/// turn of the task, and a timer ends it. A task that used it gives way at its next checkpoint after the section. Due
-/// timers fire at a checkpoint in any case. The task is charged for the time that it uses.
+/// The extension is for short sections for which other tasks wait, for example a section that holds a lock across an
+/// `await`: if the task is preempted there, those tasks wait for as long as the slices of all other tasks take. The
+/// extension is granted once for each turn of the task, and a timer ends it. A task that used its extension yields at
+/// its next checkpoint after the section. Due timers fire at a checkpoint in any case. The task is charged for the time
+/// that it uses.
 ///
-/// A task that waits in the section ends its turn, and the request with it. No extension is granted if timers do not
-/// end slices: [`hrtick`](crate::executor::Builder::hrtick).
+/// A task that waits in the section ends its turn, and the request for an extension with it. No extension is granted if
+/// timers do not end slices: [`hrtick`](crate::executor::Builder::hrtick).
 ///
 /// ```
 /// # let executor = tickless::Executor::builder().workers(1).build()?;
@@ -132,11 +133,11 @@ pub fn extend_slice() -> SliceExtension {
     SliceExtension { task }
 }
 
-/// The guard that [`extend_slice`] returns: the task asks for a longer slice until the guard is dropped.
+/// The guard that [`extend_slice`] returns. The task requests an extension until the guard is dropped.
 #[derive(Debug)]
 #[must_use = "dropped at once, it asks for nothing"]
 pub struct SliceExtension {
-    /// The task, by the address of its header, which is compared and never followed.
+    /// The address of the task's header, which identifies the task. The address is compared and never followed.
     task: usize,
 }
 
@@ -152,7 +153,7 @@ impl Drop for SliceExtension {
     }
 }
 
-/// Files what the running task woke. Returns true if that is more urgent.
+/// Enqueues the tasks that the running task woke. Returns true if one of them is more urgent than the running task.
 #[cold]
 fn check_preempt() -> bool {
     context::current().is_some_and(|executor| executor.check_preempt())

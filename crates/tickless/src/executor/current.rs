@@ -9,32 +9,33 @@ use tickless_link::bias::Owner;
 use tickless_sched::hrtick::Extension;
 
 use super::header::Job;
-/// The words of a thread. Without a destructor, so that reaching them is one addition to the thread pointer.
+/// The thread-local words of a worker. They need no destructor, so that an access is one addition to the thread
+/// pointer.
 pub(crate) struct Current {
-    /// The executor that this thread is a worker of, by number; 0 if it is none.
+    /// The number of the executor of which this thread is a worker; 0 if it is no worker.
     executor: Cell<u64>,
     worker: Cell<usize>,
-    /// The task that is being polled: the address of its header, compared and never followed.
+    /// The task that is being polled, by the address of its header. The address is compared and never followed.
     running: Cell<usize>,
-    /// The data of its waker, compared and never followed.
+    /// The data of that task's waker, which is compared and never followed.
     waker: Cell<usize>,
-    /// True if the task gives its turn away and stays runnable.
+    /// True if the task yields and stays runnable.
     yields: Cell<bool>,
-    /// True if the task was asked to.
+    /// True if the task yields because it was preempted.
     preempted: Cell<bool>,
-    /// Extension that the task wants when it has to give way.
+    /// The extension that the task requests for the case that it has to yield.
     extension: Cell<Extension>,
-    /// True if the task was granted that: its next poll is no new turn.
+    /// True if the task was granted an extension: its next poll is no new turn.
     goes_on: Cell<bool>,
-    /// Checkpoints compare the counter with the deadline of the first timer.
+    /// True if checkpoints compare the counter with the deadline of the first timer.
     reads_counter: Cell<bool>,
-    /// Token by which the lock of the worker's queue knows its owner.
+    /// The token that identifies the owner to the lock of the worker's queue.
     owner: Cell<Option<Owner>>,
-    /// End of the poll, if the task was accounted then and none was picked.
+    /// The time at which the poll ended, if the task was accounted then and no next task was picked.
     ended: Cell<Option<Instant>>,
     /// The task that was picked when the poll ended.
     next: Cell<ManuallyDrop<Option<Job>>>,
-    /// The running task woke one that is not filed yet, as far as is known.
+    /// True if the running task may have woken a task that is not enqueued yet.
     arrived: Cell<bool>,
 }
 
@@ -58,50 +59,50 @@ thread_local! {
     };
 }
 
-/// Calls `body` with the words of this thread: for a worker, which then reaches them without looking them up.
+/// Calls `body` with the words of this thread. A worker then reaches the words without further look-ups.
 pub(crate) fn with<R>(body: impl FnOnce(&Current) -> R) -> R {
     CURRENT.with(body)
 }
 
 impl Current {
-    /// Returns the token by which the lock of this worker's queue knows its owner. It means nothing to other locks.
+    /// Returns the token that identifies this worker to the lock of its queue. The token is meaningless to other locks.
     #[inline]
     pub(crate) fn owner(&self) -> Option<Owner> {
         self.owner.get()
     }
 
-    /// The poll that goes on is over for the task, which was accounted until `now`: it waits, or gave its turn away. No
-    /// code of a user's follows before the worker schedules.
+    /// Notes that the task of the poll in progress waits or has yielded, and was accounted until `now`. No user code
+    /// follows before the worker schedules.
     #[inline]
     pub(crate) fn set_ended(&self, now: Instant) {
         self.ended.set(Some(now));
     }
 
-    /// Records the end of the poll as [`set_ended`](Self::set_ended) does, and the next task, which was picked.
+    /// Notes the end of the poll as [`set_ended`](Self::set_ended) does, together with the next task, which was picked.
     #[inline]
     pub(crate) fn set_next(&self, job: Job) {
         let _none = self.next.replace(ManuallyDrop::new(Some(job)));
     }
 
-    /// The task that was picked at the end of the poll before, if one was.
+    /// Takes the task that was picked at the end of the previous poll, if a task was.
     #[inline]
     pub(crate) fn take_next(&self) -> Option<Job> {
         ManuallyDrop::into_inner(self.next.replace(ManuallyDrop::new(None)))
     }
 
-    /// Returns the end of the poll before, if that was noted, and forgets it.
+    /// Takes the time at which the previous poll ended, if it was noted.
     #[inline]
     pub(crate) fn take_ended(&self) -> Option<Instant> {
         self.ended.take()
     }
 
-    /// Notes whether there is a task that was woken by the running one and is to be filed.
+    /// Notes whether the running task woke a task that is still to be enqueued.
     #[inline]
     pub(crate) fn set_arrived(&self, arrived: bool) {
         self.arrived.set(arrived);
     }
 
-    /// The task is being polled from here on.
+    /// Notes that the poll of the task begins.
     #[inline]
     pub(crate) fn begin(&self, task: usize) {
         self.running.set(task);
@@ -111,38 +112,39 @@ impl Current {
         }
     }
 
-    /// Notes that no task is being polled any more.
+    /// Notes that no task is being polled any longer.
     #[inline]
     pub(crate) fn end(&self) {
         self.running.set(0);
     }
 
-    /// Returns whether the task that was polled last gave its turn away because it was asked to.
+    /// Returns whether the task that was polled last yielded because it was preempted.
     #[inline]
     pub(crate) fn was_preempted(&self) -> bool {
         self.yields.get() && self.preempted.get()
     }
 
-    /// Returns whether the task that was polled last gives way because it was asked to, and asks to go on.
+    /// Returns whether the task that was polled last yields because it was preempted, and requests an extension.
     #[inline]
     pub(crate) fn asks_for_extension(&self) -> bool {
         self.was_preempted() && self.extension.get() == Extension::Asked
     }
 
-    /// Returns whether the task that was polled gave its turn away and stays runnable.
+    /// Returns whether the task that was polled last yielded and stays runnable.
     #[inline]
     pub(crate) fn yields(&self) -> bool {
         self.yields.get()
     }
 
-    /// Returns whether this is the task that is being polled.
+    /// Returns whether this task is being polled.
     #[inline]
     pub(crate) fn is_running(&self, task: usize) -> bool {
         self.running.get() == task
     }
 }
 
-/// Makes this thread a worker of the executor from here on, which owns the lock of its queue; 0 for none.
+/// Makes this thread a worker of the executor from here on, as the owner of its queue's lock; the executor 0 stands for
+/// none.
 pub(crate) fn set_worker(executor: u64, worker: usize, reads_counter: bool, owner: Option<Owner>) {
     CURRENT.with(|current| {
         current.owner.set(owner);
@@ -158,7 +160,7 @@ pub(crate) fn worker_of(executor: u64) -> Option<usize> {
     CURRENT.with(|current| (current.executor.get() == executor).then(|| current.worker.get()))
 }
 
-/// Returns whether the poll that goes on is over for the task.
+/// Returns whether the task of the poll in progress waits or has yielded.
 #[inline]
 pub(crate) fn has_ended() -> bool {
     CURRENT.with(|current| {
@@ -169,7 +171,7 @@ pub(crate) fn has_ended() -> bool {
     })
 }
 
-/// Returns true if this is the waker of the task that is being polled, and no foreign one.
+/// Returns true if this is the waker of the task that is being polled.
 #[inline]
 pub(crate) fn is_waker(waker: &Waker) -> bool {
     CURRENT.with(|current| is_waker_of(current, waker))
@@ -180,7 +182,7 @@ fn is_waker_of(current: &Current, waker: &Waker) -> bool {
     current.running.get() != 0 && current.waker.get() == waker.data().addr()
 }
 
-/// Returns whether a task is being polled by this thread as a worker.
+/// Returns whether this thread, as a worker, is polling a task.
 #[inline]
 pub(crate) fn polls() -> bool {
     CURRENT.with(|current| current.running.get() != 0)
@@ -192,8 +194,9 @@ pub(crate) fn note_waker(waker: &Waker) {
     CURRENT.with(|current| current.waker.set(waker.data().addr()));
 }
 
-/// The task of `waker`, which was just woken by it, gives its turn away and stays runnable. Nothing is noted if that is
-/// not the task that is being polled, but a part of it with a waker of its own, or a future that the task blocks on.
+/// Notes that the task of `waker`, which was just woken by it, yields and stays runnable. Nothing is noted if the waker
+/// does not belong to the task that is being polled, but to a part of it with a waker of its own, or to a future on
+/// which the task blocks.
 pub(crate) fn set_yields(waker: &Waker, is_preempted: bool) {
     CURRENT.with(|current| {
         if is_waker_of(current, waker) {
@@ -210,7 +213,8 @@ fn change_extension<R>(current: &Current, change: impl FnOnce(&mut Extension) ->
     result
 }
 
-/// The task that is being polled asks to go on for a little when its slice ends; its address, 0 if there is none.
+/// Requests an extension for the end of the current task's slice. Returns the address of the task, or 0 if no task is
+/// being polled.
 pub(crate) fn ask_for_extension() -> usize {
     CURRENT.with(|current| {
         change_extension(current, Extension::ask);
@@ -218,7 +222,8 @@ pub(crate) fn ask_for_extension() -> usize {
     })
 }
 
-/// The task of that address does not ask any more. Returns true if it has to give way, because it went on.
+/// Withdraws the request of the task with this address. Returns true if the task has to yield, because it used its
+/// extension.
 pub(crate) fn withdraw_extension(task: usize) -> bool {
     CURRENT.with(|current| {
         // Else it sleeps, or runs elsewhere and has no wish there.
@@ -226,7 +231,7 @@ pub(crate) fn withdraw_extension(task: usize) -> bool {
     })
 }
 
-/// The task that was polled last goes on if `grant` says so.
+/// Lets the task that was polled last continue, if `grant` returns true.
 pub(crate) fn grant_extension(grant: impl FnOnce(&mut Extension) -> bool) -> bool {
     CURRENT.with(|current| {
         let goes_on = change_extension(current, grant);
@@ -235,31 +240,31 @@ pub(crate) fn grant_extension(grant: impl FnOnce(&mut Extension) -> bool) -> boo
     })
 }
 
-/// Returns whether the running task woke one that may not be enqueued yet, and forgets it.
+/// Returns whether the running task woke a task that may not be enqueued yet, and resets that mark.
 #[inline]
 pub(crate) fn take_arrived() -> bool {
     CURRENT.with(|current| current.arrived.take())
 }
 
-/// Returns whether checkpoints of this worker read the counter; `None` for a thread that is none.
+/// Returns whether checkpoints of this worker read the counter; `None` for a thread that is no worker.
 #[inline]
 pub(crate) fn preemption() -> Option<bool> {
     CURRENT.with(|current| (current.executor.get() != 0).then(|| current.reads_counter.get()))
 }
 
-/// Returns the token by which the lock of this worker's queue knows its owner. It means nothing to other locks.
+/// Returns the token that identifies this worker to the lock of its queue. The token is meaningless to other locks.
 #[inline]
 pub(crate) fn owner() -> Option<Owner> {
     CURRENT.with(Current::owner)
 }
 
-/// Returns whether this is the task that is being polled.
+/// Returns whether this task is being polled.
 #[inline]
 pub(crate) fn is_running(task: usize) -> bool {
     CURRENT.with(|current| current.is_running(task))
 }
 
-/// Returns whether the task that was polled gave its turn away and stays runnable.
+/// Returns whether the task that was polled last yielded and stays runnable.
 #[inline]
 pub(crate) fn yields() -> bool {
     CURRENT.with(Current::yields)

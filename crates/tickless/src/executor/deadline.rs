@@ -11,9 +11,10 @@ use tickless_sched::deadline::{Reservation, ReservationError};
 /// A reservation: an amount of runtime in each period, before a deadline that counts from the beginning of the period.
 /// Control loops, mixers and feed handlers use it to be in time.
 ///
-/// Tasks with a deadline run before all others of their worker, the earliest deadline first, and stay on that worker. A
-/// task that has used its runtime is *throttled*: it waits for its next period, even if its worker is idle. So a task
-/// that computes for longer than it reserved harms only itself, and the others keep what the reservations leave.
+/// Tasks with a deadline run before all other tasks of their worker, the earliest deadline first, and stay on that
+/// worker. A task that has used its runtime is *throttled*: it waits for its next period, even if its worker is idle.
+/// So a task that computes for longer than its reservation delays only itself, and the other tasks keep the time that
+/// the reservations leave.
 ///
 /// ```
 /// use std::time::Duration;
@@ -55,7 +56,7 @@ impl Deadline {
     ///
     /// # Errors
     ///
-    /// As [`new`](Self::new).
+    /// See [`new`](Self::new).
     pub fn periodic(runtime: Duration, period: Duration) -> Result<Self, DeadlineError> {
         Self::new(runtime, period, period)
     }
@@ -101,7 +102,7 @@ impl fmt::Display for DeadlineError {
 
 impl Error for DeadlineError {}
 
-/// Converts a duration; one that is longer than a span becomes the longest, which is an error too.
+/// Converts a duration. A duration that is longer than a span becomes the longest span, which is an error too.
 fn span(duration: Duration) -> Span {
     Span::from_nanos(u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX))
 }

@@ -1,10 +1,10 @@
-//! The tasks of a worker that have deadlines, beside its fair queue: the running one, the throttled ones, and the time
-//! of the next replenishment, for which the worker starts a timer ([`SliceTick::start_bandwidth`]).
+//! The tasks of a worker that have deadlines, together with the time of the next replenishment. The worker starts a
+//! timer for that time ([`SliceTick::start_bandwidth`]).
 //!
-//! The queue's clock is that of the worker, which stands while the system runs others. The timer's is the monotonic
-//! one, so a replenishment is that much later: [`expiry`] adds what the monotonic clock is ahead (spec X-5,
-//! [`RunClock::expiry`]). Where more is stolen meanwhile the timer comes early, nothing is replenished, and the next
-//! pick starts it again.
+//! The clock of the queue is the worker's clock, which stands while the system runs other threads. The timer uses the
+//! monotonic clock, on which a replenishment is later: [`expiry`] adds the distance by which the monotonic clock is
+//! ahead (spec X-5, [`RunClock::expiry`]). If more time is stolen meanwhile, the timer fires early, no task is
+//! replenished, and the next pick starts the timer again.
 //!
 //! [`SliceTick::start_bandwidth`]: super::slice_tick::SliceTick::start_bandwidth
 //! [`RunClock::expiry`]: tickless_sched::load::RunClock::expiry
@@ -22,24 +22,26 @@ use super::header::{self, Header, Job, Server, Waiting};
 #[cfg(test)]
 mod tests;
 
-/// The tasks with deadlines.
+/// The set of a worker's tasks with deadlines: the running task, the waiting tasks and the throttled tasks.
 #[derive(Debug)]
 pub(crate) struct Deadlines {
     queue: DeadlineQueue<Waiting>,
     limit: Bandwidth,
-    /// Number of tasks that are not over, whether or not they wait: while there are none, all this costs a comparison.
+    /// The number of tasks that have not ended, whether or not they wait. While it is zero, the whole mechanism costs a
+    /// comparison.
     tasks: usize,
-    /// Tasks that were aborted: each is polled once more, whatever runtime it has left.
+    /// The aborted tasks. Each is polled once more, even without runtime.
     ending: Vec<Job>,
-    /// True if one of them runs.
+    /// True if a task of the set runs.
     is_running: bool,
-    /// A replenishment is due for which the timer was not started: the worker does that when it picks.
+    /// True if a replenishment is pending for which the timer was not started. The worker starts the timer at its next
+    /// pick.
     owes_timer: bool,
     throttled: u64,
 }
 
 impl Deadlines {
-    /// Makes an empty set, with room for `limit`.
+    /// Makes an empty set that admits reservations up to `limit`.
     pub(crate) fn new(limit: Bandwidth) -> Self {
         Self {
             queue: DeadlineQueue::new(limit),
@@ -57,14 +59,14 @@ impl Deadlines {
         self.queue.admitted()
     }
 
-    /// Admits one more.
+    /// Admits a reservation.
     pub(crate) fn admit(&mut self, reservation: Reservation) -> Result<Server, Rejected> {
         let server = self.queue.admit(reservation)?;
         self.tasks += 1;
         Ok(server)
     }
 
-    /// Dismisses a task that is over.
+    /// Dismisses a task that has ended.
     pub(crate) fn dismiss(&mut self, server: Pin<&Server>) {
         // Refused behind the end of the worker, when the queue that admitted it is gone.
         if self.queue.dismiss(server).is_ok() {
@@ -73,7 +75,7 @@ impl Deadlines {
         }
     }
 
-    /// Returns the number of tasks that wait for their turn and could have it.
+    /// Returns the number of tasks that wait for their turn and are not throttled.
     #[inline]
     pub(crate) fn waiting(&self) -> usize {
         if self.tasks == 0 {
@@ -82,29 +84,29 @@ impl Deadlines {
         self.queue.waiting() + self.ending.len()
     }
 
-    /// Returns whether there are no tasks.
+    /// Returns whether the set has no tasks.
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
         self.tasks == 0
     }
 
-    /// Returns whether one of them runs: tasks of the fair class do not preempt it.
+    /// Returns whether a task of the set runs. Tasks of the fair class do not preempt it.
     #[inline]
     pub(crate) fn is_running(&self) -> bool {
         self.is_running
     }
 
-    /// Returns whether the worker has to pick although no task waits, to start the timer.
+    /// Returns whether the worker has to pick even if no task waits, to start the timer.
     pub(crate) fn owes_timer(&self) -> bool {
         self.owes_timer
     }
 
-    /// Returns how often one was throttled.
+    /// Returns how often a task was throttled.
     pub(crate) fn throttles(&self) -> u64 {
         self.throttled
     }
 
-    /// Queues one that is new, was woken, or gave its turn away. `None` if it was refused.
+    /// Queues a task that is new, was woken, or yielded. Returns `None` if the queue refused the task.
     pub(crate) fn enqueue(&mut self, job: Job, now: RunTime) -> Option<Enqueued> {
         if job.metadata().listing.is_aborted() {
             self.ending.push(job);
@@ -122,8 +124,8 @@ impl Deadlines {
         Some(queued)
     }
 
-    /// Ends a task that was aborted: it is polled at once, and not when it has runtime again. Returns whether it waited
-    /// here.
+    /// Ends an aborted task: the task is polled at once, and need not wait for runtime. Returns whether the task waited
+    /// in this set.
     pub(crate) fn end(&mut self, header: &Header, now: RunTime) -> bool {
         let server = header.server();
         let waited = server.and_then(|server| self.queue.dequeue(server, now));
@@ -135,8 +137,8 @@ impl Deadlines {
         true
     }
 
-    /// The one that is polled next, and its runtime; that is none for one that was aborted. The tasks whose next period
-    /// has begun have runtime again.
+    /// Picks the task that is polled next. Returns the task and its runtime; an aborted task has no runtime. The tasks
+    /// whose next period has begun are replenished.
     #[inline]
     pub(crate) fn pick(&mut self, now: RunTime) -> Option<(Job, Option<RuntimeLeft>)> {
         if self.tasks == 0 {
@@ -159,14 +161,14 @@ impl Deadlines {
         picked.map(|Waiting(job)| (job, Some(left)))
     }
 
-    /// The one that runs, whose server this is, waits for something.
+    /// Notes that the running task, which owns `server`, waits for an event.
     pub(crate) fn sleep(&mut self, server: Pin<&Server>, now: RunTime) {
         // Refused for one that gave its turn away, and was queued again.
         let _refused = self.queue.sleep(server, now);
         self.is_running = false;
     }
 
-    /// The one that runs is over, if one runs.
+    /// Notes that the running task has ended, if a task of the set runs.
     #[inline]
     pub(crate) fn finish(&mut self, now: RunTime) {
         if self.is_running {
@@ -175,9 +177,9 @@ impl Deadlines {
         }
     }
 
-    /// Returns the time for which the worker starts its timer for the next replenishment, so that it owes it no more.
-    /// `now` is the monotonic time at which the clock of the queue shows `run_time`. `None` if no task waits for
-    /// runtime: a timer that is queued then fires for nothing.
+    /// Returns the time for which the worker starts its timer for the next replenishment, which settles the pending
+    /// start. `now` is the monotonic time at which the clock of the queue shows `run_time`. Returns `None` if no task
+    /// waits for runtime: a timer that is still queued then fires without effect.
     #[inline]
     pub(crate) fn settle_timer(&mut self, now: Instant, run_time: RunTime) -> Option<Instant> {
         if self.tasks == 0 {
@@ -188,7 +190,7 @@ impl Deadlines {
         Some(expiry(next, now, run_time))
     }
 
-    /// Closes the queue: what waited in it.
+    /// Closes the queue, and returns the tasks that waited in it.
     pub(crate) fn close(&mut self) -> Vec<Job> {
         let mut queue = std::mem::replace(&mut self.queue, DeadlineQueue::new(self.limit));
         self.tasks = 0;
@@ -204,8 +206,8 @@ impl Deadlines {
     }
 }
 
-/// Returns the monotonic time at which the clock of the queue shows `at`, if nothing more is stolen: by adding the
-/// distance that the monotonic clock is ahead.
+/// Returns the monotonic time at which the clock of the queue shows `at`, if no more time is stolen. The function adds
+/// the distance by which the monotonic clock is ahead.
 fn expiry(at: RunTime, now: Instant, run_time: RunTime) -> Instant {
     now.saturating_add(at.saturating_since(run_time))
 }

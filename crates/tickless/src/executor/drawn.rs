@@ -1,17 +1,17 @@
-//! Ready tasks whose order a seed draws, in place of the fair queue.
+//! Ready tasks in the random order that a seed determines, in place of the fair queue.
 //!
-//! The fair queue orders tasks by the time they used, which no two runs agree on. Under a seed the next task is any
-//! of the ready ones, drawn from the seed: one seed is one schedule.
+//! The fair queue orders tasks by the time that they used, which differs from run to run. With a seed the next task is
+//! chosen at random from the ready tasks, and the choices depend only on the seed: one seed gives one schedule.
 //!
 //! # Several workers
 //!
-//! One of them has the *turn*: it draws a task, and from the same seed the worker that polls it, which has the turn
-//! from then on. The others wait. So tasks move between threads as they do on any executor with several workers, and
-//! two never run at one time: the order of their steps is that of the seed.
+//! One worker has the *turn*: it chooses a task, and then, from the same seed, the worker that polls the task. That
+//! worker has the turn from then on. The other workers wait. So tasks move between threads as on any executor with
+//! several workers, but no two tasks run at the same time: the seed determines the order of their steps.
 //!
 //! # Ground rules
 //!
-//! - Any thread queues tasks, the worker that has the turn alone draws them.
+//! - Any thread queues tasks. Only the worker that has the turn takes them.
 //! - No task is dropped or polled under the lock.
 
 use std::fmt;
@@ -21,20 +21,20 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use super::header::Job;
 use crate::time::virtual_time::draw::Draw;
 
-/// The ready tasks.
+/// The queue of the ready tasks.
 pub(crate) struct DrawnQueue {
     state: Mutex<State>,
     workers: usize,
-    /// The worker that has the turn. It changes under the lock.
+    /// The worker that has the turn. The value changes under the lock.
     turn: AtomicUsize,
     is_deadlocked: AtomicBool,
 }
 
-/// Result of a draw.
+/// The result of a choice.
 pub(crate) enum Drawn {
-    /// The worker polls this task.
+    /// The calling worker polls this task.
     Mine(Job),
-    /// This worker has the turn, and a task to poll.
+    /// The named worker has the turn, and a task to poll.
     Other(usize),
     /// No task is ready.
     Nothing,
@@ -42,14 +42,14 @@ pub(crate) enum Drawn {
 
 struct State {
     ready: Vec<Job>,
-    /// The task that was drawn for the worker that has the turn.
+    /// The task that was chosen for the worker that has the turn.
     handed: Option<Job>,
     draw: Draw,
     is_closed: bool,
 }
 
 impl DrawnQueue {
-    /// Makes an empty queue of so many workers whose order `draw` chooses.
+    /// Makes an empty queue for so many workers, whose order `draw` determines.
     pub(crate) fn new(draw: Draw, workers: usize) -> Self {
         Self {
             state: Mutex::new(State {
@@ -72,7 +72,7 @@ impl DrawnQueue {
     ///
     /// # Errors
     ///
-    /// The task, once the queue is closed.
+    /// Returns the task if the queue is closed.
     pub(crate) fn push(&self, job: Job) -> Result<(), Job> {
         let mut state = self.lock();
         if state.is_closed {
@@ -89,7 +89,7 @@ impl DrawnQueue {
         self.turn.load(Ordering::SeqCst)
     }
 
-    /// Takes one of the ready tasks, for the worker that has the turn.
+    /// Chooses one of the ready tasks, for the worker that has the turn.
     pub(crate) fn draw(&self, worker: usize) -> Drawn {
         let mut state = self.lock();
         if let Some(job) = state.handed.take() {
@@ -123,7 +123,7 @@ impl DrawnQueue {
         state.ready.is_empty() && state.handed.is_none()
     }
 
-    /// Takes no task any more, and returns those that wait.
+    /// Closes the queue, which then refuses tasks. Returns the tasks that wait.
     pub(crate) fn close(&self) -> Vec<Job> {
         let mut state = self.lock();
         state.is_closed = true;

@@ -1,4 +1,4 @@
-//! The operations of a worker on its tasks if a seed draws their order: no time is accounted, and no task moves to
+//! The operations of a worker on its tasks if a seed determines their order: no time is accounted, and no task moves to
 //! another worker.
 
 use std::task::Waker;
@@ -7,7 +7,7 @@ use super::header::{Job, Keeper, OwnHeader};
 use super::own::OwnWorker;
 use super::shared::Shared;
 
-/// The worker of an executor whose order is drawn.
+/// The worker of an executor whose order a seed determines.
 pub(crate) struct DrawnContext<'a> {
     shared: &'a Shared,
     index: usize,

@@ -1,11 +1,12 @@
-//! The executor's record of a task, beside its future.
+//! The executor's record of a task, which is stored next to the task's future.
 //!
 //! # Safety
 //!
-//! The *Cell Invariant*: a task is one allocation of `async-task`, its cell. The header stands in it where it was made,
-//! and the cell is freed behind the last [`Runnable`], waker and handle of the task. The future stands in the same cell
-//! and is dropped before that, at the end of its last poll or with its last `Runnable`. So the header of a `Runnable`
-//! stays where it is as long as that is borrowed, and that of a future as long as the future.
+//! The *Cell Invariant*: a task is one allocation of `async-task`, its cell. The header stays in the cell where it was
+//! made, and the cell is freed after the last [`Runnable`], waker and handle of the task. The future is in the same
+//! cell and is dropped before that, at the end of its last poll or with its last `Runnable`. So the header of a
+//! `Runnable` stays in place as long as the `Runnable` is borrowed, and the header of a future as long as the future
+//! exists.
 
 use std::fmt;
 use std::panic::Location;
@@ -39,27 +40,27 @@ pub(crate) type Entity = tickless_sched::Entity<Waiting>;
 /// Entry that run queues link for a task of the deadline class.
 pub(crate) type Server = tickless_sched::deadline::Server<Waiting>;
 
-/// Terms of a task beside its share.
+/// The terms of a task in addition to its share.
 #[derive(Debug)]
 pub(crate) enum Terms {
-    /// The task has a share alone: it is of the fair class.
+    /// The task has only a share: it is of the fair class.
     Share,
-    /// A reservation on its worker. Boxed: most tasks have none.
+    /// The task has a reservation on its worker. The server is boxed, because most tasks have none.
     Reservation(Pin<Box<Server>>),
-    /// The task is never polled: no worker has room for its reservation.
+    /// The task is never polled, because no worker can admit its reservation.
     Rejected(Box<Rejected>),
 }
 
-/// Origin of a task, for reports.
+/// The origin of a task, for reports.
 #[derive(Clone, Debug)]
 pub(crate) struct Origin {
     pub(crate) name: Option<Arc<str>>,
     pub(crate) location: &'static Location<'static>,
 }
 
-/// An executor, as its tasks know it.
+/// The interface of an executor to its tasks.
 pub(crate) trait Keeper: Send + Sync {
-    /// Distinguishes executors.
+    /// Returns the number that distinguishes this executor from others.
     fn id(&self) -> u64;
 
     /// Queues a task that is new or was woken, from a thread that is no worker of this executor.
@@ -68,13 +69,13 @@ pub(crate) trait Keeper: Send + Sync {
     /// Queues a job of the pool, which may block.
     fn push(&self, job: Job);
 
-    /// The future of the task is over or dropped, and its cell still there.
+    /// Notes that the future of the task has ended or was dropped, while its cell still exists.
     fn end(&self, header: &Header);
 
-    /// A task panicked.
+    /// Notes that a task panicked.
     fn panicked(&self);
 
-    /// Ends a task at its next turn, which comes at once.
+    /// Ends a task at its next turn, which follows at once.
     fn abort(&self, header: &Header);
 }
 
@@ -82,24 +83,24 @@ pub(crate) trait Keeper: Send + Sync {
 pub(crate) struct Header {
     /// Entry that run queues link.
     entity: Entity,
-    /// The only handle of its executor that a task has.
+    /// The handle of the task's executor, which is the only one that the task has.
     keeper: Arc<dyn Keeper>,
-    /// The number of that.
+    /// The number of the executor.
     pub(crate) executor: u64,
     /// The worker whose queue the task is in, or was in last.
     worker: AtomicU32,
-    /// State that says whether the task is to be ended, and where its waker is.
+    /// The state of the task in the list of its executor: whether it is to be ended, and where its waker is.
     pub(crate) listing: Listing,
-    /// The task runs on its worker alone.
+    /// True if the task runs only on its worker.
     pub(crate) is_local: bool,
-    /// The class of its requests.
+    /// The class of the task's requests.
     pub(crate) class: u8,
     pub(crate) terms: Terms,
     pub(crate) origin: Origin,
 }
 
 impl Header {
-    /// Makes a header; inlined, so that it is written once, where it stays.
+    /// Makes a header. Inlined, so that the header is written once, at its final place.
     #[inline(always)]
     pub(crate) fn new(
         keeper: Arc<dyn Keeper>,
@@ -123,13 +124,13 @@ impl Header {
         }
     }
 
-    /// The executor of the task.
+    /// Returns the executor of the task.
     #[inline]
     pub(crate) const fn keeper(&self) -> &Arc<dyn Keeper> {
         &self.keeper
     }
 
-    /// The account of its reservation, if it is of the deadline class.
+    /// Returns the account of the task's reservation, if the task is of the deadline class.
     #[inline]
     pub(crate) fn server(&self) -> Option<Pin<&Server>> {
         match &self.terms {
@@ -138,7 +139,7 @@ impl Header {
         }
     }
 
-    /// Returns the reason why it was not taken, if it asked for a reservation that there is no room for.
+    /// Returns the reason why the task was refused, if it requested a reservation that no worker could admit.
     pub(crate) fn rejected(&self) -> Option<Rejected> {
         match &self.terms {
             Terms::Rejected(rejected) => Some(**rejected),
@@ -146,7 +147,7 @@ impl Header {
         }
     }
 
-    /// The address, by which a task is known. Never followed.
+    /// Returns the address of the header, which identifies the task. The address is never followed.
     #[inline]
     pub(crate) fn address(&self) -> usize {
         std::ptr::from_ref(self).addr()
@@ -179,8 +180,8 @@ const _: () = {
     is_shared::<Header>();
 };
 
-/// Puts a task into a queue, which keeps it until it is picked. `None` if the queue refused it: it is dropped then, and
-/// counts as cancelled.
+/// Puts a task into a queue, which keeps the task until it is picked. Returns `None` if the queue refused the task; the
+/// task is then dropped, and counts as cancelled.
 // Where it is called from once: a call takes more than what is in it.
 #[inline]
 pub(crate) fn enqueue(queue: &mut FairQueue<Waiting>, job: Job, now: RunTime) -> Option<Enqueued> {
@@ -195,15 +196,15 @@ pub(crate) fn enqueue(queue: &mut FairQueue<Waiting>, job: Job, now: RunTime) ->
     queued.ok()
 }
 
-/// The entity of the task of `job`.
+/// Returns the entity of the task of `job`.
 #[cfg(all(test, not(loom)))]
 pub(crate) fn entity(job: &Job) -> Pin<&Entity> {
     // SAFETY: Cell Invariant: it does not move, and the cell is there as long as `job`.
     unsafe { Pin::new_unchecked(&job.metadata().entity) }
 }
 
-/// The task that runs, if that is said, sleeps, and the one of `job`, which woke up at `woken` and is the only one that
-/// waits, is picked. Where it is not so nothing has happened, and `false` comes back.
+/// Puts the running task `from`, if there is one, to sleep, and picks the task of `job`, which woke up at `woken` and
+/// is the only waiting task. Returns `false`, and changes nothing, if these conditions do not hold.
 #[inline(always)]
 pub(crate) fn hand_over(
     queue: &mut FairQueue<Waiting>,
@@ -217,7 +218,7 @@ pub(crate) fn hand_over(
     queue.hand_over(from, entity, woken, now)
 }
 
-/// Works as [`hand_over`], if both sleep in debt when they sleep, and nothing is called for it.
+/// Works as [`hand_over`] for two tasks that both sleep in debt, without a further call, so that no register is saved.
 #[inline(always)]
 pub(crate) fn hand_over_in_debt(
     queue: &mut FairQueue<Waiting>,
@@ -231,7 +232,7 @@ pub(crate) fn hand_over_in_debt(
     queue.hand_over_in_debt(from, entity, woken, now)
 }
 
-/// Works as [`enqueue`], for a task with a reservation. `None` for one without, too.
+/// Works as [`enqueue`], for a task with a reservation. Returns `None` also for a task without a reservation.
 pub(crate) fn enqueue_reserved(
     queue: &mut DeadlineQueue<Waiting>,
     job: Job,
@@ -248,7 +249,7 @@ pub(crate) fn enqueue_reserved(
     queued.ok()
 }
 
-/// The header of the cell that a future stands in. A part of that future, and not moved out of it.
+/// The header of the cell in which a future is stored. It is a part of that future, and is not moved out of it.
 pub(crate) struct OwnHeader(NonNull<Header>);
 
 // SAFETY: it is a shared reference to the header, which is `Sync`.
@@ -257,6 +258,8 @@ unsafe impl Send for OwnHeader {}
 unsafe impl Sync for OwnHeader {}
 
 impl OwnHeader {
+    /// Makes the header that the future for the cell of `header` keeps.
+    ///
     /// # Safety
     ///
     /// The result must become a part of the future that is made for the cell of `header`.

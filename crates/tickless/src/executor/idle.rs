@@ -1,21 +1,22 @@
-//! The set of idle workers; a thread that queues new work claims one and wakes it.
+//! The set of idle workers. A thread that queues new work claims an idle worker and wakes it.
 //!
-//! A wake-up gets lost where a worker has looked at all queues and is about to park, while another thread queues a task
-//! and finds that every worker is busy. Each side writes its own word and then reads the other's (Dekker's pattern),
-//! with a full fence in between on both sides:
+//! A wake-up could get lost: a worker has checked all queues and is about to park, while another thread queues a task
+//! and finds that every worker is busy. Against that, each side writes its own word and then reads the other side's
+//! word (Dekker's pattern), with a full fence in between on both sides:
 //!
-//! - a thread that queues a task counts it where workers look, then looks for idle workers;
-//! - a worker says that it is idle, then looks at the counts again, and parks only if there is nothing.
+//! - A thread that queues a task first increments the count that workers read, and then checks for idle workers.
+//! - A worker first announces that it is idle, and then reads the counts again. It parks only if no task waits.
 //!
-//! Whatever the order, at least one of them sees the other. A worker is claimed by the one thread that clears its bit,
-//! so that several tasks that are queued at once wake several workers. Loom runs this as it is (`model.rs`).
+//! In any order of these steps, at least one side sees the other. Only the thread that clears a worker's bit has
+//! claimed the worker, so that several tasks that are queued at once wake several workers. Loom runs this code
+//! unchanged (`model.rs`).
 
 use tickless_link::sync::{AtomicU64, Ordering, fence};
 
 #[cfg(all(test, loom))]
 mod model;
 
-/// Workers for each word.
+/// The number of workers for each word.
 const BITS: usize = 64;
 
 /// The idle workers, one bit each.
@@ -33,20 +34,20 @@ impl Idle {
         }
     }
 
-    /// The worker is idle: it looks for work once more, and parks then.
+    /// Notes that the worker is idle. The worker checks for work once more after this call, and parks only then.
     pub(crate) fn enter(&self, worker: usize) {
         // Relaxed: ordered by the fence, which pairs with the one in `any`.
         self.words[worker / BITS].fetch_or(1 << (worker % BITS), Ordering::Relaxed);
         fence(Ordering::SeqCst);
     }
 
-    /// The worker is busy again, whether or not a thread claimed it.
+    /// Notes that the worker is busy again, whether or not a thread claimed it.
     pub(crate) fn leave(&self, worker: usize) {
         // Relaxed: a thread that still finds it idle wakes it for nothing.
         self.words[worker / BITS].fetch_and(!(1 << (worker % BITS)), Ordering::Relaxed);
     }
 
-    /// Returns whether a worker is idle. The caller has counted its task where workers look.
+    /// Returns whether a worker is idle. The caller has counted its task in the count that workers read.
     #[inline]
     pub(crate) fn any(&self) -> bool {
         // Pairs with the fence in `enter`: a worker whose bit is not seen here sees what was counted before.
@@ -63,14 +64,14 @@ impl Idle {
         self.words[worker / BITS].load(Ordering::Relaxed) & 1 << (worker % BITS) != 0
     }
 
-    /// Claims this worker, if it is idle: the caller unparks it.
+    /// Claims this worker, if it is idle. The caller then unparks it.
     pub(crate) fn claim(&self, worker: usize) -> bool {
         let bit = 1 << (worker % BITS);
         // Relaxed: the notification that follows orders.
         self.words[worker / BITS].fetch_and(!bit, Ordering::Relaxed) & bit != 0
     }
 
-    /// Claims the next idle worker behind `worker`, if there is one: the caller unparks it.
+    /// Claims the first idle worker from `worker` on, if there is one. The caller then unparks it.
     pub(crate) fn claim_near(&self, worker: usize) -> Option<usize> {
         let count = self.words.len();
         let (first, offset) = (worker / BITS, worker % BITS);

@@ -25,7 +25,7 @@ pub(super) fn with_handle(
         .spawn(|_| std::future::pending(), |_| {})
 }
 
-/// Creates a task as [`with_handle`] does that takes its share, and that is not awaited.
+/// Creates a task of the fair class as [`with_handle`] does; its handle is not awaited.
 pub(super) fn sharing(
     shared: Handle,
     worker: usize,

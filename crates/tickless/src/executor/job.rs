@@ -5,12 +5,13 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use super::current;
 use super::header::{Header, Job};
 
-/// Returns true if this thread may drop the future of a task: that of a local task belongs to the thread of its worker.
+/// Returns true if this thread may drop the future of a task. The future of a local task must be dropped on the thread
+/// of its worker.
 pub(crate) fn ends_here(header: &Header) -> bool {
     !header.is_local || current::worker_of(header.executor) == Some(header.worker())
 }
 
-/// Ends a task that no worker will poll, on a thread on which it [may end](ends_here).
+/// Ends a task that no worker will poll. Called on a thread on which the task [may end](ends_here).
 pub(crate) fn discard(job: Job) {
     if !ends_here(job.metadata()) {
         debug_assert!(false, "a local task ends on the thread of its worker");
@@ -31,7 +32,7 @@ pub(crate) fn run(job: Job) {
     });
 }
 
-/// Calls foreign code. Returns true if it panicked, which the panic hook has reported.
+/// Calls foreign code. Returns true if the code panicked; the panic hook has reported the panic.
 #[inline]
 pub(crate) fn caught(foreign: impl FnOnce()) -> bool {
     let Err(payload) = catch_unwind(AssertUnwindSafe(foreign)) else {

@@ -18,15 +18,15 @@ use crate::time::virtual_time::runtime;
 
 /// A handle of a task; as a future it waits for the task's result.
 ///
-/// Dropping the handle lets the task go on by itself, as it does in tokio and with threads.
+/// Dropping the handle does not end the task, as in tokio and with threads.
 #[must_use = "dropping it lets the task go on; `detach` says so"]
 pub struct JoinHandle<T> {
     task: Option<Task<Outcome<T>, Header>>,
-    /// The stand-in for a foreign waker that waits. None where a task of the executor does.
+    /// The stand-in for the foreign waker that waits. `None` if a task of the executor waits.
     foreign: Option<Arc<Caught>>,
 }
 
-/// A foreign waker, whose panics end here: the task that wakes it goes on, and so does its worker.
+/// A foreign waker whose panics are caught here. The task that wakes it and that task's worker continue after a panic.
 struct Caught(Option<Waker>);
 
 impl Wake for Caught {
@@ -58,7 +58,7 @@ impl<T> JoinHandle<T> {
         }
     }
 
-    /// Returns the stand-in for a foreign waker, made when that waker comes for the first time.
+    /// Returns the stand-in for a foreign waker. The stand-in is made when that waker is used for the first time.
     fn stand_in(&mut self, waker: &Waker) -> Waker {
         let is_it = |kept: &Arc<Caught>| kept.0.as_ref().is_some_and(|own| own.will_wake(waker));
         let kept = self.foreign.take().filter(is_it);
@@ -66,11 +66,11 @@ impl<T> JoinHandle<T> {
         Waker::from(Arc::clone(self.foreign.insert(kept)))
     }
 
-    /// Ends the task instead of polling it the next time: a worker drops its future. A task that waits is ended at
-    /// once.
+    /// Ends the task: at its next turn a worker drops the task's future instead of polling it. A task that waits is
+    /// ended at once.
     ///
-    /// A task that is being polled goes on to its next `await`, and its result counts if it finishes there. A job of
-    /// [`spawn_blocking`](super::Executor::spawn_blocking) ends only if it did not begin.
+    /// A task that is being polled continues to its next `await`; if it finishes in this poll, its result counts. A job
+    /// of [`spawn_blocking`](super::Executor::spawn_blocking) ends only if the job has not begun.
     pub fn abort(&self) {
         if let Some(task) = &self.task {
             let header = task.metadata();
@@ -78,23 +78,23 @@ impl<T> JoinHandle<T> {
         }
     }
 
-    /// Returns the reason why the task was not taken, if there was no room for its reservation.
+    /// Returns the reason why the task was not admitted, if no worker had enough free bandwidth for its reservation.
     pub(crate) fn rejected(&self) -> Option<Rejected> {
         self.task.as_ref()?.metadata().rejected()
     }
 
-    /// Returns true if the task is over, so that waiting for it ends at once.
+    /// Returns true if the task has finished, so that waiting for it ends at once.
     #[must_use]
     pub fn is_finished(&self) -> bool {
         self.task.as_ref().is_none_or(Task::is_finished)
     }
 
-    /// Drops the handle and leaves the task running; its result is dropped.
+    /// Drops the handle. The task continues to run, and its result is dropped.
     pub fn detach(mut self) {
         self.let_go();
     }
 
-    /// Returns the reason why there is no result.
+    /// Returns the error that says why the task has no result.
     #[cold]
     fn error(&self, ended: Ended) -> JoinError {
         JoinError(match (ended, self.rejected()) {
@@ -122,7 +122,7 @@ impl<T> Future for JoinHandle<T> {
 
     /// # Panics
     ///
-    /// When polled again after it was ready.
+    /// If the handle is polled again after it returned its result.
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let waker = context.waker();
         let stand_in = (!current::is_waker(waker)).then(|| self.stand_in(waker));
@@ -178,7 +178,7 @@ impl JoinError {
     }
 
     /// Returns the requested bandwidth and the bandwidth that was free, if the task was never polled because no worker
-    /// had room for its [`Deadline`](super::task::Deadline).
+    /// had enough free bandwidth for its [`Deadline`](super::task::Deadline).
     #[must_use]
     pub const fn rejected(&self) -> Option<Rejected> {
         match self.0 {
@@ -187,12 +187,11 @@ impl JoinError {
         }
     }
 
-    /// Returns the payload of the panic, for [`std::panic::resume_unwind`], or the error itself if the task did not
-    /// panic.
+    /// Returns the payload of the panic, for [`std::panic::resume_unwind`], or this error if the task did not panic.
     ///
     /// # Errors
     ///
-    /// The error itself, if the task did not panic.
+    /// This error, if the task did not panic.
     pub fn try_into_panic(self) -> Result<Box<dyn Any + Send + 'static>, Self> {
         match self.0 {
             Why::Panicked(payload) => {

@@ -1,22 +1,22 @@
-//! The number of an executor's tasks, and whether it takes more.
+//! The number of an executor's tasks, and whether the executor accepts more tasks.
 
 use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
 
-/// The states of an executor, one after the other.
+/// The states of an executor, in the order in which an executor has them.
 #[derive(Clone, Copy)]
 #[repr(u8)]
 enum State {
     Open,
-    /// No task is taken any more.
+    /// The executor accepts no new task.
     Closed,
-    /// Workers end when they look next.
+    /// Workers end when they check the state next.
     Stopped,
 }
 
-/// The count, and the state.
+/// The number of tasks, and the state of the executor.
 #[derive(Debug)]
 pub(crate) struct Lifetime {
-    /// Tasks that are not over.
+    /// The number of tasks that have not finished.
     tasks: AtomicUsize,
     state: AtomicU8,
 }
@@ -33,30 +33,31 @@ impl Lifetime {
         self.state.load(Ordering::SeqCst) == State::Open as u8
     }
 
-    /// Counts a task more. Returns true if it is taken. One that is not is ended at once, which counts it off.
+    /// Counts a new task. Returns true if the executor accepts the task. A task that is not accepted is ended at once,
+    /// and its end decrements the count.
     pub(crate) fn admit(&self) -> bool {
         // SeqCst, here and in `is_open`: a shutdown that finds no task has every later one refused, see `close`.
         self.tasks.fetch_add(1, Ordering::SeqCst);
         self.is_open()
     }
 
-    /// Counts a task that is over. Returns true if it was the last one and none comes any more.
+    /// Counts off a task that has finished. Returns true if it was the last task and the executor accepts no new one.
     pub(crate) fn retire(&self) -> bool {
         // SeqCst: see `admit`.
         self.tasks.fetch_sub(1, Ordering::SeqCst) == 1 && !self.is_open()
     }
 
-    /// Returns the number of tasks that are not over.
+    /// Returns the number of tasks that have not finished.
     pub(crate) fn tasks(&self) -> usize {
         self.tasks.load(Ordering::SeqCst)
     }
 
-    /// Takes no task any more.
+    /// Makes the executor accept no new task.
     pub(crate) fn close(&self) {
         self.enter(State::Closed);
     }
 
-    /// Has the workers end when they look next.
+    /// Makes the workers end when they check the state next.
     pub(crate) fn stop(&self) {
         self.enter(State::Stopped);
     }
@@ -66,7 +67,7 @@ impl Lifetime {
         self.state.fetch_max(state as u8, Ordering::SeqCst);
     }
 
-    /// Returns whether the workers end.
+    /// Returns whether the workers have to end.
     #[inline]
     pub(crate) fn is_stopped(&self) -> bool {
         // Acquire: see `enter`.

@@ -18,47 +18,47 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! # Who runs when
+//! # Order of tasks
 //!
 //! Each worker serves its tasks by [earliest eligible virtual deadline](tickless_sched::fair): a task of twice the
 //! [`Weight`](task::Weight) gets twice the time, and a task with a shorter [`Slice`](task::Slice) is served sooner, at
 //! the same share. A worker that would idle pulls a task from another worker, and the task keeps its lag. Every 10 ms
 //! busy workers compare the service of their tasks, and move tasks so that each task gets the share that it would get
-//! from a single queue: three equal tasks that compute get two thirds of a worker each on two workers. A task that is
-//! entitled to more than one worker gets one.
+//! from a single queue: on two workers, three equal tasks that compute get two thirds of a worker each. A task that is
+//! entitled to more than one worker gets one worker.
 //!
-//! A task with a [`Deadline`](task::Deadline) gets its reserved runtime in each period, before all tasks without
-//! one, and no more. The executor admits the task only if it can keep that reservation.
+//! A task with a [`Deadline`](task::Deadline) gets its reserved runtime in each period, before all tasks without a
+//! deadline, and no more than that. The executor admits the task only if the executor can keep the reservation.
 //!
-//! A task runs until it waits, or until it finds at a [checkpoint](coop) that it should give way. A task that computes
-//! without a checkpoint keeps its worker: the executor [reports](Builder::on_stuck) the task, other workers pull its
-//! neighbours, and the timers of other workers go on.
+//! A task runs until it waits, or until a [checkpoint](coop) finds that another task should run. A task that computes
+//! without a checkpoint keeps its worker: the executor [reports](Builder::on_stuck) the task, other workers pull the
+//! other tasks of this worker, and the timers of other workers still fire.
 //!
-//! # What costs what
+//! # Costs
 //!
 //! | | costs |
 //! |---|---|
 //! | spawning a task | one allocation, the lock of a queue, an insertion of O(log n) |
-//! | waking one | the lock of its worker's queue, an insertion; a system call if a worker has to be woken for it |
-//! | a switch | a short hold of the queue's lock, a reading of the clock; the tick is a comparison as a rule |
+//! | waking a task | the lock of its worker's queue, an insertion; a system call if a worker has to be woken for it |
+//! | a switch | a short hold of the queue's lock, a reading of the clock; for the slice tick usually a comparison |
 //! | a [checkpoint](coop) | two loads, and with [`Preemption::Counter`] a reading of the counter |
 //! | the end of a slice | with [`Preemption::Signal`] a signal and a `timer_settime`, else nothing |
 //!
 //! # Wakers, signals and forks
 //!
-//! Wakers work from any thread, at any time, after the end of the executor too. They take locks, so a signal handler
-//! must not use one: let it write to a pipe or set a flag that a task looks at.
+//! Wakers work from any thread and at any time, also after the end of the executor. Wakers acquire locks, so a signal
+//! handler must not use a waker: let the handler write to a pipe or set a flag that a task reads.
 //!
-//! The child of a fork has none of the workers. There the executor takes no tasks: a spawned task is cancelled at once.
-//! Wakers of the parent's tasks do nothing in the child, and a wait for such a task never ends. A task that forks goes
-//! on in the child until its poll ends, and a function of [`spawn_blocking`](Executor::spawn_blocking) until it
-//! returns. Then the child ends with status 0, by `_exit`, whatever other threads it started: execute another program
-//! or end the process before that.
+//! The child of a fork has none of the workers. In the child the executor accepts no tasks: a spawned task is cancelled
+//! at once. Wakers of the parent's tasks do nothing in the child, and a wait in the child for such a task never ends. A
+//! task that forks continues in the child until its poll ends, and a function of
+//! [`spawn_blocking`](Executor::spawn_blocking) continues until it returns. Then the child ends with status 0, by
+//! `_exit`, even if it started other threads. So execute another program or end the process before that.
 //!
 //! # Reading and writing
 //!
-//! Workers that park wait for descriptors too: see [`io`]. A future that is tied to no runtime, like those of the crate
-//! `async-io`, works as well, with a thread of its own.
+//! Workers that park also wait for descriptors: see [`io`]. Futures that need no certain runtime, like the futures of
+//! the crate `async-io`, work as well, with a thread of their own.
 
 use std::fmt;
 use std::future::Future;
@@ -136,8 +136,8 @@ mod worker_context;
 ///
 /// # Dropping
 ///
-/// [Shuts down](Self::shutdown) without waiting for tasks: those that are not over are cancelled. The drop waits for
-/// the polls that are under way, unless it happens in one of them; what `spawn_blocking` began goes on to its end.
+/// [Shuts down](Self::shutdown) without waiting for tasks: unfinished tasks are cancelled. The drop waits for the polls
+/// in progress, unless a poll itself drops the executor. Functions that `spawn_blocking` began continue to their end.
 pub struct Executor {
     shared: Handle,
     workers: Mutex<Option<Workers<()>>>,
@@ -149,7 +149,7 @@ impl Executor {
         Builder::new()
     }
 
-    /// Returns whether the tasks, whose order a seed draws, wait for ever.
+    /// Returns whether a seed sets the order of the tasks and all tasks wait for ever.
     #[cfg_attr(
         not(feature = "macros"),
         expect(dead_code, reason = "the attributes alone draw")
@@ -168,16 +168,16 @@ impl Executor {
 
     /// Spawns a task, with the default weight and the slice of the executor.
     ///
-    /// The task begins on the worker that spawns it. Tasks from other threads begin on each worker in turn.
+    /// A task that a worker spawns begins on that worker. Tasks that other threads spawn begin on each worker in turn.
     ///
     /// # Cancellation
     ///
-    /// The task goes on when the handle is dropped; [`JoinHandle::abort`] ends it. After a [shutdown](Self::shutdown)
-    /// began it is cancelled at once.
+    /// The task continues when the handle is dropped; [`JoinHandle::abort`] ends it. A task that is spawned after a
+    /// [shutdown](Self::shutdown) began is cancelled at once.
     ///
     /// # Cost
     ///
-    /// One allocation, and the lock of the worker's queue.
+    /// The cost is one allocation, and the lock of the worker's queue.
     #[track_caller]
     pub fn spawn<F>(&self, future: F) -> JoinHandle<F::Output>
     where
@@ -195,7 +195,7 @@ impl Executor {
     /// Spawns a task with a [`Weight`](task::Weight), a [`Slice`](task::Slice), a [`Deadline`](task::Deadline), or a
     /// [`Spec`] of several.
     ///
-    /// A task whose deadline no worker has room for is never polled, and [its handle returns an
+    /// A task is never polled if no worker has enough free bandwidth for its deadline, and [its handle returns an
     /// error](JoinError::rejected); [`try_spawn_with`](Self::try_spawn_with) returns the error at once.
     #[track_caller]
     pub fn spawn_with<F>(&self, spec: impl Into<Spec>, future: F) -> JoinHandle<F::Output>
@@ -213,14 +213,14 @@ impl Executor {
 
     /// Spawns a task with a [`Deadline`](task::Deadline), or returns an error if no worker can keep the deadline.
     ///
-    /// The task is admitted to the worker with the most room, and stays there. That worker must have room for all of
-    /// it: two tasks of 60 % need two workers.
+    /// The task is admitted to the worker with the most free bandwidth, and stays on that worker. That worker must have
+    /// enough free bandwidth for the whole reservation: two tasks of 60 % need two workers.
     ///
     /// # Errors
     ///
-    /// When no worker has room: the requested bandwidth, the admitted bandwidth where the most room is, and [the
-    /// limit](Builder::deadline_limit). The future is dropped. The same task may be admitted later, when
-    /// another is over.
+    /// If no worker has enough free bandwidth. The error holds the requested bandwidth, the admitted bandwidth of the
+    /// worker with the most free bandwidth, and [the limit](Builder::deadline_limit). The future is dropped. The same
+    /// task may be admitted later, when another task has finished.
     #[track_caller]
     pub fn try_spawn_with<F>(
         &self,
@@ -242,7 +242,7 @@ impl Executor {
 
     /// Runs `function`, which may block, on a thread of the executor's pool.
     ///
-    /// Jobs wait for each other when [`Builder::blocking_threads`] are busy.
+    /// A job waits for other jobs to end when all [`Builder::blocking_threads`] are busy.
     #[track_caller]
     pub fn spawn_blocking<F, R>(&self, function: F) -> JoinHandle<R>
     where
@@ -254,20 +254,21 @@ impl Executor {
 
     /// Runs a future on this thread to its end, while the workers run the tasks. The future need not be [`Send`].
     ///
-    /// The thread is a [`Worker`](crate::Worker) meanwhile, and fires its own timers; if it is a worker already, it
-    /// stays that one.
+    /// Meanwhile the thread is a [`Worker`](crate::Worker), and fires its own timers. A thread that is a worker already
+    /// stays that worker.
     ///
     /// # Panics
     ///
-    /// If a task calls it: the task would keep its worker from the work that the task waits for. Use `await` there, or
-    /// call it in [`spawn_blocking`](Self::spawn_blocking). Also if a timer's callback or a waker calls it.
+    /// If a task calls `block_on`: the task would keep its worker from the work that the task waits for. Use `await` in
+    /// the task, or call `block_on` in [`spawn_blocking`](Self::spawn_blocking). Also if a timer's callback or a waker
+    /// calls `block_on`.
     ///
     /// # Exit handlers
     ///
-    /// An exit handler of the process may call it, even if a task or a callback called `exit`. The thread that called
-    /// `exit` is no worker from then on: the other workers steal its tasks, and poll the tasks that the handler spawns.
-    /// If there is no other worker, a task that the handler spawns is cancelled at once, as after a
-    /// [shutdown](Self::shutdown), and earlier tasks do not go on: wait for them with a timeout.
+    /// An exit handler of the process may call `block_on`, even if a task or a callback called `exit`. The thread that
+    /// called `exit` is no worker from then on: the other workers steal its tasks, and poll the tasks that the handler
+    /// spawns. If there is no other worker, a task that the handler spawns is cancelled at once, as after a
+    /// [shutdown](Self::shutdown), and earlier tasks do not continue: wait for them with a timeout.
     #[track_caller]
     pub fn block_on<F: Future>(&self, future: F) -> F::Output {
         let _entered = context::enter(&self.shared);
@@ -275,19 +276,19 @@ impl Executor {
         block_on::block_on(future, &self.shared.runtime)
     }
 
-    /// Ends the executor: it takes no more tasks, waits for the present ones up to `patience`, and cancels the rest.
+    /// Ends the executor: it accepts no new tasks, waits for the present tasks up to `patience`, and cancels the rest.
     /// Returns the number of cancelled tasks.
     ///
-    /// | what | becomes of it |
+    /// | thing | its end |
     /// |---|---|
-    /// | a task | is waited for; when the patience is over its future is dropped, its handle says it is cancelled |
-    /// | a task that is polled then | ends its poll, and is dropped; the shutdown waits for that |
+    /// | a task | is waited for; after `patience` its future is dropped, its handle returns a cancellation |
+    /// | a task that is polled at that time | ends its poll, and is dropped; the shutdown waits for the drop |
     /// | a timer of a worker | stays queued, and fires on the library's expiry thread |
-    /// | a blocking job that did not begin | is waited for, and cancelled when the patience is over |
-    /// | a blocking job that did | is waited for, and goes on to its end by itself when the patience is over |
+    /// | a blocking job that has not begun | is waited for, and is cancelled after `patience` |
+    /// | a blocking job that has begun | is waited for; after `patience` it continues to its end by itself |
     ///
-    /// A second call has no effect, and neither has a call in the child of a fork. A call by a task of this executor
-    /// does not wait, because that task would wait for itself.
+    /// A second call has no effect. A call in the child of a fork has no effect either. A call by a task of this
+    /// executor does not wait, because that task would wait for itself.
     pub fn shutdown(&self, patience: Duration) -> usize {
         if !self.shared.is_here() {
             return 0;
@@ -330,7 +331,8 @@ impl Executor {
         self.shared.stats()
     }
 
-    /// Returns the duration of the workers' starts of their ticks since the workers began, system calls included.
+    /// Returns the measured cost of the workers' starts of their slice ticks since the workers began, system calls
+    /// included.
     #[cfg(feature = "internals")]
     #[must_use]
     pub fn start_cost(&self) -> StartCost {

@@ -1,13 +1,13 @@
 //! The executor's share of the counters that each worker's base keeps.
 //!
-//! A base counts from its first use on, for all threads that ever were on it: one after the other, and the next one
-//! behind the executor's end. So a worker notes the counts at its begin and at its end.
+//! A base counts from its first use on, for all threads that use it one after the other, also after the executor's end.
+//! So a worker records the counts when it begins and when it ends.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::worker::Unparker;
 
-/// Counts that are taken from a base.
+/// The counts that are read from a base.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Counted {
     pub(crate) device_writes: u64,
@@ -16,9 +16,10 @@ pub(crate) struct Counted {
     pub(crate) in_place: u64,
     pub(crate) filed_early: u64,
     pub(crate) far_in_slot: u64,
-    /// Timers that left the queue of the base, because they fired or were cancelled.
+    /// The number of timers that left the queue of the base, because they fired or were cancelled.
     pub(crate) timer_ends: u64,
-    /// Timers that are queued there now; when the worker is over, those that it left behind.
+    /// The number of timers that are queued on the base now; after the worker's end, the number of timers that the
+    /// worker left queued.
     pub(crate) queued: u64,
     pub(crate) interrupts: u64,
     pub(crate) spurious: u64,
@@ -61,7 +62,7 @@ impl Counted {
     }
 }
 
-/// The part of a worker in what its base counts.
+/// A worker's share of the counts of its base.
 #[derive(Debug, Default)]
 pub(crate) struct OnBase(Mutex<Part>);
 
@@ -72,24 +73,24 @@ enum Part {
     Nothing,
     /// The worker began, with these counts of the base.
     From(Unparker, Counted),
-    /// The worker is over.
+    /// The worker has ended, with these counts of its own.
     Whole(Counted),
 }
 
 impl OnBase {
-    /// The worker begins.
+    /// Records the counts of the base when the worker begins.
     pub(crate) fn begin(&self, worker: Unparker) {
         let found = Counted::by(&worker);
         *self.lock() = Part::From(worker, found);
     }
 
-    /// The worker ends.
+    /// Records the counts of the base when the worker ends.
     pub(crate) fn end(&self) {
         let mut part = self.lock();
         *part = Part::Whole(part.counted());
     }
 
-    /// Returns the counts of the worker's base for it so far.
+    /// Returns the counts of the worker's base since the worker began, up to its end.
     pub(crate) fn counted(&self) -> Counted {
         self.lock().counted()
     }

@@ -1,7 +1,7 @@
 //! An executor without workers: it runs a future and the tasks that it spawns on the calling thread.
 //!
-//! For tests: tasks run in one order, nothing has to be [`Send`] to be returned, and what is printed belongs to the
-//! test.
+//! This executor is for tests: the tasks run in one order, results need not be [`Send`], and the test harness captures
+//! the printed text as that of the test.
 
 use std::cell::RefCell;
 use std::future::{Future, poll_fn};
@@ -20,11 +20,12 @@ use crate::host::isolation::{self, locks::OwnedLocks};
 use crate::time::virtual_time::runtime::{self, Others};
 use crate::worker::Worker;
 
-/// Runs the future of `body`, and drops what it spawned and left behind. A `seed` draws the order of tasks and timers.
+/// Runs the future of `body`, and then drops the unfinished tasks that it spawned. With a `seed`, the order of tasks
+/// and timers is random, and the seed sets it.
 ///
 /// # Panics
 ///
-/// When the future does, when the thread is a worker already, and when the order is drawn and all tasks wait for ever.
+/// If the future panics, if the thread is a worker already, or if there is a `seed` and all tasks wait for ever.
 #[track_caller]
 pub(crate) fn run<F>(is_paused: bool, seed: Option<u64>, body: impl FnOnce() -> F) -> F::Output
 where

@@ -1,12 +1,13 @@
 //! Thread-local pointer to the worker that runs on this thread: a task reaches its worker through it, without a handle.
 //!
-//! The header of a task leads to its executor, but only by a handle to follow and a worker to look up. This pointer
-//! leads directly to the worker that polls the task. It is used when that task waits, and when it wakes another task.
+//! The header of a task leads to its executor too, but the thread then has to follow a handle and look up the worker.
+//! This pointer leads directly to the worker that polls the task. The thread uses the pointer when the polled task
+//! waits, and when it wakes another task.
 //!
 //! # Safety
 //!
-//! The *Worker Invariant*: the pointer in `OWN` was borrowed for a call of [`work_as`] that has not ended. At its end,
-//! by a panic too, that call restores the previous pointer.
+//! The *Worker Invariant*: the pointer in `OWN` was borrowed for a call of [`work_as`] that has not ended. When that
+//! call ends, also by a panic, it restores the previous pointer.
 
 use std::cell::Cell;
 use std::mem;
@@ -15,7 +16,7 @@ use std::task::Waker;
 
 use super::header::{Job, OwnHeader};
 
-/// Services of a worker for the tasks of its executor, called by its own thread.
+/// The services of a worker for the tasks of its executor, called on the worker's own thread.
 pub(crate) trait OwnWorker {
     /// Queues a task that is new or was woken.
     fn schedule(&self, job: Job);
@@ -36,7 +37,7 @@ thread_local! {
     static OWN: Cell<Option<Own>> = const { Cell::new(None) };
 }
 
-/// Restores the previous worker of the thread when it is dropped, also by a panic.
+/// A guard that restores the previous worker of the thread when it is dropped, also by a panic.
 struct Leaves(Option<Own>);
 
 impl Drop for Leaves {
@@ -72,7 +73,7 @@ pub(crate) fn with<T, R>(
     }
 }
 
-/// Calls `body` with this thread's worker, for the task that it polls, if this thread is a worker.
+/// Calls `body` with this thread's worker for the task that the worker polls, if this thread is a worker.
 #[inline(always)]
 pub(crate) fn polls(body: impl FnOnce(&dyn OwnWorker)) {
     if let Some(own) = OWN.get() {

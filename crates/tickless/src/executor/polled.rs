@@ -15,7 +15,7 @@ use super::header::{Header, Keeper, OwnHeader};
 use super::job::caught;
 use super::own;
 
-/// Payload of a panic.
+/// The payload of a panic.
 pub(crate) type Payload = Box<dyn Any + Send + 'static>;
 
 /// The reasons why a task ended without a result.
@@ -26,13 +26,13 @@ pub(crate) enum Ended {
     Cancelled,
 }
 
-/// The result of a task, which drops like the future: a panic of its destructor ends there.
+/// The result of a task. A panic of its destructor is caught in its drop, as with the future.
 ///
-/// Whichever thread lets go of the task last drops a result that no handle took, in `async-task`, which aborts the
-/// process for a panic.
+/// If no handle took the result, the thread that releases the task last drops the result. The drop happens in
+/// `async-task`, which aborts the process on a panic.
 pub(crate) struct Outcome<T> {
     result: Option<Result<T, Ended>>,
-    /// Counts the panic. `None` where the result has no destructor of a user's.
+    /// The keeper, which counts the panic. `None` if the result has no destructor of the user's.
     keeper: Option<Arc<dyn Keeper>>,
 }
 
@@ -45,7 +45,7 @@ impl<T> Outcome<T> {
         }
     }
 
-    /// The result, for the handle.
+    /// Returns the result for the handle.
     pub(crate) fn into_result(mut self) -> Result<T, Ended> {
         self.result.take().unwrap_or(Err(Ended::Cancelled))
     }
@@ -65,8 +65,9 @@ impl<T> Drop for Outcome<T> {
 pin_project! {
     /// The future of a task.
     ///
-    /// The cell of a task may be freed by any thread as soon as its poll is over, so what a worker has to do for the
-    /// task behind its poll it does in here: the cell outlives the future.
+    /// Any thread may free the cell of a task as soon as its poll has ended. So this type does the worker's work for
+    /// the task right after the future's poll, before the poll of the cell returns. Until then the cell exists, because
+    /// it outlives the future.
     pub(crate) struct Polled<F> {
         #[pin]
         future: Option<F>,
@@ -88,7 +89,7 @@ impl<F> Polled<F> {
         }
     }
 
-    /// The future is over or dropped, and the cell still there.
+    /// Ends the task: its future has finished or was dropped, and its cell still exists.
     fn end(self: Pin<&mut Self>) {
         let mut this = self.project();
         let header = this.header.get();

@@ -1,4 +1,4 @@
-//! A worker as other threads see it: the lock of its scheduler, and the way of a task into its queue.
+//! A worker as other threads see it: the lock of its scheduler, and the functions that put a task into its queue.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -21,23 +21,24 @@ use crate::host::barrier::System;
 use crate::host::thread::now_lower;
 use crate::worker::Unparker;
 
-/// The lock of a queue. The worker takes it several times for each task, other threads when they wake one.
+/// The lock of a run queue. The worker acquires it several times for each task. Other threads acquire it when they wake
+/// a task of the queue.
 pub(crate) type QueueLock = BiasedLock<System>;
 
-/// A worker as others see it.
+/// A worker as other threads see it.
 #[derive(Debug)]
 pub(crate) struct Remote {
     pub(super) scheduler: Lock<QueueLock, Scheduler>,
-    /// Tasks that wait in the queue and could be given away, as it was left last.
+    /// The number of queued tasks that may move to another worker, as of the last unlock of the queue.
     waiting: AtomicUsize,
-    /// Handle that wakes the worker; set before the executor is handed out.
+    /// The handle that wakes the worker; set before the executor is returned to its user.
     pub(crate) unparker: OnceLock<Unparker>,
     pub(crate) counters: Counters,
     pub(crate) on_base: OnBase,
-    /// Local tasks of the worker that are not over. Written by the worker's thread alone.
+    /// The number of local tasks of the worker that have not finished. Only the worker's thread writes it.
     locals: AtomicUsize,
     /// True if the worker's thread executes the exit handlers of the process, from which it does not return. Set by
-    /// that thread, read by those that choose a worker for a new task.
+    /// that thread, read by threads that choose a worker for a new task.
     exits: AtomicBool,
 }
 
@@ -54,46 +55,46 @@ impl Remote {
         }
     }
 
-    /// Records that the worker's thread, which this is, executes the exit handlers of the process.
+    /// Records that this thread, the worker's, executes the exit handlers of the process.
     pub(crate) fn set_exits(&self) {
         // Relaxed: see `takes_tasks`.
         self.exits.store(true, Ordering::Relaxed);
     }
 
-    /// Returns false if the worker polls no task any more, because its thread ends the process.
+    /// Returns false if the worker polls no more tasks, because its thread ends the process.
     pub(crate) fn takes_tasks(&self) -> bool {
         // Relaxed: nothing goes with it, and a task that is queued a moment too soon is stolen as any other.
         !self.exits.load(Ordering::Relaxed)
     }
 
-    /// Counts a local task that the worker, which this thread is, spawns.
+    /// Counts a local task that this thread, the worker, spawns.
     pub(crate) fn add_local(&self) {
         // Relaxed, here and below: only the worker's thread writes and reads it.
         self.locals.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// A local task of the worker, which this thread is, is over.
+    /// Counts off a finished local task. This thread is the worker.
     pub(crate) fn remove_local(&self) {
         self.locals.fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// Returns true if local tasks of the worker, which this thread is, are not over.
+    /// Returns true if local tasks of the worker have not finished. This thread is the worker.
     pub(crate) fn has_locals(&self) -> bool {
         self.locals.load(Ordering::Relaxed) != 0
     }
 
-    /// The calling thread is the worker, and owns the lock of the queue from here on.
+    /// Makes the calling thread, which is the worker, the owner of the queue's lock.
     pub(crate) fn claim(&self) -> Option<Owner> {
         self.scheduler.raw().claim()
     }
 
-    /// The worker ends.
+    /// Gives up the ownership of the lock when the worker ends.
     pub(crate) fn disown(&self, owner: Owner) {
         self.scheduler.raw().disown(owner);
     }
 
-    /// Lists a task of the worker `home`, which this is, when it waits for something for the first time. Until now it
-    /// was in a queue, or polled by a worker of its executor: there its end finds it.
+    /// Lists a task of this worker, `home`, when the task waits for something for the first time. Until now the task
+    /// was in a queue, or was polled by a worker of its executor, and an abort found the task there.
     #[cold]
     pub(crate) fn enlist(&self, home: usize, header: &Header, waker: &Waker) {
         let listed = waker.clone();
@@ -104,19 +105,20 @@ impl Remote {
         }
     }
 
-    /// Locks the queue; no user code runs under it.
+    /// Locks the queue; no user code runs under the lock.
     #[inline]
     pub(crate) fn lock(&self) -> Guard<'_, QueueLock, Scheduler> {
         self.lock_as(current::owner())
     }
 
-    /// Works as [`lock`](Self::lock), by the thread that `owner` says, if it is the worker.
+    /// Works as [`lock`](Self::lock), as the thread that `owner` names, if that thread is the worker.
     #[inline]
     pub(crate) fn lock_as(&self, owner: Option<Owner>) -> Guard<'_, QueueLock, Scheduler> {
         self.scheduler.lock(owner)
     }
 
-    /// Works as [`lock`](Self::lock), in the way in which the worker mostly takes it; `None` says nothing.
+    /// Works as [`lock`](Self::lock), on the path that the worker mostly takes. Returns `None` if that path fails,
+    /// which says nothing about the lock.
     #[inline(always)]
     pub(crate) fn try_lock_fast(
         &self,
@@ -125,14 +127,14 @@ impl Remote {
         self.scheduler.try_lock_fast(owner)
     }
 
-    /// Changes the queue, and counts what waits in it.
+    /// Changes the queue, and updates the count of waiting tasks.
     #[inline]
     pub(crate) fn with<R>(&self, change: impl FnOnce(&mut Scheduler) -> R) -> R {
         self.change(self.lock(), change)
     }
 
-    /// Locks as [`with`](Self::with) does, at `now`, or later if the lock may have been waited for, which is no task's
-    /// time.
+    /// Locks as [`with`](Self::with) does. The change gets `now`, or a later time if the thread may have waited for the
+    /// lock, because the wait is no task's time.
     #[inline]
     pub(crate) fn with_at<R>(
         &self,
@@ -156,7 +158,7 @@ impl Remote {
         result
     }
 
-    /// Counts what waits in the queue, which is locked.
+    /// Updates the count of waiting tasks; the queue is locked.
     #[inline(always)]
     pub(crate) fn count(&self, scheduler: &Scheduler) {
         // Relaxed: ordered by the fence of `Idle`, and by the lock for those who take it.
@@ -164,7 +166,7 @@ impl Remote {
             .store(scheduler.queue.waiting_for_any(), Ordering::Relaxed);
     }
 
-    /// Works as [`count`](Self::count), if so many more wait than when the queue was left last.
+    /// Works as [`count`](Self::count), if `more` tasks wait in addition to those at the last unlock of the queue.
     #[inline(always)]
     pub(crate) fn count_more(&self, scheduler: &Scheduler, more: usize) {
         // Relaxed, both: see `count`; written under the lock alone.
@@ -173,17 +175,17 @@ impl Remote {
         self.waiting.store(waiting, Ordering::Relaxed);
     }
 
-    /// Works as [`count`](Self::count), if none waits.
+    /// Works as [`count`](Self::count), if no task waits.
     #[inline(always)]
     pub(crate) fn count_none(&self) {
         // Relaxed: see `count`.
         self.waiting.store(0, Ordering::Relaxed);
     }
 
-    /// Queues a task as `queues` does it; ends it where none is taken any more.
+    /// Queues a task by `queues`; ends the task if the queue is closed.
     ///
-    /// Behind the end of the queue a local task goes back to its worker, whose thread alone may drop it. The worker
-    /// waits for it.
+    /// After the queue was closed, a local task is returned to its worker, because only the worker's thread may drop
+    /// it. The worker waits for such tasks.
     #[inline(always)]
     pub(crate) fn push(
         &self,
@@ -208,14 +210,14 @@ impl Remote {
         }
     }
 
-    /// Tasks that another worker could take over, as far as is known without the lock.
+    /// Returns the number of tasks that another worker could take over, as read without the lock.
     #[inline]
     pub(crate) fn waiting(&self) -> usize {
         // Relaxed: see `with`.
         self.waiting.load(Ordering::Relaxed)
     }
 
-    /// Requests that the running task gives way.
+    /// Requests that the running task yields.
     pub(crate) fn preempt(&self) {
         if let Some(unparker) = self.unparker.get() {
             unparker.request_reschedule();
@@ -228,7 +230,7 @@ impl Remote {
         }
     }
 
-    /// Adds the counts of the worker to `sum`. Returns how many timers left its queue or are queued.
+    /// Adds the counts of the worker to `sum`. Returns the number of timers that left the worker's queue or are queued.
     pub(crate) fn add_to(&self, sum: &mut ExecutorStats) -> u64 {
         let counters = &self.counters;
         sum.polls += counters.polls.get();
@@ -259,7 +261,7 @@ impl Remote {
     }
 }
 
-/// Returns a task that a closed queue does not take, for the caller to end, or leaves it to its worker.
+/// Returns a task that a closed queue does not accept, for the caller to end, or leaves a local task to its worker.
 #[cold]
 fn refuse(scheduler: &mut Scheduler, job: Job) -> Option<Job> {
     if ends_here(job.metadata()) {

@@ -1,16 +1,17 @@
 //! The choice of the worker for a task with a deadline.
 //!
-//! Reservations are partitioned: each belongs to one worker, and the task with it. With deadlines that are the periods,
-//! earliest deadline first on each worker keeps all that is admitted there; across workers it would not (Dhall and Liu,
-//! *On a Real-Time Scheduling Problem*, 1978).
-//! The price is that a task is refused although its part is free on all workers together, but on none of them alone.
-//! The worker with the most room is taken, which leaves the others what they have.
+//! Reservations are partitioned: each reservation and its task belong to one worker. If each deadline equals its
+//! period, earliest deadline first on each worker keeps all reservations that are admitted to that worker. One global
+//! queue over all workers would not keep them (Dhall and Liu, *On a Real-Time Scheduling Problem*, 1978). The price is
+//! that a task is refused if all workers together have enough free bandwidth for it, but no worker alone has. A task is
+//! admitted to the worker with the most free bandwidth, so that the other workers keep their free bandwidth.
 
 use super::deadline::Deadline;
 use super::header::Terms;
 use super::shared::Handle;
 
-/// Admits a task to the worker that has the most room, which is the first answer; to `home` among equals.
+/// Admits a task to the worker with the most free bandwidth, or to `home` among equals. That worker is the first
+/// result.
 pub(crate) fn admit_least_loaded(
     executor: &Handle,
     home: usize,
@@ -27,7 +28,7 @@ pub(crate) fn admit_least_loaded(
     (worker, admit_on(executor, worker, deadline))
 }
 
-/// Admits a task to this worker.
+/// Admits a task to the worker with the number `worker`.
 pub(crate) fn admit_on(executor: &Handle, worker: usize, deadline: Deadline) -> Terms {
     let mut scheduler = executor.places[worker].lock();
     match scheduler.queue.deadlines.admit(deadline.reservation()) {

@@ -1,7 +1,7 @@
 //! The runnable tasks of a worker, in the order in which it polls them.
 //!
-//! The queue decides, and its caller acts: it reads no clock, starts no timer, and knows no worker. Each time that it
-//! is given is one of the worker's clock, which stands while the system runs others.
+//! The queue decides, and its caller acts: the queue reads no clock, starts no timer, and refers to no worker. All
+//! times that it receives are of the worker's clock, which stops while the system runs other threads.
 
 use std::pin::Pin;
 
@@ -14,53 +14,54 @@ use super::classes::Classes;
 use super::deadlines::Deadlines;
 use super::header::{self, Entity, Header, Job, Waiting};
 
-/// Number of tasks that one rebalancing step moves.
+/// The number of tasks that one rebalancing step moves.
 const AT_ONCE: usize = 16;
 
-/// Result of queueing, and what it requests.
+/// The result of queueing a task.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Queued {
-    /// The running task should give way.
+    /// True if the running task should yield.
     pub(crate) preempts: bool,
-    /// Tasks that wait for their turn.
+    /// The number of waiting tasks.
     pub(crate) waiting: usize,
 }
 
-/// A task that the worker woke itself, and will queue when it looks next.
+/// A task that the worker woke itself, and enqueues when it accesses the queue next.
 #[derive(Debug)]
 pub(crate) struct LifoSlot {
     pub(crate) job: Job,
-    /// Time at which the task woke up: it is queued as of then. If no task ran it may be earlier, which is the same.
+    /// The time at which the task woke up: the task is enqueued as of this time. If no task ran, the time may be
+    /// earlier, which has the same effect.
     pub(crate) at: Instant,
 }
 
-/// Records whether tasks are queued.
+/// The state of the queue: open, or closed.
 #[derive(Debug)]
 enum State {
     Open,
-    /// The worker ended the queue: nothing is queued here any more.
+    /// The worker closed the queue: no task is queued here any more.
     Closed {
-        /// Local tasks that other threads were waking at that time. The worker drops them: no other thread may.
+        /// The local tasks that other threads were waking at that time. Only the worker may drop them.
         left: Vec<Job>,
     },
 }
 
-/// The queue.
+/// The runnable tasks of a worker.
 #[derive(Debug)]
 pub(crate) struct RunQueue {
     pub(super) fair: FairQueue<Waiting>,
-    /// The tasks with deadlines, which come first.
+    /// The tasks with deadlines, which are picked before all others.
     pub(super) deadlines: Deadlines,
-    /// The task that the worker woke last: filed before anything else is done with the queue, unless it is just the one
-    /// that is picked then.
+    /// The task that the worker woke last. The worker enqueues it before any other operation on the queue, unless it is
+    /// picked at once.
     lifo: Option<LifoSlot>,
-    /// The running task, which gives way and asked to go on a little, until the worker schedules.
+    /// The running task, which yields and requested to continue for a while, until the worker schedules.
     pub(super) held: Option<Job>,
-    /// Number of waiting tasks that must not be stolen.
+    /// The number of waiting tasks that must not be stolen.
     local: usize,
-    /// Classes of the waiting tasks.
+    /// The classes of the waiting tasks.
     pub(super) classes: Classes,
-    /// True if the worker found nothing to do since the queue was [compared](Self::shift) with another one.
+    /// True if the worker found nothing to do since the queue was [compared](Self::shift) with another queue.
     pub(super) was_empty: bool,
     state: State,
 }
@@ -84,17 +85,17 @@ impl RunQueue {
         matches!(self.state, State::Closed { .. })
     }
 
-    /// Tasks that wait for their turn.
+    /// Returns the number of waiting tasks.
     pub(crate) fn waiting(&self) -> usize {
         self.fair.waiting() + usize::from(self.lifo.is_some()) + self.deadlines.waiting()
     }
 
-    /// Returns whether the worker has something to do here.
+    /// Returns whether the queue has work for the worker.
     pub(crate) fn has_work(&self) -> bool {
         self.waiting() > 0 || self.deadlines.owes_timer()
     }
 
-    /// Tasks that wait for their turn and could be given away.
+    /// Returns the number of waiting tasks that may move to another worker.
     #[inline(always)]
     pub(crate) fn waiting_for_any(&self) -> usize {
         let is_for_any = |slot: &LifoSlot| !slot.job.metadata().is_local;
@@ -102,28 +103,28 @@ impl RunQueue {
         self.fair.waiting() - self.local + usize::from(in_slot)
     }
 
-    /// Counts a task that waits for its turn from here on.
+    /// Counts a task that begins to wait for a worker.
     #[inline]
     fn begins_to_wait(&mut self, header: &Header) {
         self.local += usize::from(header.is_local);
         self.classes.add(header.class);
     }
 
-    /// Ends a wait, as [`begins_to_wait`](Self::begins_to_wait) begins one.
+    /// Counts off a waiting task, which [`begins_to_wait`](Self::begins_to_wait) counted.
     #[inline]
     fn waits_no_more(&mut self, header: &Header) {
         self.local -= usize::from(header.is_local);
         self.classes.remove(header.class);
     }
 
-    /// Puts a task that woke up at `at` into the empty slot, from which it is filed later.
+    /// Puts a task that woke up at `at` into the empty slot. The task is enqueued later.
     #[inline(always)]
     pub(crate) fn set_lifo(&mut self, job: Job, at: Instant) {
         self.lifo = Some(LifoSlot { job, at });
     }
 
-    /// Puts a task into the slot as [`set_lifo`](Self::set_lifo) does, if that is all there is to do: returns how many
-    /// wait then. Returns the task, with nothing changed, in any other case.
+    /// Puts a task into the slot as [`set_lifo`](Self::set_lifo) does, if nothing else has to be done. Returns the
+    /// number of waiting tasks then. In any other case changes nothing and returns the task.
     #[inline(always)]
     pub(crate) fn try_set_lifo(&mut self, job: Job, at: Instant) -> Result<usize, Job> {
         if self.is_closed()
@@ -137,7 +138,7 @@ impl RunQueue {
         Ok(self.fair.waiting() + 1)
     }
 
-    /// Takes the task out of the slot, for the caller to file it.
+    /// Removes the task from the slot, for the caller to enqueue it.
     #[inline]
     pub(crate) fn take_lifo(&mut self) -> Option<LifoSlot> {
         self.lifo.take()
@@ -149,7 +150,7 @@ impl RunQueue {
         self.lifo.as_ref().map(|slot| slot.at)
     }
 
-    /// Queues a task of the fair class. Returns true if the running task should give way.
+    /// Queues a task of the fair class. Returns true if the running task should yield.
     #[inline]
     pub(crate) fn enqueue(&mut self, job: Job, now: RunTime) -> bool {
         self.begins_to_wait(job.metadata());
@@ -157,13 +158,13 @@ impl RunQueue {
         queued.is_some_and(|queued| queued.preempts) && !self.deadlines.is_running()
     }
 
-    /// Returns whether there is nothing to do before a task of the fair class is picked.
+    /// Returns whether a task of the fair class can be picked without any other work before.
     #[inline(always)]
     pub(crate) fn picks_at_once(&self) -> bool {
         self.deadlines.is_empty() && self.held.is_none()
     }
 
-    /// Takes out the task of the fair class that is next.
+    /// Removes the next task of the fair class from the queue and returns it.
     #[inline(always)]
     pub(crate) fn pick(&mut self, now: RunTime) -> Option<Job> {
         let Waiting(job) = self.fair.pick(now)?;
@@ -171,8 +172,8 @@ impl RunQueue {
         Some(job)
     }
 
-    /// Makes the task in the slot, which woke up at `woken`, the next one, if it is the only one that waits. The
-    /// running task, which `from` names, sleeps. Returns `None`, with nothing changed, in any other case.
+    /// Makes the task in the slot, which woke up at `woken`, the next task, if no other task waits. The running task,
+    /// which `from` names, sleeps. Returns `None`, with nothing changed, in any other case.
     #[inline(always)]
     pub(crate) fn hand_over(
         &mut self,
@@ -188,8 +189,8 @@ impl RunQueue {
         None
     }
 
-    /// Works as [`hand_over`](Self::hand_over), if both tasks sleep in debt when they sleep, and the one in the slot
-    /// has no name. `shows` is the clock of the queue.
+    /// Works as [`hand_over`](Self::hand_over), if both tasks are in debt when they sleep, and the task in the slot has
+    /// no name. `shows` is the time of the queue's clock.
     #[inline(always)]
     pub(crate) fn try_hand_over_in_debt(
         &mut self,
@@ -207,27 +208,28 @@ impl RunQueue {
         None
     }
 
-    /// Gives a waiting task away, to a worker that has none.
+    /// Removes a waiting task, for a worker that has none.
     pub(crate) fn steal(&mut self, now: RunTime) -> Option<Job> {
         let Waiting(job) = self.fair.pull(now)?;
         self.waits_no_more(job.metadata());
         Some(job)
     }
 
-    /// Returns the standing of the fair class's tasks, if there are any, and whether none was there for a time since
-    /// they were [compared](Self::shift) last.
+    /// Returns the standing of the fair class's tasks, if the class has any, and whether the class was empty for a time
+    /// since the last [comparison](Self::shift).
     pub(crate) fn standing(&mut self, now: RunTime) -> Option<(Standing, bool)> {
         let standing = self.fair.standing(now);
         (!self.is_closed() && !standing.is_empty()).then_some((standing, self.was_empty))
     }
 
-    /// The tasks of the fair class, which stand at `from`, were compared with others and count to stand at `to`.
+    /// Records that the tasks of the fair class were compared with those of other queues, and moves their standing from
+    /// `from` to `to`.
     pub(crate) fn shift(&mut self, from: Standing, to: Standing) {
         self.was_empty = false;
         self.fair.shift(from, to);
     }
 
-    /// Gives waiting tasks away to a worker that has some, as long as both are better off.
+    /// Removes waiting tasks, for a worker that has some, as long as the move is better for the tasks of both workers.
     pub(crate) fn give_for(&mut self, to: &mut Standing, now: RunTime) -> Vec<Job> {
         let mut given = Vec::new();
         while given.len() < AT_ONCE
@@ -239,7 +241,7 @@ impl RunQueue {
         given
     }
 
-    /// Closes the queue. Returns what waited in it, to be dropped without the lock.
+    /// Closes the queue. Returns the tasks that waited in it, which the caller has to drop without the lock.
     pub(crate) fn close(&mut self) -> Vec<Job> {
         self.state = State::Closed { left: Vec::new() };
         self.local = 0;
@@ -255,7 +257,7 @@ impl RunQueue {
         waited
     }
 
-    /// Keeps a local task, which another thread woke behind the end of the queue, for its worker to drop. Returns the
+    /// Keeps a local task, which another thread woke after the queue was closed, for its worker to drop. Returns the
     /// task if the queue is open.
     pub(crate) fn leave(&mut self, job: Job) -> Option<Job> {
         debug_assert!(job.metadata().is_local);
@@ -266,7 +268,7 @@ impl RunQueue {
         None
     }
 
-    /// Takes the tasks that were [left](Self::leave).
+    /// Removes and returns the tasks that were [left](Self::leave) here.
     pub(crate) fn take_left(&mut self) -> Vec<Job> {
         match &mut self.state {
             State::Open => Vec::new(),

@@ -1,7 +1,7 @@
-//! The task that a worker polls, as the watch of the worker sees it.
+//! The task that a worker polls, as the worker's watch timer sees it.
 //!
-//! A watch goes while the worker has something to do. It looks at the worker again and again, and ends when it finds
-//! it with nothing to do; the worker starts the next one.
+//! The watch timer runs while the worker has something to do. It checks the worker periodically, and ends when it finds
+//! the worker with nothing to do. The worker then starts the timer again with the next task.
 
 use std::time::Duration;
 
@@ -12,19 +12,19 @@ use super::header::{Header, Job, Origin};
 /// The task that is being polled.
 #[derive(Debug)]
 pub(crate) struct Task {
-    /// The address of its header, compared and never followed.
+    /// The address of the task's header, which is compared and never dereferenced.
     address: usize,
     origin: Origin,
     since: Instant,
-    /// True if the task was reported, because it keeps the worker.
+    /// True if the task was reported because it keeps the worker.
     is_reported: bool,
 }
 
-/// The running task, and its watch.
+/// The running task, and the state of its watch timer.
 #[derive(Debug, Default)]
 pub(crate) struct Running {
     pub(super) task: Option<Task>,
-    /// True if a watch goes.
+    /// True if a watch timer is pending.
     pub(super) is_watched: bool,
 }
 
@@ -39,8 +39,8 @@ impl Task {
         }
     }
 
-    /// The task of `header` is polled from `since` on. Neither this one nor that has a name, as most tasks: there is
-    /// none to be counted, and none to be dropped.
+    /// Records that the task of `header` is polled from `since` on. Neither this task nor the previous one has a name,
+    /// like most tasks, so no reference to a name is counted or dropped.
     #[inline]
     pub(crate) fn become_unnamed(&mut self, header: &Header, since: Instant) {
         self.address = header.address();
@@ -51,7 +51,7 @@ impl Task {
 }
 
 impl Running {
-    /// Begins the poll of the picked task at `now`. Returns true if it is the same as before.
+    /// Begins the poll of the picked task at `now`. Returns true if it is the same task as before.
     #[inline(always)]
     pub(crate) fn begin(&mut self, job: &Job, now: Instant) -> bool {
         let header = job.metadata();
@@ -71,19 +71,20 @@ impl Running {
         task.filter(|it| it.origin.name.is_none())
     }
 
-    /// Returns whether a watch has to be started: none goes.
+    /// Returns whether a watch timer has to be started, because none is pending.
     #[inline]
     pub(crate) fn needs_watch(&mut self) -> bool {
         !std::mem::replace(&mut self.is_watched, true)
     }
 
-    /// The watch looks. Returns true if it goes on, because a task runs or `has_work`.
+    /// Checks the worker for its watch timer. Returns true if the timer continues, because a task runs or `has_work`.
     pub(crate) fn goes_on(&mut self, has_work: bool) -> bool {
         self.is_watched = self.task.is_some() || has_work;
         self.is_watched
     }
 
-    /// Returns the running task and how long it has been polled, once, if that is `least` or longer.
+    /// Returns the running task and the duration of its poll, if that is `least` or longer. Returns each poll at most
+    /// once.
     pub(crate) fn stuck(&mut self, now: Instant, least: Duration) -> Option<(Origin, Duration)> {
         let task = self.task.as_mut().filter(|it| !it.is_reported)?;
         let polled_for = Duration::from_nanos(now.saturating_since(task.since).as_nanos());

@@ -1,7 +1,8 @@
 //! The scheduler of a worker: its run queue, with the clock by which tasks are charged and the tick that ends slices.
 //!
-//! All of it is under one lock. The [queue](RunQueue) decides which task is next; here its decisions meet the clock and
-//! the timers. Each function takes the time at which it is called, as the worker read it last.
+//! One lock protects the whole scheduler. The [queue](RunQueue) decides which task is next; the scheduler connects
+//! these decisions with the clock and the timers. The time argument of each function is the worker's last clock
+//! reading.
 
 use std::pin::Pin;
 use std::task::Waker;
@@ -23,14 +24,14 @@ use super::task_list::TaskList;
 #[cfg(all(test, not(loom)))]
 mod tests;
 
-/// The scheduler.
+/// The scheduler of a worker.
 #[derive(Debug)]
 pub(crate) struct Scheduler {
     pub(crate) queue: RunQueue,
     pub(crate) clock: StealClock,
     pub(crate) tick: SliceTick,
     pub(crate) running: Running,
-    /// The running task should give way to one that was filed, and was not asked yet.
+    /// True if a queued task preempts the running one and the running task's next checkpoint has not seen this flag.
     need_resched: bool,
     pub(crate) tasks: TaskList,
 }
@@ -47,22 +48,22 @@ impl Scheduler {
         }
     }
 
-    /// The worker begins.
+    /// Opens the queue when the worker begins.
     pub(crate) fn open(&mut self, timers: Timers, now: Instant) {
         self.tick.timers = Some(timers);
         self.clock = StealClock::open(now);
     }
 
-    /// Accounts up to `now`. Returns the clock of the queue: that of the worker, without the time in which the system
-    /// ran others.
+    /// Accounts up to `now`. Returns the clock of the queue, which is the worker's clock without the time in which the
+    /// system ran other threads.
     #[inline]
     fn run_time(&mut self, now: Instant) -> RunTime {
         let tick = &self.tick;
         self.clock.run_time(now, || tick.is_own())
     }
 
-    /// Puts the task into the LIFO slot as [`arrive`](Self::arrive) does, if that is all there is to do and the time is
-    /// known: returns how many wait then. Returns the task, with nothing changed, in any other case.
+    /// Puts the task into the LIFO slot as [`arrive`](Self::arrive) does, if nothing else has to be done and the time
+    /// is known. Returns the number of waiting tasks then. In any other case changes nothing and returns the task.
     #[inline(always)]
     pub(crate) fn note_arrival(
         &mut self,
@@ -81,10 +82,10 @@ impl Scheduler {
         }
     }
 
-    /// Wakes a task as [`wake`](Self::wake) does, by the worker itself, which will look at the queue soon: the task is
-    /// enqueued then, as of now. Other threads that look before enqueue it themselves.
+    /// Wakes a task as [`wake`](Self::wake) does, on the worker itself. The worker accesses the queue soon, and
+    /// enqueues the task then, as of now. A thread that accesses the queue before enqueues the task itself.
     ///
-    /// The clock is not read where no task runs that could be charged until now.
+    /// The clock is not read if no task runs that could be charged until now.
     pub(crate) fn arrive(&mut self, job: Job, now: impl FnOnce() -> Instant) -> Queued {
         if job.metadata().server().is_some() {
             return self.wake(job, now());
@@ -102,7 +103,7 @@ impl Scheduler {
         }
     }
 
-    /// Files the task that arrived last, if it is not filed yet.
+    /// Enqueues the task that arrived last, if it is not enqueued yet.
     #[inline]
     fn file_arrival(&mut self) {
         if let Some(LifoSlot { job, at }) = self.queue.take_lifo() {
@@ -110,14 +111,14 @@ impl Scheduler {
         }
     }
 
-    /// Files the task that arrived last. Returns true if the running task should give way to that or another one that
-    /// was filed.
+    /// Enqueues the task that arrived last. Returns true if the running task should yield to that task or to another
+    /// one that was enqueued.
     pub(crate) fn check_preempt(&mut self) -> bool {
         self.file_arrival();
         std::mem::take(&mut self.need_resched)
     }
 
-    /// Queues a task that is new, was woken, comes from another worker, or gave its turn away.
+    /// Queues a task that is new, was woken, was moved from another worker, or yielded.
     pub(crate) fn wake(&mut self, job: Job, now: Instant) -> Queued {
         self.file_arrival();
         let preempts = if job.metadata().server().is_some() {
@@ -131,14 +132,14 @@ impl Scheduler {
         }
     }
 
-    /// Queues a task of the fair class. Returns true if the running task should give way.
+    /// Queues a task of the fair class. Returns true if the running task should yield.
     fn file(&mut self, job: Job, now: Instant) -> bool {
         let run_time = self.run_time(now);
         let preempts = self.queue.enqueue(job, run_time);
         preempts | self.tick.enqueued(&self.queue.fair, now)
     }
 
-    /// Queues a task with a deadline. Returns true if the running task should give way.
+    /// Queues a task with a deadline. Returns true if the running task should yield.
     #[cold]
     fn wake_reserved(&mut self, job: Job, now: Instant) -> bool {
         let run_time = self.run_time(now);
@@ -156,7 +157,8 @@ impl Scheduler {
         preempts
     }
 
-    /// A task was aborted. If it waits for runtime it does not wait for that any more, and the worker has to know.
+    /// Ends the wait of an aborted task for runtime. Returns true if the task waited for runtime; the worker has to be
+    /// notified then.
     pub(crate) fn end(&mut self, header: &Header, now: Instant) -> bool {
         let run_time = self.run_time(now);
         self.queue.deadlines.end(header, run_time)
@@ -169,7 +171,7 @@ impl Scheduler {
         self.queue.deadlines.sleep(server, run_time);
     }
 
-    /// The running task, whose entity this is, waits for something.
+    /// Puts the running task to sleep, which waits for something; `entity` is the entity of that task.
     pub(crate) fn sleep(&mut self, entity: Pin<&Entity>, now: Instant) {
         self.file_arrival();
         let run_time = self.run_time(now);
@@ -177,8 +179,8 @@ impl Scheduler {
         let _refused = self.queue.fair.sleep(entity, run_time);
     }
 
-    /// Sleeps as [`sleep_and_pick`](Self::sleep_and_pick) does, if the task that arrived is the only one that waits,
-    /// and nothing has to be called for it. Returns `None`, with nothing changed, in any other case.
+    /// Sleeps as [`sleep_and_pick`](Self::sleep_and_pick) does, if no task waits but the arrived task, and no function
+    /// outside of the queue has to be called. In any other case changes nothing and returns `None`.
     #[inline(always)]
     pub(crate) fn try_sleep_and_hand_over_fast(
         &mut self,
@@ -201,8 +203,8 @@ impl Scheduler {
         Some(job)
     }
 
-    /// Sleeps as [`sleep_and_pick`](Self::sleep_and_pick) does, if the task that arrived is the only one that waits.
-    /// Returns `None`, with nothing changed, in any other case.
+    /// Sleeps as [`sleep_and_pick`](Self::sleep_and_pick) does, if no task waits but the arrived task. In any other
+    /// case changes nothing and returns `None`.
     #[inline(always)]
     pub(crate) fn sleep_and_hand_over(
         &mut self,
@@ -219,8 +221,8 @@ impl Scheduler {
         Some(job)
     }
 
-    /// Sleeps as [`sleep`](Self::sleep) does, and schedules at once, as [`pick`](Self::pick) would do it next: used if
-    /// the worker has nothing to do before. `None` if no task waits.
+    /// Sleeps as [`sleep`](Self::sleep) does, and schedules at once, as the next call of [`pick`](Self::pick) would.
+    /// Used if the worker has nothing to do between the two. Returns `None` if no task waits.
     #[inline(never)]
     pub(crate) fn sleep_and_pick(&mut self, entity: Pin<&Entity>, now: Instant) -> Option<Job> {
         self.file_arrival();
@@ -237,14 +239,13 @@ impl Scheduler {
         Some(job)
     }
 
-    /// Returns whether there is nothing to do before a task of the fair class is picked.
+    /// Returns whether a task of the fair class can be picked without any other work before.
     #[inline(always)]
     fn picks_at_once(&self) -> bool {
         self.queue.picks_at_once() && self.running.is_watched
     }
 
-    /// Makes the arrived task the next one, if it is the only one that waits. The running task, which `from` names,
-    /// sleeps.
+    /// Makes the arrived task the next task, if no other task waits. The running task, which `from` names, sleeps.
     #[inline(always)]
     fn hand_over(&mut self, from: Option<Pin<&Entity>>, now: Instant) -> Option<Job> {
         let at = self.queue.lifo_since()?;
@@ -254,14 +255,14 @@ impl Scheduler {
         self.queue.hand_over(from, woken, run_time)
     }
 
-    /// Begins the poll of the picked task at `now`. Returns true if it is the same as before.
+    /// Begins the poll of the picked task at `now`. Returns true if it is the same task as before.
     #[inline(always)]
     fn begin(&mut self, job: &Job, now: Instant) -> bool {
         self.need_resched = false;
         self.running.begin(job, now)
     }
 
-    /// Starts the tick for a task of the fair class that was picked, if another one waits.
+    /// Starts the tick for a picked task of the fair class, if another task waits.
     #[inline(always)]
     fn start_tick(&mut self, job: &Job, now: Instant) {
         let runnable = self.queue.fair.runnable();
@@ -270,7 +271,7 @@ impl Scheduler {
         }
     }
 
-    /// The running task is over.
+    /// Ends the account of the running task, which has finished.
     pub(crate) fn finish(&mut self, now: Instant) {
         self.file_arrival();
         let run_time = self.run_time(now);
@@ -278,7 +279,7 @@ impl Scheduler {
         self.queue.deadlines.finish(run_time);
     }
 
-    /// The task that was held, if it goes on; else it is queued.
+    /// Returns the held task if it continues; else queues it.
     #[cold]
     fn go_on(&mut self, now: Instant) -> Option<Job> {
         self.file_arrival();
@@ -291,8 +292,8 @@ impl Scheduler {
         None
     }
 
-    /// `schedule()`: the task that is polled next, with its tick started; and the device settled if the turn before
-    /// left that to it (spec ). Called by the worker.
+    /// Returns the task that is polled next, after starting its tick (`schedule()`). Also programs the device if the
+    /// turn before deferred its rearm to this call (spec ). Called by the worker.
     pub(crate) fn pick(&mut self, now: Instant, owes: bool) -> Option<Job> {
         (self.tick).count_fired(!self.queue.deadlines.is_running());
         if self.queue.held.is_some()
@@ -332,7 +333,8 @@ impl Scheduler {
         job
     }
 
-    /// The task of the fair class that is next. The one that ran is over, if it was neither queued nor put to sleep.
+    /// Returns the next task of the fair class. The task that ran has finished if it was neither queued nor put to
+    /// sleep.
     #[inline]
     fn pick_fair(&mut self, now: Instant, run_time: RunTime) -> Option<Job> {
         let handed = self.hand_over(None, now);
@@ -342,7 +344,7 @@ impl Scheduler {
         })
     }
 
-    /// Gives a waiting task away, to a worker that has none.
+    /// Removes a waiting task, for a worker that has none.
     pub(crate) fn steal(&mut self, now: Instant) -> Option<Job> {
         self.file_arrival();
         let run_time = self.run_time(now);
@@ -356,20 +358,21 @@ impl Scheduler {
         self.queue.standing(run_time)
     }
 
-    /// Gives waiting tasks away to a worker that has some, as long as both are better off.
+    /// Removes waiting tasks, for a worker that has some, as long as the move is better for the tasks of both workers.
     pub(crate) fn give_for(&mut self, to: &mut Standing, now: Instant) -> Vec<Job> {
         let run_time = self.run_time(now);
         self.queue.give_for(to, run_time)
     }
 
-    /// Closes the queue. Returns what waited in it, and the timers. All are dropped without the lock: the drop of a
-    /// timer waits for its callback, which another thread may execute in a turn that wakes a task of this queue.
+    /// Closes the queue. Returns the tasks that waited in the queue, and the timers. The caller drops all of them
+    /// without the lock: the drop of a timer waits for its callback, which another thread may execute in a turn that
+    /// wakes a task of this queue.
     pub(crate) fn close(&mut self) -> (Vec<Job>, Option<Timers>) {
         self.running.task = None;
         (self.queue.close(), self.tick.close())
     }
 
-    /// The wakers of the tasks that are listed here and not over, once the queue is closed.
+    /// Returns the wakers of the tasks that are listed here and have not finished, once the queue is closed.
     pub(crate) fn left_behind(&self) -> Vec<Waker> {
         let listed = self.queue.is_closed().then(|| self.tasks.wakers());
         listed.unwrap_or_default()

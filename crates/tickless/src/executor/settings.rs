@@ -13,7 +13,7 @@ use super::spec::Slice;
 use super::stats::Count;
 use crate::host::process::Host;
 
-/// The way in which a task that computes learns that its slice is over.
+/// The way in which a task that computes is notified that its slice is over.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Preemption {
@@ -21,38 +21,39 @@ pub enum Preemption {
     /// programmed; a checkpoint reads the counter.
     #[default]
     Counter,
-    /// A POSIX timer of each worker sends it a signal (`SIGURG`), whose handler sets a flag. A checkpoint reads the
-    /// flag; setting the timer is a system call, which deferred and lazy rearming saves. System calls of tasks may be
-    /// interrupted, and are restarted where the kernel can.
+    /// A POSIX timer of each worker sends the worker a signal (`SIGURG`). The handler of the signal sets a flag, and a
+    /// checkpoint reads the flag. Setting the timer is a system call; deferred and lazy rearming make fewer of them.
+    /// System calls of tasks may be interrupted, and are restarted where the kernel can.
     ///
-    /// A worker that the system refuses a timer for works as with [`Counter`](Self::Counter).
+    /// A worker works as with [`Counter`](Self::Counter) if the system refuses to make a timer for it.
     Signal,
 }
 
-/// The reaction to a panic in a task that has no [`JoinHandle`](super::JoinHandle) any more.
+/// The reaction to a panic in a task whose [`JoinHandle`](super::JoinHandle) has been dropped.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum PanicPolicy {
-    /// The executor counts the panic, which the panic hook has reported, and all other tasks go on.
+    /// The executor counts the panic, which the panic hook has reported, and all other tasks continue.
     #[default]
     Ignore,
     /// The executor shuts down: every other task is cancelled.
     ShutDown,
 }
 
-/// A function that executes the rounds of a worker: it receives one round and may call it as often as it likes.
+/// A function that executes the rounds of a worker: the function receives one round and may call that round any number
+/// of times.
 #[cfg(feature = "internals")]
 pub type Rounds = fn(&mut dyn FnMut());
 
-/// Function that is called for a task that keeps its worker.
+/// The function that is called for a task that keeps its worker.
 pub(crate) type OnStuck = Box<dyn Fn(&Stuck) + Send + Sync>;
 
-/// Settings of an executor.
+/// The settings of an executor.
 pub(crate) struct Settings {
     pub(crate) preemption: Preemption,
     pub(crate) hrtick: bool,
     pub(crate) deadline_hrtick: bool,
-    /// Limit for the sum of one worker's reservations.
+    /// The limit for the sum of one worker's reservations.
     pub(crate) deadline_limit: Bandwidth,
     pub(crate) slice: Slice,
     pub(crate) blocking_threads: usize,
@@ -67,7 +68,7 @@ pub(crate) struct Settings {
     pub(crate) rounds: Option<Rounds>,
 }
 
-/// Savings that make the tick cheap; all of them, but in experiments.
+/// The savings that make the tick cheap. All of them are on, except in experiments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(
     not(feature = "internals"),
@@ -75,13 +76,13 @@ pub(crate) struct Settings {
 )]
 #[expect(clippy::struct_excessive_bools, reason = "each is varied on its own")]
 pub struct Savings {
-    /// True if the device stays as it is when the tick moves later or is cancelled (spec ).
+    /// True if the device is not programmed when the tick moves later or is cancelled (spec ).
     pub lazy: bool,
-    /// True if an interrupt and the scheduling decision behind it share one rearm (spec ).
+    /// True if an interrupt and the scheduling decision after it share one rearm (spec ).
     pub deferred: bool,
-    /// True if the device is programmed with an absolute time, which saves a reading of the clock (spec ).
+    /// True if the device is programmed with an absolute time, which saves one reading of the clock (spec ).
     pub coupled: bool,
-    /// True if a tick stays as it is when it is queued within 5 µs of its new time (TICK-16).
+    /// True if a queued tick is not restarted when its new time is within 5 µs of its old one (TICK-16).
     pub filter: bool,
 }
 
@@ -107,7 +108,7 @@ impl fmt::Debug for Settings {
     }
 }
 
-/// State in which a shutdown waits for the last task.
+/// The state in which a shutdown waits for the last task to finish.
 #[derive(Debug, Default)]
 pub(crate) struct Over {
     lock: Mutex<()>,
@@ -115,13 +116,13 @@ pub(crate) struct Over {
 }
 
 impl Over {
-    /// Notifies the shutdown that a task or thread that it waits for may be over.
+    /// Notifies the shutdown that a task or thread may have finished for which the shutdown waits.
     pub(crate) fn notify(&self) {
         drop(self.lock.lock().unwrap_or_else(PoisonError::into_inner));
         self.changed.notify_all();
     }
 
-    /// Waits until `is_over` says so, or until `deadline`. Returns true if it said so. `None` waits for ever.
+    /// Waits until `is_over` returns true, or until `deadline`. Returns true if `is_over` did. `None` waits for ever.
     pub(crate) fn wait(&self, deadline: Option<Instant>, is_over: impl Fn() -> bool) -> bool {
         let mut lock = self.lock.lock().unwrap_or_else(PoisonError::into_inner);
         loop {
@@ -147,7 +148,7 @@ impl Over {
 }
 
 impl Settings {
-    /// Returns the defaults for the platform `P`: ticks where they are worth it (TICK-3).
+    /// Returns the defaults for the platform `P`: ticks where they are worth their cost (TICK-3).
     fn of<P: Platform>() -> Self {
         let worth = Switches::of::<P>();
         Self {
@@ -169,7 +170,7 @@ impl Settings {
         }
     }
 
-    /// Returns the ticks that there are.
+    /// Returns the switches of the ticks.
     pub(crate) const fn switches(&self) -> Switches {
         Switches {
             fair: self.hrtick,

@@ -2,12 +2,12 @@
 //!
 //! # Ground rules
 //!
-//! - A worker's [`Scheduler`] has a lock. A thread holds one of them at a time, and nothing that belongs to a user runs
-//!   under it: no waker, no future, no destructor of either.
-//! - A task is in one queue, or in the hand of one thread: that which woke it, polls it, or carries it from one worker
+//! - Each worker's [`Scheduler`] has a lock. A thread holds one of these locks at a time, and no code of a user runs
+//!   under it: no waker, no future, and no destructor of either.
+//! - A task is in one queue, or belongs to one thread: the thread that woke it, polls it, or moves it from one worker
 //!   to another.
-//! - A worker that has nothing to do says so in [`Idle`], looks again, and parks; a thread that queues a task counts it
-//!   first and looks for idle workers then.
+//! - A worker that has nothing to do announces this in [`Idle`], checks the queues again, and parks. A thread that
+//!   queues a task first counts the task and then looks for idle workers.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -34,26 +34,27 @@ use crate::host::thread::{Thread, now_lower, with_thread};
 use crate::time::virtual_time::draw::Draw;
 use crate::time::virtual_time::runtime::{Others, Runtime};
 
-/// State that the handles and the workers of an executor share.
+/// The state that the handles and the workers of an executor share.
 #[derive(Debug)]
 pub(crate) struct Shared {
-    /// Distinguishes executors.
+    /// The number that distinguishes the executor from others.
     pub(crate) id: u64,
     pub(crate) places: Box<[CachePadded<Remote>]>,
     pub(crate) idle: Idle,
     pub(crate) reactor: Arc<IoReactor>,
-    /// Distances between workers, if they are pinned; set before the executor is handed out.
+    /// The order of distances between workers, if the workers are pinned; set before the executor is returned to its
+    /// user.
     pub(crate) near: OnceLock<StealOrder>,
     pub(crate) lifetime: Lifetime,
-    /// The worker that gets the next task of a thread that is none.
+    /// The worker that gets the next task of a thread that is not a worker.
     next: AtomicUsize,
-    /// The process that the workers belong to, by the forks before it.
+    /// The number of forks before the process to which the workers belong.
     forks: u32,
     pub(crate) settings: Settings,
     pub(crate) pool: Pool,
-    /// The ready tasks, if a seed draws their order; else they are in the queues of the places.
+    /// The ready tasks, if a seed sets their random order; else the ready tasks are in the workers' queues.
     pub(crate) drawn: Option<DrawnQueue>,
-    /// Runtime that the executor's clock belongs to.
+    /// The runtime to which the executor's clock belongs.
     pub(crate) runtime: Arc<Runtime>,
 }
 
@@ -81,28 +82,28 @@ impl Shared {
         }
     }
 
-    /// Lets `seed` draw the order of ready tasks, the workers that poll them, and the order of timers that have one
-    /// deadline.
+    /// Makes `seed` set the random order of ready tasks, of the workers that poll them, and of timers with equal
+    /// deadlines.
     pub(crate) fn draw_by(&mut self, seed: u64) {
         self.drawn = Some(DrawnQueue::new(Draw::new(seed, 0), self.places.len()));
         self.runtime.set_ordered();
         self.runtime.clock().set_draw(Draw::new(seed, 1));
     }
 
-    /// Creates an executor that no thread works for.
+    /// Creates an executor for which no thread works.
     #[cfg(test)]
     pub(crate) fn for_tests(workers: usize) -> Handle {
         Arc::new(Self::new(workers, Settings::default()))
     }
 
-    /// Returns whether this process has the workers: the child of a fork has not, and may find any of the locks held.
+    /// Returns whether this process has the workers. The child of a fork has none, and may find any of the locks held.
     #[inline]
     pub(crate) fn is_here(&self) -> bool {
         self.forks == process::forks()
     }
 
-    /// Returns the worker that a new task starts on: that of the thread that spawns it, else each in turn. None if the
-    /// only worker's thread executes the exit handlers of the process.
+    /// Returns the worker on which a new task starts: the worker that spawns the task, or else each worker in turn.
+    /// `None` if the only worker's thread executes the exit handlers of the process.
     pub(crate) fn home(&self) -> Option<usize> {
         match current::worker_of(self.id) {
             Some(worker) if !self.exits_here() => Some(worker),
@@ -118,8 +119,8 @@ impl Shared {
         workers.find(|&worker| self.places[worker].takes_tasks())
     }
 
-    /// Returns true if this thread is a worker that executes the exit handlers of the process. Other workers see that,
-    /// so that they steal the tasks that wait here.
+    /// Returns true if this thread is a worker that executes the exit handlers of the process. Other workers read this
+    /// state and steal the tasks that wait here.
     pub(crate) fn exits_here(&self) -> bool {
         let Some(worker) = current::worker_of(self.id) else {
             return false;
@@ -134,7 +135,7 @@ impl Shared {
         true
     }
 
-    /// Queues a task on a worker that this thread is not.
+    /// Queues a task on a worker other than this thread.
     #[inline(never)]
     pub(crate) fn push_remote(&self, index: usize, job: Job) {
         let now = now_lower();
@@ -144,13 +145,13 @@ impl Shared {
         }
     }
 
-    /// Files what the running task of this worker woke. Returns true if that task should give way.
+    /// Enqueues the task that the running task of this worker woke. Returns true if the running task should yield.
     pub(crate) fn check_preempt(&self) -> bool {
         let worker = current::worker_of(self.id).filter(|_| self.is_here());
         worker.is_some_and(|worker| self.places[worker].with(Scheduler::check_preempt))
     }
 
-    /// A task was queued on a worker, which may have to know, and so may one that is idle.
+    /// Notifies the worker on which a task was queued, if necessary, and an idle worker that could pull a task.
     #[inline]
     pub(crate) fn queued(&self, index: usize, queued: Queued, is_here: bool) {
         if queued.preempts {
@@ -170,7 +171,7 @@ impl Shared {
         }
     }
 
-    /// Notifies an idle worker, if there is one, which then pulls.
+    /// Notifies an idle worker, if there is one. That worker then pulls a task.
     #[inline(never)]
     pub(crate) fn notify_idle(&self, index: usize) {
         if self.places.len() > 1
@@ -181,7 +182,7 @@ impl Shared {
         }
     }
 
-    /// Notifies a worker about a new descriptor, if none waits for descriptors.
+    /// Notifies a worker about a new descriptor, if no worker waits for descriptors.
     pub(crate) fn attend(&self) {
         if !self.reactor.is_unattended() {
             return;
@@ -196,7 +197,7 @@ impl Shared {
         self.places.iter().for_each(|place| place.preempt());
     }
 
-    /// Claims the idle worker that is nearest to this one, if there is one.
+    /// Claims the idle worker that is nearest to worker `index`, if any worker is idle.
     fn claim_near(&self, index: usize) -> Option<usize> {
         let Some(near) = self.near.get() else {
             return self.idle.claim_near(index);
@@ -205,31 +206,32 @@ impl Shared {
         others.find(|&other| self.idle.is_idle(other) && self.idle.claim(other))
     }
 
-    /// The other workers, those first that are to be asked first.
+    /// Returns the other workers in the order in which a worker tries to steal from them.
     pub(crate) fn others(&self, index: usize) -> impl Iterator<Item = usize> {
         let count = self.places.len();
         let near = self.near.get().map(|near| near.others(index));
         (1..count).map(move |step| near.map_or((index + step) % count, |near| near[step - 1]))
     }
 
-    /// Returns whether a task waits in any queue. Called by a worker after it announced that it is idle.
+    /// Returns whether a task waits in any queue. Called by a worker after the worker announced that it is idle.
     pub(crate) fn has_work(&self, index: usize) -> bool {
         self.places[index].with(|scheduler| scheduler.queue.has_work())
             || self.places.iter().any(|place| place.waiting() > 0)
             || self.drawn.as_ref().is_some_and(|drawn| !drawn.is_empty())
     }
 
-    /// The worker that moves the clock: the only one, or the one that has the turn where the order is drawn.
+    /// Returns the worker that moves the clock: the only worker, or the worker whose turn it is if the order is random.
     fn turn(&self) -> usize {
         self.drawn.as_ref().map_or(0, DrawnQueue::turn)
     }
 
-    /// Counts a task more. Returns true if it is taken. One that is not is ended at once, which counts it off.
+    /// Counts a new task. Returns true if the executor accepts the task. A task that is not accepted is ended at once,
+    /// and its end decrements the count.
     pub(crate) fn admit(&self) -> bool {
         self.lifetime.admit() && self.is_here()
     }
 
-    /// Ends the workers when they look next.
+    /// Makes the workers end when they check the state next.
     pub(crate) fn stop(&self) {
         self.lifetime.stop();
         for place in &self.places {
@@ -239,7 +241,7 @@ impl Shared {
         self.reactor.close();
     }
 
-    /// Returns the cost of the ticks' starts.
+    /// Returns the cost of the starts of ticks.
     #[cfg(feature = "internals")]
     pub(crate) fn start_cost(&self) -> super::StartCost {
         let mut sum = super::StartCost::default();
@@ -278,7 +280,8 @@ impl OwnedLocks for Shared {
 }
 
 impl Others for Shared {
-    /// A worker that has descriptors moves the clock itself, when none has become ready for a while.
+    /// Returns whether the worker that moves the clock has nothing to do. A worker that has descriptors moves the clock
+    /// itself, when no descriptor has become ready for a while.
     fn are_idle(&self) -> bool {
         let turn = self.turn();
         let is_own = current::worker_of(self.id) == Some(turn);
@@ -303,7 +306,7 @@ impl Others for Shared {
     }
 }
 
-/// An executor, as those know it that have a part in it.
+/// An executor, as a handle or a worker that shares it.
 pub(crate) type Handle = Arc<Shared>;
 
 #[cfg(test)]

@@ -1,9 +1,9 @@
-//! The tick that ends the slices of a worker's tasks, and the worker's two timers: that of the slice, and that of the
-//! next replenishment.
+//! The tick that ends the slices of a worker's tasks, with the worker's two timers: one for the end of the slice, one
+//! for the next replenishment.
 //!
-//! The timers belong to the worker's base, so they exist from the worker's begin to its end; without them nothing is
-//! started. `now` is the time up to which the run queue was accounted: a slice begins and ends by the reading that its
-//! task is charged by.
+//! The timers belong to the worker's base, so they exist from the worker's begin to its end. Before and after, no tick
+//! is started. `now` is the time up to which the run queue was accounted: a slice begins and ends at the clock readings
+//! by which its task is charged.
 
 use tickless_core::time::{Instant, Span};
 use tickless_sched::deadline::RuntimeLeft;
@@ -20,20 +20,20 @@ use super::tick::TickTimer;
 #[cfg(test)]
 mod tests;
 
-/// The timers of a worker.
+/// The two timers of a worker.
 #[derive(Debug)]
 pub(crate) struct Timers {
     pub(crate) slice: TickTimer,
     pub(crate) bandwidth: TickTimer,
 }
 
-/// The tick.
+/// The slice tick of a worker.
 #[derive(Debug)]
 pub(crate) struct SliceTick {
     pub(super) hrtick: HrTick,
-    /// None before the worker began and behind its end.
+    /// The timers; `None` before the worker begins and after it ends.
     pub(super) timers: Option<Timers>,
-    /// Slices that were extended.
+    /// The number of slices that were extended.
     pub(super) extensions: u64,
 }
 
@@ -46,7 +46,7 @@ impl SliceTick {
         }
     }
 
-    /// The worker ends. Returns its timers, to be dropped without the lock.
+    /// Ends the tick when the worker ends. Returns its timers, which the caller has to drop without the lock.
     pub(crate) fn close(&mut self) -> Option<Timers> {
         let timers = self.timers.take()?;
         self.hrtick.offline(&timers.slice);
@@ -60,7 +60,7 @@ impl SliceTick {
         timers.is_some_and(|timers| timers.slice.is_local())
     }
 
-    /// Counts the tick, if it fired since this was called last; `is_fair` says of which class the running task is.
+    /// Counts the tick, if it fired since the last call; `is_fair` is true if the running task is of the fair class.
     #[inline]
     pub(crate) fn count_fired(&mut self, is_fair: bool) {
         if let Some(timers) = &self.timers
@@ -70,8 +70,8 @@ impl SliceTick {
         }
     }
 
-    /// A task of the fair class came to wait in `queue`. The one that runs may have been alone, without a tick. Returns
-    /// true if its slice is over.
+    /// Updates the tick when a task of the fair class begins to wait in `queue`. The running task may have been alone
+    /// until now, without a tick. Returns true if its slice is over.
     #[inline]
     pub(crate) fn enqueued(&mut self, queue: &FairQueue<Waiting>, now: Instant) -> bool {
         if self.hrtick.fair_is_on()
@@ -87,8 +87,8 @@ impl SliceTick {
         false
     }
 
-    /// Starts the tick for a task of the fair class that was picked from `queue`, where `runnable` tasks, two
-    /// or more, could run.
+    /// Starts the tick for a task of the fair class that was picked from `queue`, in which `runnable` tasks (two or
+    /// more) could run.
     #[inline]
     pub(crate) fn start(&mut self, queue: &RunQueue, runnable: usize, job: &Job, now: Instant) {
         if let (Some(timers), Some(mut slice)) = (&self.timers, queue.fair.slice()) {
@@ -101,7 +101,7 @@ impl SliceTick {
         }
     }
 
-    /// Starts the tick for a task with a deadline that was picked.
+    /// Starts the tick for a picked task with a deadline.
     pub(crate) fn start_deadline(&mut self, left: RuntimeLeft, now: Instant) {
         if let Some(timers) = &self.timers {
             // A task is picked with runtime left, so it is never over.
@@ -109,8 +109,8 @@ impl SliceTick {
         }
     }
 
-    /// Starts the timer for the next replenishment of `deadlines`, if that is another time than before; only the worker
-    /// can. `now` is the monotonic time at which the clock of the queue shows `run_time`.
+    /// Starts the timer for the next replenishment of `deadlines`, if its time has changed. Only the worker can start
+    /// it. `now` is the monotonic time at which the clock of the queue shows `run_time`.
     #[inline]
     pub(crate) fn start_bandwidth(
         &self,
@@ -125,8 +125,9 @@ impl SliceTick {
         }
     }
 
-    /// Returns whether the task that gives way goes on, in place of `schedule()`: then its tick is started and the
-    /// device settled (FLUSH-7). Nothing has to be masked: the handler of the worker's signal takes no lock.
+    /// Returns whether the task that yields continues instead of a `schedule()`. If so, its tick is started and the
+    /// device is programmed (FLUSH-7). No signal has to be masked, because the handler of the worker's signal acquires
+    /// no lock.
     pub(crate) fn extends(&mut self, is_fair: bool, now: Instant) -> bool {
         let (Some(timers), tick) = (&self.timers, &mut self.hrtick) else {
             return false;
@@ -150,7 +151,7 @@ impl SliceTick {
     }
 }
 
-/// Starts a timer, unless it is queued for that time already: a start takes the lock of the base.
+/// Starts a timer, unless it is queued for that time already, because a start acquires the lock of the base.
 #[inline]
 fn start_if_other(timer: &impl SliceTimer, at: Instant) {
     if timer.queued() != Some(at) {

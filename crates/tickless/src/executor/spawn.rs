@@ -49,7 +49,7 @@ where
     JoinHandle::new(task)
 }
 
-/// Spawns a task on the worker that this thread is, which no other worker polls.
+/// Spawns a task on this thread, which is a worker. No other worker polls the task.
 pub(crate) fn spawn_local<F>(
     executor: Handle,
     worker: usize,
@@ -98,8 +98,8 @@ where
     JoinHandle::new(task)
 }
 
-/// Enqueues the task that a waker woke. It captures nothing, so that `async-task` keeps neither a waker nor the cell
-/// alive around it.
+/// Enqueues the task that a waker woke. The function captures nothing, so that `async-task` keeps neither a waker nor
+/// the cell alive for the call.
 #[inline]
 fn schedule(job: Job) {
     let executor = job.metadata().executor;
@@ -113,7 +113,8 @@ fn push(job: Job) {
     with_keeper(job, |keeper, job| keeper.push(job));
 }
 
-/// Passes the task to `queue` while the executor is kept alive. The task may be over then, and its handle gone.
+/// Passes the task to `queue`, and keeps the executor alive during the call. The task may have finished by the end of
+/// the call, and its handle may have been dropped.
 #[inline(never)]
 fn with_keeper(job: Job, queue: fn(&dyn Keeper, Job)) {
     let keeper = Arc::clone(job.metadata().keeper());
@@ -138,7 +139,7 @@ fn header(
     Header::new(executor, worker, is_local, entity, class, terms, origin)
 }
 
-/// The future for the cell of `header`.
+/// Returns the future for the cell of `header`.
 #[inline(always)]
 fn in_cell<F>(header: &Header, future: F) -> Polled<F> {
     // SAFETY: it becomes a part of the future, which `async-task` puts into the cell of the header.

@@ -9,8 +9,8 @@ pub use tickless_sched::Weight;
 
 use super::deadline::Deadline;
 
-/// The time for which a task wants to run at once. A task with a short slice runs sooner and is preempted sooner, at
-/// the same share.
+/// The time for which a task wants to run without interruption. A task with a shorter slice runs sooner and is
+/// preempted sooner, and gets the same share.
 ///
 /// Choose the slice by the time that the task computes at each wake-up, not by how often it wakes up, because a long
 /// slice lets other tasks run first. A task that computes 20 µs each millisecond has a slice of 20 µs.
@@ -22,7 +22,7 @@ pub struct Slice(u64);
 impl Slice {
     /// The shortest slice: 10 µs.
     pub const MIN: Self = Self(10_000);
-    /// The slice of a task for which no other one was set: 3 ms.
+    /// The slice of a task for which no other slice was set: 3 ms.
     pub const DEFAULT: Self = Self(3_000_000);
     /// The longest slice: 100 ms.
     pub const MAX: Self = Self(100_000_000);
@@ -79,21 +79,21 @@ impl Spec {
         }
     }
 
-    /// Sets the weight of the task, which decides on its share among others.
+    /// Sets the weight of the task, which determines its share of the worker.
     #[must_use]
     pub fn weight(mut self, weight: Weight) -> Self {
         self.weight = weight;
         self
     }
 
-    /// Sets the time for which the task wants to run at once.
+    /// Sets the time for which the task wants to run without interruption.
     #[must_use]
     pub fn slice(mut self, slice: Slice) -> Self {
         self.slice = Some(slice);
         self
     }
 
-    /// Reserves runtime in each period instead of a share; weight and slice have no effect then.
+    /// Reserves runtime in each period instead of a share. Weight and slice have no effect for such a task.
     #[must_use]
     pub fn deadline(mut self, deadline: Deadline) -> Self {
         self.deadline = Some(deadline);
@@ -126,7 +126,7 @@ impl From<Deadline> for Spec {
     }
 }
 
-/// The nanoseconds of `duration`, moved into the range.
+/// Returns the nanoseconds of `duration`, clamped to the range.
 const fn clamp(duration: Duration, least: u64, most: u64) -> u64 {
     let nanos = duration.as_nanos();
     if nanos < least as u128 {

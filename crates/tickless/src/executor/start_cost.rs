@@ -1,28 +1,28 @@
-//! Measurements of how many cycles of the time-stamp counter it takes to start the tick.
+//! Measurements of the cycles of the time-stamp counter that a start of the tick takes.
 
 use std::cell::Cell;
 
 use crate::host::clock::counter;
 
-/// Number of starts of which one is timed: two readings of the counter take as long as a start.
+/// The number of starts of which one is timed, because two readings of the counter take as long as a start.
 const EVERY: u32 = 16;
-/// Bound in cycles, from which on a start was interrupted: by the system, or by the hypervisor.
+/// The number of cycles from which on a start counts as interrupted by the system or by the hypervisor.
 const INTERRUPTED: u64 = 1 << 16;
 
-/// The total duration of starts of the tick by all workers; see [`Executor::start_cost`](super::Executor::start_cost).
+/// A measurement of the starts of the tick by all workers; see [`Executor::start_cost`](super::Executor::start_cost).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StartCost {
     /// The number of starts that were timed: one in sixteen.
     pub timed: u64,
-    /// The total of their cycles of the time-stamp counter, a reading of the counter included.
+    /// The total cycles of the timed starts by the time-stamp counter, one reading of the counter included in each.
     pub cycles: u64,
-    /// The number of starts that took 65,536 cycles or more, because another thread ran meanwhile. They are not counted
-    /// above.
+    /// The number of starts that took 65,536 cycles or more, because another thread ran meanwhile. These starts are in
+    /// neither of the fields above.
     pub interrupted: u64,
 }
 
 impl StartCost {
-    /// Returns the mean number of cycles of a start; [`None`] if none was timed.
+    /// Returns the mean number of cycles of a start; [`None`] if no start was timed.
     #[must_use]
     pub fn mean(&self) -> Option<f64> {
         #[expect(clippy::cast_precision_loss, reason = "a mean of few digits")]
@@ -37,16 +37,16 @@ impl StartCost {
     }
 }
 
-/// Times the starts of one tick. Under the lock of the worker's run queue.
+/// A stopwatch for the starts of one tick. The lock of the worker's run queue protects it.
 #[derive(Debug, Default)]
 pub(crate) struct Stopwatch {
-    /// Starts until one is timed.
+    /// The number of starts until the next one is timed.
     left: Cell<u32>,
     sum: Cell<StartCost>,
 }
 
 impl Stopwatch {
-    /// Executes a start, and times one in some.
+    /// Executes a start, and times one start of `EVERY`.
     #[inline]
     pub(crate) fn time(&self, start: impl FnOnce()) {
         let left = self.left.get();

@@ -28,7 +28,7 @@ impl Count {
     }
 }
 
-/// Counts of a worker, each written by the worker itself.
+/// The counts of a worker, each written by the worker itself.
 #[derive(Debug, Default)]
 pub(crate) struct Counters {
     pub(crate) polls: Count,
@@ -39,70 +39,73 @@ pub(crate) struct Counters {
     pub(crate) parks: Count,
 }
 
-/// Counters of an executor since it was built; see [`Executor::stats`](super::Executor::stats).
+/// The counters of an executor since it was built; see [`Executor::stats`](super::Executor::stats).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ExecutorStats {
-    /// Tasks that have not ended.
+    /// The number of tasks that have not ended.
     pub tasks: u64,
-    /// Polls of tasks.
+    /// The number of polls of tasks.
     pub polls: u64,
-    /// Polls of a task other than the one that the worker polled before.
+    /// The number of polls of a task other than the task that the worker polled before.
     pub switches: u64,
-    /// Tasks that gave their turn away at a checkpoint, because the tick or a wake-up asked for it.
+    /// The number of times that a task yielded at a checkpoint, because the tick or a wake-up requested it.
     pub preemptions: u64,
-    /// Slices that were extended, because the task had [requested it](super::coop::extend_slice).
+    /// The number of slices that were extended, because the task had [requested it](super::coop::extend_slice).
     pub extensions: u64,
-    /// Tasks that a worker pulled from another one, because it was idle, or because its tasks had received more service
-    /// than theirs.
+    /// The number of tasks that a worker pulled from another worker, because the pulling worker was idle, or because
+    /// the tasks of the pulling worker had received more service than those of the other worker.
     pub pulls: u64,
-    /// Tasks that a worker pushed to another busy one, because its own tasks had received less service than those
-    /// there.
+    /// The number of tasks that a worker pushed to another busy worker, because the tasks of the pushing worker had
+    /// received less service than those of the other worker.
     pub pushes: u64,
-    /// Parks of workers.
+    /// The number of times that workers parked.
     pub parks: u64,
-    /// Tasks with a [`Deadline`](super::task::Deadline) that had used their runtime and had to wait for their next
-    /// period.
+    /// The number of times that a task with a [`Deadline`](super::task::Deadline) had used its runtime and had to wait
+    /// for its next period.
     pub throttles: u64,
-    /// Starts of a tick: at each pick with another task waiting.
+    /// The number of starts of a tick: one at each pick while another task waits.
     pub tick_starts: u64,
-    /// Starts of a tick that were skipped, because the tick was queued within 5 µs of the new time; where checkpoints
-    /// compare the counter, also if it was queued before the new time (it fires early then).
+    /// The number of starts of a tick that were skipped, because the tick was queued within 5 µs of the new time. If
+    /// checkpoints compare the counter, a start is also skipped if the tick was queued before the new time; the tick
+    /// then fires early.
     pub tick_filtered: u64,
-    /// Ticks that fired.
+    /// The number of ticks that fired.
     pub ticks: u64,
-    /// Calls of `timer_settime`, by which workers set their POSIX timers; only with
+    /// The number of calls of `timer_settime`, by which workers set their POSIX timers; only with
     /// [`Preemption::Signal`](super::Preemption::Signal).
     pub device_writes: u64,
-    /// Signals of these timers.
+    /// The number of signals that these timers sent.
     pub signals: u64,
-    /// Starts of timers on the workers, ticks among them.
+    /// The number of starts of timers on the workers, ticks included.
     pub timer_starts: u64,
-    /// Starts of timers that were already queued.
+    /// The number of starts of timers that were already queued.
     ///
-    /// Nothing counts them where timers start. A timer leaves its queue by firing or by a cancel, so the other starts
-    /// are as many as timers left the workers' queues or are queued there. That is exact for the timers of workers that
-    /// have stopped or have nothing to do, ticks among them, if no timer came from another thread's queue or went to
-    /// one, and none was taken back because it was over when it was started. While workers run, it is off by what
-    /// happens between two looks at a worker.
+    /// The start of a timer does not count these starts; the number is calculated. A timer leaves its queue by firing
+    /// or by a cancel. So the number of other starts is the number of timers that left the workers' queues or are
+    /// queued there. The result is exact for workers that have stopped or have nothing to do, ticks included. But it
+    /// counts wrong if a timer moved from or to another thread's queue, or if a timer was removed because its deadline
+    /// was over when it was started. While workers run, the result has an error: the starts that happen between two
+    /// readings of a worker.
     pub timer_updates: u64,
-    /// Updates that kept the timer's place in the sorted queue, and changed its key to the new deadline.
+    /// The number of updates that kept the timer's place in the sorted queue, and changed its key to the new deadline.
     pub in_place: u64,
-    /// Updates that left the timer in the sorted queue with its old key, which is earlier than its new deadline.
+    /// The number of updates that left the timer in the sorted queue with its old key, which is earlier than its new
+    /// deadline.
     pub filed_early: u64,
-    /// Updates that left the timer in its bucket of the far wheel.
+    /// The number of updates that left the timer in its bucket of the far wheel.
     pub far_in_slot: u64,
-    /// Checks of a worker's timers because the first of them was due.
+    /// The number of checks of a worker's timers because the first of them was due.
     pub interrupts: u64,
-    /// Interrupts that found nothing due.
+    /// The number of interrupts that found nothing due.
     pub spurious: u64,
     /// The time for which workers could have run and the system ran other threads on their CPUs, as far as the kernel
-    /// accounts for it; a hypervisor counts as the system if it informs the kernel. Tasks are not charged for it. Zero
-    /// if the kernel keeps no account of waiting.
+    /// accounts for it; a hypervisor counts as the system if it informs the kernel. Tasks are not charged for this
+    /// time. Zero if the kernel does not account the time that threads wait for a CPU.
     pub stolen: Duration,
-    /// Tasks that were reported because they kept their worker for longer than
+    /// The number of tasks that were reported because they kept their worker for longer than
     /// [`Builder::stuck_after`](super::Builder::stuck_after).
     pub stuck: u64,
-    /// Tasks that panicked.
+    /// The number of tasks that panicked.
     pub panics: u64,
 }

@@ -1,23 +1,26 @@
-//! The clock of stolen time: a worker could have run, and the system ran other threads.
+//! The clock of a run queue, which stops during stolen time: time in which a worker could have run, but the system ran
+//! other threads.
 //!
-//! A task is charged for what it has of the worker. When the system takes the CPU away from the worker, for another
-//! process, because a real-time thread had its quota, or because a hypervisor ran another machine, whichever task is
-//! being polled has nothing of that, and to charge it would do harm twice: it would wait for as long as all others
-//! together need to have as much, and a small task that wakes up meanwhile would stand behind those who are owed that
-//! time now. So the clock of a run queue stands still then, as the clock of a kernel's run queue stands still during
-//! interrupts (spec X-5, [`RunClock`]).
+//! A task is charged for the time in which the worker executes it. The system may take the CPU away from the worker:
+//! for another process, because a real-time thread had its quota, or because a hypervisor ran another machine. The task
+//! that is being polled does not run in that time. To charge the task would do harm twice. It would wait until all
+//! other tasks together have had as much time. And a small task that wakes up meanwhile would wait for the tasks to
+//! which that time is owed now. So the clock of a run queue stops during stolen time, as the clock of a kernel's run
+//! queue stops during interrupts (spec X-5, [`RunClock`]).
 //!
-//! Time in which the worker's thread did not execute was stolen, unless the thread gave the CPU up. So each look
-//! compares the monotonic clock with the thread's CPU time. If they went apart and the thread never gave the CPU up
-//! since (`getrusage` counts that), all of the difference was stolen. If it did, because the worker was idle or a task
-//! blocked it, which that task chose to, only that counts for which the thread waited for a CPU: the second number of
-//! `/proc/thread-self/schedstat`.
+//! Time in which the worker's thread did not execute was stolen, unless the thread gave the CPU up. So each check
+//! compares the progress of the monotonic clock with that of the thread's CPU time. If the two differ and the thread
+//! never gave the CPU up since the last check (`getrusage` counts that), all of the difference was stolen. If the
+//! thread gave the CPU up, because the worker was idle or a task chose to block the worker, only the time in which the
+//! thread waited for a CPU counts as stolen: the second number of `/proc/thread-self/schedstat`.
 //!
-//! The kernel is asked at most once a millisecond, by the worker alone, so a shorter theft is noticed a millisecond
-//! later. The clock never goes back: what a task was charged with too much by then, the next is not charged with.
+//! Only the worker reads these values from the kernel, at most once a millisecond, so a shorter theft is noticed up to
+//! a millisecond late. The clock never goes back: if a task was charged too much by then, the next task is charged so
+//! much less.
 //!
-//! Time that a hypervisor takes away is known where it tells the kernel ("steal" in `/proc/stat`), which takes it off
-//! the CPU time of threads then; elsewhere it is charged. Where the kernel keeps no account of waiting everything is.
+//! Time that a hypervisor takes away is known if the hypervisor reports it to the kernel ("steal" in `/proc/stat`),
+//! which then subtracts it from the CPU time of threads. Otherwise tasks are charged for this time. If the kernel does
+//! not account the time that threads wait for a CPU, tasks are charged for all stolen time.
 //!
 //! [`RunClock`]: tickless_sched::load::RunClock
 
@@ -29,45 +32,47 @@ use tickless_sched::RunTime;
 use crate::host::sys::clocks::{show, thread_executed};
 use crate::host::sys::threads::{WaitAccount, times_given_up};
 
-/// Shortest time between two questions to the kernel.
+/// The shortest time between two readings from the kernel.
 const EVERY: Span = Span::from_millis(1);
 
-/// A worker that did not look for so long is asked to, before its tasks are compared with others.
+/// The age of a worker's last reading from which on the worker is requested to read again, before its tasks are
+/// compared with others.
 const STALE: Span = Span::from_millis(20);
 
-/// Least stolen time that is looked into, in nanoseconds. Shorter ones are interrupts, and the time between two
-/// readings of a look. They are not lost: they count when there is more.
+/// The least difference that counts as stolen time, in nanoseconds. Shorter differences are interrupts, and the time
+/// between the two readings of one check. They are not lost: they count when the difference has grown.
 const NOTICED: u64 = 10_000;
 
-/// The clock of a worker's run queue: the monotonic one, without what was stolen.
+/// The clock of a worker's run queue: the monotonic clock, minus the stolen time.
 #[derive(Debug)]
 pub(crate) struct StealClock<A = Kernel> {
-    /// The account of the worker's thread; none before it began, and where there is none.
+    /// The account of the worker's thread; `None` before the worker begins, and if the kernel has no account.
     account: Option<A>,
-    /// Time of the next reading; never if there is none.
+    /// The time of the next reading; never if there is no account.
     next: Instant,
-    /// The reading up to which the stolen time is known.
+    /// The last reading, up to which the stolen time is known.
     before: ThreadTimes,
     total: Span,
-    /// The time up to which the queue was accounted. Set by each reading; read where a task is queued while none runs.
+    /// The time up to which the queue was accounted. Set by each reading; read when a task is queued while no task
+    /// runs.
     pub(crate) updated_at: Instant,
 }
 
-/// Facts about a thread at a moment. Times are in nanoseconds.
+/// The times of a thread at one moment, in nanoseconds.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct ThreadTimes {
-    /// ThreadTimes of a clock that always goes on.
+    /// The time on a clock that never stops.
     passed: u64,
-    /// Time that the thread executed.
+    /// The time that the thread executed.
     executed: u64,
-    /// Time that the thread waited for a CPU.
+    /// The time that the thread waited for a CPU.
     waited: u64,
-    /// Number of times that the thread gave its CPU up.
+    /// The number of times that the thread gave its CPU up.
     gave_up: c_long,
 }
 
 impl ThreadTimes {
-    /// Returns the time that was stolen from `before` to this reading, so that both differ by more than noise.
+    /// Returns the time that was stolen from `before` to this reading. The two readings differ by more than noise.
     fn stolen_since(self, before: Self) -> u64 {
         if self.gave_up == before.gave_up {
             self.missed_since(before)
@@ -76,28 +81,29 @@ impl ThreadTimes {
         }
     }
 
-    /// The time from `before` to this one in which the thread did not execute.
+    /// Returns the time from `before` to this reading in which the thread did not execute.
     fn missed_since(self, before: Self) -> u64 {
         let passed = self.passed.saturating_sub(before.passed);
         passed.saturating_sub(self.executed.saturating_sub(before.executed))
     }
 }
 
-/// Source of readings.
+/// A source of readings.
 pub(crate) trait Account {
-    /// A reading, or `before` if no more than noise passed since without the thread; `None` if there is none.
+    /// Returns a reading, or `before` if the thread missed no more than noise since then; `None` if no reading can be
+    /// had.
     fn read(&self, before: Option<ThreadTimes>) -> Option<ThreadTimes>;
 }
 
 impl StealClock {
-    /// The account of this thread, from here on.
+    /// Opens the account of this thread.
     pub(crate) fn open(now: Instant) -> Self {
         Self::of(Kernel::open(), now)
     }
 }
 
 impl<A: Account> StealClock<A> {
-    /// Creates the clock of a worker that did not begin yet: nothing is stolen.
+    /// Creates the clock of a worker that has not begun: no time is stolen.
     pub(crate) const fn nothing() -> Self {
         Self {
             account: None,
@@ -127,10 +133,11 @@ impl<A: Account> StealClock<A> {
         }
     }
 
-    /// Returns the run queue's clock at `now`. `is_own` says that the worker itself reads it.
+    /// Returns the run queue's clock at `now`. `is_own` is true if the worker itself reads the clock.
     ///
-    /// For another thread the clock stands a millisecond behind the last look: what was stolen since is not known. A
-    /// clock that went on would have to stand for as long afterwards, and charge no task meanwhile.
+    /// For another thread the clock advances by at most a millisecond after the last check, because the time that was
+    /// stolen since is not known. A clock that continued would have to stop for as long afterwards, and would charge no
+    /// task meanwhile.
     // Always: a call takes as much as what is in it.
     #[inline(always)]
     pub(crate) fn run_time(&mut self, now: Instant, is_own: impl FnOnce() -> bool) -> RunTime {
@@ -144,21 +151,21 @@ impl<A: Account> StealClock<A> {
         self.shown(now)
     }
 
-    /// Returns [`run_time`](Self::run_time), if that takes no question to the kernel.
+    /// Returns [`run_time`](Self::run_time), if it can be calculated without a reading from the kernel.
     #[inline(always)]
     pub(crate) fn try_run_time_fast(&self, now: Instant) -> Option<RunTime> {
         (now < self.next).then(|| self.try_shown_fast(now))
     }
 
-    /// Returns [`shown`](Self::shown) without a check: before the first moment of the clock it is one that is far
-    /// ahead, where [`shown`](Self::shown) is the first one.
+    /// Returns [`shown`](Self::shown) without a check. Before the first moment of the clock the result is a time far
+    /// ahead, where [`shown`](Self::shown) returns the first moment.
     #[inline(always)]
     pub(crate) fn try_shown_fast(&self, at: Instant) -> RunTime {
         let shown = at.as_nanos().cast_unsigned();
         RunTime::from_nanos(shown.wrapping_sub(self.total.as_nanos()))
     }
 
-    /// Returns the run queue's clock at `at`, by the stolen time that is known by now.
+    /// Returns the run queue's clock at `at`, by the stolen time that is known now.
     #[inline(always)]
     pub(crate) fn shown(&self, at: Instant) -> RunTime {
         // Monotonic time is not negative.
@@ -166,12 +173,12 @@ impl<A: Account> StealClock<A> {
         RunTime::from_nanos(shown.saturating_sub(self.total.as_nanos()))
     }
 
-    /// Returns whether the worker looked last so long before `now` that the clock says little to another thread.
+    /// Returns whether the worker's last check was so long before `now` that the clock says little to another thread.
     pub(crate) fn is_stale(&self, now: Instant) -> bool {
         now.saturating_since(self.next) > STALE
     }
 
-    /// Returns the stolen time that is known so far.
+    /// Returns the stolen time that is known now.
     pub(crate) const fn total(&self) -> Span {
         self.total
     }
@@ -188,7 +195,7 @@ impl<A: Account> StealClock<A> {
     }
 }
 
-/// Account of the calling thread that the kernel keeps.
+/// The kernel's account of the calling thread.
 #[derive(Debug)]
 pub(crate) struct Kernel {
     waits: WaitAccount,
@@ -219,9 +226,9 @@ impl Account for Kernel {
     }
 }
 
-/// Returns the nanoseconds that a clock shows; `None` if a filter of system calls refuses the call: that of the
-/// monotonic clock is no call as a rule, that of a thread's is one. Neither of the clocks that are read here shows less
-/// than nothing.
+/// Returns the nanoseconds that a clock shows; `None` if a filter of system calls refuses the call. Reading the
+/// monotonic clock usually needs no system call; reading a thread's CPU time needs one. Neither of these clocks is ever
+/// negative.
 fn nanos(shown: Option<i64>) -> Option<u64> {
     shown.map(|nanos| u64::try_from(nanos).unwrap_or(0))
 }
@@ -238,7 +245,7 @@ mod tests {
         Instant::from_nanos(micros * 1_000)
     }
 
-    /// An account that says what the test told it.
+    /// An account that returns the values that the test set.
     #[derive(Debug, Default)]
     struct Told(Cell<ThreadTimes>);
 
@@ -248,7 +255,7 @@ mod tests {
         }
     }
 
-    /// The clock of a thread whose account says `then` after it began.
+    /// Returns the clock of a thread whose account returns `then` after the clock began.
     fn told(then: ThreadTimes) -> StealClock<Told> {
         let stolen = StealClock::of(Some(Told::default()), at(0));
         stolen.account.as_ref().expect("one was given").0.set(then);
@@ -279,7 +286,7 @@ mod tests {
         assert_eq!(stolen.total(), Span::from_nanos(1_500_000));
     }
 
-    /// A hypervisor's part is in no account of waiting.
+    /// The account of waiting does not include the time that a hypervisor took.
     #[test]
     fn all_of_it_is_stolen_from_a_thread_that_never_gave_its_cpu_up() {
         let before = ThreadTimes {

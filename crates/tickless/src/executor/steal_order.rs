@@ -1,13 +1,14 @@
 //! The order in which a worker tries others to steal tasks from: the nearest first, so that tasks stay near their data.
 //!
-//! A task that is pulled leaves what it has in caches. Between the two threads of a core nothing is lost, below one
-//! last cache little, across nodes its memory stays behind. So a worker that would idle asks those near by first, and a
-//! worker with too much wakes one near by. Where workers are is known when they are pinned; the system may move others
-//! at any time, so for those there is no order, and each asks those behind it by number.
+//! A task that is pulled leaves its data in the caches of the other CPU. Between the two threads of a core nothing is
+//! lost. Between cores that share their last-level cache, little is lost. Across nodes, the task's memory stays on the
+//! old node. So a worker that would idle first tries to steal from workers near by, and a worker with too many tasks
+//! wakes an idle worker near by. The places of workers are known if the workers are pinned. The system may move other
+//! workers at any time, so these have no order of distance: each tries the workers after it by number.
 
 use crate::topology::Topology;
 
-/// Distance between two CPUs.
+/// The distance between two CPUs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Distance {
     SameCore,
@@ -17,12 +18,12 @@ enum Distance {
     Apart,
 }
 
-/// The other workers of each, the nearest first.
+/// The other workers as seen from each worker, the nearest first.
 #[derive(Debug)]
 pub(crate) struct StealOrder(Box<[Box<[usize]>]>);
 
 impl StealOrder {
-    /// The workers are on these CPUs, by number. `None` if one of them is on none.
+    /// Returns the order for workers on `cpus`, by number. `None` if a worker has no CPU.
     pub(crate) fn of(machine: &Topology, cpus: &[Option<u32>]) -> Option<Self> {
         let cpus: Vec<u32> = cpus.iter().copied().collect::<Option<_>>()?;
         let count = cpus.len();
@@ -35,7 +36,7 @@ impl StealOrder {
         Some(Self((0..count).map(others).collect()))
     }
 
-    /// The others of this worker, the nearest first.
+    /// Returns the other workers as seen from `worker`, the nearest first.
     pub(crate) fn others(&self, worker: usize) -> &[usize] {
         &self.0[worker]
     }

@@ -1,7 +1,7 @@
-//! Functions that a task calls to spawn others, and the settings of tasks.
+//! Functions by which a task spawns other tasks, and the settings of tasks.
 //!
-//! The functions here work where an executor runs the code: in its tasks, in what its
-//! [`block_on`](crate::Executor::block_on) runs, and in its blocking jobs.
+//! The functions here work in code that an executor runs: in its tasks, in the future of its
+//! [`block_on`](crate::Executor::block_on), and in its blocking jobs.
 
 use std::future::Future;
 use std::panic::Location;
@@ -23,7 +23,7 @@ fn executor() -> Handle {
 ///
 /// # Panics
 ///
-/// Where no executor runs the code.
+/// If no executor runs the calling code.
 #[track_caller]
 pub fn spawn<F>(future: F) -> JoinHandle<F::Output>
 where
@@ -37,7 +37,7 @@ where
 ///
 /// # Panics
 ///
-/// Where no executor runs the code.
+/// If no executor runs the calling code.
 #[track_caller]
 pub fn spawn_with<F>(spec: impl Into<Spec>, future: F) -> JoinHandle<F::Output>
 where
@@ -47,16 +47,16 @@ where
     spawning::spawn(executor(), spec.into(), Location::caller(), future)
 }
 
-/// Spawns a task with a [`Deadline`], or returns an error if it cannot be kept: see
+/// Spawns a task with a [`Deadline`], or returns an error if no worker can keep the deadline: see
 /// [`Executor::try_spawn_with`](crate::Executor::try_spawn_with).
 ///
 /// # Errors
 ///
-/// When no worker has room for it.
+/// If no worker has enough free bandwidth for the reservation.
 ///
 /// # Panics
 ///
-/// Where no executor runs the code.
+/// If no executor runs the calling code.
 #[track_caller]
 pub fn try_spawn_with<F>(
     spec: impl Into<Spec>,
@@ -76,7 +76,7 @@ where
 ///
 /// # Panics
 ///
-/// Where no worker runs the code: in `block_on` and in blocking jobs too.
+/// If no worker runs the calling code; `block_on` and blocking jobs do not run on a worker.
 #[track_caller]
 pub fn spawn_local<F>(spec: impl Into<Spec>, future: F) -> JoinHandle<F::Output>
 where
@@ -93,7 +93,7 @@ where
 ///
 /// # Panics
 ///
-/// Where no executor runs the code.
+/// If no executor runs the calling code.
 #[track_caller]
 pub fn spawn_blocking<F, R>(function: F) -> JoinHandle<R>
 where

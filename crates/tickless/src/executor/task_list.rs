@@ -1,5 +1,5 @@
-//! The tasks that waited for something for the first time on a worker, and are not over: each with a waker, by which it
-//! is polled once more when it is to end.
+//! The unfinished tasks that waited for something for the first time on a certain worker. Each has a waker, by which
+//! the task is polled once more when it has to end.
 
 use std::task::Waker;
 
@@ -7,18 +7,18 @@ use slab::Slab;
 
 use super::header::Header;
 
-/// The list of a worker.
+/// The task list of a worker.
 #[derive(Debug, Default)]
 pub(crate) struct TaskList(Slab<Waker>);
 
 impl TaskList {
-    /// Lists a task that waits for something for the first time. Returns true if it was aborted by now.
+    /// Lists a task that waits for something for the first time. Returns true if the task has been aborted meanwhile.
     pub(crate) fn enlist(&mut self, home: usize, header: &Header, waker: Waker) -> bool {
         let slot = self.0.insert(waker);
         header.listing.set_place(home, slot)
     }
 
-    /// Takes a task out of the list, when it is over. The waker is dropped without the lock.
+    /// Removes a finished task from the list. The caller drops the waker without the lock.
     pub(crate) fn delist(&mut self, slot: usize) -> Option<Waker> {
         self.0.try_remove(slot)
     }

@@ -15,35 +15,38 @@ use crate::host::registry::timers;
 use crate::host::thread::{ThreadBase, with_thread};
 use crate::time::virtual_time::clock::outside;
 
-/// The shortest slice that a signal ends because another task asks for less at a time. Each costs system calls and the
-/// signal, some microseconds of a virtual machine's each, which is charged to tasks that have short requests, too: with
-/// 10 us between them such a task never again had less than its share, and four fifths of the CPU went with the ticks.
+/// The shortest slice that a signal ends because another task has a shorter request. Each end costs system calls and
+/// the signal, some microseconds each on a virtual machine. Tasks with short requests are charged for this too: with 10
+/// us between the signals such a task never again had less than its share, and the ticks took four fifths of the CPU.
 const SIGNALLED: Span = Span::from_micros(100);
 
-/// Requests a hard reschedule: the worker's task gives way at its next checkpoint.
+/// A callback that requests a hard reschedule: the worker's task yields at its next checkpoint.
 type Callback = Box<dyn FnMut(&mut Expired<'_, '_, Monotonic>) -> Restart + Send>;
 
-/// The timer. Under the lock of the worker's run queue, but for its callback.
+/// The timer of a slice tick. The lock of the worker's run queue protects it, except for its callback.
 pub(crate) struct TickTimer {
     base: &'static ThreadBase,
     timer: Pin<Box<HrTimer<Callback>>>,
-    /// Time that it was started for last: reading it from the timer takes the lock of the base.
+    /// The time for which the timer was started last; kept here, because reading it from the timer acquires the lock of
+    /// the base.
     deadline: Cell<Instant>,
-    /// True if it is not moved to a later time: it comes early then, and the schedule that follows starts it anew.
+    /// True if the timer is not moved to a later time. It then fires early, and the schedule that follows starts it
+    /// again.
     comes_early: bool,
-    /// A device fires for it, and is left as it is when the tick is moved to a later time.
+    /// True if a device fires for the timer, and is not programmed when the tick moves to a later time.
     may_fire_early: bool,
-    /// Slices are cut no shorter than this for the sake of short requests that wait.
+    /// The shortest slice that remains when a slice is cut because short requests wait.
     pub(crate) shortest: Span,
-    /// Time that the queue got with the event: a slice begins and ends by the reading that its task is charged by.
+    /// The time that the queue got with the event: a slice begins and ends at the clock reading by which its task is
+    /// charged.
     now: Cell<Instant>,
     #[cfg(feature = "internals")]
     stopwatch: super::start_cost::Stopwatch,
 }
 
 impl TickTimer {
-    /// The timer of the worker on `base`. `has_signals` says that a signal ends slices; else checkpoints compare the
-    /// counter.
+    /// Makes the timer of the worker on `base`. `has_signals` is true if a signal ends slices; else checkpoints compare
+    /// the counter.
     pub(crate) fn new(base: &'static ThreadBase, savings: Savings, has_signals: bool) -> Self {
         let make = if savings.lazy {
             |callback| HrTimer::with_setup(SETUP, callback)
@@ -62,7 +65,7 @@ impl TickTimer {
         }
     }
 
-    /// A timer that is none of a slice, on `base`: the worker schedules then.
+    /// Makes a timer on `base` that ends no slice; when it fires the worker schedules.
     pub(crate) fn other(base: &'static ThreadBase) -> Self {
         let make = |callback| HrTimer::with_setup(Setup::new().stage(Stage::Hard), callback);
         Self::asking(base, make, move || base.local().resched.request())
@@ -96,14 +99,14 @@ impl TickTimer {
         self.stopwatch.sum()
     }
 
-    /// The timer, for a queue that was last updated at `now`.
+    /// Returns the timer, for a queue that was last updated at `now`.
     #[inline]
     pub(crate) fn at(&self, now: Instant) -> &Self {
         self.now.set(now);
         self
     }
 
-    /// The tick fired since this was asked last.
+    /// Returns whether the tick fired since the last call.
     pub(crate) fn take_fired(&self) -> bool {
         self.base.local().resched.take_tick()
     }
@@ -154,12 +157,12 @@ impl SliceTimer for TickTimer {
         with_thread(|thread| thread.is_own(self.base))
     }
 
-    /// The worker's task gives way, and the worker starts the tick when it picks a task, maybe the same again.
+    /// Makes the worker's task yield. The worker starts the tick when it picks a task, which may be the same again.
     fn kick(&self) {
         self.base.local().resched.request();
     }
 
-    /// LAZY-8.
+    /// Returns the time at which the base's device fires, if the device may fire early for the tick (LAZY-8).
     #[inline]
     fn fires(&self) -> Option<Instant> {
         if !self.may_fire_early {
@@ -198,12 +201,12 @@ mod tests {
     use crate::host::remote::housekeeping;
     use crate::host::thread::now_lower;
 
-    /// Returns the time so many hours from now on.
+    /// Returns the time `hours` hours from now.
     fn in_hours(hours: u64) -> Instant {
         now_lower().saturating_add(Span::from_secs(hours * 3_600))
     }
 
-    /// A timer that is none of a tick, for `at`.
+    /// Starts a timer for `at` that belongs to no tick.
     fn started(at: Instant) -> Pin<Box<HrTimer<Callback>>> {
         let callback: Callback = Box::new(|_| Restart::No);
         let timer = Box::pin(HrTimer::new(callback));
@@ -216,7 +219,8 @@ mod tests {
         timers().settle_armed(base.cpu()) == at
     }
 
-    /// LAZY-8: where a signal ends slices the scheduler hears when the device fires, and may have that put right.
+    /// LAZY-8: if a signal ends slices, the scheduler is notified when the device fires, and may program the device
+    /// again.
     #[test]
     fn a_device_that_was_left_too_early_can_be_settled() {
         let thread = thread::spawn(|| {
@@ -236,7 +240,7 @@ mod tests {
         thread.join().expect("it does not panic");
     }
 
-    /// The clocks of the kernel and of the library differ a little, and a POSIX timer that fired is not set any more.
+    /// The clocks of the kernel and of the library differ a little, and a POSIX timer that fired is no longer set.
     #[test]
     #[cfg_attr(portable_host, ignore = "no POSIX timers")]
     fn a_signal_that_comes_too_early_has_the_device_set_again() {
@@ -260,7 +264,7 @@ mod tests {
         thread.join().expect("it does not panic");
     }
 
-    /// what the saving is measured against writes the device at each change.
+    /// the baseline of the saving writes the device at each change.
     #[test]
     fn without_the_saving_the_device_is_written_at_each_change() {
         let thread = thread::spawn(|| {
@@ -283,7 +287,7 @@ mod tests {
         thread.join().expect("it does not panic");
     }
 
-    /// TICK-1: a thread that looks after no others, whose timers go to one that does.
+    /// TICK-1: a thread that fires no timers of others, whose timers are put on a housekeeper's base.
     #[test]
     fn the_tick_stays_where_other_timers_go_to_a_housekeeper() {
         let (sender, began) = mpsc::channel();

@@ -1,10 +1,10 @@
 //! A coarse timer of each worker that finds a task whose poll lasts too long.
 //!
-//! The timer goes while the worker has something to do: it ends when it finds that it has not, and the worker starts it
-//! with the next task that it picks. Both are decided under the lock of the run queue, so that no task is polled
-//! unwatched, however late the worker picks it. A worker that computes takes no turn, and then another one or
-//! the expiry thread runs its coarse timers: just when there is something to be found, the timer is run by a thread
-//! that is not held up.
+//! The timer is pending while the worker has something to do. The timer ends when it finds the worker with nothing to
+//! do, and the worker starts it again with the next task that the worker picks. Both decisions are made under the lock
+//! of the run queue, so that no task is polled without the timer, no matter how late the worker picks the task. A
+//! worker that computes takes no turn, and then another worker or the expiry thread fires its coarse timers. So when a
+//! task keeps its worker, another thread, which is not blocked, fires the timer.
 
 use std::fmt;
 use std::pin::Pin;
@@ -20,7 +20,7 @@ use crate::time::virtual_time::clock::outside;
 
 type Callback = Box<dyn FnMut(&mut Timeout) -> Restart + Send>;
 
-/// The timer of one worker.
+/// The watch timer of one worker.
 pub(crate) struct BlockedTimer {
     timer: Pin<Box<WheelTimer<Callback>>>,
     period: Duration,
@@ -44,14 +44,15 @@ impl BlockedTimer {
         }
     }
 
-    /// The queue needs a watch: none goes, or its last look is over but for the return of its callback.
+    /// Starts the timer for a queue that needs a watch. No timer is pending, or only the return of its last callback is
+    /// outstanding.
     #[cold]
     pub(crate) fn begin(&self) {
         let _ = outside(|| self.timer.as_ref().start(self.period));
     }
 }
 
-/// Looks at a worker. Returns true if it has something to do.
+/// Checks a worker. Returns true if the worker has something to do.
 fn look(shared: &Weak<Shared>, worker: usize) -> bool {
     let Some(shared) = shared.upgrade() else {
         return false;

@@ -1,12 +1,12 @@
 //! The loop of a worker: turn, schedule, poll.
 //!
-//! 1. **Turn**: what is due among the worker's own timers fires. Wakers queue tasks here. The rearm of the device stays
-//!    owed.
-//! 2. **Schedule**: the next task is picked, the tick is started for it, and then what is owed is paid, so that one
-//!    interrupt costs one write of the device (FLUSH-5, FLUSH-10).
-//! 3. **Poll**: the task runs until it waits, is over, or gives its turn away at a checkpoint.
+//! 1. **Turn**: the worker's own due timers fire. Wakers queue tasks in this step. The rearm of the device is deferred.
+//! 2. **Schedule**: the worker picks the next task, starts the tick for it, and then does the deferred rearm, so that
+//!    one interrupt costs one write of the device (FLUSH-5, FLUSH-10).
+//! 3. **Poll**: the task runs until it waits, finishes, or yields at a checkpoint.
 //!
-//! A worker without a task pulls one from another worker, and parks until its first deadline if there is none.
+//! A worker without a task pulls a task from another worker. If there is none, the worker parks until its first
+//! deadline.
 
 use std::task::Waker;
 
@@ -33,39 +33,39 @@ use crate::host::thread::{now_lower, with_thread};
 use crate::time::virtual_time::runtime::{self, Passed};
 use crate::worker::{EpollEvents, Worker};
 
-/// State that a worker keeps between two rounds.
+/// The state that a worker keeps between two rounds.
 struct Loop<'a> {
     watch: BlockedTimer,
     worker: &'a Worker,
     shared: &'a Handle,
-    /// The worker's own.
+    /// The worker's own `Remote`.
     place: &'a Remote,
-    /// The words of this thread.
+    /// The `Current` of this thread.
     current: &'a Current,
     index: usize,
-    /// The task that was polled last, by the address of its header.
+    /// The task that was polled last, as the address of its header.
     last: usize,
-    /// Timer of the next look at descriptors, while the worker has tasks.
+    /// The timer of the next check of the descriptors, while the worker has tasks.
     looks: TickTimer,
     comparisons: Comparisons,
-    /// The reactor of `shared`, read in each round.
+    /// The reactor of `shared`, which the worker reads in each round.
     reactor: &'a IoReactor,
     events: EpollEvents,
-    /// The time from which on the worker of a virtual clock has nothing to do but to wait for descriptors.
+    /// The time since when the worker of a virtual clock has nothing to do but to wait for descriptors.
     quiet_since: Option<Instant>,
-    /// The time from which on no event known to the worker could wake one of the tasks, whose order is drawn.
+    /// The time since when no event known to the worker could wake one of the tasks, whose order is random.
     stuck_since: Option<Instant>,
 }
 
-/// Time without a ready descriptor before a virtual clock moves on: data of another process or machine is on its way
-/// for longer only if it waits there, too.
+/// The time without a ready descriptor after which a virtual clock advances. Data of another process or machine takes
+/// longer to arrive only if that process or machine waits too.
 const QUIET: Span = Span::from_millis(5);
 
-/// Time in which a foreign thread may wake a task of a drawn order, when all of them wait and the worker knows
-/// of nothing else that could. Behind it that is a deadlock.
+/// The time that foreign threads have to wake a task when all tasks of a random order wait and the worker knows of no
+/// other event that could wake one. After this time the state counts as a deadlock.
 const GRACE: Span = Span::from_secs(5);
 
-/// Guard after which the thread is no worker any more.
+/// A guard at whose drop the thread stops being a worker.
 struct Leaves;
 
 impl Drop for Leaves {
@@ -151,7 +151,7 @@ impl Loop<'_> {
         self.schedule();
     }
 
-    /// Runs tasks until the executor stops, if a seed draws their order.
+    /// Runs tasks until the executor stops, if a seed sets their random order.
     fn drawn_rounds(&mut self) {
         let shared = self.shared;
         let Some(queue) = &shared.drawn else {
@@ -166,7 +166,7 @@ impl Loop<'_> {
         }
     }
 
-    /// A round where the order of the tasks is drawn.
+    /// Executes a round if the order of the tasks is random.
     fn drawn_round(&mut self, queue: &DrawnQueue) {
         if self.worker.is_due() {
             let _more = self.worker.turn();
@@ -190,7 +190,7 @@ impl Loop<'_> {
         }
     }
 
-    /// Ends the executor if all tasks, whose order is drawn, wait for ever.
+    /// Ends the executor if all tasks wait for ever; their order is random.
     #[cold]
     fn look_for_deadlock(&mut self, queue: &DrawnQueue) {
         if self.reactor.is_needed() {
@@ -211,7 +211,7 @@ impl Loop<'_> {
         }
     }
 
-    /// A whole round.
+    /// Executes a whole round.
     #[inline(never)]
     fn schedule(&mut self) {
         // The reading that the task before was accounted by, if it waits: one for each switch.
@@ -263,8 +263,9 @@ impl Loop<'_> {
         }
     }
 
-    /// The worker was asked to schedule, maybe behind its turn and its look: for a new descriptor, by a kick, or by its
-    /// signal. For a signal that came behind the look for it it is asked once more: the device that fired is not set.
+    /// Serves a request to schedule, which may have arrived after the worker's turn and its check: for a new
+    /// descriptor, by a kick, or by the worker's signal. If a signal arrived after the check for signals, the request
+    /// is made once more, because the device that fired is not set.
     #[cold]
     fn answer(&mut self, now: Instant) {
         runtime::sync();
@@ -327,7 +328,7 @@ impl Loop<'_> {
         }
     }
 
-    /// Fires the next timer of a virtual clock, if all wait and no descriptor has become ready for a while.
+    /// Fires the next timer of a virtual clock, if all tasks wait and no descriptor has become ready for a while.
     #[cold]
     fn pass_time(&mut self) -> Option<Passed> {
         runtime::sync();
@@ -344,8 +345,8 @@ impl Loop<'_> {
         Some(passed)
     }
 
-    /// Waits for a timer or a wake-up, and for descriptors if no other worker does. Returns true if there may be
-    /// events.
+    /// Waits for a timer or a wake-up, and for descriptors if no other worker waits for them. Returns true if there may
+    /// be events of descriptors.
     fn park(&mut self) -> bool {
         let reactor = self.reactor;
         if reactor.is_needed() {
@@ -372,7 +373,7 @@ impl Loop<'_> {
         false
     }
 
-    /// Looks at the descriptors now and then, for no worker may wait for them.
+    /// Checks the descriptors now and then, because it may be that no worker waits for them.
     #[inline]
     fn look(&mut self) {
         if self.reactor.is_needed() && !self.looks.is_active() {
@@ -385,7 +386,8 @@ impl Loop<'_> {
         self.looks.start(now_lower().saturating_add(PERIOD));
     }
 
-    /// The executor ends: tasks that are queued here are dropped, and tasks that sleep are woken to be dropped.
+    /// Ends the worker's part of the executor: tasks that are queued here are dropped, and tasks that sleep are woken
+    /// to be dropped.
     fn close(&self) {
         self.current.take_next().into_iter().for_each(discard);
         let (jobs, timers) = self.place.with(Scheduler::close);
@@ -435,7 +437,7 @@ mod tests {
     use crate::executor::coop::need_resched;
     use crate::host::device::on_signal;
 
-    /// Returns what a task finds that is picked in the turn in which the signal comes.
+    /// Returns whether a task is requested to yield that is picked in the turn in which the signal arrives.
     fn is_asked_after_a_signal(executor: &Executor) -> bool {
         let task = executor.spawn(async {
             let waits: Arc<Mutex<Option<Waker>>> = Arc::default();
@@ -466,8 +468,8 @@ mod tests {
         executor.block_on(task).expect("it does not panic")
     }
 
-    /// The signal may come at any moment. One that came behind the look for it, and before the worker took back what
-    /// asked it to schedule, was lost with the tick: the next task had the worker for good.
+    /// The signal may arrive at any moment. A signal that arrived after the check for signals, and before the worker
+    /// cleared its request to schedule, was lost with the tick: the next task kept the worker for ever.
     #[test]
     #[cfg_attr(portable_host, ignore = "no POSIX timers")]
     #[cfg_attr(miri, ignore = "POSIX timers")]

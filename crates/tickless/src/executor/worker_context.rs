@@ -1,7 +1,7 @@
 //! The operations with which a worker queues, picks, polls and ends its tasks.
 //!
-//! Nearly all that happens to tasks happens here: one wakes another, and waits. A function on these ways is called
-//! last, as a rule, so that no register is saved for it.
+//! Nearly all operations on tasks happen in this module: typically a task wakes another task, and then waits. On these
+//! paths a function is usually called last, so that no register is saved for the call.
 
 use std::pin::Pin;
 use std::task::Waker;
@@ -27,16 +27,16 @@ pub(crate) struct WorkerContext<'a> {
     place: &'a Remote,
     index: usize,
     base: &'a ThreadBase,
-    /// Token by which the lock of the queue knows this thread.
+    /// The token by which the lock of the queue recognises this thread.
     owner: Option<Owner>,
-    /// Thread-local state of the worker and of the thread. A thread-local is found by a call, as far as the compiler
-    /// knows, for which registers are saved.
+    /// The thread-local state of the worker and of the thread. The context keeps this reference, because for the
+    /// compiler each access to a thread-local is a call, for which registers are saved.
     current: &'a Current,
     thread: &'a Thread,
 }
 
 impl<'a> WorkerContext<'a> {
-    /// Creates the context of the worker of this number.
+    /// Creates the context of the worker with the number `index`.
     pub(crate) fn new(
         shared: &'a Shared,
         index: usize,
@@ -55,7 +55,7 @@ impl<'a> WorkerContext<'a> {
         }
     }
 
-    /// A time that is not ahead of the kernel's clock.
+    /// Returns a time that is not ahead of the kernel's clock.
     #[inline(always)]
     fn now_lower(&self) -> Instant {
         let cycles = counter::read();
@@ -63,8 +63,8 @@ impl<'a> WorkerContext<'a> {
         kept.unwrap_or_else(|| earliest_slow(cycles))
     }
 
-    /// Returns whether the worker, whose poll ends, has nothing to do before it schedules at `now`: no turn, and no
-    /// request to look at anything.
+    /// Returns whether the worker, whose poll ends, has nothing to do before it schedules at `now`: no turn is due, and
+    /// no request is pending.
     #[inline(always)]
     fn schedules_at(&self, now: Instant) -> bool {
         let local = self.base.local();
@@ -76,8 +76,8 @@ impl<'a> WorkerContext<'a> {
 
     /// Queues a task on this worker.
     ///
-    /// All that is called from here is called last, so that no register is saved for it: a lock that is not biased and
-    /// a clock that has to be asked are left to [`arrive_behind`](Self::arrive_behind).
+    /// This function makes all its calls last, so that no register is saved for them. If the lock is not biased or the
+    /// clock has to be read from the kernel, [`arrive_behind`](Self::arrive_behind) does the work.
     #[inline(always)]
     fn arrive(&self, job: Job) {
         match self.place.try_lock_fast(self.owner) {
@@ -90,8 +90,8 @@ impl<'a> WorkerContext<'a> {
         }
     }
 
-    /// Notes a task that arrives at this worker, whose queue is locked, where that is all there is to do. Elsewhere
-    /// nothing has happened, and the task comes back.
+    /// Puts a task that arrives at this worker into the LIFO slot, if nothing else has to be done; the queue is locked.
+    /// In any other case changes nothing and returns the task.
     #[inline(always)]
     fn note(&self, mut scheduler: Guard<'_, QueueLock, Scheduler>, job: Job) -> Result<(), Job> {
         let is_local = job.metadata().is_local;
@@ -114,7 +114,8 @@ impl<'a> WorkerContext<'a> {
         }
     }
 
-    /// Enqueues as [`arrive`](Self::arrive) does, if the lock is not free, or the task cannot just be noted.
+    /// Enqueues as [`arrive`](Self::arrive) does, if the lock is not free, or if the LIFO slot alone is not enough for
+    /// the task.
     #[inline(never)]
     fn arrive_behind(&self, job: Job) {
         let Some(job) = self.is_ours(job) else {
@@ -140,10 +141,12 @@ impl<'a> WorkerContext<'a> {
         }
     }
 
-    /// The task, if it is not the parent's of this process, which a fork made in a poll of this worker.
+    /// Returns the task, unless this process is a child that a fork in a poll of this worker made, and the task belongs
+    /// to the parent.
     ///
-    /// The fast paths do not check for it: the child has a copy of the queue, and polls nothing of what is noted or
-    /// picked there; and a lock that is at hand was held by no other thread when the fork copied it.
+    /// The fast paths do not check for such a child. The child has a copy of the queue, and polls none of the tasks
+    /// that are put into or picked from the copy. And if a fast path acquires a lock, no other thread held that lock
+    /// when the fork copied it.
     fn is_ours(&self, job: Job) -> Option<Job> {
         if self.shared.is_here() {
             return Some(job);
@@ -152,7 +155,7 @@ impl<'a> WorkerContext<'a> {
         None
     }
 
-    /// Queues the task that this worker polled, and that gave its turn away. The worker schedules now.
+    /// Queues the task that this worker polled and that yielded. The worker schedules now.
     #[inline(never)]
     fn queue_again(&self, job: Job) {
         let Some(job) = self.is_ours(job) else {
@@ -176,8 +179,8 @@ impl<'a> WorkerContext<'a> {
         }
     }
 
-    /// Works as [`put_to_sleep_at`](Self::put_to_sleep_at), if the task that arrived last is the next one, and nothing
-    /// has to be called for it. Returns whether it did; if not, nothing has changed.
+    /// Works as [`put_to_sleep_at`](Self::put_to_sleep_at), if the task that arrived last is the next task, and no
+    /// other function has to be called for it. Returns true if so; else changes nothing and returns false.
     #[inline(always)]
     fn hand_over(&self, header: &OwnHeader, now: Instant) -> bool {
         let Some(mut scheduler) = self.place.try_lock_fast(self.owner) else {
@@ -194,8 +197,8 @@ impl<'a> WorkerContext<'a> {
         true
     }
 
-    /// The task that this worker polls waits for something from `now` on, and the next one is picked at once: the
-    /// worker has nothing to do before.
+    /// Puts the polled task, which waits for something, to sleep from `now` on, and picks the next task at once. The
+    /// worker has nothing else to do before.
     #[inline(never)]
     fn put_to_sleep_at(&self, header: &OwnHeader, now: Instant) {
         if !self.shared.is_here() {
@@ -208,8 +211,8 @@ impl<'a> WorkerContext<'a> {
         }
     }
 
-    /// Works as [`put_to_sleep_at`](Self::put_to_sleep_at), if the time is not known, or there is something to do
-    /// before, or the task waits for the first time.
+    /// Works as [`put_to_sleep_at`](Self::put_to_sleep_at), if the time is not known, if the worker has something to do
+    /// before the pick, or if the task waits for the first time.
     #[inline(never)]
     fn put_to_sleep(&self, header: &OwnHeader, waker: &Waker) {
         if !self.shared.is_here() {
@@ -226,7 +229,7 @@ impl<'a> WorkerContext<'a> {
         }
     }
 
-    /// The task that this worker polls waits for something from `now` on.
+    /// Puts the polled task, which waits for something, to sleep from `now` on.
     #[inline(never)]
     fn put_to_sleep_alone(&self, header: &OwnHeader, now: Instant) {
         if !self.shared.is_here() {
@@ -236,7 +239,8 @@ impl<'a> WorkerContext<'a> {
         self.current.set_ended(now);
     }
 
-    /// The task of this entity, which the worker polls, waits for something, and the next one is picked.
+    /// Puts the polled task, which waits for something, to sleep, and picks the next task. `entity` is the entity of
+    /// the polled task.
     #[inline(always)]
     fn sleep_and_pick(&self, entity: Pin<&Entity>, now: Instant) -> Option<Job> {
         let mut scheduler = self.place.lock_as(self.owner);
@@ -250,7 +254,7 @@ impl<'a> WorkerContext<'a> {
         job
     }
 
-    /// The task of this header, which the worker polls, waits for something.
+    /// Puts the polled task, which waits for something, to sleep. `header` is the header of that task.
     #[inline]
     fn sleep_alone(&self, header: &OwnHeader, now: Instant) {
         self.place.with(|scheduler| match header.get().server() {

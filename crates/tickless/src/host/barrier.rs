@@ -1,4 +1,4 @@
-//! The memory barrier that the biased lock needs: one thread makes all others execute it.
+//! The memory barrier that the biased lock needs: one thread makes all other threads execute a barrier.
 
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering, fence};
 use std::time::Duration;
@@ -8,7 +8,7 @@ use tickless_link::bias::LockHost;
 use super::os::relax_by_yielding;
 use super::sys::{IS_PORTABLE, Until, barriers as system, waiting};
 
-/// The system, as the biased lock sees it.
+/// The system, with the barriers that the biased lock needs.
 #[derive(Debug)]
 #[cfg_attr(
     not(feature = "internals"),
@@ -16,43 +16,43 @@ use super::sys::{IS_PORTABLE, Until, barriers as system, waiting};
 )]
 pub enum System {}
 
-/// Support of the kernel for barriers of this process.
+/// The support of the kernel for barriers of this process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 enum Barrier {
-    /// The kernel was not asked yet.
+    /// The kernel has not been asked yet.
     Unknown = 0,
-    /// The kernel executes them.
+    /// The kernel executes the barriers.
     Works = 1,
-    /// The kernel does not, or no longer.
+    /// The kernel does not execute the barriers, or no longer does.
     Missing = 2,
 }
 
-/// Barriers that were executed on behalf of all threads.
+/// The number of barriers that were executed on behalf of all threads.
 static BARRIERS: AtomicU64 = AtomicU64::new(0);
 
-/// Workers that barriers must not interrupt.
+/// The number of workers that barriers must not interrupt.
 static ISOLATED: AtomicU32 = AtomicU32::new(0);
 
-/// A worker more is not to be interrupted. Returns true if it is the first.
+/// Counts one more worker that must not be interrupted. Returns true if it is the first.
 pub(super) fn one_more_isolated() -> bool {
     // Relaxed: the base locks that the caller takes next order it before every later look; see `barrier_disturbs`.
     ISOLATED.fetch_add(1, Ordering::Relaxed) == 0
 }
 
-/// A worker less is not to be interrupted.
+/// Counts one worker less that must not be interrupted.
 pub(super) fn one_less_isolated() {
     // Relaxed: a lock whose owner has not seen it yet stays ordinary a little longer.
     ISOLATED.fetch_sub(1, Ordering::Relaxed);
 }
 
-/// Notes that no worker is isolated any more.
+/// Records that no worker is isolated any more.
 pub(super) fn none_isolated() {
     // Relaxed: there is no other thread.
     ISOLATED.store(0, Ordering::Relaxed);
 }
 
-/// Number of barriers that one thread had all others execute since the process began.
+/// Returns the number of barriers that one thread made all other threads execute since the process began.
 #[cfg_attr(
     not(feature = "internals"),
     expect(unreachable_pub, reason = "public with that feature")
@@ -61,10 +61,11 @@ pub fn barriers() -> u64 {
     BARRIERS.load(Ordering::Relaxed)
 }
 
-/// The [`Barrier`]. `Missing` is final; in the child of a fork what held in the parent holds, or turns out not to.
+/// The state of the support, as a [`Barrier`]. `Missing` is final. The child of a fork keeps the state of its parent,
+/// or finds out that it no longer holds.
 static BARRIER: AtomicU8 = AtomicU8::new(Barrier::Unknown as u8);
 
-/// Requests the barrier from the kernel; `false` if it was ever refused, by the kernel or by a filter of system calls.
+/// Registers this process for barriers; `false` if the kernel or a filter of system calls ever refused it.
 #[cold]
 fn register_barrier() -> bool {
     let works = system::register();
@@ -78,7 +79,7 @@ fn register_barrier() -> bool {
     works
 }
 
-/// Executes the barrier by the kernel; `false` if it refused.
+/// Executes the barrier by the kernel; `false` if the kernel refused.
 fn execute_barrier() -> bool {
     let done = system::execute();
     // Relaxed: a count.
@@ -86,14 +87,14 @@ fn execute_barrier() -> bool {
     done
 }
 
-/// Time that a remote thread waits if it cannot have a barrier executed.
+/// The time that a remote thread waits if the kernel does not execute a barrier for it.
 ///
-/// A processor holds stores back for less than a microsecond. Each interrupt makes it let go, and the tick of the
-/// slowest kernel interrupts each busy processor once in this time besides.
+/// A processor holds stores back for less than a microsecond. Each interrupt makes the processor release its stores,
+/// and even the slowest kernel's tick interrupts each busy processor once in this time.
 const DRAINED_AFTER: Duration = Duration::from_millis(10);
 
-/// Waits, on a remote thread whose barrier the kernel refused, until every store that was executed before has arrived.
-/// `docs/base-lock.md` has the argument.
+/// Waits, on a remote thread whose barrier the kernel refused, until all processors see every store that was executed
+/// before. `docs/base-lock.md` has the argument.
 #[cold]
 fn wait_for_stores() {
     // SeqCst: the caller's own half of the barrier: its store to the gate is out before the wait begins.

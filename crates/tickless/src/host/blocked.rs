@@ -1,36 +1,36 @@
 //! Callbacks that block on a timer which only their own thread could fire.
 //!
 //! A callback or waker may poll a sleep: executors that run tasks inside of a waker do. It must not *block* until the
-//! sleep is ready, because the thread that runs callbacks is the one that would fire it. On the expiry thread that
-//! would stop the timers of all ordinary threads, and nothing would say so. The library's own ways to block panic in a
-//! callback; other executors do not know where they are.
+//! sleep is ready, because the thread that runs the callback would also have to fire the sleep's timer. On the expiry
+//! thread a blocked callback would stop the timers of all ordinary threads, without any error. The library's own
+//! functions that block panic in a callback; other executors do not detect that they run in a callback.
 //!
 //! # Mechanism
 //!
 //! A poll inside of a turn that leaves a sleep pending makes the thread a *suspect* until the turn ends. A watcher,
-//! started with the first suspect of the process, looks at suspects a few times a second. One that was asleep all the
-//! time between two looks, in the same turn, blocks: the kernel counts how often a thread was switched off. The watcher
-//! wakes the task that polled, and the next poll in that turn panics. The panic ends the callback as any does, and the
-//! thread's timers go on.
+//! started with the first suspect of the process, checks the suspects a few times a second. A suspect that was asleep
+//! all the time between two checks, in the same turn, blocks; the watcher finds this by the kernel's count of how often
+//! a thread was switched off. The watcher wakes the task that polled, and the next poll in that turn panics. This panic
+//! ends the callback like any other panic, and the thread's timers continue to fire.
 //!
-//! A callback may also call `exit`, whose handlers run on the same thread in the same turn, and may sleep. There the
-//! panic would abort the process in place of its exit code. So in a thread that is at its end a poll pauses for
-//! [`PAUSE`] and wakes the task itself: the sleep ends by the clock, which each poll asks.
+//! A callback may also call `exit`. Exit handlers run on the same thread in the same turn, and may sleep. In an exit
+//! handler the panic would abort the process, and the exit code would be lost. So in a thread that is ending, a poll
+//! pauses for [`PAUSE`] and wakes the task itself. The sleep then ends by the clock, which each poll reads.
 //!
 //! # Limits
 //!
-//! The end is known by a thread-local value, which `exit` of glibc drops before it calls handlers. A destructor of a
-//! younger thread-local value runs before that: a callback that blocks there panics. `exit` of musl drops none: an exit
-//! handler of the library's own tells, so a handler that was registered behind the first use of a timer, and is called
-//! before it, panics.
+//! A thread-local value marks the end of a thread: `exit` of glibc drops this value before it calls handlers. The
+//! destructor of a younger thread-local value runs before that drop, so a callback that blocks in such a destructor
+//! panics. `exit` of musl drops no thread-local value. There an exit handler of the library marks the end. So a handler
+//! panics if it was registered after the first use of a timer, because it is called before the library's handler.
 //!
-//! The expiry thread fires the timers of a worker that does not come to it. If such a callback calls `exit`, the exact
-//! timers of the worker stand still while the handlers run, and a handler that waits for a task of that worker waits
-//! for ever.
+//! The expiry thread fires the timers of a worker that does not fire them in time. If a callback of such a timer calls
+//! `exit`, the exact timers of the worker do not fire while the handlers run, and a handler that waits for a task of
+//! that worker waits for ever.
 //!
-//! The other timers of the thread wait until it is noticed, for two or three times [`EVERY`]. A callback that computes,
-//! however long, is no suspect's: it is not asleep. Where `/proc` cannot be read, or the watcher cannot be started,
-//! nothing is noticed.
+//! The other timers of the thread wait until the watcher notices the block, for two or three times [`EVERY`]. A
+//! callback that computes is never taken for blocked, however long it computes, because its thread is not asleep. If
+//! `/proc` cannot be read, or the watcher cannot be started, no block is noticed.
 //!
 //! # Ground rules
 //!
@@ -50,25 +50,25 @@ use super::suspicion::Suspicion;
 use super::sys::threads;
 use super::thread::{Thread, turn_taken_by_this_thread, with_thread};
 
-/// Period of the watcher's looks at suspects.
+/// The period in which the watcher checks the suspects.
 const EVERY: Duration = Duration::from_millis(50);
 
-/// The pause of a poll in an exit handler that a callback is in: a sleep ends late by as much.
+/// The pause of a poll in an exit handler that a callback called: a sleep ends late by up to this time.
 const PAUSE: Duration = Duration::from_micros(200);
 
-/// Stack of the watcher: it runs wakers.
+/// The size of the watcher's stack; the watcher runs wakers.
 const STACK: usize = 1 << 18;
 
-/// A thread, as the watcher knows it.
+/// A thread that the watcher checks.
 #[derive(Debug)]
 struct Suspect {
-    /// `None` where the kernel refuses to say it: the thread is never found to block.
+    /// The thread; `None` if the kernel refuses to tell its number. The thread is then never found to block.
     thread: Option<NonZeroU32>,
-    /// Suspicion of turns in which a poll left a sleep pending.
+    /// The suspicion of turns in which a poll left a sleep pending.
     suspicion: Suspicion,
-    /// The turn in which it was found to block.
+    /// The turn in which the thread was found to block.
     blocked_in: AtomicU64,
-    /// Waker of the task that polled last.
+    /// The waker of the task that polled last.
     waker: Mutex<Option<Waker>>,
 }
 
@@ -78,10 +78,10 @@ thread_local! {
     static OWN: OnceCell<Arc<Suspect>> = const { OnceCell::new() };
 }
 
-/// Suspects that the watcher looks at.
+/// The suspects that the watcher checks.
 #[derive(Debug)]
 struct Suspects {
-    /// Suspects that came since the watcher looked last.
+    /// The suspects that were added since the last check of the watcher.
     new: Vec<Arc<Suspect>>,
     is_watched: bool,
 }
@@ -96,11 +96,11 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Notes that a sleep of the task of `waker` was polled by this thread and is pending.
+/// Records that this thread polled a sleep of the task of `waker`, and that the sleep is pending.
 ///
 /// # Panics
 ///
-/// When the thread was found to block in a callback since.
+/// If the watcher found that the thread blocked in this callback.
 #[inline]
 pub(crate) fn polled(waker: &Waker) {
     if turn_taken_by_this_thread().is_some() {
@@ -149,7 +149,7 @@ fn polled_in_a_turn(waker: &Waker) {
     }
 }
 
-/// Adds a suspect to the list that the watcher looks at.
+/// Adds a suspect to the list that the watcher checks.
 fn list(suspect: Arc<Suspect>) {
     let mut watch = lock(&WATCH);
     watch.new.push(suspect);
@@ -162,7 +162,7 @@ fn list(suspect: Arc<Suspect>) {
     CAME.notify_one();
 }
 
-/// The turn ends.
+/// Ends the suspicion at the end of the turn.
 #[inline]
 pub(super) fn turn_ends() {
     if IS_SUSPECT.get() {
@@ -182,19 +182,19 @@ fn clear() {
     }
 }
 
-/// State that the watcher shares, held by this thread.
+/// The state that the watcher shares, locked by this thread.
 pub(super) struct Paused {
     _watch: MutexGuard<'static, Suspects>,
 }
 
-/// Keeps others from the list of suspects until the result is dropped.
+/// Keeps other threads from the list of suspects until the result is dropped.
 pub(super) fn pause() -> Paused {
     Paused {
         _watch: lock(&WATCH),
     }
 }
 
-/// The watcher is gone with the other threads: the child of a fork.
+/// Forgets the watcher, which does not exist in the child of a fork.
 pub(super) fn forget() {
     let mut watch = lock(&WATCH);
     watch.is_watched = false;
@@ -202,7 +202,7 @@ pub(super) fn forget() {
     std::mem::forget(std::mem::take(&mut watch.new));
 }
 
-/// Counts of the kernel for a thread that was asleep in a turn.
+/// The kernel's counts for a thread that was asleep in a turn.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Sleeping {
     turn: u64,
@@ -210,7 +210,7 @@ struct Sleeping {
 }
 
 impl Sleeping {
-    /// `None` if the thread is not asleep, its turn is over, or the kernel does not tell.
+    /// Returns the counts; `None` if the thread is not asleep, its turn has ended, or the kernel does not provide them.
     fn of(suspect: &Suspect) -> Option<Self> {
         let turn = suspect.suspicion.turn()?;
         let path = format!("/proc/self/task/{}/status", suspect.thread?);
@@ -219,7 +219,8 @@ impl Sleeping {
     }
 }
 
-/// Returns the number of times that a thread was switched off, of its own will and not, if it is asleep.
+/// Returns the numbers of times that a sleeping thread was switched off, voluntarily and involuntarily; `None` if the
+/// thread is not asleep.
 fn switches_of_sleeper(status: &str) -> Option<[u64; 2]> {
     let value = |key: &str| {
         let line = status.lines().find_map(|line| line.strip_prefix(key));

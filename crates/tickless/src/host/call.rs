@@ -2,12 +2,12 @@
 //!
 //! # Ground rules
 //!
-//! - The task [introduces](Call::introduce) itself before it first looks, and [takes](Call::take) the call before it
-//!   acts on it.
-//! - So a pending call needs no second wake-up: the task was woken for it, or has not looked for the first time, or no
-//!   longer exists.
+//! - The task [introduces](Call::introduce) itself before it checks for work for the first time, and
+//!   [takes](Call::take) the call before it acts on the call.
+//! - So a pending call needs no second wake-up: the task was woken for the call, has not checked for work for the first
+//!   time, or no longer exists.
 //!
-//! Loom runs this as it is (`model.rs`).
+//! A Loom model runs this code unchanged (`model.rs`).
 
 use std::sync::PoisonError;
 use std::task::Waker;
@@ -26,7 +26,7 @@ mod model;
 #[derive(Debug)]
 pub(crate) struct Call {
     is_pending: AtomicBool,
-    /// `None` before the task introduced itself, and when it is gone.
+    /// The task's waker; `None` before the task introduced itself, and after the task has ended.
     task: Mutex<Option<Waker>>,
 }
 
@@ -42,7 +42,7 @@ impl Call {
         self.task.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Wakes the task, unless an earlier call is still pending. Without a task the call stays pending and wakes
+    /// Wakes the task, unless an earlier call is still pending. If there is no task, the call stays pending and wakes
     /// nothing.
     pub(crate) fn make(&self) {
         // Relaxed, here and in `take`: what the call is about the task finds under locks of its own. One that finds
@@ -59,19 +59,19 @@ impl Call {
         }
     }
 
-    /// Ends the pending call. Returns true if there was one. The task calls this.
+    /// Ends the pending call. Returns true if a call was pending. The task calls this function.
     pub(crate) fn take(&self) -> bool {
         // Relaxed: see `make`.
         self.is_pending.swap(false, Ordering::Relaxed)
     }
 
-    /// Sets the waker of the task. The task calls this in its first poll, before it looks. The caller drops the
-    /// returned waker without a lock.
+    /// Sets the waker of the task. The task calls this in its first poll, before it checks for work. The caller drops
+    /// the returned waker without a lock.
     pub(crate) fn introduce(&self, task: Waker) -> Option<Waker> {
         self.task().replace(task)
     }
 
-    /// Forgets the task; there may be another one later. The caller drops the returned waker without a lock.
+    /// Forgets the task; another task may introduce itself later. The caller drops the returned waker without a lock.
     pub(crate) fn forget(&self) -> Option<Waker> {
         self.task().take()
     }

@@ -1,27 +1,29 @@
 //! The clock of the library.
 //!
-//! The kernel keeps the time, and asking it costs 20 to 30 ns through the vDSO. The library reads the time-stamp
-//! counter instead, and follows the kernel's monotonic clock with it ([`Follower`]): each 50 µs, if the clock is read
-//! at all, it is compared with the kernel's. The computed time stays within [`ERROR`] of that and never runs backwards,
-//! on any thread or from one to another. One clock answers all questions, each at its price:
+//! The kernel keeps the time, and reading the kernel's clock costs 20 to 30 ns through the vDSO. The library reads the
+//! time-stamp counter instead, and follows the kernel's monotonic clock with the counter ([`Follower`]): each 50 µs, if
+//! the clock is read at all, the library compares its clock with the kernel's. The computed time stays within [`ERROR`]
+//! of the kernel's and never runs backwards, on one thread or between threads. One clock answers three questions, each
+//! at its own cost:
 //!
-//! | question | asks for | counter |
+//! | question | function | read of the counter |
 //! |---|---|---|
 //! | "what time is it?", [`Instant::now`](crate::time::Instant::now) | [`now`](Clock::now): comparable between threads | ordered |
 //! | "deadline = now + 50 µs" | [`now_upper`](LastReading::now_upper): a bound, not behind the kernel's clock | not ordered |
 //! | "is anything due?", "does this timer fire?" | [`now_lower`](LastReading::now_lower): a bound, not ahead of it, nor of `now` | not ordered |
 //!
-//! So a timer is early by neither clock, that of the library and that of [`std::time::Instant`], by whichever a user
-//! judges. It is late by the sum of both bounds, 100 ns or so as a rule; when the kernel had to be asked, which is when
-//! a thread slept, by less.
+//! So a timer is never early, neither by the library's clock nor by [`std::time::Instant`]. A timer is late by the sum
+//! of both bounds, usually about 100 ns. It is late by less if the kernel's clock had to be read, which is the case
+//! after a thread slept.
 //!
 //! # When the counter is not used
 //!
-//! On other processors than x86-64, when the processor does not promise a constant rate, when the kernel does not trust
-//! the counter either, when its rate over two periods differs, when the kernel's clock turns out to be elsewhere, or
-//! cannot be read quickly. Each has its [`Refusal`], some for a while only, and all questions go to the kernel's clock
-//! then, whose readings are [combined](kernel) where they are slow. The comparison is one between CPUs too: what one
-//! CPU computed another one compares with its own counter.
+//! The counter is used only on x86-64, and only if the processor promises a constant rate and the kernel trusts the
+//! counter too. It is also not used if its rates over two periods differ, if the kernel's clock turns out to be
+//! elsewhere than computed, or if the kernel's clock cannot be read quickly. Each of these reasons has its [`Refusal`];
+//! some hold for a while only. The library then reads the kernel's clock for all questions, and [combines](kernel)
+//! these readings if they are slow. The comparison with the kernel's clock also compares CPUs: one CPU computes the
+//! line, and another CPU compares it with its own counter.
 
 use std::sync::{Once, OnceLock};
 
@@ -51,13 +53,13 @@ pub(crate) use kernel::emulation;
 pub(crate) use reading::LastReading;
 pub use refusal::Refusal;
 
-/// Time by which a counter that is read without order may be read too early, in nanoseconds.
+/// The time by which an unordered reading of the counter may be too early, in nanoseconds.
 const SKEW: i64 = 32;
 
-/// The process's clock.
+/// The clock of the process.
 pub(crate) static CLOCK: Clock = Clock::new();
 
-/// A clock.
+/// The library's clock: the follower of the kernel's clock, and the judge of the counter.
 #[derive(Debug)]
 pub(crate) struct Clock {
     kernel: Kernel,
@@ -76,7 +78,7 @@ impl Clock {
         }
     }
 
-    /// The time, comparable with that of any other thread.
+    /// Returns the time, comparable with that of any other thread.
     #[inline]
     pub(crate) fn now(&self) -> Instant {
         if let Some(now) = self.without_counter() {
@@ -85,7 +87,7 @@ impl Clock {
         self.follower.now(counter::read_ordered, || self.ask())
     }
 
-    /// Returns the kernel's clock where no counter exists that could be followed; `None` before the first reading,
+    /// Returns the time of the kernel's clock if no counter exists that could be used. `None` before the first reading,
     /// which finds out how the clock is best read.
     #[inline(always)]
     fn without_counter(&self) -> Option<Instant> {
@@ -111,8 +113,8 @@ impl Clock {
         now
     }
 
-    /// A time that is over where the counter shows `cycles`, by the line that the thread has kept; `None` where that
-    /// does not say it.
+    /// Returns a time that is over when the counter shows `cycles`, by the line that the thread has kept; `None` if the
+    /// line does not reach.
     #[inline(always)]
     fn earliest(&self, kept: &Kept, cycles: u64) -> Option<Instant> {
         self.follower.kept_earliest(kept, cycles)
@@ -129,8 +131,8 @@ impl Clock {
         earliest
     }
 
-    /// A time that is not over yet where the counter shows `cycles`, by the line that the thread has kept; `None` where
-    /// that does not say it.
+    /// Returns a time that is not over yet when the counter shows `cycles`, by the line that the thread has kept;
+    /// `None` if the line does not reach.
     #[inline(always)]
     fn latest(&self, kept: &Kept, cycles: u64) -> Option<Instant> {
         self.follower.kept_latest(kept, cycles)
@@ -147,26 +149,26 @@ impl Clock {
         Instant::from_nanos(latest.as_nanos().saturating_add(SKEW))
     }
 
-    /// The number of the line that is followed: another one whenever the kernel was asked.
+    /// Returns the number of the line that is followed. The number changes whenever the kernel's clock was read.
     #[inline]
     pub(super) fn line_number(&self) -> u64 {
         self.follower.line_number()
     }
 
-    /// Returns a number that stays the same while the clock is not compared with the kernel's anew; `None` where no
-    /// counter exists, and the clock is read each time.
+    /// Returns a number that stays the same until the clock is compared with the kernel's again; `None` if no counter
+    /// exists and each reading reads the kernel's clock.
     #[inline]
     pub(super) fn moment(&self) -> Option<u64> {
         counter::EXISTS.then(|| self.line_number())
     }
 
-    /// Returns the start of the line that is followed; `None` if each reading asks the kernel.
+    /// Returns the start of the line that is followed; `None` if each reading reads the kernel's clock.
     #[inline]
     pub(super) fn recently(&self) -> Option<Instant> {
         self.follower.recently()
     }
 
-    /// Queries the kernel, unless another thread just did.
+    /// Reads the kernel's clock, unless another thread just did.
     #[cold]
     fn ask(&self) -> follow::Reading {
         let reading = self.follower.ask(&self.kernel);
@@ -191,13 +193,13 @@ impl Clock {
         reading
     }
 
-    /// Returns the anchor between instants of the standard library and those of the core.
+    /// Returns the anchor, which converts between instants of the standard library and instants of the core.
     #[inline]
     pub(crate) fn anchor(&self) -> &Anchor {
         self.anchor.get_or_init(Anchor::take)
     }
 
-    /// Lets the clock go on in children of forks, whatever their kernel clock shows.
+    /// Makes the clock continue in children of forks, whatever their kernel clock shows.
     pub(crate) fn survive_forks() {
         extern "C" fn child() {
             let by = kernel_time::after_fork();
@@ -212,25 +214,26 @@ impl Clock {
         ONCE.call_once(|| around_forks(prepare, None, child));
     }
 
-    /// Keeps other threads from judging the counter until the result is dropped: before a fork.
+    /// Keeps other threads from judging the counter until the result is dropped. Used before a fork.
     pub(crate) fn pause(&self) -> Paused<'_> {
         self.judge.pause()
     }
 
-    /// Forgets the other threads, in the child of a fork, which has this thread alone.
+    /// Forgets the other threads in the child of a fork, which has only this thread.
     pub(crate) fn forget_others(&self) {
         self.follower.forget_others();
     }
 }
 
-/// Returns the addresses of the clock in memory. A thread that reads the clock writes there once in each [`WINDOW`].
+/// Returns the addresses of the clock in memory. A thread that reads the clock writes to these addresses once in each
+/// [`WINDOW`].
 #[cfg(feature = "internals")]
 pub fn addresses() -> std::ops::Range<usize> {
     let clock = &raw const CLOCK;
     clock.addr()..clock.wrapping_add(1).addr()
 }
 
-/// Cycles of the counter a second, or why it is not used.
+/// Returns the cycles of the counter per second, or the reason why the counter is not used.
 pub(crate) fn time_stamp_counter() -> Result<u64, Refusal> {
     let Some(rate) = CLOCK.follower.rate() else {
         return Err(CLOCK.judge.refusal());
@@ -239,8 +242,8 @@ pub(crate) fn time_stamp_counter() -> Result<u64, Refusal> {
     Ok(u64::try_from(hertz).unwrap_or(u64::MAX))
 }
 
-/// The counter value from which on a reading may say that `when` is over, or has to ask the kernel; `None` where each
-/// reading asks.
+/// Returns the counter value from which on a reading may say that `when` is over, or has to read the kernel's clock.
+/// `None` if each reading reads the kernel's clock.
 pub(crate) fn cycles_at(when: Instant) -> Option<u64> {
     CLOCK.follower.cycles_at(when)
 }
@@ -250,7 +253,7 @@ pub(crate) fn is_combined() -> bool {
     CLOCK.kernel.is_slow()
 }
 
-/// Returns the largest error of the clock at present, in nanoseconds; zero if each reading asks the kernel.
+/// Returns the largest error of the clock at present, in nanoseconds; zero if each reading reads the kernel's clock.
 pub(crate) fn error() -> u64 {
     CLOCK.follower.error().unwrap_or(0)
 }

@@ -1,28 +1,32 @@
 //! The doorbell of a runtime: a descriptor that wakes the runtime's reactor when timers of the runtime's threads are
-//! due. If the reactor does not react, the expiry thread fires them.
+//! due. If the reactor does not react, the expiry thread fires these timers.
 //!
 //! The threads of a runtime publish into a tree of their own ([`trees`](super::remote::trees)). A thread that takes a
-//! turn for that tree ends it by *lowering* the doorbell to what is first there; a thread whose deadline is the first
-//! of the tree, while no thread takes one, lowers the doorbell itself. A timer file descriptor in the runtime's reactor
-//! rings: setting it wakes no thread.
+//! turn for that tree ends the turn by *lowering* the doorbell to the first deadline of the tree. If no thread takes a
+//! turn, a thread whose deadline becomes the first of the tree lowers the doorbell itself. The bell is a timer file
+//! descriptor in the runtime's reactor: setting it wakes no thread.
 //!
-//! A runtime may be busy, or not driven at all. So the expiry thread comes a [`GRACE`] after the doorbell should have
-//! rung, and the reactor counts as *stalled*: from then on the expiry thread comes in time, without a grace, until the
-//! runtime polls its reactor again. A runtime that was dropped is stalled for ever.
+//! A runtime may be busy, or not driven at all. So if the reactor has not reacted a [`GRACE`] after the doorbell should
+//! have rung, the expiry thread fires the timers, and the reactor counts as *stalled*. From then on the expiry thread
+//! fires the timers in time, without a grace, until the runtime polls its reactor again. A runtime that was dropped is
+//! stalled for ever.
 //!
 //! # Ground rules
 //!
-//! - The descriptor is set with the lock held that `until` is changed under, so that it rings for `until`, or earlier:
-//!   at once, or, while the setting is *put off*, when the task of the reactor comes again, which it does before the
-//!   reactor waits.
-//! - A thread that takes a turn [takes](Doorbell::take) the doorbell *before* it looks at the tree, and lowers it
-//!   after. A deadline that a thread publishes in between is found by the look, or lowers the doorbell afterwards.
-//! - Only a doorbell that is overdue makes its reactor a stalled one; a turn by the reactor ends that, whichever was
-//!   first. A reactor that finds another thread taking a turn ends it too: that thread lowers the doorbell afterwards.
-//! - `until` and `grace` are read without the lock by the expiry thread before it sleeps, behind the fence of
-//!   [`SleepDeadline`](super::sleep_protocol::SleepDeadline), and are followed by its other side.
+//! - The lock that protects `until` is held when the descriptor is set, so that the descriptor rings at `until` or
+//!   earlier. The descriptor is set at once. Or the setting is *put off*: then the task of the reactor sets the
+//!   descriptor at its next poll, before the reactor waits.
+//! - A thread that takes a turn [takes](Doorbell::take) the doorbell *before* it reads the tree, and lowers the
+//!   doorbell after. If another thread publishes a deadline in between, the first thread reads that deadline, or the
+//!   other thread lowers the doorbell afterwards.
+//! - Only an overdue doorbell makes its reactor stalled. A turn by the reactor ends that state, whichever thread came
+//!   first. A reactor that finds another thread taking a turn ends the state too, because that thread lowers the
+//!   doorbell afterwards.
+//! - The expiry thread reads `until` and `grace` without the lock before it sleeps, after the fence of
+//!   [`SleepDeadline`](super::sleep_protocol::SleepDeadline). A thread that writes them then executes the other side of
+//!   that protocol.
 //!
-//! Loom runs this as it is (`model.rs`).
+//! A Loom model runs this code unchanged (`model.rs`).
 
 use tickless_link::sync::{AtomicI64, Ordering};
 
@@ -36,34 +40,35 @@ use std::sync::PoisonError;
 #[cfg(all(test, loom))]
 mod model;
 
-/// Time that the expiry thread leaves a reactor that should have rung, in nanoseconds. Long enough that a runtime which
-/// polls its reactor between tasks does not lose it; and the expiry thread looks that often, at most, while timers are
-/// pending.
+/// The time that the expiry thread waits for a reactor whose doorbell should have rung, in nanoseconds. It is so long
+/// that the reactor of a runtime that polls it between tasks does not become stalled. While timers are pending, the
+/// expiry thread checks at most once in this time.
 pub(crate) const GRACE: i64 = 10_000_000;
 
-/// Bell that a reactor watches.
+/// A bell that a reactor watches.
 pub(crate) trait Bell {
-    /// Sets the bell to ring when the clock reads `when` nanoseconds, in place of an earlier setting.
+    /// Sets the bell to ring when the clock reads `when` nanoseconds; this replaces an earlier setting.
     fn set(&self, when: i64);
 }
 
 /// The doorbell of one reactor.
 #[derive(Debug)]
 pub(crate) struct Doorbell<B> {
-    /// Time at which it is to ring, in nanoseconds; [`NEVER`](Self::NEVER) if it need not.
+    /// The time at which the doorbell has to ring, in nanoseconds; [`NEVER`](Self::NEVER) if it need not ring.
     until: AtomicI64,
-    /// Time by which the expiry thread comes later: [`GRACE`], or nothing while the reactor is stalled.
+    /// The time by which the expiry thread wakes later than the doorbell rings: [`GRACE`], or zero while the reactor is
+    /// stalled.
     grace: AtomicI64,
     bell: Mutex<BellState<B>>,
 }
 
-/// Bell and when it is set, under the lock.
+/// The bell, and whether its setting is put off. A lock protects both.
 #[derive(Debug)]
 struct BellState<B> {
-    /// `None` without a reactor.
+    /// The bell; `None` without a reactor.
     bell: Option<B>,
-    /// True while the task of the reactor is about to set the bell, so that no other thread need do so. That task
-    /// writes it.
+    /// True while the task of the reactor is about to set the bell, so that no other thread need set it. That task
+    /// writes the field.
     is_put_off: bool,
 }
 
@@ -71,7 +76,7 @@ impl<B: Bell> Doorbell<B> {
     pub(crate) const NEVER: i64 = i64::MAX;
 
     tickless_link::const_unless_loom! {
-        /// The doorbell of a reactor that is not there.
+        /// Creates a doorbell without a reactor.
         pub(crate) const fn new() -> Self {
             Self {
                 until: AtomicI64::new(Self::NEVER),
@@ -88,15 +93,15 @@ impl<B: Bell> Doorbell<B> {
         self.bell.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A reactor is there from here on.
+    /// Attaches a reactor, which watches `bell`.
     pub(crate) fn attach(&self, bell: B) {
         let mut state = self.lock();
         state.bell = Some(bell);
         self.expect_reactor(&mut state, 0);
     }
 
-    /// Detaches the reactor, if it is that of the bell that `is_it` knows: the expiry thread comes in time from here
-    /// on. The caller wakes it.
+    /// Detaches the reactor, if `is_it` returns true for its bell. From then on the expiry thread fires the timers in
+    /// time; the caller wakes the expiry thread.
     pub(crate) fn detach(&self, is_it: impl FnOnce(&B) -> bool) -> Option<B> {
         let mut state = self.lock();
         if !state.bell.as_ref().is_some_and(is_it) {
@@ -108,19 +113,19 @@ impl<B: Bell> Doorbell<B> {
         state.bell.take()
     }
 
-    /// Returns whether a reactor is there whose bell `is_it` knows.
+    /// Returns whether a reactor is attached for whose bell `is_it` returns true.
     pub(crate) fn is_attached(&self, is_it: impl FnOnce(&B) -> bool) -> bool {
         self.lock().bell.as_ref().is_some_and(is_it)
     }
 
-    /// A thread is about to take a turn: nothing is set from here on.
+    /// Takes the doorbell for a thread that begins a turn: the doorbell need not ring until it is lowered.
     pub(crate) fn take(&self) {
         let _locked = self.lock();
         // Relaxed, here and below: changed under the lock; the expiry thread reads it behind its fence.
         self.until.store(Self::NEVER, Ordering::Relaxed);
     }
 
-    /// Sees to it that the doorbell rings at `when` or before.
+    /// Makes the doorbell ring at `when` or earlier.
     pub(crate) fn lower(&self, when: i64) {
         let state = self.lock();
         if when < self.until.load(Ordering::Relaxed) {
@@ -134,15 +139,15 @@ impl<B: Bell> Doorbell<B> {
         }
     }
 
-    /// Works as [`lower`](Self::lower), by the reactor, which is not stalled then.
+    /// Works as [`lower`](Self::lower), called by the reactor, which is not stalled then.
     pub(crate) fn lower_by_reactor(&self, when: i64) {
         let mut state = self.lock();
         self.note_earlier(when);
         self.expect_reactor(&mut state, 0);
     }
 
-    /// Works as [`lower_by_reactor`](Self::lower_by_reactor), but sets nothing: the task of the reactor comes again
-    /// before the reactor waits, and sets the bell for all deadlines that arrive until then.
+    /// Works as [`lower_by_reactor`](Self::lower_by_reactor), but does not set the bell: the task of the reactor is
+    /// polled again before the reactor waits, and then sets the bell for all deadlines that arrived until then.
     pub(crate) fn put_off(&self, when: i64) {
         let mut state = self.lock();
         self.note_earlier(when);
@@ -153,22 +158,22 @@ impl<B: Bell> Doorbell<B> {
         }
     }
 
-    /// Notes an earlier time, with the lock held.
+    /// Records an earlier time. Called with the lock held.
     fn note_earlier(&self, when: i64) {
         // Relaxed: see `take`.
         let until = self.until.load(Ordering::Relaxed).min(when);
         self.until.store(until, Ordering::Relaxed);
     }
 
-    /// The reactor came, and found that another thread takes the turn. It is not rung again before `not_before`, for
-    /// what that thread will have done.
+    /// Ends the stalled state of a reactor that woke and found another thread taking the turn. The bell does not ring
+    /// again before `not_before`, because that thread does the work until then.
     pub(crate) fn revive(&self, not_before: i64) {
         let mut state = self.lock();
         self.expect_reactor(&mut state, not_before);
     }
 
-    /// The reactor came where no turn can be taken. It rings again at `not_before` or later; the expiry thread comes
-    /// meanwhile.
+    /// Delays the bell of a reactor that woke where no turn can be taken. The bell rings again at `not_before` or
+    /// later; meanwhile the expiry thread fires the timers.
     pub(crate) fn postpone(&self, not_before: i64) {
         let mut state = self.lock();
         state.is_put_off = false;
@@ -184,7 +189,7 @@ impl<B: Bell> Doorbell<B> {
         }
     }
 
-    /// Lets the reactor ring for `until`.
+    /// Sets the bell of the reactor for `until`, but not before `not_before`.
     fn expect_reactor(&self, state: &mut BellState<B>, not_before: i64) {
         state.is_put_off = false;
         let Some(bell) = &state.bell else { return };
@@ -196,7 +201,7 @@ impl<B: Bell> Doorbell<B> {
         }
     }
 
-    /// Returns whether the doorbell should have rung a grace before `now`, so that the reactor counts as stalled.
+    /// Marks the reactor as stalled if its doorbell should have rung a grace before `now`. Returns whether that is so.
     pub(crate) fn stall_if_overdue(&self, now: i64) -> bool {
         let _locked = self.lock();
         let is_overdue = self.expiry_thread_comes_at() <= now;
@@ -207,19 +212,19 @@ impl<B: Bell> Doorbell<B> {
         is_overdue
     }
 
-    /// Returns whether the expiry thread comes in time, and not a grace later.
+    /// Returns whether the expiry thread fires the timers in time, and not a grace later.
     pub(crate) fn is_stalled(&self) -> bool {
         // Relaxed: under the lock, or to be shown.
         self.grace.load(Ordering::Relaxed) == 0
     }
 
-    /// Returns when it rings, in nanoseconds, or [`NEVER`](Self::NEVER).
+    /// Returns the time at which the doorbell has to ring, in nanoseconds, or [`NEVER`](Self::NEVER).
     pub(crate) fn until(&self) -> i64 {
         // Relaxed: see `take`.
         self.until.load(Ordering::Relaxed)
     }
 
-    /// Returns when the expiry thread has to come if the reactor does not.
+    /// Returns the time at which the expiry thread has to wake if the reactor does not, in nanoseconds.
     pub(crate) fn expiry_thread_comes_at(&self) -> i64 {
         // Relaxed: see `take`.
         self.until()
@@ -268,8 +273,8 @@ mod tests {
         assert_eq!(doorbell.expiry_thread_comes_at(), i64::MAX);
     }
 
-    /// One setting for all that arrive until the task of the reactor comes again. The expiry thread comes by the first
-    /// of them meanwhile.
+    /// One setting serves all deadlines that arrive until the task of the reactor is polled again. Meanwhile the expiry
+    /// thread wakes by the first of them.
     #[test]
     fn a_setting_that_is_put_off_is_made_once() {
         let (doorbell, rings) = attached();
@@ -286,7 +291,7 @@ mod tests {
         assert_eq!(rings.taken(), [20]);
     }
 
-    /// A setting that is put off ends with whatever the task does next, and with its runtime.
+    /// A setting that is put off ends with any next operation of the task, and with its runtime.
     #[test]
     fn no_setting_stays_put_off() {
         let (doorbell, rings) = attached();

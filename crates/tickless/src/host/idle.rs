@@ -1,4 +1,5 @@
-//! The steps of a worker that goes to sleep or wakes up, for coarse timers: until when it may sleep, and for whom.
+//! The steps of a worker that goes to sleep or wakes up, for coarse timers. They decide until when the worker may
+//! sleep, for its own timers and for those of other threads.
 
 use tickless_core::time::Instant;
 use tickless_core::wheel::idle::wake_times;
@@ -8,10 +9,11 @@ use super::remote::trees;
 use super::thread::{ThreadBase, now_lower};
 use super::tick::{first_due, tick_time};
 
-/// Lets the worker on `base` go to sleep: until when it may, for its wheels and for those of others.
+/// Prepares the worker on `base` for sleep. Returns the time until which the worker may sleep, for its own wheels and
+/// for those of others.
 ///
-/// Others look after its global wheel from here on, if it takes part, unless it wakes by itself at `wakes_at` within a
-/// tick.
+/// From then on other threads fire the timers of its global wheel, if the worker takes part in the hierarchy, unless it
+/// wakes by itself within a tick, at `wakes_at`.
 pub(crate) fn enter(base: &ThreadBase, wakes_at: Instant) -> Instant {
     let (cpu, now) = (base.cpu(), now_lower());
     let at = tick_time(now);
@@ -37,7 +39,7 @@ pub(crate) fn enter(base: &ThreadBase, wakes_at: Instant) -> Instant {
     until
 }
 
-/// The worker on `base` is awake.
+/// Records that the worker on `base` is awake.
 pub(crate) fn leave(base: &ThreadBase) {
     timers().wheel_leave_idle(base.cpu());
     trees::workers().leave_idle(base.cpu());

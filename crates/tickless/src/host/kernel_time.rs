@@ -1,19 +1,21 @@
-//! The kernel's monotonic clock on the timeline of the library, and times as the kernel takes them.
+//! The kernel's monotonic clock on the timeline of the library, and the conversion of deadlines to the times that the
+//! kernel accepts.
 //!
-//! The library counts on where the kernel's clock does not: the child of a fork may be in another *time namespace*,
-//! whose monotonic clock is ahead or behind by hours. All queued timers have deadlines of the timeline before, so the
-//! timeline goes on, and its distance from the kernel's clock ([`shift`]) is added to readings and taken off deadlines.
+//! The library's timeline continues where the kernel's clock jumps: the child of a fork may be in another *time
+//! namespace*, whose monotonic clock is ahead or behind by hours. The deadlines of all queued timers are on the
+//! timeline of the parent, so that timeline continues in the child. Its distance from the kernel's clock ([`shift`]) is
+//! added to readings and subtracted from deadlines.
 //!
-//! The clock that is read may be another one altogether: libraries such as libfaketime stand in for the C library's
-//! `clock_gettime`, and the kernel knows nothing of it. Where the C library and the kernel disagree ([`Source`]) the
-//! library follows the C library's clock, as the program does, and tells the kernel how long to wait in place of until
-//! when. A wait that is over early by the clock that is read is repeated: waits poll the clock, and a turn that finds
+//! The C library's clock may also be a different clock: libraries like libfaketime replace the C library's
+//! `clock_gettime`, and the kernel does not see the replacement. If the C library and the kernel disagree ([`Source`]),
+//! the library follows the C library's clock, as the program does, and passes durations to the kernel in place of
+//! deadlines. A wait that ends early by the C library's clock is repeated: waits poll the clock, and a turn that finds
 //! nothing due sets its device again.
 //!
 //! # Ground rules
 //!
-//! - Times on the kernel's own clock are in this module alone.
-//! - [`SHIFT`] is written in the child of a fork, before there is a second thread. All accesses are Relaxed.
+//! - Only this module handles times on the kernel's own clock.
+//! - [`SHIFT`] is written in the child of a fork, before the child has a second thread. All accesses are Relaxed.
 
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, Ordering};
 
@@ -22,28 +24,28 @@ use tickless_core::time::{Clock, Instant};
 use super::sys::Until;
 use super::sys::clocks::{monotonic, monotonic_by_call, show};
 
-/// Distance that the clocks must have after a fork to be another namespace, in nanoseconds: far more than it takes to
-/// read two of them.
+/// The least distance of the clocks after a fork that counts as another namespace, in nanoseconds. It is far longer
+/// than a reading of two clocks takes.
 const APART_MIN: i64 = 1_000_000;
 
-/// Distance of the timeline ahead of the kernel's clock, in nanoseconds.
+/// The distance of the timeline ahead of the kernel's clock, in nanoseconds.
 static SHIFT: AtomicI64 = AtomicI64::new(0);
-/// Distance of the monotonic clock ahead of the time of day before the last fork, in nanoseconds. Of two threads that
-/// fork at once either value serves both.
+/// The distance of the monotonic clock ahead of the time of day before the last fork, in nanoseconds. If two threads
+/// fork at once, the value of either thread serves both.
 static BEFORE_FORK: AtomicI64 = AtomicI64::new(0);
-/// The timeline and the kernel's clock parted at the last fork.
+/// True if the last fork shifted the timeline against the kernel's clock.
 static IS_NEW_SHIFT: AtomicBool = AtomicBool::new(false);
-/// The [`Source`].
+/// The clock that the C library reads, as a [`Source`].
 static SOURCE: AtomicU8 = AtomicU8::new(Source::Unknown as u8);
 
-/// Clock that the C library reads.
+/// The clock that the C library reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 enum Source {
     Unknown,
-    /// The kernel's.
+    /// The kernel's clock.
     Kernel,
-    /// Another one, which is not that of deadlines.
+    /// Another clock, by which the kernel does not measure deadlines.
     Other,
 }
 
@@ -59,7 +61,7 @@ fn shift() -> i64 {
     SHIFT.load(Ordering::Relaxed)
 }
 
-/// A deadline as the kernel takes it.
+/// Returns a deadline in the form that the kernel accepts.
 #[inline]
 pub(crate) fn until(deadline: Instant) -> Until {
     if deadline.is_forever() {
@@ -90,7 +92,8 @@ fn source() -> Source {
     found
 }
 
-/// Returns the distance of the monotonic clock ahead of the time of day: its lower bound, or its upper one.
+/// Returns a bound of the distance of the monotonic clock ahead of the time of day: the upper bound if `is_upper`, else
+/// the lower bound.
 fn ahead(is_upper: bool) -> i64 {
     let nanos = |clock| show(clock).unwrap_or(0);
     let mut best = (i64::MAX, 0);
@@ -111,12 +114,12 @@ pub(super) fn before_fork() {
     BEFORE_FORK.store(ahead(false), Ordering::Relaxed);
 }
 
-/// Lets the timeline go on in the child of a fork, also if the child is in another time namespace. Returns the distance
-/// that it was shifted by against the kernel's clock.
+/// Makes the timeline continue in the child of a fork, also if the child is in another time namespace. Returns the
+/// distance by which the timeline was shifted against the kernel's clock.
 ///
-/// The time of day is the same in all namespaces, and tells how far the monotonic clock jumped. A set of the time of
-/// day in the middle of a fork is taken for one, and what is queued is early or late by it then. The timeline is behind
-/// by what reading the clocks takes, so that nothing is early.
+/// The time of day is the same in all namespaces, so the distance to it shows how far the monotonic clock jumped. If
+/// the time of day is set in the middle of a fork, the set counts as such a jump, and queued timers are early or late
+/// by it. The timeline is behind by the duration of the clock readings, so that no timer is early.
 pub(super) fn after_fork() -> i64 {
     let jump = BEFORE_FORK.load(Ordering::Relaxed) - ahead(true);
     let is_new = jump.abs() > APART_MIN;
@@ -128,7 +131,7 @@ pub(super) fn after_fork() -> i64 {
     jump
 }
 
-/// Returns whether the last fork shifted the timeline, so that other clocks are elsewhere on it.
+/// Returns whether the last fork shifted the timeline, so that other clocks have other times on it.
 pub(super) fn is_new_shift() -> bool {
     IS_NEW_SHIFT.load(Ordering::Relaxed)
 }

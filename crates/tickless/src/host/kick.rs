@@ -1,23 +1,24 @@
-//! A request to a thread to check its queues. Another thread raises it, without a lock, even while the first one
-//! programs its device.
+//! A request to a thread to check its queues. Another thread raises the request, without a lock, even while the first
+//! thread programs its device.
 //!
-//! A [device](super::device) is set with the base of its thread locked, so that nothing that it stands for changes
-//! meanwhile; a kick takes no lock, because its sender may hold one. So a device can be set for a later time just after
-//! a kick made it due, by a thread that had looked before. Each side writes its own word and then reads the other's
-//! (Dekker's pattern), with a full fence in between on both sides:
+//! A [device](super::device) is set with the base of its thread locked, so that the events for which it is set do not
+//! change meanwhile. A kick acquires no lock, because its sender may hold a lock. So a kick may make a device due, and
+//! just afterwards a thread that did not see the kick may set the device for a later time. Each side writes its own
+//! word and then reads the other's (Dekker's pattern), with a full fence in between on both sides:
 //!
-//! - the sender raises the kick, then looks what the device is, and makes it due;
-//! - the thread that sets the device, or makes it another one, looks for a kick afterwards, and then makes it due.
+//! - the sender raises the kick, then reads the kind of the device, and makes the device due;
+//! - the thread that sets or replaces the device checks for a kick afterwards, and makes the device due if there is
+//!   one.
 //!
-//! Whatever the order, the device is due in the end. The module sets nothing itself, so that loom runs it as it is
-//! (`model.rs`).
+//! Whatever the order, the device is due in the end. The module itself sets no device, so that a Loom model can run
+//! this code unchanged (`model.rs`).
 
 use tickless_link::sync::{AtomicBool, Ordering, fence};
 
 #[cfg(all(test, loom))]
 mod model;
 
-/// The request.
+/// The request to check the queues.
 #[derive(Debug)]
 pub(crate) struct Kick {
     raised: AtomicBool,
@@ -30,7 +31,7 @@ impl Kick {
         }
     }
 
-    /// Raises the request. The caller makes the device due afterwards, whatever the thread's device is by then.
+    /// Raises the request. Afterwards the caller makes the device due that the thread has at that time.
     pub(crate) fn raise(&self) {
         // Release: pairs with the Acquire in `take`: the turn that takes it sees what was done before.
         self.raised.store(true, Ordering::Release);
@@ -45,14 +46,15 @@ impl Kick {
         self.raised.load(Ordering::Relaxed)
     }
 
-    /// Returns whether a request came before the caller's change of the device was done: then the caller makes it due.
+    /// Returns whether a request was raised before the caller's change of the device was complete. The caller then has
+    /// to make the device due.
     pub(crate) fn was_raised_meanwhile(&self) -> bool {
         // Pairs with the fence in `raise`: a sender whose request is not seen here finds the device as it was left.
         fence(Ordering::SeqCst);
         self.is_raised()
     }
 
-    /// Takes the request, if there is one.
+    /// Clears the request. Returns true if there was one.
     pub(crate) fn take(&self) -> bool {
         // Acquire: see `raise`.
         self.raised.swap(false, Ordering::Acquire)

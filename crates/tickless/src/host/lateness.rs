@@ -1,19 +1,21 @@
 //! Counters of late timers: for each range of lateness, the number of a thread's exact timers that fired so late.
 //!
-//! A bucket for each power of two of nanoseconds, so that a count is one addition. Nothing is counted unless the
-//! [switch](super::process::Host::set_counts_lateness) is on.
+//! There is a bucket for each power of two of nanoseconds, so that counting a timer is one addition. Nothing is counted
+//! unless the [switch](super::process::Host::set_counts_lateness) is on.
 //!
 //! # Ground rules
 //!
-//! The holder of the base lock writes; any thread reads, and may see a count without the others of the same timer.
+//! The holder of the base lock writes; any thread reads, and may see one count of a timer before the other counts of
+//! the same timer.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Buckets: the first holds all that is below [`FIRST`], the last all that has no other.
+/// The number of buckets. The first bucket holds all latenesses below [`FIRST`], the last one all that fit no other
+/// bucket.
 pub(crate) const BUCKETS: usize = 26;
 
-/// Nanoseconds below which lateness is in the first bucket, a power of two. Each other bucket reaches twice as far as
-/// the one ahead of it; the one ahead of the last ends at 17 s.
+/// The upper end of the first bucket in nanoseconds, a power of two. Each other bucket reaches twice as far as the
+/// bucket before it; the last but one ends at 17 s.
 pub(crate) const FIRST: u64 = 1 << FIRST_BITS;
 
 const FIRST_BITS: u32 = 10;
@@ -22,11 +24,11 @@ const FIRST_BITS: u32 = 10;
 #[derive(Debug)]
 pub(crate) struct Lateness {
     buckets: [AtomicU64; BUCKETS],
-    /// Nanoseconds of all timers together.
+    /// The total lateness of all timers, in nanoseconds.
     sum: AtomicU64,
 }
 
-/// Values of [`Lateness`] at one time.
+/// The values of [`Lateness`] at one time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Counts {
     pub(crate) buckets: [u64; BUCKETS],
@@ -41,7 +43,7 @@ impl Lateness {
         }
     }
 
-    /// Counts a timer that fired `late` nanoseconds behind its deadline. Called with the base locked.
+    /// Counts a timer that fired `late` nanoseconds after its deadline. Called with the base locked.
     pub(crate) fn note(&self, late: u64) {
         add(&self.buckets[bucket(late)], 1);
         add(&self.sum, late);

@@ -1,22 +1,23 @@
 //! The user-space host: threads are CPUs, and the deadline of a sleep is the clock event device.
 //!
-//! # Which thread expires what
+//! # Which thread fires which timers
 //!
-//! A thread starts its timers on its own [base](thread::ThreadBase). Which thread looks after them depends on what the
-//! thread is ([`ThreadKind`](thread::ThreadKind)):
+//! A thread starts its timers on its own [base](thread::ThreadBase). Which thread fires them depends on the kind of the
+//! starting thread ([`ThreadKind`](thread::ThreadKind)):
 //!
-//! - a *worker* runs them itself, between other work or when its sleep ends at the first deadline;
-//! - a thread with an *event loop* runs them when its timer file descriptor becomes readable;
-//! - for all other threads, the *foreign* ones, the *expiry thread* runs them: one thread, started when the first of
-//!   them needs it, that sleeps until the earliest deadline of all;
-//! - for the workers of an async runtime that is attached, the runtime's *reactor* has one of them run those of all,
-//!   and the expiry thread comes if it does not.
+//! - a *worker* fires them itself, between other work or when its sleep ends at the first deadline;
+//! - a thread with an *event loop* fires them itself, when its timer file descriptor becomes readable;
+//! - for all other threads, the *foreign* threads, the *expiry thread* fires them. The expiry thread is one thread,
+//!   which is started when the first foreign thread needs it, and sleeps until the earliest deadline of all these
+//!   threads;
+//! - for the workers of an attached async runtime, the runtime's *reactor* makes one of the workers fire the timers of
+//!   all. If the reactor does not, the expiry thread fires them.
 //!
-//! # Rooms
+//! # Layers
 //!
-//! From the ground up; a room knows those above it in this table only.
+//! The table begins with the lowest layer. A layer uses only the layers above it in this table.
 //!
-//! | room | holds |
+//! | layer | holds |
 //! |---|---|
 //! | [`sys`] | all that differs between Linux and other systems |
 //! | [`os`], [`kernel_time`], [`barrier`], [`clock`], [`wall`], [`numa`] | the system's services in the form that the host needs |
@@ -29,30 +30,30 @@
 //! | [`tick`], [`wake`], [`remote::trees`] | the tick; the handle of the expiry thread; the hierarchies of sleeping threads |
 //! | [`remote::reactors`] | runtimes that ring for their threads |
 //! | [`device`], [`idle`], [`remote::publish`], [`isolation`], [`blocked`] | the devices, requests and published times that a change of a thread's timers updates |
-//! | [`turn`] | everything that is due for a thread, run |
+//! | [`turn`] | the turn, which fires everything that is due for a thread |
 //! | [`remote::expire`](remote), [`remote::reactor_turn`], [`remote::expiry_thread`] | turns for other threads |
-//! | [`lifecycle`], [`platform`] | threads and processes come and go; what the core sees |
+//! | [`lifecycle`], [`platform`] | the begin and end of threads and processes; the core's `Platform` |
 //!
-//! A lower room calls a higher one through a trait that the higher one implements: the core's `Platform`, the trees'
-//! `Sites`, [`wake::Body`](wake) and [`registry::FirstUse`](registry).
+//! A lower layer calls a higher layer through a trait that the higher layer implements: the core's `Platform`, the
+//! trees' `HierarchyHost`, [`wake::Body`](wake) and [`registry::FirstUse`](registry).
 //!
 //! # Ground rules
 //!
-//! - **Base lock** of a thread: its queues and wheels, and the setting of its device. Threads other than its own take
-//!   it to cancel, to look and to fork.
+//! - **Base lock** of a thread: its queues and wheels, and the setting of its device. Other threads take it to cancel,
+//!   to inspect and to fork.
 //! - **Lock order**: role of a reactor, expiry lock of a base, list of reactors, registry, base locks (the expiry
 //!   thread's last), locks of the tree's groups from the bottom up, then `wake`'s lock for starting, the clock's, the
 //!   wall's, the suspects', a doorbell's and a call's.
-//! - **Words without a lock** belong to the room that declares them, and nothing outside it touches them but by its
-//!   methods:
+//! - **Words without a lock** belong to the module that declares them, and code outside of that module accesses them
+//!   only through its methods:
 //!
-//! | words | room | partner |
+//! | words | module | ordered by |
 //! |---|---|---|
 //! | kind, occupants, thread number, NUMA node | [`thread`] | Release of the kind, Acquire by any thread |
 //! | programmed, set for, soft raised, left over | [`device::state`](device) | the base lock |
 //! | kick | [`kick`] | a fence on either side |
-//! | a request to give way | [`resched`] | none: a hint |
-//! | until when the expiry thread sleeps | [`sleep_protocol`] | a fence on either side |
+//! | a request to yield | [`resched`] | none: a hint |
+//! | the time until which the expiry thread sleeps | [`sleep_protocol`] | a fence on either side |
 //! | park state | [`park_state`] | Release of the notification, Acquire by the sleeper |
 //! | isolated, request | [`isolation::state`](isolation) | the registry; Release and Acquire of the request |
 //! | published tick, helped until, housekeeping CPU | [`remote::state`](remote) | none: each is a hint |
@@ -65,8 +66,8 @@
 //!
 //! - **Foreign code** (callbacks, wakers and their destructors) runs without any lock of the host.
 //! - **A signal handler** calls nothing here: it may have interrupted its thread under any lock.
-//! - **The handlers around a fork** take the locks above in their order and let go of them in the child before they
-//!   repair what other threads left. They do not panic, and start no thread.
+//! - **The handlers around a fork** acquire the locks above in their order. In the child they release the locks before
+//!   they repair the state that other threads left. They do not panic, and start no thread.
 
 pub(crate) mod barrier;
 pub(crate) mod blocked;

@@ -1,14 +1,16 @@
 //! The NUMA node of a thread.
 //!
-//! Groups of the hierarchies are separated by node, so that threads which look after each other share a memory. A
-//! thread belongs to the node of the CPUs that it may run on, if that is one: that is how pinned workers know theirs.
-//! Any other thread belongs to where it runs when it takes its base, and stays there: the scheduler keeps threads near
-//! their memory, and a place in a tree is for ever. A base that becomes free is given to a thread of its node.
+//! Groups of the hierarchies are separated by node, so that threads which fire each other's timers share a memory. A
+//! thread belongs to the node of the CPUs on which it may run, if all of them are on one node: in this way pinned
+//! workers find their node. Any other thread belongs to the node on which it runs when it occupies its base, and keeps
+//! that node. The scheduler keeps threads near their memory, and the place in a tree is fixed. A base that becomes free
+//! is given to a thread of its node.
 //!
 //! # Limits
 //!
-//! The nodes are read once. A thread that is pinned to another node after its first timer keeps the place that it had.
-//! Where the kernel does not tell of nodes, and on CPUs that it says nothing of, everything is on node 0.
+//! The nodes are read once. A thread that is pinned to another node after its first timer keeps its old place. If the
+//! kernel does not report nodes, all threads are on node 0, and so are threads on CPUs for which the kernel reports no
+//! node.
 
 use std::path::Path;
 use std::sync::OnceLock;
@@ -32,7 +34,7 @@ impl Nodes {
         Self { cpus }
     }
 
-    /// Returns whether all threads are on the same.
+    /// Returns whether all threads are on the same node.
     fn is_one(&self) -> bool {
         self.cpus.len() <= 1
     }
@@ -42,7 +44,8 @@ impl Nodes {
         place.map_or(0, number)
     }
 
-    /// The node of a thread that may run on the CPUs that `allowed` says, if that is known, and runs on `cpu`.
+    /// Returns the node of a thread that runs on `cpu`, and may run on the CPUs for which `allowed` returns true, if
+    /// these are known.
     fn of_thread(&self, allowed: Option<impl Fn(u32) -> bool>, cpu: u32) -> u32 {
         let Some(allowed) = allowed else {
             return self.of_cpu(cpu);
@@ -55,9 +58,9 @@ impl Nodes {
         }
     }
 
-    /// Returns the layout of a tree of up to `threads` threads, of which each group has `width` children: below its
-    /// cross-node level a group reaches over as many threads as the fullest node has CPUs, as the drawing of `tickless
-    /// topology` does. There may be many more threads than that, which are in more groups of their node.
+    /// Returns the layout of a tree of up to `threads` threads, in which each group has `width` children. Below the
+    /// cross-node level a group covers as many threads as the largest node has CPUs, as in the drawing of `tickless
+    /// topology`. There may be many more threads than CPUs; these threads are in additional groups of their node.
     pub(super) fn layout(&self, threads: usize, width: usize) -> Layout {
         let threads = number(threads);
         if self.is_one() {
@@ -89,11 +92,11 @@ pub(super) fn nodes() -> &'static Nodes {
     })
 }
 
-/// The node of this thread.
+/// Returns the node of this thread.
 ///
 /// # Cost
 ///
-/// None on a machine with one node; else a system call.
+/// On a machine with one node there is no cost; else one system call.
 pub(super) fn of_this_thread() -> u32 {
     let nodes = nodes();
     if nodes.is_one() {
@@ -157,7 +160,7 @@ pub(super) mod tests {
         }
     }
 
-    /// Groups mix nodes from the same level on as in the drawing.
+    /// Groups contain threads of several nodes from the same level on as in the drawing.
     #[test]
     fn trees_of_threads_are_separated_as_the_drawing_says() {
         let machine = fixture("two-sockets");

@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use super::sys::threads::nap;
 
-/// Polls before the thread gives its time away.
+/// The number of polls before the thread yields its time.
 const YIELDS_FROM: u32 = 50;
-/// Polls before the thread sleeps: a yield does not let a thread of lower real-time priority run.
+/// The number of polls before the thread sleeps; a yield does not let a thread of lower real-time priority run.
 const SLEEPS_FROM: u32 = 200;
 
-/// Passes the time of a thread that polls for the `attempt`-th time.
+/// Pauses a thread that polls for the `attempt`-th time.
 pub(crate) fn relax(attempt: u32) {
     if attempt < YIELDS_FROM {
         std::hint::spin_loop();
@@ -20,7 +20,7 @@ pub(crate) fn relax(attempt: u32) {
     }
 }
 
-/// Relaxes as [`relax`] does, for a thread that has polled in vain for a while.
+/// Pauses as [`relax`] does, for a thread that has polled in vain for a while.
 pub(super) fn relax_by_yielding() {
     relax(YIELDS_FROM);
 }

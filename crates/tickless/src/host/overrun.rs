@@ -1,8 +1,8 @@
-//! The report on timers whose callback runs for longer than it moves the deadline ahead.
+//! The report on timers whose callback takes longer than the interval by which it moves the deadline ahead.
 //!
-//! The core paces such a timer, and says so in the report of a turn ([`Overrun`]). The program is told once for each
-//! callback, by a line on standard error, when that lasts: a loaded machine keeps threads from their CPUs for a while,
-//! which is no fault of the program.
+//! The core paces such a timer, and records this in the report of a turn ([`Overrun`]). If the pacing lasts, this
+//! module writes one line for each callback to standard error. It does not report a short time, because a loaded
+//! machine keeps threads from their CPUs for a while, which is no fault of the program.
 
 use std::io::Write;
 use std::ptr;
@@ -11,16 +11,16 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 use tickless_core::base::Overrun;
 use tickless_core::time::Span;
 
-/// Time that a timer is paced before that is reported.
+/// The time for which a timer is paced before this is reported.
 const REPORT_AFTER: Span = Span::from_millis(1_000);
 
-/// Callbacks that are reported at most.
+/// The largest number of callbacks that are reported.
 const MOST: usize = 16;
 
-/// The names of the callbacks that were reported, by their addresses: compared and never followed.
+/// The names of the callbacks that were reported, as their addresses, which are compared and never dereferenced.
 static REPORTED: [AtomicPtr<u8>; MOST] = [const { AtomicPtr::new(ptr::null_mut()) }; MOST];
 
-/// Reports a timer that is paced. Called without locks, by the thread that takes the turn.
+/// Reports a timer that is paced. The thread that takes the turn calls this function, without holding locks.
 pub(super) fn report(overrun: &Overrun) {
     if overrun.lasts >= REPORT_AFTER && is_new(overrun.name) {
         // A closed stream is no reason to stop.
@@ -33,7 +33,7 @@ pub(super) fn report(overrun: &Overrun) {
     }
 }
 
-/// Returns whether a name was not reported yet, and is from here on.
+/// Returns whether a name has not been reported yet, and records it as reported.
 fn is_new(name: &'static str) -> bool {
     let name = name.as_ptr().cast_mut();
     for place in &REPORTED {

@@ -1,18 +1,19 @@
-//! The park state of a thread, in one word: it says if the thread sleeps, and if another thread notified it.
+//! The park state of a thread, in one word: whether the thread sleeps, and whether another thread notified it.
 //!
-//! The classic lost wake-up is a notification between the thread's last look and its going to sleep. Here both are one
-//! exchange on the same word: going to sleep succeeds only without a notification, and the thread that leaves one
-//! learns from the value that it replaces whether, and how, the thread has to be woken.
+//! The classic lost wake-up is a notification between a thread's last check and its falling asleep. Here the check and
+//! the falling asleep are one exchange on the word: a thread falls asleep only if there is no notification. A thread
+//! that leaves a notification reads in the value that it replaces whether, and how, the sleeping thread has to be
+//! woken.
 //!
-//! How it sleeps is the caller's business; the kernel compares the word once more before it puts the thread to sleep.
-//! Loom runs this as it is (`model.rs`).
+//! The caller decides how the thread sleeps; the kernel compares the word once more before it puts the thread to sleep.
+//! A Loom model runs this code unchanged (`model.rs`).
 
 use tickless_link::sync::{AtomicU32, Ordering};
 
 #[cfg(all(test, loom))]
 mod model;
 
-/// Manner in which a thread sleeps.
+/// The manner in which a thread sleeps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub(crate) enum Sleep {
@@ -25,7 +26,7 @@ pub(crate) enum Sleep {
 const EMPTY: u32 = 0;
 const NOTIFIED: u32 = 2;
 
-/// The word.
+/// The word that holds the park state.
 #[derive(Debug)]
 pub(crate) struct ParkState {
     state: AtomicU32,
@@ -38,18 +39,18 @@ impl ParkState {
         }
     }
 
-    /// Resets the state: no thread sleeps here any more.
+    /// Resets the state: no thread sleeps by this word any more.
     pub(crate) fn reset(&self) {
         // Relaxed: called when there is no other thread.
         self.state.store(EMPTY, Ordering::Relaxed);
     }
 
-    /// Returns the word that a kernel compares with the [`Sleep`].
+    /// Returns the word that the kernel compares with the [`Sleep`].
     pub(crate) fn word(&self) -> &AtomicU32 {
         &self.state
     }
 
-    /// Takes the notification, if there is one; the thread does not sleep any more.
+    /// Takes the notification. Returns true if there was one. The thread no longer sleeps.
     pub(crate) fn take(&self) -> bool {
         // Acquire: pairs with the Release in `leave`: what was done before the notification was left is seen from here
         // on.
@@ -63,7 +64,7 @@ impl ParkState {
         self.state.load(Ordering::Relaxed) == NOTIFIED
     }
 
-    /// Notes that the thread sleeps; `false` if there is a notification, so that it must not.
+    /// Records that the thread sleeps; `false` if there is a notification, so that the thread must not sleep.
     pub(crate) fn enter(&self, sleep: Sleep) -> bool {
         // Acquire on both: see `take`.
         self.state
@@ -71,7 +72,7 @@ impl ParkState {
             .is_ok()
     }
 
-    /// Returns whether no thread notified it since the thread went to sleep.
+    /// Returns whether no thread has notified the thread since it fell asleep.
     pub(crate) fn is_asleep(&self, sleep: Sleep) -> bool {
         // Relaxed: a hint; `take` orders.
         self.state.load(Ordering::Relaxed) == sleep as u32

@@ -14,14 +14,14 @@ use super::sys::waiting::{wait, wake_one};
 use super::sys::{Until, Waited};
 use super::{kernel_time, os};
 
-/// A thread that sleeps until another thread wakes it or a deadline passes: one word, and a descriptor for
-/// threads that wait on others too.
+/// The place where a thread sleeps until another thread wakes it or a deadline passes: one word, and a descriptor for
+/// threads that also wait for other descriptors.
 #[derive(Debug)]
 pub(crate) struct Parker {
     state: ParkState,
-    /// Sleeps that ended. Written by the thread that sleeps here.
+    /// The number of sleeps that ended. Written by the thread that sleeps here.
     wakeups: AtomicU64,
-    /// Readable when a thread that sleeps in [`park_on_epoll`](Self::park_on_epoll) was woken.
+    /// A descriptor that becomes readable when a thread that sleeps in [`park_on_epoll`](Self::park_on_epoll) is woken.
     pub(crate) descriptor: Descriptor,
 }
 
@@ -34,7 +34,7 @@ impl Parker {
         }
     }
 
-    /// Returns the number of sleeps that ended, of all threads that ever slept here.
+    /// Returns the number of sleeps that ended, for all threads that ever slept here.
     pub(crate) fn wakeups(&self) -> u64 {
         // Relaxed: a count.
         self.wakeups.load(Ordering::Relaxed)
@@ -53,7 +53,7 @@ impl Parker {
         self.state.reset();
     }
 
-    /// Takes a notification, if there is one.
+    /// Takes the notification. Returns true if there was one.
     pub(crate) fn take_notification(&self) -> bool {
         self.state.take()
     }
@@ -87,8 +87,8 @@ impl Parker {
         self.take_notification()
     }
 
-    /// Parks as [`park`](Self::park) does, if the clock that is read is not that of the kernel, which therefore gets
-    /// the length of the sleep.
+    /// Parks as [`park`](Self::park) does, if the library does not read the kernel's clock. The kernel therefore gets
+    /// the length of the sleep in place of its end.
     #[cold]
     fn park_in_steps(&self, deadline: Instant) -> bool {
         while self.state.is_asleep(Sleep::Parked)
@@ -100,7 +100,8 @@ impl Parker {
         self.take_notification()
     }
 
-    /// Parks as [`park`](Self::park) does, if the kernel refuses to let threads wait: the thread looks again and again.
+    /// Parks as [`park`](Self::park) does, if the kernel refuses to let threads wait: the thread polls the word and the
+    /// clock.
     #[cold]
     fn poll_until(&self, deadline: Instant) {
         let mut attempt = 0;
@@ -110,11 +111,11 @@ impl Parker {
         }
     }
 
-    /// Sleeps until there is a notification, events are ready, `timeout` passed, or for no reason; takes the
-    /// notification. Returns the number of events.
+    /// Sleeps until there is a notification, events are ready, or `timeout` has passed; may also wake for no reason.
+    /// Takes the notification. Returns the number of events.
     ///
-    /// An epoll instance can be polled itself, to the nanosecond and together with the descriptor of wake-ups, which
-    /// therefore need not be in it.
+    /// The epoll instance is itself polled as a descriptor, with a timeout in nanoseconds, together with the descriptor
+    /// of wake-ups. So the descriptor of wake-ups need not be in the epoll instance.
     pub(crate) fn park_on_epoll(
         &self,
         epoll: BorrowedFd<'_>,
@@ -155,7 +156,7 @@ impl Parker {
         epoll::wait(epoll, &mut *events, Some(&at_once))
     }
 
-    /// Wakes the thread, or lets its next park return at once. Returns whether it was asleep.
+    /// Wakes the thread, or makes its next park return at once. Returns whether the thread was asleep.
     pub(crate) fn unpark(&self) -> bool {
         let Some(sleep) = self.state.leave() else {
             return false;

@@ -1,8 +1,8 @@
 //! A thread that sleeps until a deadline, and does nothing else.
 //!
-//! It waits for a word that never changes. The system's clock and the library's differ by some nanoseconds, so the
-//! thread looks at the clocks when the system has woken it, and sleeps again if one is behind. Where the system refuses
-//! to let it wait the thread polls.
+//! The thread waits for a word that never changes. The system's clock and the library's clock differ by some
+//! nanoseconds. So the thread reads both clocks when the system has woken it, and sleeps again if one of them is before
+//! the deadline. If the system refuses to let the thread wait, the thread polls.
 
 use std::cell::Cell;
 use std::sync::atomic::AtomicU32;
@@ -16,7 +16,7 @@ thread_local! {
     static HAS_SLACK: Cell<bool> = const { Cell::new(true) };
 }
 
-/// Sleeps until no clock is before `deadline`.
+/// Sleeps until neither clock is before `deadline`.
 pub(crate) fn until(deadline: Instant) {
     if thread::now_lower() >= deadline {
         return;

@@ -59,8 +59,8 @@ impl Port for Host {
     }
 }
 
-/// Returns the base of the executing thread, if it has one, and the time; `None` on the base of a virtual clock, whose
-/// timers no trace shows.
+/// Returns the base of the executing thread, if the thread has one, and the time. `None` on the base of a virtual
+/// clock, because no trace shows its timers.
 #[cfg(feature = "tracepoints")]
 fn executing() -> Option<(Option<&'static ThreadBase>, Instant)> {
     with_thread(|thread| {
@@ -69,7 +69,7 @@ fn executing() -> Option<(Option<&'static ThreadBase>, Instant)> {
     })
 }
 
-/// Draws the number of an expiry; false if it is not to be traced.
+/// Reserves the number of an expiry; false if the expiry is not traced.
 #[cfg(feature = "tracepoints")]
 #[cold]
 #[inline(never)]
@@ -100,7 +100,7 @@ impl Platform for Host {
         core_now_upper()
     }
 
-    /// The line of the clock, which is the same for thousands of timers.
+    /// Returns the number of the clock's line, which is the same for thousands of timers.
     #[inline]
     fn moment(&self) -> Option<u64> {
         CLOCK.moment()
@@ -144,10 +144,11 @@ impl Platform for Host {
         self.guard(|| waker.wake());
     }
 
-    /// Decides by the core's table, for a thread: one that executes is awake, so it keeps what it starts unless it is
-    /// isolated. An isolated one keeps it unless its settings say otherwise, which is one load. While
-    /// [migration](crate::worker::set_migration) is off all do, which is what spec, case 3, says of a timer that
-    /// is on this thread; so the core does not read the switch, which would be a load more for each start.
+    /// Decides by the core's table whether a thread keeps the timers that it starts. A thread that executes is awake,
+    /// so it keeps them unless it is isolated. An isolated thread keeps them unless its settings say otherwise, which
+    /// costs one load. While [migration](crate::worker::set_migration) is off, all threads keep them, as spec,
+    /// case 3, requires for a timer that is on this thread. So the core does not read the switch, which would cost
+    /// another load for each start.
     #[inline]
     fn keep_local(&self, this: &ThreadBase) -> bool {
         housekeeping::housekeeper(this).is_none()

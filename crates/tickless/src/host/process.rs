@@ -5,13 +5,13 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 use super::wall::Wall;
 
-/// Callbacks that a turn runs before it lets the thread do something else.
+/// The number of callbacks that a turn runs before the thread may do other work.
 pub(super) const TURN_BUDGET: u32 = 4096;
 
-/// The forks that lead from the first process that used the library to this one.
+/// The number of forks from the first process that used the library to this process.
 static FORKS: AtomicU32 = AtomicU32::new(0);
 
-/// Returns the number of this process, among a process and its children.
+/// Returns the number of this process in the chain from the first process to its children.
 #[inline]
 pub(crate) fn forks() -> u32 {
     // Relaxed: written while there is one thread.
@@ -24,16 +24,16 @@ pub(super) fn count_fork() {
     FORKS.fetch_add(1, Ordering::Relaxed);
 }
 
-/// The host, as the core sees it: `platform` has what it provides.
+/// The host as the core sees it; `platform` implements its services.
 #[derive(Debug)]
 pub(crate) struct Host {
     pub(crate) wall: Wall,
     panics: AtomicU64,
-    /// Timers stay with the thread that starts them, whatever isolated workers were told.
+    /// True if timers stay on the thread that starts them, whatever the settings of isolated workers are.
     keeps_timers: AtomicBool,
     /// True while each exact timer counts by how much it was late.
     counts_lateness: AtomicBool,
-    /// An experiment files each timer anew that is started again.
+    /// True if an experiment requeues each timer that is restarted.
     #[cfg(feature = "internals")]
     files_anew: AtomicBool,
 }
@@ -50,7 +50,7 @@ impl Host {
         }
     }
 
-    /// Executes foreign code; `false` if it panicked. The panic hook has reported the panic, which is counted here.
+    /// Executes foreign code; `false` if it panicked. The panic hook has reported the panic; this function counts it.
     pub(super) fn guard(&self, foreign: impl FnOnce()) -> bool {
         let result = catch_unwind(AssertUnwindSafe(foreign));
         let Err(payload) = result else { return true };
@@ -64,14 +64,14 @@ impl Host {
         false
     }
 
-    /// Returns whether timers that an isolated worker starts may go to another one.
+    /// Returns whether timers that an isolated worker starts may move to another worker.
     #[inline]
     pub(crate) fn migration(&self) -> bool {
         // Relaxed: either answer is right at any time, wherever a timer goes it is found.
         !self.keeps_timers.load(Ordering::Relaxed)
     }
 
-    /// Lets it go there, or not.
+    /// Sets whether timers that an isolated worker starts may move to another worker.
     pub(crate) fn set_migration(&self, enabled: bool) {
         // Relaxed: see `migration`.
         self.keeps_timers.store(!enabled, Ordering::Relaxed);
@@ -84,13 +84,13 @@ impl Host {
         self.counts_lateness.load(Ordering::Relaxed)
     }
 
-    /// Has each exact timer count by how much it was late, or no longer.
+    /// Sets whether each exact timer counts by how much it was late.
     pub(crate) fn set_counts_lateness(&self, enabled: bool) {
         // Relaxed: see `counts_lateness`.
         self.counts_lateness.store(enabled, Ordering::Relaxed);
     }
 
-    /// Returns whether a timer that is started again may stay where it is queued.
+    /// Returns whether a timer that is restarted may keep its place in the queue.
     #[cfg(feature = "internals")]
     #[inline]
     pub(super) fn updates_in_place(&self) -> bool {
@@ -98,14 +98,14 @@ impl Host {
         !self.files_anew.load(Ordering::Relaxed)
     }
 
-    /// Lets timers that are started again stay where they are filed, or not.
+    /// Sets whether timers that are restarted may keep their places in the queue.
     #[cfg(feature = "internals")]
     pub(crate) fn set_updates_in_place(&self, enabled: bool) {
         // Relaxed: see `updates_in_place`.
         self.files_anew.store(!enabled, Ordering::Relaxed);
     }
 
-    /// Calls of foreign code that panicked.
+    /// Returns the number of calls of foreign code that panicked.
     pub(crate) fn panics(&self) -> u64 {
         // Relaxed: a count.
         self.panics.load(Ordering::Relaxed)

@@ -1,21 +1,24 @@
-//! The recording of a trace: a ring of each base, into which the thread on the base puts what the core reports.
+//! The recording of a trace: each base has a ring, into which the thread on the base puts the events that the core
+//! reports.
 //!
-//! A ring that is full keeps what it has, and further events are lost. So a trace is whole up to the first loss, and
-//! can be checked to there; one that had lost its beginning could not, for it would not show what was queued.
+//! A full ring keeps its events, and further events are lost. So a trace is complete up to the first loss, and can be
+//! checked up to there. A trace that had lost its beginning could not be checked, because it would not show which
+//! timers were queued.
 //!
 //! # The order of events
 //!
-//! Each event draws a number. The core reports all but an expiry under the lock of the base whose timer it is about, so
-//! that two events of one timer have their numbers in the order in which they happened. An expiry is reported without
-//! the lock, and [reserves](reserve) its number under it. An event that is lost has drawn a number, too, which no ring
-//! has: what is behind the first number that is missing is not looked at.
+//! Each event gets the next number. The core reports all events but expiries under the lock of the timer's base, so
+//! that the numbers of two events of one timer are in the order in which the events happened. An expiry is reported
+//! without the lock, but [reserves](reserve) its number under the lock. An event that is lost also has a number, which
+//! is missing in all rings. Events after the first missing number are not evaluated.
 //!
 //! # Ground rules
 //!
-//! - The thread on a base puts events into its ring; threads without a base share that of the expiry thread. The thread
-//!   that ends the recording takes them out. Each holds the ring's lock, the last in the order of locks, for no longer
-//!   than a copy takes; so it is tried [`TRIES`] times and no more, for in the child of a fork its holder may be gone.
-//! - One recording goes on at a time. It is known by the number that it begins with.
+//! - The thread on a base puts events into the base's ring. Threads without a base share the ring of the expiry thread.
+//!   The thread that ends the recording removes the events. Each thread holds the ring's lock, which is the last in the
+//!   order of locks, only while it copies. A thread tries the lock [`TRIES`] times and no more, because in the child of
+//!   a fork the holder of the lock may not exist.
+//! - There is one recording at a time. The number of its first event identifies it.
 
 use std::cell::Cell;
 use std::hint::spin_loop;
@@ -25,28 +28,30 @@ use std::sync::{Mutex, MutexGuard, TryLockError};
 use tickless_core::time::Instant;
 use tickless_core::trace::Event;
 
-/// Attempts at the lock of a ring. It is held for a copy; a holder that is preempted meanwhile costs one event.
+/// The number of attempts to acquire the lock of a ring. Threads hold the lock while they copy; a holder that is
+/// preempted meanwhile costs one event.
 const TRIES: u32 = 1_000;
 
 /// True while events are recorded.
 static IS_ON: AtomicBool = AtomicBool::new(false);
 /// True from before a recording begins until it has ended.
 static IS_TAKEN: AtomicBool = AtomicBool::new(false);
-/// The number of the next event, of all recordings. Not 0, which a ring that was never used has for its recording.
+/// The number of the next event, counted over all recordings. Never 0, which is the number of the recording in a ring
+/// that was never used.
 static NEXT: AtomicU64 = AtomicU64::new(1);
-/// The number with which the present recording began.
+/// The number of the first event of the present recording.
 static FIRST: AtomicU64 = AtomicU64::new(0);
-/// Events that a ring has room for.
+/// The number of events that fit into a ring.
 static CAPACITY: AtomicUsize = AtomicUsize::new(0);
-/// Events that are lost.
+/// The number of events that are lost.
 static LOST: AtomicU64 = AtomicU64::new(0);
 
 thread_local! {
-    /// The number and the time of an expiry that this thread is about to report. Without a destructor.
+    /// The number and the time of an expiry that this thread is about to report. The type has no destructor.
     static RESERVED: Cell<Option<(u64, Instant)>> = const { Cell::new(None) };
 }
 
-/// An event, its place in the order of all of them, and the time.
+/// An event, its number in the order of all events, and its time.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Entry {
     pub(crate) number: u64,
@@ -62,7 +67,7 @@ pub(crate) struct Ring(Mutex<Kept>);
 
 #[derive(Debug)]
 struct Kept {
-    /// The recording that the entries belong to.
+    /// The number of the recording to which the entries belong.
     first: u64,
     entries: Vec<Entry>,
     /// The time of the last entry.
@@ -77,15 +82,15 @@ pub(crate) fn is_on() -> bool {
     IS_ON.load(Ordering::Relaxed)
 }
 
-/// Draws the number of an expiry at `time`, which this thread reports next.
+/// Reserves the number of an expiry at `time`, which this thread reports next.
 pub(super) fn reserve(time: Instant) {
     // Relaxed: what orders two events is the lock that both threads hold while they draw.
     let number = NEXT.fetch_add(1, Ordering::Relaxed);
     RESERVED.set(Some((number, time)));
 }
 
-/// Begins a recording with room for so many events in each ring. Returns the number that it begins with; `None` if one
-/// goes on.
+/// Begins a recording with `capacity` events in each ring. Returns the number of its first event; `None` if another
+/// recording is in progress.
 pub(crate) fn begin(capacity: usize) -> Option<u64> {
     // Acquire: pairs with the Release in `end`, so that what follows is behind the end of the last recording.
     if IS_TAKEN.swap(true, Ordering::Acquire) {
@@ -108,7 +113,7 @@ pub(crate) fn next() -> u64 {
     NEXT.load(Ordering::Relaxed)
 }
 
-/// Records no more events. Returns the number behind the last one.
+/// Stops recording events. Returns the number after the last event.
 pub(crate) fn halt() -> u64 {
     // Relaxed, both: a thread that has seen the switch on draws its number a moment later, and its event is none of
     // this recording, or before, and then it is waited for.
@@ -116,13 +121,13 @@ pub(crate) fn halt() -> u64 {
     NEXT.load(Ordering::Relaxed)
 }
 
-/// Events of the present recording that are lost.
+/// Returns the number of events of the present recording that are lost.
 pub(crate) fn lost() -> u64 {
     // Relaxed: a count.
     LOST.load(Ordering::Relaxed)
 }
 
-/// Lets another recording begin.
+/// Ends the recording, so that another one can begin.
 pub(crate) fn end() {
     // Release: pairs with the Acquire in `begin`.
     IS_TAKEN.store(false, Ordering::Release);
@@ -156,7 +161,7 @@ impl Ring {
         None
     }
 
-    /// Keeps an event of the executing thread.
+    /// Records an event of the executing thread.
     pub(super) fn take(&self, cpu: Option<u32>, time: Instant, event: Event) {
         // Acquire: pairs with the Release in `begin`: the capacity is that of this recording.
         let first = FIRST.load(Ordering::Acquire);
@@ -196,7 +201,7 @@ impl Ring {
         }
     }
 
-    /// Gives the memory back.
+    /// Frees the memory of the ring.
     pub(crate) fn clear(&self) {
         if let Some(mut kept) = self.lock() {
             kept.entries = Vec::new();
@@ -205,7 +210,7 @@ impl Ring {
 }
 
 impl Kept {
-    /// Makes room for the recording that began with `first`; false if there is none.
+    /// Prepares the ring for the recording that began with `first`; false if there is no memory.
     fn prepare(&mut self, first: u64) -> bool {
         if self.first == first {
             return true;

@@ -1,12 +1,12 @@
 //! The table of all bases, and the one system of timers of the process.
 //!
-//! Base 0 belongs to the expiry thread. It exists from the beginning, so that there is always a base for timers to go
-//! to.
+//! Base 0 belongs to the expiry thread. It exists from the beginning, so that there is always a base to which timers
+//! can be moved.
 //!
 //! # Ground rules
 //!
-//! - The lock of the registry serialises every change of which thread occupies which base. Base locks are taken behind
-//!   it, never before it.
+//! - The lock of the registry serialises every change of which thread occupies which base. Base locks are acquired
+//!   after it, never before it.
 //! - Bases below [`MADE`] are in the table, and stay there.
 
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -22,30 +22,31 @@ use super::numa;
 use super::process::Host;
 use super::thread::{Local, Thread, ThreadBase, ThreadKind, shown_now_lower, with_thread};
 
-/// Threads that can have a base at the same time. One more uses the expiry thread's.
+/// The number of threads that can have a base at the same time. Further threads use the expiry thread's base.
 pub(crate) const THREADS_MAX: usize = 1 << 16;
 
 /// The number of the expiry thread's base.
 pub(crate) const EXPIRY_THREAD: CpuId = CpuId(0);
 
-/// Name of devices in dumps.
+/// The name of devices in dumps.
 const DEVICE_NAME: &str = "park-deadline";
 
 static BASES: [OnceLock<&'static ThreadBase>; THREADS_MAX] =
     [const { OnceLock::new() }; THREADS_MAX];
 static TIMERS: OnceLock<Timers<Host>> = OnceLock::new();
-/// Number of bases that exist.
+/// The number of bases that exist.
 static MADE: AtomicU32 = AtomicU32::new(0);
-/// Bases that no thread occupies.
+/// The bases that no thread occupies.
 static FREE: Mutex<Vec<u32>> = Mutex::new(Vec::new());
 
-/// Work of the first use of timers in a process, implemented by the rooms above.
+/// The work of the first use of timers in a process, implemented by higher layers.
 pub(super) trait FirstUse {
-    /// Does the work of the first use. The thread that made `timers` calls it once, before it uses them.
+    /// Does the work of the first use. The thread that made `timers` calls this function once, before it uses the
+    /// timers.
     fn begin(timers: &'static Timers<Host>);
 }
 
-/// The one system of timers of the process.
+/// Returns the one system of timers of the process.
 #[inline]
 pub(crate) fn timers() -> &'static Timers<Host> {
     match TIMERS.get() {
@@ -54,7 +55,7 @@ pub(crate) fn timers() -> &'static Timers<Host> {
     }
 }
 
-/// The one system of timers of the process, if this thread has a base. Without a call.
+/// Returns the one system of timers of the process, if this thread has a base. Makes no call.
 #[inline(always)]
 pub(crate) fn try_timers_fast() -> Option<&'static Timers<Host>> {
     with_thread(
@@ -81,18 +82,18 @@ fn first_timers() -> &'static Timers<Host> {
     timers
 }
 
-/// Sees to it that jumps of the clocks that can be set are noticed.
+/// Makes a watcher notice jumps of the clocks that can be set.
 pub(crate) fn watch_clocks() {
     timers().platform().wall.watch(tell_timers);
 }
 
-/// Looks whether `clock` was set and no thread noticed; then the timers are told.
+/// Checks whether `clock` was set and no thread noticed it; if so, notifies the timers.
 pub(crate) fn recheck_clock(clock: Clock) {
     timers().platform().wall.recheck(clock, tell_timers);
 }
 
-/// Returns the time of `C` that users of this thread see: by the kernel, or by the thread's virtual clock, from which
-/// it differs as it differs from the kernel's monotonic clock.
+/// Returns the time of `C` that users of this thread see. That is the kernel's time. If the thread has a virtual clock,
+/// it is that clock's time plus the kernel's difference between `C` and the monotonic clock.
 pub(crate) fn shown<C: ClockId>() -> Instant<C> {
     let wall = &timers().platform().wall;
     if !with_thread(Thread::is_virtual) {
@@ -104,42 +105,43 @@ pub(crate) fn shown<C: ClockId>() -> Instant<C> {
     Instant::from_nanos(shown_now_lower().as_nanos().saturating_add(offset))
 }
 
-/// Notifies the timers that the clocks were set. Which of them is not asked: a set of the time of day moves two, a
-/// resume all three, and a base whose timers are not due by the new offsets is left alone.
+/// Notifies the timers that the clocks were set. It does not matter which clock was set: a set of the time of day moves
+/// two clocks, a resume all three, and a base whose timers are not due by the new offsets does nothing.
 pub(crate) fn tell_timers() {
     timers().clock_was_set(ClockSet::SLEEP);
 }
 
-/// The base with this number, if it exists.
+/// Returns the base with this number, if it exists.
 #[inline]
 pub(crate) fn base(cpu: CpuId) -> Option<&'static ThreadBase> {
     BASES.get(cpu.0 as usize)?.get().copied()
 }
 
-/// All bases that exist.
+/// Returns all bases that exist.
 pub(crate) fn bases() -> impl Iterator<Item = &'static ThreadBase> {
     // Acquire: pairs with the Release in `take` and `first_timers`: every base below the number is in the table.
     (0..MADE.load(Ordering::Acquire)).filter_map(|cpu| base(CpuId(cpu)))
 }
 
-/// The expiry thread's base.
+/// Returns the expiry thread's base.
 pub(crate) fn of_expiry_thread() -> &'static ThreadBase {
     base(EXPIRY_THREAD).expect("made together with the timers")
 }
 
-/// The bases that no thread occupies. While it is held no thread comes or goes.
+/// Locks the registry. Returns the bases that no thread occupies; while the lock is held, no thread occupies or frees a
+/// base.
 pub(crate) fn lock() -> MutexGuard<'static, Vec<u32>> {
     FREE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Makes a base for ever, where it stays: the thread that needs it may have a small stack.
+/// Makes a base, which is never freed, at its final address, because the thread that needs it may have a small stack.
 fn make(timers: &Timers<Host>, kind: ThreadKind) -> &'static ThreadBase {
     let (device, local) = (DeviceConfig::software(DEVICE_NAME), Local::new(kind));
     let slot = Box::leak(Box::new_uninit());
     timers.emplace_base(slot, device, local).into_mut()
 }
 
-/// Finds or makes a base, on this thread's NUMA node if there is one to be had; `None` when all are taken.
+/// Finds or makes a base, on this thread's NUMA node if possible; `None` if all bases are occupied.
 pub(super) fn take() -> Option<&'static ThreadBase> {
     let node = numa::of_this_thread();
     let mut free = lock();
@@ -165,7 +167,7 @@ pub(super) fn take() -> Option<&'static ThreadBase> {
     base(CpuId(cpu))
 }
 
-/// Takes out the last of the `free` bases that is on `node`.
+/// Removes the last of the `free` bases that is on `node`, and returns it.
 fn take_of_node(
     free: &mut Vec<u32>,
     node: u32,
@@ -175,7 +177,7 @@ fn take_of_node(
     Some(free.remove(place))
 }
 
-/// Gives `base` back, which no thread occupies any more.
+/// Frees `base`, which no thread occupies any more.
 pub(super) fn give_back(base: &ThreadBase) {
     lock().push(base.cpu().0);
 }

@@ -1,12 +1,13 @@
-//! A flag by which other code requests that the running task of a thread gives way.
+//! A flag by which other code requests that the running task of a thread yields.
 //!
-//! Any thread sets it, and so does the handler of a signal; the thread that it belongs to reads it at its checkpoints
-//! and takes it back when it schedules. It is a hint: the change behind it (a task that was queued, a timer that is
-//! due) is found where that is written: in the queues, or in a word such as "the workers end".
+//! Any thread and the handler of a signal may set the flag. The thread that owns the flag reads it at its checkpoints
+//! and clears it when it schedules. The flag is a hint: the change that it announces (a queued task, a due timer) is in
+//! the queues, or in a word like "the workers end".
 //!
-//! No request is lost for which there is nothing to be found yet. The thread takes back the request that it has seen,
-//! by an exchange that is ordered behind the writes before the request, and then looks. A request that it did not see
-//! stays, and costs one look for nothing if the change behind it was found. Loom runs this as it is (`model.rs`).
+//! No request is lost before its change is found. The thread clears the request that it has seen by an exchange, which
+//! is ordered after the writes before the request, and then checks for changes. A request that it did not see stays
+//! set, and costs one useless check if its change was found already. A Loom model runs this code unchanged
+//! (`model.rs`).
 
 use tickless_link::sync::{AtomicBool, Ordering};
 
@@ -17,7 +18,7 @@ mod model;
 #[derive(Debug)]
 pub(crate) struct Resched {
     requested: AtomicBool,
-    /// The tick of the worker fired.
+    /// True if the tick of the worker fired.
     ticked: AtomicBool,
 }
 
@@ -29,7 +30,8 @@ impl Resched {
         }
     }
 
-    /// Raises the request. The caller has written the state that it announces before. Safe in a signal handler.
+    /// Raises the request. Before the call, the caller has written the change that the request announces. A signal
+    /// handler may call this function.
     #[inline]
     pub(crate) fn request(&self) {
         // Release: pairs with the Acquire in `clear`. An exchange, so that the thread that takes back the last of
@@ -37,14 +39,14 @@ impl Resched {
         self.requested.swap(true, Ordering::Release);
     }
 
-    /// The tick of the worker fired, which asks too.
+    /// Records that the tick of the worker fired, and raises the request.
     pub(crate) fn tick(&self) {
         // Relaxed: written and taken by the worker's own thread.
         self.ticked.store(true, Ordering::Relaxed);
         self.request();
     }
 
-    /// Returns whether the tick fired since this was called last.
+    /// Returns whether the tick fired since the last call.
     pub(crate) fn take_tick(&self) -> bool {
         // Relaxed, both: see `tick`.
         let ticked = self.ticked.load(Ordering::Relaxed);
@@ -59,7 +61,8 @@ impl Resched {
         self.requested.load(Ordering::Relaxed)
     }
 
-    /// Takes the request back, if there is one. The thread looks afterwards for the change behind the request.
+    /// Clears the request. Returns true if there was one. The thread checks afterwards for the change that the request
+    /// announced.
     #[inline]
     pub(crate) fn clear(&self) -> bool {
         // Acquire: see `request`. A request that is not seen is not overwritten.

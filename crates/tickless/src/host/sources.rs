@@ -1,8 +1,8 @@
-//! The sources of time that a machine has, read one by one: for the checks that compare them, and for the command that
-//! shows them. Timers do not read time here.
+//! The sources of time that a machine has, read one by one. The checks that compare clocks and the command that shows
+//! clocks use this module; timers do not.
 //!
-//! Every function is safe, and none is faster than the instruction or the call that it names: its measured cost is that
-//! of the instruction or call.
+//! Every function is safe. A function takes as long as the instruction or the call that it names, so measurements of
+//! the function show the cost of the instruction or call.
 
 use std::io;
 use std::sync::Barrier;
@@ -51,7 +51,7 @@ impl KernelClock {
         Self::ThreadCpu,
     ];
 
-    /// Returns the name in the manual, in small letters and without `CLOCK_`.
+    /// Returns the clock's name in the manual, in small letters and without `CLOCK_`.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -108,7 +108,7 @@ impl KernelClock {
         if refused == 0 { nanos(time) } else { 0 }
     }
 
-    /// Returns the resolution that the kernel reports, in nanoseconds; `None` if it does not know the clock.
+    /// Returns the resolution that the kernel reports, in nanoseconds; `None` if the kernel does not know the clock.
     #[must_use]
     pub fn resolution(self) -> Option<u64> {
         let mut time = libc::timespec {
@@ -121,7 +121,7 @@ impl KernelClock {
     }
 }
 
-/// A time before 1970 counts as 1970.
+/// Returns the nanoseconds since 1970; a time before 1970 counts as 1970.
 #[inline]
 fn nanos(time: libc::timespec) -> u64 {
     let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
@@ -130,13 +130,14 @@ fn nanos(time: libc::timespec) -> u64 {
         .wrapping_add(u64::try_from(time.tv_nsec).unwrap_or(0))
 }
 
-/// An ordered way to read the time-stamp counter: the processor does not read it before earlier loads.
+/// An ordered way to read the time-stamp counter: the processor does not read the counter before earlier loads have
+/// finished.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Ordered {
     /// `lfence; rdtsc`.
     Fenced,
-    /// `rdtscp`, which only a processor that has it gets.
+    /// `rdtscp`; only a processor that has this instruction gets the variant.
     WithProcessor(HasProcessor),
 }
 
@@ -174,7 +175,7 @@ impl Ordered {
         }
     }
 
-    /// Reads the counter behind a fence.
+    /// Reads the counter after a fence.
     #[inline]
     #[must_use]
     pub fn read_fenced() -> u64 {
@@ -197,19 +198,19 @@ impl HasProcessor {
 
 #[cfg(not(all(target_arch = "x86_64", not(miri))))]
 impl Ordered {
-    /// Returns the ways that this processor has: none is known on this architecture.
+    /// Returns the ways that this processor has: no way is known on this architecture.
     #[must_use]
     pub fn ways() -> Vec<Self> {
         Vec::new()
     }
 
-    /// Returns 0, as there is no counter.
+    /// Returns 0, because there is no counter.
     #[must_use]
     pub fn read(self) -> u64 {
         0
     }
 
-    /// Returns 0, as there is no counter.
+    /// Returns 0, because there is no counter.
     #[must_use]
     pub fn read_fenced() -> u64 {
         0
@@ -218,7 +219,7 @@ impl Ordered {
 
 #[cfg(not(all(target_arch = "x86_64", not(miri))))]
 impl HasProcessor {
-    /// Returns 0, as there is no counter.
+    /// Returns 0, because there is no counter.
     #[must_use]
     pub fn read(self) -> u64 {
         0
@@ -242,25 +243,26 @@ pub fn read_out(reference: KernelClock, read: impl FnOnce() -> u64) -> ReadOut {
 /// The result of comparing a counter on two CPUs.
 #[derive(Clone, Copy, Debug)]
 pub struct Agreement {
-    /// The verdict.
+    /// The verdict of the comparison.
     pub verdict: CounterVerdict,
-    /// The readings that the first CPU received from the second in the last try.
+    /// The readings that the first CPU received from the second CPU in the last try.
     pub first: Heard,
-    /// The readings that the second CPU received from the first.
+    /// The readings that the second CPU received from the first CPU.
     pub second: Heard,
 }
 
-/// Looks of one side for the answer of the other: some milliseconds, as a thread that waits here may have to wait for
-/// other threads of its CPU.
+/// The number of checks of one side for the answer of the other. They take some milliseconds, because the waiting
+/// thread may have to wait for other threads of its CPU.
 const LOOKS: u32 = 200_000;
 
 /// Compares the values of `read` on two CPUs: two threads, pinned to them, exchange readings for `rounds` rounds.
 ///
-/// `read` must not run before the loads in front of it: an [`Ordered`] read of the time-stamp counter, or a clock.
+/// The processor must not execute `read` before earlier loads. So `read` has to be an [`Ordered`] read of the
+/// time-stamp counter, or a clock.
 ///
 /// # Errors
 ///
-/// A thread cannot be started, or may not run on its CPU.
+/// If a thread cannot be started, or may not run on its CPU.
 pub fn agreement(
     counter: Counter,
     first: u32,
@@ -382,7 +384,7 @@ mod tests {
         }
     }
 
-    /// Spec C-6.6: with the readings of a real clock.
+    /// Tests spec C-6.6 with the readings of a real clock.
     #[test]
     fn two_clocks_of_the_kernel_are_judged() {
         let mut check = FrequencyCheck::new(NANOS, NANOS, LIMIT_PPM);

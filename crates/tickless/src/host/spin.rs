@@ -1,17 +1,17 @@
 //! The deadline of a worker that polls, converted to cycles so that each poll is one comparison.
 //!
-//! A worker that [spins](crate::Parking::Spin) looks again and again at its deadline and at the word into which a waker
-//! writes. It converts its deadline to cycles once ([`Aim`]), so that a look is the loads that say what is due, one
-//! reading of the counter, and one comparison.
+//! A worker that [spins](crate::Parking::Spin) checks again and again its deadline and the word into which a waker
+//! writes. It converts its deadline to cycles once ([`Aim`]), so that a check consists of the loads of the due time,
+//! one reading of the counter, and one comparison.
 
 use std::cell::Cell;
 
 use tickless_core::time::Instant;
 
-/// A deadline in cycles, converted when it changes and when the clock has to be read again.
+/// A deadline in cycles, which is converted when the deadline changes and when the clock has to be read again.
 ///
-/// It is for one wait of one thread: the counter value holds for the line that the clock followed when it was
-/// converted, which ends there or before.
+/// An `Aim` is for one wait of one thread. The counter value is valid for the line that the clock followed at the
+/// conversion, and is not after the end of that line.
 #[derive(Debug)]
 pub(crate) struct Aim {
     due: Cell<Instant>,
@@ -19,7 +19,7 @@ pub(crate) struct Aim {
 }
 
 impl Aim {
-    /// Creates the state in which nothing is known yet.
+    /// Creates an `Aim` without a converted deadline.
     pub(crate) const fn new() -> Self {
         Self {
             due: Cell::new(Instant::FOREVER),
@@ -27,14 +27,14 @@ impl Aim {
         }
     }
 
-    /// Returns true if `due`, which is what the thread waits for now, is certainly to come where the counter reads
-    /// `cycles`.
+    /// Returns true if `due`, the time for which the thread waits now, is certainly in the future when the counter
+    /// reads `cycles`.
     #[inline]
     pub(crate) fn is_ahead(&self, due: Instant, cycles: impl FnOnce() -> u64) -> bool {
         due == self.due.get() && cycles() < self.until.get()
     }
 
-    /// Notes that `due` is to come before the counter reads `until`; zero where that is not known.
+    /// Records that `due` is in the future until the counter reads `until`; zero if that value is not known.
     pub(crate) fn take(&self, due: Instant, until: u64) {
         self.due.set(due);
         self.until.set(until);
@@ -45,7 +45,8 @@ impl Aim {
 mod tests {
     use super::*;
 
-    /// A deadline is converted once: while it stays, and the counter is before it, a look reads the counter alone.
+    /// A deadline is converted once. While the deadline does not change and the counter is before it, a check reads
+    /// only the counter.
     #[test]
     fn an_aim_holds_for_one_deadline_until_its_cycles() {
         let aim = Aim::new();

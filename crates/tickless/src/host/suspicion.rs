@@ -1,26 +1,26 @@
-//! The state that a thread shares with the watcher of blocked callbacks: a flag that its turn is to be watched, and a
-//! flag that it is on the watcher's list.
+//! The state that a thread shares with the watcher of blocked callbacks: a mark that its turn has to be watched, and a
+//! flag that the thread is on the watcher's list.
 //!
-//! The thread marks a turn as one to be watched ([`begin`](Suspicion::begin)), and has itself listed unless it is
-//! listed. The watcher takes the thread off the list ([`leave`](Suspicion::leave)) when it finds no such turn.
-//! Meanwhile the next turn may begin and rely on the listing. Then the thread or the watcher must notice, or the
-//! watcher never looks at the thread again. So both exchange the word `is_listed`, and the later of them sees what the
-//! other wrote before its exchange.
+//! The thread marks a turn that has to be watched ([`begin`](Suspicion::begin)), and is put on the list unless it is
+//! listed already. The watcher removes the thread from the list ([`leave`](Suspicion::leave)) when it finds no marked
+//! turn. Meanwhile the next turn may begin and rely on the listing. Then the thread or the watcher must notice this, or
+//! the watcher never checks the thread again. So both exchange the word `is_listed`, and the later of the two sees the
+//! writes that the other made before its exchange.
 //!
-//! Loom runs this module as it is (`model.rs`).
+//! A Loom model runs this code unchanged (`model.rs`).
 
 use tickless_link::sync::{AtomicBool, AtomicU64, Ordering};
 
 #[cfg(all(test, loom))]
 mod model;
 
-/// Facts that the thread and the watcher know of each other.
+/// The state that the thread and the watcher share.
 #[derive(Debug)]
 pub(crate) struct Suspicion {
-    /// Number of begins and ends of turns, odd during a turn that is to be watched. The thread adds one at the
-    /// beginning and at the end of each.
+    /// The number of begins and ends of watched turns; odd during a watched turn. The thread adds one at the begin and
+    /// at the end of each.
     turn: AtomicU64,
-    /// True if the watcher has the thread on its list, or will find it there.
+    /// True if the watcher has the thread on its list, or will find the thread in the list of new suspects.
     is_listed: AtomicBool,
 }
 
@@ -32,15 +32,15 @@ impl Suspicion {
         }
     }
 
-    /// Returns the number of the current turn, if it is to be watched.
+    /// Returns the number of the current turn, if the turn has to be watched.
     pub(crate) fn turn(&self) -> Option<u64> {
         // Relaxed: the thread reads its own word; the watcher compares with a later look, or is ordered by `leave`.
         let turn = self.turn.load(Ordering::Relaxed);
         (turn % 2 == 1).then_some(turn)
     }
 
-    /// Marks the thread's current turn, which was not marked so far, as one to be watched. Returns true if the thread
-    /// has to be listed.
+    /// Marks the thread's current turn, which was not marked before, as a turn that has to be watched. Returns true if
+    /// the thread has to be listed.
     pub(crate) fn begin(&self) -> bool {
         // Relaxed: the exchange below publishes it.
         self.turn.fetch_add(1, Ordering::Relaxed);
@@ -55,7 +55,7 @@ impl Suspicion {
         self.turn.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Takes the thread off the watcher's list. Returns false if a turn began meanwhile that relies on the listing.
+    /// Removes the thread from the watcher's list. Returns false if a turn began meanwhile that relies on the listing.
     pub(crate) fn leave(&self) -> bool {
         // AcqRel, both: see `begin`.
         self.is_listed.swap(false, Ordering::AcqRel);

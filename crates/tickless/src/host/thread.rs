@@ -1,14 +1,14 @@
 //! The host's record of a thread: its base, and the state that only the thread uses.
 //!
-//! Each thread that uses a timer occupies a [base](ThreadBase): the queues, the device and the place to sleep that a
-//! CPU has on other hosts. Bases live for ever, so that a timer may name one by number; a thread that ends gives its
-//! base back, and the next thread that comes occupies it (`registry`, `lifecycle`).
+//! Each thread that uses a timer occupies a [base](ThreadBase): the queues, the device and the place to sleep, as a CPU
+//! has them on other hosts. Bases are never freed, so that a timer may refer to a base by its number. A thread that
+//! ends gives up its base, and the next new thread occupies that base (`registry`, `lifecycle`).
 //!
 //! # Ground rules
 //!
-//! - [`ThreadKind`] says which thread expires the timers of a base. The thread that occupies the base changes it, and
-//!   the child of a fork; everything that the new kind needs is made before.
-//! - [`Thread`] is what a thread knows of itself: no other thread reads it.
+//! - [`ThreadKind`] says which thread expires the timers of a base. Only the thread that occupies the base and the
+//!   child of a fork change the kind. Everything that the new kind needs is made before.
+//! - [`Thread`] is the state that only the thread itself uses: no other thread reads it.
 
 use std::cell::Cell;
 use std::num::NonZeroU32;
@@ -34,21 +34,21 @@ use super::sys::threads;
 #[cfg(feature = "tokio")]
 use super::tokio_clock;
 
-/// Thread that expires the timers of a base.
+/// The thread that expires the timers of a base.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum ThreadKind {
     /// No thread occupies the base.
     Free = 0,
-    /// The expiry thread: the thread of the base does something else.
+    /// The expiry thread. The thread of the base does other work.
     Foreign = 1,
-    /// The thread itself, which sleeps until its first timer is due.
+    /// The thread of the base itself, which sleeps until its first timer is due.
     Worker = 2,
-    /// The thread itself, from an event loop that watches a file descriptor.
+    /// The thread of the base itself, from an event loop that watches a file descriptor.
     EventLoop = 3,
-    /// The base is the expiry thread's own.
+    /// The expiry thread, whose own base this is.
     ExpiryThread = 4,
-    /// The runtime of a virtual clock, whose callbacks wait there: no thread is on the base.
+    /// The runtime of a virtual clock. Its timers with callbacks are on the base, and no thread occupies the base.
     VirtualClock = 5,
 }
 
@@ -68,21 +68,21 @@ impl ThreadKind {
     }
 }
 
-/// The base of a thread, with what the host keeps for it inside.
+/// The base of a thread, together with the state that the host keeps for it.
 pub(crate) type ThreadBase = CpuBase<Host>;
 
 // No two bases share a cache line, of which processors fetch two at a time.
 const _: () = assert!(align_of::<ThreadBase>() >= align_of::<CachePadded<u8>>());
 
-/// State that the host keeps for a base. Each part belongs to the room that its type comes from.
+/// The state that the host keeps for a base. Each part belongs to the module that defines its type.
 #[derive(Debug)]
 pub(crate) struct Local {
     kind: AtomicU8,
-    /// Threads that occupied the base so far.
+    /// The number of threads that have occupied the base so far.
     occupants: AtomicU32,
-    /// System's number of the thread that occupies the base, 0 if that is not known.
+    /// The system's number of the thread that occupies the base, 0 if the number is not known.
     thread_id: AtomicU32,
-    /// The NUMA node on which the base has its places in the trees; written before it has any.
+    /// The NUMA node on which the base has its places in the trees; written before the base has such a place.
     numa_node: AtomicU32,
     pub(crate) device: DeviceState,
     pub(crate) isolation: IsolationState,
@@ -118,40 +118,41 @@ impl Local {
         ThreadKind::ALL[usize::from(self.kind.load(Ordering::Acquire))]
     }
 
-    /// Sets which thread expires the timers from here on.
+    /// Sets which thread expires the timers from now on.
     pub(crate) fn set_kind(&self, kind: ThreadKind) {
         // Release: pairs with the Acquire in `kind`: a thread that finds the new kind finds its device ready.
         self.kind.store(kind as u8, Ordering::Release);
     }
 
-    /// Counts the thread that occupies the base from here on.
+    /// Counts a thread that begins to occupy the base.
     pub(super) fn count_occupant(&self) {
         // Relaxed: no thread watches the base before its kind says that it is occupied.
         self.occupants.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// The number of the thread that occupies the base, among those that ever did.
+    /// Returns the number of the thread that occupies the base, counted over all threads that ever occupied it.
     pub(super) fn occupant(&self) -> u32 {
         // Relaxed: asked by threads that know of the occupant by the kind, which `kind` loads with Acquire, or for
         // which a wrong answer costs one look for nothing.
         self.occupants.load(Ordering::Relaxed)
     }
 
-    /// Notes that the calling thread occupies the base.
+    /// Records that the calling thread occupies the base.
     pub(crate) fn note_thread(&self) {
         let id = threads::thread_id().map_or(0, NonZeroU32::get);
         // Relaxed: for dumps.
         self.thread_id.store(id, Ordering::Relaxed);
     }
 
-    /// Returns the system's number of the thread that occupies the base; `None` if that is not known, or there is none.
+    /// Returns the system's number of the thread that occupies the base; `None` if the number is not known, or no
+    /// thread occupies the base.
     pub(crate) fn thread_id(&self) -> Option<u32> {
         // Relaxed: see `note_thread`.
         let id = self.thread_id.load(Ordering::Relaxed);
         (id != 0 && self.kind() != ThreadKind::Free).then_some(id)
     }
 
-    /// The NUMA node of the base.
+    /// Returns the NUMA node of the base.
     pub(crate) fn numa_node(&self) -> u32 {
         // Relaxed: written before the base was in the registry.
         self.numa_node.load(Ordering::Relaxed)
@@ -163,55 +164,57 @@ impl Local {
     }
 }
 
-/// Home of a thread's timers.
+/// The base of a thread, and the system of timers to which the base belongs.
 #[derive(Clone, Copy)]
 struct Home {
     base: &'static ThreadBase,
-    /// A thread that has a base need not ask whether they are made.
+    /// The system of timers. A thread that has a base need not check whether the system exists.
     timers: &'static Timers<Host>,
 }
 
-/// The base that a thread left for a visit to another one.
+/// The base that a thread left to visit another base.
 pub(super) struct Left {
     home: Option<Home>,
     token: Option<Owner>,
 }
 
-/// State of a thread that the thread itself reads.
+/// The state of a thread that only the thread itself uses.
 pub(crate) struct Thread {
     home: Cell<Option<Home>>,
     token: Cell<Option<Owner>>,
-    /// A `Worker` or `Driver` takes the turns of this thread.
+    /// True if a `Worker` or `Driver` takes the turns of this thread.
     has_turns: Cell<bool>,
-    /// Number of times that the thread's end was announced.
+    /// The number of times that the thread's end was announced.
     ends: Cell<u32>,
-    /// The thread is past the end of its life: it gets no base any more.
+    /// True if the thread has ended; it gets no base any more.
     is_gone: Cell<bool>,
-    /// Reasons that a first poll would have to check, one bit each: none, as a rule, and that is one check.
+    /// The reasons to take the slow path, which a first poll has to check, one bit each. Usually no bit is set, so that
+    /// one comparison checks all reasons.
     ways: Cell<u8>,
     /// The base whose turn this thread takes.
     turn_of: Cell<Option<CpuId>>,
     pub(crate) reading: LastReading,
-    /// The address of the deadline that this thread pushed out last, until it polls a sleep again.
+    /// The address of the deadline that this thread pushed out last; valid until the thread polls a sleep again.
     pushed_out: Cell<usize>,
-    /// The core goes by the virtual clock that users see, and not by the process's.
+    /// True if the core uses the virtual clock that users see, and not the process's clock.
     is_on_virtual_base: Cell<bool>,
-    /// The virtual clock that users see is that of a tokio runtime.
+    /// True if the virtual clock that users see is that of a tokio runtime.
     #[cfg(feature = "tokio")]
     follows_tokio: Cell<bool>,
 }
 
-/// Reason for a thread to start its sleeps on the slow path.
+/// A reason for a thread to start its sleeps on the slow path.
 #[derive(Clone, Copy, Debug)]
 #[repr(u8)]
 pub(crate) enum Way {
-    /// True until it is known that a thread expires the next timer of this one; see `wake::ensure_expiry_thread`.
+    /// True until it is known that a thread fires the next timer that this thread starts; see
+    /// `wake::ensure_expiry_thread`.
     Unattended = 1,
-    /// The thread takes a turn: what is polled in it may wait for the turn itself.
+    /// The thread takes a turn: a task that is polled in the turn may wait for the turn itself.
     InTurn = 2,
-    /// Sleeps for which no slack was said get one.
+    /// Sleeps without a slack of their own get a default slack.
     Slack = 4,
-    /// Users of the thread see a virtual clock: their sleeps wait for that, and in no queue of the host.
+    /// Users of the thread see a virtual clock: their sleeps wait for that clock, and are in no queue of the host.
     Virtual = 8,
 }
 
@@ -233,8 +236,8 @@ thread_local! {
             follows_tokio: Cell::new(false),
         }
     };
-    /// The mark of a living thread, dropped behind the thread-locals that come later than its base: when the thread
-    /// ends, or by `exit` on the thread that calls it, before the exit handlers.
+    /// The mark of a living thread. It is dropped after the thread-locals that were made later than the thread's base:
+    /// when the thread ends, or by `exit` on the thread that calls it, before the exit handlers.
     static ALIVE: Alive = const { Alive };
 }
 
@@ -245,7 +248,7 @@ impl Drop for Alive {
     fn drop(&mut self) {}
 }
 
-/// Runs `body` with what the thread knows of itself.
+/// Calls `body` with the state of the calling thread.
 // Not by `LocalKey::with`, which becomes a call where the compiler weighs it so: the value has no destructor, so it is
 // there as long as the thread.
 #[inline(always)]
@@ -256,7 +259,7 @@ pub(crate) fn with_thread<R>(body: impl FnOnce(&Thread) -> R) -> R {
     }
 }
 
-/// A time that is not behind the kernel's clock, as this thread can know it without a system call.
+/// Returns a time that is not behind the kernel's clock, read without a system call if possible.
 #[inline]
 pub(crate) fn now_upper() -> Instant {
     with_thread(
@@ -265,8 +268,8 @@ pub(crate) fn now_upper() -> Instant {
     )
 }
 
-/// Returns the thread's last clock reading, or reads the clock if another thread may have seen a later time: for a
-/// timer that is started the first time, whose deadline was computed from a reading.
+/// Returns the thread's last clock reading, or reads the clock if another thread may have seen a later time. Used for a
+/// timer that is started for the first time, whose deadline was computed from a reading.
 #[inline]
 pub(crate) fn asked_last() -> Instant {
     let asked = with_thread(
@@ -282,7 +285,7 @@ fn now_lower_slow() -> Instant {
     now_lower()
 }
 
-/// A time that is not ahead of the kernel's clock nor of the library's.
+/// Returns a time that is ahead neither of the kernel's clock nor of the library's clock.
 // Always: a call takes as much as half of the reading.
 #[inline(always)]
 pub(crate) fn now_lower() -> Instant {
@@ -290,7 +293,7 @@ pub(crate) fn now_lower() -> Instant {
     earliest_at(cycles).unwrap_or_else(|| earliest_slow(cycles))
 }
 
-/// Works as [`now_lower`], by the clock of the base that this thread acts for: what the core reads.
+/// Works as [`now_lower`], by the clock of the base for which this thread acts. The core reads this clock.
 #[inline(always)]
 pub(super) fn core_now_lower() -> Instant {
     let cycles = counter::read();
@@ -303,7 +306,7 @@ fn core_earliest_slow(cycles: u64) -> Instant {
     with_thread(|thread| thread.earliest_slow(thread.virtual_base_now(), cycles))
 }
 
-/// Works as [`now_upper`], by the clock of the base that this thread acts for.
+/// Works as [`now_upper`], by the clock of the base for which this thread acts.
 #[inline]
 pub(super) fn core_now_upper() -> Instant {
     latest_or(core_latest_slow)
@@ -315,7 +318,7 @@ fn core_latest_slow(cycles: u64) -> Instant {
     with_thread(|thread| thread.latest_slow(thread.virtual_base_now(), cycles))
 }
 
-/// Returns the time that the thread's line of the clock has for the counter, or what `anew` says where it does not
+/// Returns the time for the counter by the line that the thread has kept, or the result of `anew` if the line does not
 /// reach.
 #[inline(always)]
 fn latest_or(anew: impl FnOnce(u64) -> Instant) -> Instant {
@@ -368,7 +371,7 @@ fn shown_earliest_slow(cycles: u64) -> Instant {
     with_thread(|thread| thread.earliest_slow(thread.shown_now(), cycles))
 }
 
-/// Shows the users of this thread the virtual clock that `clock` reads, or the process's clock again.
+/// Makes the users of this thread see the virtual clock that `clock` reads, or the process's clock again.
 pub(crate) fn show(clock: Option<fn() -> Instant>) {
     with_thread(|thread| {
         #[cfg(feature = "tokio")]
@@ -378,12 +381,12 @@ pub(crate) fn show(clock: Option<fn() -> Instant>) {
     });
 }
 
-/// Returns the function that reads the virtual clock that users of this thread see, if they see one.
+/// Returns the function that reads the virtual clock of this thread's users, if they see a virtual clock.
 pub(crate) fn shown() -> Option<fn() -> Instant> {
     with_thread(|thread| thread.reading.shown())
 }
 
-/// Returns [`now_lower`] where the counter shows `cycles` and the thread's line does not reach.
+/// Returns [`now_lower`] for the counter value `cycles`, if the thread's line does not reach.
 #[cold]
 #[inline(never)]
 pub(crate) fn earliest_slow(cycles: u64) -> Instant {
@@ -413,9 +416,10 @@ fn shown_slow() -> Instant {
     })
 }
 
-/// Makes users of this thread follow the clock of the tokio runtime that polls here, if that is paused; or no longer.
+/// Makes users of this thread follow the clock of the tokio runtime that polls here, if that clock is paused, or the
+/// process's clock again.
 ///
-/// Where the counter's line is kept, which is for 50 µs, no reading comes by here by itself.
+/// A reading does not call this function while the thread keeps a line of the counter, which is for up to 50 µs.
 #[cfg(feature = "tokio-test-util")]
 pub(crate) fn look_at_tokio() {
     with_thread(|thread| {
@@ -427,7 +431,8 @@ pub(crate) fn look_at_tokio() {
     });
 }
 
-/// Returns the time of this thread's tokio runtime, or the process's, which the thread goes back to then.
+/// Returns the time of this thread's tokio runtime. If there is none, returns the time of the process's clock, and
+/// makes the thread use that clock again.
 #[cfg(feature = "tokio")]
 fn tokio_now() -> Instant {
     tokio_clock::shown().unwrap_or_else(|| {
@@ -439,13 +444,13 @@ fn tokio_now() -> Instant {
 }
 
 impl Thread {
-    /// The base of this thread, if it occupies one.
+    /// Returns the base of this thread, if the thread occupies one.
     #[inline]
     pub(crate) fn base(&self) -> Option<&'static ThreadBase> {
         self.home.get().map(|home| home.base)
     }
 
-    /// The one system of timers of the process, if this thread occupies a base.
+    /// Returns the one system of timers of the process, if this thread occupies a base.
     #[inline]
     pub(super) fn timers(&self) -> Option<&'static Timers<Host>> {
         self.home.get().map(|home| home.timers)
@@ -457,13 +462,13 @@ impl Thread {
         self.base().is_some_and(|own| std::ptr::eq(own, base))
     }
 
-    /// Returns the token by which the base lock knows its owner.
+    /// Returns the token by which the base lock recognises its owner.
     #[inline]
     pub(crate) fn token(&self) -> Option<Owner> {
         self.token.get()
     }
 
-    /// Occupies `base`, one of those of `timers`.
+    /// Makes this thread occupy `base`, which is a base of `timers`.
     pub(super) fn occupy(&self, base: &'static ThreadBase, timers: &'static Timers<Host>) {
         self.token.set(base.lock().claim());
         self.home.set(Some(Home { base, timers }));
@@ -472,7 +477,7 @@ impl Thread {
         let _is_at_its_end = ALIVE.try_with(|_| ());
     }
 
-    /// Gives the base back that this thread occupies. It is free from here on.
+    /// Frees the base that this thread occupies.
     pub(super) fn vacate(&self) {
         let Some(Home { base, .. }) = self.home.take() else {
             return;
@@ -482,14 +487,14 @@ impl Thread {
         }
     }
 
-    /// Notes whether a `Worker` or `Driver` takes the turns of this thread, which has to let go before the thread gives
-    /// its base back.
+    /// Records whether a `Worker` or `Driver` takes the turns of this thread. That `Worker` or `Driver` has to end
+    /// before the thread frees its base.
     pub(crate) fn set_has_turns(&self, has_turns: bool) {
         self.has_turns.set(has_turns);
     }
 
-    /// The thread is told that it ends. Returns true if it goes on for a while, because it has turns to take:
-    /// `ask_again` asks the system to be told once more.
+    /// Handles the announcement that the thread ends. Returns true if the thread continues for a while, because it has
+    /// turns to take. `ask_again` requests another announcement from the system.
     pub(super) fn outlives_its_end(&self, ask_again: impl FnOnce() -> bool) -> bool {
         let times = self.ends.get() + 1;
         self.ends.set(times);
@@ -505,12 +510,12 @@ impl Thread {
     }
 
     /// Returns whether the thread is past the end of its life, or among the last of its destructors, or in the exit
-    /// handlers of the process, where it must not panic.
+    /// handlers of the process. In these states the thread must not panic.
     pub(crate) fn is_at_its_end(&self) -> bool {
         self.is_gone() || threads::is_exiting() || ALIVE.try_with(|_| ()).is_err()
     }
 
-    /// Returns whether it is not known yet that a thread expires the next timer that this one starts.
+    /// Returns whether it is unknown if any thread expires the next timer that this thread starts.
     #[inline]
     pub(super) fn is_unattended(&self) -> bool {
         self.ways.get() & Way::Unattended as u8 != 0
@@ -520,7 +525,7 @@ impl Thread {
         self.note(Way::Unattended, is_unattended);
     }
 
-    /// Returns the virtual clock that users of this thread see; `None` if they see the process's.
+    /// Returns the virtual clock that users of this thread see; `None` if they see the process's clock.
     fn shown_now(&self) -> Option<Instant> {
         if let Some(clock) = self.reading.shown() {
             return Some(clock());
@@ -533,7 +538,7 @@ impl Thread {
         None
     }
 
-    /// Returns the time of a virtual clock, or reads the process's clock, which its line does not tell.
+    /// Returns the time of a virtual clock, or reads the process's clock, whose line does not reach.
     #[inline]
     fn earliest_slow(&self, virtual_now: Option<Instant>, cycles: u64) -> Instant {
         virtual_now.unwrap_or_else(|| self.reading.earliest_slow(cycles))
@@ -545,18 +550,18 @@ impl Thread {
         virtual_now.unwrap_or_else(|| self.reading.latest_at_slow(cycles))
     }
 
-    /// Returns the virtual clock, if this thread acts for the base of one.
+    /// Returns the time of the virtual clock, if this thread acts for the base of a virtual clock.
     pub(super) fn virtual_base_now(&self) -> Option<Instant> {
         let clock = self.reading.shown()?;
         self.is_on_virtual_base.get().then(clock)
     }
 
-    /// Notes whether the core goes by the virtual clock that users of this thread see; returns whether it did before.
+    /// Records whether the core uses the virtual clock that users of this thread see. Returns whether it did before.
     pub(super) fn set_on_virtual_base(&self, is_so: bool) -> bool {
         self.is_on_virtual_base.replace(is_so)
     }
 
-    /// Puts this thread on `base`, which has no owner; what is returned [puts it back](Self::go_home).
+    /// Puts this thread on `base`, which has no owner. The result is needed to [put the thread back](Self::go_home).
     pub(super) fn visit(&self, base: &'static ThreadBase, timers: &'static Timers<Host>) -> Left {
         Left {
             home: self.home.replace(Some(Home { base, timers })),
@@ -570,7 +575,7 @@ impl Thread {
         self.token.set(left.token);
     }
 
-    /// Shows the clock of a tokio runtime, or the process's again.
+    /// Makes users see the clock of a tokio runtime, or the process's clock again.
     #[cfg(feature = "tokio")]
     fn follow_tokio(&self, follows: bool) {
         self.follows_tokio.set(follows);
@@ -586,32 +591,32 @@ impl Thread {
             .set(if is_so { others | way as u8 } else { others });
     }
 
-    /// Returns whether its users see a virtual clock.
+    /// Returns whether users of the thread see a virtual clock.
     #[inline]
     pub(super) fn is_virtual(&self) -> bool {
         self.ways.get() & Way::Virtual as u8 != 0
     }
 
-    /// Returns whether it is [unattended](Self::is_unattended), or its users see a virtual clock.
+    /// Returns whether the thread is [unattended](Self::is_unattended), or its users see a virtual clock.
     #[inline]
     pub(super) fn is_unattended_or_virtual(&self) -> bool {
         self.ways.get() & (Way::Unattended as u8 | Way::Virtual as u8) != 0
     }
 
-    /// Returns whether nothing keeps this thread from the fast path.
+    /// Returns whether no reason keeps this thread from the fast path.
     #[inline]
     pub(super) fn can_fast_path(&self) -> bool {
         self.ways.get() == 0
     }
 
-    /// Notes whose turn this thread takes; returns whose it took before.
+    /// Records the CPU whose turn this thread takes. Returns the CPU whose turn this thread took before.
     pub(super) fn replace_turn(&self, of: Option<CpuId>) -> Option<CpuId> {
         self.note(Way::InTurn, of.is_some());
         self.turn_of.replace(of)
     }
 }
 
-/// Notes that this thread pushed out the sleep with this deadline.
+/// Records that this thread pushed out the sleep with this deadline.
 #[inline(always)]
 pub(crate) fn note_pushed_out(deadline: &Instant) {
     with_thread(
@@ -620,8 +625,9 @@ pub(crate) fn note_pushed_out(deadline: &Instant) {
     );
 }
 
-/// Returns whether `deadline` is ahead, as far as this thread knows without a call: where it was pushed out since the
-/// last question, or by the clock. `false` if the line of the clock that the thread has kept does not reach.
+/// Returns whether `deadline` is ahead, as far as this thread can find out without a call. That is the case if the
+/// deadline was pushed out since the last call, or if it is ahead by the clock. `false` if the line of the clock that
+/// the thread has kept does not reach.
 #[inline(always)]
 pub(crate) fn is_ahead_fast(deadline: &Instant) -> bool {
     with_thread(
@@ -634,7 +640,7 @@ pub(crate) fn is_ahead_fast(deadline: &Instant) -> bool {
     )
 }
 
-/// Returns the CPU whose turn this thread is taking, if any: it is inside of a callback or a waker then.
+/// Returns the CPU whose turn this thread is taking, if any. The thread is then inside of a callback or a waker.
 #[inline]
 pub(crate) fn turn_taken_by_this_thread() -> Option<CpuId> {
     with_thread(|thread| thread.turn_of.get())

@@ -1,4 +1,4 @@
-//! A turn: the expiry of a thread's timers, which on other hosts a timer interrupt and its soft stage do.
+//! A turn: the expiry of a thread's timers. On other hosts a timer interrupt and its soft stage do this work.
 
 use tickless_core::coarse::{PassEnd, WheelKind as Wheel};
 use tickless_core::event::Flush;
@@ -15,19 +15,19 @@ use super::{blocked, device, isolation, overrun, wake};
 /// The result of a turn.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Done {
-    /// Timers that fired.
+    /// The number of timers that fired.
     pub(crate) fired: u32,
     /// True if more timers are due, because the budget is spent.
     pub(crate) more: bool,
 }
 
-/// Runs what is due on `base` at `now`. Called by the thread that looks after it.
+/// Fires the timers that are due on `base` at `now`. Called by the thread that expires timers for the base.
 pub(super) fn run(base: &'static ThreadBase, now: Instant) -> Done {
     as_turn_of(base, || take(base, now, Rearm::AtTheEnd))
 }
 
-/// Runs the exact timers that are due on `base` at `now`, for a thread that runs its own and is stuck. Its kicks stay
-/// for the thread.
+/// Fires the exact timers that are due on `base` at `now`, for a thread that fires its own timers but is stuck. The
+/// thread's kicks stay pending for the thread.
 pub(super) fn run_stuck(base: &'static ThreadBase, now: Instant) -> Done {
     as_turn_of(base, || {
         let mut done = Done::default();
@@ -36,28 +36,28 @@ pub(super) fn run_stuck(base: &'static ThreadBase, now: Instant) -> Done {
     })
 }
 
-/// Party that carries out the rearm that an interrupt deferred (spec ).
+/// The code that carries out the rearm that an interrupt deferred (spec ).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Rearm {
-    /// The turn, at its end.
+    /// The turn carries out the rearm, at its end.
     AtTheEnd,
-    /// The caller of the turn, at its next flush point.
+    /// The caller of the turn carries out the rearm, at its next flush point.
     IsOwed,
 }
 
-/// Works as [`run`], for the thread of `base`: a worker looks after others too.
+/// Works as [`run`], for the thread of `base` itself. A worker also fires the timers of other threads.
 pub(crate) fn run_own(base: &'static ThreadBase, now: Instant) -> Done {
     own(base, now, Rearm::AtTheEnd)
 }
 
-/// Works as [`run_own`], and leaves the rearm to the caller: a scheduler that is about to start its tick, and flushes
-/// then.
+/// Works as [`run_own`], and leaves the rearm to the caller: a scheduler that is about to start its tick, and then
+/// carries out the rearm.
 pub(crate) fn run_own_owing(base: &'static ThreadBase, now: Instant) -> Done {
     own(base, now, Rearm::IsOwed)
 }
 
 fn own(base: &'static ThreadBase, now: Instant, rearm: Rearm) -> Done {
-    /// Ends the turn for the expiry thread too, also when it panics.
+    /// A guard that records the end of the turn for the expiry thread, also by a panic.
     struct End(&'static ThreadBase);
     impl Drop for End {
         fn drop(&mut self) {
@@ -81,9 +81,9 @@ fn own(base: &'static ThreadBase, now: Instant, rearm: Rearm) -> Done {
     })
 }
 
-/// Executes `turn` as a turn of `base`, which callbacks can find out.
+/// Executes `turn` as a turn of `base`. Callbacks can find out whose turn it is.
 pub(super) fn as_turn_of<R>(base: &ThreadBase, turn: impl FnOnce() -> R) -> R {
-    /// Restores the executing CPU when it is dropped, also by a panic of the turn.
+    /// A guard that restores the executing CPU when it is dropped, also by a panic of the turn.
     struct Restore(Option<CpuId>);
     impl Drop for Restore {
         fn drop(&mut self) {
@@ -109,7 +109,7 @@ fn take(base: &'static ThreadBase, now: Instant, rearm: Rearm) -> Done {
     done
 }
 
-/// The part of a turn that is about the wheels of `cpu`.
+/// Executes the part of a turn for the wheels of `cpu`.
 fn take_coarse(cpu: CpuId, now: Instant) -> Done {
     let (mut done, now) = (Done::default(), tick_of(now));
     if timers().wheel_is_due(cpu, now) {
@@ -122,7 +122,7 @@ fn take_coarse(cpu: CpuId, now: Instant) -> Done {
     done
 }
 
-/// The part of a turn that is about exact timers.
+/// Executes the part of a turn for exact timers.
 fn take_exact(base: &'static ThreadBase, now: Instant, rearm: Rearm, done: &mut Done) {
     let (cpu, device) = (base.cpu(), &base.local().device);
     // The thread is awake, so what may fire costs no wake-up now, and would cost one later (spec OBJ-23).
@@ -158,18 +158,18 @@ fn take_exact(base: &'static ThreadBase, now: Instant, rearm: Rearm, done: &mut 
     }
 }
 
-/// FLUSH-10: the end of a turn.
+/// Executes the flush at the end of a turn (FLUSH-10).
 fn flush(base: &'static ThreadBase) {
     timers().flush_deferred(base.cpu(), Flush::TurnEnd);
 }
 
-/// Returns whether the worker on `base` has to look after others at `now`. Lock-free.
+/// Returns whether the worker on `base` has to fire timers of other workers at `now`. Lock-free.
 pub(crate) fn is_needed(base: &ThreadBase, now: Instant) -> bool {
     trees::workers().remote_work_due(base.cpu(), now)
 }
 
-/// Runs the coarse timers of sleeping workers that are due at `now` and that the worker on `base`, this thread, is to
-/// look after. Returns true if more is due.
+/// Fires the coarse timers of sleeping workers that are due at `now`, as far as the worker on `base`, which is this
+/// thread, is responsible for them. Returns true if more timers are due.
 fn expire_remote(base: &ThreadBase, now: Instant) -> bool {
     let mut budget = TURN_BUDGET;
     let pull = trees::workers().serve_remote(base.cpu(), now, &mut budget);

@@ -1,14 +1,15 @@
-//! The base of a virtual clock, which belongs to no thread: the clock's timers with callbacks wait there.
+//! The base of a virtual clock, which belongs to no thread, and holds the clock's timers with callbacks.
 //!
-//! The core knows timers by the CPU that they are on, and each CPU has one time. So a virtual clock has a CPU of its
-//! own. A thread of its runtime [visits](visit) that base to start a timer, and takes a [turn](fn@turn) for it when the
-//! clock says so. Cancelling needs no visit: it finds the base by the timer.
+//! In the core each timer belongs to a CPU, and each CPU has one time. So a virtual clock has a CPU of its own. A
+//! thread of the clock's runtime [visits](visit) the base of that CPU to start a timer, and takes a [turn](fn@turn) for
+//! the base when a timer is due by the clock. Cancelling needs no visit, because the timer refers to the base.
 //!
 //! # Ground rules
 //!
 //! - The core reads the virtual clock while a thread visits the base or takes its turn, and at no other time.
-//! - The device of the base wakes no thread: the runtime asks for [what is first](first_due) before its time passes.
-//! - The base is in no tree, so the expiry thread does not look at it.
+//! - The device of the base wakes no thread: the runtime reads the [time of the first timer](first_due) before it
+//!   advances its clock.
+//! - The base is in no tree, so the expiry thread does not serve it.
 
 use tickless_core::event::Flush;
 use tickless_core::time::Instant;
@@ -19,7 +20,7 @@ use super::thread::{Left, ThreadBase, ThreadKind, with_thread};
 use super::turn::{self, Done};
 use super::{device, tick, wake};
 
-/// Occupies a base for a virtual clock; `None` when all are taken.
+/// Occupies a base for a virtual clock; `None` if all bases are occupied.
 pub(crate) fn take() -> Option<&'static ThreadBase> {
     let timers = timers();
     let base = registry::take()?;
@@ -35,7 +36,7 @@ pub(crate) fn take() -> Option<&'static ThreadBase> {
     Some(base)
 }
 
-/// Gives `base` back. What is queued there goes to the expiry thread, and by the process's clock from here on.
+/// Frees `base`. From then on the expiry thread fires the timers that are queued there, by the process's clock.
 pub(crate) fn give_back(base: &'static ThreadBase) {
     if timers().pending(base.cpu()) > 0 {
         wake::ensure_expiry_thread();
@@ -47,9 +48,10 @@ pub(crate) fn give_back(base: &'static ThreadBase) {
     registry::give_back(base);
 }
 
-/// Executes `body` on `base`, by the virtual clock that users of this thread see: what it starts waits there.
+/// Executes `body` on `base`, by the virtual clock that users of this thread see. Timers that `body` starts are queued
+/// on `base`.
 pub(crate) fn visit<R>(base: &'static ThreadBase, body: impl FnOnce() -> R) -> R {
-    /// Undoes the visit when it is dropped, also by a panic of the body.
+    /// A guard that ends the visit when it is dropped, also by a panic of the body.
     struct Home(Left);
     impl Drop for Home {
         fn drop(&mut self) {
@@ -75,9 +77,9 @@ pub(crate) fn first_due(base: &'static ThreadBase) -> Instant {
     })
 }
 
-/// Executes `body` while the core goes by the virtual clock that users of this thread see.
+/// Executes `body` while the core uses the virtual clock that users of this thread see.
 fn with_clock<R>(body: impl FnOnce() -> R) -> R {
-    /// Undoes the visit when it is dropped, also by a panic of the body.
+    /// A guard that makes the core use its previous clock again when it is dropped, also by a panic of the body.
     struct Restore(bool);
     impl Drop for Restore {
         fn drop(&mut self) {

@@ -1,24 +1,24 @@
 //! The handle of the expiry thread: it starts the thread, wakes it, and publishes the end of its sleep.
 //!
-//! The [expiry thread](super::remote::expiry_thread) expires for threads that do not do it themselves. It is started
-//! when the first such thread needs it. Its work stands above this room, as the [`Body`] of the host.
+//! The [expiry thread](super::remote::expiry_thread) fires the timers of threads that do not fire their own. It is
+//! started when the first such thread needs it. Its work is implemented in a higher layer, as the [`Body`] of the host.
 //!
-//! # When it cannot be started
+//! # When the thread cannot be started
 //!
-//! The system may refuse the thread. A thread that starts a timer for which the expiry thread is needed has it run
-//! *before* the timer is queued, so that a panic can tell the program and leaves nothing behind
-//! ([`ensure_expiry_thread`]). At other places the expiry thread turns out to be needed with timers queued and locks
-//! held, where no caller can be told: a thread ends, a worker becomes an ordinary thread, a process forks. Then the
-//! expiry thread is *missing*. Everything stays queued and published as it is, and the next thread that uses timers
-//! tries again: one that starts or polls one and was not told yet that it is attended, or a worker at the end of a
-//! turn. A thread that runs its own timers needs no other for what it starts; one that does not and was told knows that
-//! the expiry thread runs: that ends with the process alone, and a fork tells the thread that is left anew. So the
-//! shortest paths ask for no more than what the thread itself knows.
+//! The system may refuse the thread. If a timer needs the expiry thread, the thread that starts the timer first starts
+//! the expiry thread, *before* the timer is queued. So a panic can report the error and leaves no timer queued
+//! ([`ensure_expiry_thread`]). At other places the expiry thread may become necessary with timers queued and locks
+//! held, where no caller can get an error: when a thread ends, when a worker becomes an ordinary thread, and when a
+//! process forks. If the system refuses the thread there, the expiry thread is *missing*. All timers stay queued and
+//! published. A later thread tries again: a thread that starts or polls a timer and has not recorded yet that the
+//! expiry thread runs, or a worker at the end of a turn. A thread that fires its own timers needs no expiry thread for
+//! them. Any other thread records once that the expiry thread runs. The record stays true until the process ends, and a
+//! fork clears the record of the remaining thread. So the fast paths check only this record of the thread itself.
 //!
 //! # Ground rules
 //!
-//! - `STARTING` is locked behind base locks, and held while the thread is started; `RUNNING` and `MISSING` change under
-//!   it.
+//! - `STARTING` is acquired after base locks, and held while the thread is started; `RUNNING` and `MISSING` change
+//!   under this lock.
 //! - [`wake`] and [`wake_for_kicks`] may be called with any lock of the host held but `STARTING`. They do not panic.
 
 use std::io;
@@ -42,35 +42,36 @@ use super::thread::{Thread, with_thread};
 /// The time until which the expiry thread sleeps.
 pub(crate) static SLEEPS_UNTIL: SleepDeadline = SleepDeadline::new();
 
-/// The expiry thread runs, or is about to.
+/// True if the expiry thread runs, or is about to run.
 static RUNNING: AtomicBool = AtomicBool::new(false);
 
-/// The expiry thread is needed and does not run: the system refused it a thread, or it stayed behind at a fork.
+/// True if the expiry thread is needed and does not run, because the system refused the thread, or because a fork made
+/// this process without it.
 ///
-/// On cache lines of its own: starts of timers read it, and hardly any thread writes it.
+/// The flag is on cache lines of its own, because starts of timers read it, and threads rarely write it.
 static MISSING: CachePadded<AtomicBool> = CachePadded(AtomicBool::new(false));
 
-/// A timer was given slack in this process.
+/// True if a timer was given slack in this process.
 static SLACK_IN_USE: AtomicBool = AtomicBool::new(false);
 
-/// The lock that the thread holds which tries to start the expiry thread.
+/// The lock of the thread that tries to start the expiry thread.
 static STARTING: Mutex<()> = Mutex::new(());
 
-/// Time at which a worker may try next to start an expiry thread that is missing, in nanoseconds.
+/// The time from which on a worker may try again to start a missing expiry thread, in nanoseconds.
 static RETRY_AT: AtomicI64 = AtomicI64::new(0);
 
-/// A thread was kicked whose queues the expiry thread is to look at.
+/// True if a thread was kicked whose queues the expiry thread has to check.
 static KICKED: AtomicBool = AtomicBool::new(false);
 
-/// Time that workers leave an expiry thread alone that could not be started, in nanoseconds: an attempt costs as much
+/// The time between two attempts of workers to start a missing expiry thread, in nanoseconds. An attempt costs as much
 /// as many turns.
 const RETRY_AFTER: i64 = 10_000_000;
 
-/// Stack of the expiry thread: it runs callbacks and wakers of others.
+/// The size of the expiry thread's stack; the thread runs callbacks and wakers of others.
 #[cfg(not(event_host))]
 const STACK: usize = 1 << 20;
 
-/// Body of the expiry thread, implemented for the host by the room that knows it.
+/// The body of the expiry thread, which a higher layer implements for the host.
 pub(super) trait Body {
     /// Runs the expiry thread. It never returns.
     #[cfg_attr(
@@ -83,18 +84,19 @@ pub(super) trait Body {
     #[cfg(event_host)]
     fn begin();
 
-    /// Runs what is due: an event loop calls it then, or earlier.
+    /// Fires the timers that are due. An event loop calls this when a timer is due, or earlier.
     #[cfg(event_host)]
     fn called();
 
-    /// Prepares a thread that starts its first timer: it may belong to a runtime that looks after it.
+    /// Prepares a thread that starts its first timer, because the thread may belong to a runtime that fires its timers.
     fn settle();
 }
 
 /// Wakes the expiry thread, and starts it if it does not run.
 ///
-/// Called with locks held and timers queued, so that it must not panic: if there is no thread to be had the expiry
-/// thread is missing from here on, and callers that can be told are ([`ensure_expiry_thread`]).
+/// The function is called with locks held and timers queued, so it must not panic. If the system refuses the thread,
+/// the expiry thread is missing from then on. Functions that can report this to their caller do so
+/// ([`ensure_expiry_thread`]).
 pub(crate) fn wake() {
     // Relaxed, both: `start` looks again. A caller that finds it missing leaves the next attempt to
     // `ensure_expiry_thread`.
@@ -142,7 +144,7 @@ fn spawn() -> io::Result<()> {
         .map(drop)
 }
 
-/// Prepares the calls of the event loop, which come in place of a thread.
+/// Prepares the calls of the event loop, which replace the thread.
 #[cfg(event_host)]
 #[expect(clippy::unnecessary_wraps, reason = "a thread may be refused")]
 fn spawn() -> io::Result<()> {
@@ -150,7 +152,7 @@ fn spawn() -> io::Result<()> {
     Ok(())
 }
 
-/// Returns whether the expiry thread runs, or is about to: for display.
+/// Returns whether the expiry thread runs, or is about to run. Used for display.
 pub(crate) fn is_running() -> bool {
     // Relaxed: of some moment.
     RUNNING.load(Ordering::Relaxed)
@@ -169,12 +171,12 @@ fn is_missing() -> bool {
     MISSING.load(Ordering::Relaxed)
 }
 
-/// Sees to it that the expiry thread runs before this thread starts a timer for which it is needed. Nothing is queued
-/// yet, so this is where a program is told.
+/// Ensures that the expiry thread runs before this thread starts a timer for which it is needed. No timer is queued
+/// yet, so the function can report the error by a panic.
 ///
 /// # Panics
 ///
-/// When it cannot be started.
+/// If the expiry thread cannot be started.
 #[inline]
 pub(crate) fn ensure_expiry_thread() {
     if !has_expirer() {
@@ -182,7 +184,8 @@ pub(crate) fn ensure_expiry_thread() {
     }
 }
 
-/// Works as [`ensure_expiry_thread`], for a sleep; true if it waits for a virtual clock instead, and needs no thread.
+/// Works as [`ensure_expiry_thread`], for a sleep. Returns true if the sleep waits for a virtual clock instead, and
+/// needs no thread.
 #[inline]
 pub(crate) fn ensure_expiry_thread_or_virtual() -> bool {
     with_thread(Thread::is_unattended_or_virtual) && demand_unless_virtual()
@@ -203,14 +206,14 @@ pub(crate) fn is_virtual() -> bool {
     with_thread(Thread::is_virtual)
 }
 
-/// Returns whether it is known that a thread expires the timers of this one, so that nothing is to be
-/// demanded.
+/// Returns whether it is known that a thread fires the timers of this thread, so that the expiry thread need not be
+/// started.
 #[inline]
 pub(crate) fn has_expirer() -> bool {
     !with_thread(Thread::is_unattended)
 }
 
-/// Returns whether a timer with a callback may be started on this thread, with nothing to be demanded.
+/// Returns whether a timer with a callback may be started on this thread without starting the expiry thread.
 #[inline]
 pub(crate) fn may_start_callback() -> bool {
     #[cfg(feature = "tokio-test-util")]
@@ -222,7 +225,8 @@ pub(crate) fn may_start_callback() -> bool {
 ///
 /// # Panics
 ///
-/// On a thread with a virtual clock too: the callback would come by another one.
+/// As [`ensure_expiry_thread`] does, and also on a thread with a virtual clock, because the callback would be called by
+/// another clock.
 #[inline]
 pub(crate) fn ensure_expiry_thread_for_callback() {
     if !may_start_callback() {
@@ -242,21 +246,21 @@ fn ensure_for_callback_slow() {
     ensure_expiry_thread();
 }
 
-/// Returns whether a sleep that is polled on this thread for the first time may be started at once: it will be expired,
-/// no turn of this thread is waited for, and a sleep without a slack of its own has none.
+/// Returns whether a sleep that is polled on this thread for the first time may be started at once: a thread will fire
+/// it, this thread is not in a turn, and there is no default slack for sleeps without a slack of their own.
 #[inline]
 pub(crate) fn can_fast_path() -> bool {
     with_thread(Thread::can_fast_path)
 }
 
-/// Returns whether a sleep of this thread that is queued waits for its thread's timers as before: as
-/// [`can_fast_path`], and the expiry thread runs if it is needed.
+/// Returns whether a queued sleep of this thread can continue to wait in its queue: the conditions of [`can_fast_path`]
+/// hold, and the expiry thread runs if it is needed.
 #[inline]
 pub(crate) fn can_wait_fast() -> bool {
     can_fast_path() && !is_missing()
 }
 
-/// Works as [`ensure_expiry_thread`], for a timer that is queued: it stays queued if this panics.
+/// Works as [`ensure_expiry_thread`], for a queued timer, which stays queued if the function panics.
 #[inline]
 pub(crate) fn ensure_expiry_thread_again() {
     if is_missing() {
@@ -285,7 +289,7 @@ fn ensure_expiry_thread_slow() {
     }
 }
 
-/// Tries to start an expiry thread that is missing, for timers of threads that ended; at the end of a worker's turn.
+/// Tries to start a missing expiry thread, for timers of threads that ended. Called at the end of a worker's turn.
 #[inline]
 pub(super) fn replace_missing(now: Instant) {
     if is_missing() {
@@ -305,7 +309,7 @@ fn replace_slow(now: Instant) {
     }
 }
 
-/// Notes that the expiry thread is gone with the other threads: the child of a fork.
+/// Records that the expiry thread does not exist in the child of a fork.
 pub(super) fn forget() {
     // Relaxed, both: there is no other thread.
     RUNNING.store(false, Ordering::Relaxed);
@@ -313,7 +317,7 @@ pub(super) fn forget() {
     SLEEPS_UNTIL.gone();
 }
 
-/// Notes that there are timers with slack, before the first one is queued.
+/// Records that there are timers with slack, before the first such timer is queued.
 #[inline]
 pub(crate) fn note_slack() {
     // Relaxed, both: an expiry thread that does not see it yet wakes once more, for the hard expiry. Loaded first, so
@@ -329,7 +333,7 @@ pub(super) fn is_slack_in_use() -> bool {
     SLACK_IN_USE.load(Ordering::Relaxed)
 }
 
-/// Makes the expiry thread take a turn for each base with a kick that it serves.
+/// Makes the expiry thread take a turn for each kicked base that it serves.
 pub(super) fn wake_for_kicks() {
     // Release: pairs with the exchange in `take_kicks`: the expiry thread that sees it sees which base is meant.
     KICKED.store(true, Ordering::Release);

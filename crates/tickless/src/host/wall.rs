@@ -1,28 +1,28 @@
 //! The offsets of the clocks that can be set, and the detection of such sets.
 //!
-//! The kernel tells a thread that asks: a timer file descriptor on the time of day, armed for the far future with
-//! `TFD_TIMER_CANCEL_ON_SET`, returns `ECANCELED` from a read when the clock is set, and when the machine wakes from a
-//! suspend. One thread waits for that. It is started when the first timer on such a clock is made, so most programs
-//! never have it.
+//! The kernel notifies a thread by a timer file descriptor: a descriptor on the time of day, armed for the far future
+//! with `TFD_TIMER_CANCEL_ON_SET`, returns `ECANCELED` from a read when the clock is set, and when the machine wakes
+//! from a suspend. One thread, the watcher, waits for this. It is started when the first timer on such a clock is made,
+//! so most programs never have a watcher.
 //!
 //! # What the watcher does
 //!
-//! It asks for the offsets anew, counts the set, and has the timers told: each base takes the new offsets over, a
-//! thread whose timer is due by now is kicked, and timers that fire on a set are fired. That is how a BOOTTIME timer
-//! that became due during a suspend fires behind the resume: no device of this process counts suspended time.
+//! The watcher reads the offsets again, counts the set, and notifies all bases: each base copies the new offsets, a
+//! thread whose timer is now due is kicked, and timers that fire on a set are fired. In this way a BOOTTIME timer that
+//! became due during a suspend fires after the resume, although no device of this process counts suspended time.
 //!
-//! # Where the kernel does not tell
+//! # Where the kernel does not notify
 //!
-//! Some kernels and emulations do not know the flag. A timer that a task awaits has its clock compared with the offset
-//! each time it is started or polled then ([`Wall::recheck`]), so that all timers learn of a change that one task
-//! finds. Between two such looks a set passes unseen: timers on these clocks are late by what the clock was set
-//! forward, or by the time that was slept through. They are not early, for the task that is woken looks at its clock.
+//! Some kernels and emulations do not support the flag. Then each start and each poll of a timer that a task awaits
+//! compares the timer's clock with its offset ([`Wall::recheck`]), and if one task finds a change, all timers are
+//! notified. Between two such checks a set is not noticed: timers on these clocks are late by the time by which the
+//! clock was set forward, or by the time of the suspend. They are not early, because the woken task reads its clock.
 //!
 //! # Ground rules
 //!
-//! - `known` is locked behind base locks, by a thread that copies the offsets.
-//! - `sets` counts on before the timers are told. A thread that queued a timer and reads the count behind that finds
-//!   the set, or the timer is told: the base lock that both take orders them.
+//! - `known` is locked after base locks, by a thread that copies the offsets.
+//! - `sets` is incremented before the timers are notified. If a thread queues a timer and then reads the count, it sees
+//!   the set, or the timer is notified: both threads take the base lock, which orders them.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -36,19 +36,19 @@ use super::sys::Heard;
 use super::sys::clocks::{Sets, show};
 use super::sys::descriptors::is_passing;
 
-/// Difference of a clock from its offset that [`Wall::recheck`] calls a set, in nanoseconds: more than reading two
-/// clocks takes, even in a thread that was preempted in between now and then.
+/// The least difference of a clock from its offset that [`Wall::recheck`] counts as a set, in nanoseconds. It is more
+/// than the reading of two clocks takes, even if the thread is preempted now and then in between.
 const DIFFERENCE_MIN: i64 = 100_000;
 
-/// The offsets, as last asked of the kernel.
+/// The offsets of the clocks, as last read from the kernel.
 #[derive(Debug)]
 pub(crate) struct Wall {
     known: Mutex<Known>,
-    /// A thread waits for jumps, or none can.
+    /// True if a thread waits for jumps, or if no thread can.
     watched: AtomicBool,
-    /// The kernel does not tell of jumps.
+    /// True if the kernel does not notify when a clock is set.
     is_untold: AtomicBool,
-    /// Jumps that were noticed.
+    /// The number of jumps that were noticed.
     sets: AtomicU64,
     #[cfg(feature = "internals")]
     fake: fake::Fake,
@@ -61,18 +61,18 @@ struct Known {
     last: Option<Step>,
 }
 
-/// Effect of one set.
+/// The effect of one set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Step {
-    /// The monotonic time at which it was noticed, in nanoseconds.
+    /// The monotonic time at which the set was noticed, in nanoseconds.
     pub(crate) noticed: i64,
-    /// Jump of each clock, in nanoseconds.
+    /// The jump of the time of day, in nanoseconds. The next two fields are the jumps of the two other clocks.
     pub(crate) realtime: i64,
     pub(crate) boottime: i64,
     pub(crate) tai: i64,
 }
 
-/// Offsets that no thread changes.
+/// The offsets, which no other thread changes while this value exists.
 pub(crate) struct Paused<'a> {
     _known: MutexGuard<'a, Known>,
 }
@@ -98,18 +98,19 @@ impl Wall {
         wall
     }
 
-    /// The offsets, if `seen` is not the latest jump.
+    /// Returns the offsets, if `seen` is not the latest jump.
     pub(crate) fn changed_since(&self, seen: SetSequence) -> Option<(SetSequence, Offsets)> {
         let known = *self.known();
         (known.sequence != seen).then_some((known.sequence, known.offsets))
     }
 
-    /// Returns the clock `C` by the kernel: later than the timers' own while a set was not noticed yet.
+    /// Returns the time of the clock `C` by the kernel. The time differs from the timers' time of `C` while a set is
+    /// not noticed yet.
     pub(crate) fn show<C: ClockId>(&self) -> Instant<C> {
         Instant::from_nanos(nanos(C::CLOCK).saturating_add(self.shift(C::CLOCK)))
     }
 
-    /// Returns how often a clock was set, as far as that was noticed.
+    /// Returns the number of sets of clocks that were noticed.
     pub(crate) fn sets(&self) -> u64 {
         // Relaxed: see *Ground rules*.
         self.sets.load(Ordering::Relaxed)
@@ -120,7 +121,7 @@ impl Wall {
         self.known().last
     }
 
-    /// The offset of a clock, as the timers know it.
+    /// Returns the offset of a clock that the timers use.
     pub(crate) fn offset_of(&self, clock: Clock) -> Offset {
         self.known().offsets.of(clock)
     }
@@ -131,7 +132,8 @@ impl Wall {
         self.is_untold.load(Ordering::Relaxed)
     }
 
-    /// Sees to it that jumps of the clocks are noticed, if the kernel tells. `was_set` is called after each jump.
+    /// Starts the watcher, which notices jumps of the clocks if the kernel notifies it. The watcher calls `was_set`
+    /// after each jump.
     pub(super) fn watch(&'static self, was_set: fn()) {
         // Relaxed: the exchange decides who starts the thread.
         if self.watched.load(Ordering::Relaxed) || self.watched.swap(true, Ordering::AcqRel) {
@@ -158,8 +160,8 @@ impl Wall {
         }
     }
 
-    /// Forgets the watcher: it could not be started, or is gone with the other threads. The next timer on such a clock
-    /// starts another.
+    /// Forgets the watcher, which could not be started, or does not exist in the child of a fork. The next timer on
+    /// such a clock starts another watcher.
     pub(crate) fn forget_watcher(&self) {
         self.watched.store(false, Ordering::Release);
     }
@@ -180,13 +182,13 @@ impl Wall {
         }
     }
 
-    /// A clock was set.
+    /// Records that a clock was set, and notifies the timers.
     fn note_set(&self, was_set: fn()) {
         self.renew(true);
         was_set();
     }
 
-    /// Requests the offsets; each base copies them when it looks next.
+    /// Reads the offsets from the kernel again; each base copies them at its next check.
     fn renew(&self, was_set: bool) {
         let mut known = self.known();
         // With the lock held: of two threads that ask the later answer stays.
@@ -241,8 +243,9 @@ impl Wall {
         }
     }
 
-    /// The offset of one clock. Read between two readings of the monotonic clock, the closest pair of a few; rounded
-    /// down to what the second of them says, so that a timer on that clock is never early.
+    /// Returns the offset of one clock. The clock is read between two readings of the monotonic clock; of a few
+    /// attempts the closest pair counts. The offset is calculated by the second reading of the pair, which rounds it
+    /// down, so that a timer on that clock is never early.
     fn offset(&self, clock: Clock) -> Offset {
         let mut best = (i64::MAX, 0);
         for _ in 0..5 {
@@ -256,7 +259,7 @@ impl Wall {
         Offset::from_nanos(best.1.saturating_add(self.shift(clock)))
     }
 
-    /// Returns the difference of a clock from the kernel's, in tests.
+    /// Returns the difference between a clock and the kernel's clock, which tests set.
     #[cfg(not(feature = "internals"))]
     #[inline]
     #[expect(clippy::unused_self, reason = "the other one uses it")]
@@ -264,14 +267,14 @@ impl Wall {
         0
     }
 
-    /// Returns the difference of a clock from the kernel's, in tests.
+    /// Returns the difference between a clock and the kernel's clock, which tests set.
     #[cfg(feature = "internals")]
     fn shift(&self, clock: Clock) -> i64 {
         self.fake.shift(clock)
     }
 }
 
-/// Clocks that a test sets, for it may not set those of the machine.
+/// The clocks that a test sets, because a test may not set the clocks of the machine.
 #[cfg(feature = "internals")]
 mod fake {
     use std::sync::atomic::{AtomicI64, Ordering};
@@ -294,7 +297,7 @@ mod fake {
     }
 
     impl Wall {
-        /// Lets the clocks differ from the kernel's by `shifts` from here on; no thread is told.
+        /// Makes the clocks differ from the kernel's by `shifts`; no thread is notified.
         pub(crate) fn shift_by(&self, shifts: Offsets) {
             for clock in Clock::ALL {
                 // Relaxed: see `shift`.
@@ -303,12 +306,12 @@ mod fake {
             }
         }
 
-        /// Runs the watcher's action when the kernel notifies.
+        /// Runs the watcher's action, as when the kernel notifies.
         pub(crate) fn tell(&self, was_set: fn()) {
             self.note_set(was_set);
         }
 
-        /// Sets whether the kernel tells when a clock is set.
+        /// Sets whether the kernel notifies when a clock is set.
         pub(crate) fn pretend_untold(&self, is_untold: bool) {
             // Relaxed: see `is_untold`.
             self.is_untold.store(is_untold, Ordering::Relaxed);
@@ -316,7 +319,7 @@ mod fake {
     }
 }
 
-/// Returns a clock by the kernel; zero for one that it does not have.
+/// Returns the time of a clock by the kernel; zero for a clock that the kernel does not have.
 fn nanos(clock: Clock) -> i64 {
     match clock {
         Clock::Monotonic => kernel_time::now(),

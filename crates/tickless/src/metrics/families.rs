@@ -3,7 +3,7 @@
 use super::{Counts, ThreadMetrics};
 use crate::stats::Stats;
 
-/// A name, and the values that are published under it.
+/// A name, and the values that are published under this name.
 pub(super) struct Family {
     pub(super) name: &'static str,
     pub(super) kind: MetricKind,
@@ -11,7 +11,7 @@ pub(super) struct Family {
     pub(super) source: Source,
 }
 
-/// The way in which values change.
+/// The type of a family in Prometheus, which says how its values change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum MetricKind {
     /// Values never go back.
@@ -19,20 +19,20 @@ pub(super) enum MetricKind {
     Gauge,
 }
 
-/// Values of a family.
+/// The function that returns the values of a family.
 pub(super) enum Source {
-    /// A value for the process.
+    /// Returns one value for the process.
     Process(fn(&Stats) -> u64),
-    /// A value for each thread.
+    /// Returns one value for each thread.
     Thread(fn(&ThreadMetrics) -> u64),
-    /// A value for each thread and [kind of timer](QUEUES).
+    /// Returns one value for each thread and [kind of timer](QUEUES).
     Queue(fn(&Counts) -> u64),
 }
 
-/// Counters of one kind of timer.
+/// Returns a thread's counters of one kind of timer.
 type Queue = fn(&ThreadMetrics) -> &Counts;
 
-/// The kinds of timers, by the names that labels have for them.
+/// The kinds of timers, each with the name that the labels use.
 pub(super) const QUEUES: [(&str, Queue); 2] = [
     ("exact", |thread| &thread.exact),
     ("coarse", |thread| &thread.coarse),
@@ -41,7 +41,7 @@ pub(super) const QUEUES: [(&str, Queue); 2] = [
 /// The name of the histogram of each thread.
 pub(super) const LATENESS: &str = "tickless_timer_lateness_seconds";
 
-/// The meaning of [`LATENESS`].
+/// The help text of [`LATENESS`].
 pub(super) const LATENESS_HELP: &str =
     "Time from the deadline of an exact timer to the beginning of the turn that fired it.";
 
@@ -144,7 +144,7 @@ impl Family {
     ///
     /// # Errors
     ///
-    /// Those of `visit`, which end it.
+    /// The first error of `visit`, which ends the call.
     pub(super) fn for_each<E>(
         &self,
         metrics: &super::Metrics,

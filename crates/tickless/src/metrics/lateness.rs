@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use crate::host::lateness::{BUCKETS, Counts, FIRST};
 
-/// A histogram of how late timers fired, in buckets that end at 1.024 µs times powers of two; the last has no end.
+/// A histogram of how late timers fired, in buckets that end at 1.024 µs times powers of two; the last bucket has no
+/// end.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Lateness(Counts);
 
@@ -19,14 +20,14 @@ impl Lateness {
         self.0.buckets.iter().sum()
     }
 
-    /// Returns the total lateness of all timers in the histogram; it wraps around after 584 years.
+    /// Returns the total lateness of all timers in the histogram; the sum wraps around after 584 years.
     #[must_use]
     pub const fn sum(&self) -> Duration {
         Duration::from_nanos(self.0.sum)
     }
 
-    /// Returns each bucket as its end, which is the first lateness outside of it, and the number of its timers. The
-    /// last bucket, for timers more than 17 s late, has the end `None`.
+    /// Returns each bucket as a pair: the end of the bucket, which is the first lateness after it, and the number of
+    /// timers in the bucket. The last bucket, for timers more than 17 s late, has the end `None`.
     pub fn buckets(&self) -> impl Iterator<Item = (Option<Duration>, u64)> + '_ {
         let counts = self.0.buckets.iter().enumerate();
         counts.map(|(index, count)| (end(index), *count))
@@ -34,7 +35,7 @@ impl Lateness {
 
     /// Returns the end of the bucket of the timer at the share `quantile` of all timers, ordered by lateness: 0.5 is
     /// the median. The result is at most twice the lateness of that timer, but 1.024 µs at least; `None` if there is no
-    /// timer, or if that timer is in the last bucket. A `quantile` outside of 0 to 1 counts as the nearer of the two.
+    /// timer, or if that timer is in the last bucket. A `quantile` below 0 counts as 0, and above 1 as 1.
     #[must_use]
     pub fn quantile(&self, quantile: f64) -> Option<Duration> {
         let count = self.count();
@@ -66,7 +67,7 @@ impl Lateness {
         })
     }
 
-    /// Adds the timers of `other`.
+    /// Adds the timers of `other` to this histogram.
     pub fn add(&mut self, other: &Self) {
         for (sum, count) in self.0.buckets.iter_mut().zip(other.0.buckets) {
             *sum = sum.saturating_add(count);
@@ -75,7 +76,7 @@ impl Lateness {
     }
 }
 
-/// Returns the end of a bucket, `None` for the last.
+/// Returns the end of a bucket, or `None` for the last bucket.
 fn end(index: usize) -> Option<Duration> {
     (index < BUCKETS - 1).then(|| Duration::from_nanos(FIRST << index))
 }

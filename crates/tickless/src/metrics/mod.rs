@@ -1,6 +1,7 @@
 //! Counters for dashboards: each thread's timers, wake-ups and lateness.
 //!
-//! [`snapshot`] has them as plain values, [`write_prometheus`] as text for a scrape. With the feature `metrics` a
+//! [`snapshot`] returns the counters as plain values, [`write_prometheus`] writes them as text for a scrape. With the
+//! feature `metrics` a
 #![cfg_attr(
     feature = "metrics",
     doc = "[`Recorder`] passes them to the recorder of the crate `metrics`; with `tracing`"
@@ -38,14 +39,15 @@
 //!
 //! # Cost
 //!
-//! Timers count anyway, each on its own thread. A snapshot locks each thread's queue for a moment, which interrupts an
-//! [isolated worker](crate::Worker::set_isolated) once. Lateness is counted from [`count_lateness`] on, and costs
-//! nothing before.
+//! The counters of timers are always on; each thread counts its own timers. A snapshot locks each thread's queue for a
+//! moment, which interrupts an [isolated worker](crate::Worker::set_isolated) once. Lateness is counted from
+//! [`count_lateness`] on, and costs nothing before.
 //!
 //! # Limits
 //!
-//! Threads go on meanwhile: a thread's counters are of one moment, those of two threads are not. A thread that starts
-//! may take the number of one that ended, and counts on from there: counters never go back.
+//! Threads continue while a snapshot is taken: the counters of one thread are of one moment, the counters of two
+//! threads are not. A thread that starts may take the number of a thread that ended, and continues the counters of that
+//! thread: counters never decrease.
 
 mod families;
 mod lateness;
@@ -76,8 +78,8 @@ pub struct Metrics {
     pub threads: Vec<ThreadMetrics>,
 }
 
-/// Counters of a thread since the process began. Where threads ended, they include those of earlier threads with the
-/// same number.
+/// Counters of a thread since the process began. They include the counters of earlier threads with the same number,
+/// which have ended.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct ThreadMetrics {
@@ -87,7 +89,7 @@ pub struct ThreadMetrics {
     pub role: Role,
     /// The system's number of the thread.
     pub id: Option<u32>,
-    /// The name of the thread, as far as the system keeps it; `None` where that cannot be read, and for threads that
+    /// The name of the thread, as far as the system keeps it; `None` if the name cannot be read or the thread has
     /// ended.
     pub name: Option<String>,
     /// Counters of exact timers.
@@ -97,10 +99,11 @@ pub struct ThreadMetrics {
     /// Exact timers that another thread's queue passed to this thread.
     pub arrived: u64,
     /// Timers of this thread that another thread fired, exact and coarse. For a thread without a worker or driver these
-    /// are all; for a worker, those that were due while it was too busy or too deeply asleep.
+    /// are all of its timers; for a worker, the timers that were due while the worker was too busy or too deeply
+    /// asleep.
     pub pulled: u64,
-    /// Sleeps of a worker or of the expiry thread that ended, for a timer or for another reason. Other threads sleep
-    /// unseen by the library, and count none.
+    /// Sleeps of a worker or of the expiry thread that ended, for a timer or for another reason. The library does not
+    /// see the sleeps of other threads; their value is 0.
     pub wakeups: u64,
     /// Checks of the exact timers because the first of them was due.
     pub interrupts: u64,
@@ -122,11 +125,10 @@ pub struct Counts {
     pub armed: u64,
     /// Starts of timers that were pending; [`armed`](Self::armed) includes them.
     ///
-    /// Computed, because nothing counts them where timers start: the starts that no timer that fired, was cancelled or
-    /// is pending accounts for. A timer that moves to another thread's queue counts as one on the thread that it
-    /// leaves.
+    /// The value is computed: it is the number of starts minus the timers that fired, were cancelled or are pending. A
+    /// timer that moves to another thread's queue counts as a restart on the thread that it leaves.
     pub rearmed: u64,
-    /// Restarts that left the timer at its place in the queue, which is the cheapest way.
+    /// Restarts that left the timer at its place in the queue; these are the cheapest restarts.
     pub rearmed_in_place: u64,
     /// Timers that fired.
     pub fired: u64,
@@ -144,16 +146,16 @@ impl Counts {
     }
 }
 
-/// Enables or disables the histograms of lateness for all exact timers of the process. Disabled at first.
+/// Enables or disables the histograms of lateness for all exact timers of the process. They are disabled at first.
 ///
-/// Lateness is the time from the deadline to the beginning of the turn that fires the timer. The deadline is the one
+/// Lateness is the time from the deadline to the beginning of the turn that fires the timer. The deadline counts
 /// without [slack](crate::time::Sleep::slack), so a timer that uses its slack counts as late. The time that wakers and
 /// the runtime's queue take after the beginning of the turn is not included.
 ///
 /// # Cost
 ///
-/// While it is enabled, timers fire one by one instead of in runs, which takes some 20 instructions more for each.
-/// While it is disabled, a turn checks the switch once.
+/// While the histograms are enabled, timers fire one by one instead of in runs, which takes some 20 instructions more
+/// for each timer. While they are disabled, a turn checks the switch once.
 pub fn count_lateness(enabled: bool) {
     timers().platform().set_counts_lateness(enabled);
 }

@@ -7,12 +7,12 @@ use super::{Metrics, snapshot};
 
 /// Writes a [`snapshot`] in the text format of Prometheus, version 0.0.4.
 ///
-/// Names begin with `tickless_`. Threads are told apart by the label `thread`, their number; `tickless_thread_info` has
-/// their roles and names. Histograms of lateness come once a timer was [counted](super::count_lateness).
+/// Names begin with `tickless_`. The label `thread` is the number of a thread; `tickless_thread_info` has the roles and
+/// names of the threads. The text includes histograms of lateness once a timer was [counted](super::count_lateness).
 ///
 /// # Errors
 ///
-/// Those of `out`.
+/// The first error of `out`.
 pub fn write_prometheus(out: &mut dyn Write) -> fmt::Result {
     snapshot().write_prometheus(out)
 }
@@ -22,7 +22,7 @@ impl Metrics {
     ///
     /// # Errors
     ///
-    /// Those of `out`.
+    /// The first error of `out`.
     pub fn write_prometheus(&self, out: &mut dyn Write) -> fmt::Result {
         self.write_threads(out)?;
         for family in &FAMILIES {

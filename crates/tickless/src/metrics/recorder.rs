@@ -22,11 +22,12 @@ use super::{Lateness, snapshot};
 ///
 /// # Limits
 ///
-/// A histogram of the recorder gets each timer that was [counted](super::count_lateness) since the last call as the
-/// middle of its bucket here, in seconds. Use one such value in a process: two would pass each timer twice.
+/// A histogram of the recorder gets one value for each timer that was [counted](super::count_lateness) since the last
+/// call: the middle of the timer's bucket in [`Lateness`], in seconds. Use one `Recorder` in a process: two would pass
+/// each timer twice.
 #[derive(Debug, Default)]
 pub struct Recorder {
-    /// Lateness that was passed on, by the numbers of threads.
+    /// Lateness that was passed on already, for each thread by its number.
     passed: HashMap<u32, Lateness>,
     is_described: bool,
 }
@@ -42,7 +43,7 @@ impl Recorder {
     }
 
     /// Passes on the present counters, and the lateness of timers that fired since the last call. Without an installed
-    /// recorder it does nothing.
+    /// recorder the call does nothing.
     ///
     /// # Cost
     ///

@@ -76,7 +76,7 @@ fn a_worker_counts_its_wake_ups_and_a_foreign_thread_what_is_pulled() {
     });
 }
 
-/// The switch is of the process: one test has it.
+/// One test alone uses the switch, because the switch holds for the whole process.
 #[test]
 fn lateness_is_counted_while_the_switch_is_on() {
     on_thread(|| {

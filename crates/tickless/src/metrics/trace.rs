@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use super::snapshot;
 
-/// Emits an event of the level `INFO` for each thread that has timers, or had some, with its counters as fields; the
-/// target is `tickless::metrics`. Without a subscriber for such events it does nothing.
+/// Emits an event of the level `INFO` for each thread that has timers, or had some, with the thread's counters as
+/// fields; the target is `tickless::metrics`. Without a subscriber for such events the call does nothing.
 ///
 /// Fields: `thread`, `role`, `name`, `pending`, `armed`, `rearmed`, `fired`, `cancelled` (exact and coarse together),
-/// `pulled`, `wakeups`, `device_writes`, and of the timers whose [lateness is counted](super::count_lateness)
-/// `late_p50` and `late_p99`, in nanoseconds, at most twice the true ones.
+/// `pulled`, `wakeups`, `device_writes`, `late_p50` and `late_p99`. The last two are the lateness of the timers whose
+/// [lateness is counted](super::count_lateness), in nanoseconds, at most twice the true lateness.
 ///
 /// Besides, an [`Interval`](crate::time::Interval) that missed ticks emits an event of the level `DEBUG` with the
 /// target `tickless::interval` when its late tick is taken.

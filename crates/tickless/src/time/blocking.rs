@@ -1,7 +1,7 @@
 //! Waits that block a plain thread, exact to the nanosecond.
 //!
-//! For threads without an event loop: a tool, a control loop, a test. No timer is queued and no other thread takes
-//! part. The thread sleeps in the kernel, which wakes it when the deadline is over.
+//! The functions are for threads without an event loop: a tool, a control loop, a test. They queue no timer and involve
+//! no other thread. The thread sleeps in the kernel, which wakes it when the deadline is over.
 //!
 //! ```
 //! use std::time::Duration;
@@ -24,10 +24,10 @@
 //!
 //! # Limits and cost
 //!
-//! One system call for each wait, none for a deadline that is over. A signal does not end a wait. It waits in real
-//! time, whatever a [paused](super::pause) clock shows. In a task it blocks the other tasks of the thread, and in a
-//! callback the other timers: use [`sleep`](fn@super::sleep) there. The own timers of a [`Worker`](crate::Worker)
-//! wait as long too: [`park`](crate::Worker::park) runs them.
+//! Each wait takes one system call, or none if the deadline is over. A signal does not end a wait. The thread waits in
+//! real time, even if the clock is [paused](super::pause). In a task a wait blocks the other tasks of the thread, and
+//! in a callback it blocks the other timers: use [`sleep`](fn@super::sleep) there. A wait on the thread of a
+//! [`Worker`](crate::Worker) delays the worker's own timers too, because [`park`](crate::Worker::park) runs them.
 
 use std::time::Duration;
 
@@ -37,7 +37,7 @@ use crate::host::{pause, thread};
 /// Blocks the thread for `duration`, counted from this call. Zero returns at once; a duration of more than 292 years
 /// never ends.
 ///
-/// It never returns early, by [`std::time::Instant`] and by [`Instant`].
+/// The call never returns early, by [`std::time::Instant`] and by [`Instant`].
 ///
 /// ```
 /// use std::time::{Duration, Instant};
@@ -52,9 +52,9 @@ pub fn sleep(duration: Duration) {
     }
 }
 
-/// Blocks the thread until `deadline`. Returns at once if that is over.
+/// Blocks the thread until `deadline`. Returns at once if the deadline is over.
 ///
-/// It never returns early, by [`std::time::Instant`] and by [`Instant`].
+/// The call never returns early, by [`std::time::Instant`] and by [`Instant`].
 pub fn sleep_until(deadline: Instant) {
     pause::until(deadline.to_core());
 }

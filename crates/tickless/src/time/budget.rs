@@ -1,31 +1,31 @@
 //! A bound on how long a task that need not wait keeps its thread.
 //!
-//! `while !done { sleep(Duration::ZERO).await }` never gives its thread back if what is over says so each time: what
-//! would end the loop gets no turn. In tokio a budget ends it, which the runtime refills with each turn of a task. This
-//! library knows no runtime, but it sees the task: after [`ROUNDS`] answers in a row to one task on one thread, each
-//! without any waiting, the next one is "not yet", and the task is woken at once. So others have their turn now and
-//! then, and a task that did give its thread back in between pays one turn for nothing.
+//! `while !done { sleep(Duration::ZERO).await }` never gives its thread back if each sleep is ready at its first poll:
+//! the task that would end the loop never runs. In tokio a budget ends such a loop; the runtime refills the budget with
+//! each turn of a task. This library knows no runtime, but it sees the task. If [`ROUNDS`] polls in a row of one task
+//! on one thread were ready without any waiting, the next poll returns "pending", and the task is woken at once. So
+//! other tasks run now and then. A task that did give its thread back in between loses one turn for nothing.
 //!
 //! # Limits
 //!
-//! A waker without data, like [`Waker::noop`], is never told to wait: it belongs to code that asks once. (The addresses
-//! of its functions differ from crate to crate, so it cannot be told by [`Waker::will_wake`].) Two tasks in one, with
-//! wakers of their own, that are ready in turns are taken for two.
+//! A poll with a waker without data, like [`Waker::noop`], never has to wait: such a waker belongs to code that polls
+//! once. (The addresses of its functions differ from crate to crate, so [`Waker::will_wake`] does not recognise it.)
+//! Two futures of one task that have wakers of their own and are ready alternately count as two tasks.
 
 use std::cell::Cell;
 use std::task::Waker;
 
-/// Number of times in a row that a task need not wait. As in tokio.
+/// The number of times in a row that a task need not wait, as in tokio.
 const ROUNDS: u32 = 128;
 
 thread_local! {
-    /// The data of the waker that was told last that its time has come, and how often. The address is compared only: a
-    /// task that comes to lie where another lay takes over its count, and waits one turn for nothing.
+    /// The data of the waker whose poll was ready last, and how often in a row. Only the address is compared: a task at
+    /// the address of an earlier task takes over its count, and waits one turn for nothing.
     static TOLD: Cell<(usize, u32)> = const { Cell::new((0, 0)) };
 }
 
-/// Counts an expiry, and returns whether the task of `waker` has to give up its thread before it learns that a time is
-/// over: it is woken then.
+/// Counts an expiry, and returns true if the task of `waker` has to give up its thread first: the task is woken then,
+/// and its poll returns "pending".
 #[inline]
 pub(crate) fn is_spent(waker: &Waker) -> bool {
     let task = waker.data().addr();

@@ -3,10 +3,10 @@
 use std::fmt;
 use std::io;
 
-/// The error of a [`timeout`](super::timeout()) whose time was over before its future was ready.
+/// The error of a [`timeout`](super::timeout()) that ended before its future was ready.
 ///
-/// It is final for that future: polling the [`Timeout`](super::Timeout) again polls the inner future, and then returns
-/// this error again.
+/// The error is final for that future: polling the [`Timeout`](super::Timeout) again polls the inner future, and then
+/// returns this error again.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Elapsed(());
 
@@ -32,8 +32,8 @@ impl From<Elapsed> for io::Error {
 
 /// The error that tokio's timers can report, for code that names it.
 ///
-/// No function of this library returns one: it has no driver that could be shut down, no capacity, and no duration that
-/// is too long. The texts are tokio's, because code may compare them.
+/// No function of this library returns this error: the library has no driver that could be shut down and no capacity,
+/// and no duration is too long. The texts are tokio's, because code may compare them.
 #[derive(Clone, Copy, Debug)]
 pub struct Error(TimeErrorKind);
 
@@ -50,17 +50,17 @@ impl Error {
         Self(TimeErrorKind::Shutdown)
     }
 
-    /// Returns true if the timers were shut down.
+    /// Returns true if the error is of timers that were shut down.
     pub fn is_shutdown(&self) -> bool {
         self.0 == TimeErrorKind::Shutdown
     }
 
-    /// Makes the error of a timer for which there was no room.
+    /// Makes the error of a timer that exceeds the capacity.
     pub fn at_capacity() -> Self {
         Self(TimeErrorKind::AtCapacity)
     }
 
-    /// Returns true if there are too many timers.
+    /// Returns true if the error is of too many timers.
     pub fn is_at_capacity(&self) -> bool {
         self.0 == TimeErrorKind::AtCapacity
     }
@@ -70,7 +70,7 @@ impl Error {
         Self(TimeErrorKind::Invalid)
     }
 
-    /// Returns true if a duration is too long.
+    /// Returns true if the error is of a duration that is too long.
     pub fn is_invalid(&self) -> bool {
         self.0 == TimeErrorKind::Invalid
     }

@@ -22,7 +22,7 @@ pub trait FutureExt: Future {
     ///
     /// # Errors
     ///
-    /// [`Elapsed`](super::error::Elapsed) when the time was over before the future was ready.
+    /// [`Elapsed`](super::error::Elapsed) if the time was over before the future was ready.
     fn timeout(self, duration: Duration) -> Timeout<Self>
     where
         Self: Sized,
@@ -34,7 +34,7 @@ pub trait FutureExt: Future {
     ///
     /// # Errors
     ///
-    /// [`Elapsed`](super::error::Elapsed) when the time was over before the future was ready.
+    /// [`Elapsed`](super::error::Elapsed) if the time was over before the future was ready.
     fn timeout_at(self, deadline: Instant) -> Timeout<Self>
     where
         Self: Sized,

@@ -12,12 +12,12 @@ use crate::host::thread;
 /// A point on the monotonic clock, with the methods of `tokio::time::Instant`: nanoseconds, 8 bytes.
 ///
 /// [`now`](Self::now) reads the processor's counter where it can be trusted, and is within
-/// [`clock::ERROR`](crate::clock::ERROR) nanoseconds of the kernel's `CLOCK_MONOTONIC`, which
-/// [`std::time::Instant`] shows; where it cannot be trusted it asks the kernel. It never runs backwards, on one thread
-/// or between threads that synchronise.
+/// [`clock::ERROR`](crate::clock::ERROR) nanoseconds of the kernel's `CLOCK_MONOTONIC`, which [`std::time::Instant`]
+/// shows; where the counter cannot be trusted, `now` reads the kernel's clock. The time never runs backwards, on one
+/// thread or between threads that synchronise.
 ///
-/// It reaches 292 years from the start of the system in both directions. A later instant becomes the last point of the
-/// range, which never comes.
+/// An instant can be up to 292 years before or after the start of the system. A later instant becomes the last point of
+/// the range, which never comes.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Instant {
     core: CoreInstant,
@@ -28,8 +28,8 @@ impl Instant {
     ///
     /// # Cost
     ///
-    /// An ordered reading of the counter, a multiplication, and six loads. Once in 50 µs, for one of the threads that
-    /// read the clock, that of the kernel's clock and two atomic exchanges beside.
+    /// An ordered reading of the counter, a multiplication, and six loads. Once in 50 µs, one of the threads that read
+    /// the clock also reads the kernel's clock and does two atomic exchanges.
     #[inline]
     pub fn now() -> Self {
         Self {
@@ -39,9 +39,9 @@ impl Instant {
 
     /// Converts an instant of the standard library.
     ///
-    /// Exact, and the inverse of [`into_std`](Self::into_std). The kernel's clock and ours are not the same, so an
-    /// [`Instant::now`](Self::now) behind a [`StdInstant::now`] may show less by up to
-    /// [`clock::ERROR`](crate::clock::ERROR) nanoseconds.
+    /// The conversion is exact, and the inverse of [`into_std`](Self::into_std). The kernel's clock and the library's
+    /// clock are not the same, so an [`Instant::now`](Self::now) after a [`StdInstant::now`] may show an earlier time,
+    /// by up to [`clock::ERROR`](crate::clock::ERROR) nanoseconds.
     #[inline]
     pub fn from_std(std: StdInstant) -> Self {
         Self::from_core(CLOCK.anchor().core_of(std))
@@ -88,15 +88,15 @@ impl Instant {
         Some(Self::from_core(CoreInstant::from_nanos(nanos)))
     }
 
-    /// Returns the roundest point between this one and `slack` later. Other timers with slack choose round points too,
-    /// so they are likely to fire at the same one.
+    /// Returns the roundest point between this point and `slack` later. Other timers with slack choose round points
+    /// too, so they are likely to fire at the same point.
     ///
-    /// A timer with that [slack](super::Sleep::slack) fires there at the latest. Use it for deadlines without slack
-    /// that should meet such timers: of an event loop, of a socket, of another process. (On a worker of an
+    /// A timer with that [slack](super::Sleep::slack) fires at this point at the latest. Use it for deadlines without
+    /// slack that should meet such timers: of an event loop, of a socket, of another process. (On a worker of an
     /// [attached](crate::tokio#slack) runtime a timer fires at the end of its slack instead.) With a slack of 1 ms the
     /// result is a whole millisecond of the monotonic clock, or rounder; with more slack it is a multiple of 2 ms, 4 ms
-    /// and so on, and with less of a half, a quarter, down to 1/64 ms. With less slack than that it is this point plus
-    /// the slack.
+    /// and so on, and with less slack a multiple of a half, a quarter, down to 1/64 ms. With a slack of less than 1/64
+    /// ms the result is this point plus the slack.
     ///
     /// `tokio::time` has no such method.
     ///
@@ -117,21 +117,21 @@ impl Instant {
         Self::from_core(self.core.roundest_within(Span::from(slack.into())))
     }
 
-    /// Thirty years from now: tokio's "never", kept for what is computed and does not fit.
+    /// Returns the instant in thirty years: tokio's "never", which replaces computed instants that do not fit.
     pub(super) fn far_future() -> Self {
         Self::now() + FAR
     }
 
-    /// The last point there is, which never comes.
+    /// The last point of the range, which never comes.
     pub(super) const NEVER: Self = Self::from_core(CoreInstant::LATEST);
 
-    /// This point as the core counts.
+    /// Converts this point to an instant of the core.
     #[inline]
     pub(crate) const fn to_core(self) -> CoreInstant {
         self.core
     }
 
-    /// A point of the core's.
+    /// Converts an instant of the core.
     #[inline]
     pub(crate) const fn from_core(core: CoreInstant) -> Self {
         Self { core }
@@ -140,7 +140,7 @@ impl Instant {
 
 const FAR: Duration = Duration::from_secs(86_400 * 365 * 30);
 
-/// The same point, exactly: [`from_std`](Instant::from_std).
+/// Converts exactly, as [`from_std`](Instant::from_std) does.
 impl From<StdInstant> for Instant {
     #[inline]
     fn from(std: StdInstant) -> Self {
@@ -148,7 +148,8 @@ impl From<StdInstant> for Instant {
     }
 }
 
-/// The same point, exactly; one that it cannot tell becomes a time in thirty years: [`into_std`](Instant::into_std).
+/// Converts as [`into_std`](Instant::into_std) does: exactly, but a point beyond the range becomes a time in thirty
+/// years.
 impl From<Instant> for StdInstant {
     #[inline]
     fn from(instant: Instant) -> Self {
@@ -156,8 +157,8 @@ impl From<Instant> for StdInstant {
     }
 }
 
-/// The same point, exactly: tokio's is one of the standard library's beneath. The time of tokio's clock while it is
-/// paused is a point of its own; it is taken as if it did not stand.
+/// Converts exactly, because tokio's instant holds an instant of the standard library. An instant of tokio's paused
+/// clock is converted as if the clock were not paused.
 #[cfg(feature = "tokio")]
 impl From<tokio::time::Instant> for Instant {
     #[inline]
@@ -166,7 +167,7 @@ impl From<tokio::time::Instant> for Instant {
     }
 }
 
-/// The same point, exactly; one that it cannot tell becomes a time in thirty years, as with
+/// Converts exactly, but a point beyond the range becomes a time in thirty years, as with
 /// [`into_std`](Instant::into_std).
 #[cfg(feature = "tokio")]
 impl From<Instant> for tokio::time::Instant {
@@ -176,7 +177,7 @@ impl From<Instant> for tokio::time::Instant {
     }
 }
 
-/// Converts for raw timers; the same number.
+/// Converts for raw timers; the number stays the same.
 impl From<Instant> for CoreInstant {
     #[inline]
     fn from(instant: Instant) -> Self {
@@ -184,7 +185,7 @@ impl From<Instant> for CoreInstant {
     }
 }
 
-/// Converts from raw timers; the same number.
+/// Converts from raw timers; the number stays the same.
 impl From<CoreInstant> for Instant {
     #[inline]
     fn from(instant: CoreInstant) -> Self {
@@ -192,7 +193,7 @@ impl From<CoreInstant> for Instant {
     }
 }
 
-/// Ends at the last point there is.
+/// Adds a duration; a sum beyond the range becomes the last point of the range.
 impl Add<Duration> for Instant {
     type Output = Self;
 
@@ -217,7 +218,7 @@ impl Sub for Instant {
     }
 }
 
-/// Ends at the first point there is.
+/// Subtracts a duration; a difference beyond the range becomes the first point of the range.
 impl Sub<Duration> for Instant {
     type Output = Self;
 

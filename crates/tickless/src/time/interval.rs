@@ -10,7 +10,7 @@ use std::time::Duration;
 use super::slack::Slack;
 use super::{Instant, Sleep, sleep_until};
 
-/// Returns ticks: the first now, then one every `period`.
+/// Returns an interval: the first tick is due now, then one tick every `period`.
 ///
 /// # Panics
 ///
@@ -21,7 +21,7 @@ pub fn interval(period: Duration) -> Interval {
     Interval::new(Instant::now(), period)
 }
 
-/// Returns ticks: the first at `start`, then one every `period`.
+/// Returns an interval: the first tick is due at `start`, then one tick every `period`.
 ///
 /// # Panics
 ///
@@ -34,25 +34,26 @@ pub fn interval_at(start: Instant, period: Duration) -> Interval {
 
 /// The reaction of an [`Interval`] to ticks that were missed.
 ///
-/// A tick counts as missed when it is taken more than 5 ms late, as in tokio.
+/// A tick is missed if it is taken more than 5 ms late, as in tokio.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum MissedTickBehavior {
-    /// Missed ticks come at once, one after the other, until none is left. The default, as in tokio.
+    /// Missed ticks are due at once, one after the other, until no missed tick is left. This is the default, as in
+    /// tokio.
     #[default]
     Burst,
-    /// The next tick is due one period after the late one was taken: the phase moves.
+    /// The next tick is due one period after the late tick was taken: the phase moves.
     Delay,
     /// Missed ticks are skipped: the phase stays.
     Skip,
 }
 
 impl MissedTickBehavior {
-    /// Returns the time of the tick behind `missed`, taken at `now`.
+    /// Returns the time of the tick after `missed`, if `missed` is taken at `now`.
     fn next(self, missed: Instant, now: Instant, period: Duration) -> Option<Instant> {
         missed.checked_add(self.step(now.duration_since(missed), period)?)
     }
 
-    /// Returns the time from a missed tick to the next one, where it was taken `late` after it was due.
+    /// Returns the time from a missed tick to the next tick, if the missed tick was taken `late` after it was due.
     pub(crate) fn step(self, late: Duration, period: Duration) -> Option<Duration> {
         match self {
             Self::Burst => Some(period),
@@ -67,22 +68,22 @@ impl MissedTickBehavior {
     }
 }
 
-/// Counter of the ticks that were over before the tick ahead of them was taken.
+/// A counter of the ticks that were due before the previous tick was taken.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct MissedTicks {
     total: u64,
-    /// Number of counted ticks that are still to be taken.
+    /// The number of counted ticks that are still to be taken.
     ahead: u64,
 }
 
 impl MissedTicks {
-    /// Returns the number so far.
+    /// Returns the number of missed ticks so far.
     pub(crate) const fn total(self) -> u64 {
         self.total
     }
 
-    /// Counts the ticks that were missed by a tick that was taken `late` after it was due; `are_dropped` says that none
-    /// of them will be taken.
+    /// Counts the ticks that were missed because a tick was taken `late` after it was due. `are_dropped` says that the
+    /// missed ticks will not be taken.
     #[inline]
     pub(crate) fn note(&mut self, late: Duration, period: Duration, are_dropped: bool) {
         let known = self.ahead.saturating_sub(1);
@@ -110,13 +111,13 @@ impl MissedTicks {
         self.ahead = over.max(self.ahead);
     }
 
-    /// Forgets the ticks that are to be taken, because the next one is another.
+    /// Forgets the ticks that are still to be taken, because the interval was reset.
     pub(crate) const fn reset(&mut self) {
         self.ahead = 0;
     }
 }
 
-/// Ticks that all intervals of the process missed; wraps around.
+/// The number of ticks that all intervals of the process missed; it wraps around.
 static ALL_MISSED: AtomicU64 = AtomicU64::new(0);
 
 /// Returns the number of ticks that all intervals of the process missed so far.
@@ -125,25 +126,26 @@ pub(crate) fn all_missed() -> u64 {
     ALL_MISSED.load(Ordering::Relaxed)
 }
 
-/// The longest period there is, as in tokio: thirty years.
+/// The longest possible period, as in tokio: thirty years.
 pub(crate) const LONGEST: Duration = Duration::from_secs(86_400 * 365 * 30);
 
-/// Lateness from which on a tick counts as missed.
+/// The lateness from which on a tick counts as missed.
 pub(crate) const MISSED: Duration = Duration::from_millis(5);
 
 /// The ticks that [`interval`] and [`interval_at`] make.
 ///
-/// The next tick is due one period after the one before, not after the time at which that one was taken: an interval
-/// does not drift.
+/// The next tick is due one period after the time at which the previous tick was due, not after the time at which it
+/// was taken: an interval does not drift.
 pub struct Interval {
     next: Instant,
     period: Duration,
     missed: MissedTickBehavior,
     missed_ticks: MissedTicks,
-    /// The slack that was said.
+    /// The slack that the user set.
     slack: Option<Slack>,
-    /// Sleep that waits for the next tick, made by the first poll. It outlives the futures of [`tick`](Interval::tick):
-    /// a task that dropped one is woken all the same. Boxed, because an interval may be moved.
+    /// The sleep that waits for the next tick; the first poll makes it. It outlives the futures of
+    /// [`tick`](Interval::tick): a task that dropped such a future is woken all the same. It is boxed, because an
+    /// interval may be moved.
     delay: Option<Pin<Box<Sleep>>>,
 }
 
@@ -161,11 +163,11 @@ impl Interval {
 
     /// Lets each tick come up to `slack` late, so that it shares a wake-up with others: see [`Sleep::slack`].
     ///
-    /// The ticks keep their phase: [`tick`](Self::tick) returns the instant at which a tick was due, and the next one
-    /// is due a period after that. A tick counts as missed when it is taken more than 5 ms plus the slack late.
+    /// The ticks keep their phase: [`tick`](Self::tick) returns the instant at which a tick was due, and the next tick
+    /// is due a period after that instant. A tick counts as missed when it is taken more than 5 ms plus the slack late.
     ///
     /// On an interval that was polled before, the slack counts from the next tick or reset on. Without a slack of its
-    /// own, the interval has that of the thread or scope in which it was first polled.
+    /// own, the interval has the slack of the thread or scope in which it was first polled.
     #[must_use]
     pub fn slack(mut self, slack: impl Into<Duration>) -> Self {
         let slack = Slack::new(slack.into());
@@ -194,7 +196,7 @@ impl Interval {
     ///
     /// # Cost
     ///
-    /// The cost is that of a [`Sleep`]. The first call allocates one, which all later calls use again.
+    /// The cost is the cost of a [`Sleep`]. The first call allocates a sleep, which all later calls use again.
     pub fn poll_tick(&mut self, context: &mut Context<'_>) -> Poll<Instant> {
         let (next, slack) = (self.next, self.slack);
         let delay = self.delay.get_or_insert_with(|| {
@@ -248,8 +250,8 @@ impl Interval {
 
     /// Moves the next tick to `deadline`.
     ///
-    /// A task that waits for a tick, or polled one and dropped it, is woken then without polling again. This holds for
-    /// all methods that reset the interval.
+    /// A task that waits for a tick, or polled for a tick and dropped the future, is woken at `deadline` without
+    /// polling again. This holds for all methods that reset the interval.
     pub fn reset_at(&mut self, deadline: Instant) {
         self.next = deadline;
         self.missed_ticks.reset();
@@ -268,11 +270,11 @@ impl Interval {
         self.missed = behavior;
     }
 
-    /// Returns the number of missed ticks so far: those that were due before the tick ahead of them was taken.
+    /// Returns the number of missed ticks so far: the ticks that were due before the previous tick was taken.
     /// `tokio::time` has no such method.
     ///
-    /// It counts each such tick once, with any [behavior](MissedTickBehavior): with
-    /// [`Burst`](MissedTickBehavior::Burst) they are taken later, with [`Delay`](MissedTickBehavior::Delay) and
+    /// Each such tick counts once, with any [behavior](MissedTickBehavior). With [`Burst`](MissedTickBehavior::Burst)
+    /// the missed ticks are taken later, with [`Delay`](MissedTickBehavior::Delay) and
     /// [`Skip`](MissedTickBehavior::Skip) never. A task that takes each tick less than a period late has missed none.
     ///
     /// ```

@@ -14,44 +14,47 @@
 //! # });
 //! ```
 //!
-//! It works in tokio, smol, a bare `block_on`, or on a [`Worker`](crate::Worker), without any set-up. A `use` moves the
-//! timers that the program makes itself: those inside of tower, hyper-util, tonic or tokio-stream stay tokio's, unless
-//! they are given others (`tickless::hyper`, the crate `tickless-adapters`). Tests that call `tokio::time::pause` need
-//! the feature `tokio-test-util`; without it these timers wait in real time there.
+//! The timers work in tokio, smol, a bare `block_on`, or on a [`Worker`](crate::Worker), without any set-up. Changing a
+//! `use` moves the timers that the program makes itself. The timers inside of tower, hyper-util, tonic or tokio-stream
+//! stay tokio's, unless the program replaces them (`tickless::hyper`, the crate `tickless-adapters`). Tests that call
+//! `tokio::time::pause` need the feature `tokio-test-util`; without this feature the timers of this library wait in
+//! real time in such tests.
 //!
 //! # Order
 //!
 //! Sleeps of one thread that end at the same [`Instant`] wake their tasks in the order in which they were armed (first
 //! polled, or [`reset`](Sleep::reset) to an earlier deadline), however far away they were then. A sleep that was pushed
-//! out by `reset` while it waited takes its turn at some time between the reset and its end. Sleeps that were armed at
-//! different times for an end more than 36 hours ahead keep no order.
+//! out by `reset` while it waited takes its place in this order at some time between the reset and its end. Sleeps that
+//! were armed at different times for an end more than 36 hours ahead keep no order.
 //!
 //! # What is different on purpose
 //!
-//! 1. **Deadlines are exact.** tokio rounds them up to the next millisecond, and then what it waits; here a sleep of
-//!    50 µs ends after 50 µs and what the operating system needs to wake a thread. Never early, not by a nanosecond, by
-//!    the judgement of [`std::time::Instant`] and by that of [`Instant`]. For reading the clock cheaply something is
-//!    added to a relative deadline, usually about 100 ns and never more than 450. So [`Sleep::deadline`] can be that
-//!    much behind `now() + duration` of a moment later; of two sleeps of one length on one thread the second never ends
-//!    before the first. Where that is more than needed, [slack](Sleep::slack) saves wake-ups, and
-//!    [`Precision::Millisecond`] is what tokio promises.
-//! 2. **No runtime is needed.** What panics in tokio outside of a runtime ("there is no reactor running") works here.
+//! 1. **Deadlines are exact.** tokio rounds deadlines up to the next millisecond, and then rounds up its wait. Here a
+//!    sleep of 50 µs ends after 50 µs plus the time that the operating system needs to wake a thread. No sleep ends
+//!    early, not by a nanosecond, by [`std::time::Instant`] and by [`Instant`]. Because the clock is read cheaply, a
+//!    relative deadline is later by usually about 100 ns and never more than 450. So [`Sleep::deadline`] can be later
+//!    by this amount than `now() + duration` of a moment later. Of two sleeps of one length on one thread the second
+//!    never ends before the first. If a program needs less precision, [slack](Sleep::slack) saves wake-ups, and
+//!    [`Precision::Millisecond`] is the precision that tokio promises.
+//! 2. **No runtime is needed.** Calls that panic in tokio outside of a runtime ("there is no reactor running") work
+//!    here.
 //!
-//! And what follows from being another implementation:
+//! These differences follow from another implementation:
 //!
 //! - [`Instant`] is a number of 8 bytes, read from the processor's counter, which follows the kernel's clock. A sum
-//!   that does not fit is a time that never comes, where tokio's panics.
+//!   that does not fit is a time that never comes, where tokio panics.
 //! - Nothing is allocated, except a box by the first poll of an [`Interval`].
 //! - A deadline can be 292 years ahead; tokio's `sleep` stops at 30 years.
-//! - There is no budget of the runtime, but a loop that never waits gives way all the same: a task that was told 128
-//!   times in a row, on one thread, that a time is over, without any waiting, is told to wait once and woken at once. A
-//!   poll with [`Waker::noop`](std::task::Waker::noop) gets the true answer, except right behind a
-//!   [`reset`](Sleep::reset).
-//! - A sleep whose deadline has passed is ready at its first poll, and so is `sleep(Duration::ZERO)`. tokio's is
-//!   pending then, unless its clock, which the runtime advances between two rounds of tasks, has passed the deadline:
-//!   code that gives way to other tasks by a sleep of zero has to call `yield_now` instead.
-//! - [`Sleep`] is fused: polled again after it was ready, it is ready again.
-//! - [`pause`], [`resume`] and [`advance`] work to the nanosecond, and what is due has run when an advance is ready.
+//! - The library has no budget of a runtime, but a loop that never waits gives way all the same. If 128 polls in a row
+//!   of a task on one thread were ready without any waiting, the next poll returns `Pending` once, and the task is
+//!   woken at once. A poll with [`Waker::noop`](std::task::Waker::noop) always returns the true state, except right
+//!   after a [`reset`](Sleep::reset).
+//! - A sleep whose deadline has passed is ready at its first poll, and so is `sleep(Duration::ZERO)`. tokio's sleep is
+//!   pending then, unless tokio's clock has passed the deadline; the runtime advances that clock between two rounds of
+//!   tasks. Code that gives way to other tasks by a sleep of zero has to call `yield_now` instead.
+//! - [`Sleep`] is fused: a sleep that is polled again after it was ready is ready again.
+//! - [`pause`], [`resume`] and [`advance`] work to the nanosecond, and all timers that are due have run when an advance
+//!   is ready.
 //!
 //! # Cost
 //!
@@ -91,7 +94,7 @@ pub use timeout::{Timeout, timeout, timeout_at};
 pub use timer::Timer;
 pub use virtual_time::{advance, pause, pause_manually, resume};
 
-/// Errors of this module.
+/// The errors of this module.
 pub mod error {
     pub use super::error_impl::{Elapsed, Error};
 }

@@ -15,7 +15,7 @@ use crate::host::thread::{Way, with_thread};
 
 /// Two named amounts of slack, accepted by every function that takes a slack.
 ///
-/// Every other slack is a [`Duration`]. These two have names because programs without a slack of their own have one of
+/// Every other slack is a [`Duration`]. These two have names because programs without a slack of their own use one of
 /// them: the library's default, or the precision of tokio.
 ///
 /// ```
@@ -34,13 +34,13 @@ use crate::host::thread::{Way, with_thread};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Precision {
-    /// No slack: each timer has a wake-up at its deadline. The default.
+    /// No slack, the default: each timer has a wake-up at its deadline.
     #[default]
     Exact,
     /// A slack of 1 ms: timers fire at whole milliseconds, as tokio's are meant to, or along with the tasks of an
-    /// [attached](crate::tokio#slack) runtime. (Those of `CLOCK_MONOTONIC`; tokio counts from when its runtime began.)
-    /// tokio's are late by up to two, because it rounds up the deadline and the
-    /// time that it waits for it: what is as late by choice as they are has a slack of 2 ms.
+    /// [attached](crate::tokio#slack) runtime. (The milliseconds are those of `CLOCK_MONOTONIC`; tokio counts from the
+    /// start of its runtime.) tokio's timers are late by up to 2 ms, because tokio rounds up the deadline and then the
+    /// time that it waits. A timer that may be as late as tokio's has a slack of 2 ms.
     Millisecond,
 }
 
@@ -61,7 +61,7 @@ impl From<Precision> for Duration {
     }
 }
 
-/// A slack as a timer keeps it: nanoseconds, plus one, so that "none was said" takes no room.
+/// A slack as a timer stores it: nanoseconds plus one, so that the value for "no slack was set" takes no memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Slack(NonZeroU32);
 
@@ -88,9 +88,9 @@ impl Slack {
 
     /// Returns the latest time for a timer that may fire from `deadline` on, and that this thread starts.
     ///
-    /// At the roundest point there is, where timers of other threads meet it. Where tasks have it fired along with
-    /// their work it waits for them as long as it may: a round point is half of a slack too early for half of the
-    /// timers, and would have a wake-up for each.
+    /// The result is the roundest possible point, at which timers of other threads fire too. If the thread fires timers
+    /// along with its tasks, the result is the end of the slack: a round point would be half of a slack too early for
+    /// half of the timers, and each timer would need a wake-up.
     #[inline]
     pub(crate) fn latest(self, deadline: Instant) -> Instant {
         let slack = Span::from_nanos(self.nanos());
@@ -107,7 +107,7 @@ thread_local! {
     static DEFAULT: Cell<Slack> = const { Cell::new(Slack::NONE) };
 }
 
-/// Returns the slack of timers of this thread for which none was set.
+/// Returns the slack of timers of this thread for which no slack was set.
 #[inline]
 pub(crate) fn default() -> Slack {
     DEFAULT.get()
@@ -123,12 +123,12 @@ fn replace_default(slack: Slack) -> Slack {
 ///
 /// A [`Sleep`](super::Sleep), [`Timeout`](super::Timeout) or [`Interval`](super::Interval) takes the slack when it is
 /// queued for the first time, from the thread that polls it then, and keeps it. Inside of a [`with_slack`] the slack of
-/// that counts; a slack that is set there is undone when the inner future returns. Coarse timers and timers with
-/// callbacks take no slack from the thread.
+/// the `with_slack` counts; a slack that is set inside is undone when the inner future returns. Coarse timers and
+/// timers with callbacks take no slack from the thread.
 ///
-/// A slack of more than 4.29 s (2^32 - 2 ns) is clamped to that.
+/// A slack of more than 4.29 s (2^32 - 2 ns) is clamped to this value.
 ///
-/// In tokio, for all threads of a runtime:
+/// In tokio this sets the slack for all threads of a runtime:
 ///
 /// ```
 /// use tickless::time::{Precision, set_thread_slack};
@@ -144,7 +144,7 @@ pub fn set_thread_slack(slack: impl Into<Duration>) -> Duration {
     replace_default(Slack::new(slack.into())).duration()
 }
 
-/// Returns the slack of this thread's timers that have none of their own.
+/// Returns the slack of this thread's timers that have no slack of their own.
 #[must_use]
 pub fn thread_slack() -> Duration {
     default().duration()
@@ -154,7 +154,7 @@ pub fn thread_slack() -> Duration {
 /// own](super::Sleep::slack). If one such future is inside of another, the inner slack counts.
 ///
 /// Tasks that `future` spawns are polled outside of it, so their timers do not have its slack. A slack of more than
-/// 4.29 s (2^32 - 2 ns) is clamped to that.
+/// 4.29 s (2^32 - 2 ns) is clamped to this value.
 ///
 /// # Cancellation
 ///

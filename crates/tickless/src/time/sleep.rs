@@ -58,8 +58,8 @@ pin_project! {
     /// The future that [`sleep`] and [`sleep_until`] return.
     ///
     /// The sleep is queued at its first poll, on the thread that polls. It is [`Send`] and [`Sync`], and may be polled,
-    /// reset and dropped on any thread; the one that polled it last does so at the least cost. It is not [`Unpin`]: to
-    /// use it in a loop or a `select!`, pin it with [`std::pin::pin!`] or [`Box::pin`].
+    /// reset and dropped on any thread; the thread that polled it last does so at the least cost. It is not [`Unpin`]:
+    /// to use it in a loop or a `select!`, pin it with [`std::pin::pin!`] or [`Box::pin`].
     ///
     /// If the sleep is polled again after it was ready, it is ready again.
     ///
@@ -101,8 +101,8 @@ impl Sleep {
     /// Moves the deadline to `deadline`, also if the future was ready already.
     ///
     /// The task that polled the sleep last is woken at `deadline` without polling again, also if the sleep was ready
-    /// before. A poll on the same thread right behind this call does not read the clock again: should the deadline be
-    /// over by then, it returns `Pending`, and the task is woken.
+    /// before. A poll on the same thread right after this call does not read the clock again. If the deadline is over
+    /// by then, the poll returns `Pending`, and the task is woken.
     ///
     /// # Cost
     ///
@@ -113,8 +113,8 @@ impl Sleep {
         self.project().timer.reset(deadline.to_core());
     }
 
-    /// Resets as [`reset`](Self::reset) does, but a task that was woken for the old time is not woken before it polls
-    /// again.
+    /// Resets as [`reset`](Self::reset) does, but a task that was woken for the old deadline is not woken again before
+    /// it polls.
     pub(crate) fn retime(self: Pin<&mut Self>, deadline: Instant) {
         self.project().timer.retime(deadline.to_core());
     }
@@ -129,12 +129,12 @@ impl Sleep {
     /// the worker runs tasks anyway, and at the latest at the end of its slack. The time that the operating system
     /// needs to wake a thread is added, as always.
     ///
-    /// - Slack that is not said is that of the thread or of the scope in which the sleep is first queued:
-    ///   [`set_thread_slack`](super::set_thread_slack), [`with_slack`](super::with_slack). `slack(Duration::ZERO)` says
-    ///   that there is none.
-    /// - It may be longer than the sleep. More than 4.29 s (2^32 - 2 ns) count as that.
-    /// - A sleep that is over when it is polled is ready, whatever its slack; so is one that waits and is polled after
-    ///   its deadline. [`deadline`](Sleep::deadline) and [`is_elapsed`](Sleep::is_elapsed) know nothing of slack.
+    /// - A sleep for which no slack was set has the slack of the thread or of the scope in which it is first queued:
+    ///   [`set_thread_slack`](super::set_thread_slack), [`with_slack`](super::with_slack). `slack(Duration::ZERO)` sets
+    ///   no slack at all.
+    /// - The slack may be longer than the sleep. A slack of more than 4.29 s (2^32 - 2 ns) counts as this value.
+    /// - A sleep that is polled after its deadline is ready, whatever its slack and even if it waits already.
+    ///   [`deadline`](Sleep::deadline) and [`is_elapsed`](Sleep::is_elapsed) ignore the slack.
     /// - A [`reset`](Sleep::reset) keeps the slack, and counts it from the new deadline.
     ///
     /// Sleeps of one thread with the same deadline and the same slack end in the order in which they were armed. Sleeps
@@ -153,18 +153,18 @@ impl Sleep {
     /// # Cost
     ///
     /// Choosing a point takes three dozen instructions each time that the sleep is armed or moved. All other costs,
-    /// those of the fast paths of far sleeps too, are the same as without slack. It takes no memory.
+    /// also on the fast paths of far sleeps, are the same as without slack. The slack takes no memory.
     pub fn slack(self, slack: impl Into<Duration>) -> Self {
         let timer = self.timer.with_slack(Slack::new(slack.into()));
         Self { timer }
     }
 
-    /// Sets the [`slack`](Self::slack), from the next time on that the timer is queued.
+    /// Sets the [`slack`](Self::slack), which holds from the next time that the timer is queued.
     pub(super) fn set_slack(self: Pin<&mut Self>, slack: Slack) {
         self.project().timer.set_slack(slack);
     }
 
-    /// The slack that was said, or that it was queued with.
+    /// Returns the slack that was set, or the slack with which the sleep was queued.
     pub(super) fn slack_so_far(&self) -> Duration {
         self.timer.slack().duration()
     }
@@ -221,7 +221,7 @@ impl SleepQueue for Sleeper {
         try_timers_fast().is_some_and(|timers| self.push_out(timers, deadline, latest))
     }
 
-    /// The start wrote the device.
+    /// Does nothing, because the start wrote the device.
     #[inline]
     fn publish(_when: Start) {}
 }

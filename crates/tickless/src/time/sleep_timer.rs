@@ -1,9 +1,9 @@
 //! The state machine of a sleep: a future that is ready at a deadline, for every kind of queue.
 //!
 //! A [`SleepTimer`] is a deadline and a [`SleepQueue`]: the exact or the coarse timer that waits. Each operation has
-//! one fast path and one slow path: [`poll`](SleepTimer::poll) starts a sleep where it is made,
-//! [`reset`](SleepTimer::reset) pushes it out in place, and dropping it takes it out of its queue and destroys it
-//! there.
+//! one fast path and one slow path: [`poll`](SleepTimer::poll) makes and starts a sleep at its final address,
+//! [`reset`](SleepTimer::reset) pushes the sleep out in place, and dropping the sleep removes it from its queue and
+//! destroys it in place.
 
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
@@ -40,7 +40,8 @@ use waker::{keep, of_task};
 pin_project! {
     /// A deadline, and a timer that is started for it at the first poll.
     ///
-    /// In this order what a reset touches lies in 56 bytes together: these fields, and the first of the timer.
+    /// In this order all data that a reset touches lies within 56 bytes: these fields, and the first fields of the
+    /// timer.
     #[project(!Unpin)]
     #[repr(C)]
     pub(crate) struct SleepTimer<T>
@@ -94,18 +95,18 @@ impl<T: SleepQueue> SleepTimer<T> {
         }
     }
 
-    /// Gives it a slack, from the next time on that it is queued.
+    /// Sets the slack of the sleep, which holds from the next time that the sleep is queued.
     pub(crate) fn set_slack(self: Pin<&mut Self>, slack: Slack) {
         *self.project().timer.parts().0 = Some(slack);
     }
 
-    /// Sets the slack as [`set_slack`](Self::set_slack) does, before it is pinned.
+    /// Sets the slack as [`set_slack`](Self::set_slack) does, before the sleep is pinned.
     pub(crate) fn with_slack(mut self, slack: Slack) -> Self {
         *self.timer.note_mut() = Some(slack);
         self
     }
 
-    /// The slack that it has, or none if it was neither said nor queued.
+    /// Returns the slack of the sleep, or no slack if none was set and the sleep was never queued.
     pub(crate) fn slack(&self) -> Slack {
         self.timer.note().unwrap_or(Slack::NONE)
     }
@@ -160,8 +161,8 @@ impl<T: SleepQueue> SleepTimer<T> {
         }
     }
 
-    /// Starts a timer that was never polled and is not over: nearly always it is far ahead, on a thread that runs no
-    /// turn and has no virtual clock.
+    /// Starts a timer that was never polled and is not over. Nearly always its deadline is far ahead, and the thread
+    /// runs no turn and has no virtual clock.
     #[inline(never)]
     fn arm_new(mut self: Pin<&mut Self>, waker: Waker) -> Poll<()> {
         let this = self.as_mut().project();
@@ -176,11 +177,11 @@ impl<T: SleepQueue> SleepTimer<T> {
         }
     }
 
-    /// Works as [`poll`](Self::poll), for a timer that was queued. Nearly always it is exact and far ahead, and a task
-    /// polls it again on the thread where it waits.
+    /// Works as [`poll`](Self::poll), for a timer that was queued. Nearly always the timer is exact and far ahead, and
+    /// a task polls it again on the thread where it waits.
     ///
-    /// One that this thread has just pushed out is not compared with the clock, which was read for its new deadline:
-    /// should that be over, the timer fires all the same.
+    /// A timer that this thread has just pushed out is not compared with the clock, because the clock was read for the
+    /// new deadline. If the new deadline is over, the timer fires all the same.
     #[inline(never)]
     fn poll_armed(mut self: Pin<&mut Self>, context: &Context<'_>) -> Poll<()> {
         let this = self.as_mut().project();
@@ -251,7 +252,8 @@ impl<T: SleepQueue> SleepTimer<T> {
         Poll::Ready(())
     }
 
-    /// Starts a timer that is not queued, and makes it if it is not made. Ready if a virtual clock has passed it.
+    /// Starts a timer that is not queued, and makes it first if necessary. Returns `Ready` if a virtual clock has
+    /// passed the deadline.
     #[inline(never)]
     fn arm(self: Pin<&mut Self>, waker: Waker) -> Poll<()> {
         if wake::ensure_expiry_thread_or_virtual() {
@@ -267,13 +269,14 @@ impl<T: SleepQueue> SleepTimer<T> {
     }
 }
 
-/// Returns whether `deadline` has passed for a timer that is not queued: for the thread that fired it, it had.
+/// Returns true if `deadline` has passed for a timer that is not queued; on the thread that fired the timer the
+/// deadline has passed.
 #[inline]
 fn is_over_slow(deadline: Instant) -> bool {
     is_over(deadline) || CLOCK.now() >= deadline
 }
 
-/// Returns whether `deadline` has certainly passed.
+/// Returns true if `deadline` has certainly passed.
 #[inline]
 fn is_over(deadline: Instant) -> bool {
     shown_now_lower() >= deadline

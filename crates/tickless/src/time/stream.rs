@@ -13,9 +13,10 @@ use pin_project_lite::pin_project;
 use super::error::Elapsed;
 use super::{Instant, Interval, Sleep, sleep};
 
-/// Methods that add time to a stream: those of `tokio_stream::StreamExt`, exact and without a runtime.
+/// Methods that add time to a stream: the methods of `tokio_stream::StreamExt` that need timers, exact and without a
+/// runtime.
 ///
-/// The feature `stream` adds it.
+/// The feature `stream` adds this trait.
 ///
 /// ```
 /// use std::pin::pin;
@@ -31,9 +32,10 @@ use super::{Instant, Interval, Sleep, sleep};
 /// # });
 /// ```
 pub trait StreamExt: Stream {
-    /// Limits the wait for each item to `duration`, counted from the item before, and for the first one from this call.
+    /// Limits the wait for each item to `duration`, counted from the previous item, and for the first item from this
+    /// call.
     ///
-    /// An item that takes longer is announced by one error, [`Elapsed`], and comes when it comes.
+    /// If an item takes longer, the stream returns one error, [`Elapsed`], and later the item, however late it is.
     fn timeout(self, duration: Duration) -> StreamTimeout<Self>
     where
         Self: Sized,

@@ -12,11 +12,12 @@ use super::{Instant, Sleep, sleep, sleep_until};
 
 /// Limits `future` to `duration`, counted from this call.
 ///
-/// The future is polled first: if it is ready, its result counts, however late it is. More than 292 years are no limit.
+/// The future is polled first: if it is ready, its result counts, however late it is. A duration of more than 292 years
+/// is no limit.
 ///
 /// # Errors
 ///
-/// [`Elapsed`] when the time was over before the future was ready. The future is dropped with the [`Timeout`], not
+/// [`Elapsed`] if the time was over before the future was ready. The future is dropped with the [`Timeout`], not
 /// before.
 ///
 /// # Cancellation
@@ -45,8 +46,8 @@ pub fn timeout_at<F: IntoFuture>(deadline: Instant, future: F) -> Timeout<F::Int
 pin_project! {
     /// The future that [`timeout()`] and [`timeout_at`] return.
     ///
-    /// Cost: the future and 112 bytes, no allocation. If the future is ready at its first poll no queue is ever
-    /// touched. `S` is the sleep that ends it; [`coarse`](crate::coarse) has another one.
+    /// Cost: the future and 112 bytes, no allocation. If the future is ready at its first poll, no queue is ever
+    /// touched. `S` is the sleep that ends the future; [`coarse`](crate::coarse) uses another sleep.
     #[must_use = "futures do nothing unless you `.await` or poll them"]
     #[derive(Debug)]
     pub struct Timeout<T, S = Sleep> {

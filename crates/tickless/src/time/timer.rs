@@ -10,9 +10,9 @@ use super::{Instant, Sleep, sleep_until};
 /// A timer that its owner keeps and sets again and again: a future that is ready once, periodically, or never.
 ///
 /// The names and semantics are those of `async_io::Timer`, exact to the nanosecond and without a reactor. Where a
-/// [`Sleep`] is pinned and lies in its future, a `Timer` is [`Unpin`], goes into a structure, and is polled by
-/// `&mut timer`. With the feature `stream` it is a `Stream` too, and one that [repeats](Self::interval) gives an item
-/// for each tick.
+/// [`Sleep`] is pinned and lies in its future, a `Timer` is [`Unpin`], can be a field of a structure, and is polled by
+/// `&mut timer`. With the feature `stream` it is a `Stream` too, and a timer that [repeats](Self::interval) gives an
+/// item for each tick.
 ///
 /// The future is ready with the instant for which the timer was set. A timer that repeats is then set for the next
 /// tick. Any other timer is not ready again until it is set again.
@@ -36,8 +36,8 @@ use super::{Instant, Sleep, sleep_until};
 ///
 /// # Ticks
 ///
-/// The next tick of a timer that repeats is one period after the previous tick, not after the poll that took it. Missed
-/// ticks follow at once; an [`Interval`](super::Interval) leaves them out or counts them.
+/// The next tick of a timer that repeats is one period after the previous tick, not after the poll that took the
+/// previous tick. Missed ticks follow at once; an [`Interval`](super::Interval) leaves them out or counts them.
 ///
 /// # Cancellation
 ///
@@ -92,7 +92,7 @@ impl Timer {
 
     /// Makes a timer that is ready each `period`, for the first time a period from this call.
     ///
-    /// A period of zero makes one that is ready whenever it is polled.
+    /// With a period of zero the timer is ready whenever it is polled.
     pub fn interval(period: Duration) -> Self {
         Self::set_for(Instant::now().checked_add(period), Some(period))
     }
@@ -110,7 +110,7 @@ impl Timer {
         }
     }
 
-    /// Returns true if the timer is set: it is ready, or will be.
+    /// Returns true if the timer is set: it is ready, or will be ready.
     #[must_use]
     pub const fn will_fire(&self) -> bool {
         self.when.is_some()

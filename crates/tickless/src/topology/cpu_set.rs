@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 /// A set of CPU numbers.
 ///
-/// Reads and writes the kernel's lists:
+/// The set can be read from the text form of the kernel's lists, and written in this form:
 ///
 /// ```
 /// use tickless::topology::CpuSet;
@@ -24,7 +24,7 @@ use std::str::FromStr;
 /// ```
 #[derive(Clone, Default, PartialEq, Eq, Hash)]
 pub struct CpuSet {
-    /// Bit `n % 64` of word `n / 64` says whether CPU `n` is in. The last word is not zero.
+    /// Bit `n % 64` of word `n / 64` says whether CPU `n` is in the set. The last word is not zero.
     words: Vec<u64>,
 }
 
@@ -44,7 +44,7 @@ impl CpuSet {
     ///
     /// # Panics
     ///
-    /// When `cpu` is [`CPUS_MAX`] or more.
+    /// If `cpu` is [`CPUS_MAX`] or more.
     pub fn insert(&mut self, cpu: u32) {
         assert!(cpu < CPUS_MAX, "CPU {cpu} is beyond {}", CPUS_MAX - 1);
         let (word, bit) = place(cpu);
@@ -104,19 +104,19 @@ impl CpuSet {
         self.iter().filter(|&cpu| other.contains(cpu)).collect()
     }
 
-    /// Returns the CPUs that are in this set and not in the other.
+    /// Returns the CPUs that are in this set and not in `other`.
     #[must_use]
     pub fn difference(&self, other: &Self) -> Self {
         self.iter().filter(|&cpu| !other.contains(cpu)).collect()
     }
 
-    /// Returns true if the other set has all CPUs of this one.
+    /// Returns true if `other` has all CPUs of this set.
     #[must_use]
     pub fn is_subset(&self, other: &Self) -> bool {
         self.iter().all(|cpu| other.contains(cpu))
     }
 
-    /// The set as ranges, first and last CPU of each, in order.
+    /// Returns the set as ranges in order, each as its first and last CPU.
     fn ranges(&self) -> impl Iterator<Item = (u32, u32)> + '_ {
         let mut cpus = self.iter().peekable();
         std::iter::from_fn(move || {
@@ -130,7 +130,7 @@ impl CpuSet {
     }
 }
 
-/// The word of a CPU, and its bit there.
+/// Returns the word of a CPU, and the CPU's bit in this word.
 fn place(cpu: u32) -> (usize, u64) {
     ((cpu / BITS) as usize, 1 << (cpu % BITS))
 }
@@ -169,7 +169,7 @@ impl fmt::Debug for CpuSet {
     }
 }
 
-/// The fault of a list of CPUs. Final for that list.
+/// The fault of a list of CPUs. The error is final for that list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ListError {
     list: String,
@@ -179,18 +179,18 @@ pub struct ListError {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Reason {
-    /// The text is empty, where there should be something.
+    /// The list of CPUs is empty, and must not be.
     NoCpu,
-    /// The text has nothing between two commas, or before the first, or after the last.
+    /// The text has nothing between two commas, or before the first comma, or after the last comma.
     Empty,
     NotANumber,
     Reversed {
         first: String,
         last: String,
     },
-    /// A range up to `N` that begins behind it.
+    /// A range that ends with `N` begins after the last CPU.
     BehindLast(u32),
-    /// `N` or `all`, of a machine that is not known.
+    /// The list has `N` or `all`, and the machine is not known.
     DependsOnMachine,
     /// No machine has this CPU.
     TooLarge,
@@ -199,7 +199,7 @@ enum Reason {
         cpu: u32,
         machine: CpuSet,
     },
-    /// The stride of `first-last:used/group` is none.
+    /// The stride of `first-last:used/group` is invalid.
     Stride,
 }
 
@@ -275,9 +275,9 @@ impl std::error::Error for ListError {}
 
 /// Parses a list: numbers and ranges with commas between them, `0-3,8,10-11`.
 ///
-/// As the kernel does, takes strides (`0-15:2/4` is the first two of every four), any order and double mentions. White
-/// space around the list does not count, and an empty one is the empty set. The forms that depend on a machine, `N` and
-/// `all`, are for [`parse_within`](CpuSet::parse_within).
+/// As the kernel does, the parser accepts strides (`0-15:2/4` is the first two of every four CPUs), any order and
+/// repeated CPUs. White space around the list is ignored, and an empty list is the empty set. The forms that depend on
+/// a machine, `N` and `all`, are for [`parse_within`](CpuSet::parse_within).
 impl FromStr for CpuSet {
     type Err = ListError;
 
@@ -289,7 +289,8 @@ impl FromStr for CpuSet {
 impl CpuSet {
     /// Reads a list of CPUs that a person typed, and checks that `machine` has all of them.
     ///
-    /// It may say `all`, for the machine, and `N`, for its last CPU, as the kernel's parameters may:
+    /// The list may contain `all`, for all CPUs of the machine, and `N`, for its last CPU, like the kernel's
+    /// parameters:
     ///
     /// ```
     /// use tickless::topology::CpuSet;
@@ -303,8 +304,8 @@ impl CpuSet {
     ///
     /// # Errors
     ///
-    /// When the list is empty, cannot be read or names a CPU that is not in `machine`; the error says which part is
-    /// wrong and what would be right.
+    /// [`ListError`] if the list is empty, cannot be read or names a CPU that is not in `machine`; the error names the
+    /// wrong part and a correct one.
     pub fn parse_within(list: &str, machine: &Self) -> Result<Self, ListError> {
         let list = list.trim();
         if list.is_empty() {
@@ -345,13 +346,13 @@ fn parse(list: &str, machine: Option<&CpuSet>) -> Result<CpuSet, ListError> {
     Ok(set)
 }
 
-/// Meaning of one token.
+/// The meaning of one token of a list.
 struct Span {
     first: u32,
     last: u32,
-    /// Number taken, of every so many.
+    /// The stride: the number of CPUs that are used, and the size of the group from which they are used.
     take: (u32, u32),
-    /// True if it names no CPU in particular.
+    /// True if the token is `all`, which names no particular CPU.
     is_all: bool,
 }
 
@@ -411,7 +412,7 @@ fn span(token: &str, machine: Option<&CpuSet>) -> Result<Span, Reason> {
     })
 }
 
-/// A CPU by its number, or by being the last.
+/// Returns a CPU by its number, or the last CPU.
 fn cpu(word: &str, machine: Option<&CpuSet>) -> Result<u32, Reason> {
     if word == LAST {
         let last = machine.and_then(CpuSet::last);

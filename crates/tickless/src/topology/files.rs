@@ -12,11 +12,11 @@ type Result<T> = std::result::Result<T, TopologyError>;
 
 const CPUS: &str = "sys/devices/system/cpu";
 const NODES: &str = "sys/devices/system/node";
-/// Directory of the performance counters of each kind of core, and with them of its CPUs.
+/// The directory of the performance counters of each kind of core, which list the CPUs of the kind.
 const KINDS: &str = "sys/devices";
 /// The control groups, version 2.
 const GROUPS: &str = "sys/fs/cgroup";
-/// Text that the kernel prints for a list that was never set up, as `nohz_full` without the boot parameter.
+/// The text that the kernel prints for a list that was never set up, like `nohz_full` without the boot parameter.
 const NO_LIST: &str = "(null)";
 
 /// The files under one root.
@@ -29,8 +29,8 @@ impl<'r> Files<'r> {
         Self { root }
     }
 
-    /// The CPUs that are online. The one thing that must be known; very old kernels and some containers have only one
-    /// of the files.
+    /// Returns the CPUs that are online. This list must be known; very old kernels and some containers have only one of
+    /// the two files.
     pub(super) fn online(&self) -> Result<CpuSet> {
         for name in ["online", "present", "possible"] {
             let path = format!("{CPUS}/{name}");
@@ -47,7 +47,7 @@ impl<'r> Files<'r> {
         Err(self.fault(&format!("{CPUS}/online"), Fault::Unreadable(missing)))
     }
 
-    /// The CPUs that this process may run on.
+    /// Returns the CPUs that this process may run on.
     pub(super) fn allowed(&self) -> Result<Option<CpuSet>> {
         let path = "proc/self/status";
         let Some(status) = self.text(path)? else {
@@ -59,7 +59,7 @@ impl<'r> Files<'r> {
         list.map(|list| self.parse_list(path, list)).transpose()
     }
 
-    /// CPUs that the scheduler leaves alone.
+    /// Returns the CPUs that the scheduler leaves alone.
     pub(super) fn isolated(&self) -> Result<CpuSet> {
         let sets = [
             self.cpu_list(&format!("{CPUS}/isolated"))?,
@@ -70,13 +70,13 @@ impl<'r> Files<'r> {
         Ok(sets.fold(CpuSet::new(), |all, set| all.union(&set)))
     }
 
-    /// CPUs without a tick while they run one task.
+    /// Returns the CPUs without a tick while they run one task.
     pub(super) fn nohz_full(&self) -> Result<CpuSet> {
         let set = self.cpu_list(&format!("{CPUS}/nohz_full"))?;
         Ok(set.unwrap_or_default())
     }
 
-    /// The CPUs of the partition that this process's control group belongs to, if that is an isolated one.
+    /// Returns the CPUs of the partition of this process's control group, if the partition is isolated.
     fn own_isolated_partition(&self) -> Result<Option<CpuSet>> {
         let groups = self.readable("proc/self/cgroup")?.unwrap_or_default();
         let own = groups.lines().find_map(|line| line.strip_prefix("0::/"));
@@ -111,7 +111,7 @@ impl<'r> Files<'r> {
         }
     }
 
-    /// A CPU that is online.
+    /// Returns a CPU that is online.
     pub(super) fn cpu(&self, number: u32, online: &CpuSet, nodes: &[Node]) -> Result<Cpu> {
         let directory = format!("{CPUS}/cpu{number}");
         let topology = |name: &str| format!("{directory}/topology/{name}");
@@ -136,7 +136,7 @@ impl<'r> Files<'r> {
         })
     }
 
-    /// The caches of all CPUs, each once, by level, kind and first CPU.
+    /// Returns the caches of all CPUs, each once, in the order of level, kind and first CPU.
     pub(super) fn caches(&self, online: &CpuSet) -> Result<Vec<Cache>> {
         let mut caches = BTreeMap::new();
         for cpu in online.iter() {
@@ -185,7 +185,7 @@ impl<'r> Files<'r> {
         }))
     }
 
-    /// The nodes in the order of their numbers.
+    /// Returns the nodes in the order of their numbers.
     pub(super) fn nodes(&self, online: &CpuSet) -> Result<Vec<Node>> {
         self.numbered(NODES, "node")?
             .into_iter()
@@ -201,7 +201,7 @@ impl<'r> Files<'r> {
             .collect()
     }
 
-    /// The CPUs of each node, in the order of the nodes' numbers.
+    /// Returns the CPUs of each node, in the order of the nodes' numbers.
     pub(super) fn cpus_of_nodes(&self) -> Result<Vec<CpuSet>> {
         let nodes = self.numbered(NODES, "node")?.into_iter();
         let cpus = nodes.map(|(_, directory)| self.cpu_list(&format!("{directory}/cpulist")));
@@ -237,7 +237,7 @@ impl<'r> Files<'r> {
             .ok_or_else(|| self.fault(path, Fault::Content(text.clone(), "a row of distances")))
     }
 
-    /// The kinds of cores of a hybrid machine.
+    /// Returns the kinds of cores of a hybrid machine.
     pub(super) fn kinds(&self, online: &CpuSet) -> Result<Vec<CoreKind>> {
         let mut kinds = Vec::new();
         for name in ["core", "atom", "lowpower"] {
@@ -251,7 +251,7 @@ impl<'r> Files<'r> {
         Ok(kinds)
     }
 
-    /// A list of CPUs; `None` if the file does not exist.
+    /// Reads a list of CPUs; returns `None` if the file does not exist.
     pub(super) fn cpu_list(&self, path: &str) -> Result<Option<CpuSet>> {
         match self.text(path)? {
             None => Ok(None),
@@ -265,7 +265,7 @@ impl<'r> Files<'r> {
             .map_err(|error| self.fault(path, Fault::List(error)))
     }
 
-    /// A number; `None` if the file does not exist or says that it is unknown.
+    /// Reads a number; returns `None` if the file does not exist or says that the number is unknown.
     fn id(&self, path: &str) -> Result<Option<u32>> {
         let Some(text) = self.text(path)? else {
             return Ok(None);
@@ -279,7 +279,7 @@ impl<'r> Files<'r> {
         }
     }
 
-    /// The size of a cache in KiB.
+    /// Reads the size of a cache in KiB.
     fn size(&self, path: &str) -> Result<Option<u64>> {
         let Some(text) = self.text(path)? else {
             return Ok(None);
@@ -290,7 +290,7 @@ impl<'r> Files<'r> {
         }
     }
 
-    /// The entries of a directory that are called `prefix` and a number, in the order of the numbers.
+    /// Returns the entries of a directory that are called `prefix` and a number, in the order of the numbers.
     fn numbered(&self, directory: &str, prefix: &str) -> Result<Vec<(u32, String)>> {
         let entries = match fs::read_dir(self.root.join(directory)) {
             Ok(entries) => entries,
@@ -313,7 +313,7 @@ impl<'r> Files<'r> {
         Ok(found)
     }
 
-    /// The content of a file without the space around it; `None` if it does not exist.
+    /// Returns the content of a file without the white space around it; `None` if the file does not exist.
     fn text(&self, path: &str) -> Result<Option<String>> {
         match fs::read_to_string(self.root.join(path)) {
             Ok(text) => Ok(Some(text.trim().to_owned())),
@@ -328,9 +328,9 @@ impl<'r> Files<'r> {
     }
 }
 
-/// Returns whether there is nothing to read, rather than something that cannot be read.
+/// Returns true if the error says that a file does not exist, and false if the file exists but cannot be read.
 ///
-/// The files of a CPU that is taken offline at this moment answer that there is no such device.
+/// Reading a file of a CPU that is just taken offline fails with the error that no such device exists.
 fn is_absence(error: &io::Error) -> bool {
     matches!(
         error.kind(),

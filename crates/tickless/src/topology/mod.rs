@@ -1,9 +1,9 @@
 //! The machine as the kernel describes it: CPUs, cores, packages, caches, nodes, and the CPUs to keep free of other
 //! work.
 //!
-//! Where timers go depends on which CPUs share a core, a cache or a memory, and on which of them must not be disturbed.
-//! The kernel tells it in files, under `/sys/devices/system/cpu` and `/sys/devices/system/node`, and this module reads
-//! them:
+//! The choice of the CPU for a timer depends on the CPUs that share a core, a cache or a memory, and on the CPUs that
+//! must not be disturbed. The kernel describes the CPUs in files under `/sys/devices/system/cpu` and
+//! `/sys/devices/system/node`, and this module reads these files:
 //!
 //! ```
 //! let machine = tickless::topology::Topology::read()?;
@@ -15,14 +15,15 @@
 //!
 //! # What is relied upon
 //!
-//! Only the list of CPUs that are online. Everything else may be missing, as it is in containers, in virtual machines,
-//! on other processors than x86, and for CPUs that are offline: then it is unknown, or a CPU counts as a core of its
-//! own. A file that is there and cannot be understood is an error with its path and content, never a guess.
+//! Only the list of CPUs that are online must exist. Every other file may be missing, for example in containers, in
+//! virtual machines, on other processors than x86, and for CPUs that are offline. Then the fact is unknown, or a CPU
+//! counts as a core of its own. A file that exists and cannot be understood is an error with its path and content,
+//! never a guess.
 //!
 //! # Cost
 //!
-//! About 20 small files for each CPU: a few hundred microseconds on a laptop, tens of milliseconds on the largest
-//! servers. Nothing is cached.
+//! Reading takes about 20 small files for each CPU: a few hundred microseconds on a laptop, tens of milliseconds on the
+//! largest servers. Nothing is cached.
 
 mod cpu_set;
 mod files;
@@ -37,7 +38,7 @@ use std::path::{Path, PathBuf};
 pub use cpu_set::{CPUS_MAX, CpuSet, ListError};
 use files::Files;
 
-/// A description of the machine, at the time when it was read.
+/// A description of the machine at the time of the call that read it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Topology {
     possible: CpuSet,
@@ -64,12 +65,12 @@ pub struct Cpu {
     pub die: Option<u32>,
     /// The number of the core, which is unique in its package only.
     pub core: Option<u32>,
-    /// All CPUs of the same core that are online, this one included.
+    /// All CPUs of the same core that are online, including this CPU.
     pub siblings: CpuSet,
-    /// The number of the NUMA node of its memory.
+    /// The number of the NUMA node of the CPU's memory.
     pub node: Option<u32>,
-    /// The relative speed of the CPU; 1,024 is the fastest CPU of the machine. Known on machines with several kinds of
-    /// cores.
+    /// The relative speed of the CPU; 1,024 is the fastest CPU of the machine. The speed is known on machines with
+    /// several kinds of cores.
     pub capacity: Option<u32>,
 }
 
@@ -93,23 +94,24 @@ pub struct Cache {
     pub level: u32,
     /// The contents of the cache.
     pub kind: CacheKind,
-    /// The size in KiB.
+    /// The size of the cache in KiB.
     pub size_kib: Option<u64>,
     /// The CPUs that share the cache.
     pub cpus: CpuSet,
 }
 
-/// A NUMA node: memory, and the CPUs next to it, if there are any.
+/// A NUMA node: memory, and the CPUs next to this memory; a node may have no CPU.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Node {
     /// The number of the node.
     pub number: u32,
-    /// The CPUs next to it that are online.
+    /// The CPUs next to the node's memory that are online.
     pub cpus: CpuSet,
     /// The memory of the node in KiB.
     pub memory_kib: Option<u64>,
-    /// The distance to the memory of each node, in the order of their numbers; 10 is the distance of a node to itself.
+    /// The distance to the memory of each node, in the order of the nodes' numbers; 10 is the distance of a node to
+    /// itself.
     pub distances: Vec<u32>,
 }
 
@@ -128,7 +130,7 @@ impl Topology {
     ///
     /// # Errors
     ///
-    /// When the kernel does not tell which CPUs there are, or tells what cannot be understood.
+    /// [`TopologyError`] if the kernel does not list the CPUs, or if a file cannot be understood.
     pub fn read() -> Result<Self, TopologyError> {
         Self::read_from(Path::new("/"))
     }
@@ -165,18 +167,18 @@ impl Topology {
         })
     }
 
-    /// CPUs of a machine that are to be left alone, and no more: a few files.
+    /// Returns the CPUs of a machine that are to be left alone. Reads only a few files.
     pub(crate) fn read_quiet(root: &Path) -> Result<CpuSet, TopologyError> {
         let files = Files::new(root);
         Ok(files.isolated()?.union(&files.nohz_full()?))
     }
 
-    /// The CPUs of each node, and no more: a few files.
+    /// Returns the CPUs of each node. Reads only a few files.
     pub(crate) fn read_nodes(root: &Path) -> Result<Vec<CpuSet>, TopologyError> {
         Files::new(root).cpus_of_nodes()
     }
 
-    /// CPUs that are to be left alone.
+    /// Returns the CPUs that are to be left alone.
     pub(crate) fn quiet(&self) -> CpuSet {
         self.isolated.union(&self.nohz_full)
     }
@@ -232,7 +234,7 @@ impl Topology {
         Some(&self.cpus[place.ok()?])
     }
 
-    /// Returns the NUMA nodes in the order of their numbers; none if the kernel knows of none.
+    /// Returns the NUMA nodes in the order of their numbers; the slice is empty if the kernel lists no node.
     #[must_use]
     pub fn nodes(&self) -> &[Node] {
         &self.nodes
@@ -273,7 +275,7 @@ impl Topology {
 
     /// Returns the last cache between `cpu` and the memory, if that is known.
     ///
-    /// CPUs with the same one pass data to each other without going through memory.
+    /// CPUs with the same last cache pass data to each other without accessing memory.
     #[must_use]
     pub fn last_level_cache(&self, cpu: u32) -> Option<&Cache> {
         self.caches
@@ -282,8 +284,8 @@ impl Topology {
             .max_by_key(|cache| cache.level)
     }
 
-    /// Returns the caches that are the last before memory, in the order of their first CPUs. A CPU without a known
-    /// cache is in none.
+    /// Returns the caches that are the last before memory, in the order of their first CPUs. CPUs without a known cache
+    /// are in none of these caches.
     #[must_use]
     pub fn last_level_caches(&self) -> Vec<&Cache> {
         let mut domains = Vec::<&Cache>::new();
@@ -298,7 +300,8 @@ impl Topology {
     }
 }
 
-/// Two CPUs are siblings if either says so, and each is its own.
+/// Completes the siblings of all CPUs: two CPUs are siblings if either lists the other, and each CPU is a sibling of
+/// itself.
 fn with_whole_cores(mut cpus: Vec<Cpu>) -> Vec<Cpu> {
     let told: Vec<(u32, CpuSet)> = cpus
         .iter()
@@ -314,7 +317,7 @@ fn with_whole_cores(mut cpus: Vec<Cpu>) -> Vec<Cpu> {
     cpus
 }
 
-/// The reason why the machine cannot be described. Final until the file changes.
+/// The reason why the machine cannot be described. The error is final until the file changes.
 #[derive(Debug)]
 pub struct TopologyError {
     path: PathBuf,
@@ -325,12 +328,12 @@ pub struct TopologyError {
 enum Fault {
     Unreadable(io::Error),
     List(ListError),
-    /// The content, and what it should have been.
+    /// The content of the file, and the content that was expected.
     Content(String, &'static str),
 }
 
 impl TopologyError {
-    /// Returns whether this process may not read the file.
+    /// Returns true if this process may not read the file.
     fn is_denial(&self) -> bool {
         let denied = io::ErrorKind::PermissionDenied;
         matches!(&self.fault, Fault::Unreadable(error) if error.kind() == denied)

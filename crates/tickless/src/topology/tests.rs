@@ -14,7 +14,7 @@ pub(crate) fn fixture(name: &str) -> Topology {
     Topology::read_from(&path).unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// A machine with CPUs 0 to 7 and these files more, each with its content.
+/// Reads a machine with CPUs 0 to 7 and the additional `files`, each with its content.
 fn machine_with(name: &str, files: &[(&str, &str)]) -> Result<Topology, super::TopologyError> {
     let directory = format!("tickless-{}-{name}", std::process::id());
     let root = std::env::temp_dir().join(directory);
@@ -285,7 +285,7 @@ fn a_hybrid_machine_with_cpus_offline_and_files_missing_is_told_as_far_as_it_is_
     assert!(machine.nohz_full().is_empty());
 }
 
-/// A directory of a test, gone with it.
+/// A directory of a test, which is removed when the value is dropped.
 struct Scratch(PathBuf);
 
 impl Scratch {

@@ -34,9 +34,9 @@ use crate::topology::{CpuSet, Topology};
 ///
 /// # CPUs
 ///
-/// Without [`pin`](Self::pin), workers run where the scheduler puts them. With it, each has a CPU, and the workers on
-/// some of the CPUs can be [isolated](Self::isolate): they do not fire other workers' timers, and other workers do not
-/// fire theirs.
+/// Without [`pin`](Self::pin), workers run where the scheduler puts them. With `pin`, each worker has a CPU, and the
+/// workers on some of the CPUs can be [isolated](Self::isolate): they do not fire other workers' timers, and other
+/// workers do not fire theirs.
 ///
 /// ```
 /// use tickless::Workers;
@@ -67,17 +67,17 @@ pub struct Builder {
     realtime_priority: Option<u8>,
 }
 
-/// Workers that there can be at a time: one base is the expiry thread's.
+/// The largest number of workers at a time: one base belongs to the expiry thread.
 const WORKERS_MAX: usize = THREADS_MAX - 1;
 
-/// Workers that are to be isolated.
+/// The choice of the workers that are to be isolated.
 #[derive(Clone, Debug)]
 enum Isolated {
     Cpus(CpuSet),
     AsTheSystemSays,
 }
 
-/// Place of a worker, and its role.
+/// The CPU of a worker, and its role.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct WorkerPlace {
     cpu: Option<u32>,
@@ -106,8 +106,8 @@ impl Builder {
         self
     }
 
-    /// Sets the name of the threads; each gets its number appended: `shard` makes `shard-0`, `shard-1` and so on, of
-    /// which the system shows 15 bytes. Default: `tickless`.
+    /// Sets the name of the threads; each gets its number appended: `shard` makes `shard-0`, `shard-1` and so on, and
+    /// the system shows 15 bytes of each name. Default: `tickless`.
     pub fn name(mut self, name: impl Into<String>) -> Self {
         self.name = name.into();
         self
@@ -145,17 +145,17 @@ impl Builder {
     }
 
     /// Sets whether the background thread fires exact timers of a worker that has taken no turn 10 ms after the first
-    /// of them was due. Default: it does for workers that are not isolated. The setting covers all workers, isolated
-    /// ones too, and each worker can [change](Worker::set_helped) it.
+    /// of these timers was due. Default: the background thread does so for workers that are not isolated. The setting
+    /// holds for all workers, including isolated workers, and each worker can [change](Worker::set_helped) it.
     pub const fn helped(mut self, is_helped: bool) -> Self {
         self.helped = Some(is_helped);
         self
     }
 
-    /// Sets the rule that chooses the next migrator when the present one goes to sleep. The migrator is the awake
-    /// worker that fires the coarse timers of sleeping ones.
+    /// Sets the rule that chooses the next migrator when the present migrator goes to sleep. The migrator is the awake
+    /// worker that fires the coarse timers of sleeping workers.
     ///
-    /// The rule is for all workers of the process, including those that other builders started. It makes no timer
+    /// The rule is for all workers of the process, including those that other builders started. The rule makes no timer
     /// early, late or lost; it decides how evenly the work is spread. Default: the rule that was set last, or
     /// [`MigratorPolicy::Rotating`].
     pub const fn migrator_policy(mut self, policy: MigratorPolicy) -> Self {
@@ -176,14 +176,14 @@ impl Builder {
         Ok(self.places()?.len())
     }
 
-    /// Starts the workers. Each calls `body` with its number.
+    /// Starts the workers. Each worker calls `body` with its number.
     ///
-    /// All threads are workers, pinned and isolated as requested, before the first `body` begins. If one of them cannot
-    /// be started, no `body` begins.
+    /// All threads are workers, pinned and isolated as requested, before the first `body` begins. If a worker cannot be
+    /// started, no `body` begins.
     ///
     /// # Errors
     ///
-    /// When the plan does not fit the machine, or the system refuses a thread or a CPU: [`BuildError`].
+    /// [`BuildError`] if the settings do not fit the machine, or if the system refuses a thread or a CPU.
     pub fn spawn<F, R>(self, body: F) -> Result<Workers<R>, BuildError>
     where
         F: Fn(&Worker, usize) -> R + Clone + Send + 'static,
@@ -365,7 +365,7 @@ impl Builder {
     }
 }
 
-/// A thread that waits for the others.
+/// A thread of the group that waits until all others have started.
 #[derive(Debug)]
 struct Start<R> {
     thread: JoinHandle<Option<R>>,
@@ -397,7 +397,7 @@ fn pin(cpu: u32) -> Result<(), BuildError> {
 pub struct Workers<R> {
     threads: Vec<JoinHandle<Option<R>>>,
     unparkers: Vec<Unparker>,
-    /// Place of each of them, and its CPU.
+    /// The place of each worker, and its CPU.
     places: Vec<(Occupancy, Option<u32>)>,
 }
 
@@ -426,11 +426,12 @@ impl<R> Workers<R> {
         &self.unparkers
     }
 
-    /// Waits until all workers have ended. Returns the result or the panic of each, in the order of their numbers.
+    /// Waits until all workers have ended. Returns the result or the panic of each worker, in the order of the workers'
+    /// numbers.
     ///
     /// # Panics
     ///
-    /// It never panics for a worker's panic, which is a result.
+    /// A worker's panic causes no panic here: it is part of the result.
     #[must_use = "it may be a panic"]
     pub fn join(self) -> Vec<thread::Result<R>> {
         let ended = self.threads.into_iter().map(JoinHandle::join);

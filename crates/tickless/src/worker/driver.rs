@@ -12,8 +12,8 @@ use crate::host::sys::timers::{BorrowedTimer, drain};
 use crate::host::thread::ThreadKind;
 use crate::time::Instant;
 
-/// The timers of a thread that has its own event loop: a file descriptor to wait for, and a method to call when it is
-/// readable.
+/// The timers of a thread that has its own event loop: a file descriptor to wait for, and a method to call when the
+/// descriptor is readable.
 ///
 /// Making a driver moves the firing of the current thread's timers to its event loop, until the driver is dropped.
 /// While the loop takes no turns the background thread fires exact timers, 10 ms late at first and then in time. The
@@ -21,8 +21,8 @@ use crate::time::Instant;
 /// in epoll, poll, select, io_uring and every library on top of them.
 ///
 /// On macOS, FreeBSD and NetBSD the descriptor is a kqueue, which kqueue, poll and select can watch. On Windows it is a
-/// waitable timer (`AsHandle`), signalled from when something is due until the turn. Elsewhere there is none, and
-/// [`new`](Self::new) answers [`Unsupported`](std::io::ErrorKind::Unsupported).
+/// waitable timer (`AsHandle`), which is signalled from the first due deadline until the next turn. On other systems
+/// the driver has no descriptor, and [`new`](Self::new) returns [`Unsupported`](std::io::ErrorKind::Unsupported).
 ///
 /// ```
 /// use std::os::fd::AsFd;
@@ -50,8 +50,8 @@ impl Driver {
     ///
     /// # Errors
     ///
-    /// When the thread runs its own timers already, there are too many threads with timers, or the descriptor is
-    /// refused.
+    /// [`StartError`] if the thread runs its own timers already, if there are too many threads with timers, or if the
+    /// system refuses the descriptor.
     pub fn new() -> Result<Self, StartError> {
         let timers = LocalTimers::take(ThreadKind::EventLoop)?;
         let timer = timers
@@ -63,12 +63,12 @@ impl Driver {
         Ok(Self { timers, timer })
     }
 
-    /// Fires the timers that are due, and programs the descriptor for the next one. Call it when the descriptor is
-    /// readable; a call at another time does no harm.
+    /// Fires the timers that are due, and programs the descriptor for the next timer. Call this method when the
+    /// descriptor is readable; a call at another time does no harm.
     ///
     /// # Panics
     ///
-    /// When called inside of a callback or a waker, which run in a turn themselves.
+    /// If it is called inside of a callback or a waker, because these run in a turn themselves.
     #[track_caller]
     pub fn turn(&self) -> Turn {
         // Makes the descriptor unreadable; nothing to read is no error, and it stays set for what it is.
@@ -78,15 +78,15 @@ impl Driver {
         self.timers.turn()
     }
 
-    /// Returns the deadline of the first timer of this thread, if there is one. It is for event loops that compute
-    /// their timeout instead of waiting for the descriptor.
+    /// Returns the deadline of the first timer of this thread, or `None` if no timer is pending. The method is for
+    /// event loops that compute their timeout instead of waiting for the descriptor.
     #[must_use]
     pub fn next_deadline(&self) -> Option<Instant> {
         self.timers.next_deadline()
     }
 
-    /// Sets whether the background thread fires exact timers of this thread if it has taken no turn 10 ms after the
-    /// first of them was due. Default: it does.
+    /// Sets whether the background thread fires exact timers of this thread if the thread has taken no turn 10 ms after
+    /// the first of these timers was due. Default: yes.
     pub fn set_helped(&self, is_helped: bool) {
         self.timers.set_helped(is_helped);
     }

@@ -4,10 +4,10 @@ use std::fmt;
 
 use crate::host::sys::descriptors::epoll::{Event, EventData, EventFlags};
 
-/// A buffer for events of an epoll instance; it holds those that
-/// [`Worker::park_on_epoll`](super::Worker::park_on_epoll) found last.
+/// A buffer for events of an epoll instance; the buffer holds the events of the last
+/// [`Worker::park_on_epoll`](super::Worker::park_on_epoll).
 ///
-/// Cost: allocates when it is made, and never again.
+/// Cost: the buffer allocates memory when it is made, and never again.
 pub struct EpollEvents {
     room: Box<[Event]>,
     ready: usize,
@@ -61,7 +61,7 @@ impl EpollEvents {
         })
     }
 
-    /// Lets `wait` fill the room; it returns the number of events.
+    /// Lets `wait` fill the buffer; `wait` returns the number of events.
     pub(crate) fn fill<E>(
         &mut self,
         wait: impl FnOnce(&mut [Event]) -> Result<usize, E>,

@@ -10,7 +10,7 @@ use crate::topology::{CpuSet, TopologyError};
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum StartError {
-    /// The thread is a worker or a driver already, or was one and is still inside of its code.
+    /// The thread is a worker or a driver already, or was a worker or driver and is still inside of its code.
     AlreadyTaken,
     /// All 65,536 places for threads are taken.
     NoPlace,
@@ -50,7 +50,8 @@ impl std::error::Error for StartError {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum IsolationError {
-    /// The worker is the only one that is not isolated, and one worker has to fire the coarse timers of sleeping ones.
+    /// The worker is the only worker that is not isolated, and one such worker has to fire the coarse timers of
+    /// sleeping workers.
     LastWorker,
 }
 
@@ -74,12 +75,12 @@ pub enum IsolateError {
     NotPinned,
     /// No worker of the set has one of the CPUs.
     NoWorkerThere {
-        /// CPUs in question.
+        /// The CPUs without a worker.
         cpus: CpuSet,
         /// The CPUs of the workers.
         used: CpuSet,
     },
-    /// No worker would be left to fire the coarse timers of sleeping ones.
+    /// No worker would be left to fire the coarse timers of sleeping workers.
     LastWorker,
     /// The kernel did not say which CPUs are isolated.
     Topology(TopologyError),
@@ -111,7 +112,7 @@ impl std::error::Error for IsolateError {
     }
 }
 
-/// Priorities of `SCHED_FIFO` on Linux.
+/// The priorities of `SCHED_FIFO` on Linux.
 pub(super) const PRIORITIES: RangeInclusive<u8> = 1..=99;
 
 /// The reasons why the system refused to schedule a thread as requested. The thread keeps its scheduling.
@@ -127,7 +128,7 @@ pub enum ScheduleError {
         /// The error of the system.
         error: io::Error,
     },
-    /// The priority is not a real-time priority, which is 1 to 99. Final.
+    /// The priority is not a real-time priority, which is 1 to 99. The error is final.
     PriorityOutOfRange {
         /// The requested priority.
         priority: u8,
@@ -200,46 +201,47 @@ impl std::error::Error for ScheduleError {
 pub enum BuildError {
     /// No worker was requested.
     NoWorkers,
-    /// The number of workers is larger than the largest possible one.
+    /// The number of workers is larger than the largest possible number.
     TooMany {
-        /// Number of workers that were requested.
+        /// The number of workers that were requested.
         workers: usize,
-        /// Largest number of workers.
+        /// The largest possible number of workers.
         most: usize,
     },
     /// The name of a thread cannot contain the character NUL.
     NulInName,
     /// The number of workers is larger than the number of CPUs to pin them to.
     TooManyForCpus {
-        /// Number of workers that were requested.
+        /// The number of workers that were requested.
         workers: usize,
         /// The CPUs to pin workers to.
         cpus: CpuSet,
     },
-    /// A CPU to pin to is offline, or no machine of this kind has it.
+    /// A CPU to which a worker should be pinned is offline, or does not exist.
     NotOfThisMachine {
-        /// CPUs in question.
+        /// The CPUs that the machine lacks or that are offline.
         cpus: CpuSet,
-        /// CPUs of the machine.
+        /// The CPUs of the machine.
         machine: CpuSet,
     },
     /// No worker is pinned to a CPU, and isolation is by CPU.
     IsolatedNotPinned,
     /// A CPU to isolate has no worker.
     NoWorkerThere {
-        /// CPUs in question.
+        /// The CPUs without a worker.
         cpus: CpuSet,
         /// The CPUs of the workers.
         used: CpuSet,
     },
-    /// Every worker would be isolated, and one has to fire the coarse timers of sleeping ones.
+    /// Every worker would be isolated, and one worker that is not isolated has to fire the coarse timers of sleeping
+    /// workers.
     AllIsolated {
         /// The CPUs of all workers.
         cpus: CpuSet,
     },
     /// The kernel did not describe the machine.
     Topology(TopologyError),
-    /// The system refused a CPU, usually because this process is confined to others.
+    /// The system refused a CPU, usually because this process may only use other CPUs.
     Pin {
         /// The CPU.
         cpu: u32,
@@ -253,7 +255,7 @@ pub enum BuildError {
         /// Error of the system.
         error: io::Error,
     },
-    /// The system refused the real-time priority, or it is not one.
+    /// The system refused the real-time priority, or the number is not a real-time priority.
     Schedule(ScheduleError),
     /// A thread did not become a worker.
     Start(StartError),

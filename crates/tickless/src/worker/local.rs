@@ -24,21 +24,22 @@ pub enum IsolatedTimers {
     /// The timers stay on the isolated worker, which fires them itself. Arming costs nothing more.
     #[default]
     Stay,
-    /// The timers move to a worker that is not isolated, and fire there: one that is awake, and on the same NUMA node,
-    /// if there is one. Arming costs the lock of that worker's timers, and a look at some workers where the one before
-    /// sleeps. A coarse timer wakes it if it has to know. An exact timer stays if it would be the first there, because
-    /// a thread cannot program the sleep of another.
+    /// The timers move to a worker that is not isolated, and fire on it. The library prefers a worker that is awake,
+    /// and on the same NUMA node. Arming costs the lock of that worker's timers, and a search among some workers if the
+    /// last chosen worker sleeps. A coarse timer wakes the worker if the worker has to notice it. An exact timer stays
+    /// on the isolated worker if it would be the first timer of the other worker, because a thread cannot program the
+    /// sleep of another thread.
     GoToHousekeeping,
 }
 
-/// Enables or disables, for the whole process, that timers go where [`IsolatedTimers`] sends them. If disabled, each
-/// timer stays on the thread that starts it. It is enabled at first; timers that are queued stay where they are until
-/// they are started again.
+/// Enables or disables the moves of timers by [`IsolatedTimers`] for the whole process. If the moves are disabled, each
+/// timer stays on the thread that starts it. They are enabled at first. Timers that are queued stay in their queue
+/// until they are started again.
 pub fn set_migration(enabled: bool) {
     timers().platform().set_migration(enabled);
 }
 
-/// Returns true if timers go where [`IsolatedTimers`] sends them.
+/// Returns true if the moves of timers by [`IsolatedTimers`] are enabled.
 #[must_use]
 pub fn migration() -> bool {
     timers().platform().migration()
@@ -48,19 +49,20 @@ pub fn migration() -> bool {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use = "more may be due already"]
 pub struct Turn {
-    /// The number of timers that fired, with those that the background thread fired since the last turn because no turn
-    /// came in time.
+    /// The number of timers that fired, including the timers that the background thread fired since the last turn
+    /// because the thread took no turn in time.
     pub fired: u32,
-    /// The deadline of the next timer, if there is one.
+    /// The deadline of the next timer; `None` if no timer is pending.
     pub next: Option<Instant>,
     /// True if more timers are due already: the turn ended because it ran 4,096 callbacks. Take another turn soon.
     pub more: bool,
 }
 
-/// Time of the first due event at the last reading of the clock, and the counter value from which on it may be due.
+/// The time of the first event at the last reading of the clock, and the counter value from which on this event may be
+/// due.
 ///
-/// Until then, and while nothing else is due first, it takes a reading of the counter to know that nothing is due: the
-/// clock keeps to the line that it followed until the counter is there ([`clock::cycles_at`]).
+/// Until the counter reaches this value, and while no other event is due first, a reading of the counter shows that
+/// nothing is due: until then the clock does not deviate from the line that it follows ([`clock::cycles_at`]).
 #[derive(Debug)]
 struct NotDueBefore {
     exact: Cell<CoreInstant>,
@@ -93,12 +95,12 @@ impl NotDueBefore {
     }
 }
 
-/// The timers of this thread, which a `Worker` or a `Driver` runs as long as it has this.
+/// The timers of this thread, which a `Worker` or a `Driver` runs as long as it has this value.
 #[derive(Debug)]
 pub(crate) struct LocalTimers {
     pub(crate) base: &'static ThreadBase,
     not_due_before: NotDueBefore,
-    /// Marker that keeps the value on its thread.
+    /// A marker that keeps the value on its thread.
     stays: PhantomData<*mut ()>,
 }
 
@@ -136,8 +138,9 @@ impl LocalTimers {
         now_lower()
     }
 
-    /// A few loads and compares, and the counter. That others are to be looked after is noticed when the clock was
-    /// compared with the kernel's, which is every 50 µs at the latest.
+    /// Returns true if the worker has something to do. The check takes a few loads, comparisons and a reading of the
+    /// counter. The worker notices due timers of other workers when the clock is compared with the kernel's clock,
+    /// which is every 50 µs at the latest.
     #[inline]
     pub(crate) fn is_due(&self) -> bool {
         let exact = device::due_but_coarse(self.base);
@@ -159,8 +162,8 @@ impl LocalTimers {
         is_due
     }
 
-    /// Works as [`is_due`](Self::is_due), for a worker that would go to sleep: it is awake, so what may fire is due,
-    /// and saves the wake-up for it (spec OBJ-23).
+    /// Works as [`is_due`](Self::is_due), for a worker that is about to sleep. The worker is awake, so timers that may
+    /// fire count as due, which saves the wake-up for them (spec OBJ-23).
     pub(crate) fn is_due_before_sleep(&self) -> bool {
         self.is_due() || self.base.may_fire_from() <= self.now()
     }
@@ -172,8 +175,8 @@ impl LocalTimers {
             || with_thread(|thread| thread.reading.has_new_line()) && self.look(now)
     }
 
-    /// A turn that leaves the rearm of the device to the caller, who flushes soon: a scheduler that is about to start
-    /// timers itself.
+    /// Takes a turn that leaves the rearm of the device to the caller, which flushes soon: a scheduler that is about to
+    /// start timers itself.
     #[track_caller]
     pub(crate) fn turn_owing(&self, now: CoreInstant) {
         assert_outside_of_callbacks();
@@ -197,7 +200,8 @@ impl LocalTimers {
         }
     }
 
-    /// Lets the worker go to sleep: until when it may. [`leave_idle`](Self::leave_idle) follows.
+    /// Notes that the worker goes to sleep; returns the time until which it may sleep. The caller calls
+    /// [`leave_idle`](Self::leave_idle) after the sleep.
     pub(crate) fn enter_idle(&self) -> CoreInstant {
         let own = if self.base.local().device.signal.is_on() {
             // Its device costs a system call. The sleep has a deadline of its own, so the device stays as it is, and an
@@ -211,7 +215,8 @@ impl LocalTimers {
         own.min(idle::enter(self.base, own))
     }
 
-    /// Returns the time at which this worker has something to do, its wheels aside, whatever its device is armed for.
+    /// Returns the time at which this worker has something to do, without its wheels and whatever the armed value of
+    /// its device.
     fn first_own(&self) -> CoreInstant {
         let due = device::due_but_coarse(self.base);
         if due <= self.now() {
@@ -220,7 +225,7 @@ impl LocalTimers {
         timers().next_event(self.base.cpu())
     }
 
-    /// Takes the worker out of those that look after each other, or puts it back.
+    /// Removes the worker from the workers that fire each other's timers, or adds it again.
     pub(crate) fn set_isolated(&self, isolated: bool) -> Result<(), IsolationError> {
         isolation::apply(self.base, isolated).map_err(|_| IsolationError::LastWorker)
     }
@@ -239,7 +244,7 @@ impl LocalTimers {
         !trees::takes_part(self.base)
     }
 
-    /// The worker is awake.
+    /// Notes that the worker is awake.
     pub(crate) fn leave_idle(&self) {
         idle::leave(self.base);
     }
@@ -289,7 +294,7 @@ impl Drop for LocalTimers {
     }
 }
 
-/// Callbacks and wakers run inside of a turn.
+/// Panics if it is called in a callback or a waker, because these run inside of a turn.
 #[inline]
 #[track_caller]
 pub(crate) fn assert_outside_of_callbacks() {

@@ -1,20 +1,21 @@
 //! Threads that fire their own timers, one at a time or several at once.
 //!
-//! On other threads the library's expiry thread fires the timers: a deadline costs a switch to that thread and back. A
-//! thread that runs its own saves both.
+//! The library's expiry thread fires the timers of other threads: a deadline costs a switch to the expiry thread and
+//! back. A thread that fires its own timers saves both switches.
 //!
 //! | | [`Worker`] | [`Driver`] |
 //! |---|---|---|
-//! | the wait is | the library's: [`park`](Worker::park), [`block_on`](Worker::block_on), [`park_on_epoll`](Worker::park_on_epoll) | your event loop's |
-//! | how it learns of a deadline | its sleep ends | a file descriptor becomes readable ([`AsFd`](std::os::fd::AsFd)) |
-//! | another thread wakes it | [`Unparker`] | whatever your event loop has for that |
+//! | the thread waits in | the library: [`park`](Worker::park), [`block_on`](Worker::block_on), [`park_on_epoll`](Worker::park_on_epoll) | your event loop |
+//! | at a deadline | the thread's sleep ends | a file descriptor becomes readable ([`AsFd`](std::os::fd::AsFd)) |
+//! | another thread wakes it by | [`Unparker`] | the means of your event loop |
 //! | a deadline costs | one system call, none while it [spins](Parking::Spin) | two: setting the descriptor and reading it |
-//! | coarse timers of sleeping workers | it looks after them, and they after its own | stay with each thread |
-//! | it can be [isolated](Worker::set_isolated) | yes | no: nothing disturbs it as it is |
-//! | several at once, pinned | [`Workers::builder`] | make one on each thread |
-//! | take it when | timers are what the thread waits for, or an epoll instance of yours | a library owns the loop: mio, GLib, io_uring |
+//! | coarse timers of sleeping workers | an awake worker fires them | each thread fires its own timers |
+//! | it can be [isolated](Worker::set_isolated) | yes | not necessary: other threads do not disturb it |
+//! | several at once, pinned | [`Workers::builder`] | make a driver on each thread |
+//! | take it when | the thread waits for timers, or for an epoll instance of yours | a library owns the loop: mio, GLib, io_uring |
 //!
-//! A thread is one of the two at a time. Dropping either gives the thread's timers to the expiry thread.
+//! A thread is either a worker or a driver at a time. Dropping the worker or driver moves the thread's timers to the
+//! expiry thread.
 #![expect(clippy::module_inception, reason = "the file of `Worker` has its name")]
 
 mod builder;

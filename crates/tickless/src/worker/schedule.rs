@@ -6,7 +6,7 @@ use crate::host::sys::threads;
 use crate::topology::CpuSet;
 
 impl Worker {
-    /// Restricts the worker's thread to these CPUs from now on. The restriction stays when the thread is no longer a
+    /// Restricts the worker's thread to `cpus` from now on. The restriction stays when the thread is no longer a
     /// worker.
     ///
     /// ```
@@ -25,24 +25,26 @@ impl Worker {
     /// # Errors
     ///
     /// [`ScheduleError::NoCpus`] for an empty set. [`ScheduleError::Pin`] if the system refuses, usually because the
-    /// process is confined to other CPUs, or these are not online. The thread stays where it was then.
+    /// process may only use other CPUs, or because `cpus` are not online. The thread keeps its CPUs then.
     ///
     /// # Cost
     ///
-    /// One system call; the thread moves at once if it is elsewhere.
+    /// One system call; the thread moves at once if it runs on another CPU.
     pub fn pin(&self, cpus: &CpuSet) -> Result<(), ScheduleError> {
         keep_on(cpus)
     }
 
     /// Sets the real-time priority of the worker's thread, 1 to 99, of which the highest runs first (`SCHED_FIFO`);
-    /// `None` ends it (`SCHED_OTHER`). The priority stays when the thread is no longer a worker.
+    /// `None` ends the real-time priority (`SCHED_OTHER`). The priority stays when the thread is no longer a worker.
     ///
     /// No other thread runs on the CPU while the worker has something to do, unless its priority is higher. Threads
     /// that the worker starts get no such priority (`SCHED_RESET_ON_FORK`). On systems other than Linux:
     ///
-    /// - On Windows 1 to 33 is one level above normal, up to 66 two, and the others are `TIME_CRITICAL`.
-    /// - On macOS and the BSDs the priority is scaled to that of the system's `SCHED_FIFO`; threads inherit it.
-    /// - On others the answer is an error of the kind [`Unsupported`](std::io::ErrorKind::Unsupported).
+    /// - On Windows the priorities 1 to 33 are one level above normal, 34 to 66 are two levels above, and higher
+    ///   priorities are `TIME_CRITICAL`.
+    /// - On macOS and the BSDs the priority is scaled to the range of the system's `SCHED_FIFO`; started threads
+    ///   inherit it.
+    /// - On other systems the result is an error of the kind [`Unsupported`](std::io::ErrorKind::Unsupported).
     ///
     /// ```
     /// use tickless::Worker;
@@ -56,9 +58,9 @@ impl Worker {
     ///
     /// # Errors
     ///
-    /// [`ScheduleError::PriorityOutOfRange`]. [`ScheduleError::Priority`] if the system refuses: it takes the
-    /// capability `CAP_SYS_NICE`, or a limit `RLIMIT_RTPRIO` that is high enough. The thread has the priority that it
-    /// had then.
+    /// [`ScheduleError::PriorityOutOfRange`] if `priority` is not from 1 to 99. [`ScheduleError::Priority`] if the
+    /// system refuses the priority: the process needs the capability `CAP_SYS_NICE`, or a limit `RLIMIT_RTPRIO` that is
+    /// high enough. The thread keeps its previous priority then.
     ///
     /// # Cost
     ///
@@ -79,7 +81,7 @@ fn keep_on(cpus: &CpuSet) -> Result<(), ScheduleError> {
     })
 }
 
-/// Gives this thread a real-time priority, or takes it back.
+/// Gives this thread a real-time priority, or ends the real-time priority.
 pub(super) fn prioritise(priority: Option<u8>) -> Result<(), ScheduleError> {
     if let Some(priority) = priority
         && !PRIORITIES.contains(&priority)

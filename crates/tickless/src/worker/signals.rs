@@ -1,8 +1,8 @@
-//! A worker whose device interrupts it by a signal while it computes.
+//! Workers with a device that interrupts them by a signal while they compute.
 //!
-//! The device is a POSIX timer, and each time it fires it is not set any more. Its handler notes the signal and asks
-//! the worker to schedule. So each signal owes two answers: a turn for what is due, and the device set again if that
-//! found nothing to do.
+//! The device is a POSIX timer; after it has fired it is not set any more. The signal handler notes the signal and
+//! requests that the worker schedules. So each signal needs two answers: a turn for the timers that are due, and a new
+//! setting of the device if the turn found nothing to do.
 //!
 //! ```text
 //!   handler   note the signal       ask to schedule
@@ -11,8 +11,8 @@
 //!             knows_of_signal, or ask again
 //! ```
 //!
-//! A signal behind `take_signalled` is answered by the next schedule, so its request must not be taken back together
-//! with an earlier one: the task that runs next would have the worker for good.
+//! A signal after `take_signalled` is answered by the next schedule, so its request must not be cancelled together with
+//! an earlier request: the task that runs next would never give the worker back.
 
 use std::io;
 
@@ -30,13 +30,13 @@ impl Worker {
         Ok(())
     }
 
-    /// The POSIX timer interrupts the worker no more.
+    /// Ends the interrupts of the worker by the POSIX timer.
     pub(crate) fn end_signals(&self) {
         self.base().local().device.signal.end();
     }
 
-    /// Works as [`is_due_at`](Self::is_due_at), behind a signal: the clock of the library may be behind the kernel's by
-    /// a little, and a timer that fired is not set any more.
+    /// Works as [`is_due_at`](Self::is_due_at), after a signal: the clock of the library may be slightly behind the
+    /// kernel's clock, and a POSIX timer that fired is not set any more.
     pub(crate) fn is_due_behind_signal(&self) -> bool {
         const BEHIND: u64 = 2_000;
         loop {
@@ -53,7 +53,7 @@ impl Worker {
         }
     }
 
-    /// Returns whether a signal came since this was called last. The caller sets the POSIX timer
+    /// Returns true if a signal came since the last call. The caller sets the POSIX timer
     /// [again](Self::set_behind_signal).
     #[inline]
     pub(crate) fn take_signalled(&self) -> bool {
@@ -66,15 +66,16 @@ impl Worker {
         came
     }
 
-    /// Returns whether a signal that was not [taken](Self::take_signalled) yet still asks for a reschedule.
+    /// Returns true if a signal that was not [taken](Self::take_signalled) yet still requests a reschedule.
     pub(crate) fn knows_of_signal(&self) -> bool {
         let local = self.base().local();
         // In this order: the handler notes the signal first, and asks then.
         !local.device.signal.is_signalled() || local.resched.is_requested()
     }
 
-    /// Sets the POSIX timer after a signal and the turn for it, if that found nothing due. The signal comes by the
-    /// kernel's clock, and the turn goes by one that is never ahead of it: what is due a moment later would never come.
+    /// Sets the POSIX timer after a signal and its turn, if the turn found nothing due. The signal comes by the
+    /// kernel's clock, and the turn uses a clock that is never ahead of the kernel's clock: without a new setting, a
+    /// timer that is due a moment later would not fire.
     pub(crate) fn set_behind_signal(&self) {
         let device = &self.base().local().device;
         // Nothing is programmed where the rearm is deferred: its flush sets the timer.

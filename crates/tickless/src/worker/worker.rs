@@ -24,7 +24,7 @@ use crate::host::{clock, device, wake};
 use crate::time::Instant;
 use crate::time::virtual_time::runtime::{self, Blocks, Sleeper};
 
-/// The way in which a [`Worker`] waits.
+/// The ways in which a [`Worker`] can wait.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Parking {
     /// Sleeps in the kernel until the worker's first timer is due or another thread wakes it.
@@ -34,15 +34,15 @@ pub enum Parking {
     Spin,
 }
 
-/// A thread that fires its own timers: the fastest and most exact way to use them.
+/// A thread that fires its own timers, which is the fastest and most exact way to use timers.
 ///
-/// Making a worker turns the current thread into one, until the value is dropped. Its timers then fire only in its
-/// [turns](Worker::turn) and while it is [parked](Worker::park), so a worker that computes for long delays them. If it
-/// blocks elsewhere on a timer of its own, in another executor for example, the timer is late and not lost: the
-/// background thread fires exact timers from 10 ms after the first was due, until the worker takes a turn
-/// ([`Stats::stuck_expired`](crate::Stats::stuck_expired)). All of `tickless::time` and
-/// [`HrTimer`](crate::hrtimer::HrTimer) use the worker of their thread by themselves. A thread-local may hold the
-/// worker. If it is leaked, the background thread takes over when the thread has ended.
+/// Making a worker turns the current thread into a worker, until the value is dropped. Its timers then fire only in its
+/// [turns](Worker::turn) and while it is [parked](Worker::park), so a worker that computes for long delays its timers.
+/// If the worker blocks elsewhere on one of its own timers, for example in another executor, the timer is late and not
+/// lost: the background thread fires exact timers from 10 ms after the first of them was due, until the worker takes a
+/// turn ([`Stats::stuck_expired`](crate::Stats::stuck_expired)). All of `tickless::time` and
+/// [`HrTimer`](crate::hrtimer::HrTimer) use the worker of their thread automatically. A thread-local may hold the
+/// worker. If the worker is leaked, the background thread takes over when the thread has ended.
 ///
 /// ```
 /// use std::time::Duration;
@@ -78,9 +78,9 @@ pub struct Worker {
     timers: LocalTimers,
     parking: Parking,
     waker: Waker,
-    /// A [`block_on`](Worker::block_on) runs.
+    /// True while a [`block_on`](Worker::block_on) runs.
     blocking: Cell<bool>,
-    /// A notification was taken that may have been meant for the future that is being run.
+    /// True if a notification was taken that may have been meant for the future that is being run.
     owed: Cell<bool>,
 }
 
@@ -107,12 +107,12 @@ impl Wake for Target {
 }
 
 impl Unparker {
-    /// The worker as it is now, which is alive.
+    /// Returns the present occupancy of the worker's base; the worker is alive.
     pub(crate) fn occupancy(&self) -> Occupancy {
         Occupancy::of(self.target.base)
     }
 
-    /// Requests that the task that the worker polls gives way at its next checkpoint.
+    /// Requests that the task which the worker polls gives way at its next checkpoint.
     pub(crate) fn request_reschedule(&self) {
         self.target.base.local().resched.request();
     }
@@ -127,12 +127,12 @@ impl Unparker {
         timers().stats(self.target.base.cpu())
     }
 
-    /// The timers that are queued on the worker.
+    /// Returns the number of timers that are queued on the worker.
     pub(crate) fn queued_timers(&self) -> u64 {
         timers().pending(self.target.base.cpu()) as u64
     }
 
-    /// Ends the worker's park, or makes its next one return at once. Any thread may call it.
+    /// Ends the worker's park, or makes its next park return at once. Any thread may call this method.
     pub fn unpark(&self) {
         self.target.base.local().parker.unpark();
     }
@@ -145,7 +145,7 @@ impl Worker {
     ///
     /// # Errors
     ///
-    /// When the thread is one already, or there are too many threads with timers.
+    /// [`StartError`] if the thread is a worker or a driver already, or if there are too many threads with timers.
     pub fn new() -> Result<Self, StartError> {
         Self::with_parking(Parking::Sleep)
     }
@@ -172,7 +172,7 @@ impl Worker {
     ///
     /// # Cost
     ///
-    /// A reading of the clock, a few loads and compares; no lock.
+    /// The check takes a reading of the clock, a few loads and comparisons, and no lock.
     #[inline]
     #[must_use]
     pub fn is_due(&self) -> bool {
@@ -183,7 +183,7 @@ impl Worker {
     ///
     /// # Panics
     ///
-    /// When called inside of a callback or a waker, which run in a turn themselves.
+    /// If it is called inside of a callback or a waker, because these run in a turn themselves.
     #[track_caller]
     pub fn turn(&self) -> Turn {
         self.timers.turn()
@@ -193,8 +193,8 @@ impl Worker {
     /// method. It is for workers that poll and never park. A call that returns true uses up the unpark, so the next
     /// park waits.
     ///
-    /// Unless this worker is [isolated](Worker::set_isolated), the library may unpark it too: when the worker ends that
-    /// was to wake up for all of them.
+    /// Unless this worker is [isolated](Worker::set_isolated), the library may unpark it too, if the worker that would
+    /// wake up for all sleeping workers ends.
     ///
     /// # Cost
     ///
@@ -215,35 +215,37 @@ impl Worker {
 
     /// Isolates this worker from the other threads, or ends its isolation.
     ///
-    /// Workers fire each other's [coarse timers](crate::coarse): an awake worker fires those of sleeping ones, and
-    /// while all sleep, one of them wakes up for all. An isolated worker takes no part in this: it fires no timers of
-    /// others, no other worker wakes it for that, and it wakes up for all of its own timers, coarse ones included.
+    /// Workers fire each other's [coarse timers](crate::coarse): an awake worker fires the coarse timers of sleeping
+    /// workers, and while all workers sleep, one of them wakes up for all. An isolated worker takes no part in this: it
+    /// fires no timers of other workers, no worker wakes it to do so, and it wakes up for all of its own timers,
+    /// including coarse timers.
     ///
-    /// Its CPU is not interrupted by the locks of other threads either: while a worker is isolated, a thread that takes
-    /// the timers of another one, to cancel there, executes no barrier on behalf of all. Other threads' own starting
-    /// and cancelling costs an atomic exchange more meanwhile. The exception is a thread that cancels or restarts a
-    /// timer *of the isolated worker*, asks for [`stats`](crate::stats()) or a [`dump`](crate::dump), or forks: the
-    /// first that does interrupts all CPUs of the process once, and the isolated worker pays the exchange from then on.
+    /// Locks of other threads do not interrupt the CPU of an isolated worker either. While a worker is isolated, a
+    /// thread that locks the timers of another thread, for example to cancel a timer, executes no barrier on all CPUs.
+    /// Meanwhile other threads pay one more atomic exchange to start or cancel a timer of their own. The exception is a
+    /// thread that cancels or restarts a timer *of the isolated worker*, calls [`stats`](crate::stats()) or makes a
+    /// [`dump`](crate::dump), or forks. The first such thread interrupts all CPUs of the process once, and from then on
+    /// the isolated worker pays the atomic exchange.
     ///
     /// # Errors
     ///
-    /// [`IsolationError::LastWorker`] when all others are isolated; nothing changes. Of several workers that change,
-    /// those that end their isolation go first.
+    /// [`IsolationError::LastWorker`] if all other workers are isolated; nothing changes. If several workers change,
+    /// first end the isolation of the workers that are to be isolated no longer.
     pub fn set_isolated(&self, isolated: bool) -> Result<(), IsolationError> {
         self.timers.set_isolated(isolated)
     }
 
     /// Sets the queue that receives timers which this worker starts while it is isolated. Timers that are queued stay
-    /// where they are until they are started again; local coarse ones always stay.
+    /// in their queue until they are started again; local coarse timers always stay on this worker.
     pub fn set_isolated_timers(&self, policy: IsolatedTimers) {
         self.timers.set_isolated_timers(policy);
     }
 
-    /// Sets whether the background thread fires exact timers of this worker if it has taken no turn 10 ms after the
-    /// first of them was due.
+    /// Sets whether the background thread fires exact timers of this worker if the worker has taken no turn 10 ms after
+    /// the first of these timers was due.
     ///
-    /// Default: it does, but not while the worker is isolated, because it would interrupt the worker's CPU to take the
-    /// lock of its timers.
+    /// Default: the background thread does so, but not while the worker is isolated, because acquiring the lock of the
+    /// worker's timers would interrupt the worker's CPU.
     pub fn set_helped(&self, is_helped: bool) {
         self.timers.set_helped(is_helped);
     }
@@ -254,7 +256,7 @@ impl Worker {
         self.timers.is_isolated()
     }
 
-    /// Returns the deadline of the first timer of this thread, if there is one.
+    /// Returns the deadline of the first timer of this thread, or `None` if no timer is pending.
     #[must_use]
     pub fn next_deadline(&self) -> Option<Instant> {
         self.timers.next_deadline()
@@ -263,16 +265,16 @@ impl Worker {
     /// Waits until a timer is due or another thread [unparks](Unparker::unpark) this worker, and fires the timers that
     /// are due.
     ///
-    /// Returns without waiting if a timer is due already or the worker was unparked since its last park. May return for
-    /// no reason; [`Turn::fired`] is zero if no timer fired.
+    /// The call returns without waiting if a timer is due already or the worker was unparked since its last park. It
+    /// may return for no reason; [`Turn::fired`] is zero if no timer fired.
     ///
     /// Unless this worker is [isolated](Worker::set_isolated) its [coarse timers](crate::coarse) may fire on another
-    /// one, which does not end the park: their wakers have to [unpark](Unparker::unpark) the worker, as those of any
-    /// executor do.
+    /// worker, which does not end the park: the wakers have to [unpark](Unparker::unpark) the worker, as the wakers of
+    /// any executor do.
     ///
     /// # Panics
     ///
-    /// When called inside of a callback or a waker.
+    /// If it is called inside of a callback or a waker.
     #[track_caller]
     pub fn park(&self) -> Turn {
         assert_outside_of_callbacks();
@@ -306,18 +308,19 @@ impl Worker {
         self.timers.turn_owing(now);
     }
 
-    /// Wakes this worker.
+    /// Returns the waker that wakes this worker.
     pub(crate) fn waker(&self) -> &Waker {
         &self.waker
     }
 
-    /// The base of the thread.
+    /// Returns the base of the worker's thread.
     #[inline]
     pub(crate) fn base(&self) -> &'static ThreadBase {
         self.timers.base
     }
 
-    /// Takes back what asked the running task to give way, if anything did: the caller looks next for what it was.
+    /// Clears the request that the running task gives way; returns true if a request was set. The caller checks the
+    /// reasons for a request after this call.
     #[inline]
     pub(crate) fn clear_reschedule(&self) -> bool {
         self.timers.base.local().resched.clear()
@@ -328,7 +331,7 @@ impl Worker {
         self.timers.base.local().resched.request();
     }
 
-    /// Waits until something is due or the worker is notified; takes the notification.
+    /// Waits until a timer is due or the worker is notified; takes the notification.
     fn wait(&self) {
         let base = self.timers.base;
         match self.parking {
@@ -343,7 +346,7 @@ impl Worker {
         }
     }
 
-    /// Looks again and again until something is due or the worker is notified.
+    /// Checks in a loop until a timer is due or the worker is notified.
     fn spin(&self) {
         let base = self.timers.base;
         let parker = &base.local().parker;
@@ -368,18 +371,18 @@ impl Worker {
 
     /// Waits as [`park`](Self::park) does, and also for events of an epoll instance of yours.
     ///
-    /// Ends when events are ready, a timer is due or another thread [unparks](Unparker::unpark) this worker, or for no
-    /// reason. A worker that [spins](Parking::Spin) checks once. `events` receives the events in any case, also if a
-    /// timer is due already. Returns the result of the turn.
+    /// The wait ends when events are ready, a timer is due or another thread [unparks](Unparker::unpark) this worker,
+    /// or for no reason. A worker that [spins](Parking::Spin) checks once. `events` receives the events in any case,
+    /// also if a timer is due already. The call returns the result of the turn.
     ///
     /// # Errors
     ///
-    /// Errors of `epoll_wait`, among them `EINVAL` if `events` has no room. Being interrupted by a signal is not an
-    /// error. The first wait needs one more file descriptor, for wake-ups.
+    /// The errors of `epoll_wait`, among them `EINVAL` if `events` has the capacity 0. An interrupt by a signal is not
+    /// an error. The first wait needs one more file descriptor, for wake-ups, and fails if the system refuses it.
     ///
     /// # Panics
     ///
-    /// When called inside of a callback or a waker.
+    /// If it is called inside of a callback or a waker.
     ///
     /// # Cost
     ///
@@ -406,7 +409,7 @@ impl Worker {
         self.wait_on_epoll(epoll, events, !self.timers.is_due())
     }
 
-    /// Collects events, and waits for them if it `sleeps` and there are none.
+    /// Collects events; if no event is ready and `sleeps` is true, waits for events.
     fn wait_on_epoll(
         &self,
         epoll: BorrowedFd<'_>,
@@ -445,18 +448,18 @@ impl Worker {
     /// Runs a future to its end, and fires the timers of this thread meanwhile.
     ///
     /// The future may use anything that works by wakers. It need not be [`Send`]. It may call `block_on` for other
-    /// futures, though it makes no progress itself meanwhile.
+    /// futures, but the outer future makes no progress meanwhile.
     ///
     /// # Panics
     ///
-    /// When called inside of a callback or a waker.
+    /// If it is called inside of a callback or a waker.
     #[track_caller]
     pub fn block_on<F: Future>(&self, future: F) -> F::Output {
         self.block_on_as(future, &self.waker, None)
     }
 
-    /// Works as [`block_on`](Self::block_on), for a task of `waker`, which wakes this worker; of a runtime in which
-    /// this thread is `sleeper`.
+    /// Works as [`block_on`](Self::block_on), for a task of `waker`, which wakes this worker. The thread is `sleeper`
+    /// in its runtime.
     #[track_caller]
     pub(crate) fn block_on_as<F: Future>(
         &self,

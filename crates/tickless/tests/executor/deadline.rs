@@ -1,4 +1,4 @@
-//! Tasks with deadlines on an executor: admission, throttling, their end.
+//! Tests of tasks with deadlines on an executor: their admission, throttling and end.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -17,7 +17,7 @@ fn deadline(runtime: Duration, period: Duration) -> Deadline {
     Deadline::periodic(runtime, period).expect("it makes sense")
 }
 
-/// A part of a worker, in hundredths.
+/// Returns a deadline that reserves `part` hundredths of a worker.
 fn percent(part: u64) -> Deadline {
     deadline(Duration::from_millis(part), Duration::from_millis(100))
 }

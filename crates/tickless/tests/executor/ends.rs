@@ -21,7 +21,7 @@ fn executor(workers: usize) -> Executor {
     builder.build().expect("there are threads enough")
 }
 
-/// A part of a local future, counted when it is dropped.
+/// A value in a local future, which is counted when it is dropped.
 struct Counted {
     dropped: Arc<AtomicUsize>,
     _stays_on_its_thread: Rc<Cell<u32>>,
@@ -42,7 +42,7 @@ impl Drop for Counted {
     }
 }
 
-/// Waits for ever, and leaves its waker in `wakers` with each poll.
+/// Returns a future that waits for ever, and stores its waker in `wakers` at each poll.
 fn leaves_waker(
     wakers: Arc<Mutex<Vec<Waker>>>,
     counted: Counted,
@@ -61,7 +61,7 @@ fn leaves_waker(
     })
 }
 
-/// Local tasks wait in the queue of a worker, whose executor ends: by a drop, or by a shutdown.
+/// Local tasks wait in the queue of a worker while the executor ends, by a drop or by a shutdown.
 #[test]
 fn local_tasks_that_are_queued_are_dropped_at_the_end() {
     let _patience = begin();
@@ -96,7 +96,8 @@ fn local_tasks_that_are_queued_are_dropped_at_the_end() {
     }
 }
 
-/// Another thread wakes local tasks without pause while their executor ends: it may be anywhere in `wake` then.
+/// Lets another thread wake local tasks without pause while their executor ends: the thread may be at any point of
+/// `wake` then.
 fn wake_while_it_ends(rounds: usize, run: impl Fn(Box<dyn FnOnce() + Send>) -> Box<dyn FnOnce()>) {
     const TASKS: usize = 16;
     for _ in 0..rounds {
@@ -157,7 +158,7 @@ fn a_worker_of_another_executor_that_wakes_them_drops_none() {
     });
 }
 
-/// Panics when it is dropped.
+/// A value that panics when it is dropped.
 struct PanicsInDrop;
 
 impl Drop for PanicsInDrop {
@@ -185,7 +186,7 @@ fn a_result_that_panics_in_its_drop_is_counted_and_all_goes_on() {
     );
 }
 
-/// Panics when it wakes.
+/// A waker that panics when it wakes.
 struct PanickingWaker;
 
 impl Wake for PanickingWaker {
@@ -242,7 +243,7 @@ fn the_waker_that_waits_for_a_handle_last_is_woken() {
     sender.join().expect("it does not panic");
 }
 
-/// A timer fires the waker, in a turn, where a thread cannot block.
+/// A timer calls the waker in a turn, in which a thread cannot block.
 #[test]
 fn block_on_panics_in_a_waker_that_a_timer_wakes() {
     struct Blocks {

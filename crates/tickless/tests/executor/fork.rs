@@ -1,6 +1,6 @@
-//! Executors, and the child of a fork.
+//! Tests of executors in the child of a fork.
 //!
-//! As in `process`: each test has a process of its own in which nothing else runs.
+//! As in `process`, each test has a process of its own in which nothing else runs.
 
 use std::io::{Read as _, Write as _};
 use std::sync::mpsc;

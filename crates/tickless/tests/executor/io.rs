@@ -1,4 +1,4 @@
-//! Tasks that wait for descriptors, which the workers watch themselves.
+//! Tests of tasks that wait for descriptors, which the workers watch themselves.
 
 use std::fs::File;
 use std::io::{self, PipeReader, PipeWriter, Read, Write};

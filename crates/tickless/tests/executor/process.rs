@@ -1,4 +1,5 @@
-//! Tests of an executor beside the rest of its process: bases that other threads were on, barriers, and signals.
+//! Tests of an executor together with the rest of its process: bases that other threads used before, barriers, and
+//! signals.
 
 use std::io::{self, Read};
 use std::os::fd::AsRawFd;
@@ -16,13 +17,14 @@ use tickless_link::bias::{LockHost, REBIAS_AFTER};
 
 const HOUR: Duration = Duration::from_secs(3600);
 
-/// An executor whose worker is looked after by no coarse timer while the test lasts.
+/// Returns an executor with one worker; the coarse timer that checks whether the worker is stuck is not due while the
+/// test lasts.
 fn executor() -> Executor {
     let builder = Executor::builder().workers(1).stuck_after(HOUR);
     builder.build().expect("there are threads enough")
 }
 
-/// A worker starts that many timers, on a base that it leaves.
+/// Starts `count` timers on a worker, which leaves its base afterwards.
 fn start_timers(count: u64) {
     on_thread(move || {
         let _worker = Worker::new().expect("the thread is free");
@@ -100,7 +102,7 @@ fn updates_are_the_starts_of_timers_that_are_queued() {
     );
 }
 
-/// The worker has its queue to itself for long, which makes the lock of the queue biased.
+/// Lets the worker use its queue alone for long, which makes the lock of the queue biased.
 fn work_a_while(executor: &Executor) {
     let task = executor.spawn(async {
         for _ in 0..REBIAS_AFTER + 10 {
@@ -110,7 +112,7 @@ fn work_a_while(executor: &Executor) {
     executor.block_on(task).expect("it ends");
 }
 
-/// A task is spawned by this thread, under the lock of the queue: how many barriers that took.
+/// Spawns a task from this thread, under the lock of the queue; returns the number of barriers that this took.
 fn spawned_by_a_stranger(executor: &Executor) -> u64 {
     let before = barriers();
     executor.spawn(async {}).detach();
@@ -169,7 +171,7 @@ fn strangers_at_a_run_queue_execute_no_barrier_while_a_worker_is_isolated() {
     );
 }
 
-/// The descriptor that the handler writes to, and the note that it was called.
+/// The descriptor to which the handler writes, and the flag that it was called.
 static WRITES_TO: AtomicI32 = AtomicI32::new(-1);
 static WAS_CALLED: AtomicBool = AtomicBool::new(false);
 
@@ -181,8 +183,8 @@ extern "C" fn on_signal(_: libc::c_int) {
     WAS_CALLED.store(true, Ordering::Relaxed);
 }
 
-/// A handler must not use a waker, which takes locks that its thread may hold: it writes to a pipe that a task reads,
-/// and sets a flag that a task looks at. It interrupts a worker that computes and one that sleeps.
+/// A handler must not use a waker, which takes locks that its thread may hold: the handler writes to a pipe that a task
+/// reads, and sets a flag that a task checks. The signal interrupts a worker that computes and a worker that sleeps.
 #[test]
 fn a_signal_handler_wakes_a_task_through_a_pipe() {
     in_own_process(

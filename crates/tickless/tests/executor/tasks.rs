@@ -1,4 +1,4 @@
-//! Tasks on an executor: results, panics, cancellation, shutdown.
+//! Tests of tasks on an executor: results, panics, cancellation, shutdown.
 
 use std::cell::{Cell, RefCell};
 use std::future::{Future, poll_fn};
@@ -17,7 +17,7 @@ fn executor(workers: usize) -> Executor {
     builder.build().expect("there are threads enough")
 }
 
-/// Sets a flag when it is dropped.
+/// A value that sets a flag when it is dropped.
 struct Dropped(Arc<AtomicBool>);
 
 impl Drop for Dropped {
@@ -44,7 +44,7 @@ fn a_task_gives_its_result_to_who_waits_for_it() {
     assert_eq!(sum, 499_500);
 }
 
-/// The running task was alone until then, without a tick: only the checkpoint can find the other one.
+/// The running task was alone until then, without a tick: only the checkpoint can find the other task.
 #[test]
 fn a_task_that_wakes_another_one_gives_way_at_a_checkpoint() {
     for workers in [1, 2] {
@@ -512,7 +512,8 @@ fn a_task_that_keeps_its_worker_is_named_once_and_timers_go_on() {
     assert_eq!(executor.stats().stuck, 1);
 }
 
-/// The system may keep a worker off its CPU for longer than the watch waits, just before it picks its first task.
+/// The system may keep a worker off its CPU for longer than the watch waits, just before the worker picks its first
+/// task.
 #[cfg(feature = "internals")]
 #[test]
 fn a_task_that_is_picked_late_is_watched_all_the_same() {
@@ -562,8 +563,8 @@ fn an_idle_worker_pulls_what_waits_behind_a_task_that_computes() {
     assert!(executor.stats().pulls > 0);
 }
 
-/// Three computing tasks take turns on two workers. Otherwise two of them would share a worker for ever, and have half
-/// of the third one's share.
+/// Three computing tasks take turns on two workers. Otherwise two tasks would share a worker for ever, and each would
+/// get half the share of the third task.
 #[test]
 fn three_tasks_that_compute_have_two_workers_by_turns() {
     let executor = executor(2);
@@ -674,7 +675,7 @@ fn sockets_of_any_reactor_work() {
     executor.block_on(echo).expect("it ends");
 }
 
-/// Computes until the running task is asked to give way.
+/// Computes until the running task is requested to give way.
 fn until_asked() {
     while !coop::need_resched() {
         std::hint::spin_loop();

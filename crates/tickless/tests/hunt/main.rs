@@ -1,14 +1,16 @@
-//! Drawn rounds of executors, local tasks, ends, aborts and wakes: none may hang, none may leave a future behind.
+//! A test with random rounds of executors, local tasks, ends, aborts and wakes: no round may hang or leave a future
+//! behind.
 //!
-//! Each round builds up to three executors, draws scripts for tasks on them, and lets threads that belong to no
-//! executor wake, abort, spawn and wait at the same time. Then the executors end, in drawn orders and ways, from
-//! outside and from tasks of each other. Values that tasks hold, wakers and panics do things of their own when they are
-//! dropped or called. A round is over when every value that was made is dropped and every handle says so; a watchdog
-//! ends the process if that takes too long, with the command that draws the same round again.
+//! Each round builds up to three executors, makes random scripts for tasks on them, and lets threads that belong to no
+//! executor wake, abort, spawn and wait at the same time. Then the executors end, in random orders and ways, from
+//! outside and from tasks of other executors. Values that tasks hold, wakers and panics take random actions when they
+//! are dropped or called. A round is over when every value is dropped and every handle reports the end of its task. If
+//! a round takes too long, a watchdog ends the process and prints the command that repeats the random choices of the
+//! round.
 //!
-//! The system chooses which thread comes first, so a seed repeats the draws and not the run.
+//! The system chooses the order of the threads, so a seed repeats the random choices and not the run.
 //!
-//! `cargo xtask hunt` runs it for as long as its user likes, `cargo test` for some seconds.
+//! `cargo xtask hunt` runs this test for as long as its user likes, `cargo test` for some seconds.
 #![expect(
     clippy::print_stdout,
     clippy::print_stderr,
@@ -27,14 +29,14 @@ use std::time::{Duration, Instant};
 
 use world::{COUNTS, Deed};
 
-/// The time that the test looks for hangs, unless `TICKLESS_HUNT_SECONDS` gives another one.
+/// The time that the test looks for hangs, unless `TICKLESS_HUNT_SECONDS` sets another time.
 const SECONDS: u64 = 3;
-/// The time that a round may take. Most take a few milliseconds.
+/// The time that a round may take. Most rounds take a few milliseconds.
 const PATIENCE: u64 = 60;
 
-/// The seed of the round that is under way.
+/// The seed of the present round.
 static SEED: AtomicU64 = AtomicU64::new(0);
-/// Rounds that were begun.
+/// The number of rounds that were begun.
 static ROUNDS: AtomicU64 = AtomicU64::new(0);
 
 fn setting(name: &str, default: u64) -> u64 {
@@ -78,7 +80,8 @@ fn executors_end_and_leave_nothing_behind() {
     );
 }
 
-/// Ends the process at a panic that was not drawn, and keeps those that were quiet.
+/// Installs a panic hook that ends the process at a panic which no script caused, and prints nothing for panics of
+/// scripts.
 fn report_panics() {
     panic::set_hook(Box::new(|info| {
         if !is_drawn(info.payload()) {
@@ -88,7 +91,8 @@ fn report_panics() {
     }));
 }
 
-/// Returns true if the scripts cause the panic: their own, and the library's where a drawn thread is no worker.
+/// Returns true if the scripts cause the panic: either a panic of a script, or a panic of the library because a
+/// randomly chosen thread is no worker.
 fn is_drawn(payload: &(dyn Any + Send)) -> bool {
     let text = payload.downcast_ref::<&str>().copied();
     let text = text.or_else(|| payload.downcast_ref::<String>().map(String::as_str));

@@ -1,4 +1,4 @@
-//! A round: executors, threads beside them, and their ends.
+//! The rounds of the test: executors, threads of no executor, and their ends.
 
 use std::future::Future as _;
 use std::mem;
@@ -29,7 +29,7 @@ fn executor(random: &mut Random) -> Executor {
     builder.build().expect("there are threads")
 }
 
-/// Ends an executor by a shutdown, by the drop of its last handle but those of threads that use it, by both or neither.
+/// Ends an executor by a shutdown, by the drop of the last handle that no thread uses, by both, or by neither.
 pub(crate) fn end(world: &World, number: usize, random: &mut Random) {
     let executor = random.one_in(2).then(|| world.executor(number));
     if let Some(executor) = executor.flatten() {
@@ -98,7 +98,7 @@ pub(crate) fn run(seed: u64) {
     empty(&world);
 }
 
-/// Waits until nothing is left. The watchdog ends the process if something is.
+/// Waits until all values of the round are dropped. The watchdog ends the process if this takes too long.
 fn empty(world: &Arc<World>) {
     loop {
         let wakers = mem::take(&mut *lock(&world.wakers));
@@ -119,7 +119,7 @@ fn empty(world: &Arc<World>) {
     }
 }
 
-/// A thread of no executor, which acts until the round is over.
+/// Runs a thread of no executor, which takes random actions until the round is over.
 fn beside(world: &Arc<World>, mut random: Random) {
     let wakes_alone = random.one_in(3);
     while !world.is_over.load(Ordering::SeqCst) {
@@ -153,7 +153,7 @@ fn act(deed: u64, world: &Arc<World>, random: &mut Random) {
     }
 }
 
-/// Polls a handle once, with a waker that does something drawn.
+/// Polls a handle once, with a waker that takes a random action.
 fn poll_with_evil(world: &Arc<World>, random: &mut Random) {
     let Some(mut handle) = world.take_handle(random) else {
         return;
@@ -178,7 +178,7 @@ impl Wake for Unpark {
     }
 }
 
-/// Polls a handle as a thread does that waits for it, and gives it back when that takes long.
+/// Polls a handle as a waiting thread does, and returns the handle to the round if the wait takes long.
 fn poll_for_a_moment(world: &World, random: &mut Random) {
     let Some(mut handle) = world.take_handle(random) else {
         return;

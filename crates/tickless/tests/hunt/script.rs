@@ -15,7 +15,7 @@ use tickless::{Executor, coop, time};
 use crate::round;
 use crate::world::{Deed, Random, Value, World, guarded, lock, panic};
 
-/// The number of generations of tasks that tasks spawn.
+/// The maximum number of generations of tasks that tasks spawn.
 const DEEP: u32 = 3;
 
 fn spec(random: &mut Random) -> Spec {
@@ -34,7 +34,7 @@ fn keep(world: &World, random: &mut Random, handle: JoinHandle<Value>) {
     }
 }
 
-/// Spawns a task where this is called: on a worker.
+/// Spawns a task on the worker that calls this function.
 pub(crate) fn spawn(world: &Arc<World>, random: &mut Random, at: usize, depth: u32) {
     if world.may_spawn() {
         Deed::Task.count();
@@ -45,7 +45,7 @@ pub(crate) fn spawn(world: &Arc<World>, random: &mut Random, at: usize, depth: u
     }
 }
 
-/// Spawns a task that stays on the worker where this is called.
+/// Spawns a task that stays on the worker that calls this function.
 pub(crate) fn spawn_local(world: &Arc<World>, random: &mut Random, at: usize, depth: u32) {
     if world.may_spawn() {
         Deed::Local.count();
@@ -71,7 +71,7 @@ pub(crate) fn spawn_on(world: &Arc<World>, executor: &Executor, at: usize, rando
     }
 }
 
-/// Leaves the waker of the task with the world, so many times.
+/// Returns a future that stores the waker of its task in the world, `times` times.
 fn leave(world: &Arc<World>, times: u64) -> impl Future<Output = ()> + Send + 'static {
     let world = Arc::clone(world);
     let mut left = times;
@@ -118,7 +118,7 @@ fn script(
     })
 }
 
-/// Waits for another task, or for a moment.
+/// Waits for another task, or for a short time.
 async fn wait(world: &World, random: &mut Random) {
     let Some(handle) = world.take_handle(random) else {
         return;
@@ -132,7 +132,7 @@ async fn wait(world: &World, random: &mut Random) {
     }
 }
 
-/// Does a deed that takes no waiting.
+/// Does a deed that involves no wait.
 fn at_once(deed: u64, world: &Arc<World>, random: &mut Random, at: usize, depth: u32) {
     let next = at.saturating_add(1);
     let others = world.executors.len().saturating_sub(next);

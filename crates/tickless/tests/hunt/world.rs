@@ -13,10 +13,10 @@ use tickless::task::JoinHandle;
 
 use crate::script;
 
-/// The text of panics that are drawn.
+/// The text of the panics that scripts cause.
 pub(crate) const PANIC: &str = "drawn";
 
-/// The deeds that are counted for the last line.
+/// The deeds that the last line of the output counts.
 #[derive(Clone, Copy)]
 pub(crate) enum Deed {
     Task,
@@ -67,7 +67,7 @@ impl Deed {
 
 pub(crate) static COUNTS: [AtomicU64; Deed::ALL.len()] = [const { AtomicU64::new(0) }; _];
 
-/// Random numbers; the same from the same seed.
+/// A generator of random numbers; the same seed gives the same numbers.
 pub(crate) struct Random(fastrand::Rng);
 
 impl Random {
@@ -96,7 +96,7 @@ impl Random {
     }
 }
 
-/// Poisoned or not: drawn panics may come anywhere.
+/// Locks `mutex` even if it is poisoned, because panics of scripts may occur anywhere.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -105,7 +105,7 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 pub(crate) struct World {
     pub(crate) wakers: Mutex<Vec<Waker>>,
     pub(crate) handles: Mutex<Vec<JoinHandle<Value>>>,
-    /// Values that were made and not dropped.
+    /// The number of values that were made and not dropped.
     pub(crate) live: AtomicIsize,
     pub(crate) spawned: AtomicUsize,
     pub(crate) most: usize,
@@ -183,11 +183,11 @@ impl World {
     }
 }
 
-/// Values that live, each with what its task did so far: for the report of a hang.
+/// The values that are not dropped, each with the actions of its task so far, for the report of a hang.
 static VALUES: Mutex<BTreeMap<u64, String>> = Mutex::new(BTreeMap::new());
 static NUMBERS: AtomicU64 = AtomicU64::new(0);
 
-/// Describes the rest of a round that hangs.
+/// Describes the values that are left in a round that hangs.
 pub(crate) fn left() -> String {
     let values = lock(&VALUES);
     let mut text = format!("{} values live:", values.len());
@@ -197,7 +197,7 @@ pub(crate) fn left() -> String {
     text
 }
 
-/// A value that is counted, and that does something drawn when it is dropped.
+/// A value that is counted, and that takes a random action when it is dropped.
 pub(crate) struct Value {
     world: Arc<World>,
     deed: u64,
@@ -225,7 +225,7 @@ impl Value {
     }
 }
 
-/// Counts a value as dropped when all is over that its drop does, however that ends.
+/// A guard that counts a value as dropped when all actions of its drop are over, even if they panic.
 struct Dropped(Arc<World>);
 
 impl Drop for Dropped {
@@ -252,7 +252,7 @@ impl Drop for Value {
     }
 }
 
-/// Calls what panics where the thread is no worker.
+/// Calls `body`, which panics if the thread is no worker.
 pub(crate) fn guarded(body: impl FnOnce()) {
     if let Err(payload) = catch_unwind(AssertUnwindSafe(body)) {
         // Its drop may panic.
@@ -265,7 +265,7 @@ pub(crate) fn panic() {
     std::panic::panic_any(PANIC);
 }
 
-/// A waker that does something drawn when it is called or dropped.
+/// A waker that takes a random action when it is called or dropped.
 pub(crate) struct Evil(pub(crate) Arc<World>, pub(crate) u64);
 
 impl Wake for Evil {

@@ -2,12 +2,12 @@
 
 use rustix::process::{Pid, WaitOptions, waitpid};
 
-/// The child of a fork, in its parent.
+/// A handle of the parent for the child of a fork.
 #[must_use]
 pub(crate) struct Child(Pid);
 
 impl Child {
-    /// Waits for the end of the child, which has to be that of [`leave`].
+    /// Waits for the end of the child, and checks that it ended by [`leave`].
     pub(crate) fn join(self) {
         let (_, status) = waitpid(Some(self.0), WaitOptions::empty())
             .expect("it is a child")
@@ -16,7 +16,7 @@ impl Child {
     }
 }
 
-/// Forks; `None` in the child.
+/// Forks; returns `None` in the child.
 pub(crate) fn fork_here() -> Option<Child> {
     // SAFETY: the child may do what a process with one thread may. What the standard library and the allocator need is
     // in order there: the C library sees to the allocator, and no other thread of these processes holds a lock of the
@@ -26,7 +26,7 @@ pub(crate) fn fork_here() -> Option<Child> {
     Pid::from_raw(pid).map(Child)
 }
 
-/// Runs `body` in the child of a fork of this thread. A panic there is a failure here, and so is a hang.
+/// Runs `body` in the child of a fork of this thread. A panic or a hang in the child is a failure in the parent.
 pub(crate) fn fork(body: impl FnOnce()) -> Child {
     fork_without_patience(|| {
         let _patience = super::begin();
@@ -34,7 +34,7 @@ pub(crate) fn fork(body: impl FnOnce()) -> Child {
     })
 }
 
-/// Forks as [`fork`] does, for children that can start no thread: the parent's patience has to do for a hang.
+/// Forks as [`fork`] does, for children that can start no thread: only the parent's patience ends a hang.
 pub(crate) fn fork_without_patience(body: impl FnOnce()) -> Child {
     if let Some(child) = fork_here() {
         return child;
@@ -43,13 +43,14 @@ pub(crate) fn fork_without_patience(body: impl FnOnce()) -> Child {
     leave(i32::from(result.is_err()))
 }
 
-/// Ends the child without the destructors and exit handlers, which are the parent's business.
+/// Ends the child without destructors and exit handlers, which only the parent must run.
 pub(crate) fn leave(status: i32) -> ! {
     // SAFETY: it has no preconditions.
     unsafe { libc::_exit(status) }
 }
 
-/// Ends this child by a signal if it does not end by itself: a thread that waits for that would be one more.
+/// Ends this child by a signal if it does not end by itself; a waiting thread would be an additional thread of the
+/// child.
 pub(crate) fn end_soon() {
     // SAFETY: it has no preconditions.
     unsafe { libc::alarm(20) };

@@ -1,7 +1,8 @@
 //! Helpers that the test programs share.
 //!
-//! No test asserts how long something takes at most: the machine may be busy. An event that must happen is waited for,
-//! with [`Patience`] that turns a hang into a failure; what must not happen early is compared with the clock.
+//! No test asserts how long something takes at most: the machine may be busy. A test waits for an event that must
+//! happen, with a [`Patience`] that turns a hang into a failure. A test compares the clock to check that an event does
+//! not happen early.
 #![allow(
     dead_code,
     clippy::allow_attributes,
@@ -30,18 +31,18 @@ pub(crate) mod refuse;
 mod skip;
 pub(crate) use skip::skip;
 
-/// This thread, as a worker whose timers fire in its turns alone, however long the system keeps it from them.
+/// Makes this thread a worker with timers that fire only in its own turns, however long the system delays these turns.
 pub(crate) fn worker() -> Worker {
     let worker = Worker::new().expect("the thread is free");
     worker.set_helped(false);
     worker
 }
 
-/// The time that a test may take before it counts as hanging. Far more than any test needs; `TICKLESS_PATIENCE` gives
-/// another number of seconds.
+/// The time that a test may take before it counts as hanging. It is far more than any test needs; `TICKLESS_PATIENCE`
+/// sets another number of seconds.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// A test that is under way. When it is not dropped in time the process ends, with the state of all timers.
+/// A guard of a running test. If it is not dropped in time, the process ends, and the state of all timers is printed.
 #[must_use]
 pub(crate) struct Patience {
     _ends_the_wait: mpsc::Sender<()>,
@@ -82,7 +83,7 @@ fn give_up(test: &str) -> ! {
     std::process::abort();
 }
 
-/// Waits until `condition` holds, without asking anything of the timers under test.
+/// Waits until `condition` holds, without using the timers under test.
 pub(crate) fn until(condition: impl Fn() -> bool) {
     while !condition() {
         thread::sleep(Duration::from_micros(200));
@@ -104,7 +105,7 @@ pub(crate) fn assert_passed(start: Instant, time: Duration) {
     assert!(elapsed >= time, "early: {elapsed:?} in place of {time:?}");
 }
 
-/// Counts wake-ups.
+/// A waker that counts wake-ups.
 #[derive(Debug, Default)]
 pub(crate) struct Wakes {
     count: AtomicU32,
@@ -137,18 +138,18 @@ impl Wake for Wakes {
     }
 }
 
-/// Polls once, with a waker that does nothing.
+/// Polls `future` once, with a waker that does nothing.
 pub(crate) fn poll_idly<F: Future + ?Sized>(future: Pin<&mut F>) -> Poll<F::Output> {
     future.poll(&mut Context::from_waker(Waker::noop()))
 }
 
-/// Polls once, with `waker`.
+/// Polls `future` once, with `waker`.
 pub(crate) fn poll_with<F: Future + ?Sized>(future: Pin<&mut F>, waker: &Waker) -> Poll<F::Output> {
     future.poll(&mut Context::from_waker(waker))
 }
 
-/// Makes futures until the first poll of one, with `waker`, finds it pending: this thread may lose its CPU for as long
-/// as a short sleep lasts.
+/// Makes futures until the first poll of a future, with `waker`, returns pending: this thread may lose its CPU for as
+/// long as a short sleep lasts.
 pub(crate) fn waiting<F: Future>(make: impl Fn() -> F, waker: &Waker) -> Pin<Box<F>> {
     loop {
         let mut future = Box::pin(make());
@@ -163,7 +164,7 @@ pub(crate) fn waiting_idly<F: Future>(make: impl Fn() -> F) -> Pin<Box<F>> {
     waiting(make, Waker::noop())
 }
 
-/// The smallest executor there is: parks the thread between polls.
+/// Runs a future to its end on this thread, which parks between polls.
 pub(crate) fn block_on<F: Future>(future: F) -> F::Output {
     struct Unpark(Thread);
     impl Wake for Unpark {
@@ -190,7 +191,7 @@ pub(crate) fn in_tokio<F: Future>(future: F) -> F::Output {
         .block_on(future)
 }
 
-/// Runs `body` on a thread of its own and hands on its result or panic.
+/// Runs `body` on a thread of its own and passes its result or panic on.
 pub(crate) fn on_thread<R: Send + 'static>(body: impl FnOnce() -> R + Send + 'static) -> R {
     match thread::spawn(body).join() {
         Ok(result) => result,
@@ -200,7 +201,7 @@ pub(crate) fn on_thread<R: Send + 'static>(body: impl FnOnce() -> R + Send + 'st
 
 const OWN_PROCESS: &str = "TICKLESS_TEST_IN_A_PROCESS_OF_ITS_OWN";
 
-/// Runs `body`, which is that of the test named `test`, in a process in which nothing else happens.
+/// Runs `body`, the body of the test named `test`, in a process in which nothing else happens.
 pub(crate) fn in_own_process(test: &str, body: impl FnOnce()) {
     let _patience = begin();
     let Some(mut process) = process_of_its_own(test) else {
@@ -213,7 +214,8 @@ pub(crate) fn in_own_process(test: &str, body: impl FnOnce()) {
 /// The exit code of a process that [`well_done`] ends: a test program that finds no test to run ends with zero.
 const WELL_DONE: i32 = 42;
 
-/// The command that starts this program once more: by the emulator that executes it, if `TICKLESS_EMULATOR` names one.
+/// Returns the command that starts this program once more, with the emulator that `TICKLESS_EMULATOR` names, if it is
+/// set.
 pub(crate) fn this_program() -> Command {
     let program = std::env::current_exe().expect("this program");
     let emulator = std::env::var_os("TICKLESS_EMULATOR");
@@ -222,8 +224,8 @@ pub(crate) fn this_program() -> Command {
     command
 }
 
-/// The command that runs the calling test, named `test`, once more, in a process in which nothing else happens; `None`
-/// in that process.
+/// Returns the command that runs the calling test, named `test`, once more, in a process in which nothing else happens;
+/// returns `None` in that process.
 pub(crate) fn process_of_its_own(test: &str) -> Option<Command> {
     if std::env::var_os(OWN_PROCESS).is_some() {
         return None;
@@ -235,7 +237,7 @@ pub(crate) fn process_of_its_own(test: &str) -> Option<Command> {
     Some(command)
 }
 
-/// Ends a process that had a test for itself.
+/// Ends a process that ran one test alone.
 pub(crate) fn well_done() -> ! {
     std::process::exit(WELL_DONE);
 }
@@ -246,7 +248,7 @@ pub(crate) fn assert_well_done(status: ExitStatus) {
     assert_eq!(status.code(), Some(WELL_DONE), "{status}");
 }
 
-/// Runs `body` in a process of its own, as a user whose threads can be limited.
+/// Runs `body` in a process of its own, as a user for whom the number of threads can be limited.
 pub(crate) fn as_mortal(test: &str, body: impl FnOnce()) {
     in_own_process(test, || {
         // A user with no other process: the system counts the threads of all of them.
@@ -265,7 +267,7 @@ pub(crate) fn as_mortal(test: &str, body: impl FnOnce()) {
     });
 }
 
-/// Refuses new threads and forks to the process from here on, if it has so many threads.
+/// Refuses new threads and forks to the process from now on, if it has `to` threads or more.
 pub(crate) fn limit_threads(to: u64) {
     let maximum = getrlimit(Resource::Nproc).maximum;
     let limit = Rlimit {
@@ -283,7 +285,7 @@ pub(crate) fn allow_threads() {
     limit_threads(500);
 }
 
-/// The message of a panic, and its place.
+/// The message of a panic, and its location.
 #[derive(Debug)]
 pub(crate) struct Panicked {
     pub(crate) message: String,
@@ -350,7 +352,7 @@ macro_rules! assert_not_unpin {
 
 /// Makes one test of each body for `tokio::time` and one for `tickless::time`. In the bodies, `time` is the module.
 ///
-/// The behaviour of tokio is checked once, where tests are not optimised: to build its half once more would show
+/// The behaviour of tokio is checked once, where tests are not optimised: a second build of tokio's tests would show
 /// nothing new.
 #[macro_export]
 macro_rules! same_as_tokio {

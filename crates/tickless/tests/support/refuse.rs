@@ -10,8 +10,8 @@ const fn step(code: u32, jump_if_not: u8, operand: u32) -> libc::sock_filter {
     }
 }
 
-/// Makes the kernel refuse `call` (`EPERM`) to all threads of this process from here on; `false` where it takes no
-/// filters.
+/// Makes the kernel refuse `call` (`EPERM`) to all threads of this process from now on; returns `false` if the kernel
+/// accepts no filters.
 pub(crate) fn refuse(call: libc::c_long) -> bool {
     let call = u32::try_from(call).expect("it is small");
     let errno = libc::EPERM.unsigned_abs();

@@ -1,4 +1,4 @@
-//! Waits of plain threads.
+//! Tests of the waits of plain threads.
 
 use std::time::{Duration, Instant as StdInstant};
 

@@ -1,4 +1,4 @@
-//! `Instant`, against tokio's.
+//! Tests of `Instant`, compared with tokio's.
 
 use std::collections::HashSet;
 use std::thread;
@@ -78,7 +78,7 @@ fn now_is_as_close_to_the_standard_library_as_is_said() {
     }
 }
 
-/// A deadline that is further away than can be counted never comes; tokio's panics.
+/// A deadline that is out of range never comes; tokio panics for such a deadline.
 #[test]
 fn what_does_not_fit_is_the_end_of_time() {
     let now = tickless::time::Instant::now();
@@ -106,7 +106,7 @@ fn instants_are_a_number_that_is_shared() {
     assert_eq!(tickless::time::Instant::from_std(now).into_std(), now);
 }
 
-/// The conversions go both ways, between each two of the three types.
+/// The conversions work in both directions, between each two of the three types.
 #[cfg(feature = "tokio")]
 #[test]
 fn instants_convert_by_from_and_into() {

@@ -1,4 +1,4 @@
-//! `interval` and `interval_at`, against tokio's.
+//! Tests of `interval` and `interval_at`, compared with tokio's.
 
 use std::pin::{Pin, pin};
 use std::task::{Context, Poll, Waker};
@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use crate::support::{self, Wakes, assert_passed, block_on, ms, panic_of, poll_idly, poll_with};
 
 const HOUR: Duration = Duration::from_secs(3600);
-/// A second is longer than this thread loses its CPU between two lines.
+/// A second, which is longer than this thread loses its CPU between two lines.
 const SECOND: Duration = Duration::from_secs(1);
 
 same_as_tokio! {
@@ -322,7 +322,7 @@ fn ticks_of_a_tenth_of_a_millisecond_keep_their_phase() {
     assert_passed(begin, period * 1_999);
 }
 
-/// The interval is polled as streams do it: now and then, and sometimes not at all.
+/// The interval is polled as streams do it: now and then, and for some ticks not at all.
 #[test]
 fn the_tick_of_a_task_that_gave_up_waiting_is_there_for_the_next() {
     struct Twice<'a>(&'a mut tickless::time::Interval, u32);
@@ -350,7 +350,7 @@ fn the_tick_of_a_task_that_gave_up_waiting_is_there_for_the_next() {
     assert_eq!(block_on(Twice(&mut interval, 2)), start);
 }
 
-/// Two hours and a half late: two more ticks are over.
+/// A tick is taken two and a half hours late, when two more ticks are due.
 #[test]
 fn missed_ticks_are_counted_once_whatever_becomes_of_them() {
     use tickless::time::{Instant, MissedTickBehavior, interval_at};

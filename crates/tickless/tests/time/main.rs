@@ -1,6 +1,6 @@
-//! `tickless::time`, word by word.
+//! Tests of each name of `tickless::time`.
 //!
-//! One program: each that is linked takes longer to build than all of these tests to run.
+//! The tests are one program, because linking a further program takes longer than running all of these tests.
 
 #[macro_use]
 #[path = "../support/mod.rs"]

@@ -1,4 +1,4 @@
-//! Tests of slack: its effect on a timer, and the behaviour that it leaves as it is.
+//! Tests of slack: its effect on a timer, and the behaviour that it does not change.
 
 use std::future::{Future, poll_fn, ready};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -14,21 +14,21 @@ use tickless::time::{
 };
 
 const HOUR: Duration = Duration::from_secs(3600);
-/// The longest slack there is.
+/// The longest possible slack.
 const LONGEST: Duration = Duration::from_nanos((1 << 32) - 2);
 
 fn nanos(instant: Instant) -> i64 {
     tickless_core::time::Instant::from(instant).as_nanos()
 }
 
-/// An instant in an hour that is a multiple of a second and 100 µs.
+/// Returns an instant in about an hour that is 100 µs after a whole second.
 fn in_an_hour() -> Instant {
     let nanos = nanos(Instant::now() + HOUR);
     let second = nanos - nanos % 1_000_000_000;
     tickless_core::time::Instant::from_nanos(second + 100_000).into()
 }
 
-/// The lateness chosen for a slack of 1 ms at a deadline that is due then.
+/// The lateness that the library chooses for a slack of 1 ms at a deadline of [`in_an_hour`].
 const TO_THE_MILLISECOND: Duration = Duration::from_micros(900);
 
 #[test]
@@ -49,7 +49,7 @@ fn a_sleep_with_slack_is_never_early_and_ends() {
     }
 }
 
-/// The slack is longer than the sleep, longer than can be kept, or the time is over.
+/// The slack is longer than the sleep, or longer than the longest slack, or the deadline is over.
 #[test]
 #[cfg_attr(portable_host, ignore = "no numbers of threads on the portable host")]
 fn slack_without_measure_is_some_seconds() {
@@ -240,7 +240,7 @@ fn an_interval_with_slack_keeps_its_phase() {
     });
 }
 
-/// A tick that is late by what its slack permits is not missed.
+/// A tick that is late within its slack is not missed.
 #[test]
 #[cfg_attr(portable_host, ignore = "no numbers of threads on the portable host")]
 fn a_tick_within_its_slack_is_not_missed() {

@@ -1,4 +1,4 @@
-//! `sleep` and `sleep_until`, against tokio's where the two promise the same.
+//! Tests of `sleep` and `sleep_until`, compared with tokio's where both promise the same.
 
 use std::future::Future;
 use std::pin::{Pin, pin};
@@ -358,7 +358,7 @@ fn no_time_at_all_is_ready_at_the_first_poll() {
     assert!(poll_idly(sleep).is_ready());
 }
 
-/// A wake-up takes longer than any error of the cheap clock, and would hide it. The deadline does not.
+/// The test checks the deadline: a wake-up takes longer than any error of the cheap clock, and would hide the error.
 #[test]
 fn the_deadline_of_a_duration_is_never_early() {
     for round in 0..20_000_u64 {
@@ -369,7 +369,7 @@ fn the_deadline_of_a_duration_is_never_early() {
     }
 }
 
-/// tokio's is pending until its driver had a turn; both have the task woken at once.
+/// tokio's sleep is pending until tokio's driver has taken a turn; in both libraries the task is woken at once.
 #[test]
 fn a_time_that_passed_before_the_first_poll_ends_at_once() {
     let _patience = support::begin();
@@ -394,7 +394,7 @@ fn one_nanosecond_ends() {
     block_on(tickless::time::sleep(Duration::from_nanos(1)));
 }
 
-/// An eager combinator polls without ever going back to its executor, so no other thread may be needed to end a sleep.
+/// An eager combinator polls without ever returning to its executor, so no other thread may be needed to end a sleep.
 #[test]
 fn a_sleep_that_is_polled_in_a_loop_ends() {
     let _patience = support::begin();
@@ -485,7 +485,8 @@ fn sleeps_go_from_thread_to_thread_and_stay_where_they_are_pinned() {
     assert_not_unpin!(tokio::time::Sleep);
 }
 
-/// The clock decides, not only whether a thread came to fire it: it comes later than this polls.
+/// The poll checks the clock, and not only whether a thread has fired the sleep: here no thread has fired it before the
+/// poll.
 #[test]
 fn a_sleep_that_waits_is_over_when_it_is_polled_behind_its_deadline() {
     // Near and far: in the tree, and in a bucket.

@@ -1,4 +1,4 @@
-//! Adapters of streams, against those of `tokio_stream`.
+//! Tests of the adapters of streams, compared with the adapters of `tokio_stream`.
 
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
@@ -10,7 +10,7 @@ use futures::stream;
 
 use crate::support::{ms, poll_idly};
 
-/// A step of a source: an item, or no more of them for ever. A late item comes from a channel, when the test sends it.
+/// A step of a source: an item, or no more items for ever. A late item comes from a channel, when the test sends it.
 #[derive(Clone, Copy)]
 enum Step {
     Item(u32),

@@ -1,4 +1,4 @@
-//! `timeout` and `timeout_at`, against tokio's.
+//! Tests of `timeout` and `timeout_at`, compared with tokio's.
 
 use std::cell::Cell;
 use std::error::Error as _;
@@ -17,7 +17,7 @@ use futures::channel::oneshot;
 
 const HOUR: Duration = Duration::from_secs(3600);
 
-/// A value to await that is no future itself.
+/// A value that can be awaited but is no future itself.
 struct Answer(u32);
 
 impl IntoFuture for Answer {
@@ -29,7 +29,7 @@ impl IntoFuture for Answer {
     }
 }
 
-/// A future that says when it is polled and when it is dropped.
+/// A future that records when it is polled and when it is dropped.
 #[derive(Default)]
 struct Watched {
     polls: Rc<Cell<u32>>,

@@ -1,4 +1,4 @@
-//! `Timer`, against the one of `async_io`, which smol has.
+//! Tests of `Timer`, compared with the `Timer` of `async_io`, which smol uses.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use crate::support::{self, Wakes, assert_passed, block_on, ms, poll_idly, poll_w
 
 const HOUR: Duration = Duration::from_secs(3600);
 
-/// The same tests for both, which differ in the type of their instants.
+/// Makes the same tests for both timers, which differ in the type of their instants.
 macro_rules! same_as_async_io {
     ($(fn $name:ident() $body:block)*) => {
         mod async_io_tests {
@@ -128,7 +128,7 @@ fn ticks_that_were_missed_follow_at_once() {
     assert!(poll_idly(pin!(&mut timer)).is_pending());
 }
 
-/// async-io's loses the waker of one that is not set: it has no entry that would keep it.
+/// async-io loses the waker of a timer that is not set, because such a timer has no entry that would keep the waker.
 #[test]
 fn a_task_that_polled_never_is_woken_when_it_is_set() {
     use tickless::time::Timer;

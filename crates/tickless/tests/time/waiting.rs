@@ -1,4 +1,4 @@
-//! Tests of wake-ups without another poll, and of yielding: the same code here and in tokio.
+//! Tests of wake-ups without another poll, and of yielding: the same code runs with this library and with tokio.
 #![deny(
     unused_must_use,
     reason = "what tokio lets callers ignore may be ignored here"
@@ -16,13 +16,13 @@ use std::time::Duration;
 use crate::support::{self, Wakes, ms, poll_idly, poll_with, us, waiting};
 
 const HOUR: Duration = Duration::from_secs(3600);
-/// The duration that tokio takes for "never".
+/// The duration that tokio uses for "never".
 const THIRTY_YEARS: Duration = Duration::from_secs(86_400 * 365 * 30);
 
-/// Numbers of tasks, in the order in which they were woken.
+/// The numbers of tasks, in the order in which the tasks were woken.
 type Order = Arc<Mutex<Vec<usize>>>;
 
-/// A task that writes down its number when it is woken.
+/// A task that records its number when it is woken.
 struct Numbered(usize, Order);
 
 impl Wake for Numbered {
@@ -43,7 +43,8 @@ macro_rules! woken {
     };
 }
 
-/// Polls until the answer is that the time has come. In tokio nothing is over at its first poll, not even what is past.
+/// Polls until the future is ready. In tokio no future is ready at its first poll, not even with a deadline in the
+/// past.
 macro_rules! told {
     ($time:ident, $future:expr, $waker:expr) => {
         loop {
@@ -55,7 +56,8 @@ macro_rules! told {
     };
 }
 
-/// Lets the other tasks of the thread have a turn each. (That of tokio waits for a turn of the runtime's driver.)
+/// Lets the other tasks of the thread have a turn each. (The version for tokio waits for a turn of the runtime's
+/// driver.)
 async fn give_way() {
     let mut gave_way = false;
     poll_fn(|context| {
@@ -372,7 +374,7 @@ same_as_tokio! {
     }
 }
 
-/// A sleep for a task of its own: the same machine on the wheel, which tokio has no name for.
+/// A coarse sleep uses the same state machine on the wheel; tokio has no such sleep.
 #[test]
 fn a_coarse_sleep_that_was_ready_wakes_its_task_when_it_is_reset() {
     let _patience = support::begin();
@@ -385,7 +387,8 @@ fn a_coarse_sleep_that_was_ready_wakes_its_task_when_it_is_reset() {
     assert_eq!(wakes.count(), 1);
 }
 
-/// The sleeps are armed bit by bit, from far away and near by, where tokio has an order for those of one slot only.
+/// The sleeps are armed one after the other, some far from and some near their deadline; tokio orders only the sleeps
+/// of one slot.
 #[test]
 fn sleeps_of_one_deadline_keep_their_order_however_far_away_they_were() {
     let _patience = support::begin();
@@ -406,7 +409,7 @@ fn sleeps_of_one_deadline_keep_their_order_however_far_away_they_were() {
     assert_eq!(*order.lock().expect("no thread panics with it"), armed);
 }
 
-/// Code that asks once, with a waker that wakes no task, is told the truth however often it asks.
+/// A poll with a waker that wakes no task returns the true state, however often it is repeated.
 #[test]
 fn what_is_over_is_ready_for_code_that_asks_once() {
     let _patience = support::begin();

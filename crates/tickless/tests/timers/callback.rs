@@ -1,4 +1,4 @@
-//! Timers with callbacks: exact and coarse ones take the same verbs.
+//! Tests of timers with callbacks: exact and coarse timers have the same methods.
 
 use std::pin::{Pin, pin};
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use tickless::time;
 
 const HOUR: Duration = Duration::from_secs(3600);
 
-/// The same tests for the timers of two modules; `goes_on` has a callback fire again a little later.
+/// Makes the same tests for the timers of two modules; `goes_on` lets a callback fire again a little later.
 macro_rules! same_verbs {
     ($module:ident, $timer:ident, $goes_on:expr) => {
         mod $module {
@@ -109,7 +109,7 @@ macro_rules! same_verbs {
                 assert_eq!(fired.load(Ordering::Relaxed), 0);
             }
 
-            /// The timer's own callback restarts it all the time, and other threads do.
+            /// The timer's own callback and other threads restart the timer all the time.
             #[test]
             fn a_shutdown_is_final_whatever_runs_meanwhile() {
                 let _patience = support::begin();

@@ -1,4 +1,4 @@
-//! Tests of `tickless::coarse`: its common behaviour with `tickless::time`, everywhere where timers are used.
+//! Tests of `tickless::coarse`: the behaviour that it shares with `tickless::time`, on all kinds of threads.
 
 use std::future::{Future, IntoFuture, pending, poll_fn, ready};
 use std::os::fd::AsFd as _;
@@ -26,8 +26,8 @@ fn after(duration: Duration) -> coarse::Instant {
     coarse::Instant::now() + duration
 }
 
-/// Counts wake-ups and unparks a worker, as the waker of an executor does: another worker may fire its timers, and then
-/// nothing else ends its park.
+/// A waker that counts wake-ups and unparks a worker, as the waker of an executor does. Another worker may fire the
+/// worker's timers, and then only this waker ends the worker's park.
 struct Rings {
     wakes: Wakes,
     unparker: Unparker,
@@ -51,7 +51,7 @@ impl Wake for Rings {
     }
 }
 
-/// All kinds of sleeps and limits, to their end.
+/// Runs all kinds of sleeps and limits to their end.
 async fn use_all() {
     for micros in [0, 1, 999, 1_000, 1_001, 2_500, 17_300] {
         let start = Instant::now();
@@ -224,7 +224,8 @@ fn a_sleep_that_is_polled_in_a_loop_ends() {
     drop(worker);
 }
 
-/// The deadline moves later by less than a slot each time: the cheap way. At the end it fires, and not early.
+/// Each restart moves the deadline later by less than a slot, which is the cheap path. At the end the timer fires, and
+/// not early.
 #[test]
 fn a_deadline_pushed_out_for_every_packet_holds() {
     let _patience = support::begin();
@@ -359,7 +360,8 @@ fn timers_of_a_thread_that_ends_fire() {
     check(&wakes, &mut on_thread(of_event_loop));
 }
 
-/// The thread lives on when the worker is gone; the timers queued before it came become its own.
+/// The thread continues after its worker has ended; timers that were queued before the worker was made become the
+/// worker's timers.
 #[test]
 #[cfg_attr(portable_host, ignore = "no event loops on the portable host")]
 fn coming_and_going_loses_no_timer() {
@@ -529,7 +531,7 @@ fn a_hundred_thousand_timers_fire_and_none_is_early() {
     assert_eq!(early.load(Ordering::Relaxed), 0);
 }
 
-/// Timeouts mostly never fire.
+/// Timeouts are dropped before they fire, as nearly all timeouts are.
 #[test]
 fn a_hundred_thousand_timeouts_are_dropped_by_another_thread() {
     let _patience = support::begin();
@@ -598,12 +600,12 @@ fn a_coarse_interval_has_a_period() {
     let _interval = coarse::interval(Duration::ZERO);
 }
 
-/// A task that notes its number when it is woken, and drops what it was given.
+/// A task that records its number when it is woken, and drops a value that it was given.
 struct Turn {
     number: usize,
     log: Arc<Mutex<Vec<usize>>>,
     given: Mutex<Option<Box<dyn Send>>>,
-    /// The thread that is to wake it, and whether another one did.
+    /// The thread that is to wake the task, and whether another thread woke it.
     home: thread::ThreadId,
     helped: Arc<AtomicBool>,
 }
@@ -619,8 +621,8 @@ impl Wake for Turn {
     }
 }
 
-/// Tasks, more than are woken at once, and a timer with a callback among them, are due at one tick: they have their
-/// turns, and a task in front of the callback may drop its timer, which has not begun.
+/// One tick has more due tasks than are woken at once, and a timer with a callback among them. They fire in their
+/// order, and a task before the callback may drop the timer of the callback, which has not begun.
 #[test]
 fn tasks_wake_in_turn_and_may_drop_the_timer_with_a_callback_behind_them() {
     const TASKS: usize = 90;

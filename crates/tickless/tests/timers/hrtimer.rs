@@ -1,4 +1,4 @@
-//! Tests of raw timers: starting, cancelling, the arguments and answers of callbacks, clocks, dropping.
+//! Tests of raw timers: their start and cancel, the arguments and answers of callbacks, clocks, and drops.
 
 use std::future::Future;
 use std::pin::{Pin, pin};
@@ -25,7 +25,7 @@ fn after_millis(millis: u64) -> Start {
     Start::after(Span::from_millis(millis))
 }
 
-/// A timer, and how often it fired.
+/// Returns a timer, and the number of times that it fired.
 fn counted() -> (
     Arc<AtomicU32>,
     HrTimer<impl FnMut(&mut Expired<'_, '_, Monotonic>) -> Restart + Send + 'static>,
@@ -147,7 +147,7 @@ fn instants_of_both_modules_convert_exactly() {
     );
 }
 
-/// A timer with slack waits for company up to the end of its slack.
+/// A timer with slack waits up to the end of its slack for another timer.
 #[test]
 fn slack_lets_a_timer_fire_together_with_another() {
     // Just short of the most that slack can be.
@@ -259,7 +259,7 @@ fn cancelling_says_what_it_found() {
     assert_eq!(timer.try_cancel(), TryCancel::NotActive);
 }
 
-/// A timer whose callback says that it began and waits until it is let go.
+/// A timer whose callback signals its beginning and waits until the test lets it continue.
 struct HeldCallback {
     entered: mpsc::Receiver<()>,
     leave: mpsc::Sender<()>,
@@ -473,7 +473,7 @@ fn a_callback_sets_the_next_deadline_itself() {
     assert!(now::<Monotonic>() >= at(3));
 }
 
-/// Another thread's start counts more than the callback's answer.
+/// Another thread's start takes precedence over the callback's answer.
 #[test]
 fn a_start_during_the_callback_wins() {
     let _patience = support::begin();
@@ -522,7 +522,7 @@ fn a_waker_given_back_is_woken_when_the_timer_can_be_freed() {
     }
 }
 
-/// The waker may free the very timer that it came from.
+/// A waker that a callback returns may free the callback's own timer when it is woken.
 #[test]
 fn a_waker_given_back_may_free_the_timer() {
     struct Free(Mutex<Option<Pin<Box<dyn Send>>>>, Wakes);
@@ -586,7 +586,7 @@ fn a_callback_never_runs_twice_at_the_same_time() {
     );
 }
 
-/// Fires on the clock `C` at a time and not before, in either stage.
+/// Checks that timers on the clock `C` fire at their deadline and not before, in either stage.
 fn fires_on_clock<C: RelativeClock>() {
     for stage in [Stage::Default, Stage::Hard, Stage::Soft] {
         let (sender, receiver) = mpsc::channel();
@@ -683,7 +683,7 @@ fn the_clocks_show_what_the_kernel_shows() {
     check::<Tai>(DynamicClockId::Tai);
 }
 
-/// Hard callbacks of a turn come first, even those whose deadlines are later.
+/// The hard callbacks of a turn run first, even if their deadlines are later.
 #[test]
 fn soft_callbacks_run_behind_hard_ones() {
     let _patience = support::begin();
@@ -717,7 +717,7 @@ fn soft_callbacks_run_behind_hard_ones() {
     );
 }
 
-/// A soft timer alone has the device armed for it, and goes on as often as it says.
+/// The device is armed for a soft timer alone, and the timer restarts as often as its callback requests.
 #[test]
 fn soft_timers_go_on_by_themselves() {
     let _patience = support::begin();
@@ -746,7 +746,7 @@ fn soft_timers_go_on_by_themselves() {
     }
 }
 
-/// Ends the process, so it has one of its own.
+/// The test ends its process, so it has a process of its own.
 #[test]
 fn dropping_a_timer_in_its_own_callback_ends_the_process() {
     type OwnTimer = Mutex<Option<Pin<Box<dyn Send>>>>;
@@ -806,7 +806,7 @@ impl Wake for Dropper {
     }
 }
 
-/// Both are due at one time: the callback behind has not begun, and to drop its timer waits for nothing.
+/// Both are due at one time. The later callback has not begun, so the drop of its timer does not wait.
 #[test]
 fn a_task_that_is_woken_may_drop_the_timer_with_a_callback_behind_it() {
     let _patience = support::begin();

@@ -1,4 +1,4 @@
-//! Timers with callbacks, exact and coarse, and the futures of `tickless::coarse`.
+//! Tests of timers with callbacks, exact and coarse, and of the futures of `tickless::coarse`.
 
 #[macro_use]
 #[path = "../support/mod.rs"]

@@ -1,6 +1,7 @@
-//! Details of the documentation, one case each; see the suite beside it.
+//! The cases of the suite that check one detail of the documentation each.
 
-/// The cases, for the time module `$time`; `$run` runs a future under a paused clock, `$running` under one that runs.
+/// Makes the cases for the time module `$time`; `$run` runs a future under a paused clock, `$running` under a running
+/// clock.
 macro_rules! details {
     ($name:ident, $time:path, $run:path, $running:path, $slop:expr) => {
         mod $name {
@@ -59,7 +60,8 @@ macro_rules! details {
                 }
             }
 
-            /// Takes ticks, each of which is taken at once, and says when they were due, in milliseconds from `start`.
+            /// Takes each tick at once, and returns the times at which the ticks were due, in milliseconds from
+            /// `start`.
             async fn ticks<const COUNT: usize>(
                 interval: &mut Interval,
                 start: Instant,

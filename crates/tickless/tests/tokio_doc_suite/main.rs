@@ -1,7 +1,8 @@
-//! Behaviour of `tokio::time` as its documentation states it: one source, run under tokio and under this library.
+//! Tests of the behaviour that the documentation of `tokio::time` states: one source, run with tokio and with this
+//! library.
 //!
-//! tokio is the oracle: a case that says something else than tokio does fails there. Deadlines are whole milliseconds,
-//! because tokio rounds to those; `SLOP` is what its rounding may add.
+//! tokio is the oracle: a case that contradicts tokio fails when it runs with tokio. Deadlines are whole milliseconds,
+//! because tokio rounds to milliseconds; `SLOP` is the time that this rounding may add.
 
 #[macro_use]
 mod details;
@@ -29,7 +30,7 @@ fn text(body: impl FnOnce()) -> String {
     }
 }
 
-/// The cases, for the time module `$time`; `$run` runs a future under a paused clock.
+/// Makes the cases for the time module `$time`; `$run` runs a future under a paused clock.
 macro_rules! suite {
     ($name:ident, $time:path, $run:path, $slop:expr) => {
         mod $name {
@@ -47,7 +48,7 @@ macro_rules! suite {
 
             const SLOP: Duration = Duration::from_millis($slop);
 
-            /// Checks that `start` was `length` ago, as exactly as this library wakes.
+            /// Checks that `start` was `length` ago, as exactly as this library wakes tasks.
             fn took(start: Instant, length: Duration) {
                 let elapsed = start.elapsed();
                 assert!(
@@ -232,7 +233,8 @@ macro_rules! suite {
                 });
             }
 
-            /// The ticks, in milliseconds from the first, of an interval of 100 ms that was not polled for 270 ms.
+            /// Returns the ticks, in milliseconds from the first tick, of an interval of 100 ms that was not polled for
+            /// 270 ms.
             async fn behind(behavior: MissedTickBehavior) -> [u128; 5] {
                 let start = Instant::now();
                 let mut ticks = interval(ms(100));

@@ -1,4 +1,4 @@
-//! Tests timers with callbacks under a worker's virtual clock.
+//! Tests of timers with callbacks under a worker's virtual clock.
 
 use std::future::Future;
 use std::pin::pin;
@@ -25,14 +25,14 @@ fn paused<F: Future>(future: F) -> F::Output {
     })
 }
 
-/// Names in the order in which they came, and when.
+/// The names of timers in the order in which they fired, with their times.
 type Log = Arc<Mutex<Vec<(&'static str, Duration)>>>;
 
 fn entries(log: &Log) -> Vec<(&'static str, Duration)> {
     std::mem::take(&mut *log.lock().expect("no panic"))
 }
 
-/// A closure that notes when it is called, and is called once.
+/// Returns a closure that records the time at which it is called, and is called once.
 fn notes(
     log: &Log,
     name: &'static str,

@@ -1,4 +1,4 @@
-//! The clock of an executor: its worker, the threads that block on it, and its blocking jobs.
+//! Tests of the clock of an executor, with its worker, the threads that block on it, and its blocking jobs.
 
 use std::future::Future;
 use std::io::Write;

@@ -1,4 +1,4 @@
-//! Virtual time: clocks of runtimes that are stopped and moved.
+//! Tests of virtual time: clocks of runtimes that are stopped and moved.
 
 mod callbacks;
 mod clock;

@@ -1,4 +1,4 @@
-//! Tests of tasks with deadlines beside other tasks in a run queue, in logical time.
+//! Tests of tasks with deadlines together with other tasks in a run queue, in logical time.
 
 use async_task::Task;
 use tickless_core::time::Span;
@@ -26,7 +26,7 @@ fn scheduler() -> Scheduler {
     Scheduler::new(Switches::ON, Bandwidth::percent(95))
 }
 
-/// A task that is never polled, called by a name.
+/// Makes a task with a name that is never polled.
 fn job(name: &'static str, terms: Terms) -> Job {
     let (job, task) = with_handle(name, terms);
     task.detach();
@@ -101,7 +101,8 @@ fn a_deadline_ends_a_fair_slice_and_no_fair_task_ends_its() {
     );
 }
 
-/// Lets the tasks compute, with a decision every `step`, until `end`; what each had, in nanoseconds.
+/// Lets the tasks compute until `end`, with a decision every `step`. Returns the time that each task had, in
+/// nanoseconds.
 fn compute(scheduler: &mut Scheduler, step: i64, end: i64) -> [i64; 3] {
     let mut had = [0; 3];
     let (mut now, mut runs) = (0, scheduler.pick(at(0), false));

@@ -13,10 +13,11 @@ fn check(body: impl Fn() + Sync + Send + 'static) {
     builder.check(body);
 }
 
-/// The worker and its queue as others see them.
+/// The state of a worker and its queue that other threads see.
 struct Shared {
     idle: Idle,
-    /// Tasks that wait, counted without the fence of the queue's lock, as it is read by workers that would pull.
+    /// The number of waiting tasks. It is counted without the fence of the queue's lock, as workers read it that would
+    /// pull.
     waiting: AtomicUsize,
     notified: AtomicBool,
 }
@@ -30,7 +31,7 @@ impl Shared {
         })
     }
 
-    /// A thread queues a task, and wakes a worker if one is idle.
+    /// Queues a task, and wakes a worker if one is idle.
     fn queue(&self) {
         self.waiting.store(1, Ordering::Relaxed);
         if self.idle.any() && self.idle.claim_near(0).is_some() {
@@ -38,14 +39,15 @@ impl Shared {
         }
     }
 
-    /// The worker says that it is idle and looks. Returns true if it parks.
+    /// Announces that the worker is idle, and checks for tasks. Returns true if the worker parks.
     fn parks(&self) -> bool {
         self.idle.enter(0);
         self.waiting.load(Ordering::Relaxed) == 0
     }
 }
 
-/// A remote enqueue, and a pull, while the worker goes to sleep: the task is seen, or the worker is woken.
+/// A remote thread enqueues a task, and another worker could pull it, while the worker goes to sleep: the task is seen,
+/// or the worker is woken.
 #[test]
 fn a_task_that_is_queued_while_a_worker_parks_is_not_lost() {
     check(|| {
@@ -59,7 +61,7 @@ fn a_task_that_is_queued_while_a_worker_parks_is_not_lost() {
     });
 }
 
-/// Two tasks for one idle worker: it is woken once, and claimed by one thread.
+/// Two tasks are queued for one idle worker: the worker is woken once, and claimed by one thread.
 #[test]
 fn an_idle_worker_is_claimed_by_one_thread() {
     check(|| {
@@ -73,8 +75,8 @@ fn an_idle_worker_is_claimed_by_one_thread() {
     });
 }
 
-/// The worker wakes up for another reason while a thread claims it: what it is left with is a notification too many,
-/// and it is not idle.
+/// The worker wakes up for another reason while a thread claims it: the worker gets one notification too many, and is
+/// not idle.
 #[test]
 fn a_worker_that_leaves_while_it_is_claimed_is_not_idle() {
     check(|| {

@@ -1,23 +1,23 @@
 //! The choice of the one worker that waits for descriptors, and its notification about a new descriptor.
 //!
-//! A descriptor that is registered while all workers park without looking would never be noticed. Each side writes its
-//! own word and then reads the other's, with a full fence in between on both sides (Dekker's pattern, as in
-//! [`Idle`](super::super::idle::Idle)):
+//! A descriptor could be registered while all workers park without a wait for descriptors, and would then never be
+//! noticed. Against that, each side writes its own word and then reads the other side's word, with a full fence in
+//! between on both sides (Dekker's pattern, as in [`Idle`](super::super::idle::Idle)):
 //!
-//! - a thread that registers counts the descriptor, then looks whether a worker waits for descriptors, and wakes one
-//!   that parks if none does;
-//! - a worker that is about to park says that it is idle, then looks at the count, and waits for descriptors if there
-//!   are any and no other worker does.
+//! - A thread that registers a descriptor first counts it, and then checks whether a worker waits for descriptors. If
+//!   no worker does, the thread wakes one that parks.
+//! - A worker that is about to park first announces that it is idle, and then reads the count. It waits for descriptors
+//!   if the count is not zero and no other worker waits for them.
 //!
-//! A worker that stops to wait, because it has a task, looks at the count again when it parks next; until then it looks
-//! at the descriptors from time to time. Loom runs this as it is (`model.rs`).
+//! A worker that stops waiting, because it has a task, reads the count again when it parks next. Until then it checks
+//! the descriptors from time to time. Loom runs this code unchanged (`model.rs`).
 
 use tickless_link::sync::{AtomicBool, AtomicUsize, Ordering, fence};
 
 #[cfg(all(test, loom))]
 mod model;
 
-/// The count of descriptors, and the role of the worker that waits for them.
+/// The count of descriptors, and the role of the worker that waits for descriptors.
 #[derive(Debug)]
 pub(crate) struct Attendance {
     descriptors: AtomicUsize,
@@ -32,7 +32,7 @@ impl Attendance {
         }
     }
 
-    /// Adds a descriptor. [`is_missing`](Self::is_missing) says whether a worker has to be woken for it.
+    /// Adds a descriptor. [`is_missing`](Self::is_missing) then returns whether a worker has to be woken for it.
     pub(crate) fn add(&self) {
         // Relaxed: ordered by the fence in `is_missing`.
         self.descriptors.fetch_add(1, Ordering::Relaxed);
@@ -44,14 +44,15 @@ impl Attendance {
         self.descriptors.fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// Returns whether there are any. Called by a worker that parks, behind the fence after its announcement.
+    /// Returns whether any descriptors are registered. Called by a worker that parks, after the fence that follows its
+    /// announcement.
     #[inline]
     pub(crate) fn is_needed(&self) -> bool {
         // Relaxed: see above; while a worker has tasks it is a hint.
         self.descriptors.load(Ordering::Relaxed) > 0
     }
 
-    /// Returns whether no worker waits for the descriptor that was added before.
+    /// Returns whether no worker waits for the descriptor that was added before the call.
     pub(crate) fn is_missing(&self) -> bool {
         // Pairs with the fence of `Idle::enter`: a worker that gave the role back before that and does not see the
         // descriptor is seen here.
@@ -60,7 +61,7 @@ impl Attendance {
         !self.taken.load(Ordering::Relaxed)
     }
 
-    /// Takes the role, if no other worker has it.
+    /// Takes the role of the waiting worker, if no other worker has it.
     pub(crate) fn take(&self) -> Option<Role<'_>> {
         // Acquire: pairs with the Release in `drop`, so that two do not wait at once.
         let was_taken = self.taken.swap(true, Ordering::Acquire);

@@ -1,4 +1,4 @@
-//! Tasks that wait for descriptors: sockets, pipes and the like, which the workers watch themselves.
+//! Tasks that wait for descriptors, for example sockets and pipes, which the workers watch themselves.
 //!
 //! ```
 //! use std::io::{Read, Write};
@@ -22,16 +22,17 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! # Who waits
+//! # Waiting
 //!
 //! A worker that parks waits for its first timer, for wake-ups and for all descriptors of the executor, in one wait
-//! ([`Worker::park_on_epoll`](crate::Worker::park_on_epoll)). One worker at a time does so; the others park as always.
-//! While none does, because all have tasks, each of them looks every 500 µs, at a checkpoint of the task that it polls.
+//! ([`Worker::park_on_epoll`](crate::Worker::park_on_epoll)). One worker at a time waits in this way; the others park
+//! without descriptors. While no worker waits, because all have tasks, each worker checks the descriptors every 500 µs,
+//! at a checkpoint of the task that it polls.
 //!
 //! # Cost
 //!
-//! A wait is one `epoll_ctl`; [`read_with`](Async::read_with) waits only if there is nothing yet. An executor without
-//! descriptors has a load for each round of a worker.
+//! A wait costs one `epoll_ctl`; [`read_with`](Async::read_with) waits only if there is nothing to read yet. An
+//! executor without descriptors costs one load for each round of a worker.
 
 use std::fmt;
 use std::future::Future;
@@ -53,13 +54,13 @@ mod source;
 /// A descriptor for which tasks can wait.
 ///
 /// Any executor or thread may use it, but the executor that watches the descriptor must exist: after its end, waiting
-/// returns an error. The owner of the descriptor must not replace it by another one.
+/// returns an error. The owner of the descriptor must not replace the descriptor by another.
 ///
 /// # Dropping
 ///
-/// Dropping it ends the watch, and drops the descriptor's owner.
+/// Dropping the `Async` ends the watch, and drops the descriptor's owner.
 pub struct Async<T: AsFd> {
-    /// I/O object, there until `into_inner`.
+    /// The I/O object; `None` after `into_inner`.
     io: Option<T>,
     registration: Registration,
 }
@@ -69,9 +70,9 @@ impl<T: AsFd> Async<T> {
     ///
     /// # Errors
     ///
-    /// Where no executor runs the code ([`NotConnected`](io::ErrorKind::NotConnected)) or it has ended. For a
-    /// descriptor that cannot be watched, as a file on a disk (`EPERM`), or is watched already (`EEXIST`). Where the
-    /// system refuses to make an epoll instance or to wait on one.
+    /// If no executor runs the code ([`NotConnected`](io::ErrorKind::NotConnected)) or the executor has ended. If the
+    /// descriptor cannot be watched, like a file on a disk (`EPERM`), or is watched already (`EEXIST`). If the system
+    /// refuses to make an epoll instance or to wait on it.
     pub fn new(io: T) -> io::Result<Self> {
         let executor = context::current().ok_or(io::ErrorKind::NotConnected)?;
         let registration = IoReactor::register(&executor.reactor, io.as_fd())?;
@@ -86,7 +87,7 @@ impl<T: AsFd> Async<T> {
         })
     }
 
-    /// Returns a reference to the descriptor's owner, as it was given to [`new`](Self::new).
+    /// Returns a reference to the descriptor's owner, which was passed to [`new`](Self::new).
     pub fn get_ref(&self) -> &T {
         self.io.as_ref().expect("taken by `into_inner` alone")
     }
@@ -100,59 +101,60 @@ impl<T: AsFd> Async<T> {
 
     /// Waits until there is something to read, there is a connection to accept, or the other side has closed.
     ///
-    /// Another task may take the data first: try to read, and wait again if that [would
+    /// Another task may take the data first: try to read, and wait again if the read [would
     /// block](io::ErrorKind::WouldBlock), or let [`read_with`](Self::read_with) do both.
     ///
     /// # Errors
     ///
-    /// When the executor that watches the descriptor ends.
+    /// If the executor that watches the descriptor ends.
     ///
     /// # Cancellation
     ///
-    /// Nothing is lost.
+    /// Dropping the future loses nothing.
     pub fn readable(&self) -> Readiness<'_> {
         self.readiness(Direction::Read)
     }
 
-    /// Waits until there is room to write, a connection is made, or the other side has closed.
+    /// Waits until the descriptor accepts data to write, a connection is made, or the other side has closed.
     ///
-    /// Another task may use the room first, as at [`readable`](Self::readable).
+    /// Another task may fill the buffer first: try to write, and wait again if the write would block, as with
+    /// [`readable`](Self::readable).
     ///
     /// # Errors
     ///
-    /// When the executor that watches the descriptor ends.
+    /// If the executor that watches the descriptor ends.
     ///
     /// # Cancellation
     ///
-    /// Nothing is lost.
+    /// Dropping the future loses nothing.
     pub fn writable(&self) -> Readiness<'_> {
         self.readiness(Direction::Write)
     }
 
-    /// Calls `operation` until it no longer blocks, and waits until the descriptor is [readable](Self::readable) in
-    /// between. It is a [checkpoint](coop::checkpoint).
+    /// Calls `operation` until it no longer would block, and between the calls waits until the descriptor is
+    /// [readable](Self::readable). The call is a [checkpoint](coop::checkpoint).
     ///
     /// # Errors
     ///
-    /// Those of the operation and of waiting.
+    /// The errors of the operation and of waiting.
     ///
     /// # Cancellation
     ///
-    /// Dropping the future loses nothing: the operation has returned nothing yet, and is not called again.
+    /// Dropping the future loses nothing: the operation has returned no result yet, and is not called again.
     pub async fn read_with<R>(&self, operation: impl FnMut(&T) -> io::Result<R>) -> io::Result<R> {
         self.repeat(Direction::Read, operation).await
     }
 
-    /// Calls `operation` until it no longer blocks, and waits until the descriptor is [writable](Self::writable) in
-    /// between. It is a [checkpoint](coop::checkpoint).
+    /// Calls `operation` until it no longer would block, and between the calls waits until the descriptor is
+    /// [writable](Self::writable). The call is a [checkpoint](coop::checkpoint).
     ///
     /// # Errors
     ///
-    /// Those of the operation and of waiting.
+    /// The errors of the operation and of waiting.
     ///
     /// # Cancellation
     ///
-    /// Dropping the future loses nothing: the operation has returned nothing yet, and is not called again.
+    /// Dropping the future loses nothing: the operation has returned no result yet, and is not called again.
     pub async fn write_with<R>(&self, operation: impl FnMut(&T) -> io::Result<R>) -> io::Result<R> {
         self.repeat(Direction::Write, operation).await
     }
@@ -204,7 +206,7 @@ pub struct Readiness<'a> {
     descriptor: BorrowedFd<'a>,
     registration: &'a Registration,
     direction: Direction,
-    /// Place of the wait among those of its descriptor.
+    /// The place of the future in its descriptor's queue of waiting tasks.
     waiting: Option<Waiting>,
 }
 

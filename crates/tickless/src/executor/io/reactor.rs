@@ -2,12 +2,13 @@
 //!
 //! # Ground rules
 //!
-//! - Each wait of a future arms its descriptor once (`EPOLLONESHOT`), by its level: bytes that are there already are
+//! - Each wait of a future arms its descriptor once (`EPOLLONESHOT`), by its level: bytes that can be read already are
 //!   reported at once, and an event that no future waits for wakes no worker.
-//! - The list of sources and each source have a lock, taken in that order and never together with a run queue's. Wakers
-//!   are called without any.
-//! - An event names its source by place and number: one that was fetched while its source went is for none.
-//! - The instance of a forked child is its parent's: the child leaves it alone.
+//! - The list of sources has a lock, and each source has a lock. A thread takes them in that order, and never together
+//!   with the lock of a run queue. It calls wakers without any lock.
+//! - An event names its source by place and number. An event that was fetched while its source was removed matches no
+//!   source.
+//! - A forked child inherits the epoll instance of its parent, and does not use it.
 
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -24,17 +25,18 @@ use crate::host::sys::descriptors::epoll::{self, CreateFlags, EventData, EventFl
 use crate::host::sys::descriptors::{AsFd, BorrowedFd, OwnedFd};
 use crate::worker::EpollEvents;
 
-/// Period in which workers look that have tasks, while none waits: a task learns so late that a descriptor is ready.
+/// The period in which busy workers check the descriptors while no worker waits for them. A task is notified by up to
+/// this time late.
 pub(crate) const PERIOD: Span = Span::from_micros(500);
 
-/// Events that are fetched at once; there may be more, which are fetched next.
+/// The number of events that are fetched at once; further events are fetched by the next call.
 pub(crate) const EVENTS: usize = 64;
 
 /// The sources by place.
 #[derive(Debug, Default)]
 struct Sources {
     places: Slab<(u32, Arc<Source>)>,
-    /// The number of the next one, so that a place that is used again is another source.
+    /// The number of the next source. A place that is used again gets a source with another number.
     next: u32,
     is_closed: bool,
 }
@@ -42,11 +44,11 @@ struct Sources {
 /// The reactor of an executor.
 #[derive(Debug)]
 pub(crate) struct IoReactor {
-    /// The epoll instance, which is made with the first source.
+    /// The epoll instance, which is made when the first source is registered.
     epoll: OnceLock<OwnedFd>,
     sources: Mutex<Sources>,
     attendance: Attendance,
-    /// The process that it belongs to, by the forks before it.
+    /// The number of forks before the process to which the epoll instance belongs.
     forks: u32,
 }
 
@@ -60,7 +62,7 @@ impl IoReactor {
         }
     }
 
-    /// Watches a descriptor from here on.
+    /// Starts to watch a descriptor.
     pub(super) fn register(
         this: &Arc<Self>,
         descriptor: BorrowedFd<'_>,
@@ -89,7 +91,8 @@ impl IoReactor {
         })
     }
 
-    /// Returns whether there are descriptors. Called by a worker that parks, after its announcement.
+    /// Returns whether there are descriptors. Called by a worker that is about to park, after the worker has announced
+    /// this.
     #[inline]
     pub(crate) fn is_needed(&self) -> bool {
         self.attendance.is_needed()
@@ -100,14 +103,14 @@ impl IoReactor {
         self.is_needed() && self.attendance.is_missing()
     }
 
-    /// Takes the role of the worker that waits, if there are descriptors and no other worker has it; and what it waits
-    /// on.
+    /// Takes the role of the worker that waits, if there are descriptors and no other worker has the role. Returns the
+    /// role and the descriptor of the epoll instance to wait on.
     pub(crate) fn attend(&self) -> Option<(Role<'_>, BorrowedFd<'_>)> {
         let role = self.attendance.take()?;
         Some((role, self.epoll.get()?.as_fd()))
     }
 
-    /// Looks what is ready, without waiting, unless another worker waits.
+    /// Dispatches the events that are ready, without waiting, unless another worker waits.
     #[cold]
     pub(crate) fn look(&self, events: &mut EpollEvents) {
         let Some((role, epoll)) = self.attend() else {
@@ -119,7 +122,7 @@ impl IoReactor {
         self.dispatch(events);
     }
 
-    /// Wakes those that waited for these events.
+    /// Wakes the tasks that waited for these events.
     pub(crate) fn dispatch(&self, events: &EpollEvents) {
         for event in events.iter() {
             let Some(source) = self.source(event.data) else {
@@ -130,7 +133,7 @@ impl IoReactor {
         }
     }
 
-    /// Ends all watching and wakes the tasks that wait.
+    /// Ends the watch of all descriptors and wakes the tasks that wait.
     pub(crate) fn close(&self) {
         let mut sources = self.lock();
         sources.is_closed = true;
@@ -166,7 +169,7 @@ impl IoReactor {
         Ok(self.epoll.get_or_init(|| made))
     }
 
-    /// The source of an event, if it is still there.
+    /// Returns the source of an event, if the source is still registered.
     fn source(&self, data: u64) -> Option<Arc<Source>> {
         let (number, place) = (data >> 32, data & u64::from(u32::MAX));
         let sources = self.lock();
@@ -175,18 +178,18 @@ impl IoReactor {
     }
 }
 
-/// A descriptor that is watched, for as long as [`end`](Self::end) was not called.
+/// A descriptor that is watched, until [`end`](Self::end) is called.
 #[derive(Debug)]
 pub(super) struct Registration {
     reactor: Arc<IoReactor>,
     source: Arc<Source>,
     place: usize,
-    /// Key by which events name the source.
+    /// The key by which events name the source.
     data: u64,
 }
 
 impl Registration {
-    /// Waits on, for the descriptor that was registered.
+    /// Polls a future's wait for the registered descriptor.
     pub(super) fn poll(
         &self,
         descriptor: BorrowedFd<'_>,
@@ -210,12 +213,12 @@ impl Registration {
             })
     }
 
-    /// A future waits no more.
+    /// Removes a future that no longer waits.
     pub(super) fn forget(&self, direction: Direction, waiting: &Waiting) {
         self.source.forget(direction, waiting);
     }
 
-    /// Ends the watch.
+    /// Ends the watch of the descriptor.
     pub(super) fn end(&self, descriptor: BorrowedFd<'_>) {
         if !self.reactor.is_here() {
             // The instance is the parent's, who goes on watching.

@@ -7,7 +7,7 @@ use slab::Slab;
 
 use crate::host::sys::descriptors::epoll::EventFlags;
 
-/// Direction of a task's wait.
+/// The direction of a task's wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Direction {
     Read,
@@ -15,7 +15,7 @@ pub(crate) enum Direction {
 }
 
 impl Direction {
-    /// Returns the events that a direction watches.
+    /// Returns the events that the direction watches.
     const fn interest(self) -> EventFlags {
         match self {
             Self::Read => EventFlags::IN.union(EventFlags::RDHUP),
@@ -23,7 +23,8 @@ impl Direction {
         }
     }
 
-    /// Returns the events that end the wait: an operation that fails does not block either.
+    /// Returns the events that end the wait; errors are among them, because an operation that fails does not block
+    /// either.
     const fn ends(self) -> EventFlags {
         self.interest()
             .union(EventFlags::HUP)
@@ -31,18 +32,18 @@ impl Direction {
     }
 }
 
-/// The place of a future among those that wait.
+/// The place of a future among the waiting futures of its descriptor.
 #[derive(Debug)]
 pub(crate) struct Waiting {
     place: usize,
-    /// Number of times that the descriptor was ready before.
+    /// The number of times that the descriptor was ready before the wait began.
     turn: u64,
 }
 
-/// Tasks that wait for one direction.
+/// The tasks that wait for one direction.
 #[derive(Debug, Default)]
 struct Queue {
-    /// Number of times that the descriptor was ready.
+    /// The number of times that the descriptor was ready.
     turn: u64,
     wakers: Slab<Option<Waker>>,
 }
@@ -51,7 +52,7 @@ struct Queue {
 struct State {
     reads: Queue,
     writes: Queue,
-    /// True if nothing is watched any more.
+    /// True if the descriptor is no longer watched.
     is_closed: bool,
 }
 
@@ -77,7 +78,7 @@ impl State {
         interest
     }
 
-    /// The wakers of all that wait.
+    /// Returns the wakers of all waiting tasks.
     fn take_wakers(&mut self) -> Vec<Waker> {
         let queues = [&mut self.reads, &mut self.writes];
         let places = queues.into_iter().flat_map(|queue| queue.wakers.iter_mut());
@@ -95,7 +96,8 @@ impl Source {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits on: `arm` gets the union of the waits, and returns the error if it cannot be had.
+    /// Polls a wait. `arm` gets the union of the events that all waits need, and returns an error if these events
+    /// cannot be watched.
     pub(crate) fn poll<E>(
         &self,
         direction: Direction,
@@ -140,7 +142,7 @@ impl Source {
         }
     }
 
-    /// The future waits no more.
+    /// Removes a future that no longer waits.
     pub(crate) fn forget(&self, direction: Direction, waiting: &Waiting) {
         let waker = self
             .lock()
@@ -150,8 +152,9 @@ impl Source {
         drop(waker);
     }
 
-    /// The descriptor is ready for that: who has to be woken. All are, for the watch is over for both directions; those
-    /// that wait for the other one ask for it again.
+    /// Returns the wakers of the tasks to wake when the descriptor is ready for `flags`. All waiting tasks are woken,
+    /// because the event ended the watch for both directions; tasks that wait for the other direction request the watch
+    /// again.
     pub(crate) fn ready(&self, flags: EventFlags) -> Vec<Waker> {
         let mut state = self.lock();
         for direction in [Direction::Read, Direction::Write] {
@@ -162,7 +165,7 @@ impl Source {
         state.take_wakers()
     }
 
-    /// Ends all watching; returns the wakers of the tasks that have to learn it.
+    /// Ends the watch for both directions. Returns the wakers of the tasks that have to be notified.
     pub(crate) fn close(&self) -> Vec<Waker> {
         let mut state = self.lock();
         state.is_closed = true;

@@ -23,12 +23,12 @@ fn scheduler() -> Scheduler {
     Scheduler::new(Switches::ON, Bandwidth::percent(95))
 }
 
-/// A task that is never polled, which asks for so many microseconds.
+/// A task that is never polled, with a request of `micros` microseconds.
 fn job(name: &'static str, micros: u64) -> Job {
     weighted(Some(name), micros, Weight::UNIT)
 }
 
-/// Works as [`job`], for another weight, with or without a name.
+/// Works as [`job`], for a task of the weight `weight`, with or without a name.
 fn weighted(name: Option<&'static str>, micros: u64, weight: Weight) -> Job {
     let request = Request::new(Span::from_micros(micros)).expect("within bounds");
     let entity = Entity::new(weight, request);
@@ -40,7 +40,8 @@ fn name(job: &Job) -> &str {
     name.expect("all have one")
 }
 
-/// Another worker may have picked a task whose list this one keeps, and poll it behind the end of this one.
+/// Another worker may have picked a task that is in the list of this worker, and may poll that task after the end of
+/// this worker.
 #[test]
 fn a_closed_queue_keeps_the_wakers_of_tasks_that_are_not_over() {
     let mut scheduler = scheduler();
@@ -58,7 +59,8 @@ fn a_closed_queue_keeps_the_wakers_of_tasks_that_are_not_over() {
     assert!(scheduler.left_behind().is_empty());
 }
 
-/// The drop of a timer waits for its callback, and a turn that another thread takes may need the lock of the queue.
+/// The drop of a timer waits for its callback, and a turn of another thread, in which the callback runs, may need the
+/// lock of the queue.
 #[test]
 fn the_timers_of_a_closed_queue_are_dropped_by_who_closes_it() {
     let worker = crate::Worker::new().expect("the thread is free");
@@ -124,7 +126,7 @@ fn a_task_that_is_more_urgent_asks_once() {
     );
 }
 
-/// A task that computes for long behind the wake-up owes for that, whenever the woken one is filed.
+/// A task that computes for long after the wake-up owes for that time, no matter when the woken task is enqueued.
 #[test]
 fn what_arrived_waits_since_it_woke_up() {
     let lags = [true, false].map(|arrives| {
@@ -145,7 +147,7 @@ fn what_arrived_waits_since_it_woke_up() {
     assert!(lags[0].is_some_and(|lag| lag < 0), "{lags:?}");
 }
 
-/// No task is charged until then, so the clock is not read.
+/// No task is charged until the next known time, so the clock is not read.
 #[test]
 fn what_arrives_where_no_task_runs_is_filed_as_of_what_was_told_last() {
     let mut scheduler = scheduler();
@@ -165,7 +167,7 @@ fn what_arrives_where_no_task_runs_is_filed_as_of_what_was_told_last() {
     assert_eq!(slice.left, 2_500_000, "it is charged from there on");
 }
 
-/// A queue whose tick is a timer of this thread, which waits for hours: it fires where the test says so.
+/// A queue whose tick is a timer of this thread with a deadline hours ahead: the timer fires where the test says so.
 fn ticking(has_signals: bool) -> Scheduler {
     let own = with_thread(lifecycle::enter).expect("there are bases enough");
     let mut scheduler = scheduler();
@@ -180,7 +182,7 @@ fn slice_timer(scheduler: &Scheduler) -> &TickTimer {
     &scheduler.tick.timers.as_ref().expect("it has some").slice
 }
 
-/// The tick fires: its callback asks for a schedule, and the running task gives way.
+/// Fires the tick: its callback requests a schedule, and the running task yields.
 fn give_way(scheduler: &mut Scheduler, job: Job, now: Instant) {
     slice_timer(scheduler).cancel();
     let _pick_follows = scheduler.wake(job, now);
@@ -190,7 +192,7 @@ fn ticks_at(scheduler: &Scheduler) -> Option<Instant> {
     slice_timer(scheduler).queued()
 }
 
-/// A leftover slice tick: the task that it was started for has long been asleep.
+/// A slice tick that was left over: the task for which it was started has been asleep for long.
 #[test]
 fn a_task_has_no_longer_because_one_before_it_had() {
     let test = thread::spawn(|| {
@@ -222,11 +224,11 @@ fn a_task_has_no_longer_because_one_before_it_had() {
     test.join().expect("it does not panic");
 }
 
-/// Function by which a task sleeps and the next one is picked at once.
+/// The function by which a task sleeps and the next task is picked at once.
 type Sleeps = fn(&mut Scheduler, &Job, Instant) -> Option<Job>;
 
-/// A leftover slice tick, where a task that sleeps has the next one picked at once: its slice is a tenth of that of the
-/// sleeper, and it is over in time when a third one comes.
+/// A slice tick that was left over, where a task sleeps and the next task is picked at once. The slice of the next task
+/// is a tenth of the sleeper's slice, and must end in time when a third task arrives.
 #[test]
 fn a_task_that_is_handed_the_worker_has_no_longer_because_the_sleeper_had() {
     let hands_over: Sleeps =
@@ -265,7 +267,7 @@ fn a_task_that_is_handed_the_worker_has_no_longer_because_the_sleeper_had() {
     }
 }
 
-/// Two tasks take turns as above, without a third one; the next one sleeps in debt and has paid.
+/// Two tasks alternate as in the test above, without a third task. The next task slept in debt and has paid.
 #[test]
 fn a_task_that_is_woken_from_debt_has_no_longer_because_the_sleeper_had() {
     let test = thread::spawn(|| {
@@ -337,7 +339,7 @@ fn a_task_that_is_picked_again_has_its_tick_again() {
     }
 }
 
-/// The pick files what arrived while no task ran, as of the time that was told last. No slice begins there.
+/// The pick enqueues the task that arrived while no task ran, as of the last known time. No slice begins at that time.
 #[test]
 fn the_tick_of_a_picked_task_begins_at_the_pick() {
     let test = thread::spawn(|| {

@@ -4,7 +4,7 @@ use std::cell::Cell;
 
 use super::*;
 
-/// A timer that remembers what it was started for.
+/// A timer that records the time for which it was started.
 #[derive(Default)]
 struct Hand {
     queued: Cell<Option<Instant>>,

@@ -7,7 +7,7 @@ use loom::thread;
 
 use super::Call;
 
-/// True if the task is polled again, as its executor keeps it.
+/// True if the task has to be polled again; its executor keeps this flag.
 #[derive(Clone)]
 struct Woken(Arc<Mutex<bool>>);
 
@@ -23,8 +23,8 @@ impl Woken {
     }
 }
 
-/// Two tasks call while the third one is polled for the first time, and once more if it was woken: no call is pending
-/// then that nothing wakes it for.
+/// Two tasks call a third task while the third task is polled for the first time, and once more if it was woken.
+/// Afterwards no call is pending without a wake-up of the third task.
 #[test]
 fn no_call_is_left_pending() {
     let mut builder = loom::model::Builder::new();

@@ -1,4 +1,4 @@
-//! The anchor that ties the instants of the standard library to numbers.
+//! The anchor that converts between instants of the standard library and the core's instants.
 
 use std::hash::{Hash, Hasher};
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -8,13 +8,14 @@ use tickless_core::time::Instant;
 
 use super::kernel::kernel_clock;
 
-/// The anchor of the timeline.
-/// Relaxed, all accesses: what the child of a fork [shifts](Anchor::shift) it writes while it has one thread.
+/// The anchor of the timeline. All accesses are Relaxed, because the child of a fork [shifts](Anchor::shift) the values
+/// while it has one thread.
 #[derive(Debug)]
 pub(crate) struct Anchor {
     instant: StdInstant,
     nanos: AtomicI64,
-    /// The core's nanoseconds where [`parts`] says zero; `None` where it was found out not to say the time.
+    /// The core's nanoseconds at which [`parts`] returns zero; `None` if a test found that `parts` does not return the
+    /// time.
     origin: Option<AtomicI64>,
 }
 
@@ -38,7 +39,7 @@ impl Anchor {
     }
 
     /// Shifts the anchor in the child of a fork, if the core's timeline is ahead of the clock of the standard library
-    /// by so much more than in its parent.
+    /// by `by` more than in the parent.
     pub(super) fn shift(&self, by: i64) {
         for shifted in [Some(&self.nanos), self.origin.as_ref()]
             .into_iter()
@@ -49,7 +50,7 @@ impl Anchor {
         }
     }
 
-    /// Ties `instant` to `nanos`, and finds out whether `parts` says the time.
+    /// Ties `instant` to `nanos`, and tests whether `parts` returns the time.
     fn at(instant: StdInstant, nanos: i64, parts: impl Fn(StdInstant) -> Option<i64>) -> Self {
         let mut anchor = Self {
             instant,
@@ -71,7 +72,7 @@ impl Anchor {
         anchor
     }
 
-    /// The core's instant for an instant of the standard library; saturates.
+    /// Returns the core's instant for an instant of the standard library; saturates.
     // In the caller: programs that keep the standard library's deadlines push a timeout out with each packet.
     #[inline(always)]
     pub(crate) fn core_of(&self, instant: StdInstant) -> Instant {
@@ -82,7 +83,7 @@ impl Anchor {
         said.map_or_else(|| self.measured(instant), Instant::from_nanos)
     }
 
-    /// Returns [`core_of`](Self::core_of) by the distance to the anchor.
+    /// Returns [`core_of`](Self::core_of), calculated by the distance to the anchor.
     #[cold]
     #[inline(never)]
     fn measured(&self, instant: StdInstant) -> Instant {
@@ -94,7 +95,8 @@ impl Anchor {
         Instant::from_nanos(nanos)
     }
 
-    /// The standard library's instant for one of the core's; the exact inverse. `None` before its origin.
+    /// Returns the standard library's instant for an instant of the core; the exact inverse. `None` before the origin
+    /// of the standard library's clock.
     pub(crate) fn std_of(&self, instant: Instant) -> Option<StdInstant> {
         let (nanos, anchored) = (instant.as_nanos(), self.nanos.load(Ordering::Relaxed));
         let distance = Duration::from_nanos(nanos.abs_diff(anchored));
@@ -106,7 +108,8 @@ impl Anchor {
     }
 }
 
-/// The distances at which it is found out whether [`parts`] says the time: carries of each part, and long times.
+/// The distances at which [`Anchor::at`] tests whether [`parts`] returns the time: carries of each part, and long
+/// times.
 const TRIED: [Duration; 6] = [
     Duration::from_nanos(1),
     Duration::from_millis(500),
@@ -116,11 +119,13 @@ const TRIED: [Duration; 6] = [
     Duration::from_secs(86_400 * 365),
 ];
 
-/// Returns the nanoseconds of an instant of the standard library, from a zero of its own, on systems where it consists
-/// of seconds and nanoseconds and gives both to a hasher; `None` on other systems, and beyond 292 years.
+/// Returns the nanoseconds of an instant of the standard library, from an arbitrary zero, on systems where an instant
+/// consists of seconds and nanoseconds and passes both to a hasher. Returns `None` on other systems, and beyond 292
+/// years.
 ///
-/// The distance to another instant is all that an instant says for sure, and it takes a call, and longer than to push
-/// a timer out. That the hash says the same is no promise of theirs, so [`Anchor::at`] finds it out.
+/// The standard library promises only the distance to another instant, and to compute it takes a call, which lasts
+/// longer than to push out a timer. The standard library does not promise that the hash shows the same time, so
+/// [`Anchor::at`] tests it.
 #[inline(always)]
 fn parts(instant: StdInstant) -> Option<i64> {
     let mut parts = Parts::default();
@@ -132,7 +137,7 @@ fn parts(instant: StdInstant) -> Option<i64> {
     seconds.checked_add(i64::from(parts.nanos?))
 }
 
-/// Keeps what it is given to hash.
+/// A hasher that keeps the values that it is given to hash.
 #[derive(Default)]
 struct Parts {
     seconds: Option<i64>,
@@ -186,7 +191,7 @@ mod tests {
         }
     }
 
-    /// The child of a fork in a time namespace whose clock is behind by 3 s.
+    /// The child of a fork is in a time namespace whose clock is behind by 3 s.
     #[test]
     fn a_shifted_anchor_ties_what_both_clocks_show_then() {
         let anchor = Anchor::take();
@@ -198,7 +203,7 @@ mod tests {
         assert_eq!(anchor.std_of(before), Some(there));
     }
 
-    /// Far beyond what either timeline can tell: the ends, and nothing wraps.
+    /// Instants far beyond the range of either timeline become its ends, and nothing wraps.
     #[test]
     fn what_is_too_far_saturates() {
         let anchor = Anchor::take();

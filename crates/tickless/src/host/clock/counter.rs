@@ -1,11 +1,11 @@
 //! The time-stamp counter of the processor.
 //!
-//! [`read`] is not ordered with neighbouring instructions: the processor may read the counter before what stands before
-//! it is over. It serves bounds within one thread, which allow for that. [`read_ordered`] waits for the instructions
-//! before it, and stores after it leave the thread later: it serves times that threads compare. It costs about two
-//! thirds more.
+//! [`read`] is not ordered with neighbouring instructions: the processor may read the counter before the preceding
+//! instructions have finished. It serves bounds within one thread, which allow for this. [`read_ordered`] waits for the
+//! instructions before it, and stores after it become visible later: it serves times that threads compare. It costs
+//! about two thirds more than [`read`].
 //!
-//! Only on 64-bit x86; on others, in Miri and on the portable host there is none.
+//! The counter exists only on 64-bit x86. There is none on other processors, in Miri and on the portable host.
 
 #[cfg(all(target_arch = "x86_64", not(any(miri, portable_host))))]
 pub(crate) use x86::{read, read_ordered};
@@ -17,7 +17,7 @@ pub(super) use x86::{EXISTS, is_invariant};
 mod x86 {
     use core::arch::x86_64::{__cpuid, _mm_lfence, _rdtsc, CpuidResult};
 
-    /// True if there is a counter that is known here.
+    /// True if this module has a counter for the processor.
     pub(in crate::host::clock) const EXISTS: bool = true;
 
     /// Reads the counter, not ordered.
@@ -30,8 +30,9 @@ mod x86 {
 
     /// Reads the counter, ordered.
     ///
-    /// An `lfence` begins when all instructions before it are over, and nothing behind it begins before. The pair takes
-    /// less than `rdtscp`, which waits for what stands before it too.
+    /// An `lfence` begins when all instructions before it have finished, and no instruction after it begins before the
+    /// `lfence` ends. `lfence` and `rdtsc` together take less time than `rdtscp`, which waits for the instructions
+    /// before it too.
     #[inline]
     pub(crate) fn read_ordered() -> u64 {
         fence();
@@ -51,7 +52,8 @@ mod x86 {
 
     /// Returns whether the processor promises a constant rate in all its states: CPUID 8000_0007h, EDX bit 8.
     ///
-    /// Asked of the processor itself: the kernel says it in a file too, but there are processes without files.
+    /// The function asks the processor itself: a file of the kernel has this fact too, but some processes cannot read
+    /// files.
     pub(in crate::host::clock) fn is_invariant() -> bool {
         const HIGHEST: u32 = 0x8000_0000;
         const POWER: u32 = 0x8000_0007;

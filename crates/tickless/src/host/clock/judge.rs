@@ -1,12 +1,12 @@
 //! The test that decides if the time-stamp counter may be used, and the measurement of its rate.
 //!
-//! The rate is that of two readings of the kernel's clock, each between two of the counter. A thread that is
-//! interrupted in one leaves the counter open by as much, so a reading that is wide for its distance from the other one
-//! is not used.
+//! The rate is measured by two readings of the kernel's clock, each taken between two readings of the counter. If a
+//! thread is interrupted in such a reading, the value of the counter is uncertain by the time of the interruption. So a
+//! reading that is wide for its distance from the other reading is not used.
 //!
-//! A counter that is refused for what it showed ([`is_passing`](Refusal::is_passing)) is measured again after
-//! [`RETRY_AFTER`], after twice that if it is refused again, and so on: a loaded machine, a clock that is set right
-//! fast, or a machine that slept passes.
+//! A counter that is refused for its readings ([`is_passing`](Refusal::is_passing)) is measured again after
+//! [`RETRY_AFTER`], after twice that time if it is refused again, and so on, because the causes are temporary: a loaded
+//! machine, a clock that is corrected fast, or a machine that slept.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
@@ -19,49 +19,49 @@ use crate::host::sys::IS_PORTABLE;
 
 /// The length of each of the two periods over which the rate is measured, in nanoseconds.
 const CALIBRATION: u64 = 10_000_000;
-/// Number of times that the kernel's clock may be elsewhere than any steering explains.
+/// The number of times that the kernel's clock may be further off than any steering explains.
 const STRIKES: u64 = 8;
-/// Number of readings in a row that may be too wide to decide. A machine on which threads are interrupted all the time
-/// has a narrow one now and then.
+/// The number of readings in a row that may be too wide to decide. Even a machine that interrupts its threads all the
+/// time has a narrow reading now and then.
 const WIDE: u64 = 1_000;
 
-/// Uncertainty of the counter at both ends of a period together, in parts per million of it: half of the difference
-/// that two rates may have.
+/// The permitted uncertainty of the counter at both ends of a period together, in parts per million of the period: half
+/// of the difference that two rates may have.
 const OPEN_PPM: u64 = AGREEMENT_PPM / 2;
-/// Time after which a counter is measured again that was refused for the first time, in nanoseconds.
+/// The time after which a counter that was refused for the first time is measured again, in nanoseconds.
 const RETRY_AFTER: u64 = 10_000_000_000;
 
-/// Facts about the counter, for the whole process.
+/// The facts about the counter, for the whole process.
 #[derive(Debug)]
 pub(super) struct Judge {
-    /// Time from which on the counter is measured again, in nanoseconds; `i64::MAX` for never.
+    /// The earliest time of the next measurement of the counter, in nanoseconds; `i64::MAX` for never.
     retry_at: AtomicI64,
-    /// Number of times that the counter was refused for its readings.
+    /// The number of times that the counter was refused for its readings.
     refusals: AtomicU64,
     strikes: AtomicU64,
-    /// Wide readings in a row.
+    /// The number of wide readings in a row.
     wide: AtomicU64,
-    /// True if nothing is to be calibrated any more.
+    /// True if no calibration is needed any more.
     settled: AtomicBool,
     calibration: Mutex<Calibration>,
 }
 
-/// Next step with the counter.
+/// The next step with the counter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Judgement {
     /// The judgement changes nothing.
     GoOn,
     /// The measurement begins here, for the first time or again.
     Begin,
-    /// The counter may be used: it takes so many nanoseconds for a cycle, times 2^32.
+    /// The counter may be used: one cycle takes the contained number of nanoseconds, times 2^32.
     Follow(u64),
     /// The counter may not be used.
     Refuse,
-    /// The counter may not be used any more.
+    /// The counter may no longer be used.
     GiveUp,
 }
 
-/// A calibration that does not go on.
+/// A calibration that is paused.
 pub(crate) struct Paused<'a> {
     _calibration: std::sync::MutexGuard<'a, Calibration>,
 }
@@ -102,7 +102,7 @@ impl Judge {
         }
     }
 
-    /// Returns true once nothing is to be calibrated any more, or not for a while.
+    /// Returns true once no calibration is needed any more, or none for a while.
     #[inline]
     pub(super) fn is_settled(&self) -> bool {
         // Relaxed: a hint; what is settled the lock protects.
@@ -116,7 +116,7 @@ impl Judge {
         }
     }
 
-    /// Takes what a reading of the kernel's clock says of the counter.
+    /// Evaluates a reading of the kernel's clock, and returns the next step with the counter.
     pub(super) fn take(&self, asked: &Asked) -> Judgement {
         if !self.is_settled() {
             return self.calibrate(asked.taken);
@@ -152,7 +152,7 @@ impl Judge {
         Judgement::GoOn
     }
 
-    /// Measures a counter that was refused a while ago.
+    /// Begins to measure a counter again that was refused a while ago.
     #[cold]
     fn begin_again(&self, now: Sandwich) -> Judgement {
         // Never wait, as below.
@@ -174,8 +174,8 @@ impl Judge {
         Judgement::Begin
     }
 
-    /// The rate from `start` to `now`, if both are narrow enough for their distance. A wide start is replaced by a
-    /// better reading, a wide end does not count; if there are no others the counter is refused.
+    /// Returns the rate from `start` to `now`, if both are narrow enough for their distance. A better reading replaces
+    /// a wide start, and a wide end does not count. If all readings are wide, the counter is refused.
     fn measure(&self, start: Sandwich, now: Sandwich) -> Measured {
         if let Some(rate) = rate(start, now) {
             // Relaxed, all here: a count, with the lock held.
@@ -194,7 +194,7 @@ impl Judge {
         Measured::NotYet
     }
 
-    /// Moves the calibration on by one reading.
+    /// Advances the calibration by one reading.
     #[cold]
     fn calibrate(&self, now: Sandwich) -> Judgement {
         // Never wait: this is on the path of a sleep.
@@ -286,7 +286,7 @@ impl Judge {
         (again, Judgement::GoOn)
     }
 
-    /// Refuses the counter, until it is measured again if that may help. Called with the calibration locked.
+    /// Refuses the counter, for a while if a later measurement may succeed. Called with the calibration locked.
     fn refuse(&self, refusal: Refusal, now: Sandwich) -> Calibration {
         if refusal.is_passing() {
             // Relaxed, both: a count, with the lock held; see `take`.
@@ -308,13 +308,13 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
         .unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
-/// Result of a reading together with the start of the period.
+/// The result of a reading together with the start of the period.
 enum Measured {
-    /// Nanoseconds for one cycle, times 2^32.
+    /// The rate: nanoseconds for one cycle, times 2^32.
     Rate(u64),
     /// The reading is much narrower than the start.
     BetterStart,
-    /// The readings were too wide, so many in a row.
+    /// The readings were too wide; the number of them in a row.
     Slow(u64),
     /// The reading is too early, or too wide.
     NotYet,
@@ -330,8 +330,8 @@ fn is_over(start: Sandwich, end: Sandwich) -> bool {
     end.nanos.saturating_sub(start.nanos) >= CALIBRATION.cast_signed()
 }
 
-/// Nanoseconds for one cycle, times 2^32, if the period is long enough, the counter moved, and both readings are narrow
-/// enough to say how far.
+/// Returns the nanoseconds for one cycle, times 2^32, if the period is long enough, the counter moved, and both
+/// readings are narrow enough to say how far it moved.
 fn rate(start: Sandwich, end: Sandwich) -> Option<u64> {
     if !is_over(start, end) {
         return None;
@@ -348,7 +348,7 @@ fn rate(start: Sandwich, end: Sandwich) -> Option<u64> {
     u64::try_from((u128::from(nanos) << 32) / u128::from(cycles)).ok()
 }
 
-/// Returns whether the counter can be used at all.
+/// Returns whether the counter can be used at all, or the reason why not.
 pub(super) fn usable() -> Result<(), Refusal> {
     if IS_PORTABLE {
         return Err(Refusal::PortableHost);
@@ -439,8 +439,8 @@ mod tests {
         assert_eq!(readings, ATTEMPTS + 2);
     }
 
-    /// A reading in which the thread was interrupted for `open` cycles, one for each nanosecond, before it read the
-    /// clock or behind it.
+    /// A reading in which the thread was interrupted for `open` cycles, one for each nanosecond, before or after it
+    /// read the clock.
     const fn interrupted(nanos: i64, open: u64, is_before: bool) -> Asked {
         let there = nanos.cast_unsigned();
         let (before, behind) = if is_before {
@@ -460,7 +460,7 @@ mod tests {
 
     const MS: i64 = 1_000_000;
 
-    /// A machine on which nearly each reading is interrupted for milliseconds.
+    /// A machine that interrupts nearly each reading for milliseconds.
     #[test]
     fn wide_readings_do_not_count() {
         if usable().is_err() {
@@ -502,7 +502,7 @@ mod tests {
         assert!(matches!(judge.refusal(), Refusal::Slow { readings } if readings == WIDE));
     }
 
-    /// The kernel's clock was set right at a rate beyond all steering, and goes on as before.
+    /// The kernel's clock was corrected at a rate beyond all steering, and then continues as before.
     #[test]
     fn a_counter_that_was_given_up_is_measured_again_after_a_while_and_later_each_time() {
         let judge = settled();

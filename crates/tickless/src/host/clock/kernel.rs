@@ -1,10 +1,10 @@
 //! The kernel's monotonic clock.
 //!
-//! Where the kernel keeps its time by the processor's counter it answers in user space, through the vDSO, in 20 to 30
-//! ns. Where it keeps it by a device (`hpet`, `acpi_pm`) each question is a system call and a reading of that device,
-//! which serves one CPU at a time: microseconds, and more the more threads ask. Readings are [combined] there (spec
-//! C-6): one thread asks, and all that wait take the answer. Whether it is so is measured once, when the counter is
-//! refused.
+//! If the kernel keeps its time by the processor's counter, a reading takes 20 to 30 ns in user space, through the
+//! vDSO. If the kernel keeps its time by a device (`hpet`, `acpi_pm`), each reading is a system call and a reading of
+//! that device, which serves one CPU at a time. Such a reading takes microseconds, and more if more threads read. Then
+//! readings are [combined] (spec C-6): one thread reads the clock, and all waiting threads use the result. Whether
+//! readings are slow is measured once, when the counter is refused.
 //!
 //! [combined]: tickless_core::clock::combined
 
@@ -17,16 +17,16 @@ use tickless_core::time::Instant;
 use super::counter;
 use crate::host::os;
 
-/// A clock that takes longer to read, in nanoseconds, is worth a combined read: some transfers of a cache line between
-/// CPUs.
+/// The duration of a reading, in nanoseconds, above which readings are combined. A combined reading costs some
+/// transfers of a cache line between CPUs.
 const SLOW: i64 = 500;
-/// Readings to measure that by.
+/// The number of readings by which the duration of a reading is measured.
 const READINGS: i64 = 64;
 
-/// The kernel's clock, whatever it takes.
+/// Reads the kernel's clock, whatever the reading costs.
 pub(super) use crate::host::kernel_time::now as kernel_clock;
 
-/// The kernel's clock as it is best read, and the counter of the processor.
+/// The kernel's clock, as it is best read, and the counter of the processor.
 #[derive(Debug)]
 pub(super) struct Kernel {
     is_slow: AtomicBool,
@@ -55,7 +55,7 @@ impl Kernel {
         }
     }
 
-    /// Finds out whether readings are to be combined.
+    /// Measures whether readings have to be combined.
     pub(super) fn measure(&self) {
         let mut last = kernel_clock();
         // The fastest one: a thread may be interrupted in most of them.
@@ -66,7 +66,7 @@ impl Kernel {
         self.set_slow(fastest.min().is_some_and(|fastest| fastest > SLOW));
     }
 
-    /// Readings are not combined while the counter is measured, which takes narrow ones.
+    /// Stops combining readings while the counter is measured, because the measurement needs narrow readings.
     pub(super) fn read_alone(&self) {
         self.set_slow(false);
     }
@@ -110,11 +110,11 @@ impl Reference for Kernel {
     }
 }
 
-/// A clock that is as good as a real one below an emulator of processors, for counting instructions.
+/// A clock for counting instructions in an emulator of processors, where the real clock cannot be followed.
 ///
-/// Valgrind hands on the counter of the processor below it, but not that its rate is constant; and a reading of the
-/// kernel's clock takes so long there that no line is narrow enough to be followed. So the reference is the counter
-/// itself, in steps so large that hardly ever one comes between two readings.
+/// Valgrind passes the processor's counter to the program, but not the promise that its rate is constant. A reading of
+/// the kernel's clock takes so long in Valgrind that no line is narrow enough to be followed. So the reference is the
+/// counter itself, in steps so large that a step rarely falls between two readings.
 #[cfg(feature = "internals")]
 pub(crate) mod emulation {
     use std::sync::OnceLock;
@@ -122,19 +122,19 @@ pub(crate) mod emulation {
 
     use super::{counter, kernel_clock};
 
-    /// A few microseconds.
+    /// The length of a step in cycles: a few microseconds.
     const STEP: u64 = 1 << 14;
 
     struct Emulation {
         cycles: u64,
         nanos: i64,
-        /// Nanoseconds for a cycle.
+        /// The nanoseconds for a cycle.
         rate: f64,
     }
 
     static EMULATION: OnceLock<Emulation> = OnceLock::new();
 
-    /// Begins, for the rest of the process, before the clock was read.
+    /// Starts the emulation for the rest of the process. Called before the first reading of the clock.
     pub(crate) fn begin() {
         EMULATION.get_or_init(|| {
             let (cycles, nanos) = (cycles(), kernel_clock());
@@ -175,7 +175,8 @@ mod tests {
 
     use super::*;
 
-    /// Readings are combined as if the kernel's clock were a device: for the time within the call, and for all threads.
+    /// Readings are combined as if the kernel's clock were a device. The result is a time within the call, for all
+    /// threads.
     #[test]
     fn a_slow_clock_shows_the_time_within_the_call() {
         let kernel = Kernel::new();

@@ -7,23 +7,23 @@ use tickless_core::time::Instant;
 
 use super::{CLOCK, counter};
 
-/// The latest answers to a thread.
+/// The latest clock readings of a thread.
 ///
-/// The bounds of the clock depend on how well its line is known: a better one may be earlier than the one before. The
-/// readings of one thread never go back.
+/// The bounds of the clock depend on how well its line is known: a more exact line may give an earlier time than the
+/// line before. Nevertheless, the readings of one thread never go back.
 #[derive(Debug)]
 pub(crate) struct LastReading {
     earliest: Cell<i64>,
     latest: Cell<i64>,
-    /// The line of the clock when the thread looked last; [`NONE`] if none was followed.
+    /// The number of the clock's line at the thread's last reading; [`NONE`] if no line was followed.
     line: Cell<u64>,
     kept: Kept,
-    /// Reads the virtual clock that users of this thread see; `None` where they see the process's clock. While it is
-    /// set, no line is kept, so that each reading leaves the short way and finds it.
+    /// The function that reads the virtual clock that users of this thread see; `None` if they see the process's clock.
+    /// While a function is set, no line is kept, so that each reading takes the slow path, which calls the function.
     shown: Cell<Option<fn() -> Instant>>,
 }
 
-/// The number of no line: lines are counted from 0, and there is a new one each 50 µs at most.
+/// The number that stands for no line: lines are counted from 0, and at most one new line begins every 50 µs.
 const NONE: u64 = u64::MAX;
 
 #[inline]
@@ -43,19 +43,19 @@ impl LastReading {
         }
     }
 
-    /// Shows the users of this thread another clock than the process's, or that one again. The host goes on by the
-    /// process's clock.
+    /// Makes the users of this thread see another clock than the process's, or the process's clock again. The host
+    /// continues to use the process's clock.
     pub(in crate::host) fn show(&self, clock: Option<fn() -> Instant>) {
         self.shown.set(clock);
         self.kept.forget();
     }
 
-    /// Returns the function that [`show`](Self::show) got last.
+    /// Returns the function that was passed to [`show`](Self::show) last.
     pub(in crate::host) fn shown(&self) -> Option<fn() -> Instant> {
         self.shown.get()
     }
 
-    /// Drops the line again that an answer has kept, if users see another clock.
+    /// Drops the line that a reading has kept, if users see another clock.
     #[inline]
     fn keep_only_own(&self) {
         if self.shown.get().is_some() {
@@ -63,7 +63,7 @@ impl LastReading {
         }
     }
 
-    /// A time that is over, as recent as is known without a reading.
+    /// Returns a time that is over, the latest that is known without a reading.
     #[inline]
     pub(crate) fn last(&self) -> Instant {
         let recently = CLOCK.follower.recently();
@@ -82,7 +82,7 @@ impl LastReading {
         CLOCK.now_slow(&self.kept)
     }
 
-    /// A time that is not behind the true one.
+    /// Returns a time that is not behind the true time.
     #[inline(always)]
     pub(crate) fn now_upper(&self) -> Instant {
         let cycles = counter::read();
@@ -101,7 +101,7 @@ impl LastReading {
         latest
     }
 
-    /// Returns [`now_upper`](Self::now_upper) where the counter shows `cycles`; `None` if the line that the thread has
+    /// Returns [`now_upper`](Self::now_upper) for the counter value `cycles`; `None` if the line that the thread has
     /// kept does not reach.
     #[inline(always)]
     pub(crate) fn latest_at(&self, cycles: u64) -> Option<Instant> {
@@ -115,16 +115,16 @@ impl LastReading {
     }
 
     /// Returns the thread's last reading that is not behind the true time, or a later time; not more than a
-    /// [window](super::WINDOW) before any thread's reading. [`None`] if that is not known without a reading.
+    /// [window](super::WINDOW) before any thread's reading. [`None`] if such a time is not known without a reading.
     ///
-    /// It may be long ago: if no thread asked since, nothing is more recent.
+    /// The time may be long ago: if no thread has read the clock since, no later time is known.
     #[inline(always)]
     pub(crate) fn asked_last(&self) -> Option<Instant> {
         let began = CLOCK.follower.kept_since(&self.kept)?;
         Some(began.max(Instant::from_nanos(self.latest.get())))
     }
 
-    /// A time that is not ahead of the true one.
+    /// Returns a time that is not ahead of the true time.
     #[inline]
     pub(crate) fn now_lower(&self) -> Instant {
         let cycles = counter::read();
@@ -132,7 +132,7 @@ impl LastReading {
             .unwrap_or_else(|| self.earliest_slow(cycles))
     }
 
-    /// Returns [`now_lower`](Self::now_lower) where the counter shows `cycles`; `None` if the line that the thread has
+    /// Returns [`now_lower`](Self::now_lower) for the counter value `cycles`; `None` if the line that the thread has
     /// kept does not reach.
     #[inline(always)]
     pub(crate) fn earliest_at(&self, cycles: u64) -> Option<Instant> {
@@ -149,8 +149,8 @@ impl LastReading {
         not_before(&self.earliest, earliest)
     }
 
-    /// Returns whether the kernel was read since this was called last by the thread: every [`WINDOW`](super::WINDOW) at
-    /// the latest, if the thread reads the clock all the time.
+    /// Returns whether the kernel's clock was read since this thread's last call. If the thread reads the clock all the
+    /// time, that happens every [`WINDOW`](super::WINDOW) at the latest.
     #[inline]
     pub(crate) fn has_new_line(&self) -> bool {
         let line = CLOCK.follower.line_number();
@@ -161,7 +161,7 @@ impl LastReading {
         true
     }
 
-    /// Returns the result that [`has_new_line`](Self::has_new_line) would have.
+    /// Returns the result that [`has_new_line`](Self::has_new_line) would return, and changes nothing.
     #[inline]
     pub(crate) fn is_behind_line(&self) -> bool {
         self.line.get() != CLOCK.follower.line_number()
@@ -175,7 +175,7 @@ mod tests {
     use super::super::{Refusal, kernel_clock, time_stamp_counter};
     use super::*;
 
-    /// Reads until the counter is in use; `false` where it is refused.
+    /// Reads the clock until the counter is in use; `false` if the counter is refused.
     fn calibrated() -> bool {
         loop {
             LastReading::new().now_lower();

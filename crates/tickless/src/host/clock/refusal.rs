@@ -4,45 +4,46 @@ use std::fmt;
 
 use tickless_core::clock::follow::WIDTH;
 
-/// Difference that two measurements of the rate may have, in parts per million.
+/// The permitted difference of two measurements of the rate, in parts per million.
 pub(super) const AGREEMENT_PPM: u64 = 200;
-/// Number of times that they may differ.
+/// The number of times that two measurements may differ by more.
 pub(super) const ATTEMPTS: u32 = 50;
 
 /// The reasons why the time-stamp counter is not used.
 ///
 /// The counter is measured again 10 s after it was found to be [`Unsteady`](Self::Unsteady), to have
-/// [`Drifted`](Self::Drifted) or to be [`Slow`](Self::Slow), and after twice as long each time that this is found
-/// again. The other reasons are final.
+/// [`Drifted`](Self::Drifted) or to be [`Slow`](Self::Slow), and after twice as long each time that such a reason is
+/// found again. The other reasons are final.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Refusal {
-    /// The processor has none that this library knows.
+    /// The processor has no counter that this library supports.
     NoCounter,
-    /// The host stands on the standard library alone, which says the time: on systems other than Linux, and with the
-    /// feature `portable`.
+    /// The host uses only the standard library, also for the time: on systems other than Linux, and with the feature
+    /// `portable`.
     PortableHost,
-    /// The processor does not promise that it counts at a constant rate.
+    /// The processor does not promise a constant rate of the counter.
     NotInvariant,
-    /// The kernel keeps its time by something else, named here: it does not trust the counter, or cannot use it.
+    /// The kernel keeps its time by another clock source, which is named here: the kernel does not trust the counter,
+    /// or cannot use it.
     KernelUses(String),
-    /// The kernel's clock source could not be read (`/sys`, with a file descriptor to spare): the kernel may not trust
-    /// the counter.
+    /// The kernel's clock source could not be read from `/sys`, which needs a free file descriptor. So the kernel may
+    /// not trust the counter.
     KernelDoesNotTell,
-    /// Two measurements of the rate differ by so many parts per million, however often they are made.
+    /// Two measurements of the rate differ, however often they are made.
     Unsteady {
-        /// The difference.
+        /// The difference of the rates, in parts per million.
         ppm: u64,
     },
-    /// The kernel's clock was elsewhere than the counter said, by more than any steering explains, so many times.
+    /// The kernel's clock and the time by the counter differed repeatedly, by more than any steering explains.
     Drifted {
-        /// Number of times.
+        /// The number of times that they differed.
         times: u64,
     },
-    /// The kernel's clock cannot be read between two readings of the counter that are close enough, however often that
-    /// is tried: this many readings in a row took longer than 100 ns.
+    /// The kernel's clock cannot be read between two readings of the counter that are close enough, however often the
+    /// library tries: all of a number of readings in a row took longer than 100 ns.
     Slow {
-        /// Number of readings.
+        /// The number of readings.
         readings: u64,
     },
     /// The rate is not known yet; it is measured over the first 20 ms of use.
@@ -50,8 +51,8 @@ pub enum Refusal {
 }
 
 impl Refusal {
-    /// Returns whether the counter may be found to be steady later: the machine was busy, or the kernel's clock was set
-    /// right fast. A refusal by the processor or the kernel is final.
+    /// Returns whether a later measurement may find the counter steady: the machine may have been busy, or the kernel's
+    /// clock may have been corrected fast. A refusal by the processor or the kernel is final.
     pub(super) const fn is_passing(&self) -> bool {
         matches!(
             self,

@@ -1,35 +1,38 @@
 //! The device of a thread: a wake-up that takes the place of a timer interrupt.
 //!
-//! The device of a thread is what brings the thread that expires its timers in time: a worker's own sleep, the timer
-//! file descriptor of an event loop, the time that a foreign thread publishes in its [tree](super::remote::trees) and
-//! by which the expiry thread or a [reactor](super::remote::reactors) wakes, the sleep of the expiry
-//! thread. Whatever it is, it stands for all that can be due ([`DeviceState`](state::DeviceState)):
+//! The device of a thread wakes the thread that expires its timers in time. The device of a worker is the worker's own
+//! sleep, and the device of an event loop is its timer file descriptor. The device of a foreign thread is the time that
+//! the thread publishes in its [tree](super::remote::trees), and by which the expiry thread or a
+//! [reactor](super::remote::reactors) wakes. The device of the expiry thread is its sleep. Each device is set for the
+//! earliest of all events that can be due ([`DeviceState`](state::DeviceState)):
 //!
-//! | | kept in |
+//! | event | kept in |
 //! |---|---|
 //! | the first exact timer | `programmed`, as the base wrote it |
-//! | the first coarse timer | what the wheels publish |
+//! | the first coarse timer | the published next expiry of the wheels |
 //! | a kick | `kick` |
-//! | soft timers that the last turn left | `soft_raised`, since `left_over` |
+//! | soft timers that the last turn did not fire | `soft_raised`, since `left_over` |
 //!
-//! A device that is set from one of them alone forgets the others, which is how timers get lost.
+//! A device that is set from one of these events alone forgets the other events, and their timers are lost.
 //!
 //! # Ground rules
 //!
-//! - [`due`] alone decides the time that a device stands for, and no other module sets one.
-//! - A change of what [`due`] looks at, and of the kind of a thread, is followed by [`changed`] or [`set`], with the
-//!   base of the thread locked. So of two changes the later one sees the earlier one, and the device is set for both.
-//! - A thread that becomes another kind says so first, and [sets](renew) its new device then. A change before that is
-//!   seen by the setting, one after it sees the new kind.
-//! - Only a [`kick`] takes no lock, because its sender may hold one. How it gets along with the others says
-//!   [`Kick`](super::kick::Kick).
-//! - A turn ends by setting the device anew, whatever fired: what it was set for is used up.
+//! - [`due`] alone decides the time for which a device is set, and no other module sets a device.
+//! - After a change of a value that [`due`] reads, or of the kind of a thread, the changing thread calls [`changed`] or
+//!   [`set`], with the base of the thread locked. So the later of two changes sees the earlier change, and the device
+//!   is set for both.
+//! - A thread that changes its kind first writes the new kind, and then [sets](renew) its new device. The setting sees
+//!   each change before it, and each change after it sees the new kind.
+//! - Only a [`kick`] acquires no lock, because its sender may hold a lock. [`Kick`](super::kick::Kick) says how a kick
+//!   works together with the other changes.
+//! - A turn ends by setting the device again, whatever fired, because the time for which the device was set is used up.
 //!
 //! # Cost
 //!
-//! A foreign thread's device is only ever made earlier by a change. The expiry thread makes it later when it came for
-//! it; taking it back would not keep the expiry thread asleep. So a timeout that is started and cancelled over and over
-//! costs the expiry thread one wake-up for nothing in each period, not one for each.
+//! A change only ever moves a foreign thread's device to an earlier time. The expiry thread moves the device to a later
+//! time when it wakes for it; moving it to a later time before that would not keep the expiry thread asleep. So a
+//! timeout that is started and cancelled again and again costs the expiry thread one useless wake-up in each period,
+//! not one for each start.
 
 pub(crate) mod signal;
 pub(super) mod state;
@@ -43,28 +46,29 @@ use super::sys::timers;
 use super::thread::{ThreadBase, ThreadKind, lock, now_lower, with_thread};
 use super::{kernel_time, tick, wake};
 
-/// Returns the time at which `base` has something due: its device fires then, or before. Lock-free; exact with the base
-/// locked, and for the thread that looks after the base and is ordered behind the last change.
+/// Returns the time at which something on `base` is due: its device fires at this time, or earlier. Lock-free. The
+/// result is exact with the base locked, and for the thread that expires the base's timers and is ordered after the
+/// last change.
 // Always: a call takes as much as what is in it.
 #[inline(always)]
 pub(crate) fn due(base: &ThreadBase) -> Instant {
     due_but_coarse(base).min(tick::first_due(base))
 }
 
-/// Returns the time as [`due`] does, without the coarse timers, which other threads may look after.
+/// Returns the time as [`due`] does, without the coarse timers, which other threads may fire.
 #[inline]
 pub(crate) fn due_but_coarse(base: &ThreadBase) -> Instant {
     base.local().device.due()
 }
 
-/// The base programmed `when` for its exact timers. Called with it locked.
+/// Sets the device after the base programmed `when` for its exact timers. Called with the base locked.
 #[inline]
 pub(super) fn write(base: &ThreadBase, when: Instant) {
     base.local().device.program(when);
     changed(base);
 }
 
-/// Sets the device, if it does not stand for what is due by now. Called with `base` locked.
+/// Sets the device, if it is not set for the events that are pending now. Called with `base` locked.
 #[inline]
 fn changed(base: &ThreadBase) {
     let set_for = || base.local().device.set_for();
@@ -96,12 +100,13 @@ fn changed_slow(base: &ThreadBase) {
     changed(base);
 }
 
-/// Sets the device of an event loop at the end of a turn, which [used it up](use_up).
+/// Sets the device of an event loop at the end of a turn, which [used up](use_up) the previous setting.
 pub(super) fn end_turn(base: &ThreadBase) {
     changed_slow(base);
 }
 
-/// Sets the device of `base`, whatever it is set for: when the thread became another kind, or was looked after.
+/// Sets the device of `base`, whatever it is set for. Called when the kind of the thread has changed, or after another
+/// thread expired its timers.
 pub(crate) fn renew(base: &ThreadBase) {
     let _locked = lock(base);
     // A kick that met the thread as what it was before made another device due. What is asked for is due here too.
@@ -109,7 +114,7 @@ pub(crate) fn renew(base: &ThreadBase) {
     set(base);
 }
 
-/// Sets the device of `base` for what is due. Called with it locked.
+/// Sets the device of `base` for the next due event. Called with `base` locked.
 #[inline]
 fn set(base: &ThreadBase) {
     match base.local().kind() {
@@ -143,11 +148,11 @@ fn set(base: &ThreadBase) {
     }
 }
 
-/// Requests that the expiry thread comes if the thread on `base`, which runs its own timers, does not. Called with
-/// `base` locked.
+/// Requests that the expiry thread fires the timers of `base` if the thread on `base`, which fires its own timers, does
+/// not. Called with `base` locked.
 ///
-/// Without a fence: the expiry thread looks a second time after it went to sleep
-/// ([`stuck`](super::remote)), and sees what was written while it did.
+/// The function needs no fence: the expiry thread checks a second time after it went to sleep
+/// ([`stuck`](super::remote)), and sees the words that were written meanwhile.
 #[inline]
 fn watch(base: &ThreadBase) {
     let local = base.local();
@@ -167,19 +172,20 @@ fn watch_slow(base: &ThreadBase, late: Instant) {
     }
 }
 
-/// Notes that the device is set for what is due now, which the caller sees to. Called with `base` locked.
+/// Records that the device is set for the next due event; the caller sets it. Called with `base` locked.
 pub(super) fn note_set(base: &ThreadBase) -> Instant {
     let due = due(base);
     base.local().device.note_set(due);
     due
 }
 
-/// The event loop on `base`, this thread, took what its descriptor was set for: the turn that follows sets it anew.
+/// Marks the setting of the device as used up. The event loop on `base`, which is this thread, consumed it, and the
+/// turn that follows sets the device again.
 pub(crate) fn use_up(base: &ThreadBase) {
     base.local().device.use_up();
 }
 
-/// Notifies the tree, and the expiry thread if it sleeps for longer. Called with `base` locked.
+/// Publishes the due time to the tree, and wakes the expiry thread if it sleeps for longer. Called with `base` locked.
 fn publish(base: &ThreadBase) {
     let due = note_set(base);
     if let Some(reactor) = reactors::of(base) {
@@ -192,7 +198,7 @@ fn publish(base: &ThreadBase) {
     }
 }
 
-/// Requests a turn of the thread that looks after `base`, in which it looks at the queues.
+/// Requests a turn of the thread that fires the timers of `base`. In that turn the thread checks the queues.
 pub(crate) fn kick(base: &ThreadBase) {
     let local = base.local();
     local.device.kick.raise();
@@ -207,7 +213,7 @@ pub(crate) fn kick(base: &ThreadBase) {
     }
 }
 
-/// The signal of a worker's timer came to this thread. A signal handler: it takes no lock.
+/// Handles the signal of a worker's timer on this thread. A signal handler: it acquires no lock.
 pub(crate) extern "C" fn on_signal(_: c_int) {
     with_thread(|thread| {
         let Some(base) = thread.base() else { return };
@@ -226,7 +232,8 @@ fn set_timerfd(base: &ThreadBase) {
     }
 }
 
-/// The event loop on `base` is one no longer. Its descriptor stays open for the next one, and must not wake it.
+/// Silences the descriptor of a thread on `base` that is no longer an event loop. The descriptor stays open for the
+/// next event loop, and must not wake this one.
 pub(crate) fn silence(base: &ThreadBase) {
     // A thread that sets the device from here on finds the new kind.
     let _locked = lock(base);

@@ -1,14 +1,16 @@
 //! A POSIX timer that sends the thread a signal, whose handler sets a flag: the device of a worker that computes.
 //!
-//! A worker's device is its own sleep, which is of no use while it computes. With this timer it is a device in the full
-//! sense: setting it is a system call, and it interrupts. The core's saving of writes takes effect here.
+//! A worker's device is its own sleep, which has no effect while the worker computes. With this timer the worker has a
+//! device in the full sense: setting the timer is a system call, and the timer interrupts the worker. The core's saving
+//! of device writes takes effect here.
 //!
 //! # Ground rules
 //!
 //! - The timer belongs to the thread that made it, and that thread alone sets it, with its base locked.
-//! - The handler, which the device hands in, reads the thread's own words and sets two flags. It takes no lock.
-//! - The signal is `SIGURG`: ignored by default, so that one that comes too late or from elsewhere harms nothing, and
-//!   passed on by debuggers without a stop. The handler stays installed for good.
+//! - The device module provides the handler. The handler reads the thread's own words, sets two flags, and acquires no
+//!   lock.
+//! - The signal is `SIGURG`. It is ignored by default, so a signal that arrives too late or from another sender does no
+//!   harm, and debuggers pass it on without a stop. The handler stays installed until the process ends.
 
 use std::ffi::c_void;
 use std::io;
@@ -21,15 +23,15 @@ use crate::host::kernel_time;
 use crate::host::sys::Until;
 use crate::host::sys::signals::{Handler, create, delete, install, set, unblock};
 
-/// The timer of a thread, if it has one, and what it did. All accesses are Relaxed: the thread itself writes, and so
-/// does a handler that interrupts it; other threads read counts.
+/// The timer of a thread, if the thread has one, and its counts. All accesses are Relaxed: only the thread itself and
+/// the handler that interrupts it write; other threads read the counts.
 #[derive(Debug)]
 pub(crate) struct SignalTimer {
     is_on: AtomicBool,
-    /// Reads the clock and tells the kernel how long, in place of until when.
+    /// True if the timer is set by a duration, which takes a reading of the clock, and not by an absolute time.
     is_relative: AtomicBool,
     timer: AtomicPtr<c_void>,
-    /// Time that it is set for, in nanoseconds; `i64::MIN` when that was used up.
+    /// The time for which the timer is set, in nanoseconds; `i64::MIN` when that time is used up.
     set_for: AtomicI64,
     writes: AtomicU64,
     signals: AtomicU64,
@@ -57,7 +59,7 @@ impl SignalTimer {
         self.is_on.load(Ordering::Relaxed)
     }
 
-    /// Makes the timer, for the calling thread, whose base this is.
+    /// Makes the timer for the calling thread, to whose base it belongs.
     pub(crate) fn begin(&self, is_relative: bool, handler: Handler) -> io::Result<()> {
         install(handler)?;
         unblock();
@@ -78,7 +80,7 @@ impl SignalTimer {
         delete(self.timer.load(Ordering::Relaxed));
     }
 
-    /// Sets the timer, if the thread has it and it is not set for that already. Called with the base locked.
+    /// Sets the timer, if the thread has one and it is not set for `when` already. Called with the base locked.
     #[inline]
     pub(crate) fn set(&self, when: Instant, now: impl FnOnce() -> Instant) {
         if self.is_on() {
@@ -103,7 +105,7 @@ impl SignalTimer {
         set(timer, until);
     }
 
-    /// The signal came. For the handler.
+    /// Records that the signal arrived. Called by the handler.
     pub(crate) fn note_signal(&self) {
         let signals = self.signals.load(Ordering::Relaxed);
         self.signals.store(signals + 1, Ordering::Relaxed);
@@ -116,20 +118,20 @@ impl SignalTimer {
         self.set_for.store(USED_UP, Ordering::Relaxed);
     }
 
-    /// Returns whether the time of the timer is used up, and it was not set since.
+    /// Returns whether the time of the timer is used up and the timer was not set since.
     #[inline]
     pub(crate) fn is_used_up(&self) -> bool {
         self.set_for.load(Ordering::Relaxed) == USED_UP
     }
 
-    /// Returns whether a signal came since the last [take](Self::take_signalled).
+    /// Returns whether a signal arrived since the last [take](Self::take_signalled).
     #[inline]
     pub(crate) fn is_signalled(&self) -> bool {
         // Relaxed: as for `take_signalled`, which looks again.
         self.signalled.load(Ordering::Relaxed)
     }
 
-    /// Returns whether a signal came since this was called last.
+    /// Returns whether a signal arrived since the last call, and clears the flag.
     #[inline]
     pub(crate) fn take_signalled(&self) -> bool {
         let came = self.signalled.load(Ordering::Relaxed);
@@ -139,7 +141,8 @@ impl SignalTimer {
         came
     }
 
-    /// Calls of `timer_settime`, and signals that came, since the base was first used.
+    /// Returns the number of calls of `timer_settime` and the number of signals that arrived since the base was first
+    /// used.
     pub(crate) fn counts(&self) -> (u64, u64) {
         (
             self.writes.load(Ordering::Relaxed),
@@ -148,7 +151,7 @@ impl SignalTimer {
     }
 }
 
-/// Returns whether this process can have such timers: installs the handler, and makes a timer to see.
+/// Checks whether this process can have such timers: installs the handler, and makes a timer as a test.
 pub(crate) fn probe(handler: Handler) -> io::Result<()> {
     install(handler)?;
     delete(create()?);

@@ -9,7 +9,7 @@ use tickless_link::sync::{AtomicBool, AtomicI64, Ordering};
 
 const NEVER: i64 = i64::MAX;
 
-/// Time that was set last, and has not brought the reactor yet.
+/// The time that was set last and for which the reactor has not woken yet.
 #[derive(Default)]
 struct Rings(Arc<Mutex<Option<i64>>>);
 
@@ -19,7 +19,7 @@ impl Bell for Rings {
     }
 }
 
-/// The first deadlines of two threads, and whether a thread looks after the tree.
+/// The first deadlines of two threads, and whether a thread takes a turn for the tree.
 struct Tree {
     deadlines: [i64; 2],
     is_awake: bool,
@@ -31,10 +31,11 @@ impl Tree {
     }
 }
 
-/// A runtime: its tree, the lock around its turns, its doorbell, and what the reactor will see of it.
+/// A runtime: its tree, the lock around its turns, its doorbell, and the settings that the reactor will see.
 struct Runtime {
     tree: Mutex<Tree>,
-    /// An atomic in place of a lock: loom does not try what happens between taking and giving back one of its own.
+    /// An atomic in place of a lock, because loom does not explore the schedules between the acquisition and the
+    /// release of one of its own locks.
     role: AtomicBool,
     doorbell: Doorbell<Rings>,
     rings: Arc<Mutex<Option<i64>>>,
@@ -58,7 +59,7 @@ impl Runtime {
         })
     }
 
-    /// The second thread starts a timer, as `device` does.
+    /// Starts a timer on the second thread, as `device` does.
     fn publish(&self, deadline: i64) {
         let mut tree = self.tree.lock().unwrap();
         tree.deadlines[1] = deadline;
@@ -70,7 +71,8 @@ impl Runtime {
         }
     }
 
-    /// A turn at `now`, as `reactor_turn` has it: what is first afterwards, or `None` if another thread takes one.
+    /// Takes a turn at `now`, as `reactor_turn` does. Returns the first deadline afterwards, or `None` if another
+    /// thread takes a turn.
     fn turn(&self, now: i64) -> Option<i64> {
         // Acquire, and Release below: as a lock.
         if self.role.swap(true, Ordering::Acquire) {
@@ -100,8 +102,8 @@ impl Runtime {
         }
     }
 
-    /// Takes a turn as [`turn_by_reactor`](Self::turn_by_reactor), with the setting put off. Returns whether the task
-    /// comes again.
+    /// Takes a turn as [`turn_by_reactor`](Self::turn_by_reactor) does, with the setting put off. Returns whether the
+    /// task has to be polled again.
     fn turn_put_off(&self, now: i64) -> bool {
         *self.rings.lock().unwrap() = None;
         let first = self.turn(now);
@@ -120,7 +122,8 @@ impl Runtime {
         }
     }
 
-    /// The first time is that of the doorbell, and the reactor, unless it counts as stalled, is set for it.
+    /// Checks that the first deadline is that of the doorbell, and that the reactor, unless it counts as stalled, is
+    /// set for it.
     fn check(&self) {
         let first = self.tree.lock().unwrap().first();
         if first == NEVER {
@@ -137,14 +140,14 @@ impl Runtime {
     }
 }
 
-/// A bound keeps three parties within seconds.
+/// Runs a case with a bound on preemptions, which keeps cases of three threads within seconds.
 fn check(case: impl Fn() + Sync + Send + 'static) {
     let mut builder = loom::model::Builder::new();
     builder.preemption_bound = Some(2);
     builder.check(case);
 }
 
-/// Executes `reactor` while the expiry thread comes at `now`, and a thread starts a timer for soon afterwards.
+/// Executes `reactor` while the expiry thread wakes at `now` and another thread starts a timer for a time soon after.
 fn beside_expiry_thread_and_publisher(runtime: &Arc<Runtime>, now: i64, reactor: impl FnOnce()) {
     let expiry_thread = {
         let runtime = Arc::clone(runtime);
@@ -192,7 +195,8 @@ fn an_earlier_deadline_arrives_while_the_setting_is_put_off() {
     });
 }
 
-/// The expiry thread comes in place of a reactor whose task has put the setting off, and a thread starts a timer.
+/// The expiry thread fires the timers in place of a reactor whose task has put the setting off, and a thread starts a
+/// timer.
 #[test]
 fn the_expiry_thread_comes_while_the_setting_is_put_off() {
     check(|| {
@@ -207,7 +211,8 @@ fn the_expiry_thread_comes_while_the_setting_is_put_off() {
     });
 }
 
-/// The expiry thread comes in place of the reactor just when that comes, and a thread starts a timer.
+/// The expiry thread fires the timers in place of the reactor at the moment when the reactor wakes, and a thread starts
+/// a timer.
 #[test]
 fn the_expiry_thread_and_the_reactor_come_at_once() {
     check(|| {
@@ -224,7 +229,8 @@ fn the_expiry_thread_and_the_reactor_come_at_once() {
     });
 }
 
-/// The runtime is dropped while the expiry thread goes to sleep for longer than the doorbell: it is woken, or does not.
+/// The runtime is dropped while the expiry thread goes to sleep until a time after the doorbell. The expiry thread is
+/// woken, or does not sleep.
 #[test]
 fn a_runtime_is_dropped_while_the_expiry_thread_goes_to_sleep() {
     check(|| {

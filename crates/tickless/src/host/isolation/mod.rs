@@ -1,27 +1,28 @@
 //! The isolation of workers, which other threads must not disturb.
 //!
-//! An isolated worker is not in the tree of workers: it neither pulls nor is pulled. And no other thread executes a
-//! barrier on its behalf, which would interrupt its CPU: a thread that takes a biased base lock of another thread does
-//! that (`tickless_link::bias`). So before a worker is the first isolated one, the lock of every other base is made
-//! ordinary, and none becomes biased again until the last one's isolation ends. So are the locks of run queues
-//! ([`locks`]).
+//! An isolated worker is not in the tree of workers: it fires no timers of other workers, and no other worker fires its
+//! timers. And no other thread may interrupt its CPU by a barrier. A thread executes such a barrier when it takes a
+//! biased base lock of another thread (`tickless_link::bias`). So before the first worker becomes isolated, the lock of
+//! every other base is made ordinary, and no lock becomes biased again until the isolation of the last worker ends. The
+//! same holds for the locks of run queues ([`locks`]).
 //!
-//! The isolated worker's own base stays biased: other threads have no reason to take it. One that does nevertheless,
-//! because it cancels or restarts a timer of that worker, asks for [`stats`](crate::stats()) or a dump, or forks,
-//! executes one barrier, which interrupts all CPUs of the process once; from there on that lock is ordinary too, until
-//! the worker is isolated anew.
+//! The lock of the isolated worker's own base stays biased: other threads usually have no reason to take it. A thread
+//! takes it nevertheless if it cancels or restarts a timer of that worker, requests [`stats`](crate::stats()) or a
+//! dump, or forks. Such a thread executes one barrier, which interrupts all CPUs of the process once. From then on this
+//! lock is ordinary too, until the worker is isolated again.
 //!
-//! # A set
+//! # Changes of the set of isolated workers
 //!
-//! Workers change their part themselves. So a thread that changes the set leaves a request with each worker that is to
-//! change, kicks it, and waits until the worker has answered, which it does in its next turn.
+//! Each worker changes its own isolation. So a thread that changes the set leaves a request with each worker that has
+//! to change, kicks the worker, and waits for its answer. The worker answers in its next turn.
 //!
 //! # Ground rules
 //!
 //! - The isolated flag of a base changes with the registry locked, and so does the count of isolated workers. Base
-//!   locks are taken behind it, as a fork does.
-//! - One thread at a time changes the set, and only that thread leaves requests. While it waits for its turn, and for
-//!   answers, it answers requests itself: two workers may each change the set.
+//!   locks are taken after the registry's lock, as in a fork.
+//! - One thread at a time changes the set, and only that thread leaves requests. While a thread waits until it may
+//!   change the set, and while it waits for answers, it answers requests itself, because two workers may want to change
+//!   the set at the same time.
 
 pub(crate) mod locks;
 pub(crate) mod state;
@@ -40,11 +41,11 @@ use super::remote::{publish, trees};
 use super::thread::{Thread, ThreadBase, ThreadKind, with_thread};
 use super::{device, os};
 
-/// Isolates the worker on `base`, this thread's, or ends that.
+/// Isolates the worker on `base`, which is this thread, or ends its isolation.
 ///
 /// # Errors
 ///
-/// As [`begin`].
+/// The errors of [`begin`].
 pub(crate) fn apply(base: &ThreadBase, isolated: bool) -> Result<(), Refused> {
     if isolated {
         return begin(base);
@@ -55,11 +56,12 @@ pub(crate) fn apply(base: &ThreadBase, isolated: bool) -> Result<(), Refused> {
     Ok(())
 }
 
-/// Isolates the worker on `base`, which is this thread's. In force when it returns.
+/// Isolates the worker on `base`, which is this thread. The isolation is in force when the function returns.
 ///
 /// # Errors
 ///
-/// [`Refused::LastAvailable`] if no other worker would look after those that sleep; nothing changes.
+/// [`Refused::LastAvailable`] if no other worker would remain that fires the timers of sleeping workers; nothing
+/// changes.
 fn begin(base: &ThreadBase) -> Result<(), Refused> {
     // Declared first, so that it is dropped behind the lock.
     let _taken;
@@ -82,8 +84,8 @@ fn begin(base: &ThreadBase) -> Result<(), Refused> {
     Ok(())
 }
 
-/// Ends the isolation of the worker on `base`, this thread's, if it is isolated. It still has to join the tree, if it
-/// is to.
+/// Ends the isolation of the worker on `base`, which is this thread, if it is isolated. The caller still has to make
+/// the worker join the tree, if the worker should be in it.
 pub(crate) fn end(base: &ThreadBase) {
     let _registry = registry::lock();
     if base.local().isolation.replace(false) {
@@ -111,7 +113,7 @@ pub(super) fn forget(own: Option<&ThreadBase>) {
     barrier::none_isolated();
 }
 
-/// The thread that occupies a base: another one may occupy it later.
+/// The thread that occupies a base. Another thread may occupy the same base later.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Occupancy {
     base: &'static ThreadBase,
@@ -129,7 +131,7 @@ impl Occupancy {
         self.base
     }
 
-    /// Returns whether the thread is still there, and a worker.
+    /// Returns whether the thread still occupies its base, and is a worker.
     fn is_worker(&self) -> bool {
         // `kind` loads with Acquire, and a worker's number of occupants was written before its kind.
         self.base.local().kind() == ThreadKind::Worker
@@ -145,7 +147,7 @@ impl Occupancy {
     }
 }
 
-/// Does what another thread asked the worker on `base` for, if that is this thread.
+/// Executes a request of another thread to the worker on `base`, if that worker is this thread.
 pub(super) fn obey(base: &'static ThreadBase) {
     let own = Occupancy::of(base);
     let isolated = match own.request() {
@@ -171,12 +173,12 @@ fn obey_own() {
     }
 }
 
-/// Isolates the workers that `wanted` sets to true, by base, and ends the isolation of those that it sets to false.
-/// Workers that it does not name stay as they are.
+/// Isolates the workers that `wanted` sets to true, by base, and ends the isolation of those that `wanted` sets to
+/// false. Workers that are not in `wanted` stay as they are.
 ///
 /// # Errors
 ///
-/// [`Refused::LastAvailable`] if no worker of the process would be left.
+/// [`Refused::LastAvailable`] if no worker of the process would remain that is not isolated.
 pub(crate) fn change_set(wanted: &BTreeMap<CpuId, (Occupancy, bool)>) -> Result<(), Refused> {
     static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
     let _only = lock_obeying(&ONE_AT_A_TIME);
@@ -197,7 +199,7 @@ fn lock_obeying(mutex: &'static Mutex<()>) -> MutexGuard<'static, ()> {
     }
 }
 
-/// A set that is being put into force.
+/// A change of the set that is in progress.
 struct Set<'w> {
     wanted: &'w BTreeMap<CpuId, (Occupancy, bool)>,
 }

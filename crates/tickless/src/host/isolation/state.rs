@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 
-/// Request to a worker by a thread that changes the set of isolated workers, or the worker's reply.
+/// A request to a worker by a thread that changes the set of isolated workers, or the worker's reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(super) enum Request {
@@ -22,13 +22,13 @@ impl Request {
         Self::Refused,
     ];
 
-    /// The word that `request` is for the thread that occupies the base as the `occupant`-th.
+    /// Returns the word that stands for the request to the thread that occupies the base as the `occupant`-th.
     fn word(self, occupant: u32) -> u64 {
         (self as u64) << u32::BITS | u64::from(occupant)
     }
 }
 
-/// Time at which the expiry thread fires the exact timers of a thread that runs its own and takes no turns.
+/// The time at which the expiry thread fires the exact timers of a thread that fires its own timers but takes no turns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Help {
@@ -37,14 +37,14 @@ pub(crate) enum Help {
     Never = 2,
 }
 
-/// Isolation of a worker, and the request to it.
+/// The isolation of a worker, and the request to it.
 #[derive(Debug)]
 pub(crate) struct IsolationState {
     /// True if the worker is isolated; changed with the registry locked.
     is_isolated: AtomicBool,
-    /// A [`Help`], set by the thread, read by threads that look whether it is stuck.
+    /// A [`Help`], set by the thread, read by threads that check whether it is stuck.
     help: AtomicU8,
-    /// A [`Request`] above the number of the occupant that it is meant for.
+    /// A [`Request`], and in the lower bits the number of the occupant for which it is meant.
     request: AtomicU64,
 }
 
@@ -57,7 +57,7 @@ impl IsolationState {
         }
     }
 
-    /// Notes whether the worker is isolated from here on; says whether it was.
+    /// Records whether the worker is isolated from now on. Returns whether it was isolated before.
     pub(super) fn replace(&self, is_isolated: bool) -> bool {
         // Relaxed: written with the registry locked, or where there is no other thread.
         self.is_isolated.swap(is_isolated, Ordering::Relaxed)
@@ -71,7 +71,7 @@ impl IsolationState {
             || help == Help::UnlessIsolated as u8 && self.is_isolated.load(Ordering::Relaxed)
     }
 
-    /// Sets when the expiry thread fires the exact timers of the thread if it does not.
+    /// Sets when the expiry thread fires the exact timers of the thread if the thread itself does not.
     pub(crate) fn set_help(&self, help: Help) {
         // Relaxed: see `is_left_alone`.
         self.help.store(help as u8, Ordering::Relaxed);

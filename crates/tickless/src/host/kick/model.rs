@@ -9,8 +9,8 @@ use tickless_link::sync::{AtomicU32, Ordering};
 const DUE: u32 = 0;
 const LATER: u32 = 5;
 
-/// A thread that is kicked, with two devices, of which `role` says which one counts. The kernel orders what is done to
-/// a device, as the mutex does.
+/// A thread that is kicked. It has two devices, and `role` selects the device in use. The mutex orders the operations
+/// on a device, as the kernel does.
 struct Kicked {
     kick: Kick,
     role: AtomicU32,
@@ -26,7 +26,7 @@ impl Kicked {
         })
     }
 
-    /// The device that counts.
+    /// Returns the device in use.
     fn device(&self) -> &Mutex<u32> {
         // Relaxed: ordered by the fences.
         &self.devices[self.role.load(Ordering::Relaxed) as usize]
@@ -49,7 +49,8 @@ impl Kicked {
     }
 }
 
-/// The end of a turn sets the device for the next timer while a kick comes: it is due, whichever thread wrote it last.
+/// The end of a turn sets the device for the next timer while a kick arrives. The device is due afterwards, no matter
+/// which thread wrote it last.
 #[test]
 fn a_kick_while_the_device_is_set() {
     loom::model(|| {
@@ -64,7 +65,7 @@ fn a_kick_while_the_device_is_set() {
     });
 }
 
-/// The thread becomes another kind, with another device, while a kick comes.
+/// The thread changes its kind, and with it its device, while a kick arrives.
 #[test]
 fn a_kick_while_the_thread_gets_another_device() {
     loom::model(|| {

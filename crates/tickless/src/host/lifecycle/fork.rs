@@ -1,39 +1,39 @@
-//! Timers in the child of a fork, which has one thread and a copy of the data that all others were changing.
+//! Timers in the child of a fork, which has one thread, and a copy of the data that all other threads were changing.
 //!
 //! Around the fork the forking thread holds the registry and every base lock, so that the copy is consistent and no
 //! lock in it belongs to a thread that does not exist there. In the child:
 //!
 //! - The timers that the forking thread queued stay queued, and so do those left by threads that had ended. The expiry
-//!   thread is started anew if they need it.
-//! - Those that other threads had queued are taken out of the queues, without a call or a wake-up. Most of them lie on
-//!   the stacks of those threads, which the child gives to its own threads. One that lies elsewhere can be started, and
-//!   a sleep that is polled again is queued again; none fires early.
+//!   thread is started again if these timers need it.
+//! - The timers that other threads had queued are removed from the queues, without a callback or a wake-up. Most of
+//!   these timers are on the stacks of those threads, whose memory the child reuses for its own threads. A timer that
+//!   is elsewhere can be started, and a sleep that is polled again is queued again. No timer fires early.
 //! - A callback that another thread was executing counts as finished.
 //!
-//! A fork from within a callback is possible: what the forking thread executes goes on in both processes. Should its
-//! timer lie on the stack of another thread, the child must not start it again nor start threads.
+//! A fork from within a callback is possible: the callback continues in both processes. If its timer is on the stack of
+//! another thread, the child must neither start the timer again nor start threads.
 //!
-//! Descriptors are copied by a fork, but not what they stand for: a timer or a count that both processes would change.
-//! The child gets new ones under the same numbers. If the system refuses them it has none: an event loop that the
-//! thread had is never readable there, and new ones are refused. An epoll instance that watches a
-//! [`Driver`](crate::Driver) is shared too; the child has to make its own.
+//! A fork copies descriptors, but not the objects behind them: a timer or a count, which both processes would change.
+//! The child gets new objects under the same descriptor numbers. If the system refuses these, the child has none: an
+//! event loop of the thread is never readable in the child, and new event loops are refused. An epoll instance that
+//! watches a [`Driver`](crate::Driver) is shared too; the child has to make its own.
 //!
-//! `posix_spawn` does not come here, because its child executes another program at once, nor does
-//! `std::process::Command` unless it has to fork (`pre_exec`, another user). That child gets its timers for nothing, so
-//! nothing here may end it: what the system refuses is gone without.
+//! `posix_spawn` does not call these handlers, because its child executes another program at once.
+//! `std::process::Command` calls them only if it has to fork (`pre_exec`, another user). Such a child does not need its
+//! timers, so no error here may end it: the child continues without the objects that the system refuses.
 //!
-//! Reactors of runtimes stay the parent's: the child neither sets nor serves them, and its expiry thread comes for the
-//! forking thread.
+//! Reactors of runtimes stay with the parent: the child neither sets nor serves them, and its expiry thread fires the
+//! timers of the forking thread.
 //!
 //! The thread that watches for jumps of the time of day is started again by the child's next timer on such a clock.
 //!
-//! The child keeps the parts of its parents that it does not use: the hierarchies of each generation before it, which
-//! take memory as there were threads in them.
+//! The child keeps parts of its ancestors that it does not use: the hierarchies of each earlier generation, whose
+//! memory grows with the number of their threads.
 //!
-//! The child may be in a time namespace of its own. Its clock goes on where that of its parent was, which is what the
-//! deadlines count from ([`kernel_time`]).
+//! The child may be in a time namespace of its own. The child's clock continues where the parent's clock was, because
+//! the deadlines are on that clock ([`kernel_time`]).
 //!
-//! Not covered: a fork while another thread uses the library for the first time in the life of the process.
+//! A fork is not supported while another thread uses the library for the first time in the life of the process.
 
 use std::cell::RefCell;
 use std::mem::ManuallyDrop;
@@ -60,7 +60,7 @@ use crate::host::{blocked, device, isolation, kernel_time, tick, wake, wall};
 
 type ExpiryLock = <Host as Port>::ExpiryLock;
 
-/// Locks that the forking thread holds from just before the fork until just after it.
+/// The locks that the forking thread holds from just before the fork until just after it.
 struct Paused {
     lists: (MutexGuard<'static, ()>, MutexGuard<'static, Vec<u32>>),
     bases: Vec<Frozen<'static, Host>>,
@@ -102,17 +102,17 @@ extern "C" fn prepare() {
     PAUSED.with_borrow_mut(|slot| **slot = Some(paused));
 }
 
-/// Takes back what [`prepare`] left.
+/// Takes the locks that [`prepare`] left.
 fn paused() -> Option<Paused> {
     PAUSED.with_borrow_mut(|slot| slot.take())
 }
 
-/// Runs after the fork, in the parent: everything goes on.
+/// Runs after the fork, in the parent: releases the locks.
 extern "C" fn parent() {
     drop(paused());
 }
 
-/// Begins anew in the child of a fork.
+/// Begins again in the child of a fork.
 fn begin_anew() {
     process::count_fork();
     #[cfg(feature = "tracepoints")]
@@ -188,28 +188,29 @@ extern "C" fn child() {
     recheck_clocks();
 }
 
-/// Rechecks the timers on other clocks where the child's clocks are elsewhere. The watcher of the parent is gone, and
-/// another one would hear of no set.
+/// Rechecks the timers on other clocks if the child's clocks show other times. The watcher of the parent does not exist
+/// in the child, and a new watcher would not be notified of this change.
 fn recheck_clocks() {
     if kernel_time::is_new_shift() {
         registry::recheck_clock(CoreClock::Boottime);
     }
 }
 
-/// Gives a base to the expiry thread from here on.
+/// Makes the expiry thread fire the timers of a base from now on.
 fn adopt(base: &ThreadBase) {
     trees::join_foreign(base);
     device::renew(base);
 }
 
-/// Forgets the watchers of the parent. Threads that need one start it anew; reactors of runtimes are the parent's.
+/// Forgets the watchers of the parent. Threads that need a watcher start one again; the reactors of runtimes belong to
+/// the parent.
 fn forget_watchers() {
     reactors::forget();
     timers().platform().wall.forget_watcher();
     blocked::forget();
 }
 
-/// Gives the bases of threads that do not exist here back; what is left there is the expiry thread's.
+/// Frees the bases of threads that do not exist in the child. The expiry thread fires the timers that are left there.
 fn bury_all(orphans: Vec<&ThreadBase>, expiry_thread_survives: bool) {
     for base in orphans {
         bury(base, expiry_thread_survives);
@@ -219,7 +220,7 @@ fn bury_all(orphans: Vec<&ThreadBase>, expiry_thread_survives: bool) {
     }
 }
 
-/// Gives the base of a thread that does not exist here back.
+/// Frees the base of a thread that does not exist in the child.
 fn bury(base: &ThreadBase, expiry_thread_survives: bool) {
     let remote = &base.local().remote;
     let is_left_behind = remote.reactor().is_some();
@@ -233,13 +234,13 @@ fn bury(base: &ThreadBase, expiry_thread_survives: bool) {
     registry::give_back(base);
 }
 
-/// Clears the state of a thread that does not exist: nothing is programmed or requested.
+/// Clears the state of a thread that does not exist in the child, so that no time is programmed and no kick is pending.
 fn forget_thread(local: &Local) {
     local.device.forget();
     local.parker.reset();
 }
 
-/// Programs the device of the forking thread's own base: what it is, or which thread sees to it, is new.
+/// Programs the device of the forking thread's own base, because the device, or the thread that serves it, is new.
 fn rearm(base: &ThreadBase) {
     with_thread(|thread| thread.set_unattended(true));
     match base.local().kind() {
@@ -251,14 +252,14 @@ fn rearm(base: &ThreadBase) {
     reprogram(base);
 }
 
-/// Sets the device of a base for all that is queued there. A thread that is gone may have been in the middle of a turn
-/// for it, in which nothing is programmed.
+/// Sets the device of a base for all timers that are queued there. A thread that does not exist in the child may have
+/// been in the middle of a turn for the base, in which no device is programmed.
 fn reprogram(base: &ThreadBase) {
     timers().retrigger(base.cpu());
     device::renew(base);
 }
 
-/// Gives the child descriptors of its own, under the numbers of those that it shares with its parent.
+/// Replaces the descriptors that the child shares with its parent by new ones under the same numbers.
 fn separate_descriptors(base: &ThreadBase) {
     let local = base.local();
     local.device.timerfd.separate(timers::make);

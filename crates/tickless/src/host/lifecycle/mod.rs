@@ -3,9 +3,8 @@
 //!
 //! # Ground rules
 //!
-//! - A thread joins the tree before its kind says that it is there, and leaves the tree after its kind says that it is
-//!   gone.
-//! - Nothing of a thread that ends is locked while it waits for callbacks of its timers that other threads execute.
+//! - A thread joins the tree before its kind is set, and leaves the tree after its kind is cleared.
+//! - A thread that ends holds no lock while it waits for callbacks of its timers that other threads execute.
 
 mod fork;
 
@@ -31,7 +30,8 @@ impl FirstUse for Host {
     }
 }
 
-/// The base of this thread, occupied now if it has none. `None` at the end of the thread's life, or when all are taken.
+/// Returns the base of this thread, which occupies one now if it has none. `None` at the end of the thread's life, or
+/// when all bases are occupied.
 #[inline]
 pub(crate) fn enter(thread: &Thread) -> Option<&'static ThreadBase> {
     match thread.base() {
@@ -66,11 +66,11 @@ fn enter_slow(thread: &Thread) -> Option<&'static ThreadBase> {
     Some(base)
 }
 
-/// The end of a thread, after the destructors of its thread-locals.
+/// Ends a thread, after the destructors of its thread-locals.
 ///
-/// A callback that ends the process may come here too: `exit` drops the thread-locals of its thread on many systems.
-/// The turn that the callback is in has the base locked, and goes on in the handlers of `exit`, as where `exit` drops
-/// nothing.
+/// A callback that ends the process may also cause this call, because `exit` drops the thread-locals of its thread on
+/// many systems. The turn of that callback has the base locked, and continues in the handlers of `exit`, as on systems
+/// where `exit` drops nothing.
 extern "C" fn end(_: *mut c_void) {
     if turn_taken_by_this_thread().is_some() {
         return;
@@ -84,7 +84,7 @@ extern "C" fn end(_: *mut c_void) {
     });
 }
 
-/// Gives the base of this thread back; what is still queued goes to the expiry thread.
+/// Frees the base of this thread. The expiry thread fires the timers that are still queued there.
 fn leave(thread: &Thread) {
     thread.set_gone();
     let Some(base) = thread.base() else { return };
@@ -119,7 +119,7 @@ mod tests {
 
     use super::*;
 
-    /// Enters on a thread of its own, does something on the base there, and leaves.
+    /// Executes `body` on a new thread with the base of that thread.
     fn visit<R: Send + 'static>(body: impl FnOnce(&'static ThreadBase) -> R + Send + 'static) -> R {
         let visitor = std::thread::spawn(|| {
             let base = with_thread(enter).expect("there are bases enough");
@@ -137,7 +137,7 @@ mod tests {
         assert!(again);
     }
 
-    /// A clock is set while a thread leaves: the kick reaches no thread, and must not pass for one that is under way.
+    /// A clock is set while a thread leaves: the kick reaches no thread, and must not count as a kick in progress.
     #[test]
     fn a_base_that_was_kicked_while_it_was_free_can_be_kicked_again() {
         let cpu = visit(ThreadBase::cpu);

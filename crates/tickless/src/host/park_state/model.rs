@@ -1,5 +1,5 @@
-//! Loom cases for notifications. The kernel is a flag under a lock; a wake-up that gets lost is a deadlock, which loom
-//! reports.
+//! Loom cases for notifications. The model of the kernel is a flag under a lock; a lost wake-up is a deadlock, which
+//! loom reports.
 
 use loom::cell::UnsafeCell;
 use loom::sync::{Arc, Condvar, Mutex};
@@ -7,12 +7,13 @@ use loom::thread;
 
 use super::{ParkState, Sleep};
 
-/// A thread, as the threads that wake it see it.
+/// A thread, as seen by the threads that wake it.
 struct Sleeper {
     state: ParkState,
     woken: Mutex<bool>,
     wake: Condvar,
-    /// The value of a notification; not atomic, because the notification has to order it.
+    /// The value that is written before a notification. It is not atomic, because the notification has to order the
+    /// accesses to it.
     told: UnsafeCell<u32>,
 }
 
@@ -45,7 +46,8 @@ impl Sleeper {
     }
 }
 
-/// A notification is left while the thread goes to sleep: it wakes, and sees what was done before.
+/// A notification is left while the thread goes to sleep: the thread wakes, and sees the writes before the
+/// notification.
 #[test]
 fn notification_is_left_while_parking() {
     for sleep in [Sleep::Parked, Sleep::OnEpoll] {
@@ -65,8 +67,8 @@ fn notification_is_left_while_parking() {
     }
 }
 
-/// Two notifications at once are one or two, never none. Three threads: the short check (`cargo xtask check`) bounds
-/// their preemptions.
+/// Two notifications at once count as one or two, never as none. The case has three threads, so the short check (`cargo
+/// xtask check`) bounds their preemptions.
 #[test]
 fn two_notifications_are_left_while_parking() {
     let mut builder = loom::model::Builder::new();
@@ -86,7 +88,7 @@ fn two_notifications_are_left_while_parking() {
     });
 }
 
-/// A notification that is left between two looks ends the next sleep before it begins.
+/// A notification that is left between two checks ends the next sleep before it begins.
 #[test]
 fn notification_is_taken_once() {
     loom::model(|| {

@@ -1,5 +1,5 @@
-//! Expiry for other threads: the calls from the [trees](super::trees) to the host if a thread finds due timers of
-//! another.
+//! Expiry for other threads: the calls from the [trees](super::trees) to the host when a thread finds due timers of
+//! another thread.
 
 use std::num::NonZeroU32;
 
@@ -36,11 +36,12 @@ pub(super) fn take_turn_for(base: &'static ThreadBase) -> Done {
     done
 }
 
-/// Takes a turn for every thread whose first timer may fire at `now`, though it need not yet: a driver that is awake is
-/// not woken for it later (spec OBJ-23). Of the threads that the driver looks after: that `reactor`, or the expiry
-/// thread. Says whether more is due.
+/// Takes a turn for every thread whose first timer may fire at `now`, though it need not yet. The driver is awake now,
+/// and need not be woken for that timer later (spec OBJ-23). The driver is `reactor`, or the expiry thread if there is
+/// none, and only threads whose timers the driver fires are considered. Returns whether more timers are due.
 ///
-/// Once any timer has had slack this is a load or two for each thread at each wake-up; before, it is nothing.
+/// As soon as any timer has had slack, the cost is one or two loads for each thread at each wake-up; before, there is
+/// no cost.
 pub(super) fn take_along(reactor: Option<NonZeroU32>, now: Instant) -> bool {
     if !wake::is_slack_in_use() {
         return false;
@@ -63,7 +64,7 @@ pub(super) fn take_along(reactor: Option<NonZeroU32>, now: Instant) -> bool {
     more
 }
 
-/// Runs what is due at `now` on the global wheel of another thread: how many fired.
+/// Fires the timers that are due at `now` on the global wheel of another thread. Returns how many fired.
 pub(super) fn pull(cpu: CpuId, now: Instant, budget: u32) -> u32 {
     let pass = timers().run_wheel(cpu, Wheel::Global, tick_of(now), budget);
     if let Some(base) = base(cpu) {
@@ -179,9 +180,10 @@ mod tests {
         }
     }
 
-    /// OBJ-23. A sleep that may end soon and must in seconds ends when the expiry thread is awake.
+    /// OBJ-23: a sleep that may end soon, and must end in some seconds, ends when the expiry thread is awake.
     ///
-    /// A machine that is away for those seconds proves nothing, so there are some attempts.
+    /// If the machine does not run the test for those seconds, the attempt proves nothing, so there are several
+    /// attempts.
     #[test]
     fn what_may_fire_is_taken_along() {
         const SLACK: Duration = Duration::from_secs(4);

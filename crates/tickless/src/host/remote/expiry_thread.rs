@@ -1,11 +1,12 @@
 //! The expiry thread: it fires the timers of threads that do not fire their own.
 //!
-//! It sleeps until the earliest deadline of all of them, and runs the callbacks. The [tree](super::trees) of these
-//! threads has the first deadline and the due timers. The handle that starts and wakes it is [`wake`]. For threads that
-//! have a [reactor](super::reactors) it comes if that does not.
+//! It sleeps until the earliest deadline of all these threads, and runs the callbacks. The [tree](super::trees) of
+//! these threads has the first deadline and the due timers. The module [`wake`] has the handle that starts and wakes
+//! the expiry thread. If threads have a [reactor](super::reactors), the expiry thread fires their timers only if the
+//! reactor does not.
 //!
-//! A program that an event loop of JavaScript calls has one thread, which is no expiry thread: the event loop calls it
-//! when something is due, and what it does is the same.
+//! A program that runs in an event loop of JavaScript has one thread and no expiry thread. The event loop calls this
+//! module when something is due, and the module does the same work.
 
 use tickless_core::time::Instant;
 
@@ -59,11 +60,12 @@ impl Body for Host {
     }
 }
 
-/// Rounds that one call of an event loop runs.
+/// The number of rounds that one call of an event loop runs.
 #[cfg(event_host)]
 const ROUNDS_MAX: u32 = 4;
 
-/// Runs what is due for other threads; returns until when the expiry thread may sleep, `None` if there is more to do.
+/// Fires the due timers of other threads. Returns the time until which the expiry thread may sleep; `None` if there is
+/// more to do.
 fn round() -> Option<i64> {
     let own = registry::of_expiry_thread();
     SLEEPS_UNTIL.awake();
@@ -84,7 +86,7 @@ fn round() -> Option<i64> {
     may_sleep.then_some(until)
 }
 
-/// Takes a turn for every base that was kicked; says whether more is due.
+/// Takes a turn for every base that was kicked. Returns whether more timers are due.
 fn service_kicks() -> bool {
     if !wake::take_kicks() {
         return false;
@@ -105,7 +107,8 @@ fn service_kicks() -> bool {
     more
 }
 
-/// Returns the time for which the expiry thread wakes up besides the foreign threads, in nanoseconds.
+/// Returns the time, in nanoseconds, at which the expiry thread has to wake up for other reasons than the timers of
+/// foreign threads.
 fn earliest() -> i64 {
     // Its own first timer is ordered by the fences of `SLEEPS_UNTIL`. Coarse timers come here from threads that end,
     // and those kick.

@@ -1,4 +1,4 @@
-//! The worker that receives the timers started on an isolated one: global coarse timers, and exact ones.
+//! The worker that receives the timers that an isolated worker starts: global coarse timers, and exact timers.
 
 use tickless_core::hierarchy::{CpuNode, HierarchyHost};
 use tickless_core::platform::{CpuId, Housekeeper, pick_target_by_table};
@@ -7,24 +7,24 @@ use super::trees::{is_member, members, takes_part, workers};
 use crate::host::registry::{base, bases, timers};
 use crate::host::thread::ThreadBase;
 
-/// Bases that are looked at for a worker that is awake. Workers are among the first threads of most programs, and the
-/// others may be many thousands.
+/// The number of bases that are searched for a worker that is awake. Workers are among the first threads of most
+/// programs, and there may be thousands of other threads.
 const LOOKS_MAX: usize = 64;
 
-/// The worker to which the timers go that the thread on `base` starts; `None` if they stay there.
+/// Returns the worker to which the timers move that the thread on `base` starts; `None` if they stay on `base`.
 #[inline]
 pub(crate) fn housekeeper(base: &ThreadBase) -> Option<CpuId> {
     let housekeeper = base.local().remote.housekeeping_cpu()?;
     housekeeping_cpu(base, housekeeper)
 }
 
-/// Returns whether there is no such worker, as long as the thread is not isolated. One load.
+/// Returns whether the timers of `base` have no such worker, as long as the thread is not isolated. One load.
 #[inline]
 pub(crate) fn has_none(base: &ThreadBase) -> bool {
     base.local().remote.housekeeping_cpu().is_none()
 }
 
-/// Sends the timers that are started on `base` while it is isolated to another worker, or ends that.
+/// Sets whether the timers that are started on `base` while it is isolated move to another worker.
 pub(crate) fn set_housekeeping_cpu(base: &ThreadBase, wanted: bool) {
     // No worker in particular: it is replaced when it is used.
     base.local()
@@ -32,13 +32,14 @@ pub(crate) fn set_housekeeping_cpu(base: &ThreadBase, wanted: bool) {
         .set_housekeeping_cpu(wanted.then(|| base.cpu()));
 }
 
-/// Sends the timers that the thread on `base` starts to this one, if that serves others and is awake.
+/// Makes the timers that the thread on `base` starts move to `housekeeper`, if that worker serves others and is awake.
 #[cfg(test)]
 pub(crate) fn send_to(base: &ThreadBase, housekeeper: Option<CpuId>) {
     base.local().remote.set_housekeeping_cpu(housekeeper);
 }
 
-/// `housekeeper` if it still looks after others and is awake; or else another one from here on, if that is better.
+/// Returns `housekeeper` if that worker still fires timers of others and is awake; or else another worker from now on,
+/// if that is better.
 #[cold]
 fn housekeeping_cpu(own: &ThreadBase, housekeeper: CpuId) -> Option<CpuId> {
     if takes_part(own) || !timers().platform().migration() {
@@ -60,7 +61,7 @@ fn housekeeping_cpu(own: &ThreadBase, housekeeper: CpuId) -> Option<CpuId> {
     Some(other)
 }
 
-/// Returns whether the worker on the base of this number is awake, as it was a moment ago.
+/// Returns whether the worker on the base of this number was awake a moment ago.
 fn is_awake(cpu: CpuId) -> bool {
     workers()
         .host()
@@ -68,7 +69,7 @@ fn is_awake(cpu: CpuId) -> bool {
         .is_some_and(|node: &CpuNode<_>| !node.is_idle())
 }
 
-/// A worker that is awake, on the NUMA node of `own` if there is one.
+/// Returns a worker that is awake, on the NUMA node of `own` if there is one.
 fn awake_near(own: &ThreadBase) -> Option<CpuId> {
     let on_node = |is_own: bool| {
         let is_on = move |other: &&ThreadBase| {

@@ -1,15 +1,15 @@
 //! Expiry of timers by threads other than their owners.
 //!
-//! | room | holds |
+//! | module | holds |
 //! |---|---|
-//! | [`trees`] | the hierarchies in which threads that sleep are found when something is due |
-//! | [`publish`] | what a thread tells others of its first coarse timer |
-//! | [`housekeeping`] | where an isolated worker's global timers go |
+//! | [`trees`] | the hierarchies through which due timers of sleeping threads are found |
+//! | [`publish`] | the due time of a thread's first coarse timer, published for other threads |
+//! | [`housekeeping`] | the worker to which an isolated worker's timers move |
 //! | [`expire`] | turns for other threads |
 //! | [`stuck`] | help for workers that take no turns |
 //! | [`reactors`] | runtimes whose reactors ring for their threads |
-//! | [`reactor_turn`] | what a reactor's task does, and the expiry thread in its place |
-//! | [`expiry_thread`] | the loop of the thread that expires for foreign threads |
+//! | [`reactor_turn`] | the turn of a reactor's task, or of the expiry thread in its place |
+//! | [`expiry_thread`] | the loop of the thread that fires the timers of foreign threads |
 
 mod expire;
 pub(crate) mod expiry_thread;

@@ -1,10 +1,10 @@
 //! The published due time of a thread's first coarse timer; another thread reads it to fire the timer in time.
 //!
-//! A worker tells the expiry thread at the end of a turn, and when it starts something, if the expiry thread means to
-//! sleep for longer than a tick beyond that ([`stuck`](super::stuck) says why). The published time only ever becomes
-//! earlier, so that a worker which takes its turns costs the expiry thread one wake-up for nothing in each period. A
-//! worker that leaves its sleep tells nothing, so the expiry thread means to come for those that sleep, too. Any other
-//! thread sets its [`device`].
+//! A worker publishes this time at the end of a turn and when it starts a timer. The worker wakes the expiry thread if
+//! that thread would sleep until more than a tick after the published time ([`stuck`](super::stuck) has the reason).
+//! Publishing only ever makes the time earlier, so that a worker which takes its turns costs the expiry thread one
+//! useless wake-up in each period. A worker that ends its sleep publishes nothing, so the expiry thread also wakes for
+//! sleeping workers. Any other thread sets its [`device`].
 
 use tickless_core::coarse::{Tick, WheelKind as Wheel};
 use tickless_core::time::{Instant, Span};
@@ -15,13 +15,13 @@ use crate::host::thread::{ThreadBase, ThreadKind, with_thread};
 use crate::host::tick::{TICK, instant_of, now};
 use crate::host::{device, wake};
 
-/// Returns the time at which a timer on the global wheel of `base` that is not fired by then counts as stranded.
+/// Returns the time from which on a timer on the global wheel of `base` that has not fired counts as stranded.
 pub(super) fn grace(base: &ThreadBase) -> Option<Instant> {
     let due = instant_of(base.wheel_due(Wheel::Global)?);
     Some(due.saturating_add(Span::from_nanos(TICK)))
 }
 
-/// Sees to it that a thread comes in time for what this thread started just now, in the tick `now` or the one after.
+/// Makes another thread wake in time for a timer that this thread just started, in the tick `now` or the next tick.
 #[inline]
 pub(crate) fn publish_earlier(now: Tick) {
     with_thread(|thread| {
@@ -41,7 +41,7 @@ pub(crate) fn publish_earlier(now: Tick) {
     });
 }
 
-/// Publishes as [`publish_earlier`] does, for a timer that is due before everything else on its wheel, by a thread that
+/// Publishes as [`publish_earlier`] does, for a timer that is due before all others on its wheel. The calling thread
 /// has not read the clock.
 #[cold]
 #[inline(never)]
@@ -50,12 +50,12 @@ pub(crate) fn publish_first() {
     publish_earlier(now());
 }
 
-/// Publishes as [`republish_next_expiry`] does, for the worker on `base`, this thread, which started something in the
-/// tick `now`.
+/// Publishes as [`republish_next_expiry`] does, for the worker on `base`, which is this thread and started a timer in
+/// the tick `now`.
 ///
-/// Usually there is nothing to do: something else is due earlier, that too was published, and its time has not come.
-/// Until then nothing but the worker's own turn, which ends by [`republish_next_expiry`], makes the wheel forget that
-/// it is due; so whenever the expiry thread went to sleep since, it meant to wake up for that.
+/// Usually there is nothing to do: another timer is due earlier, its due time was published too, and that time is not
+/// over. Until then only the worker's own turn, which ends by [`republish_next_expiry`], removes that due time from the
+/// wheel. So if the expiry thread went to sleep since, it sleeps at most until that time.
 #[inline]
 fn publish_started(base: &ThreadBase, now: Tick) {
     let published = base.local().remote.published();
@@ -68,7 +68,7 @@ fn publish_started(base: &ThreadBase, now: Tick) {
     }
 }
 
-/// Sees to it that the expiry thread comes if the worker on `base` does not.
+/// Makes the expiry thread fire the coarse timers if the worker on `base` does not.
 pub(crate) fn republish_next_expiry(base: &ThreadBase) {
     let due = base.wheel_due(Wheel::Global).unwrap_or(Tick(0));
     base.local().remote.set_published(due);

@@ -1,7 +1,8 @@
-//! The turn that fires the timers of a [reactor's](super::reactors) threads: a task of the runtime takes it if the
-//! reactor rang, and the expiry thread if it did not.
+//! The turn that fires the timers of a [reactor's](super::reactors) threads: a task of the runtime takes the turn if
+//! the reactor rang, and the expiry thread takes it if the reactor did not ring.
 //!
-//! A turn finds its timers in the reactor's tree, as the expiry thread does in that of all other foreign threads.
+//! A turn finds its timers in the reactor's tree, as the expiry thread finds them in the tree of all other foreign
+//! threads.
 
 use std::num::NonZeroU32;
 use std::sync::atomic::Ordering;
@@ -20,21 +21,21 @@ use crate::host::thread::{
 };
 use crate::host::{device, lifecycle};
 
-/// Turns that a task takes in a row if more is due, before it lets others of the runtime go on. Each saves a system
-/// call and a way through the reactor.
+/// The number of turns that a task takes in a row if more timers are due, before it lets other tasks of the runtime
+/// run. Each such turn saves a system call and a pass through the reactor.
 const IN_A_ROW: u32 = 4;
 
-/// Setting of a reactor's descriptor for the timers that a turn left.
+/// The time at which a reactor's descriptor is set for the timers that a turn left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SetDescriptor {
-    /// The turn sets it.
+    /// The turn sets the descriptor.
     AtOnce,
-    /// [`end_turn`] sets it, which the task that takes the turn calls before the reactor waits.
+    /// The function [`end_turn`] sets the descriptor; the task that takes the turn calls it before the reactor waits.
     AtEnd,
 }
 
-/// The reactor rang: fires the due timers of the runtime's threads, and has it ring for the next ones. Called by a task
-/// of the runtime. Returns whether the task is to call [`end_turn`].
+/// Fires the due timers of the runtime's threads after the reactor rang, and makes the reactor ring for the next
+/// timers. Called by a task of the runtime. Returns whether the task has to call [`end_turn`].
 pub(crate) fn take_turn(attached: &Attached, setting: SetDescriptor) -> bool {
     let reactor = attached.reactor;
     if !attached.is_attached() {
@@ -65,8 +66,9 @@ pub(crate) fn take_turn(attached: &Attached, setting: SetDescriptor) -> bool {
     first.is_some() && setting == SetDescriptor::AtEnd
 }
 
-/// The task that took a turn comes again behind the tasks that the turn woke: has the reactor ring for what they and
-/// the turn left, or takes another turn if that is due. Returns as [`take_turn`] does.
+/// Ends a turn. The task that took the turn calls this when it is polled again, after the tasks that the turn woke.
+/// Makes the reactor ring for the timers that these tasks started and that the turn left, or takes another turn if
+/// timers are due. Returns whether the task has to call this function again.
 pub(crate) fn end_turn(attached: &Attached, setting: SetDescriptor) -> bool {
     if !attached.is_attached() {
         return false;
@@ -79,8 +81,8 @@ pub(crate) fn end_turn(attached: &Attached, setting: SetDescriptor) -> bool {
     false
 }
 
-/// A task of the runtime called: fires the due timers and those that may fire, as when the reactor rang. That it rings
-/// is not known by this.
+/// Fires the due timers and the timers that may fire, as when the reactor rang, because a task of the runtime called
+/// for it. The call does not show that the reactor rings.
 pub(crate) fn take_turn_along(attached: &Attached) {
     // In a turn of this thread, or while another thread takes one, the reactor rings in time.
     if attached.is_attached()
@@ -91,7 +93,8 @@ pub(crate) fn take_turn_along(attached: &Attached) {
     }
 }
 
-/// Takes turns while more is due: when the next is. `None` if another thread takes one at present.
+/// Takes turns while more timers are due. Returns the time of the next timer; `None` if another thread takes a turn at
+/// present.
 fn act_in_a_row(reactor: &Reactor) -> Option<Instant> {
     let mut first = act(reactor, By::Reactor)?;
     for _again in 1..IN_A_ROW {
@@ -104,7 +107,7 @@ fn act_in_a_row(reactor: &Reactor) -> Option<Instant> {
     Some(first)
 }
 
-/// The expiry thread comes in place of the reactors that should have rung.
+/// Takes turns of the expiry thread in place of the reactors that should have rung.
 pub(super) fn stand_in() {
     for reactor in reactors::all() {
         let now = now_lower().as_nanos();
@@ -121,7 +124,7 @@ pub(super) fn stand_in() {
     }
 }
 
-/// Fires what is due: when the next is. `None` if another thread does so at present.
+/// Fires the due timers. Returns the time of the next timer; `None` if another thread fires them at present.
 fn act(reactor: &Reactor, by: By) -> Option<Instant> {
     let role = take_role(reactor)?;
     // Relaxed: the role orders it.
@@ -153,10 +156,10 @@ fn take_role(reactor: &Reactor) -> Option<MutexGuard<'_, ()>> {
     }
 }
 
-/// Makes this thread one of the runtime's workers: the reactor rings for it from here on, if no thread but the expiry
-/// thread would come. Nothing happens to a thread without timers.
+/// Makes this thread one of the runtime's workers. From then on the reactor rings for this thread, if otherwise only
+/// the expiry thread would fire its timers. The function does nothing for a thread without timers.
 ///
-/// One load and a comparison if it does already.
+/// The cost is one load and a comparison if the reactor rings for the thread already.
 #[inline]
 pub(crate) fn join(attached: &Attached) {
     let number = Some(attached.reactor.number());
@@ -175,7 +178,7 @@ fn join_slow(base: &ThreadBase, attached: &Attached) {
     }
 }
 
-/// The base of this thread, and the reactor that rings for it.
+/// Returns the base of this thread, and the number of the reactor that rings for it.
 #[inline]
 fn rung_for() -> Option<(&'static ThreadBase, NonZeroU32)> {
     if !cfg!(feature = "tokio") {
@@ -185,14 +188,15 @@ fn rung_for() -> Option<(&'static ThreadBase, NonZeroU32)> {
     Some((base, base.local().remote.reactor()?))
 }
 
-/// Returns whether the tasks that this thread polls have its timers [taken along](take_along_soon).
+/// Returns whether tasks that this thread polls make the runtime fire timers of the thread early ([`take_along_soon`]).
 #[inline]
 pub(crate) fn is_taken_along() -> bool {
     rung_for().is_some()
 }
 
-/// A task of an attached runtime runs at `now`: has the runtime take a turn behind it if the first timer of this thread
-/// may fire, though it need not yet. Then no thread is woken for it later (spec OBJ-23).
+/// Makes the runtime take a turn after the running task if the first timer of this thread may fire at `now`, though it
+/// need not yet. Then no thread is woken for that timer later (spec OBJ-23). Called while a task of an attached runtime
+/// runs.
 #[inline]
 pub(crate) fn take_along_soon(now: Instant) {
     if let Some((base, number)) = rung_for()
@@ -203,10 +207,10 @@ pub(crate) fn take_along_soon(now: Instant) {
     }
 }
 
-/// Function that knows the runtime that this thread is a worker of.
+/// The function that returns the runtime of which this thread is a worker.
 static RUNTIME_OF_THIS_THREAD: OnceLock<fn() -> Option<Attached>> = OnceLock::new();
 
-/// Registers `whose`, which threads call when they start their first timer. The same function at each call.
+/// Registers `whose`, which threads call when they start their first timer. Each call has to pass the same function.
 pub(crate) fn ask(whose: fn() -> Option<Attached>) {
     let _known = RUNTIME_OF_THIS_THREAD.set(whose);
 }

@@ -10,13 +10,13 @@
 //! # Ground rules
 //!
 //! - The thread that acts for the one member of a reactor's tree holds the *role* of the reactor. A thread tries to get
-//!   the role and never waits for it: a thread that does not get it leaves the rest to the doorbell.
+//!   the role and never waits for the role: a thread that does not get the role leaves the rest to the doorbell.
 //! - A thread that attaches a runtime holds `LIST`, and locks it before the registry. A thread that forks may also hold
 //!   `LIST`, without attaching a runtime.
 //! - The lock of a doorbell is the last of all: its holder takes no other lock.
 //! - A reactor lives for ever. A detached reactor is used again when no thread is in its tree.
-//! - In the child of a fork the parent's reactors are *foreign*: their descriptors stand for the parent's timers, so
-//!   the child neither sets nor serves them.
+//! - In the child of a fork the parent's reactors are *foreign*: their descriptors belong to the parent's timers, so
+//!   the child neither sets nor serves these reactors.
 
 use std::any::Any;
 use std::io;
@@ -46,10 +46,10 @@ impl Bell for Arc<OwnedFd> {
     }
 }
 
-/// Key by which a kind of runtime tells its runtimes apart.
+/// The key by which a kind of runtime distinguishes its runtimes.
 pub(crate) type Key = Arc<dyn Any + Send + Sync>;
 
-/// Thread that takes a turn for the threads of a reactor.
+/// The thread that takes a turn for the threads of a reactor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum By {
     /// A thread of the runtime, because the timer file descriptor woke it in its reactor.
@@ -65,34 +65,36 @@ pub(crate) struct Reactor {
     pub(super) doorbell: Doorbell<Arc<OwnedFd>>,
     /// The role: a thread holds this lock while it acts for the member of the tree.
     pub(super) role: Mutex<()>,
-    /// True if the thread that holds the role got it because the reactor rang.
+    /// True if the thread that holds the role got the role because the reactor rang.
     pub(super) is_reactors_turn: AtomicBool,
-    /// True if the reactor took a turn since the expiry thread looked last.
+    /// True if the reactor took a turn since the last check of the expiry thread.
     pub(super) was_active: AtomicBool,
-    /// Time at which the expiry thread looks although nothing is pending, in nanoseconds. No other thread uses it.
+    /// The time at which the expiry thread checks the reactor although nothing is pending, in nanoseconds. No other
+    /// thread uses it.
     pub(super) watched_until: AtomicI64,
-    /// The time until which the expiry thread leaves a turn alone that another thread takes, in nanoseconds. Only the
-    /// expiry thread uses it.
+    /// The time until which the expiry thread does not interfere with a turn that another thread takes, in nanoseconds.
+    /// Only the expiry thread uses it.
     pub(super) not_before: AtomicI64,
-    /// Timers that fired because the reactor rang, and those that the expiry thread fired in its place.
+    /// The number of timers that fired because the reactor rang, and the number that the expiry thread fired in its
+    /// place.
     pub(super) fired: [AtomicU64; 2],
     key: Mutex<Option<Key>>,
-    /// The call of the runtime's task that takes turns along with others.
+    /// The call to the runtime's task that takes turns in between other tasks.
     call: Call,
 }
 
 static REACTORS: [OnceLock<&'static Reactor>; REACTORS_MAX] =
     [const { OnceLock::new() }; REACTORS_MAX];
-/// Number of reactors that exist.
+/// The number of reactors that exist.
 static MADE: AtomicU32 = AtomicU32::new(0);
-/// Number of reactors that belong to processes from which this one was forked.
+/// The number of reactors that belong to ancestors of this process.
 static INHERITED: AtomicU32 = AtomicU32::new(0);
-/// Number of times that a descriptor was set.
+/// The number of times that a descriptor was set.
 static SETS: AtomicU64 = AtomicU64::new(0);
 /// The lock that a thread holds while it attaches a runtime.
 static LIST: Mutex<()> = Mutex::new(());
 
-/// Error: the process has as many reactors as it can have.
+/// An error: the process has as many reactors as it can have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct TooMany;
 
@@ -100,7 +102,7 @@ fn list() -> MutexGuard<'static, ()> {
     LIST.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The reactors of this process that were ever attached.
+/// Returns the reactors of this process that were ever attached.
 #[inline]
 pub(crate) fn all() -> impl Iterator<Item = &'static Reactor> {
     // Acquire: pairs with the Release in `make`. Relaxed: written while there was no other thread.
@@ -116,23 +118,23 @@ pub(super) fn of_number(number: NonZeroU32) -> Option<&'static Reactor> {
     REACTORS.get(number.get() as usize - 1)?.get().copied()
 }
 
-/// The reactor that rings for the foreign thread on `base`.
+/// Returns the reactor that rings for the foreign thread on `base`.
 #[inline]
 pub(crate) fn of(base: &ThreadBase) -> Option<&'static Reactor> {
     base.local().remote.reactor().and_then(of_number)
 }
 
-/// The reactor that is attached and belongs to the runtime that `is_it` knows.
+/// Returns the attached reactor for whose runtime `is_it` returns true.
 pub(crate) fn find(is_it: impl Fn(&dyn Any) -> bool) -> Option<&'static Reactor> {
     all().find(|reactor| reactor.has_key(&is_it))
 }
 
-/// Makes what a reactor watches.
+/// Makes the timer file descriptor that a reactor watches.
 pub(crate) fn make_bell() -> io::Result<Arc<OwnedFd>> {
     Ok(Arc::new(make_timer()?))
 }
 
-/// Returns whether the runtime that `is_it` knows was attached in a process that this one was forked from.
+/// Returns whether the runtime for which `is_it` returns true was attached in an ancestor of this process.
 pub(crate) fn is_inherited(is_it: impl Fn(&dyn Any) -> bool) -> bool {
     // Relaxed: see `all`.
     let inherited = INHERITED.load(Ordering::Relaxed);
@@ -143,8 +145,8 @@ pub(crate) fn is_inherited(is_it: impl Fn(&dyn Any) -> bool) -> bool {
     })
 }
 
-/// Attaches the runtime of `key`, which `is_it` knows and whose reactor watches `bell`. `None` if another thread did so
-/// meanwhile.
+/// Attaches the runtime of `key`, for which `is_it` returns true. The runtime's reactor watches `bell`. `None` if
+/// another thread attached the runtime meanwhile.
 pub(crate) fn attach(
     key: Key,
     is_it: impl Fn(&dyn Any) -> bool,
@@ -185,19 +187,19 @@ pub(crate) fn pause() -> MutexGuard<'static, ()> {
     list()
 }
 
-/// Forgets all reactors in the child of a fork: the existing ones are its parent's.
+/// Forgets all reactors in the child of a fork: the existing reactors belong to the parent.
 pub(crate) fn forget() {
     // Relaxed, both: there is no other thread.
     INHERITED.store(MADE.load(Ordering::Relaxed), Ordering::Relaxed);
 }
 
-/// Returns how often a descriptor of a reactor was set, a system call each.
+/// Returns how often a descriptor of a reactor was set. Each time is a system call.
 pub(crate) fn sets() -> u64 {
     // Relaxed: a count.
     SETS.load(Ordering::Relaxed)
 }
 
-/// Returns the time at which the expiry thread has to come for one of them, in nanoseconds.
+/// Returns the time at which the expiry thread has to wake for any of the reactors, in nanoseconds.
 pub(crate) fn first() -> i64 {
     all()
         .map(Reactor::expiry_thread_comes_at)
@@ -226,7 +228,7 @@ impl Reactor {
         self.number
     }
 
-    /// The tree of its threads.
+    /// Returns the tree of the reactor's threads.
     pub(crate) fn tree(&self) -> &'static Tree {
         trees::of_reactor(self.number)
     }
@@ -235,11 +237,11 @@ impl Reactor {
         self.key.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Calls the runtime for a turn before its reactor rings, for timers that may fire though they need not yet. One of
-    /// its tasks asks for that, which is the point: the task that takes the turn is queued behind it on the same
-    /// worker, and no thread is woken.
+    /// Calls the runtime for a turn before its reactor rings, for timers that may fire though they need not yet. The
+    /// caller is a task of the runtime: so the task that takes the turn is queued after the caller on the same worker,
+    /// and no thread is woken.
     ///
-    /// Nothing happens if the runtime is gone: the expiry thread comes in time.
+    /// The function does nothing if the runtime has been dropped; the expiry thread then fires the timers in time.
     #[cold]
     pub(super) fn call(&self) {
         // Those of a parent are woken by descriptors that this process shares with it.
@@ -248,7 +250,8 @@ impl Reactor {
         }
     }
 
-    /// Returns whether the task that takes turns along with others, and calls this, was called since it did so last.
+    /// Returns whether the calling task, which takes turns in between other tasks, was called since its last call of
+    /// this function.
     pub(crate) fn take_call(&self) -> bool {
         self.call.take()
     }
@@ -257,29 +260,29 @@ impl Reactor {
         self.key_slot().as_ref().is_some_and(|key| is_it(&**key))
     }
 
-    /// Returns whether the reactor belongs to a process that this one was forked from.
+    /// Returns whether the reactor belongs to an ancestor of this process.
     pub(crate) fn is_inherited(&self) -> bool {
         // Relaxed: see `all`.
         self.number.get() <= INHERITED.load(Ordering::Relaxed)
     }
 
-    /// Returns whether a runtime is attached to it.
+    /// Returns whether a runtime is attached to the reactor.
     pub(crate) fn is_attached(&self) -> bool {
         self.doorbell.is_attached(|_| true)
     }
 
-    /// Returns whether the expiry thread comes in its place, in time.
+    /// Returns whether the expiry thread fires the timers in place of the reactor, in time.
     pub(crate) fn is_stalled(&self) -> bool {
         self.doorbell.is_stalled()
     }
 
-    /// Returns the time at which it rings; `None` if it need not.
+    /// Returns the time at which the reactor rings; `None` if it need not ring.
     pub(crate) fn rings_at(&self) -> Option<i64> {
         let until = self.doorbell.until();
         (until != i64::MAX).then_some(until)
     }
 
-    /// Timers that it fired, and that the expiry thread fired in its place.
+    /// Returns the number of timers that the reactor fired, and the number that the expiry thread fired in its place.
     pub(crate) fn fired(&self) -> [u64; 2] {
         // Relaxed: counts.
         self.fired
@@ -293,18 +296,18 @@ impl Reactor {
         self.fired[by].fetch_add(fired.into(), Ordering::Relaxed);
     }
 
-    /// Returns whether a runtime can have it.
+    /// Returns whether another runtime can use the reactor.
     fn is_unused(&self) -> bool {
         !self.is_attached()
             && !bases().any(|base| base.local().remote.reactor() == Some(self.number))
     }
 
-    /// Returns the key that the runtime was attached with.
+    /// Returns the key with which the runtime was attached.
     pub(crate) fn key(&self) -> Option<Key> {
         self.key_slot().clone()
     }
 
-    /// The thread `cpu` of its tree publishes that something is due. Called with the base of the thread locked.
+    /// Publishes `due` for the thread `cpu` of the reactor's tree. Called with the base of the thread locked.
     pub(crate) fn publish(&self, cpu: CpuId, due: Instant) {
         let first = self.tree().rearm_from_idle(cpu, due);
         // Otherwise a thread holds the role, and finds it before it lowers the doorbell.
@@ -313,7 +316,7 @@ impl Reactor {
         }
     }
 
-    /// Sees to it that a thread comes at `when`.
+    /// Makes a thread wake at `when`.
     pub(super) fn lower(&self, when: Instant) {
         // What has no time of its own is due now, and has not been since the clock began.
         let when = if when <= Instant::ZERO {
@@ -325,15 +328,16 @@ impl Reactor {
         self.tell_expiry_thread();
     }
 
-    /// Requests a look of the expiry thread, if it means to sleep for longer than until it has to come here.
+    /// Wakes the expiry thread to check this reactor, if it would sleep until after the time at which it has to wake
+    /// for the reactor.
     pub(super) fn tell_expiry_thread(&self) {
         if wake::SLEEPS_UNTIL.is_after(self.expiry_thread_comes_at()) {
             wake::wake();
         }
     }
 
-    /// Returns the time at which the expiry thread has to come if the reactor does not, or to see whether it does, in
-    /// nanoseconds.
+    /// Returns the time at which the expiry thread has to wake, in nanoseconds: to fire the timers if the reactor does
+    /// not, or to check whether the reactor does.
     pub(super) fn expiry_thread_comes_at(&self) -> i64 {
         // Relaxed, both: written by the expiry thread; one that reads them late wakes it once for nothing.
         let not_before = self.not_before.load(Ordering::Relaxed);
@@ -342,7 +346,7 @@ impl Reactor {
         comes_at.min(watched_until)
     }
 
-    /// The expiry thread looks at `now` whether it has to come in the place of the reactor.
+    /// Checks on the expiry thread, at `now`, whether it has to fire the timers in place of the reactor.
     pub(super) fn look(&self, now: i64) -> bool {
         // Relaxed, all: hints, and the expiry thread's own words.
         if self.was_active.swap(false, Ordering::Relaxed) {
@@ -356,7 +360,7 @@ impl Reactor {
     }
 }
 
-/// A runtime that is attached to a reactor, until it is detached: another one may have the reactor then.
+/// A runtime that is attached to a reactor. When the runtime is detached, another runtime may use the reactor.
 #[derive(Clone, Debug)]
 pub(crate) struct Attached {
     pub(crate) reactor: &'static Reactor,
@@ -368,12 +372,13 @@ impl Attached {
         Arc::ptr_eq(&self.bell, bell)
     }
 
-    /// Returns whether it is attached still.
+    /// Returns whether the runtime is still attached.
     pub(crate) fn is_attached(&self) -> bool {
         !self.reactor.is_inherited() && self.reactor.doorbell.is_attached(|bell| self.is_mine(bell))
     }
 
-    /// The runtime is gone, or does not want it any more: the expiry thread comes from here on.
+    /// Detaches a runtime that was dropped or no longer wants the reactor. From then on the expiry thread fires the
+    /// timers.
     pub(crate) fn detach(&self) {
         if self.reactor.is_inherited() {
             return;
@@ -412,7 +417,8 @@ impl Attached {
 mod tests {
     use super::*;
 
-    /// The expiry thread looks once in a grace while reactors come, and a last time when they have nothing to do.
+    /// The expiry thread checks the reactors once per grace while they take turns, and a last time when they have
+    /// nothing to do.
     #[test]
     fn the_expiry_thread_sleeps_for_ever_when_nothing_is_pending() {
         // Nothing of it is in a table, so no thread looks at it.
@@ -433,7 +439,7 @@ mod tests {
         assert_eq!(comes_at(), i64::MAX);
     }
 
-    /// A turn that another thread takes is not waited for in a loop.
+    /// The expiry thread does not poll for the end of a turn that another thread takes.
     #[test]
     fn the_expiry_thread_leaves_a_turn_alone_that_lasts() {
         let reactor = Reactor::new(NonZeroU32::MAX);

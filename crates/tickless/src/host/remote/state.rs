@@ -1,4 +1,4 @@
-//! The words of a base through which threads help each other with coarse timers.
+//! The words of a base that other threads read and write to help its thread with timers.
 
 use std::num::NonZeroU32;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Ordering};
@@ -9,32 +9,32 @@ use tickless_core::time::{Instant, Span};
 
 use crate::host::doorbell::GRACE;
 
-/// State that a thread published: its wheels, the worker that gets its global timers, and the reactor that rings for
-/// it.
+/// The state that a thread published: the due time of its wheel, the worker to which its global timers move, and the
+/// reactor that rings for it.
 #[derive(Debug)]
 pub(crate) struct RemoteState {
-    /// The first tick of the global wheel for which the expiry thread was last told to come, 0 if none.
+    /// The first tick of the global wheel that was last published to the expiry thread, 0 if none.
     published: AtomicU64,
-    /// The time until which the expiry thread does not look whether the worker is stuck, in nanoseconds.
+    /// The time until which the expiry thread does not check whether the worker is stuck, in nanoseconds.
     helped_until: AtomicI64,
-    /// Time by which the expiry thread comes later than the first exact timer of a thread that runs its own, in
-    /// nanoseconds: the grace, or 0 while the thread is stuck.
+    /// The time, in nanoseconds, by which the expiry thread wakes later than the first exact timer of a thread that
+    /// fires its own timers: the grace, or 0 while the thread is stuck.
     lateness: AtomicI64,
-    /// The time until which the expiry thread leaves the exact timers of the thread alone, in nanoseconds.
+    /// The time until which the expiry thread does not fire the exact timers of the thread, in nanoseconds.
     exact_not_before: AtomicI64,
     /// The time from which on the thread is stuck, in nanoseconds. Only the expiry thread uses it.
     stuck_since: AtomicI64,
     /// True while the thread takes a turn of its own.
     is_in_turn: AtomicBool,
-    /// Timers that another thread fired in a turn for this one.
+    /// The number of timers that other threads fired in a turn for this thread.
     pulled: AtomicU64,
-    /// Exact timers that the expiry thread fired in place of the thread.
+    /// The number of exact timers that the expiry thread fired in place of the thread.
     stuck_fired: AtomicU64,
-    /// Number of them that no turn of the thread reported yet.
+    /// The number of these exact timers that no turn of the thread has reported yet.
     stuck_unreported: AtomicU32,
-    /// The worker that gets the global coarse timers that this one starts; [`NO_CPU`](Self::NO_CPU) if they stay.
+    /// The worker to which the global coarse timers of this worker move; [`NO_CPU`](Self::NO_CPU) if they stay.
     housekeeping_cpu: AtomicU32,
-    /// The reactor that rings for this foreign thread, 0 if the expiry thread alone comes.
+    /// The reactor that rings for this foreign thread; 0 if only the expiry thread fires its timers.
     reactor: AtomicU32,
 }
 
@@ -57,7 +57,8 @@ impl RemoteState {
         }
     }
 
-    /// The number of the reactor that rings for this foreign thread; `None` if the expiry thread alone comes.
+    /// Returns the number of the reactor that rings for this foreign thread; `None` if only the expiry thread fires its
+    /// timers.
     #[inline]
     pub(crate) fn reactor(&self) -> Option<NonZeroU32> {
         // Relaxed: the thread reads its own word; others read it with the base locked, or send a kick afterwards if it
@@ -65,14 +66,14 @@ impl RemoteState {
         NonZeroU32::new(self.reactor.load(Ordering::Relaxed))
     }
 
-    /// Sets the reactor, with the base locked, or while no timer can be published from it.
+    /// Sets the reactor. Called with the base locked, or while no timer of the base can be published.
     pub(crate) fn set_reactor(&self, reactor: Option<NonZeroU32>) {
         // Relaxed: see `reactor`.
         self.reactor
             .store(reactor.map_or(0, NonZeroU32::get), Ordering::Relaxed);
     }
 
-    /// The tick for which the expiry thread was last told to come.
+    /// Returns the tick that was last published to the expiry thread.
     #[inline]
     pub(super) fn published(&self) -> Tick {
         // Relaxed: for the thread of the base; another one that starts a timer there tells the expiry thread each time.
@@ -84,7 +85,7 @@ impl RemoteState {
         self.published.store(due.0, Ordering::Relaxed);
     }
 
-    /// Returns the time until which the expiry thread does not look again.
+    /// Returns the time until which the expiry thread does not check the worker again.
     pub(super) fn helped_until(&self) -> Instant {
         // Relaxed: the expiry thread's own.
         Instant::from_nanos(self.helped_until.load(Ordering::Relaxed))
@@ -95,19 +96,19 @@ impl RemoteState {
         self.helped_until.store(until.as_nanos(), Ordering::Relaxed);
     }
 
-    /// Returns how much later than the first exact timer the expiry thread comes.
+    /// Returns the time by which the expiry thread wakes later than the first exact timer.
     #[inline]
     pub(crate) fn lateness(&self) -> Span {
         // Relaxed: a hint; an expiry thread that comes a grace later than it could still comes.
         Span::from_nanos(self.lateness.load(Ordering::Relaxed).unsigned_abs())
     }
 
-    /// Returns whether the thread took no turn since the expiry thread came for its exact timers.
+    /// Returns whether the thread took no turn since the expiry thread fired its exact timers.
     pub(super) fn is_stuck(&self) -> bool {
         self.lateness().is_zero()
     }
 
-    /// The thread is stuck: the expiry thread comes in time from here on.
+    /// Marks the thread as stuck. From then on the expiry thread fires its timers in time.
     pub(super) fn set_stuck(&self, fired: u32) {
         // Relaxed, all: see `lateness`; and counts, of which the thread is told by the wake-up that follows.
         self.lateness.store(0, Ordering::Relaxed);
@@ -116,7 +117,7 @@ impl RemoteState {
             .fetch_add(u64::from(fired), Ordering::Relaxed);
     }
 
-    /// Returns since when the thread is stuck.
+    /// Returns the time from which on the thread is stuck.
     pub(super) fn stuck_since(&self) -> Instant {
         // Relaxed, here and below: the expiry thread's own.
         Instant::from_nanos(self.stuck_since.load(Ordering::Relaxed))
@@ -126,7 +127,7 @@ impl RemoteState {
         self.stuck_since.store(since.as_nanos(), Ordering::Relaxed);
     }
 
-    /// Counts timers that another thread fired in a turn for this one.
+    /// Counts timers that another thread fired in a turn for this thread.
     pub(super) fn count_pulled(&self, fired: u32) {
         if fired > 0 {
             // Relaxed: a count.
@@ -134,19 +135,20 @@ impl RemoteState {
         }
     }
 
-    /// Returns how many timers other threads fired for this one, those of the times when it was stuck included.
+    /// Returns the number of timers that other threads fired for this thread, including the times when it was stuck.
     pub(crate) fn pulled(&self) -> u64 {
         // Relaxed: a count.
         self.pulled.load(Ordering::Relaxed) + self.stuck_fired()
     }
 
-    /// Returns how many exact timers the expiry thread fired in place of the thread.
+    /// Returns the number of exact timers that the expiry thread fired in place of the thread.
     pub(crate) fn stuck_fired(&self) -> u64 {
         // Relaxed: a count.
         self.stuck_fired.load(Ordering::Relaxed)
     }
 
-    /// Takes the number of timers that the expiry thread fired for the thread since it last asked.
+    /// Returns the number of timers that the expiry thread fired for the thread since the thread's last call, and
+    /// resets it.
     #[inline]
     pub(crate) fn take_stuck_fired(&self) -> u32 {
         // Relaxed, both: see `set_stuck`. Loaded first, because it is 0 as a rule.
@@ -162,21 +164,21 @@ impl RemoteState {
         self.is_in_turn.store(true, Ordering::Relaxed);
     }
 
-    /// Ends a turn of the thread itself, which is not stuck then.
+    /// Ends a turn of the thread itself, which is then not stuck.
     pub(in crate::host) fn end_turn(&self) {
         // Relaxed, both: see `is_in_turn` and `lateness`.
         self.is_in_turn.store(false, Ordering::Relaxed);
         self.lateness.store(GRACE, Ordering::Relaxed);
     }
 
-    /// Returns whether the thread takes a turn of its own: then its timers are its business, however long a callback
-    /// takes.
+    /// Returns whether the thread takes a turn of its own. Then the expiry thread does not fire its timers, however
+    /// long a callback takes.
     pub(super) fn is_in_turn(&self) -> bool {
         // Relaxed: a hint. An expiry thread that comes while a turn begins waits for its callbacks at the expiry lock.
         self.is_in_turn.load(Ordering::Relaxed)
     }
 
-    /// Returns the time until which the expiry thread leaves the exact timers alone.
+    /// Returns the time until which the expiry thread does not fire the exact timers.
     pub(super) fn exact_not_before(&self) -> Instant {
         // Relaxed: the expiry thread's own.
         Instant::from_nanos(self.exact_not_before.load(Ordering::Relaxed))
@@ -188,7 +190,7 @@ impl RemoteState {
             .store(until.as_nanos(), Ordering::Relaxed);
     }
 
-    /// The worker that gets the global coarse timers of this one, `None` if they stay.
+    /// Returns the worker to which the global coarse timers of this worker move; `None` if they stay.
     #[inline]
     pub(super) fn housekeeping_cpu(&self) -> Option<CpuId> {
         // Relaxed: a wish, and wherever a timer goes it is found.

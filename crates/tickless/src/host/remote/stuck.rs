@@ -1,20 +1,21 @@
 //! Help for workers that are awake but take no turns.
 //!
-//! A kernel has interrupts: whatever a program computes, timers fire. A worker has its turns, and while it computes for
-//! a second it comes neither for its own coarse timers nor for those of sleeping workers that it is to look after. So
-//! the expiry thread does, a tick later: it wakes a tick after the first coarse timer of any worker is due
-//! ([`publish`](super::publish)), and runs what is still there.
+//! A kernel has interrupts: timers fire whatever a program computes. A worker fires timers only in its turns. While it
+//! computes for a second, it fires neither its own coarse timers nor the timers of the sleeping workers for which it is
+//! responsible. So the expiry thread fires them, a tick later: it wakes a tick after the first coarse timer of any
+//! worker is due ([`publish`](super::publish)), and fires the timers that are still pending.
 //!
 //! # Exact timers
 //!
-//! The same holds for the exact timers of a thread that runs its own, a worker or one with an event loop: it may block
-//! where the library does not see it, on a timer that only its own turn would fire. A grace after its first exact timer
-//! was due the expiry thread fires it, and from there on comes in time, until the thread takes a turn. While the thread
-//! is in a turn its callbacks are its own business. Isolated workers are helped if they asked for that.
+//! The same holds for the exact timers of a thread that fires its own timers, which is a worker or a thread with an
+//! event loop. Such a thread may block in code that the library does not see, on a timer that only the thread's own
+//! turn would fire. The expiry thread fires the first exact timer a grace after it was due, and from then on fires the
+//! thread's exact timers in time, until the thread takes a turn. It does not fire them while the thread is in a turn.
+//! Isolated workers get this help if they requested it.
 //!
-//! The thread tells the expiry thread of a deadline when it sets its [`device`], by one load as a rule and without a
-//! fence: of two threads that miss each other then, the expiry thread goes to sleep for too long. So it wakes up once
-//! more a grace later, while there are such threads, and looks again.
+//! The thread notifies the expiry thread of a deadline when it sets its [`device`], usually by one load and without a
+//! fence. So the two threads may miss each other's writes, and the expiry thread then sleeps for too long. Therefore,
+//! while there are such threads, the expiry thread wakes up once more a grace later, and checks the deadlines again.
 
 use std::io::Write;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -31,13 +32,14 @@ use crate::host::thread::ThreadBase;
 use crate::host::tick::TICK;
 use crate::host::{device, registry, turn};
 
-/// Time without a turn of a thread before that is reported. A loaded machine keeps threads from their CPUs for a while,
-/// which is no fault of the program.
+/// The time without a turn after which a thread is reported. A loaded machine keeps threads from their CPUs for a
+/// while, which is no fault of the program.
 const REPORT_AFTER: Span = Span::from_millis(1_000);
 
-/// Returns the time at which the expiry thread has to look, at the latest.
+/// Returns the latest time at which the expiry thread has to check the workers.
 ///
-/// Also while all workers sleep: one that wakes up, or should have, may be held up before it tells anything.
+/// This holds also while all workers sleep, because a worker that wakes up, or should have, may be delayed before it
+/// publishes a time.
 pub(super) fn first() -> Instant {
     let mut first = Instant::FOREVER;
     for base in members() {
@@ -62,7 +64,8 @@ fn watched() -> impl Iterator<Item = &'static ThreadBase> {
     })
 }
 
-/// Returns the time at which the expiry thread comes for the exact timers of `base`, which runs its own.
+/// Returns the time at which the expiry thread has to fire the exact timers of `base`, whose thread fires its own
+/// timers.
 fn exact(base: &ThreadBase) -> Instant {
     let local = base.local();
     let due = local.device.exact_due();
@@ -73,7 +76,7 @@ fn exact(base: &ThreadBase) -> Instant {
     late.max(local.remote.exact_not_before())
 }
 
-/// Runs what is stranded at `now`.
+/// Fires the timers that are stranded at `now`.
 pub(super) fn rescue(now: Instant) {
     if first() > now {
         return;
@@ -94,7 +97,7 @@ pub(super) fn rescue(now: Instant) {
     }
 }
 
-/// Fires the exact timers of a thread that should have done so itself, unless it is about to.
+/// Fires the exact timers of a thread that should have fired them itself, unless the thread is about to.
 fn rescue_exact(base: &'static ThreadBase, now: Instant) {
     let remote = &base.local().remote;
     if remote.is_in_turn() {
@@ -124,7 +127,7 @@ fn rescue_exact(base: &'static ThreadBase, now: Instant) {
     }
 }
 
-/// Reports once for the process that a thread blocks where its timers do not fire.
+/// Reports, once for the process, that a thread blocks in code in which its timers do not fire.
 #[cold]
 fn report() {
     static IS_REPORTED: AtomicBool = AtomicBool::new(false);

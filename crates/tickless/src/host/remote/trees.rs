@@ -1,28 +1,31 @@
 //! The [migration hierarchies](tickless_core::hierarchy), in which threads find due timers of others, and the storage
 //! of their nodes and groups.
 //!
-//! There are two trees, because they promise different things, and one for each runtime with a reactor:
+//! There are two trees, because they have different guarantees, and one more tree for each runtime with a reactor:
 //!
-//! - The tree of *foreign threads*, which do not run their own timers: always idle, they publish the time of their
-//!   first timer and are served. The expiry thread is the one member that sleeps until the first of all these times,
-//!   exactly. So a thread that starts a timer touches its own node and its group, and only the first timer of the group
-//!   touches what is above; and the expiry thread finds what is due without looking at every thread.
-//! - The tree of *workers*, which look after each other's coarse timers. One that sleeps hands over when its first one
-//!   is due; one that is awake looks once a tick; the last one to go to sleep promises to wake up for all. An isolated
-//!   worker is not in the tree: it neither pulls nor is pulled. Exact timers stay with their worker.
-//! - Foreign threads that are workers of a runtime whose [reactor](super::reactors) rings for them have a tree of their
-//!   own: what is first there is then known without a look at the threads of others, and neither a busy runtime nor a
-//!   slow callback of one delays those. Its one member has the number of the expiry thread; the thread that holds the
-//!   *role* of the reactor acts for it.
+//! - The tree of *foreign threads*, which do not fire their own timers. In this tree they are always idle, publish the
+//!   time of their first timer, and are served. The expiry thread is the one member that serves them: it sleeps exactly
+//!   until the first of all these times. So a thread that starts a timer accesses its own node and its group, and only
+//!   the first timer of the group changes the groups above. And the expiry thread finds the due timers without checking
+//!   every thread.
+//! - The tree of *workers*, which fire each other's coarse timers. A worker that goes to sleep publishes when its first
+//!   coarse timer is due. A worker that is awake checks the tree once a tick. The last worker that goes to sleep
+//!   promises to wake up for all. An isolated worker is not in the tree: it fires no timers of others, and no other
+//!   worker fires its timers. Exact timers stay with their worker.
+//! - The tree of a runtime with a [reactor](super::reactors). It contains the foreign threads that are workers of the
+//!   runtime. So the runtime's first deadline is known without checking other threads, and neither a busy runtime nor a
+//!   slow callback in it delays the timers of other threads. The one member of the tree that serves the others has the
+//!   number of the expiry thread; the thread that holds the *role* of the reactor acts for this member.
 //!
-//! The calls of the trees to the host, when they find a due timer, stand above, in `expire`: it takes turns.
+//! The calls of the trees to the host, when they find a due timer, are in the higher layer `expire`, which takes turns.
 //!
 //! # Fork
 //!
-//! The child of a fork has one thread. If that is not the expiry thread, the expiry thread may have been in the middle
-//! of anything in the tree of foreign threads, so the child starts with a new one. If it is, no other thread was:
-//! foreign threads publish with their base locked, and come and go with the registry locked, and the forking thread
-//! holds all of these. Workers' trees are always new in a child, and those of reactors are left behind.
+//! The child of a fork has one thread. If this is not the expiry thread, the expiry thread may have been in the middle
+//! of any change of the tree of foreign threads, so the child starts with a new tree. If it is the expiry thread, no
+//! other thread was changing that tree: foreign threads publish with their base locked, and join and leave with the
+//! registry locked, and the forking thread holds all these locks. The tree of workers is always new in a child, and the
+//! trees of reactors are abandoned.
 
 use std::cell::Cell;
 use std::num::NonZeroU32;
@@ -39,34 +42,35 @@ use crate::host::numa;
 use crate::host::registry::{self, EXPIRY_THREAD, THREADS_MAX, base, bases};
 use crate::host::thread::{ThreadBase, ThreadKind, lock};
 
-/// Children of a group.
+/// The number of children of a group.
 pub(super) const WIDTH: usize = 8;
-/// Nodes are made so many at a time.
+/// The number of nodes that are made at a time.
 pub(super) const CHUNK: usize = 8;
-/// Entries of a [`Sparse`] table that are made at a time.
+/// The number of entries of a [`Sparse`] table that are made at a time.
 const PAGE: usize = 128;
-/// Groups of a full tree: eight nodes in each of the lowest level, eight groups in each of the others, and nearly as
-/// many again for what a tree that grows leaves half empty, for each NUMA node and on the way up.
+/// The number of groups of a full tree. Each group of the lowest level has eight nodes, and each group of the other
+/// levels has eight groups. Nearly as many groups are added for those that a growing tree leaves half empty, for each
+/// NUMA node and at each level.
 pub(super) const GROUPS_MAX: usize = THREADS_MAX / 4;
 
 pub(super) type Lock = BiasedLock<System>;
 
-/// A tree.
+/// A tree of threads.
 pub(crate) type Tree = Hierarchy<Table, WIDTH>;
 
-/// Purpose of a tree.
+/// The purpose of a tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Purpose {
     Foreign,
     Workers,
-    /// Foreign threads for which the reactor of this number rings.
+    /// The tree of the foreign threads for which the reactor of this number rings.
     Reactor(NonZeroU32),
 }
 
-/// Nodes that are made at a time.
+/// The nodes that are made at a time.
 type Chunk = Box<[CpuNode<Lock>]>;
 
-/// Table of the nodes and groups.
+/// The table of the nodes and groups.
 #[derive(Debug)]
 pub(crate) struct Table {
     pub(super) purpose: Purpose,
@@ -74,7 +78,8 @@ pub(crate) struct Table {
     pub(super) groups: Sparse<Box<Group<Lock, WIDTH>>>,
 }
 
-/// A table of which as much exists as is used: a process that forks generation after generation has a tree of each.
+/// A table of which only the used part exists, because a process that forks generation after generation has trees of
+/// each generation.
 #[derive(Debug)]
 pub(super) struct Sparse<T> {
     pages: Box<[OnceLock<Page<T>>]>,
@@ -97,7 +102,7 @@ impl<T> Sparse<T> {
             .get()
     }
 
-    /// The place for an entry; `None` beyond the end.
+    /// Returns the place for an entry; `None` beyond the end.
     pub(super) fn place(&self, index: usize) -> Option<&OnceLock<T>> {
         let page = self.pages.get(index / PAGE)?;
         page.get_or_init(|| empty(PAGE)).get(index % PAGE)
@@ -118,14 +123,15 @@ fn empty<T>(length: usize) -> Box<[OnceLock<T>]> {
     (0..length).map(|_| OnceLock::new()).collect()
 }
 
-/// The trees of a process, and those that took their place in the child of a fork.
+/// The trees of a process. In the child of a fork a new generation replaces them.
 #[derive(Debug)]
 struct Generation {
     foreign: OnceLock<Tree>,
     /// The tree of workers, which is made with the first worker.
     workers: OnceLock<Tree>,
     migrator_policy: MigratorPolicy,
-    /// The tree of foreign threads of an earlier generation is the one in use: its expiry thread forked.
+    /// The earlier generation's tree of foreign threads that is still in use, because the expiry thread of that
+    /// generation forked.
     foreign_of: Option<&'static Tree>,
     next: OnceLock<Box<Self>>,
 }
@@ -160,10 +166,10 @@ fn tree(purpose: Purpose, migrator_policy: MigratorPolicy) -> Tree {
     Hierarchy::new(Table::new(purpose), layout, migrator_policy)
 }
 
-/// Reactors that there can be, those of this process's parents included.
+/// The number of reactors that there can be, those of this process's ancestors included.
 pub(super) const REACTORS_MAX: usize = 1 << 12;
 
-/// The trees of reactors, by their numbers less one.
+/// The trees of reactors, indexed by their numbers minus one.
 static REACTORS: [OnceLock<Box<Tree>>; REACTORS_MAX] = [const { OnceLock::new() }; REACTORS_MAX];
 
 /// The first generation.
@@ -189,19 +195,20 @@ fn find() -> &'static Generation {
     generation
 }
 
-/// The tree of foreign threads.
+/// Returns the tree of foreign threads.
 #[inline]
 pub(crate) fn foreign() -> &'static Tree {
     current().foreign()
 }
 
-/// The tree of workers.
+/// Returns the tree of workers.
 #[inline]
 pub(crate) fn workers() -> &'static Tree {
     current().workers()
 }
 
-/// The tree of the threads for which a reactor rings; made, with the member that acts for it asleep, on first use.
+/// Returns the tree of the threads for which a reactor rings. Makes the tree on first use, with the member that acts
+/// for the reactor asleep.
 pub(super) fn of_reactor(number: NonZeroU32) -> &'static Tree {
     let place = &REACTORS[number.get() as usize - 1];
     place.get_or_init(|| {
@@ -211,7 +218,7 @@ pub(super) fn of_reactor(number: NonZeroU32) -> &'static Tree {
     })
 }
 
-/// The tree that the foreign thread on `base` is in.
+/// Returns the tree that contains the foreign thread on `base`.
 fn tree_of(base: &ThreadBase) -> &'static Tree {
     base.local()
         .remote
@@ -219,12 +226,13 @@ fn tree_of(base: &ThreadBase) -> &'static Tree {
         .map_or_else(foreign, of_reactor)
 }
 
-/// Sets which worker looks after sleeping workers when the one that did goes to sleep.
+/// Sets the policy by which a worker is chosen to fire the timers of sleeping workers when the previous one goes to
+/// sleep.
 pub(crate) fn set_migrator_policy(migrator_policy: MigratorPolicy) {
     workers().set_migrator_policy(migrator_policy);
 }
 
-/// Starts anew: in the child of a fork.
+/// Starts with new trees in the child of a fork.
 pub(crate) fn forget(expiry_thread_survives: bool) {
     if FIRST.get().is_some() {
         let old = current();
@@ -241,14 +249,14 @@ pub(crate) fn forget(expiry_thread_survives: bool) {
     }
 }
 
-/// Puts the thread on `base` into the tree of foreign threads. It is in none of these.
+/// Puts the thread on `base`, which is in no tree, into the tree of foreign threads.
 pub(crate) fn join_foreign(base: &ThreadBase) {
     base.local().remote.set_reactor(None);
     join_tree(foreign(), base.cpu(), Presence::Foreign);
 }
 
-/// Puts the foreign thread on `base`, which calls this, into the tree of a reactor, and out of the one that it is in.
-/// The caller sets the device anew.
+/// Puts the foreign thread on `base`, which calls this, into the tree of a reactor, and removes it from its present
+/// tree. The caller sets the device again.
 pub(super) fn move_to(base: &ThreadBase, reactor: NonZeroU32) {
     let _registry = registry::lock();
     let old = tree_of(base);
@@ -266,7 +274,7 @@ pub(super) fn join_expiry_thread() {
     join_tree(foreign(), EXPIRY_THREAD, Presence::Idle);
 }
 
-/// Puts the worker on `base` among those that look after each other.
+/// Puts the worker on `base` into the tree of workers, which fire each other's timers.
 pub(crate) fn join(base: &ThreadBase) {
     join_tree(workers(), base.cpu(), Presence::Awake);
 }
@@ -289,7 +297,7 @@ fn join_tree_locked(tree: &Tree, cpu: CpuId, presence: Presence) {
     );
 }
 
-/// The thread on `base`, which is no foreign one any more, is in the tree of foreign threads no more.
+/// Removes the thread on `base`, which is no longer a foreign thread, from the tree of foreign threads.
 pub(crate) fn leave_foreign(base: &ThreadBase) {
     let _registry = registry::lock();
     let left = tree_of(base).clear_available(base.cpu(), Leaving::Offline);
@@ -297,28 +305,29 @@ pub(crate) fn leave_foreign(base: &ThreadBase) {
     base.local().remote.set_reactor(None);
 }
 
-/// The worker on `base` looks after no other from here on, and no other after it.
+/// Removes the worker on `base` from the tree of workers: from then on it fires no timers of others, and no other
+/// worker fires its timers.
 ///
 /// # Errors
 ///
-/// [`Refused::LastAvailable`] if it leaves for isolation and is the last one.
+/// [`Refused::LastAvailable`] if it leaves for isolation and is the last worker in the tree.
 pub(crate) fn leave(base: &ThreadBase, why: Leaving) -> Result<(), Refused> {
     let _registry = registry::lock();
     workers().clear_available(base.cpu(), why)
 }
 
-/// Returns whether the worker on `base` looks after others, and others after it.
+/// Returns whether the worker on `base` is in the tree of workers, which fire each other's timers.
 pub(crate) fn takes_part(base: &ThreadBase) -> bool {
     let node = workers().host().node(base.cpu());
     node.is_some_and(CpuNode::is_available)
 }
 
-/// Returns whether the thread on `base` is a worker that looks after others.
+/// Returns whether the thread on `base` is a worker that fires the timers of others.
 pub(super) fn is_member(base: &ThreadBase) -> bool {
     base.local().kind() == ThreadKind::Worker && takes_part(base)
 }
 
-/// The workers that look after each other.
+/// Returns the workers that fire each other's timers.
 pub(super) fn members() -> impl Iterator<Item = &'static ThreadBase> {
     bases().filter(|base| is_member(base))
 }
@@ -377,7 +386,7 @@ mod tests {
         assert_eq!(visitor.join().expect("no panic"), NumaNode(3));
     }
 
-    /// Groups and root of a tree with one thread for each CPU: four groups and a root.
+    /// A tree with one thread for each CPU has four groups and a root.
     #[test]
     fn with_a_thread_for_each_cpu_the_tree_is_the_one_that_is_drawn() {
         let tree = tree();

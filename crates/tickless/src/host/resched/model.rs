@@ -1,4 +1,4 @@
-//! Loom cases for requests that are taken back while they are made.
+//! Loom cases for requests that are cleared while other requests are made.
 
 use loom::sync::Arc;
 use loom::thread;
@@ -6,10 +6,10 @@ use loom::thread;
 use super::Resched;
 use tickless_link::sync::{AtomicBool, Ordering};
 
-/// A worker, and what others ask it for.
+/// A worker, and the requests of other threads to it.
 struct Asked {
     resched: Resched,
-    /// The worker is to end, and there is a descriptor.
+    /// The changes that are announced: the worker has to end, and there is a descriptor.
     words: [AtomicBool; 2],
 }
 
@@ -35,8 +35,8 @@ impl Asked {
     }
 }
 
-/// Two threads write what they want and ask for it, while the worker takes back an earlier request. If it does not find
-/// a change then, the task that it polls next gives way for it.
+/// Two threads write a change and request a schedule, while the worker clears an earlier request. If the worker does
+/// not find a change then, the task that it polls next yields for that change.
 #[test]
 fn a_request_while_the_worker_schedules() {
     let mut builder = loom::model::Builder::new();

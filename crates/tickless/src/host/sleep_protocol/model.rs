@@ -6,7 +6,7 @@ use loom::thread;
 use super::SleepDeadline;
 use tickless_link::sync::{AtomicI64, Ordering};
 
-/// An earlier deadline arrives while the expiry thread goes to sleep: it is woken, or does not sleep.
+/// An earlier deadline arrives while the expiry thread goes to sleep. The expiry thread is woken, or does not sleep.
 #[test]
 fn earlier_deadline_arrives_while_parking() {
     loom::model(|| {
@@ -58,7 +58,7 @@ fn two_deadlines_arrive_while_parking() {
     });
 }
 
-/// An expiry thread that does not run yet is woken, that is started, by the first deadline.
+/// The first deadline wakes an expiry thread that does not run yet, which means that it is started.
 #[test]
 fn first_deadline_starts_the_expiry_thread() {
     loom::model(|| {
@@ -68,16 +68,16 @@ fn first_deadline_starts_the_expiry_thread() {
     });
 }
 
-/// A thread that runs its own timers tells of a deadline while the expiry thread wakes up and goes to sleep again. By a
-/// second look the expiry thread sees it at the latest: a deadline written a grace before is seen, which `grace` stands
-/// for.
+/// A thread that fires its own timers publishes a deadline while the expiry thread wakes up and goes to sleep again.
+/// The expiry thread sees the deadline at its second check at the latest, because it sees a deadline that was written a
+/// grace before; `grace` models that time.
 #[test]
 fn deadline_told_without_a_fence_is_seen_by_the_second_look() {
     tell_without_a_fence(Some(50));
 }
 
-/// The thread and the expiry thread miss each other if the second look is left out: the thread reads that the expiry
-/// thread wakes up by itself, as it did.
+/// The thread and the expiry thread miss each other without the second check: the thread reads an old word, by which
+/// the expiry thread wakes up by itself.
 #[test]
 #[should_panic(expected = "the expiry thread sleeps until 100")]
 fn deadline_told_without_a_fence_is_missed_by_the_first_look() {

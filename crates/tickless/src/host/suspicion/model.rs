@@ -5,7 +5,8 @@ use loom::thread;
 
 use super::Suspicion;
 
-/// The watcher has found no turn and takes the thread off its list, while the next turn begins: it is on the list once.
+/// The watcher has found no turn and removes the thread from its list, while the next turn begins. Afterwards the
+/// thread is on the list once.
 #[test]
 fn a_turn_begins_while_the_watcher_takes_the_thread_off() {
     loom::model(|| {

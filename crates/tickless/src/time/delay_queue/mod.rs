@@ -21,12 +21,13 @@ use self::wheel::{Next, Wheel};
 use super::{Instant, Sleep, sleep_until};
 use crate::host::thread::{shown_now_lower, shown_now_upper};
 
-/// A queue of values, each of which comes out at its deadline: `tokio_util::time::DelayQueue`, exact to the nanosecond.
+/// A queue that returns each of its values at the value's deadline: `tokio_util::time::DelayQueue`, exact to the
+/// nanosecond.
 ///
 /// The task that called [`poll_expired`](Self::poll_expired) last is woken when a value is due, once for any number of
 /// values with one deadline, and never early. With the feature `stream` the queue is a `Stream`.
 ///
-/// Values come out in the order of their deadlines, and those with equal deadlines in the order in which they were
+/// Values come out in the order of their deadlines, and values with equal deadlines in the order in which they were
 /// inserted or reset. A value whose deadline had passed when it was inserted comes after the other values that are due.
 ///
 /// ```
@@ -50,9 +51,9 @@ use crate::host::thread::{shown_now_lower, shown_now_upper};
 /// # What is different from tokio-util's
 ///
 /// - Deadlines are nanoseconds, not milliseconds that are rounded up, and no runtime is needed.
-/// - A deadline that is too far away never comes, where tokio-util's panics.
-/// - A key belongs to one value: when another one takes the room of a value that is gone, the old key is still not
-///   contained. (The number that tells them apart has 32 bits and is counted for the queue.)
+/// - A deadline that is too far away never comes, where tokio-util panics.
+/// - A key belongs to one value: when another value takes the memory of a removed value, the queue still does not
+///   contain the old key. (A number of 32 bits, which counts the values of the queue, distinguishes the two keys.)
 /// - [`shrink_to_fit`](Self::shrink_to_fit) moves no value.
 ///
 /// # Cancellation
@@ -62,23 +63,24 @@ use crate::host::thread::{shown_now_lower, shown_now_upper};
 /// # Cost
 ///
 /// Inserting, removing and resetting is O(1): a few writes to a vector of entries, without a lock. They touch a timer
-/// only where the value becomes the first one while a task waits, or the last one leaves. Expiring is O(1) a value,
-/// with at most ten moves between lists over its life. The clock is read once for all values that are due.
+/// only if the value becomes the first one while a task waits, or if the last value leaves. Expiring is O(1) for each
+/// value, with at most ten moves between lists over its life. The clock is read once for all values that are due.
 ///
-/// The queue allocates a vector that grows by doubling (24 bytes an entry beside the value), 17 KiB of lists with the
-/// first value, 32 bytes for each of up to 1,024 values, and a [`Sleep`] when a task first waits. It allocates nothing
-/// after that, unless more than 1,024 values are due within the same 17 ms: then 32 bytes for each of these.
+/// The queue allocates a vector that grows by doubling (24 bytes for each entry, in addition to the value), 17 KiB of
+/// lists with the first value, 32 bytes for each of up to 1,024 values, and a [`Sleep`] when a task first waits. It
+/// allocates nothing after that, unless more than 1,024 values are due within the same 17 ms: then it allocates 32
+/// bytes for each of them.
 pub struct DelayQueue<T> {
     wheel: Wheel<T>,
     /// The latest time that is known to be over.
     now: u64,
-    /// Wakes the task that waits. Made by the first wait; boxed, because the queue may be moved.
+    /// The sleep that wakes the task that waits. The first wait makes it; it is boxed, because the queue may be moved.
     delay: Option<Pin<Box<Sleep>>>,
-    /// Time at which `delay` wakes its task, if one waits.
+    /// The time at which `delay` wakes its task; `None` if no task waits.
     armed: Option<u64>,
-    /// The task that waits, to be woken before that time.
+    /// The waker of the task that waits, which wakes it before that time.
     waiting: Option<Waker>,
-    /// The task that found the queue empty.
+    /// The waker of the task that found the queue empty.
     idle: Option<Waker>,
 }
 
@@ -88,7 +90,7 @@ impl<T> DelayQueue<T> {
         Self::with_capacity(0)
     }
 
-    /// Makes an empty queue with room for `capacity` values.
+    /// Makes an empty queue with memory for `capacity` values.
     pub fn with_capacity(capacity: usize) -> Self {
         Self {
             wheel: Wheel::with_capacity(capacity),
@@ -139,14 +141,14 @@ impl<T> DelayQueue<T> {
         }
     }
 
-    /// Returns the next value that is due, or `None` if there is no value at all.
+    /// Returns the next value that is due, or `None` if the queue is empty.
     ///
-    /// Otherwise the task is woken when the first value is due, or when the last value is removed. A task that got
-    /// `None` is woken by the next insertion.
+    /// If no value is due, the task is woken when the first value is due, or when the last value is removed. A task
+    /// that got `None` is woken by the next insertion.
     ///
     /// # Cost
     ///
-    /// O(1). A task may be woken once for nothing after the first value was removed or moved.
+    /// O(1). After the first value was removed or moved, a task may be woken once for nothing.
     pub fn poll_expired(&mut self, context: &mut Context<'_>) -> Poll<Option<Expired<T>>> {
         loop {
             let first = match self.wheel.expire(self.now) {
@@ -165,7 +167,7 @@ impl<T> DelayQueue<T> {
         }
     }
 
-    /// Removes a value before its time.
+    /// Removes a value before its deadline.
     ///
     /// # Panics
     ///
@@ -175,7 +177,7 @@ impl<T> DelayQueue<T> {
         self.try_remove(key).expect("invalid key")
     }
 
-    /// Removes a value before its time; `None` if `key` is not contained in the queue.
+    /// Removes a value before its deadline; returns `None` if the queue does not contain `key`.
     pub fn try_remove(&mut self, key: &Key) -> Option<Expired<T>> {
         let taken = self.wheel.remove(*key)?;
         if self.is_empty() {
@@ -225,7 +227,8 @@ impl<T> DelayQueue<T> {
     ///
     /// # Cost
     ///
-    /// O(n) in the values that share the first list. These are all values if they are far away and near to each other.
+    /// O(n) in the number of values in the first list. If all deadlines are far away and near to each other, the first
+    /// list holds all values.
     pub fn peek(&self) -> Option<Key> {
         self.wheel.peek()
     }
@@ -241,11 +244,11 @@ impl<T> DelayQueue<T> {
         self.wheel.capacity()
     }
 
-    /// Makes room for `additional` more values.
+    /// Reserves memory for `additional` more values.
     ///
     /// # Panics
     ///
-    /// If that makes more than 2^32 - 2 values.
+    /// If the queue would hold more than 2^32 - 2 values.
     #[track_caller]
     pub fn reserve(&mut self, additional: usize) {
         let has_indices = self.wheel.has_indices_for(additional);
@@ -258,12 +261,12 @@ impl<T> DelayQueue<T> {
         self.wheel.len()
     }
 
-    /// Returns true if there is no value.
+    /// Returns true if the queue holds no value.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Frees the memory behind the last value. Keys stay valid.
+    /// Frees the memory after the last value. Keys stay valid.
     ///
     /// # Cost
     ///
@@ -277,7 +280,7 @@ impl<T> DelayQueue<T> {
         self.wheel.shrink();
     }
 
-    /// Wakes the task that waits at `when`, if that is earlier than planned.
+    /// Moves the wake-up of the task that waits to `when`, if `when` is earlier than the present wake-up.
     #[inline]
     fn set_earlier(&mut self, when: u64) {
         if self.armed.is_some_and(|armed| when < armed) {
@@ -295,7 +298,7 @@ impl<T> DelayQueue<T> {
         }
     }
 
-    /// Wakes the task that waits, before this call returns: a value is due, or none is left to wait for.
+    /// Wakes the task that waits, before this call returns: a value is due, or the queue is empty.
     fn wake(&mut self) {
         if self.armed.take().is_none() {
             return;
@@ -313,7 +316,7 @@ impl<T> DelayQueue<T> {
         set_waker(&mut self.idle, waker);
     }
 
-    /// Polls the sleep until `when`, and registers the task to be woken then.
+    /// Polls the sleep until `when`, and registers the task to be woken at `when`.
     fn poll_delay(&mut self, when: u64, context: &mut Context<'_>) -> Poll<()> {
         let delay = self
             .delay
@@ -337,7 +340,7 @@ fn set_waker(place: &mut Option<Waker>, waker: &Waker) {
     }
 }
 
-/// The deadline as a number without a sign: in the same order.
+/// Returns the deadline as a number without a sign, which keeps the order of deadlines.
 #[inline]
 fn order(instant: CoreInstant) -> u64 {
     instant.as_nanos().cast_unsigned() ^ SIGN
@@ -350,7 +353,8 @@ fn instant(ordered: u64) -> Instant {
 
 const SIGN: u64 = 1 << 63;
 
-/// The deadline `timeout` from now, rounded up by the uncertainty of the clock. Zero is over at once.
+/// Returns the deadline `timeout` from now, rounded up by the uncertainty of the clock. A timeout of zero is over at
+/// once.
 #[inline]
 fn after(timeout: Duration) -> u64 {
     if timeout.is_zero() {
@@ -365,7 +369,7 @@ impl<T> Default for DelayQueue<T> {
     }
 }
 
-/// No value is pinned.
+/// A queue may be moved, because it pins no value.
 impl<T> Unpin for DelayQueue<T> {}
 
 impl<T> fmt::Debug for DelayQueue<T> {

@@ -1,6 +1,6 @@
 //! The run of a [`Wheel`](super::wheel::Wheel): an array of entries that are due soon, sorted by their deadlines.
 
-/// Bits of a digit by which a run is sorted.
+/// The number of bits of a digit by which a run is sorted.
 const SORT_BITS: u32 = 8;
 
 /// The largest number of places that are sorted by insertion; for more, counting digits is faster.
@@ -11,7 +11,7 @@ const FEW: usize = 32;
 pub(super) struct RunEntry {
     pub(super) deadline: u64,
     pub(super) index: u32,
-    /// Distinguishes the entry from another one that has its index by now.
+    /// Distinguishes the entry from a later entry with the same index.
     pub(super) generation: u32,
 }
 
@@ -23,15 +23,17 @@ impl RunEntry {
     };
 }
 
-/// Entries by deadline, and those of equal deadlines in the order in which they were put there.
+/// A sorted array of entries that are due soon. Entries of equal deadlines are in the order in which they were
+/// inserted.
 #[derive(Debug)]
 pub(super) struct Run {
     places: Vec<RunEntry>,
-    /// Second half while a run is gathered, last entry first; else room to sort in.
+    /// Holds the second half while a run is gathered, last entry first; otherwise it is the buffer in which entries are
+    /// sorted.
     spare: Vec<RunEntry>,
-    /// First place that is not taken.
+    /// The index of the first place that was not taken.
     next: usize,
-    /// Entries that are in the run; places of others are passed over.
+    /// The number of entries that are in the run; places of removed entries are skipped.
     left: usize,
 }
 
@@ -45,7 +47,7 @@ impl Run {
         }
     }
 
-    /// The first place, of an entry that may have left the run; `None` if all have.
+    /// Returns the first place, the entry of which may have left the run; `None` if all entries have left.
     #[inline]
     pub(super) fn first(&self) -> Option<RunEntry> {
         if self.left == 0 {
@@ -54,7 +56,7 @@ impl Run {
         self.places.get(self.next).copied()
     }
 
-    /// All places that are not taken.
+    /// Returns all places that were not taken.
     pub(super) fn places(&self) -> impl Iterator<Item = &RunEntry> {
         self.places
             .iter()
@@ -62,20 +64,20 @@ impl Run {
             .take_while(|_| self.left > 0)
     }
 
-    /// Takes the first place, whose entry leaves the run.
+    /// Takes the first place; its entry leaves the run.
     #[inline]
     pub(super) fn take_first(&mut self) {
         self.next += 1;
         self.left -= 1;
     }
 
-    /// Drops the first place, whose entry left before.
+    /// Drops the first place; its entry left the run before.
     #[inline]
     pub(super) fn drop_first(&mut self) {
         self.next += 1;
     }
 
-    /// An entry left the run, and its place is still there.
+    /// Notes that an entry left the run; its place stays.
     #[inline]
     pub(super) fn note_left(&mut self) {
         self.left -= 1;
@@ -89,13 +91,13 @@ impl Run {
         self.left = 0;
     }
 
-    /// Puts an entry behind those in front.
+    /// Appends an entry to the first half.
     #[inline]
     pub(super) fn push_front_half(&mut self, place: RunEntry) {
         self.places.push(place);
     }
 
-    /// Puts an entry in front of those at the end.
+    /// Puts an entry in front of the second half.
     #[inline]
     pub(super) fn push_back_half(&mut self, place: RunEntry) {
         self.spare.push(place);
@@ -124,13 +126,13 @@ impl Run {
         self.spare.clear();
     }
 
-    /// Makes room for a run of `count` entries.
+    /// Reserves memory for a run of `count` entries.
     pub(super) fn reserve(&mut self, count: usize) {
         self.places.reserve(count.saturating_sub(self.places.len()));
         self.spare.reserve(count);
     }
 
-    /// Gives back the room for more than `count` entries, or for more than are left.
+    /// Frees the memory beyond `count` entries, but keeps the memory of the entries that are left.
     pub(super) fn shrink(&mut self, count: usize) {
         if self.left == 0 {
             self.begin();
@@ -166,7 +168,7 @@ mod tests {
 
     use super::*;
 
-    /// Deadlines at random; in some lists a few different ones, so that equal ones are met.
+    /// Generates random deadlines; some lists have few different deadlines, so that equal deadlines occur.
     fn deadlines() -> impl Strategy<Value = Vec<u64>> {
         let shift = 0_u32..34;
         shift.prop_flat_map(|shift| {

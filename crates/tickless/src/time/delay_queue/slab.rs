@@ -6,17 +6,18 @@ use std::num::NonZeroU16;
 /// No entry has this index.
 pub(super) const NONE: u32 = u32::MAX;
 
-/// The number of the list in which an entry is, or the run.
+/// The number of the list in which an entry is, or the number of the run.
 ///
-/// Never zero: a place of the vector is vacant if this is, so that it takes no more memory than an entry.
+/// The number is never zero: zero marks a vacant place of the vector, so that a place takes no more memory than an
+/// entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct ListNumber(NonZeroU16);
 
 impl ListNumber {
-    /// The entry is in the run.
+    /// The number of the run.
     pub(super) const RUN: Self = Self(NonZeroU16::MAX);
 
-    /// The number of a list; there are fewer than 2^15 - 1.
+    /// Makes the number of a list; there are fewer than 2^15 - 1 lists.
     #[inline]
     pub(super) fn new(list: u16) -> Self {
         Self(NonZeroU16::MIN | (list << 1))
@@ -49,7 +50,7 @@ pub(super) struct Entry<T> {
 #[derive(Debug)]
 enum SlabPlace<T> {
     Vacant {
-        /// The next one.
+        /// The index of the next vacant place.
         next: u32,
     },
     Taken(Entry<T>),
@@ -63,13 +64,13 @@ pub(super) struct Taken<T> {
     pub(super) value: T,
 }
 
-/// Entries by index.
+/// The entries of a wheel, by index.
 #[derive(Debug)]
 pub(super) struct Slab<T> {
     slots: Vec<SlabPlace<T>>,
     len: usize,
     vacant: u32,
-    /// The generation of the next entry: counted for the queue, so that it survives places that are given back.
+    /// The generation of the next entry. It is counted for the whole queue, so that it survives places that are freed.
     generation: u32,
 }
 
@@ -91,7 +92,7 @@ impl<T> Slab<T> {
         self.slots.capacity()
     }
 
-    /// True if so many more entries than there are have an index.
+    /// Returns true if `additional` more entries can have an index.
     pub(super) fn has_indices_for(&self, additional: usize) -> bool {
         let total = self.len.checked_add(additional);
         total.is_some_and(|total| total < NONE as usize)
@@ -102,13 +103,14 @@ impl<T> Slab<T> {
         self.slots.reserve(additional.saturating_sub(vacant));
     }
 
-    /// True if the next entry has no room yet.
+    /// Returns true if the vector has no memory for the next entry yet.
     #[inline]
     pub(super) fn is_full(&self) -> bool {
         self.vacant == NONE && self.slots.len() == self.slots.capacity()
     }
 
-    /// Returns the index of the next entry; the caller makes room for it if there is [none](Self::is_full).
+    /// Returns the index of the next entry; the caller reserves memory for this entry if the slab [is
+    /// full](Self::is_full).
     ///
     /// # Panics
     ///
@@ -124,7 +126,7 @@ impl<T> Slab<T> {
         index
     }
 
-    /// Puts an entry at `index`, the [next](Self::next_index) one, as the last of its list.
+    /// Puts an entry at `index`, which is the [next index](Self::next_index), as the last entry of its list.
     #[inline]
     pub(super) fn put(
         &mut self,
@@ -170,26 +172,26 @@ impl<T> Slab<T> {
         }
     }
 
-    /// The entry that a link names.
+    /// Returns the entry that a link names.
     #[inline]
     pub(super) fn at(&self, index: u32) -> &Entry<T> {
         self.get(index).expect("links name entries")
     }
 
-    /// The entry that a link names.
+    /// Returns the entry that a link names.
     #[inline]
     pub(super) fn at_mut(&mut self, index: u32) -> &mut Entry<T> {
         self.get_mut(index).expect("links name entries")
     }
 
-    /// The entry that `key` names, unless it is gone.
+    /// Returns the entry that `key` names, or `None` if it was removed.
     #[inline]
     pub(super) fn by_key(&self, key: Key) -> Option<&Entry<T>> {
         let entry = self.get(key.index)?;
         (entry.generation == key.generation).then_some(entry)
     }
 
-    /// Takes out an entry that is in no list.
+    /// Removes an entry that is in no list.
     #[inline]
     pub(super) fn release(&mut self, index: u32) -> Option<Taken<T>> {
         let slot = self.slots.get_mut(index as usize)?;
@@ -210,7 +212,7 @@ impl<T> Slab<T> {
         })
     }
 
-    /// Drops all entries; the room stays.
+    /// Drops all entries and keeps the memory.
     pub(super) fn clear(&mut self) {
         self.len = 0;
         self.vacant = NONE;
@@ -218,7 +220,7 @@ impl<T> Slab<T> {
         self.slots.clear();
     }
 
-    /// Gives back the room behind the last entry. No entry moves: keys are indices.
+    /// Frees the memory after the last entry. No entry moves, because keys are indices.
     pub(super) fn shrink(&mut self) {
         let mut shorter = false;
         while let Some(SlabPlace::Vacant { .. }) = self.slots.last() {

@@ -17,7 +17,7 @@ enum Step {
     Clear,
 }
 
-/// Near and far, equal and late: a shift chooses the digit, so that each is met.
+/// Generates near, far, equal and late distances; a shift chooses the digit, so that each digit occurs.
 fn distances() -> impl Strategy<Value = u64> {
     (0_u64..8, 0_u32..62).prop_map(|(value, shift)| value << shift)
 }
@@ -34,7 +34,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     proptest::collection::vec(step, 1..200)
 }
 
-/// A map by deadline and turn, and the keys of all values that ever were.
+/// A model of the queue: a map by deadline and order of insertion, and the keys of all values that were ever inserted.
 #[derive(Default)]
 struct Oracle {
     values: BTreeMap<(u64, u64), (u64, Key)>,
@@ -191,7 +191,7 @@ fn a_reset_by_a_stale_key_panics() {
     queue.reset(&key, Duration::ZERO);
 }
 
-/// Counts its wakes.
+/// A waker that counts its wakes.
 #[derive(Default)]
 struct Count(AtomicU32);
 

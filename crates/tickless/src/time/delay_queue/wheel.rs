@@ -1,57 +1,58 @@
 //! The slab and the radix wheel of a [`DelayQueue`](super::DelayQueue): exact deadlines in lists of indices.
 //!
-//! Entries lie in one vector; their links are indices, so that an entry may be moved with the vector and none is
-//! pinned. That is why the intrusive queues of the core do not serve here: their entries have fixed addresses.
+//! Entries lie in one vector. Their links are indices, so an entry may be moved with the vector and no entry is pinned.
+//! The intrusive queues of the core cannot be used here, because their entries have fixed addresses.
 //!
-//! An entry is in the list of the highest digit, of six bits, in which its deadline differs from
-//! [`elapsed`](Wheel::elapsed), and of the value of that digit. Digits below are ignored until the wheel gets there.
-//! Then it moves the entries of the list to lists of lower digits, in their order. So
+//! A list belongs to a digit of six bits and to a value of this digit. An entry is in the list of the highest digit in
+//! which its deadline differs from [`elapsed`](Wheel::elapsed), and of the value that its deadline has there. Lower
+//! digits are ignored until the list is due. Then the wheel moves the entries of the list to lists of lower digits, in
+//! their order. So
 //!
-//! 1. no deadline in a list is before one in a list of a lower digit, or of the same digit and a lower value;
-//! 2. entries of equal deadlines are always in one list, in the order in which they were put there.
+//! 1. no deadline in a list is before a deadline in a list of a lower digit, or of the same digit and a lower value;
+//! 2. entries of equal deadlines are always in one list, in the order in which they were inserted.
 //!
-//! A list knows the range of its deadlines. If all are equal none has to move, whatever the digit: many equal deadlines
-//! cost one wake-up and no move. A range may be too wide after a removal, never too narrow: then the wheel wakes its
-//! task once for nothing.
+//! A list stores the range of its deadlines. If all deadlines of a list are equal, no entry has to move, whatever the
+//! digit: many equal deadlines cost one wake-up and no move. After a removal a range may be too wide, never too narrow.
+//! If the range is too wide, the wheel wakes its task once for nothing.
 //!
-//! A list of different deadlines within 2^24 ns does not move down: its entries are gathered, from both of its ends at
-//! a time, into a *run*, an array of deadlines and indices that is sorted by digits of eight bits. Expiring goes along
-//! it, so that the processor knows which entries come next while it waits for the memory of one, which links do not
-//! tell. A list that becomes due before the end of the run, because its entries were put there since, moves down as
-//! others do. An entry of the run is newer than none of its deadline in a list. Whatever leaves the run early leaves
-//! its place in it, which is passed over.
+//! A list of different deadlines within 2^24 ns does not move down: its entries are gathered, from both ends of the
+//! list at a time, into a *run*, an array of deadlines and indices that is sorted by digits of eight bits. Expiring
+//! walks along this array, so that the processor can load the next entries while it waits for the memory of one entry;
+//! links would not allow that. A list that becomes due before the end of the run, because its entries were inserted
+//! since, moves down as other lists do. An entry of the run is never newer than an entry of the same deadline in a
+//! list. An entry that leaves the run early leaves its place in the array, and the place is skipped.
 //!
-//! Limits and cost: O(1) to put, take and move an entry; each entry moves at most ten times before it expires, and
-//! mostly once or twice. 704 lists in 17 KiB, allocated with the first entry. 24 bytes an entry beside its value, and
-//! 32 for each entry of a run, allocated for all entries up to 1,024.
+//! Limits and cost: to insert, remove or move an entry is O(1). Each entry moves at most ten times before it expires,
+//! and mostly once or twice. The 704 lists take 17 KiB, allocated with the first entry. Each entry takes 24 bytes in
+//! addition to its value. Each entry of a run takes 32 bytes, allocated for all entries up to 1,024.
 //!
-//! It reads no clock: `now` is an argument.
+//! The wheel reads no clock: `now` is an argument.
 
 use super::run::{Run, RunEntry};
 use super::slab::{Entry, Key, ListNumber, NONE, Slab, Taken};
 
-/// Bits of a digit.
+/// The number of bits of a digit.
 const BITS: u32 = 6;
-/// Values of a digit.
+/// The number of values of a digit.
 const VALUES: usize = 1 << BITS;
-/// Digits of a deadline: 64 bits in sixes, rounded up.
+/// The number of digits of a deadline: 64 bits divided by six, rounded up.
 const DIGITS: usize = 11;
 
-/// Places of a run for which there is room from the beginning: a queue that is as full as it was allocates nothing,
-/// unless more entries than that are due within 2^24 ns.
+/// The number of places of a run that have memory from the beginning. So a queue that does not grow allocates nothing,
+/// unless more than 1,024 entries are due within 2^24 ns.
 const RUN_ROOM: usize = 1_024;
 
-/// Digits whose lists become runs, in place of moving down: a list of the last of them spans 2^24 ns, and one of the
-/// digits above is too wide for its entries to lie near to each other in memory when they expire.
+/// The digits whose lists become runs instead of moving down. A list of the last of these digits spans 2^24 ns; a list
+/// of a higher digit is too wide for its entries to lie near to each other in memory when they expire.
 const RUN_DIGITS: std::ops::Range<usize> = 1..5;
 
 #[derive(Clone, Copy, Debug)]
 struct List {
     head: u32,
     tail: u32,
-    /// A lower bound of its deadlines.
+    /// A lower bound of the list's deadlines.
     first: u64,
-    /// An upper bound of its deadlines.
+    /// An upper bound of the list's deadlines.
     last: u64,
 }
 
@@ -67,7 +68,7 @@ impl List {
 /// The outcome of [`Wheel::expire`].
 #[derive(Debug)]
 pub(super) enum Next<T> {
-    /// The entry was due and is removed.
+    /// An entry was due and is removed.
     Due(Taken<T>),
     /// No entry is due before this time.
     Wait(u64),
@@ -75,7 +76,7 @@ pub(super) enum Next<T> {
     Empty,
 }
 
-/// Entries by deadline.
+/// The radix wheel: the entries of a queue, by deadline.
 #[derive(Debug)]
 pub(super) struct Wheel<T> {
     entries: Slab<T>,
@@ -83,7 +84,7 @@ pub(super) struct Wheel<T> {
     elapsed: u64,
     /// The digits with a list that is not empty.
     digits: u16,
-    /// Values whose list is not empty, for each digit.
+    /// The values of each digit whose lists are not empty.
     values: [u64; DIGITS],
     lists: Vec<List>,
     run: Run,
@@ -109,7 +110,7 @@ impl<T> Wheel<T> {
         self.entries.capacity()
     }
 
-    /// True if so many more entries than there are have an index.
+    /// Returns true if `additional` more entries can have an index.
     pub(super) fn has_indices_for(&self, additional: usize) -> bool {
         self.entries.has_indices_for(additional)
     }
@@ -119,19 +120,19 @@ impl<T> Wheel<T> {
         self.reserve_run();
     }
 
-    /// Makes room in the run for all entries that there is room for, but for no more than [`RUN_ROOM`].
+    /// Reserves memory in the run for as many entries as the slab has memory for, but for [`RUN_ROOM`] at most.
     fn reserve_run(&mut self) {
         self.run.reserve(self.entries.capacity().min(RUN_ROOM));
     }
 
-    /// Makes room for one more entry.
+    /// Reserves memory for one more entry.
     #[cold]
     #[inline(never)]
     fn grow(&mut self) {
         self.reserve(1);
     }
 
-    /// Adds `value`, behind all of its deadline.
+    /// Adds `value` after all entries with the same deadline.
     ///
     /// # Panics
     ///
@@ -150,19 +151,20 @@ impl<T> Wheel<T> {
         key
     }
 
-    /// Takes an entry out, unless it is gone.
+    /// Removes an entry; returns `None` if it was removed before.
     pub(super) fn remove(&mut self, key: Key) -> Option<Taken<T>> {
         self.deadline(key)?;
         self.unlink(key.index);
         self.entries.release(key.index)
     }
 
-    /// The deadline of an entry, unless it is gone.
+    /// Returns the deadline of an entry, or `None` if it was removed.
     pub(super) fn deadline(&self, key: Key) -> Option<u64> {
         self.entries.by_key(key).map(|entry| entry.deadline)
     }
 
-    /// Moves an entry behind all of its new deadline. Returns false if it is gone.
+    /// Moves an entry to its new deadline, after all entries with that deadline. Returns false if the entry was
+    /// removed.
     pub(super) fn reset(&mut self, key: Key, deadline: u64) -> bool {
         if self.deadline(key).is_none() {
             return false;
@@ -226,8 +228,8 @@ impl<T> Wheel<T> {
         }
     }
 
-    /// Returns the deadline and the index of the first entry that is still in the run; drops the places of those in
-    /// front that left it.
+    /// Returns the deadline and the index of the first entry that is still in the run; drops the places before it, the
+    /// entries of which left the run.
     #[inline]
     fn first_of_run(&mut self) -> Option<(u64, u32)> {
         while let Some(place) = self.run.first() {
@@ -239,7 +241,7 @@ impl<T> Wheel<T> {
         None
     }
 
-    /// Returns whether the entry of a place in the run is still there.
+    /// Returns true if the entry of a place is still in the run.
     #[inline]
     fn is_in_run(&self, place: RunEntry) -> bool {
         let entry = self.entries.get(place.index);
@@ -248,7 +250,7 @@ impl<T> Wheel<T> {
         })
     }
 
-    /// Moves the entries of the first list into the run, which is empty; none of them is before `first`.
+    /// Moves the entries of the first list into the run, which is empty; no entry is before `first`.
     #[inline(never)]
     fn gather(&mut self, list: usize, first: u64) {
         let List { head, tail, .. } = self.lists[list];
@@ -289,7 +291,7 @@ impl<T> Wheel<T> {
         (place, neighbour(entry))
     }
 
-    /// The first entry.
+    /// Returns the key of the first entry.
     pub(super) fn peek(&self) -> Option<Key> {
         let in_run = self.run.places().find(|place| self.is_in_run(**place));
         let of_run = |place: &RunEntry| Key {
@@ -324,7 +326,7 @@ impl<T> Wheel<T> {
         })
     }
 
-    /// Removes all entries; the room stays.
+    /// Removes all entries and keeps the memory.
     pub(super) fn clear(&mut self) {
         self.digits = 0;
         self.values = [0; DIGITS];
@@ -334,7 +336,7 @@ impl<T> Wheel<T> {
         self.entries.clear();
     }
 
-    /// Gives back the room behind the last entry in use. No entry moves: keys are indices.
+    /// Frees the memory after the last entry in use. No entry moves, because keys are indices.
     pub(super) fn shrink(&mut self) {
         self.entries.shrink();
         self.run.shrink(self.entries.capacity().min(RUN_ROOM));
@@ -346,7 +348,7 @@ impl<T> Wheel<T> {
         Some(digit * VALUES + values.trailing_zeros() as usize)
     }
 
-    /// The list, and its range without what removals left if there is one entry.
+    /// Returns the list. If the list has one entry, its range is exact even after removals.
     fn exact_if_single(&self, list: usize) -> List {
         let mut list = self.lists[list];
         if list.head == list.tail {
@@ -357,7 +359,7 @@ impl<T> Wheel<T> {
         list
     }
 
-    /// Moves the entries of the first list to lists of lower digits; none of them is before `first`.
+    /// Moves the entries of the first list to lists of lower digits; no entry is before `first`.
     fn cascade(&mut self, list: usize, first: u64) {
         let mut index = self.lists[list].head;
         self.set_empty(list);
@@ -381,7 +383,7 @@ impl<T> Wheel<T> {
         self.link_behind(list, previous, index);
     }
 
-    /// Makes `index` the tail of the list for `deadline`: returns the list and the tail of before. The caller writes
+    /// Makes `index` the tail of the list for `deadline`; returns the list and its previous tail. The caller writes
     /// both into the entry, and [links](Self::link_behind) it.
     #[inline]
     fn append(&mut self, deadline: u64, index: u32) -> (ListNumber, u32) {
@@ -408,7 +410,8 @@ impl<T> Wheel<T> {
         self.reserve_run();
     }
 
-    /// Lets the list or its old tail, `previous`, name the entry that was [appended](Self::append).
+    /// Links the entry that was [appended](Self::append) to `previous`, the old tail of the list, or to the list if it
+    /// was empty.
     #[inline]
     fn link_behind(&mut self, list: ListNumber, previous: u32, index: u32) {
         match self.entries.get_mut(previous) {
@@ -425,7 +428,7 @@ impl<T> Wheel<T> {
         self.values[digit] |= 1 << value;
     }
 
-    /// Takes an entry out of its list.
+    /// Removes an entry from its list.
     #[inline]
     fn unlink(&mut self, index: u32) {
         let Entry {
@@ -460,7 +463,7 @@ impl<T> Wheel<T> {
         }
     }
 
-    /// Returns the wheel's time: an earlier deadline counts as this one.
+    /// Returns the wheel's time; an earlier deadline counts as this time.
     #[cfg(all(test, not(loom)))]
     pub(super) fn elapsed(&self) -> u64 {
         self.elapsed

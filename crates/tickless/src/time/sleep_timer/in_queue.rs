@@ -1,6 +1,6 @@
-//! The timer of a sleep in its queue: started where it is made, queued, moved, and destroyed in place.
+//! The functions that start, queue, move and destroy the timer of a sleep in its queue.
 //!
-//! Each function chooses the slack and the base, calls the queue and publishes the deadline. None polls, and none reads
+//! Each function chooses the slack and the base, calls the queue and publishes the deadline. No function polls or reads
 //! the state of the sleep.
 
 use std::pin::Pin;
@@ -14,11 +14,11 @@ use super::state::{Armed, SleepState, Timer};
 use crate::host::registry::{timers, try_timers_fast};
 use crate::host::wake;
 
-/// Starts a timer that was never polled where it is made.
+/// Makes a timer that was never polled at its final address, and starts it there.
 ///
 /// # Errors
 ///
-/// The waker, if that is not as simple; nothing was done.
+/// The waker, if the fast path is not possible; nothing was changed.
 #[inline(always)]
 pub(super) fn start_new<T: SleepQueue>(
     timer: Pin<&mut Timer<T>>,
@@ -46,7 +46,7 @@ pub(super) fn start_new<T: SleepQueue>(
     )
 }
 
-/// Queues a timer, or moves it if it is queued, and has `waker` woken. Returns the waker that it had.
+/// Queues a timer, or moves it if it is queued, so that it wakes `waker`. Returns the previous waker of the timer.
 #[inline(never)]
 pub(super) fn queue<T: SleepQueue>(
     timer: Pin<&mut Timer<T>>,
@@ -65,7 +65,7 @@ pub(super) fn queue<T: SleepQueue>(
     old
 }
 
-/// Returns the latest time for a timer with that slack.
+/// Returns the latest time for a timer with `slack`.
 #[inline]
 pub(super) fn latest<T: SleepQueue>(slack: Slack, deadline: Instant) -> Instant {
     if T::HAS_SLACK && !slack.is_none() {
@@ -76,7 +76,7 @@ pub(super) fn latest<T: SleepQueue>(slack: Slack, deadline: Instant) -> Instant 
     }
 }
 
-/// Moves a timer and keeps its waker; `false`, and nothing is changed, if it is not queued any more.
+/// Moves a timer and keeps its waker. Returns `false`, and changes nothing, if the timer is not queued any more.
 #[inline(never)]
 pub(super) fn restart<T: SleepQueue>(timer: Pin<&T>, deadline: Instant, slack: Slack) -> bool {
     let when = T::when(deadline, latest::<T>(slack, deadline));
@@ -87,7 +87,7 @@ pub(super) fn restart<T: SleepQueue>(timer: Pin<&T>, deadline: Instant, slack: S
     is_queued
 }
 
-/// Cancels an armed timer and drops it where it is.
+/// Cancels an armed timer and drops it in place.
 #[inline(never)]
 pub(super) fn end<T: SleepQueue>(armed: Armed<'_, T>) {
     // What is rare is a call at the end, so that no register is saved for it.

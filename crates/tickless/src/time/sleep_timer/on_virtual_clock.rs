@@ -1,4 +1,5 @@
-//! Sleeps on threads with a virtual clock: they wait in the queue of that clock, and the host's timer stays idle.
+//! Sleeps on threads with a virtual clock. They wait in the queue of the virtual clock, and the host's timer stays
+//! idle.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -24,7 +25,7 @@ pub(super) fn ticket<T: SleepQueue>(timer: Pin<&mut Timer<T>>) -> Option<Arc<Tic
 }
 
 impl<T: SleepQueue> SleepTimer<T> {
-    /// Arms a timer that is not queued on the virtual clock of this thread, unless that has passed it.
+    /// Arms a timer that is not queued on the virtual clock of this thread, unless the clock has passed the deadline.
     #[cold]
     #[inline(never)]
     pub(super) fn arm_virtual(self: Pin<&mut Self>, waker: Waker) -> Poll<()> {
@@ -53,8 +54,8 @@ impl<T: SleepQueue> SleepTimer<T> {
         Poll::Pending
     }
 
-    /// Returns whether the sleep waits for a virtual clock, and goes on waiting, for the task of `waker`. If not, it is
-    /// armed nowhere, or in a queue of the host on a thread without a virtual clock.
+    /// Returns true if the sleep waits for a virtual clock and continues to wait, for the task of `waker`. Otherwise
+    /// the sleep is armed nowhere, or in a queue of the host on a thread without a virtual clock.
     pub(super) fn waits_virtually(mut self: Pin<&mut Self>, waker: &Waker) -> bool {
         let mut this = self.as_mut().project();
         if this.timer.stage() == SleepState::Virtual {

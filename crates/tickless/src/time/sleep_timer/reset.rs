@@ -1,5 +1,5 @@
-//! A new deadline for a sleep: pushed out in place where that is enough, moved in its queue, or noted for the next
-//! poll.
+//! New deadlines for sleeps. A reset pushes the sleep out in place if possible, moves it in its queue, or stores the
+//! deadline for the next poll.
 
 use std::pin::Pin;
 
@@ -33,7 +33,7 @@ impl<T: SleepQueue> SleepTimer<T> {
         self.reset_slow(deadline);
     }
 
-    /// Works as [`reset`](Self::reset), for a timer that has slack, has to be moved, or waits for nothing.
+    /// Works as [`reset`](Self::reset), for a timer that has slack, has to be moved, or is not armed.
     #[inline(never)]
     fn reset_slow(mut self: Pin<&mut Self>, deadline: Instant) {
         let mut this = self.as_mut().project();
@@ -79,8 +79,8 @@ impl<T: SleepQueue> SleepTimer<T> {
         }
     }
 
-    /// Resets as [`reset`](Self::reset) does, but a task that was woken for the old time is not woken before it polls
-    /// again.
+    /// Resets as [`reset`](Self::reset) does, but a task that was woken for the old deadline is not woken again before
+    /// it polls.
     #[inline]
     pub(crate) fn retime(mut self: Pin<&mut Self>, deadline: Instant) {
         let this = self.as_mut().project();

@@ -1,4 +1,4 @@
-//! The states of a sleep, and the timer that is made where it is pinned, with its slack.
+//! The states of a sleep, and its timer with slack, which is made where it is pinned.
 
 use std::pin::Pin;
 use std::task::Waker;
@@ -13,39 +13,41 @@ tickless_link::stages! {
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub(crate) enum SleepState {
         unmade {
-            /// The timer has a duration and was never polled: the clock was read just before and is not read for the
-            /// first poll. Should more time have passed, the timer is started in the past and fires at once.
+            /// The timer has a duration and was never polled: the clock was read when the sleep was made and is not
+            /// read again for the first poll. If the deadline is over by then, the timer is started in the past and
+            /// fires at once.
             Fresh,
-            /// The timer was never polled, or was destroyed: it is not queued.
+            /// The timer does not exist, because it was never polled or was destroyed: it is not queued.
             Unmade,
         }
         made {
-            /// The timer got another deadline since it was queued last, or before it ever was: it is not queued.
+            /// The timer is not queued, and got another deadline since it was queued last or before it was ever queued.
             Idle,
             /// The timer is queued, unless it fired meanwhile.
             Armed,
-            /// The time of the timer has come, and a task was told. The timer keeps the waker of that task, for a
-            /// reset.
+            /// The deadline of the timer has passed, and the poll of a task was ready. The timer keeps the waker of
+            /// this task for a reset.
             Elapsed,
-            /// The sleep is armed on a virtual clock, unless it fired there meanwhile. The timer is idle, and keeps its
-            /// ticket.
+            /// The sleep is armed on a virtual clock, unless it fired there meanwhile. The timer of the host is idle,
+            /// and keeps the ticket of the sleep.
             Virtual,
         }
     }
 }
 
-/// The slack that was said, or taken over from the thread when it was queued first; the state; and the timer.
+/// A timer with its state and its slack. The slack was set, or was taken from the thread when the timer was queued
+/// first.
 pub(super) type Timer<T> = LazyInit<Option<Slack>, SleepState, T>;
 
-/// A timer that is made; here, one that is armed.
+/// A timer that exists and is armed.
 pub(super) type Armed<'t, T> = Made<'t, Option<Slack>, SleepState, T>;
 
 /// Parts of a [`Timer`].
 pub(super) trait Parts<T> {
-    /// The timer, if the state is armed.
+    /// Returns the timer if the state is armed.
     fn armed(self: Pin<&Self>) -> Option<Pin<&T>>;
 
-    /// Returns the slot where the timer keeps a waker for the next time, if it is made and not queued.
+    /// Returns the slot where the timer keeps a waker for its next start, if the timer exists and is not queued.
     fn idle_waker(self: Pin<&mut Self>) -> Option<&mut Option<Waker>>;
 }
 

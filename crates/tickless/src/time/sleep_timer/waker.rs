@@ -1,4 +1,4 @@
-//! The waker of a sleep: the one of the task that polled last, kept in the timer and cloned only where that task
+//! The waker of a sleep. It wakes the task that polled last; the timer keeps it, and it is cloned only when this task
 //! changes.
 
 use std::pin::Pin;
@@ -10,15 +10,15 @@ use super::super::sleep_queue::SleepQueue;
 use super::state::{Parts, Timer};
 use crate::host::registry::timers;
 
-/// A waker of the task of `waker`: `kept`, if that is one.
+/// Returns a waker of the task of `waker`: `kept` if it wakes this task, or else a clone.
 #[inline]
 pub(super) fn of_task(kept: Option<Waker>, waker: &Waker) -> Waker {
     let kept = kept.filter(|kept| kept.will_wake(waker));
     kept.unwrap_or_else(|| waker.clone())
 }
 
-/// Stores a waker of the task of `waker` in a timer that is not queued; `old` is the one it had, if it was queued
-/// still.
+/// Stores a waker of the task of `waker` in a timer that is not queued; `old` is the previous waker, if the timer was
+/// still queued.
 #[inline]
 pub(super) fn keep<T: SleepQueue>(timer: Pin<&mut Timer<T>>, old: Option<Waker>, waker: &Waker) {
     if let Some(kept) = timer.idle_waker() {
@@ -30,7 +30,7 @@ pub(super) fn keep<T: SleepQueue>(timer: Pin<&mut Timer<T>>, old: Option<Waker>,
     }
 }
 
-/// Sees to it that the task of `context` is woken; `false` if the timer fired meanwhile.
+/// Ensures that the timer wakes the task of `context`; returns `false` if the timer fired meanwhile.
 pub(crate) fn wakes<T: TaskTimer>(timer: Pin<&T>, context: &Context<'_>) -> bool {
     if timer.try_wakes_fast(timers(), context.waker()) {
         return true;

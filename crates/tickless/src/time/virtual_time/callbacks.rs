@@ -1,14 +1,15 @@
 //! Timers with closures on a virtual clock.
 //!
-//! They wait on a [base](virtual_base) that the runtime of the clock has for them from the first one on. The first of
-//! them has a place in the queue of the clock, among the sleeps; when its turn comes, all that are due then are called,
-//! by deadline and then in the order in which they were started.
+//! The timers wait on a [base](virtual_base), which the runtime of the clock gets when the first of them starts. The
+//! timer with the earliest deadline has a place in the queue of the clock, among the sleeps. When the clock fires this
+//! place, all timers that are due are called, by deadline and then in the order in which they were started.
 //!
 //! # Ground rules
 //!
-//! - The lock of `armed` is held for a look and a store alone: the clock may fire what is armed while it runs.
-//! - A cancelled timer keeps its place in the queue of the clock until the runtime [settles](Callbacks::settle). It
-//!   does so before it lets time pass.
+//! - The lock of `armed` is held only to read or store the key, because the clock may fire the place at any time while
+//!   it runs.
+//! - A cancelled timer keeps its place in the queue of the clock until the runtime [settles](Callbacks::settle). The
+//!   runtime settles before it lets time pass.
 
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::task::Waker;
@@ -21,9 +22,9 @@ use crate::host::virtual_base;
 
 /// The timers with callbacks of one runtime.
 pub(super) struct Callbacks {
-    /// `None` inside if there was none left.
+    /// The base of the timers, set by the first start; `None` inside if no base was left.
     base: OnceLock<Option<&'static ThreadBase>>,
-    /// Place of the first of them in the queue of the clock.
+    /// The place of the first timer in the queue of the clock.
     armed: Mutex<Option<Key>>,
 }
 
@@ -43,7 +44,7 @@ impl Callbacks {
         self.base.get().copied().flatten()
     }
 
-    /// Starts a timer by `start`, on the clock that users of this thread see. Hands `start` back if no base is left.
+    /// Starts a timer by `start`, on the clock that users of this thread see. Returns `start` if no base is left.
     pub(super) fn start<R, S: FnOnce() -> R>(&self, start: S) -> Result<R, S> {
         match *self.base.get_or_init(virtual_base::take) {
             Some(base) => Ok(virtual_base::visit(base, start)),
@@ -51,7 +52,7 @@ impl Callbacks {
         }
     }
 
-    /// Brings the place in the queue of `clock` up to date, for which `fires` makes the waker.
+    /// Updates the place of the timers in the queue of `clock`; `fires` makes the waker for this place.
     pub(super) fn settle(&self, clock: &Arc<Clock>, fires: impl FnOnce() -> Waker) {
         let Some(base) = self.existing() else { return };
         let due = virtual_base::first_due(base);
@@ -64,14 +65,14 @@ impl Callbacks {
         drop(old.and_then(|old| clock.cancel(old)));
     }
 
-    /// Returns the time at which the first of them is due, exactly.
+    /// Returns the exact time at which the first timer is due.
     #[cfg(feature = "tokio")]
     pub(super) fn first_due(&self) -> Instant {
         self.existing()
             .map_or(Instant::FOREVER, virtual_base::first_due)
     }
 
-    /// Calls what is due at `now`, by the clock that users of this thread see.
+    /// Calls the timers that are due at `now`, by the clock that users of this thread see.
     pub(super) fn turn(&self, now: Instant) {
         if let Some(base) = self.existing() {
             // What is left over is due still, and so is the next in the queue of the clock.

@@ -1,14 +1,14 @@
 //! A clock that stands still until a runtime moves it, and the timers that wait for it.
 //!
 //! The clock fires one timer at a time, the first by deadline and then by the order in which the timers were armed, and
-//! the runtime runs its tasks until all of them wait before it asks for the next one. So what follows from one timer
-//! has happened before the next one fires, and a task that a timer wakes finds the clock at the deadline, to the
-//! nanosecond.
+//! the runtime runs its tasks until all of them wait before it lets the next timer fire. So all consequences of one
+//! timer have happened before the next timer fires, and a task that a timer wakes finds the clock at the deadline, to
+//! the nanosecond.
 //!
 //! # Ground rules
 //!
 //! - One lock holds the time and the queue. No waker is called, cloned or dropped under it.
-//! - The lock may be held when that of a run queue is taken, never the other way round.
+//! - The lock of a run queue may be acquired while this lock is held, never the other way round.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -25,16 +25,17 @@ use crate::host::clock::CLOCK;
 use crate::host::thread;
 use crate::time::sleep_timer::SleepTimer;
 
-/// The place of a timer in the queue: its deadline, a number drawn from the seed or zero, and its number among all that
-/// were armed.
+/// The place of a timer in the queue: its deadline, a random number from the seed or zero, and its number among all
+/// timers that were armed.
 pub(crate) type Key = (Instant, u64, u64);
 
-/// Mode in which the time passes.
+/// The mode in which the time passes.
 #[derive(Clone, Copy, Debug)]
 enum Time {
     /// The time stands still.
     Paused(Instant),
-    /// The time passes with the process's clock, which it is so many nanoseconds ahead of (or behind).
+    /// The time passes with the process's clock, and is `ahead` nanoseconds later than this clock, or earlier if
+    /// `ahead` is negative.
     Runs { ahead: i64 },
 }
 
@@ -51,9 +52,10 @@ struct State {
     time: Time,
     /// True if the time passes by itself while all tasks wait, and not by `advance` alone.
     is_auto: bool,
-    /// Timers and advances so far: the next one's number.
+    /// The number of timers and advances so far, which is the number of the next one.
     count: u64,
-    /// Draws the order of timers that have one deadline; without it they fire in the order in which they were armed.
+    /// Chooses the random order of timers that have one deadline; without a draw such timers fire in the order in which
+    /// they were armed.
     draw: Option<Draw>,
     queue: BTreeMap<Key, Waker>,
     advances: Vec<Advance>,
@@ -69,24 +71,24 @@ pub(crate) enum Refused {
     TooFar,
 }
 
-/// A virtual clock.
+/// A clock that a runtime can stop and move, with the timers that wait for it.
 pub(crate) struct Clock {
     state: Mutex<State>,
-    /// A timer of the host that fires for the first timer of a clock that runs.
+    /// The timer of the host that fires for the first timer while the clock runs.
     host_timer: Mutex<Option<Pin<Box<SleepTimer<Sleeper>>>>>,
 }
 
-/// Permissions of a clock at a step.
+/// The permissions of a clock for one step.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Allowed {
-    /// All tasks wait, so that the next timer that is due fires, and an `advance` goes on.
+    /// True if all tasks wait, so that the next timer that is due fires, and an `advance` continues.
     pub(crate) to_advance: bool,
     /// True if nothing holds the time, so that it passes by itself.
     pub(crate) to_pass: bool,
 }
 
 impl Clock {
-    /// A clock that runs with the process's.
+    /// Makes a clock that runs with the process's clock.
     pub(crate) fn new() -> Self {
         Self {
             state: Mutex::new(State {
@@ -109,19 +111,19 @@ impl Clock {
         self.lock().now()
     }
 
-    /// Lets `draw` choose the order of timers that have one deadline and are armed from here on.
+    /// Lets `draw` choose the order of timers that have one deadline and are armed after this call.
     pub(crate) fn set_draw(&self, draw: Draw) {
         self.lock().draw = Some(draw);
     }
 
-    /// Returns true if the clock stands still, and no timer that it has could end that.
+    /// Returns true if the clock stands still, and none of its timers could move it.
     pub(crate) fn is_stuck(&self) -> bool {
         let state = self.lock();
         let is_passed = state.is_auto && !state.queue.is_empty();
         state.is_paused() && state.advances.is_empty() && !is_passed
     }
 
-    /// Stops the clock; false if it stands still already. Without `is_auto` it passes by `advance` alone.
+    /// Stops the clock; returns false if it stands still already. Without `is_auto` only `advance` moves the clock.
     pub(crate) fn pause(&self, is_auto: bool) -> bool {
         let mut state = self.lock();
         if state.is_paused() {
@@ -132,7 +134,7 @@ impl Clock {
         true
     }
 
-    /// Lets the clock run on from where it is; false if it runs.
+    /// Lets the clock run again from its present time; returns false if it runs already.
     pub(crate) fn resume(self: &Arc<Self>) -> bool {
         let mut state = self.lock();
         let Time::Paused(now) = state.time else {
@@ -149,7 +151,7 @@ impl Clock {
         true
     }
 
-    /// Arms a timer.
+    /// Arms a timer that wakes `waker` at `deadline`; returns its place in the queue.
     pub(crate) fn arm(self: &Arc<Self>, deadline: Instant, waker: Waker) -> Key {
         let mut state = self.lock();
         let drawn = state.draw.as_mut().map_or(0, Draw::next);
@@ -164,17 +166,17 @@ impl Clock {
         key
     }
 
-    /// Returns whether a timer waits.
+    /// Returns true if the timer waits.
     pub(crate) fn is_armed(&self, key: Key) -> bool {
         self.lock().queue.contains_key(&key)
     }
 
-    /// Takes a timer back, and returns its waker; `None` if it fired.
+    /// Cancels a timer, and returns its waker; `None` if the timer fired.
     pub(crate) fn cancel(&self, key: Key) -> Option<Waker> {
         self.lock().queue.remove(&key)
     }
 
-    /// Gives a timer another waker; hands that one back if the timer fired.
+    /// Gives a timer another waker; returns the new waker as the error if the timer fired.
     pub(crate) fn set_waker(&self, key: Key, waker: Waker) -> Result<(), Waker> {
         let mut state = self.lock();
         let Some(slot) = state.queue.get_mut(&key) else {
@@ -186,11 +188,11 @@ impl Clock {
         Ok(())
     }
 
-    /// Begins to move the clock by `duration`, from where the advances that are under way end.
+    /// Begins to move the clock by `duration`, from the time at which the pending advances end.
     ///
     /// # Errors
     ///
-    /// Refused if the clock runs, and if there is no such time.
+    /// [`Refused`] if the clock runs, or if the resulting time is out of range.
     pub(crate) fn begin_advance(&self, duration: Duration, waker: Waker) -> Result<u64, Refused> {
         let mut state = self.lock();
         let Time::Paused(now) = state.time else {
@@ -210,7 +212,7 @@ impl Clock {
         Ok(number)
     }
 
-    /// Returns whether an advance is over; if not, `waker` is woken when it is.
+    /// Returns true if an advance is over; otherwise `waker` is woken when the advance is over.
     pub(crate) fn is_advanced(&self, number: u64, waker: &Waker) -> bool {
         let waker = waker.clone();
         let mut state = self.lock();
@@ -228,7 +230,7 @@ impl Clock {
         false
     }
 
-    /// Gives an advance up: the clock stays where it is.
+    /// Cancels an advance: the clock stays at its present time.
     pub(crate) fn end_advance(&self, number: u64) {
         let mut state = self.lock();
         let place = state
@@ -240,8 +242,8 @@ impl Clock {
         drop(ended);
     }
 
-    /// Fires the next timer, and moves the clock to its deadline if that is `allowed`, which is asked under the lock;
-    /// returns whom to wake. `took` is called under the lock if there is one.
+    /// Fires the next timer, and moves the clock to its deadline if `allowed`, which is called under the lock, permits
+    /// this. Returns the waker to wake. `took` is called under the lock if the result is a waker.
     pub(crate) fn step(
         &self,
         allowed: impl FnOnce() -> Allowed,
@@ -253,7 +255,7 @@ impl Clock {
         Some(woken)
     }
 
-    /// Wakes all that wait, at the end of a runtime: polled elsewhere, they wait for the clock there.
+    /// Wakes all tasks that wait, at the end of a runtime: if they are polled elsewhere, they wait for the clock there.
     pub(crate) fn close(&self) {
         let mut state = self.lock();
         let queue = std::mem::take(&mut state.queue);
@@ -263,7 +265,7 @@ impl Clock {
         queue.into_values().for_each(Waker::wake);
     }
 
-    /// Fires the due sleeps of a clock that runs, and has the host's timer fire for the next one.
+    /// Fires the due sleeps of a clock that runs, and starts the host's timer for the next sleep.
     fn follow(self: &Arc<Self>) {
         let waker = Waker::from(Arc::new(Runs(Arc::downgrade(self))));
         let context = Context::from_waker(&waker);
@@ -303,7 +305,7 @@ impl fmt::Debug for Clock {
 }
 
 impl Allowed {
-    /// Permission for nothing: due timers fire on a clock that runs.
+    /// No permission at all: only the due timers of a clock that runs fire.
     pub(crate) const NOTHING: Self = Self {
         to_advance: false,
         to_pass: false,
@@ -364,7 +366,7 @@ impl State {
         self.fire(first)
     }
 
-    /// Fires a timer with the deadline `first`, the earliest there is, at that time or now, if that is later.
+    /// Fires a timer with the earliest deadline, `first`, at `first` or at the present time, whichever is later.
     fn fire(&mut self, first: Option<Instant>) -> Option<Waker> {
         let first = first?;
         if let Time::Paused(now) = self.time {
@@ -373,7 +375,8 @@ impl State {
         self.queue.pop_first().map(|(_, waker)| waker)
     }
 
-    /// Returns the time of the host's timer for the first timer; `None` if there is none, or the clock stands still.
+    /// Returns the time at which the host's timer has to fire for the first timer; `None` if no timer waits, or if the
+    /// clock stands still.
     fn first_of_running(&self) -> Option<Instant> {
         let Time::Runs { ahead } = self.time else {
             return None;
@@ -383,7 +386,7 @@ impl State {
     }
 }
 
-/// Wakes a clock that runs.
+/// The waker of the host's timer, which lets a running clock fire its due timers.
 struct Runs(Weak<Clock>);
 
 impl Wake for Runs {
@@ -394,7 +397,7 @@ impl Wake for Runs {
     }
 }
 
-/// Runs `body` by the process's clock.
+/// Runs `body`, which sees the process's clock.
 pub(crate) fn outside<R>(body: impl FnOnce() -> R) -> R {
     let shown = thread::shown();
     if shown.is_none() {

@@ -1,15 +1,16 @@
-//! A tokio sleep beside each sleep of this library, so that a test that pauses tokio's clock loses no sleep.
+//! A tokio sleep for each sleep of this library, so that a test that pauses tokio's clock loses no sleep.
 //!
-//! tokio does not say when its clock is paused. A sleep that was armed before waits in a queue of the host, by the
-//! process's clock, and if nothing else polls its task it would wait there for as long as it says. So in a build for
-//! tests each sleep that waits in a `current_thread` runtime of tokio has a companion: one of tokio's, for the same
-//! deadline and the same task. When tokio's clock comes to that while it differs from the process's, the task is woken,
-//! finds the clock, and follows it. While both agree the sleep itself wakes its task, once and in its order.
+//! tokio does not notify the library when its clock is paused. A sleep that was armed before the pause waits in a queue
+//! of the host, by the process's clock. If nothing else polls its task, the sleep would wait there for its whole
+//! duration. So in a build for tests each sleep that waits in a `current_thread` runtime of tokio has a companion: a
+//! sleep of tokio, for the same deadline and the same task. If tokio's clock reaches this deadline while it differs
+//! from the process's clock, the companion wakes the task, and the task follows tokio's clock. While both clocks agree,
+//! the sleep itself wakes its task, once and in its order.
 //!
 //! # Ground rules
 //!
-//! - A companion belongs to the sleep at its address, which is pinned, and goes with it.
-//! - No sleep of tokio's is polled, reset or dropped under the lock.
+//! - A companion belongs to the sleep at one address. The sleep is pinned, and the companion is dropped with it.
+//! - No sleep of tokio is polled, reset or dropped under the lock.
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -29,13 +30,13 @@ use super::{runtime, ticket};
 use crate::host::thread::look_at_tokio;
 use crate::host::wake;
 
-/// A sleep of tokio's.
+/// The tokio sleep of a sleep of this library.
 struct Companion {
     runtime: Id,
     sleep: Pin<Box<Sleep>>,
 }
 
-/// Wakes a task if tokio's clock differs from the process's.
+/// A waker that wakes a task if tokio's clock differs from the process's clock.
 struct Gate(Waker);
 
 impl Wake for Gate {
@@ -49,7 +50,7 @@ impl Wake for Gate {
 
 static COMPANIONS: Mutex<BTreeMap<usize, Companion>> = Mutex::new(BTreeMap::new());
 
-/// True if there was a companion once, so that programs without one never take the lock.
+/// True once a companion was made, so that programs without companions never acquire the lock.
 static HAS_ANY: AtomicBool = AtomicBool::new(false);
 
 fn companions() -> MutexGuard<'static, BTreeMap<usize, Companion>> {
@@ -70,7 +71,7 @@ fn keep(address: usize, companion: Companion) {
     companions().insert(address, companion);
 }
 
-/// Notes that the sleep at `address` waits, or no longer does, for the task of `waker`.
+/// Notes whether the sleep at `address` waits for the task of `waker`.
 pub(crate) fn polled(address: usize, deadline: Instant, is_pending: bool, waker: &Waker) {
     let old = take(address);
     // A thread with a virtual clock has the sleep wait for that already.
@@ -112,7 +113,7 @@ pub(crate) fn forget(address: usize) {
     drop(take(address));
 }
 
-/// The `current_thread` runtime of tokio that polls here, if it has timers.
+/// Returns the `current_thread` runtime of tokio that polls on this thread, if it has timers.
 fn runtime_with_time() -> Option<Id> {
     thread_local!(static LAST: Cell<Option<(Id, bool)>> = const { Cell::new(None) });
     let handle = Handle::try_current().ok()?;
@@ -133,7 +134,8 @@ fn runtime_with_time() -> Option<Id> {
 
 thread_local!(static ASKS: Cell<bool> = const { Cell::new(false) });
 
-/// Returns true if tokio makes a sleep here. It says so by a panic alone, of which nothing is printed.
+/// Returns true if tokio can make a sleep on this thread. tokio reports the opposite only by a panic; the panic prints
+/// nothing.
 fn makes_sleeps() -> bool {
     static HOOK: Once = Once::new();
     if !std::thread::panicking() {

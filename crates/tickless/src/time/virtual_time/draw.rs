@@ -1,4 +1,4 @@
-//! Numbers drawn from a seed: they choose one schedule among all that could happen.
+//! Random numbers from a seed, which choose one schedule among all that could happen.
 
 /// SplitMix64 (Steele, Lea, Flood: "Fast Splittable Pseudorandom Number Generators", OOPSLA 2014).
 #[derive(Clone, Debug)]
@@ -10,7 +10,7 @@ pub(crate) struct Draw {
 const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
 
 impl Draw {
-    /// Begins the numbers of `seed`. Each `stream` of a seed has numbers of its own.
+    /// Makes a generator that starts the numbers of `seed`. Each `stream` of a seed has its own numbers.
     pub(crate) fn new(seed: u64, stream: u64) -> Self {
         let mut seeds = Self { state: seed };
         Self {

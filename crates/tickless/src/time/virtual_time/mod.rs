@@ -1,4 +1,4 @@
-//! Virtual time: a clock that can be stopped, and moved by the program.
+//! Virtual time: a clock that the program can stop and move.
 
 pub(crate) mod callbacks;
 pub(crate) mod clock;
@@ -21,15 +21,15 @@ use tickless_core::time::{Instant as CoreInstant, Span};
 use clock::{Clock, Refused};
 use runtime::Runtime;
 
-/// Thirty years, which tokio has for durations that do not fit.
+/// Thirty years, which tokio uses for durations that do not fit.
 pub(crate) const FAR: Span = Span::from_secs(86_400 * 365 * 30);
 
 /// Stops the clock of this runtime.
 ///
 /// From then on [`Instant::now`](super::Instant::now) returns the same time until the clock is moved: by [`advance`],
 /// or by the runtime itself when all of its tasks wait. The runtime moves the clock to the deadline of the next timer
-/// at once, so a program that sleeps for an hour ends within a millisecond. Everything in this module follows the clock
-/// to the nanosecond, and so do the timers of [`coarse`](crate::coarse), which are then as exact as the others.
+/// at once, so a program that sleeps for an hour ends within a millisecond. All timers of `time` follow the clock to
+/// the nanosecond, and so do the timers of [`coarse`](crate::coarse), which are then as exact as the others.
 ///
 /// ```
 /// use std::time::Duration;
@@ -48,30 +48,31 @@ pub(crate) const FAR: Span = Span::from_secs(86_400 * 365 * 30);
 /// # Where
 ///
 /// The pause works in [`Worker::block_on`](crate::Worker::block_on), and on an [`Executor`](crate::Executor) with one
-/// worker, where the clock is that of the worker and of all threads in its `block_on`. Each runtime has its own clock,
-/// so several tests run in one process.
+/// worker, where the worker and all threads in its `block_on` share the clock. Each runtime has its own clock, so
+/// several tests run in one process.
 ///
-/// It also works in a `current_thread` runtime of tokio, with the feature `tokio-test-util`: it pauses tokio's clock,
-/// which the time of this library follows. Sleeps are tokio's sleeps there, and take whole milliseconds.
+/// It also works in a `current_thread` runtime of tokio, with the feature `tokio-test-util`: the call pauses tokio's
+/// clock, and the time of this library follows tokio's clock. Sleeps are tokio's sleeps there, and take whole
+/// milliseconds.
 ///
 /// # What holds the time
 ///
 /// The clock does not move by itself while a [blocking job](crate::task::spawn_blocking) runs. On an executor with
-/// [descriptors](crate::executor::io) it moves when none of them has become ready for 5 ms.
+/// [descriptors](crate::executor::io) it moves when no descriptor has become ready for 5 ms.
 ///
 /// # What does not follow it
 ///
 /// `Parking`, [`blocking`](crate::time::blocking) and the slices of an executor stay on the process's clock, and so do
-/// all threads outside of the runtime. [Timers with callbacks](crate::hrtimer::HrTimer#paused-clocks) follow from their
-/// next start on.
+/// all threads outside of the runtime. [Timers with callbacks](crate::hrtimer::HrTimer#paused-clocks) follow the paused
+/// clock from their next start on.
 ///
 /// The pause wakes all tasks, and their sleeps follow the clock as they are polled. A sleep that was polled before the
-/// first pause of its runtime, with a waker of its own and not with that of its task, is not polled then, so it first
-/// waits on the process's clock. Futures inside of a `FuturesUnordered` do so. Pause before that, as `start_paused`
-/// does.
+/// first pause of its runtime, with a waker of its own instead of the waker of its task, is not polled by this wake-up,
+/// so it continues to wait on the process's clock. Futures inside of a `FuturesUnordered` have such wakers. Pause
+/// before such sleeps are polled, as `start_paused` does.
 ///
-/// [`boottime`](crate::boottime), [`tai`](crate::tai) and [`realtime`](crate::realtime) follow; the time of day is
-/// [`realtime::now`](crate::realtime::now) then.
+/// [`boottime`](crate::boottime), [`tai`](crate::tai) and [`realtime`](crate::realtime) follow the clock too;
+/// [`realtime::now`](crate::realtime::now) returns the virtual time of day then.
 ///
 /// # Panics
 ///
@@ -85,7 +86,7 @@ pub fn pause() {
     refuse(at_runtime(|runtime| runtime.pause(true)));
 }
 
-/// Stops the clock of this runtime, as [`pause`] does, until [`advance`] moves it: it never passes by itself.
+/// Stops the clock of this runtime, as [`pause`] does, until [`advance`] moves it: the clock never moves by itself.
 ///
 /// While no task advances the clock, a task that sleeps waits for ever, even if nothing else can run. tokio has no such
 /// function.
@@ -98,7 +99,7 @@ pub fn pause_manually() {
     refuse(at_runtime(|runtime| runtime.pause(false)));
 }
 
-/// Lets the clock of this runtime run again, from the time at which it stands.
+/// Lets the clock of this runtime run again, from the time at which it was stopped.
 ///
 /// Timers that wait keep their deadlines.
 ///
@@ -122,10 +123,10 @@ pub fn resume() {
 
 /// Moves the stopped clock of this runtime by `duration`.
 ///
-/// Timers that are due on the way fire one after the other, by deadline and then in the order in which they were armed,
-/// each at its own time. All tasks run until they wait before the next one fires. When the future is ready, all of that
-/// has happened, and the clock has moved by `duration` exactly. If several are polled at the same time, each begins
-/// where the one before ends.
+/// Timers that become due fire one after the other, by deadline and then in the order in which they were armed, each at
+/// its own time. All tasks run until they wait before the next timer fires. When the future is ready, all of these
+/// timers have fired, and the clock has moved by `duration` exactly. If several advances are polled at the same time,
+/// each begins where the previous one ends.
 ///
 /// ```
 /// use std::time::Duration;
@@ -148,7 +149,7 @@ pub fn resume() {
 ///
 /// # Cancellation
 ///
-/// If it is dropped before it is ready, the clock stays where it is by then.
+/// If the future is dropped before it is ready, the clock stays at the time that it has reached.
 pub async fn advance(duration: Duration) {
     #[cfg(feature = "tokio-test-util")]
     if is_in_tokio() {
@@ -158,13 +159,13 @@ pub async fn advance(duration: Duration) {
     Advancing::new(duration).await;
 }
 
-/// Returns whether the clock is that of a tokio runtime.
+/// Returns true if the clock of this thread is the clock of a tokio runtime.
 #[cfg(feature = "tokio-test-util")]
 fn is_in_tokio() -> bool {
     runtime::current_or_own().is_none() && tokio::runtime::Handle::try_current().is_ok()
 }
 
-/// Arms a timer on the virtual clock that this thread sees; `None` if it is over.
+/// Arms a timer on the virtual clock that this thread sees; returns `None` if the deadline is over.
 pub(crate) fn arm(deadline: CoreInstant, waker: &Waker) -> Option<Waker> {
     let own = runtime::current().filter(|runtime| runtime.is_virtual());
     if let Some(runtime) = own {
@@ -176,8 +177,8 @@ pub(crate) fn arm(deadline: CoreInstant, waker: &Waker) -> Option<Waker> {
     None
 }
 
-/// Starts a timer with a callback by `start`, on the virtual clock that this thread sees. Hands `start` back if no base
-/// is left.
+/// Starts a timer with a callback by `start`, on the virtual clock that this thread sees. Returns `start` if no base is
+/// left.
 pub(crate) fn start_callback<R, S: FnOnce() -> R>(start: S) -> Result<R, S> {
     let start = match runtime::start_callback(start) {
         Ok(started) => return Ok(started),
@@ -190,7 +191,7 @@ pub(crate) fn start_callback<R, S: FnOnce() -> R>(start: S) -> Result<R, S> {
     Err(start)
 }
 
-/// An advance that is under way.
+/// An advance that has begun and is not over.
 struct Advancing {
     duration: Duration,
     begun: Option<(Arc<Clock>, u64)>,
@@ -236,7 +237,7 @@ impl Drop for Advancing {
     }
 }
 
-/// Does something with the runtime of this thread.
+/// Calls `body` with the runtime of this thread.
 fn at_runtime<R>(body: impl FnOnce(&Runtime) -> Result<R, Refused>) -> Result<R, Refused> {
     let runtime = runtime::current_or_own().ok_or(Refused::Outside)?;
     let result = body(&runtime);
@@ -244,7 +245,7 @@ fn at_runtime<R>(body: impl FnOnce(&Runtime) -> Result<R, Refused>) -> Result<R,
     result
 }
 
-/// Panics as tokio does, in its words as far as they fit.
+/// Panics as tokio does, with tokio's text as far as it fits.
 #[track_caller]
 fn refuse<R>(result: Result<R, Refused>) -> R {
     match result {

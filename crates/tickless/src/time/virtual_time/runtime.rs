@@ -1,19 +1,20 @@
 //! The table of runtimes whose clocks can be paused, and of the threads that belong to them.
 //!
-//! A [`Runtime`] is what has one clock: a [`Worker`](crate::Worker) in `block_on`, or an executor, whose worker and
-//! whose threads in `block_on` share it. The time passes when all of them wait and nothing holds it.
+//! A [`Runtime`] has one clock. It is a [`Worker`](crate::Worker) in `block_on`, or an executor; the worker of the
+//! executor and the threads in its `block_on` share the clock. The time passes when all of these threads wait and
+//! nothing holds the time.
 //!
 //! # Who is idle
 //!
-//! A thread in the executor's `block_on` is counted as awake from the moment at which it is woken: its waker counts it.
-//! A worker is idle by what the executor publishes: it says so, and no task waits in its queue. A thread that fires a
-//! timer counts as awake until those whom it woke are. So no thread finds all others idle while a wake-up is under
-//! way.
+//! A thread in the executor's `block_on` is counted as awake from the moment at which it is woken, because its waker
+//! counts it. A worker is idle if the executor publishes that it is idle and no task waits in its queue. A thread that
+//! fires a timer counts as awake until the threads that it woke are awake. So no thread finds all others idle while a
+//! wake-up is pending.
 //!
 //! # Ground rules
 //!
-//! - The thread that becomes idle last moves the clock: each becomes idle first and looks at the others then, with
-//!   sequentially consistent accesses, so that of two threads at least one sees both idle.
+//! - The thread that becomes idle last moves the clock: each thread becomes idle first and checks the other threads
+//!   after that, with sequentially consistent accesses, so that of two threads at least one sees both idle.
 
 use std::cell::{Cell, RefCell};
 use std::mem::ManuallyDrop;
@@ -28,8 +29,9 @@ use super::clock::{Allowed, Clock, Refused};
 use crate::host::thread::{self, Thread, with_thread};
 use crate::host::wake;
 
-/// Number of times in a row that tasks may give way, without all of them waiting, before due timers fire all the same:
-/// a task that spins until a timer has fired must not wait for ever. Each of so many tasks had its turn by then.
+/// The number of times in a row that tasks may give way, without all of them waiting, before due timers fire all the
+/// same. Without this limit a task that spins until a timer has fired would wait for ever. Up to this number of tasks,
+/// each task had a turn by then.
 const YIELDS: u32 = 64;
 
 /// The workers of an executor, as its clock sees them.
@@ -37,7 +39,7 @@ pub(crate) trait Others: Send + Sync {
     /// Returns whether all workers wait, and no task waits for them.
     fn are_idle(&self) -> bool;
 
-    /// Wakes one of them, which looks again.
+    /// Wakes one worker, which checks again whether the time passes.
     fn kick(&self);
 
     /// Wakes all tasks that wait.
@@ -48,19 +50,19 @@ pub(crate) trait Others: Send + Sync {
 pub(crate) struct Runtime {
     clock: Arc<Clock>,
     callbacks: Callbacks,
-    /// Number of threads that run tasks; a clock can be paused if it is one.
+    /// The number of threads that run tasks; a clock can be paused if this number is one.
     workers: usize,
-    /// True if a seed draws the order of several workers, one of which runs at a time.
+    /// True if a seed chooses the random order of several workers, one of which runs at a time.
     is_ordered: AtomicBool,
-    /// Users see the virtual clock, from the first pause on.
+    /// True from the first pause on, because users see the virtual clock then.
     is_virtual: AtomicBool,
-    /// Threads in `block_on` that do not wait, and threads that fire a timer.
+    /// The number of threads in `block_on` that do not wait and of threads that fire a timer.
     awake: AtomicUsize,
-    /// Blocking jobs that are not over.
+    /// The number of blocking jobs that are not over.
     holds: AtomicUsize,
     yields: AtomicUsize,
     others: OnceLock<Weak<dyn Others>>,
-    /// Threads in `block_on`.
+    /// The threads in `block_on`.
     sleepers: Mutex<Vec<Weak<Sleeper>>>,
 }
 
@@ -68,7 +70,7 @@ thread_local! {
     // Without a destructor, so that exit handlers can use it: what is put in is taken out by `Entered` and `Blocks`.
     static CURRENT: RefCell<ManuallyDrop<Option<Arc<Runtime>>>> =
         const { RefCell::new(ManuallyDrop::new(None)) };
-    /// The thread runs a future in `Worker::block_on`.
+    /// True while the thread runs a future in `Worker::block_on`.
     static BLOCKS: Cell<bool> = const { Cell::new(false) };
 }
 
@@ -88,7 +90,7 @@ impl Runtime {
         }
     }
 
-    /// Sets who the workers are.
+    /// Sets the workers of the executor that shares this clock.
     pub(crate) fn set_others(&self, others: Weak<dyn Others>) {
         let _first = self.others.set(others);
     }
@@ -97,25 +99,25 @@ impl Runtime {
         &self.clock
     }
 
-    /// Brings up to date when the first callback comes.
+    /// Updates the time at which the first callback is due on the clock.
     fn settle_callbacks(self: &Arc<Self>) {
         let fires = || Waker::from(Arc::new(Fires(Arc::downgrade(self))));
         self.callbacks.settle(&self.clock, fires);
     }
 
-    /// Returns whether a clock can be paused here.
+    /// Returns true if the clock of this runtime can be paused.
     pub(crate) fn has_one_worker(&self) -> bool {
         // Relaxed: set before the workers are started.
         self.workers == 1 || self.is_ordered.load(Ordering::Relaxed)
     }
 
-    /// Notes that one worker runs at a time, in an order that a seed draws.
+    /// Notes that one worker runs at a time, in a random order that a seed chooses.
     pub(crate) fn set_ordered(&self) {
         // Relaxed: see `has_one_worker`.
         self.is_ordered.store(true, Ordering::Relaxed);
     }
 
-    /// Returns whether users see the virtual clock.
+    /// Returns true if users see the virtual clock.
     #[inline]
     pub(crate) fn is_virtual(&self) -> bool {
         // SeqCst: a thread that is woken behind the pause sees it; see `pause`.
@@ -138,7 +140,8 @@ impl Runtime {
         Ok(())
     }
 
-    /// Wakes all tasks that wait: their sleeps, which were armed by the process's clock, follow as they are polled.
+    /// Wakes all tasks that wait. Their sleeps, which were armed on the process's clock, follow the virtual clock when
+    /// they are polled.
     fn wake_all(&self) {
         if let Some(others) = self.others() {
             others.wake_all();
@@ -166,13 +169,13 @@ impl Runtime {
         }
     }
 
-    /// A blocking job begins, which holds the time until [`release`](Self::release).
+    /// Notes that a blocking job begins, which holds the time until [`release`](Self::release).
     pub(crate) fn hold(&self) {
         // SeqCst, as all that a step asks.
         self.holds.fetch_add(1, Ordering::SeqCst);
     }
 
-    /// A blocking job is over, and whom it woke is awake.
+    /// Notes that a blocking job is over, and that the tasks that it woke are awake.
     pub(crate) fn release(&self) {
         let was = self.holds.fetch_sub(1, Ordering::SeqCst);
         if was == 1 && self.is_virtual() {
@@ -195,8 +198,8 @@ impl Runtime {
         }
     }
 
-    /// Fires the next timer, if all wait; until the result is dropped the time stays as it is. `None` if the thread has
-    /// nothing to do but to wait.
+    /// Fires the next timer if all tasks wait; until the result is dropped the time does not move. Returns `None` if
+    /// the thread can only wait.
     #[cold]
     pub(crate) fn pass_time(self: &Arc<Self>) -> Option<Passed> {
         self.step(|| self.allowed())
@@ -219,7 +222,7 @@ impl Runtime {
         Some(passed)
     }
 
-    /// A task gave way. Where tasks do nothing else for long, what is due fires though not all wait.
+    /// Notes that a task gave way. If tasks do nothing else for long, the due timers fire although not all tasks wait.
     fn yielded(self: &Arc<Self>) {
         // Relaxed: see `step`.
         let yields = self.yields.fetch_add(1, Ordering::Relaxed) + 1;
@@ -243,7 +246,7 @@ impl std::fmt::Debug for Runtime {
     }
 }
 
-/// A timer was fired, and the thread that did it counts as awake until this is dropped.
+/// A guard of a thread that fired a timer: the thread counts as awake until the guard is dropped.
 #[must_use]
 pub(crate) struct Passed {
     runtime: Arc<Runtime>,
@@ -255,7 +258,7 @@ impl Drop for Passed {
     }
 }
 
-/// Puts back the runtime that was before.
+/// A guard that restores the previous runtime of the thread.
 #[derive(Debug)]
 pub(crate) struct Entered {
     before: Option<Arc<Runtime>>,
@@ -268,7 +271,7 @@ pub(crate) fn enter(runtime: &Arc<Runtime>) -> Entered {
     Entered { before }
 }
 
-/// Makes `runtime` the one of this thread's code; returns the one before.
+/// Makes `runtime` the runtime of this thread's code; returns the previous runtime.
 fn put(runtime: Option<Arc<Runtime>>) -> Option<Arc<Runtime>> {
     CURRENT.with_borrow_mut(|slot| std::mem::replace(&mut **slot, runtime))
 }
@@ -280,7 +283,7 @@ impl Drop for Entered {
     }
 }
 
-/// The runtime of this thread's code.
+/// Returns the runtime of this thread's code.
 pub(crate) fn current() -> Option<Arc<Runtime>> {
     CURRENT.with_borrow(|slot| Option::clone(slot))
 }
@@ -296,8 +299,8 @@ pub(crate) fn sync() {
     }
 }
 
-/// Fires the next timer of this thread's runtime, if all wait; `sleeper` is this thread, which rests. False if the
-/// thread has nothing to do but to wait.
+/// Fires the next timer of this thread's runtime if all tasks wait; `sleeper` is this thread, which waits. Returns
+/// false if the thread can only wait.
 #[cold]
 pub(crate) fn pass_time_here(sleeper: Option<&Sleeper>) -> bool {
     let Some(runtime) = current() else {
@@ -313,8 +316,8 @@ pub(crate) fn pass_time_here(sleeper: Option<&Sleeper>) -> bool {
     true
 }
 
-/// Starts a timer with a callback by `start`, on the virtual clock of this thread's runtime. Hands `start` back if
-/// there is no such clock, and if no base is left.
+/// Starts a timer with a callback by `start`, on the virtual clock of this thread's runtime. Returns `start` if the
+/// runtime has no such clock, or if no base is left.
 pub(super) fn start_callback<R, S: FnOnce() -> R>(start: S) -> Result<R, S> {
     let Some(runtime) = current().filter(|runtime| runtime.is_virtual()) else {
         return Err(start);
@@ -324,7 +327,7 @@ pub(super) fn start_callback<R, S: FnOnce() -> R>(start: S) -> Result<R, S> {
     Ok(started)
 }
 
-/// Calls the callbacks that are due when the clock comes to the first of them.
+/// A waker that calls the due callbacks when the clock reaches the first of them.
 struct Fires(Weak<Runtime>);
 
 impl Wake for Fires {
@@ -344,7 +347,7 @@ fn shown_now() -> Instant {
     current().map_or(Instant::ZERO, |runtime| runtime.clock.now())
 }
 
-/// A task of this thread gave way.
+/// Notes that a task of this thread gave way.
 #[inline]
 pub(crate) fn gave_way() {
     if wake::is_virtual() {
@@ -359,7 +362,8 @@ fn gave_way_virtual() {
     }
 }
 
-/// A future that is run by `Worker::block_on`. The thread gets a runtime of its own, should it need one and have none.
+/// A guard for a future that `Worker::block_on` runs. The thread gets a runtime of its own if it needs a runtime and
+/// has none.
 #[derive(Debug)]
 pub(crate) struct Blocks {
     is_outermost: bool,
@@ -385,7 +389,7 @@ impl Drop for Blocks {
     }
 }
 
-/// The runtime of this thread, or the one that it gets for the future that it runs.
+/// Returns the runtime of this thread. If the thread has none, it gets a runtime for the future that it runs.
 pub(crate) fn current_or_own() -> Option<Arc<Runtime>> {
     current().or_else(|| {
         BLOCKS.get().then(|| {
@@ -396,7 +400,7 @@ pub(crate) fn current_or_own() -> Option<Arc<Runtime>> {
     })
 }
 
-/// The runtime that this thread got for a future ends with it.
+/// Ends the runtime that this thread got for a future.
 #[cold]
 fn leave_own() {
     let is_own = |own: &mut Arc<Runtime>| own.others.get().is_none();
@@ -415,15 +419,15 @@ pub(crate) struct Sleeper {
     inner: Waker,
 }
 
-/// The task polls.
+/// The thread polls.
 const RUNS: u8 = 0;
-/// The task was woken since it began to poll, and is counted as awake.
+/// The thread was woken since it began to poll, and is counted as awake.
 const WOKEN: u8 = 1;
-/// The task waits.
+/// The thread waits.
 const RESTS: u8 = 2;
 
 impl Sleeper {
-    /// A thread that `inner` wakes, and that is awake.
+    /// Makes a thread that `inner` wakes and that is awake.
     pub(crate) fn new(runtime: Arc<Runtime>, inner: Waker) -> Arc<Self> {
         runtime.awake.fetch_add(1, Ordering::SeqCst);
         let sleeper = Arc::new(Self {
@@ -438,7 +442,7 @@ impl Sleeper {
         sleeper
     }
 
-    /// The thread is about to poll.
+    /// Notes that the thread is about to poll.
     pub(crate) fn begins(&self) {
         self.rises();
         // SeqCst, as all of it: a wake-up behind this is one for the next poll.
@@ -448,7 +452,7 @@ impl Sleeper {
         }
     }
 
-    /// The thread is about to wait; false if it was woken meanwhile.
+    /// Notes that the thread is about to wait; returns false if it was woken meanwhile.
     pub(crate) fn rests(&self) -> bool {
         let rests = self
             .state
@@ -459,7 +463,7 @@ impl Sleeper {
         rests != Err(WOKEN)
     }
 
-    /// The thread waits no longer, whether or not it was woken.
+    /// Notes that the thread waits no longer, whether or not it was woken.
     pub(crate) fn rises(&self) {
         // Before the state says so: the other way round it would be idle for a moment.
         self.runtime.awake.fetch_add(1, Ordering::SeqCst);
@@ -471,7 +475,7 @@ impl Sleeper {
         }
     }
 
-    /// The thread has nothing more to wait for.
+    /// Notes that the thread has finished and waits for nothing more.
     pub(crate) fn ends(&self) {
         self.begins();
         self.state.store(WOKEN, Ordering::SeqCst);

@@ -1,8 +1,8 @@
 //! The ticket of a sleep that waits for a virtual clock.
 //!
-//! A sleep has no room for more than its timer of the host. While it waits for a virtual clock that timer is idle, and
-//! keeps a waker for its next start, as it always may. That waker is a [`Ticket`] in disguise: dropped with the sleep,
-//! it takes the timer back from the clock. [`find`] knows the tickets by the address of their wakers.
+//! A sleep has only the memory of its timer of the host. While the sleep waits for a virtual clock, this timer is idle
+//! and keeps a waker for its next start, as an idle timer always may. This waker is a [`Ticket`]: when it is dropped
+//! with the sleep, it cancels the timer on the virtual clock. [`find`] recognises a ticket by the address of its waker.
 
 use std::collections::BTreeMap;
 #[cfg(feature = "tokio")]
@@ -23,33 +23,33 @@ use tokio::runtime::{Handle, Id};
 use super::clock::{Clock, Key};
 use super::runtime;
 
-/// A place in the queue of a clock.
+/// A waker that owns a timer in the queue of a virtual clock.
 #[derive(Debug)]
 pub(crate) struct Ticket {
     place: TicketUse,
-    /// Address of its waker, set once.
+    /// The address of the ticket's waker, set once.
     address: OnceLock<usize>,
 }
 
-/// Purpose of a ticket.
+/// The timer that a ticket owns.
 #[derive(Debug)]
 enum TicketUse {
     /// A timer of a virtual clock.
     Own { clock: Arc<Clock>, key: Mutex<Key> },
-    /// A sleep of tokio's, under a clock of a tokio runtime.
+    /// A sleep of tokio, on the clock of a tokio runtime.
     #[cfg(feature = "tokio")]
     Tokio(Mutex<Substitute>),
 }
 
-/// A sleep of tokio's in the place of one of this library.
+/// A sleep of tokio that waits in place of a sleep of this library.
 #[cfg(feature = "tokio")]
 #[derive(Debug)]
 struct Substitute {
     sleep: Pin<Box<tokio::time::Sleep>>,
-    /// The deadline of the sleep in whose place it is.
+    /// The deadline of the sleep of this library.
     deadline: Instant,
     runtime: Option<Id>,
-    /// A time that the clock of its runtime showed.
+    /// A time that the clock of the tokio runtime showed.
     shown: tokio::time::Instant,
 }
 
@@ -65,8 +65,8 @@ impl Substitute {
         }
     }
 
-    /// Moves it to `deadline`, as a clock goes on that shows what this runtime's shows now. Another runtime's clock may
-    /// stand between other ticks.
+    /// Moves the sleep to `deadline`, converted for the ticks of this runtime's clock. The clock of another runtime may
+    /// be stopped between other ticks.
     fn reset(&mut self, deadline: Instant) {
         if this_runtime() == self.runtime {
             self.shown = tokio::time::Instant::now();
@@ -87,7 +87,7 @@ fn tickets() -> MutexGuard<'static, BTreeMap<usize, Weak<Ticket>>> {
     lock(&TICKETS)
 }
 
-/// Arms a timer on `clock`; what is returned takes it back when it is dropped.
+/// Arms a timer on `clock`; the returned waker cancels the timer when it is dropped.
 pub(crate) fn issue(clock: &Arc<Clock>, deadline: Instant, waker: Waker) -> Waker {
     issue_for(TicketUse::Own {
         key: Mutex::new(clock.arm(deadline, waker)),
@@ -95,7 +95,7 @@ pub(crate) fn issue(clock: &Arc<Clock>, deadline: Instant, waker: Waker) -> Wake
     })
 }
 
-/// Arms a sleep of tokio's, in the runtime that polls on this thread; `None` if it is over.
+/// Arms a sleep of tokio in the runtime that polls on this thread; returns `None` if the deadline is over.
 #[cfg(feature = "tokio")]
 pub(crate) fn issue_in_tokio(deadline: Instant, waker: &Waker) -> Option<Waker> {
     let mut substitute = Substitute::new(deadline);
@@ -105,12 +105,12 @@ pub(crate) fn issue_in_tokio(deadline: Instant, waker: &Waker) -> Option<Waker> 
         .then(|| issue_for(TicketUse::Tokio(Mutex::new(substitute))))
 }
 
-/// Converts a deadline to one that tokio's wheel of milliseconds keeps without rounding it up, where its stopped clock
-/// comes there in whole milliseconds.
+/// Converts a deadline to a deadline that tokio's wheel of milliseconds does not round up, if tokio's stopped clock
+/// reaches it in whole milliseconds.
 ///
-/// tokio rounds a deadline up to a tick of the runtime, and the time that passed down. A clock that was stopped between
-/// two ticks goes on in whole milliseconds, and stays between two ticks: a sleep of 1 ms would take 2 ms there. The
-/// deadline returned is in the tick in which so many whole milliseconds from `now` are over.
+/// tokio rounds a deadline up to a tick of the runtime, and rounds the time that passed down. A clock that was stopped
+/// between two ticks moves in whole milliseconds, and stays between two ticks: a sleep of 1 ms would take 2 ms there.
+/// The returned deadline is in the tick in which the whole milliseconds from `now` to the deadline are over.
 #[cfg(feature = "tokio")]
 fn in_ticks(deadline: Instant, now: tokio::time::Instant) -> tokio::time::Instant {
     const TICK: u128 = 1_000_000;
@@ -148,25 +148,25 @@ fn issue_for(place: TicketUse) -> Waker {
     waker
 }
 
-/// The ticket that `waker` is.
+/// Returns the ticket that owns `waker`, if `waker` belongs to a ticket.
 pub(crate) fn find(waker: &Waker) -> Option<Arc<Ticket>> {
     let tickets = tickets();
     tickets.get(&waker.data().addr())?.upgrade()
 }
 
-/// State of a sleep's wait.
+/// The state of a sleep that has a ticket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Waits {
-    /// The sleep goes on waiting, for the task that polled last.
+    /// The sleep continues to wait, for the task that polled last.
     On,
     /// The sleep is over.
     Over,
-    /// The sleep waits for nothing: it fired, or belongs to another clock.
+    /// The sleep is not armed: it fired, or belongs to another clock.
     Nowhere,
 }
 
 impl Ticket {
-    /// Polls the sleep of this ticket, whose deadline is over if `is_over`, for the task of `waker`.
+    /// Polls the sleep of this ticket for the task of `waker`; `is_over` says that its deadline is over.
     pub(crate) fn poll(&self, is_over: bool, waker: &Waker) -> Waits {
         match &self.place {
             TicketUse::Own { clock, key } => {
@@ -206,8 +206,8 @@ impl Ticket {
         }
     }
 
-    /// Moves the timer to another deadline, behind all that are armed for that; false if it fired. Where that passed
-    /// already, the task is woken at once.
+    /// Moves the timer to another deadline, after all timers that are armed for this deadline; returns false if the
+    /// timer fired. If the new deadline has passed, the task is woken at once.
     pub(crate) fn reset(&self, deadline: Instant) -> bool {
         match &self.place {
             TicketUse::Own { clock, key } => {

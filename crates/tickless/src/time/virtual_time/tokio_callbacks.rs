@@ -1,14 +1,16 @@
-//! Timers with closures in tokio runtimes whose clock is paused, or was paused before.
+//! Timers with closures in tokio runtimes with a clock that is paused, or was paused before.
 //!
-//! tokio's clock calls no closures. So the first such timer of a runtime spawns a task there. The task sleeps by the
-//! clock of tokio until the first of them is due, and calls those that are due then, by deadline and in the order of
-//! their starts. It does so in the tick of tokio's clock in which a sleep would end, and ends with its runtime.
+//! tokio's clock calls no closures. So the first timer with a closure of a runtime spawns a task in this runtime. The
+//! task sleeps by the clock of tokio until the first timer is due, and calls all timers that are due then, by deadline
+//! and in the order of their starts. The task calls them in the tick of tokio's clock in which a sleep would end. It
+//! ends with its runtime.
 //!
 //! # Ground rules
 //!
-//! - The task notes its waker before it looks at what is first, and a start wakes it behind what it queued. So a timer
-//!   that the task has not seen wakes it.
-//! - The list and the waker are locked for a look and a store alone: no timer starts or fires under them.
+//! - The task stores its waker before it reads the first deadline, and a start wakes the task after it has queued its
+//!   timer. So a timer that the task has not seen wakes the task.
+//! - The locks of the list and of the waker are held only to read or store a value: no timer starts or fires under
+//!   these locks.
 
 use std::collections::HashMap;
 use std::future::Future;
@@ -23,14 +25,14 @@ use super::callbacks::Callbacks;
 use super::ticket::{self, Waits};
 use crate::host::thread::shown_now_lower;
 
-/// Turns that are taken in a row while more is due, before other tasks run: a closure may start its timer in the past
-/// over and over.
+/// The number of turns in a row while timers are due, before other tasks run: a closure may start its timer in the past
+/// again and again.
 const TURNS_MAX: u32 = 64;
 
 /// The timers with callbacks of one runtime.
 struct OfRuntime {
     callbacks: Callbacks,
-    /// `None` before the task was polled.
+    /// The waker of the task; `None` before the task was polled.
     task: Mutex<Option<Waker>>,
 }
 
@@ -45,8 +47,8 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Starts a timer by `start`, on the clock of the runtime that polls on this thread. Hands `start` back if there is no
-/// runtime, and if no base is left.
+/// Starts a timer by `start`, on the clock of the runtime that polls on this thread. Returns `start` if no runtime
+/// polls on this thread, or if no base is left.
 pub(super) fn start<R, S: FnOnce() -> R>(start: S) -> Result<R, S> {
     let Ok(handle) = Handle::try_current() else {
         return Err(start);
@@ -60,7 +62,7 @@ pub(super) fn start<R, S: FnOnce() -> R>(start: S) -> Result<R, S> {
     Ok(started)
 }
 
-/// Calls what is due by the clock of the runtime that polls on this thread, which was advanced.
+/// Calls the timers that are due in the runtime that polls on this thread, after its clock was advanced.
 #[cfg(feature = "tokio-test-util")]
 pub(super) fn advanced() {
     if let Ok(handle) = Handle::try_current() {
@@ -70,7 +72,7 @@ pub(super) fn advanced() {
 }
 
 impl OfRuntime {
-    /// The timers of the runtime of `handle`, with a task from the first time on.
+    /// Returns the timers of the runtime of `handle`; the first call spawns their task.
     fn of(handle: &Handle) -> Arc<Self> {
         let runtime = handle.id();
         let mut list = list();
@@ -92,7 +94,8 @@ impl OfRuntime {
         new
     }
 
-    /// Calls what is due by the clock that this thread shows. Returns when the next is due, which may be over.
+    /// Calls the timers that are due by the clock that this thread shows. Returns the deadline of the next timer, which
+    /// may have passed.
     fn expire(&self) -> Instant {
         let mut due = self.callbacks.first_due();
         for _turn in 0..TURNS_MAX {
@@ -107,11 +110,11 @@ impl OfRuntime {
     }
 }
 
-/// The task of a runtime.
+/// The task of a runtime that calls its timers with callbacks.
 struct Expires {
     runtime: Id,
     of_runtime: Arc<OfRuntime>,
-    /// The deadline that it waits for, and its [ticket].
+    /// The deadline for which the task waits, and the task's [ticket].
     waits: Option<(Instant, Waker)>,
 }
 

@@ -2,7 +2,7 @@ use super::{BuildError, Builder, WorkerPlace, Workers};
 use crate::topology::CpuSet;
 use crate::topology::tests::{fixture, set};
 
-/// Returns the CPUs of the workers on `two-sockets`, and those of the isolated ones.
+/// Returns the CPUs of the workers on the machine `two-sockets`, and the CPUs of the isolated workers.
 fn places(builder: &Builder) -> (CpuSet, CpuSet) {
     let places = builder
         .places_on(&fixture("two-sockets"))
@@ -57,7 +57,7 @@ fn the_system_says_which_workers_are_isolated() {
     assert!(matches!(refusal(&only), BuildError::AllIsolated { cpus } if cpus == quiet));
 }
 
-/// The kernel's files change at run time.
+/// Isolation follows the kernel's files, which change at run time.
 #[test]
 #[cfg_attr(portable_host, ignore = "no pinning")]
 fn workers_follow_what_the_system_isolates() {

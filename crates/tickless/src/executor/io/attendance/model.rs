@@ -1,4 +1,5 @@
-//! Loom cases: a descriptor that is registered while the worker parks, and two workers that would wait for it.
+//! Loom cases: a descriptor that is registered while the worker parks, and two workers that park while both could wait
+//! for descriptors.
 
 use loom::model::Builder;
 use loom::sync::Arc;
@@ -14,7 +15,8 @@ fn check(body: impl Fn() + Sync + Send + 'static) {
     builder.check(body);
 }
 
-/// A worker, which waited for other descriptors before, runs a task and parks, while a thread registers one more.
+/// A worker, which waited for other descriptors before, runs a task and parks. Meanwhile a thread registers another
+/// descriptor.
 #[test]
 fn a_descriptor_that_is_registered_while_a_worker_parks_is_attended() {
     check(|| {

@@ -1,8 +1,9 @@
-//! The barrier that one thread has all others of the process execute: membarrier(2).
+//! The barrier that one thread makes all other threads of the process execute: membarrier(2).
 
 use rustix::thread::{MembarrierCommand, MembarrierQuery, membarrier, membarrier_query};
 
-/// Registers for the kernel's barriers; `false` if it has none, or a filter of system calls refuses them.
+/// Registers the process for the kernel's barriers; `false` if the kernel has none, or a filter of system calls refuses
+/// them.
 pub(crate) fn register() -> bool {
     !cfg!(miri)
         && membarrier_query().contains(MembarrierQuery::PRIVATE_EXPEDITED)

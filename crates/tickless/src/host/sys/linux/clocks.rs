@@ -13,13 +13,14 @@ use tickless_core::time::Clock;
 
 use crate::host::sys::Heard;
 
-/// Returns what the monotonic clock shows, by the C library.
+/// Returns the time of the monotonic clock, read by the C library.
 #[inline]
 pub(crate) fn monotonic() -> i64 {
     nanos_of(clock_gettime(ClockId::Monotonic))
 }
 
-/// Returns what the monotonic clock shows, past the C library; `None` if that call is refused.
+/// Returns the time of the monotonic clock, read by a system call without the C library; `None` if that call is
+/// refused.
 pub(crate) fn monotonic_by_call() -> Option<i64> {
     let mut time = libc::timespec {
         tv_sec: 0,
@@ -41,7 +42,8 @@ pub(crate) fn monotonic_by_call() -> Option<i64> {
     (refused == 0).then(|| i64::from(time.tv_sec) * 1_000_000_000 + i64::from(time.tv_nsec))
 }
 
-/// Returns what `clock` shows; `None` if the kernel does not have it, or a filter of system calls refuses it.
+/// Returns the time of `clock`; `None` if the kernel does not have this clock, or a filter of system calls refuses the
+/// call.
 pub(crate) fn show(clock: Clock) -> Option<i64> {
     let id = match clock {
         Clock::Monotonic => DynamicClockId::Known(ClockId::Monotonic),
@@ -52,20 +54,20 @@ pub(crate) fn show(clock: Clock) -> Option<i64> {
     clock_gettime_dynamic(id).ok().map(saturating_nanos_of)
 }
 
-/// Returns for how long the calling thread executed; `None` if a filter of system calls refuses to say it.
+/// Returns the time for which the calling thread executed; `None` if a filter of system calls refuses the call.
 pub(crate) fn thread_executed() -> Option<i64> {
     let id = DynamicClockId::Known(ClockId::ThreadCPUTime);
     clock_gettime_dynamic(id).ok().map(saturating_nanos_of)
 }
 
-/// A descriptor that rings when the time of day is set, and when the machine wakes from a suspend.
+/// A descriptor that becomes readable when the time of day is set, and when the machine wakes from a suspend.
 #[derive(Debug)]
 pub(crate) struct Sets {
     fd: OwnedFd,
 }
 
 impl Sets {
-    /// Registers with the kernel.
+    /// Makes the descriptor, and registers for sets with the kernel.
     pub(crate) fn watch() -> io::Result<Self> {
         let fd = timerfd_create(TimerfdClockId::Realtime, TimerfdFlags::CLOEXEC)?;
         let flags = TimerfdTimerFlags::ABSTIME | TimerfdTimerFlags::CANCEL_ON_SET;
@@ -81,7 +83,7 @@ impl Sets {
         Ok(Self { fd })
     }
 
-    /// Waits until a clock is set: the timer itself is for a time that never comes.
+    /// Waits until a clock is set. The timer of the descriptor itself is set for a time that never comes.
     pub(crate) fn wait(&self) -> Heard {
         match rustix::io::read(&self.fd, &mut [0; 8]) {
             Err(Errno::CANCELED) => Heard::Set,
@@ -91,10 +93,10 @@ impl Sets {
     }
 }
 
-/// Sets a timer file descriptor, to the last time that the C library can name if `new` is behind that.
+/// Sets a timer file descriptor to `new`, or to the last time that the C library can represent if `new` is later.
 ///
-/// A program of 32 bits whose C library is linked statically, or is old, has the old call alone: its seconds have 32
-/// bits. A thread that is woken by a time that is too early looks at its clock, and waits again.
+/// A 32-bit program whose C library is linked statically, or is old, has only the old call, whose seconds have 32 bits.
+/// A thread that is woken too early reads its clock, and waits again.
 pub(crate) fn set_timerfd(
     fd: BorrowedFd<'_>,
     flags: TimerfdTimerFlags,
@@ -109,7 +111,7 @@ pub(crate) fn set_timerfd(
     }
 }
 
-/// Nanoseconds, zero or more, in the kernel's terms.
+/// Converts nanoseconds, which are zero or more, to the kernel's type.
 pub(crate) const fn timespec(nanos: i64) -> Timespec {
     #[allow(
         clippy::cast_possible_truncation,

@@ -1,4 +1,4 @@
-//! Descriptors: timers, counts of wake-ups, epoll.
+//! The descriptors that the host uses: timers, counts of wake-ups, and epoll instances.
 
 use std::io;
 use std::os::fd::IntoRawFd;
@@ -14,12 +14,12 @@ use rustix::time::{Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, 
 use super::clocks::{set_timerfd, timespec};
 use crate::host::sys::Until;
 
-/// A descriptor that is made when it is needed first, and stays under its number.
+/// A descriptor that is made on its first use, and keeps its number.
 #[derive(Debug)]
 pub(crate) struct Descriptor {
     fd: OnceLock<OwnedFd>,
-    /// This process is the child of a fork, and the system refused it one of its own: what stands under the number is
-    /// another process's, or nothing.
+    /// True if this process is the child of a fork, and the system refused to make a descriptor for it. The number then
+    /// belongs to another process's object, or to none.
     is_lost: AtomicBool,
 }
 
@@ -31,14 +31,14 @@ impl Descriptor {
         }
     }
 
-    /// The descriptor, if one was ever needed and there is one.
+    /// Returns the descriptor, if it was ever needed and exists.
     pub(crate) fn existing(&self) -> Option<BorrowedFd<'_>> {
         // Relaxed: written while there was no other thread.
         let is_lost = self.is_lost.load(Ordering::Relaxed);
         self.fd.get().filter(|_| !is_lost).map(OwnedFd::as_fd)
     }
 
-    /// The descriptor, made by `make` if there is none. Called by the thread that it belongs to.
+    /// Returns the descriptor; makes it by `make` if there is none. Called by the thread to which it belongs.
     pub(crate) fn get_or_make(
         &self,
         make: impl FnOnce() -> Result<OwnedFd>,
@@ -50,9 +50,9 @@ impl Descriptor {
         Ok(self.fd.get_or_init(|| fd).as_fd())
     }
 
-    /// Replaces, in the child of a fork, the descriptor that it shares with its parent: puts one of the child's own,
-    /// made by `make`, under its number. If the system refuses, the descriptor is lost for good, and a caller that
-    /// needs it gets an error; most children execute another program and never do.
+    /// Replaces, in the child of a fork, the descriptor that the child shares with its parent: puts a new descriptor,
+    /// made by `make`, under the same number. If the system refuses, the descriptor is lost for ever, and a caller that
+    /// needs it gets an error. Most children execute another program and never need it.
     pub(crate) fn separate(&self, make: fn() -> Result<OwnedFd>) {
         let Some(number) = self.existing().map(|fd| fd.as_raw_fd()) else {
             return;
@@ -72,7 +72,8 @@ impl Descriptor {
     }
 }
 
-/// Puts the descriptor `own` under `number`, which is the library's, in place of what is there; says whether it could.
+/// Puts the descriptor `own` under `number`, which belongs to the library, in place of the present one. Returns whether
+/// that succeeded.
 fn is_moved(own: RawFd, number: RawFd) -> bool {
     // SAFETY: what stands under the number, if anything, is the library's and not used by another thread.
     let moved = unsafe { libc::dup3(own, number, libc::O_CLOEXEC) };
@@ -90,7 +91,7 @@ pub(crate) fn make_timer() -> Result<OwnedFd> {
     Ok(made)
 }
 
-/// Sets a timer file descriptor, in place of an earlier setting.
+/// Sets a timer file descriptor; this replaces an earlier setting.
 pub(crate) fn set_timer(fd: BorrowedFd<'_>, until: Until) {
     // The kernel took a time when the descriptor was made.
     let _cannot_fail = set(fd, until);
@@ -101,7 +102,7 @@ fn set(fd: BorrowedFd<'_>, until: Until) -> Result<()> {
     set_timerfd(fd, flags, new)
 }
 
-/// Returns what a timer file descriptor is set to.
+/// Returns the flags and the time for the setting of a timer file descriptor.
 fn spec_of(until: Until) -> (TimerfdTimerFlags, Itimerspec) {
     let (flags, nanos) = match until {
         // That disarms it, so no other time is zero (spec CPL-11).
@@ -125,30 +126,31 @@ pub(crate) fn make_count() -> Result<OwnedFd> {
     Ok(made)
 }
 
-/// Makes a descriptor that counts wake-ups readable.
+/// Adds one to a descriptor that counts wake-ups, which makes it readable.
 pub(crate) fn count_one(fd: BorrowedFd<'_>) {
     // It fails only when it is readable already, by 2^64 wake-ups.
     let _count = rustix::io::write(fd, &1_u64.to_ne_bytes());
 }
 
-/// Makes a timer or a count unreadable; `false` if it was.
+/// Makes a timer or a count unreadable; `false` if it was unreadable before.
 pub(crate) fn drain(fd: BorrowedFd<'_>) -> bool {
     rustix::io::read(fd, &mut [0; 8]).is_ok()
 }
 
-/// Makes operations on `fd` return in place of waiting.
+/// Makes `fd` non-blocking: its operations return instead of waiting.
 pub(crate) fn set_non_blocking(fd: BorrowedFd<'_>) -> io::Result<()> {
     Ok(rustix::io::ioctl_fionbio(fd, true)?)
 }
 
-/// True if what the system refused now it may grant later: a thread, a descriptor, memory.
+/// Returns true if the system may later grant the thread, descriptor or memory that it refused now.
 pub(crate) fn is_passing(error: &io::Error) -> bool {
     let passing = [Errno::AGAIN, Errno::MFILE, Errno::NFILE, Errno::NOMEM];
     let code = Errno::from_io_error(error);
     code.is_some_and(|code| passing.contains(&code))
 }
 
-/// True if a file answers that its device is gone: that of a CPU which is taken offline at this moment.
+/// Returns true if the error of a file says that its device no longer exists, as for a CPU that is taken offline at
+/// this moment.
 pub(crate) fn is_no_device(error: &io::Error) -> bool {
     error.raw_os_error() == Some(Errno::NODEV.raw_os_error())
 }
@@ -167,7 +169,7 @@ mod tests {
         assert_eq!(spec_of(Until::Never).1.it_value, timespec(0));
     }
 
-    /// A program of 32 bits may have the old call alone, whose seconds have 32 bits.
+    /// A 32-bit program may have only the old call, whose seconds have 32 bits.
     #[test]
     fn a_timer_takes_each_time_that_there_is() {
         let timer = make_timer().expect("there are descriptors");

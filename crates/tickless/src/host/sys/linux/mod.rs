@@ -1,4 +1,4 @@
-//! Linux: futexes, descriptors, membarrier.
+//! The system layer for Linux, with futexes, descriptors and membarrier.
 
 pub(crate) mod barriers;
 pub(crate) mod clocks;

@@ -9,13 +9,13 @@ use std::sync::OnceLock;
 use super::threads;
 use crate::host::sys::Until;
 
-/// The signal.
+/// The signal that the timer sends.
 const SIGNAL: c_int = libc::SIGURG;
 
-/// The timer, as the kernel names it.
+/// The handle by which the kernel names the timer.
 pub(crate) type Timer = *mut c_void;
 
-/// Function that is called when the signal comes, on the thread that it comes to.
+/// The function that is called when the signal arrives, on the thread that receives it.
 pub(crate) type Handler = extern "C" fn(c_int);
 
 /// Installs the handler, once.
@@ -51,7 +51,7 @@ fn install_once(handler: Handler) -> io::Result<()> {
     check(unsafe { libc::sigaction(SIGNAL, &raw const action, ptr::null_mut()) })
 }
 
-/// Lets the signal reach this thread, whatever the thread that started it had blocked.
+/// Unblocks the signal for this thread, even if the thread that started it had blocked the signal.
 pub(crate) fn unblock() {
     let mut set = MaybeUninit::<libc::sigset_t>::uninit();
     // SAFETY: it fills the set.
@@ -64,7 +64,7 @@ pub(crate) fn unblock() {
     unsafe { libc::pthread_sigmask(libc::SIG_UNBLOCK, &raw const set, ptr::null_mut()) };
 }
 
-/// A timer on the monotonic clock that sends the signal to this thread.
+/// Makes a timer on the monotonic clock that sends the signal to this thread.
 pub(crate) fn create() -> io::Result<Timer> {
     // SAFETY: plain data of which all zeroes is a value.
     let mut event: libc::sigevent = unsafe { MaybeUninit::zeroed().assume_init() };
@@ -88,7 +88,8 @@ pub(crate) fn delete(timer: Timer) {
     let _cannot_fail = unsafe { libc::timer_delete(timer) };
 }
 
-/// Sets the time at which the timer sends its signal, in place of an earlier setting. Called by its thread.
+/// Sets the time at which the timer sends its signal; this replaces an earlier setting. Called by the thread that made
+/// the timer.
 pub(crate) fn set(timer: Timer, until: Until) {
     // The kernel took a time when the timer was made.
     let _cannot_fail = match until {

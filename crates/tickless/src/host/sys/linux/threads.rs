@@ -1,4 +1,4 @@
-//! Threads: their end, their CPU, and the kernel's counts of them.
+//! The kernel's services for threads: the end of a thread, its CPU, its priority, and its counts.
 
 use std::ffi::{c_long, c_void};
 use std::io;
@@ -16,18 +16,19 @@ use rustix::thread::{
 };
 use rustix::time::Timespec;
 
-/// Ends the process, in the child of a fork: without what is done at the end of the parent.
+/// Ends the process, which is the child of a fork, without the exit handlers of the parent.
 pub(crate) fn end_child() -> ! {
     // SAFETY: it has no preconditions.
     unsafe { libc::_exit(0) }
 }
 
 /// Registers `destructor` for the end of this thread, after the destructors of its thread-locals; `false` if the system
-/// has no room for that. The destructor has to register itself again, and is called up to [`ENDS`] times then.
+/// refuses. The destructor may register itself again, and is then called up to [`ENDS`] times.
 ///
-/// The destructor of a thread-local would be called among those of others, which may hold what it takes away.
+/// The destructor of a thread-local would be no substitute: it would be called among the destructors of other
+/// thread-locals, which may still use the objects that it frees.
 ///
-/// `destructor` is the same at each call, and must not unwind.
+/// Each call has to pass the same `destructor`, which must not unwind.
 pub(crate) fn at_end_of_thread(destructor: unsafe extern "C" fn(*mut c_void)) -> bool {
     static KEY: OnceLock<Option<libc::pthread_key_t>> = OnceLock::new();
     let key = *KEY.get_or_init(|| {
@@ -43,11 +44,11 @@ pub(crate) fn at_end_of_thread(destructor: unsafe extern "C" fn(*mut c_void)) ->
     })
 }
 
-/// Number of times that the destructor of [`at_end_of_thread`] may ask to be called again, and is.
+/// The number of times that the destructor of [`at_end_of_thread`] is called if it registers itself again each time.
 ///
-/// POSIX calls destructors in four rounds at least (`_POSIX_THREAD_DESTRUCTOR_ITERATIONS`). The last one belongs to
-/// tools that follow a thread to its end: the thread sanitizer forgets the thread there, and instrumented code that the
-/// thread runs behind that crashes.
+/// POSIX calls destructors in four rounds at least (`_POSIX_THREAD_DESTRUCTOR_ITERATIONS`). The last round is left to
+/// tools that follow a thread to its end: the thread sanitizer forgets the thread in that round, and instrumented code
+/// that the thread executes afterwards crashes.
 pub(crate) const ENDS: u32 = 3;
 
 #[cfg(target_env = "gnu")]
@@ -55,12 +56,13 @@ pub(crate) use by_destructors::{is_exiting, notice_exits};
 #[cfg(not(target_env = "gnu"))]
 pub(crate) use by_handler::{is_exiting, notice_exits};
 
-/// `exit` of glibc drops the thread-locals of its thread first, by which the end of a thread is known.
+/// Detection of `exit` by thread-locals: `exit` of glibc drops the thread-locals of its thread first, which marks the
+/// end of the thread.
 #[cfg(target_env = "gnu")]
 mod by_destructors {
     #[cfg(target_feature = "crt-static")]
     unsafe extern "C" {
-        /// Registers a destructor that `exit` calls, too.
+        /// Registers a destructor that `exit` also calls.
         fn __cxa_thread_atexit_impl(
             destructor: unsafe extern "C" fn(*mut std::ffi::c_void),
             value: *mut std::ffi::c_void,
@@ -68,25 +70,27 @@ mod by_destructors {
         ) -> std::ffi::c_int;
     }
 
-    /// Sees to it that a program which is linked with the whole C library has the function by which the standard
-    /// library registers destructors of thread-locals. That library names it weakly, for which a linker takes nothing
-    /// out of an archive; it would use keys of threads then, which `exit` does not look at.
+    /// Makes a program that contains the whole C library contain the function by which the standard library registers
+    /// destructors of thread-locals. The standard library has only a weak reference to the function, for which a linker
+    /// does not take the function from an archive. The standard library would then use thread keys, which `exit` does
+    /// not process.
     #[cfg(target_feature = "crt-static")]
     pub(crate) fn notice_exits() {
         std::hint::black_box(__cxa_thread_atexit_impl as *const ());
     }
 
-    /// Does nothing: the destructors tell.
+    /// Does nothing: the destructors of thread-locals detect the exit.
     #[cfg(not(target_feature = "crt-static"))]
     pub(crate) fn notice_exits() {}
 
-    /// Answers that the destructors tell.
+    /// Returns false, because the destructors of thread-locals detect the exit.
     pub(crate) fn is_exiting() -> bool {
         false
     }
 }
 
-/// `exit` of other C libraries drops no thread-locals: an exit handler notes the thread that called it.
+/// Detection of `exit` by a handler: `exit` of other C libraries drops no thread-locals, so an exit handler records the
+/// thread that called it.
 #[cfg(not(target_env = "gnu"))]
 mod by_handler {
     use std::cell::Cell;
@@ -100,7 +104,7 @@ mod by_handler {
         IS_EXITING.set(true);
     }
 
-    /// Registers a handler for `exit`: it comes before those that were registered earlier.
+    /// Registers a handler for `exit`, which is called before the handlers that were registered earlier.
     pub(crate) fn notice_exits() {
         // SAFETY: the function has the C calling convention, does not unwind, and lives for ever.
         let refused = unsafe { libc::atexit(note) };
@@ -108,14 +112,14 @@ mod by_handler {
         debug_assert_eq!(refused, 0);
     }
 
-    /// True in the exit handlers that come behind the one that [`notice_exits`] registered.
+    /// Returns true in the exit handlers that are called after the handler that [`notice_exits`] registered.
     pub(crate) fn is_exiting() -> bool {
         IS_EXITING.get()
     }
 }
 
-/// Returns how often the calling thread gave its CPU up: it slept, or waited for something. `None` if the kernel does
-/// not say.
+/// Returns how often the calling thread gave its CPU up, because it slept or waited for something. `None` if the kernel
+/// does not provide the count.
 pub(crate) fn times_given_up() -> Option<c_long> {
     let mut usage = MaybeUninit::<libc::rusage>::uninit();
     // SAFETY: the structure lives as long as the call, which writes it.
@@ -124,7 +128,8 @@ pub(crate) fn times_given_up() -> Option<c_long> {
     (refused == 0).then(|| unsafe { usage.assume_init() }.ru_nvcsw)
 }
 
-/// Sleeps, and for a shorter time where the kernel refuses to let threads sleep, at which the standard library panics.
+/// Sleeps for `time`. Sleeps for a shorter time if the kernel refuses to let threads sleep; the standard library would
+/// panic then.
 pub(crate) fn nap(time: Duration) {
     let asked =
         Timespec::try_from(time).map(|time| clock_nanosleep_relative(ClockId::Monotonic, &time));
@@ -138,8 +143,9 @@ pub(crate) fn nap(time: Duration) {
     }
 }
 
-/// Registers `prepare` for each fork, in the thread that forks before it, `parent` in that thread behind it, and
-/// `child` in the child: the latter two before those of callers that register later. None of them unwinds.
+/// Registers handlers for each fork. The forking thread calls `prepare` before the fork and `parent` after it; the
+/// child calls `child`. The latter two are called before the handlers of callers that register later. No handler may
+/// unwind.
 pub(crate) fn around_forks(
     prepare: extern "C" fn(),
     parent: Option<unsafe extern "C" fn()>,
@@ -151,13 +157,13 @@ pub(crate) fn around_forks(
     debug_assert_eq!(refused, 0);
 }
 
-/// The number of the CPU that executes the calling thread; `None` if the kernel refuses to say it.
+/// Returns the number of the CPU that executes the calling thread; `None` if the kernel refuses the call.
 pub(crate) fn cpu() -> Option<u32> {
     // SAFETY: it has no preconditions.
     u32::try_from(unsafe { libc::sched_getcpu() }).ok()
 }
 
-/// The number by which the kernel knows the calling thread; `None` if the kernel refuses to say it.
+/// Returns the kernel's number of the calling thread; `None` if the kernel refuses the call.
 pub(crate) fn thread_id() -> Option<NonZeroU32> {
     // SAFETY: it has no preconditions.
     let id = unsafe { libc::syscall(libc::SYS_gettid) };
@@ -184,7 +190,8 @@ pub(crate) fn pin(cpus: impl IntoIterator<Item = u32>) -> io::Result<()> {
     Ok(sched_setaffinity(None, &set)?)
 }
 
-/// Gives the calling thread a priority of `SCHED_FIFO`, or takes it back; threads that it starts get none.
+/// Gives the calling thread a priority of `SCHED_FIFO`, or removes the priority. Threads that the calling thread starts
+/// get no such priority.
 pub(crate) fn set_realtime_priority(priority: Option<u8>) -> io::Result<()> {
     let policy = match priority {
         Some(_) => libc::SCHED_FIFO,
@@ -202,12 +209,12 @@ pub(crate) fn set_realtime_priority(priority: Option<u8>) -> io::Result<()> {
     }
 }
 
-/// Returns the highest real-time priority that an ordinary process may give its threads; `None` if any.
+/// Returns the highest real-time priority that an ordinary process may give its threads; `None` if there is no limit.
 pub(crate) fn realtime_limit() -> Option<u64> {
     getrlimit(Resource::Rtprio).current
 }
 
-/// Returns which CPUs the calling thread may run on; `None` if the kernel refuses to say it.
+/// Returns a function that says on which CPUs the calling thread may run; `None` if the kernel refuses the call.
 pub(crate) fn allowed_cpus() -> Option<impl Fn(u32) -> bool> {
     let allowed = sched_getaffinity(None).ok()?;
     Some(move |cpu: u32| {
@@ -216,22 +223,22 @@ pub(crate) fn allowed_cpus() -> Option<impl Fn(u32) -> bool> {
     })
 }
 
-/// The account that the kernel keeps of how long a thread waited for a CPU.
+/// The kernel's account of the time that a thread waited for a CPU.
 #[derive(Debug)]
 pub(crate) struct WaitAccount {
-    /// `/proc/thread-self/schedstat`
+    /// The file `/proc/thread-self/schedstat`.
     schedstat: OwnedFd,
 }
 
 impl WaitAccount {
-    /// Opens that of the calling thread; `None` if the kernel keeps none.
+    /// Opens the account of the calling thread; `None` if the kernel keeps no account.
     pub(crate) fn open() -> Option<Self> {
         let flags = OFlags::RDONLY | OFlags::CLOEXEC;
         let schedstat = rustix::fs::open("/proc/thread-self/schedstat", flags, Mode::empty());
         schedstat.ok().map(|schedstat| Self { schedstat })
     }
 
-    /// Returns for how long the thread waited, in nanoseconds.
+    /// Returns the time for which the thread waited, in nanoseconds.
     pub(crate) fn waited(&self) -> Option<u64> {
         let mut text = [0; 64];
         let length = rustix::io::pread(&self.schedstat, &mut text, 0).ok()?;
@@ -239,7 +246,7 @@ impl WaitAccount {
     }
 }
 
-/// The second of the numbers in `text`, which are apart by spaces.
+/// Returns the second of the numbers in `text`, which are separated by spaces.
 fn second_number(text: &[u8]) -> Option<u64> {
     let text = std::str::from_utf8(text).ok()?;
     text.split_ascii_whitespace().nth(1)?.parse().ok()

@@ -7,7 +7,7 @@ pub(crate) use super::descriptors::{
     set_timer as set,
 };
 
-/// Returns the timer of `slot`, made if there is none. Called by the thread that it belongs to.
+/// Returns the timer of `slot`; makes it if there is none. Called by the thread to which it belongs.
 pub(crate) fn of(slot: &TimerSlot) -> io::Result<BorrowedTimer<'_>> {
     Ok(slot.get_or_make(make)?)
 }

@@ -1,4 +1,4 @@
-//! Waiting until a word changes: futexes.
+//! Waiting until a word changes, by futexes.
 
 use std::num::NonZeroU32;
 
@@ -9,7 +9,7 @@ use tickless_link::sync::AtomicU32;
 use super::clocks::timespec;
 use crate::host::sys::{Until, Waited};
 
-/// Waits while `word` is `expected`, until another thread [wakes](wake_one) this one or the time is over.
+/// Waits while `word` is `expected`, until another thread [wakes](wake_one) this thread or the time is over.
 #[inline]
 pub(crate) fn wait(word: &AtomicU32, expected: u32, until: Until) -> Waited {
     let result = match until {

@@ -1,11 +1,12 @@
-//! Barriers on systems that have none for other threads: a lock that needs one stays an ordinary lock.
+//! Barriers on systems on which a thread cannot make other threads execute one: a lock that needs such a barrier stays
+//! an ordinary lock.
 
-/// Answers that there are none.
+/// Returns that there are no barriers.
 pub(crate) fn register() -> bool {
     false
 }
 
-/// Answers that there are none.
+/// Returns that there are no barriers.
 pub(crate) fn execute() -> bool {
     false
 }

@@ -1,9 +1,9 @@
 //! The clocks of the standard library, in nanoseconds.
 //!
-//! The monotonic clock is [`std::time::Instant`], counted from its first reading in this process; whether it goes on
-//! while the machine is suspended is as that says. The time of day is [`SystemTime`]. There are no others: the clock
-//! that counts suspended time is the monotonic one, and atomic time is the time of day. Where the standard library has
-//! no clock JavaScript has one.
+//! The monotonic clock is [`std::time::Instant`], counted from its first reading in this process; the documentation of
+//! `Instant` says whether it continues while the machine is suspended. The time of day is [`SystemTime`]. There are no
+//! other clocks: the monotonic clock also stands for the clock that counts suspended time, and the time of day also
+//! stands for atomic time. If the standard library has no clock, the clock of JavaScript is used.
 
 use std::io;
 #[cfg(not(event_host))]
@@ -24,16 +24,17 @@ pub(crate) struct Timespec {
     tv_nsec: i64,
 }
 
-/// First reading of the monotonic clock: more than zero, which is the time of what is due at once.
+/// The first reading of the monotonic clock. It is more than zero, because zero is the time of timers that are due at
+/// once.
 const FIRST: i64 = 1_000_000_000;
 
-/// Returns what the monotonic clock shows.
+/// Returns the time of the monotonic clock.
 #[cfg(event_host)]
 pub(crate) fn monotonic() -> i64 {
     super::events::since_start().saturating_add(FIRST)
 }
 
-/// Returns what the monotonic clock shows.
+/// Returns the time of the monotonic clock.
 #[cfg(not(event_host))]
 pub(crate) fn monotonic() -> i64 {
     static START: OnceLock<Instant> = OnceLock::new();
@@ -41,12 +42,12 @@ pub(crate) fn monotonic() -> i64 {
     nanos_of(start.elapsed()).saturating_add(FIRST)
 }
 
-/// Answers that there is one way to the clock only.
+/// Returns `None`, because there is only one way to read the clock.
 pub(crate) fn monotonic_by_call() -> Option<i64> {
     None
 }
 
-/// Returns what `clock` shows.
+/// Returns the time of `clock`.
 pub(crate) fn show(clock: Clock) -> Option<i64> {
     Some(match clock {
         Clock::Monotonic | Clock::Boottime => monotonic(),
@@ -67,28 +68,29 @@ fn time_of_day() -> i64 {
     }
 }
 
-/// Answers that it is not known for how long a thread executed.
+/// Returns `None`, because the time for which a thread executed is not known.
 pub(crate) fn thread_executed() -> Option<i64> {
     None
 }
 
-/// Period in which the time of day is compared with the monotonic clock: a set is noticed so late.
+/// The period in which the time of day is compared with the monotonic clock. A set is noticed late by up to this time.
 const EVERY: Duration = Duration::from_millis(500);
 
-/// Distance of the two clocks from where they were, in nanoseconds, that counts as a set: more than reading both takes,
-/// and than a clock is steered by from one look to the next.
+/// The least change of the distance of the two clocks, in nanoseconds, that counts as a set. It is more than the
+/// reading of both clocks takes, and more than a clock is steered between two checks.
 const SET_MIN: u64 = 500_000;
 
-/// Notices when the time of day is set, or the machine wakes from a suspend that the monotonic clock does not count.
+/// A watch that notices when the time of day is set, or when the machine wakes from a suspend that the monotonic clock
+/// does not count.
 #[derive(Debug)]
 pub(crate) struct Sets {
-    /// Distance of the time of day ahead of the monotonic clock when a set was last reported. The thread that waits
+    /// The distance of the time of day ahead of the monotonic clock when a set was last reported. The thread that waits
     /// writes it.
     ahead: AtomicI64,
 }
 
 impl Sets {
-    /// Looks from here on.
+    /// Starts to watch the clocks.
     #[expect(clippy::unnecessary_wraps, reason = "Linux may refuse")]
     pub(crate) fn watch() -> io::Result<Self> {
         Ok(Self {
@@ -96,7 +98,7 @@ impl Sets {
         })
     }
 
-    /// Waits until the next look.
+    /// Waits until the next check, and compares the clocks.
     pub(crate) fn wait(&self) -> Heard {
         std::thread::sleep(EVERY);
         self.compare(ahead())
@@ -112,7 +114,7 @@ impl Sets {
     }
 }
 
-/// Returns what the time of day is ahead of the monotonic clock: by the closest of a few readings.
+/// Returns the distance of the time of day ahead of the monotonic clock, by the closest of a few readings.
 fn ahead() -> i64 {
     let mut best = (i64::MAX, 0);
     for _ in 0..5 {
@@ -126,7 +128,7 @@ fn ahead() -> i64 {
     best.1
 }
 
-/// Nanoseconds, zero or more, as a length of time.
+/// Converts nanoseconds, which are zero or more, to a length of time.
 pub(crate) const fn timespec(nanos: i64) -> Timespec {
     Timespec {
         tv_sec: nanos / 1_000_000_000,
@@ -159,7 +161,7 @@ mod tests {
         assert_eq!(sets.compare(-second), Heard::Set);
     }
 
-    /// Steering moves a clock by little from look to look, and far in the end.
+    /// Steering moves a clock by little between two checks, and far in the end.
     #[test]
     fn a_clock_that_is_steered_for_long_counts_as_set() {
         let sets = Sets {

@@ -1,8 +1,8 @@
 //! Descriptors on systems without them: each function that would make one returns
 //! [`Unsupported`](io::ErrorKind::Unsupported), so the functions that take one are never executed.
 //!
-//! The types are those of the standard library where it has them. Elsewhere they have no values, so that the functions
-//! of the library which take a descriptor exist and cannot be called.
+//! The types are those of the standard library, if it has them. Otherwise the types have no values, so that the
+//! library's functions with a descriptor as an argument exist and cannot be called.
 
 use std::io;
 
@@ -19,12 +19,12 @@ pub(crate) use absent_reactor::AsyncFd;
 use super::clocks::Timespec;
 use crate::host::sys::Until;
 
-/// The answer of this module.
+/// The error that this module returns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Errno {
-    /// Error of a system without the thing.
+    /// The system does not have the requested object.
     Unsupported,
-    /// A signal came. Never said.
+    /// A signal interrupted the call. Never returned.
     Interrupted,
 }
 
@@ -58,7 +58,7 @@ impl Descriptor {
         None
     }
 
-    /// Answers what `make` does.
+    /// Returns the result of `make`.
     #[expect(clippy::unused_self, reason = "the one of Linux has a descriptor")]
     pub(crate) fn get_or_make(
         &self,
@@ -67,12 +67,12 @@ impl Descriptor {
         make().and(Err(Errno::Unsupported))
     }
 
-    /// Does nothing: there is none.
+    /// Does nothing, because there is no descriptor.
     #[expect(clippy::unused_self, reason = "the one of Linux has a descriptor")]
     pub(crate) fn separate(&self, _make: fn() -> Result<OwnedFd>) {}
 }
 
-/// Answers that there are no timer descriptors.
+/// Returns `Unsupported`: there are no timer descriptors.
 pub(crate) fn make_timer() -> Result<OwnedFd> {
     Err(Errno::Unsupported)
 }
@@ -80,7 +80,7 @@ pub(crate) fn make_timer() -> Result<OwnedFd> {
 /// Does nothing: see [`make_timer`].
 pub(crate) fn set_timer(_fd: BorrowedFd<'_>, _until: Until) {}
 
-/// Answers that there are no event descriptors.
+/// Returns `Unsupported`: there are no event descriptors.
 pub(crate) fn make_count() -> Result<OwnedFd> {
     Err(Errno::Unsupported)
 }
@@ -88,17 +88,17 @@ pub(crate) fn make_count() -> Result<OwnedFd> {
 /// Does nothing: see [`make_count`].
 pub(crate) fn count_one(_fd: BorrowedFd<'_>) {}
 
-/// Answers that nothing was readable.
+/// Returns that nothing was readable.
 pub(crate) fn drain(_fd: BorrowedFd<'_>) -> bool {
     false
 }
 
-/// Answers that descriptors cannot be watched.
+/// Returns `Unsupported`: descriptors cannot be watched.
 pub(crate) fn set_non_blocking(_fd: BorrowedFd<'_>) -> io::Result<()> {
     Err(io::ErrorKind::Unsupported.into())
 }
 
-/// True if what the system refused now it may grant later.
+/// Returns true if the system may later grant the object that it refused now.
 pub(crate) fn is_passing(error: &io::Error) -> bool {
     matches!(
         error.kind(),
@@ -106,7 +106,7 @@ pub(crate) fn is_passing(error: &io::Error) -> bool {
     )
 }
 
-/// True if a file answers that its device is gone: never.
+/// Returns false: no error says that a device no longer exists.
 pub(crate) fn is_no_device(_error: &io::Error) -> bool {
     false
 }
@@ -117,7 +117,7 @@ pub(crate) struct PollFd<'fd> {
     _fd: BorrowedFd<'fd>,
 }
 
-/// Events that a descriptor is polled for.
+/// The events for which a descriptor is polled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct PollFlags;
 
@@ -143,7 +143,7 @@ impl<'fd> PollFd<'fd> {
     }
 }
 
-/// Answers that descriptors cannot be polled.
+/// Returns `Unsupported`: descriptors cannot be polled.
 pub(crate) fn poll(_fds: &mut [PollFd<'_>], _timeout: Option<&Timespec>) -> Result<usize> {
     Err(Errno::Unsupported)
 }
@@ -153,7 +153,7 @@ pub(crate) mod epoll {
 
     use super::{AsFd, Errno, OwnedFd, Result, Timespec};
 
-    /// Events that a descriptor is ready for, in the terms of Linux.
+    /// The events for which a descriptor is ready, by the names of Linux.
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
     pub(crate) struct EventFlags(u32);
 
@@ -200,7 +200,7 @@ pub(crate) mod epoll {
         }
     }
 
-    /// Flags of a new instance.
+    /// The flags of a new epoll instance.
     #[derive(Clone, Copy, Debug)]
     pub(crate) struct CreateFlags;
 
@@ -208,7 +208,7 @@ pub(crate) mod epoll {
         pub(crate) const CLOEXEC: Self = Self;
     }
 
-    /// Data that a descriptor is registered with.
+    /// The data with which a descriptor is registered.
     #[derive(Clone, Copy, Debug)]
     pub(crate) struct EventData(u64);
 
@@ -222,19 +222,19 @@ pub(crate) mod epoll {
         }
     }
 
-    /// Event of an instance.
+    /// An event of an epoll instance.
     #[derive(Clone, Copy, Debug)]
     pub(crate) struct Event {
         pub(crate) flags: EventFlags,
         pub(crate) data: EventData,
     }
 
-    /// Answers that there are no instances.
+    /// Returns `Unsupported`: there are no epoll instances.
     pub(crate) fn create(_flags: CreateFlags) -> Result<OwnedFd> {
         Err(Errno::Unsupported)
     }
 
-    /// Answers that there are no instances.
+    /// Returns `Unsupported`: there are no epoll instances.
     pub(crate) fn add(
         _epoll: impl AsFd,
         _fd: impl AsFd,
@@ -244,7 +244,7 @@ pub(crate) mod epoll {
         Err(Errno::Unsupported)
     }
 
-    /// Answers that there are no instances.
+    /// Returns `Unsupported`: there are no epoll instances.
     pub(crate) fn modify(
         _epoll: impl AsFd,
         _fd: impl AsFd,
@@ -254,12 +254,12 @@ pub(crate) mod epoll {
         Err(Errno::Unsupported)
     }
 
-    /// Answers that there are no instances.
+    /// Returns `Unsupported`: there are no epoll instances.
     pub(crate) fn delete(_epoll: impl AsFd, _fd: impl AsFd) -> Result<()> {
         Err(Errno::Unsupported)
     }
 
-    /// Answers that there are no instances.
+    /// Returns `Unsupported`: there are no epoll instances.
     pub(crate) fn wait(
         _epoll: impl AsFd,
         _events: &mut [Event],
@@ -271,7 +271,7 @@ pub(crate) mod epoll {
 
 #[cfg(not(any(unix, target_os = "wasi")))]
 mod absent {
-    //! The types of descriptors where the standard library has none: they have no values.
+    //! The types of descriptors for systems on which the standard library has none. These types have no values.
 
     use std::convert::Infallible;
     use std::marker::PhantomData;
@@ -287,7 +287,7 @@ mod absent {
 
     /// A type that has the number of a descriptor; there is none on this system.
     pub trait AsRawFd {
-        /// Returns the number.
+        /// Returns the number of the descriptor.
         fn as_raw_fd(&self) -> RawFd;
     }
 
@@ -337,21 +337,21 @@ mod absent {
 
 #[cfg(all(feature = "tokio", not(unix)))]
 mod absent_reactor {
-    //! tokio's descriptors where it has none.
+    //! The types of tokio's descriptors for systems on which tokio has none.
 
     use std::convert::Infallible;
     use std::io;
     use std::marker::PhantomData;
     use std::task::{Context, Poll};
 
-    /// A descriptor that a reactor watches: none is.
+    /// A descriptor that a reactor watches; the type has no values.
     #[derive(Debug)]
     pub(crate) struct AsyncFd<T> {
         never: Infallible,
         _fd: PhantomData<T>,
     }
 
-    /// A descriptor that is ready: none is.
+    /// A descriptor that is ready; the type has no values.
     #[derive(Debug)]
     pub(crate) struct Guard(Infallible);
 

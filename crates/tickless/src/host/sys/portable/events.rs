@@ -1,13 +1,14 @@
 //! The event loop of JavaScript, in a browser, in one of its workers, or in node: its clocks, and `setTimeout`.
 //!
-//! There is one thread, and it must not wait: what is to happen later, the event loop calls. There is one call at a
-//! time that it is asked for; an earlier one replaces it.
+//! There is one thread, and it must not wait: the event loop calls a function for work that has to happen later. At
+//! most one call is requested at a time; a request for an earlier time replaces it.
 //!
 //! # Limits
 //!
-//! A call comes late: browsers round to milliseconds, make calls that ask for the next one wait 4 ms, and wait for a
-//! second or a minute while the page is hidden. It may come early: `setTimeout` rounds as it likes, and takes no more
-//! than 2^31 - 1 milliseconds. So what is called looks at the clock, and asks again.
+//! A call is late: browsers round to milliseconds, wait 4 ms before a call that an earlier call requested, and delay
+//! calls by a second or a minute while the page is hidden. A call may also be early: `setTimeout` may round in either
+//! direction, and accepts no more than 2^31 - 1 milliseconds. So the called function reads the clock, and requests
+//! another call if it is too early.
 
 use std::cell::RefCell;
 
@@ -29,7 +30,7 @@ extern "C" {
 
 const NANOS_PER_MILLI: i64 = 1_000_000;
 
-/// Returns the nanoseconds since the page was loaded or the program began. It never goes back.
+/// Returns the nanoseconds since the page was loaded or the program began. The time never goes back.
 pub(crate) fn since_start() -> i64 {
     nanos_of(performance_now())
 }
@@ -39,7 +40,7 @@ pub(crate) fn time_of_day() -> i64 {
     nanos_of(date_now())
 }
 
-/// Converts milliseconds. Rounds down.
+/// Converts milliseconds to nanoseconds, rounded down.
 fn nanos_of(millis: f64) -> i64 {
     #[expect(
         clippy::cast_possible_truncation,
@@ -49,11 +50,11 @@ fn nanos_of(millis: f64) -> i64 {
     nanos
 }
 
-/// The call that the event loop is asked for.
+/// The call that is requested from the event loop.
 struct Call {
-    /// Closure that it calls, made once.
+    /// The closure that the event loop calls; made once.
     closure: Closure<dyn FnMut()>,
-    /// The pending one, and when it comes, on the clock of [`since_start`].
+    /// The pending call, and its time on the clock of [`since_start`].
     pending: Option<(JsValue, i64)>,
 }
 
@@ -61,8 +62,8 @@ thread_local! {
     static CALL: RefCell<Option<Call>> = const { RefCell::new(None) };
 }
 
-/// Schedules a call of `function` by the event loop, the same at each call, in `nanos` from now, or at the time asked
-/// for before if that is earlier.
+/// Schedules a call of `function` by the event loop in `nanos` from now, or at the time that was requested before if
+/// that is earlier. Each call has to pass the same `function`.
 pub(crate) fn call_in(nanos: i64, function: fn()) {
     let when = since_start().saturating_add(nanos.max(0));
     CALL.with_borrow_mut(|call| {

@@ -1,5 +1,5 @@
-//! The system layer for the portable host: it stands on the standard library, and on native timers where [`native`] has
-//! them.
+//! The system layer for the portable host. It uses the standard library, and the native timers of those systems for
+//! which [`native`] has them.
 
 pub(crate) mod barriers;
 pub(crate) mod clocks;

@@ -5,21 +5,21 @@ use std::io;
 
 use crate::host::sys::Until;
 
-/// A timer: there is none.
+/// The type of a timer, of which there is none.
 pub(crate) type Timer = *mut c_void;
 
-/// Function that would be called when the signal comes.
+/// The function that would be called when the signal arrives.
 pub(crate) type Handler = extern "C" fn(c_int);
 
-/// Answers that there are no such signals.
+/// Returns an error: there are no such signals.
 pub(crate) fn install(_handler: Handler) -> io::Result<()> {
     Err(io::ErrorKind::Unsupported.into())
 }
 
-/// Does nothing: no signal comes.
+/// Does nothing, because no signal arrives.
 pub(crate) fn unblock() {}
 
-/// Answers that there are no such timers.
+/// Returns an error: there are no such timers.
 pub(crate) fn create() -> io::Result<Timer> {
     Err(io::ErrorKind::Unsupported.into())
 }

@@ -1,4 +1,4 @@
-//! Threads by the means of the standard library.
+//! The services for threads that the standard library provides.
 
 use std::cell::Cell;
 use std::convert::Infallible;
@@ -9,12 +9,12 @@ use std::ptr;
 
 pub(crate) use super::native::{nap, set_realtime_priority};
 
-/// Ends the process. No child of a fork comes here: forks are not noticed.
+/// Ends the process. No child of a fork calls this, because forks are not noticed.
 pub(crate) fn end_child() -> ! {
     std::process::abort()
 }
 
-/// Function that is called at the end of a thread.
+/// The function that is called at the end of a thread.
 type Destructor = unsafe extern "C" fn(*mut c_void);
 
 /// Calls the destructor of a thread among those of its thread-locals.
@@ -33,31 +33,31 @@ impl Drop for End {
     }
 }
 
-/// Registers `destructor` for the end of this thread; `false` if it ends already. The destructors of thread-locals that
-/// were made later come before it, the others behind it.
+/// Registers `destructor` for the end of this thread; `false` if the thread is ending already. The destructors of
+/// thread-locals that were made later are called before `destructor`, the others after it.
 ///
-/// `destructor` is the same at each call, takes any pointer, and must not unwind.
+/// Each call has to pass the same `destructor`. It accepts any pointer, and must not unwind.
 pub(crate) fn at_end_of_thread(destructor: Destructor) -> bool {
     END.try_with(|end| end.0.set(Some(destructor))).is_ok()
 }
 
-/// Number of times that the destructor of [`at_end_of_thread`] is called.
+/// The number of times that the destructor of [`at_end_of_thread`] is called.
 pub(crate) const ENDS: u32 = 1;
 
-/// Does nothing: destructors of thread-locals tell, where the system calls them.
+/// Does nothing: destructors of thread-locals detect the exit, if the system calls them.
 pub(crate) fn notice_exits() {}
 
-/// Answers that destructors of thread-locals tell.
+/// Returns false, because destructors of thread-locals detect the exit.
 pub(crate) fn is_exiting() -> bool {
     false
 }
 
-/// Answers that it is not known how often a thread gave its CPU up.
+/// Returns `None`, because the count is not known on this system.
 pub(crate) fn times_given_up() -> Option<c_long> {
     None
 }
 
-/// Does nothing: forks are not noticed, and a child must not use timers.
+/// Does nothing, because forks are not noticed. A child must not use timers.
 pub(crate) fn around_forks(
     _prepare: extern "C" fn(),
     _parent: Option<unsafe extern "C" fn()>,
@@ -65,40 +65,40 @@ pub(crate) fn around_forks(
 ) {
 }
 
-/// Answers that it is not known which CPU executes the thread.
+/// Returns `None`, because the CPU of a thread is not known.
 pub(crate) fn cpu() -> Option<u32> {
     None
 }
 
-/// Answers that the system's number of the thread is not known.
+/// Returns `None`, because the system's number of the thread is not known.
 pub(crate) fn thread_id() -> Option<NonZeroU32> {
     None
 }
 
-/// Does nothing: there is no slack that could be removed.
+/// Does nothing, because there is no slack that could be removed.
 pub(crate) fn remove_timer_slack() {}
 
-/// Answers that threads cannot be pinned.
+/// Returns an error, because threads cannot be pinned.
 pub(crate) fn pin(_cpus: impl IntoIterator<Item = u32>) -> io::Result<()> {
     Err(io::ErrorKind::Unsupported.into())
 }
 
-/// Answers that no limit is known.
+/// Returns `None`, because no limit is known.
 pub(crate) fn realtime_limit() -> Option<u64> {
     None
 }
 
-/// Answers that it is not known where a thread may run.
+/// Returns `None`, because the permitted CPUs of a thread are not known.
 pub(crate) fn allowed_cpus() -> Option<fn(u32) -> bool> {
     None
 }
 
-/// An account of how long a thread waited for a CPU: there is none.
+/// An account of the time that a thread waited for a CPU; the type has no values.
 #[derive(Debug)]
 pub(crate) struct WaitAccount(Infallible);
 
 impl WaitAccount {
-    /// Answers that there is none.
+    /// Returns `None`, because there is no account.
     pub(crate) fn open() -> Option<Self> {
         None
     }

@@ -1,4 +1,4 @@
-//! The device of an event loop: a timer of the system, for which a thread can wait together with other things.
+//! The device of an event loop: a timer of the system, for which a thread can wait together with other events.
 
 use std::io;
 use std::sync::OnceLock;
@@ -8,7 +8,7 @@ pub(crate) use super::native::timers::BorrowedTimer;
 use super::native::timers::{self, OwnedTimer};
 use crate::host::sys::Until;
 
-/// A timer that is made when it is needed first.
+/// A timer that is made on its first use.
 #[derive(Debug)]
 pub(crate) struct TimerSlot(OnceLock<OwnedTimer>);
 
@@ -17,17 +17,17 @@ impl TimerSlot {
         Self(OnceLock::new())
     }
 
-    /// The timer, if one was ever needed.
+    /// Returns the timer, if it was ever needed.
     pub(crate) fn existing(&self) -> Option<BorrowedTimer<'_>> {
         self.0.get().map(timers::borrow)
     }
 
-    /// Does nothing: forks are not noticed, and a child must not use timers.
+    /// Does nothing, because forks are not noticed. A child must not use timers.
     #[expect(clippy::unused_self, reason = "the one of Linux separates its own")]
     pub(crate) fn separate(&self, _make: fn() -> io::Result<OwnedTimer>) {}
 }
 
-/// Returns the timer of `slot`, made if there is none. Called by the thread that it belongs to.
+/// Returns the timer of `slot`; makes it if there is none. Called by the thread to which it belongs.
 pub(crate) fn of(slot: &TimerSlot) -> io::Result<BorrowedTimer<'_>> {
     if let Some(timer) = slot.existing() {
         return Ok(timer);
@@ -41,18 +41,18 @@ pub(crate) fn make() -> io::Result<OwnedTimer> {
     timers::make()
 }
 
-/// Has a timer ring at a time, and not at the one that it was set for before. It MAY ring early by a little: the turn
-/// that follows finds nothing due, and sets it again.
+/// Sets a timer to ring at a time, in place of its previous time. The timer MAY ring a little early: the turn that
+/// follows finds nothing due, and sets the timer again.
 pub(crate) fn set(timer: BorrowedTimer<'_>, until: Until) {
     timers::set(timer, left(until, monotonic));
 }
 
-/// Takes what a timer rang for, before it is set anew; `false` if it did not ring.
+/// Silences a timer that rang, before it is set again; `false` if it did not ring.
 pub(crate) fn drain(timer: BorrowedTimer<'_>) -> bool {
     timers::drain(timer)
 }
 
-/// Nanoseconds from `now` to a time; `None` for none.
+/// Returns the nanoseconds from `now` to a time; `None` for no time.
 fn left(until: Until, now: impl FnOnce() -> i64) -> Option<u64> {
     let left = match until {
         Until::Never => return None,

@@ -1,16 +1,18 @@
-//! Waiting until a word changes: mutexes and condition variables, chosen by the address of the word.
+//! Waiting until a word changes, by mutexes and condition variables that the address of the word selects.
 //!
-//! A thread that waits compares the word with the mutex of its place locked, and waits with it. A thread that wakes
-//! changes the word first and locks that mutex then: either the first one sees the change, or it waits already.
+//! A waiting thread locks the mutex of the word's place, compares the word, and waits with that mutex. A waking thread
+//! first changes the word and then locks the same mutex. So either the waiting thread sees the change, or it waits
+//! already and is woken.
 //!
-//! Where the system has a finer timer than condition variables do, a wait that has an end is in that timer's
-//! [`Sleeper`]: the thread writes itself down at the place, with the mutex locked as before, and sleeps without it. A
-//! ring that comes before the sleep ends it at once.
+//! If the system has a finer timer than condition variables, a wait with an end uses that timer's [`Sleeper`]: the
+//! thread adds itself to the list of the place, with the mutex locked as before, and sleeps without the mutex. A ring
+//! before the sleep ends the sleep at once.
 //!
 //! # Limits and cost
 //!
-//! Words that share a place wake each other's threads, which look and wait again. A wait in a timer of the system is
-//! one call more than the wait itself at most, and each thread that waits so keeps its timer until it ends.
+//! Words that share a place wake each other's threads, which check their words and wait again. A wait in a timer of the
+//! system costs at most one call more than the wait itself, and each thread that waits in this way keeps its timer
+//! until the thread ends.
 
 use std::cell::RefCell;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -23,10 +25,10 @@ use super::native::Native;
 use super::sleeper::Sleeper;
 use crate::host::sys::{Until, Waited};
 
-/// Places to wait at: more than threads that sleep at a time on most machines.
+/// The number of places to wait at: more than the threads that sleep at a time on most machines.
 const PLACES: usize = 256;
 
-/// True where a process has one thread: WebAssembly without shared memory.
+/// True if a process has one thread: on WebAssembly without shared memory.
 const IS_ALONE: bool = cfg!(all(target_family = "wasm", not(target_feature = "atomics")));
 
 /// A place where threads wait for words.
@@ -41,11 +43,11 @@ struct Places<S>([WaitPlace<S>; PLACES]);
 
 static ALL: Places<Native> = Places::new();
 
-/// The timer of the system that a thread waits with.
+/// The timer of the system with which a thread waits.
 enum Own<S> {
-    /// The thread did not wait yet.
+    /// The thread has not waited yet.
     Unknown,
-    /// The system has none, or refuses.
+    /// The system has no such timer, or refuses to make it.
     Absent,
     Present(Arc<S>),
 }
@@ -93,7 +95,7 @@ impl<S: Sleeper> Places<S> {
         &self.0[(spread >> 32) as usize % PLACES]
     }
 
-    /// Waits as [`wait`] does, in what `own` returns if it has an end.
+    /// Waits as [`wait`] does. A wait that has an end uses the sleeper in `own`.
     fn wait(&self, word: &AtomicU32, expected: u32, until: Until, own: &mut Own<S>) -> Waited {
         let place = self.of(word);
         let mut locked = place.lock();
@@ -157,7 +159,7 @@ fn address(word: &AtomicU32) -> usize {
     std::ptr::from_ref(word).addr()
 }
 
-/// Waits while `word` is `expected`, until another thread [wakes](wake_one) this one or the time is over.
+/// Waits while `word` is `expected`, until another thread [wakes](wake_one) this thread or the time is over.
 pub(crate) fn wait(word: &AtomicU32, expected: u32, until: Until) -> Waited {
     let waited = OWN.try_with(|own| match own.try_borrow_mut() {
         Ok(mut own) => ALL.wait(word, expected, until, &mut own),
@@ -180,7 +182,7 @@ mod tests {
 
     use super::*;
 
-    /// Time that a wait may take before it counts as hanging.
+    /// The time after which a wait counts as hanging.
     const PATIENCE: Duration = Duration::from_secs(60);
 
     #[test]
@@ -194,14 +196,15 @@ mod tests {
         assert_eq!(wait(&word, 8, Until::Never), Waited::Again);
     }
 
-    /// Waits without an end and with one, which is far.
+    /// The waits are without an end, and with an end that is far.
     #[test]
     fn no_change_of_a_word_is_missed() {
         static NATIVE: Places<Native> = Places::new();
         hand_over(&NATIVE);
     }
 
-    /// A timer of the system is not there on every machine: one made of the standard library.
+    /// The test uses a sleeper that is made of the standard library, because not every machine has a timer of the
+    /// system.
     #[test]
     fn no_change_of_a_word_is_missed_in_a_timer_of_the_system() {
         static FAKE: Places<Fake> = Places::new();
@@ -219,7 +222,7 @@ mod tests {
 
     #[test]
     fn a_timer_that_is_refused_is_replaced_by_a_condition_variable() {
-        /// Refuses to wait.
+        /// A sleeper that refuses to wait.
         struct Refused;
 
         impl Sleeper for Refused {
@@ -244,7 +247,7 @@ mod tests {
         assert!(ALL.of(&word).lock().is_empty());
     }
 
-    /// A bell that is heard once.
+    /// A sleeper with a bell that is heard once.
     #[derive(Default)]
     struct Fake {
         is_rung: Mutex<bool>,
@@ -272,7 +275,7 @@ mod tests {
         }
     }
 
-    /// Words that share a place, each with a thread that waits for it and one that changes it.
+    /// Tests words that share a place: for each word one thread waits, and another changes it.
     fn hand_over<S: Sleeper>(places: &'static Places<S>) {
         let words: Arc<[AtomicU32; 2 * PLACES]> = Arc::new([const { AtomicU32::new(0) }; _]);
         let first = places.of(&words[0]);

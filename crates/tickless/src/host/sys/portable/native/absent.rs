@@ -1,11 +1,12 @@
-//! Systems without timers of their own here: the standard library's sleeps are used.
+//! The implementation for systems for which this library has no native timers: the sleeps of the standard library are
+//! used.
 
 use std::io;
 use std::time::Duration;
 
 use crate::host::sys::portable::sleeper::Sleeper;
 
-/// A finer timer, which is not known on this system.
+/// A finer timer; the type has no values, because none is known on this system.
 #[derive(Debug)]
 pub(crate) enum Native {}
 
@@ -29,7 +30,7 @@ pub(crate) fn nap(time: Duration) {
     std::thread::sleep(time);
 }
 
-/// Does nothing: the only thread must not wait.
+/// Does nothing, because the only thread must not wait.
 #[cfg(event_host)]
 pub(crate) fn nap(_time: Duration) {}
 
@@ -39,7 +40,7 @@ pub(crate) fn set_realtime_priority(_priority: Option<u8>) -> io::Result<()> {
 }
 
 pub(crate) mod timers {
-    //! No timers.
+    //! The timers of event loops, which do not exist on these systems.
 
     use std::io;
 
@@ -52,15 +53,15 @@ pub(crate) mod timers {
         timer.as_fd()
     }
 
-    /// Answers that there are none.
+    /// Returns `Unsupported`: there are no timers.
     pub(crate) fn make() -> io::Result<OwnedTimer> {
         Err(io::ErrorKind::Unsupported.into())
     }
 
-    /// Does nothing: there is none.
+    /// Does nothing, because there is no timer.
     pub(crate) fn set(_timer: BorrowedTimer<'_>, _left: Option<u64>) {}
 
-    /// Answers that nothing rang.
+    /// Returns that no timer rang.
     pub(crate) fn drain(_timer: BorrowedTimer<'_>) -> bool {
         false
     }

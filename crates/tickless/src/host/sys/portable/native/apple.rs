@@ -1,9 +1,9 @@
-//! macOS and its kin: `kqueue` timers on the clock of the processor.
+//! Timers of macOS and related systems: `kqueue` timers on the clock of the processor.
 //!
 //! As kqueue(2) says: `NOTE_MACHTIME` counts a timer in units of `mach_absolute_time`, which is the clock of
-//! [`std::time::Instant`] and stands still while the machine sleeps; with `NOTE_ABSOLUTE` it fires at a time, which
-//! without that flag would be one of the day, that can be set. `NOTE_CRITICAL` asks for the least leeway that the
-//! system grants: an ordinary timer is put off to be fired together with others.
+//! [`std::time::Instant`] and stops while the machine sleeps. With `NOTE_ABSOLUTE` the timer fires at an absolute time;
+//! without `NOTE_MACHTIME` this would be a time of day, which can be set. `NOTE_CRITICAL` requests the least leeway
+//! that the system grants; the system delays an ordinary timer to fire it together with others.
 
 use std::sync::OnceLock;
 use std::time::Duration;
@@ -21,7 +21,7 @@ unsafe extern "C" {
     fn mach_timebase_info(info: *mut Timebase) -> std::ffi::c_int;
 }
 
-/// Nanoseconds of a unit of the clock: `numer / denom`.
+/// The nanoseconds of a unit of the clock: `numer / denom`.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 struct Timebase {
@@ -40,19 +40,19 @@ impl Timebase {
         })
     }
 
-    /// Units of the clock in `nanos`, rounded up.
+    /// Returns the units of the clock in `nanos`, rounded up.
     fn units(self, nanos: u64) -> u64 {
         let units = u128::from(nanos) * u128::from(self.denom.max(1));
         u64::try_from(units.div_ceil(u128::from(self.numer.max(1)))).unwrap_or(u64::MAX)
     }
 }
 
-/// The time that is `left` nanoseconds ahead, in units of the clock.
+/// Returns the time that is `left` nanoseconds ahead, in units of the clock.
 fn units_ahead(left: u64) -> u64 {
     mach_absolute_time().saturating_add(Timebase::get().units(left))
 }
 
-/// Sleeps to the unit of the clock, without the leeway of other sleeps.
+/// Sleeps for `time`, exact to a unit of the clock, without the leeway of other sleeps.
 pub(crate) fn nap(time: Duration) {
     let nanos = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
     // It ends early when the thread is told to end; the callers look again.

@@ -1,12 +1,12 @@
-//! FreeBSD and NetBSD: `kqueue` timers in nanoseconds.
+//! Timers of FreeBSD and NetBSD: `kqueue` timers in nanoseconds.
 //!
-//! As kqueue(2) says: `NOTE_NSECONDS` is the unit of a timer's data. `NOTE_ABSTIME` would make it a time of the day,
-//! which can be set, so a timer is told its length. NetBSD before 10 has no `EVFILT_USER` and refuses the bell:
-//! condition variables serve there, as without this file.
+//! As kqueue(2) says: `NOTE_NSECONDS` is the unit of a timer's data. `NOTE_ABSTIME` would make the data a time of day,
+//! which can be set, so a timer is set to a length of time. NetBSD before 10 has no `EVFILT_USER` and refuses the bell;
+//! the host then uses condition variables, as without this file.
 
 use std::time::Duration;
 
-/// Longest time that a timer is set for, in nanoseconds: a year. What is later is asked for again then.
+/// The longest time for which a timer is set, in nanoseconds: a year. For a later deadline the timer is set again then.
 const LONGEST: i64 = 365 * 24 * 3600 * 1_000_000_000;
 
 /// Sets the length of a timer: it fires in `left` nanoseconds.

@@ -1,4 +1,4 @@
-//! The calls of `kqueue`; only the way to set a timer differs between macOS and the BSDs.
+//! The calls of `kqueue`; only the setting of a timer differs between macOS and the BSDs.
 
 use std::io;
 use std::mem::MaybeUninit;
@@ -8,7 +8,7 @@ use std::ptr;
 use super::kqueue::{Calls, Queue};
 use super::set_length;
 
-/// Number of the timer of a queue, and of its bell.
+/// The number of a queue's timer, and of its bell.
 const ONLY: usize = 1;
 
 /// The sleeper of this system.
@@ -80,7 +80,7 @@ fn queue() -> io::Result<OwnedFd> {
     Ok(queue)
 }
 
-/// Returns an event of which nothing is said but its number.
+/// Returns an event in which only the number is set.
 fn blank() -> libc::kevent {
     // SAFETY: plain data of which all zeroes is a value; it has more fields on some systems.
     let mut event: libc::kevent = unsafe { MaybeUninit::zeroed().assume_init() };
@@ -118,20 +118,20 @@ fn call(
     usize::try_from(happened).map_err(|_| io::Error::last_os_error())
 }
 
-/// Number of events in a list, as the system takes it.
+/// Returns the number of events in a list, in the type of the system.
 #[cfg(not(target_os = "netbsd"))]
 fn count(list: &[libc::kevent]) -> libc::c_int {
     libc::c_int::try_from(list.len()).unwrap_or(0)
 }
 
-/// Number of events in a list, as the system takes it.
+/// Returns the number of events in a list, in the type of the system.
 #[cfg(target_os = "netbsd")]
 const fn count(list: &[libc::kevent]) -> libc::size_t {
     list.len()
 }
 
 pub(crate) mod timers {
-    //! Queues that an event loop watches.
+    //! The queues that an event loop watches.
 
     use std::io;
     use std::os::fd::AsFd as _;
@@ -144,17 +144,17 @@ pub(crate) mod timers {
         timer.as_fd()
     }
 
-    /// Makes one that is not set.
+    /// Makes a timer that is not set.
     pub(crate) fn make() -> io::Result<OwnedTimer> {
         make_timer::<System>()
     }
 
-    /// Sets it to ring in `left` nanoseconds, or never.
+    /// Sets the timer to ring in `left` nanoseconds, or never.
     pub(crate) fn set(timer: BorrowedTimer<'_>, left: Option<u64>) {
         set_timer::<System>(timer, left);
     }
 
-    /// Makes one that rang silent; `false` if it was.
+    /// Silences a timer that rang; `false` if it did not ring.
     pub(crate) fn drain(timer: BorrowedTimer<'_>) -> bool {
         drain_timer::<System>(timer)
     }

@@ -1,11 +1,11 @@
 //! Sleeps and wake-ups by `kqueue`, on top of the calls of a system.
 //!
 //! A thread sleeps in a queue of its own, which holds a timer that fires once and a bell that other threads ring. One
-//! call sets the timer and waits. The device of an event loop is a queue with a timer alone: a queue is readable while
-//! something in it happened, so it can be polled, and watched by another queue.
+//! call sets the timer and waits. The device of an event loop is a queue that holds only a timer: a queue is readable
+//! while it has an event, so it can be polled, and another queue can watch it.
 //!
-//! A timer that is still set when a sleep ends for another reason is replaced by the next one, and one that fired
-//! meanwhile ends the next sleep for no reason, after which the caller looks at the clock.
+//! If a sleep ends for another reason, its timer stays set. The next sleep replaces that timer. If the timer fired
+//! meanwhile, it ends the next sleep too early; the caller then reads the clock and sleeps again.
 
 use std::io;
 use std::marker::PhantomData;
@@ -13,28 +13,28 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use crate::host::sys::portable::sleeper::Sleeper;
 
-/// The calls of a system.
+/// The calls of a system that has `kqueue`.
 pub(super) trait Calls: 'static {
-    /// A change of a queue, or something that happened in it.
+    /// A change of a queue, or an event that happened in it.
     type Event: Copy;
 
-    /// Makes a queue, which a program that this one executes does not get.
+    /// Makes a queue, which is closed when the process executes another program.
     fn queue() -> io::Result<OwnedFd>;
 
-    /// Returns the change that sets the timer of a queue, which fires once, in `left` nanoseconds.
+    /// Returns the change that sets the timer of a queue. The timer fires once, in `left` nanoseconds.
     fn timer(left: u64) -> Self::Event;
 
-    /// Returns the change that takes the timer back; the system answers with an error if there is none.
+    /// Returns the change that removes the timer; the system returns an error if there is none.
     fn no_timer() -> Self::Event;
 
     /// Returns the change that puts a bell into a queue.
     fn bell() -> Self::Event;
 
-    /// Returns the change that rings it. Rung twice before anything waits, it is as if rung once.
+    /// Returns the change that rings the bell. Two rings before a thread waits have the effect of one.
     fn ring() -> Self::Event;
 
-    /// Makes `changes`, and waits for something to happen unless `room` is empty or `waits` is false. Returns how many
-    /// things happened; they happened once.
+    /// Makes `changes`, and waits for an event unless `room` is empty or `waits` is false. Returns the number of
+    /// events; each event is returned once.
     fn call(
         queue: BorrowedFd<'_>,
         changes: &[Self::Event],
@@ -43,7 +43,7 @@ pub(super) trait Calls: 'static {
     ) -> io::Result<usize>;
 }
 
-/// A queue that one thread sleeps in.
+/// A queue in which one thread sleeps.
 #[derive(Debug)]
 pub(crate) struct Queue<C> {
     queue: OwnedFd,
@@ -90,7 +90,7 @@ pub(super) fn set_timer<C: Calls>(queue: BorrowedFd<'_>, left: Option<u64>) {
     let _as_asked = C::call(queue, &[change], &mut [], false);
 }
 
-/// Takes what happened in a queue; `false` if nothing did.
+/// Removes the events of a queue; `false` if there were none.
 pub(super) fn drain_timer<C: Calls>(queue: BorrowedFd<'_>) -> bool {
     C::call(queue, &[], &mut [C::no_timer()], false).is_ok_and(|happened| happened > 0)
 }

@@ -3,18 +3,18 @@
 //! | file | system | a thread sleeps with | an event loop watches |
 //! |---|---|---|---|
 //! | `windows` | Windows | a high-resolution waitable timer | a waitable timer |
-//! | `apple` | macOS and its kin | `EVFILT_TIMER` on the clock of the processor, `NOTE_CRITICAL` | a kqueue |
+//! | `apple` | macOS and related systems | `EVFILT_TIMER` on the clock of the processor, `NOTE_CRITICAL` | a kqueue |
 //! | `bsd` | FreeBSD, NetBSD | `EVFILT_TIMER` in nanoseconds | a kqueue |
 //! | `absent` | others, and Linux with the feature `portable` | condition variables | nothing |
 //!
-//! `kqueue` has the logic of the two in the middle over the calls of the system, `kevent` those calls, and `posix` the
-//! priorities of threads.
+//! `kqueue` has the common logic of `apple` and `bsd`, `kevent` has the calls of the system that this logic uses, and
+//! `posix` has the priorities of threads.
 //!
 //! # Ground rules
 //!
 //! - Each system has the same items: `Native`, which is the [`Sleeper`](super::sleeper::Sleeper) of the system,
 //!   `timers`, `nap`, and `set_realtime_priority`.
-//! - Times are lengths in nanoseconds. Whatever rings early is looked at by the caller, who asks again.
+//! - Times are lengths in nanoseconds. If a timer rings early, the caller reads the clock and sets the timer again.
 
 #[cfg(not(any(
     windows,

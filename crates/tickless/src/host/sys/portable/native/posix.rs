@@ -9,11 +9,11 @@ use std::mem::MaybeUninit;
 type Schedule = (c_int, libc::sched_param);
 
 thread_local! {
-    /// Schedule that this thread had before it was given a priority.
+    /// The schedule that this thread had before it was given a priority.
     static BEFORE: Cell<Option<Schedule>> = const { Cell::new(None) };
 }
 
-/// Gives this thread a priority of `SCHED_FIFO`, or takes it back.
+/// Gives this thread a priority of `SCHED_FIFO`, or restores its previous schedule.
 pub(crate) fn set_realtime_priority(priority: Option<u8>) -> io::Result<()> {
     let Some(priority) = priority else {
         let before = BEFORE.try_with(Cell::take).ok().flatten();
@@ -35,7 +35,7 @@ pub(crate) fn set_realtime_priority(priority: Option<u8>) -> io::Result<()> {
     Ok(())
 }
 
-/// Priority from 1 to 99 on the scale of the system.
+/// Converts a priority from 1 to 99 to the scale of the system.
 fn scaled(priority: u8, least: c_int, most: c_int) -> c_int {
     let steps = most.saturating_sub(least).max(0);
     least + steps * c_int::from(priority.clamp(1, 99) - 1) / 98

@@ -1,12 +1,13 @@
-//! Windows: waitable timers, events, priorities of threads.
+//! The implementation for Windows: waitable timers, events, and priorities of threads.
 //!
-//! A timer of high resolution rings within half a millisecond, whatever tick the system has; Windows before 10 (1803)
-//! refuses it, and an ordinary one rings at a tick. Their clock is told lengths: the absolute times that they take are
-//! on the time of day, which can be set.
+//! A timer of high resolution rings within half a millisecond, whatever tick the system has. Windows before 10 (1803)
+//! refuses such a timer, and an ordinary timer rings at a tick. Timers are set to lengths of time, because absolute
+//! times would be on the time of day, which can be set.
 //!
 //! # Ground rules
 //!
-//! - *Owned*: a handle that a call is given is that of an `OwnedHandle` or `BorrowedHandle`, open as long as the call.
+//! - *Owned*: a handle that is passed to a call belongs to an `OwnedHandle` or `BorrowedHandle`, and stays open for the
+//!   whole call.
 //! - An event loop's timer stays signalled until it is set again, so that the wait of its owner does not use it up.
 
 use std::io;
@@ -25,13 +26,14 @@ use windows_sys::Win32::System::Threading::{
 
 use crate::host::sys::portable::sleeper::Sleeper;
 
-/// Unit of times that the system takes, in nanoseconds.
+/// The unit of times that the system accepts, in nanoseconds.
 const UNIT: u64 = 100;
 
-/// Longest time that a timer is set for, in nanoseconds: a hundred years. What is later is asked for again then.
+/// The longest time for which a timer is set, in nanoseconds: a hundred years. For a later deadline the timer is set
+/// again then.
 const LONGEST: u64 = 100 * 365 * 24 * 3600 * 1_000_000_000;
 
-/// A timer and an event that one thread waits for.
+/// A timer and an event, for which one thread waits.
 #[derive(Debug)]
 pub(crate) struct Native {
     timer: OwnedHandle,
@@ -67,7 +69,8 @@ impl Sleeper for Native {
     }
 }
 
-/// Makes a timer that is not set: of high resolution, or an ordinary one where that is refused.
+/// Makes a timer that is not set. It has high resolution, or is an ordinary timer if the system refuses high
+/// resolution.
 fn make(flags: u32) -> io::Result<OwnedHandle> {
     make_by(|more| {
         // SAFETY: no attributes and no name are given.
@@ -77,12 +80,12 @@ fn make(flags: u32) -> io::Result<OwnedHandle> {
     })
 }
 
-/// Makes what `create` does with the flag of high resolution, or without where that is refused.
+/// Calls `create` with the flag of high resolution, and again without the flag if the system refuses it.
 fn make_by<T>(create: impl Fn(u32) -> io::Result<T>) -> io::Result<T> {
     create(CREATE_WAITABLE_TIMER_HIGH_RESOLUTION).or_else(|_| create(0))
 }
 
-/// Takes what the system made.
+/// Takes the ownership of a handle that the system made.
 fn owned(handle: HANDLE) -> io::Result<OwnedHandle> {
     if handle.is_null() {
         return Err(io::Error::last_os_error());
@@ -91,8 +94,7 @@ fn owned(handle: HANDLE) -> io::Result<OwnedHandle> {
     Ok(unsafe { OwnedHandle::from_raw_handle(handle) })
 }
 
-/// Sets a timer, which is silent from here on until it rings in `left` nanoseconds. Returns `false` if the system
-/// refuses.
+/// Sets a timer, which is then silent until it rings in `left` nanoseconds. Returns `false` if the system refuses.
 fn set(timer: &impl AsHandle, left: u64) -> bool {
     let due = units(left);
     // SAFETY: *Owned*; the time lives as long as the call, and no function is to be called.
@@ -109,7 +111,7 @@ fn set(timer: &impl AsHandle, left: u64) -> bool {
     set != 0
 }
 
-/// A length as the system takes it: negative, and rounded up.
+/// Returns a length of time in the form that the system accepts: negative, and rounded up.
 fn units(left: u64) -> i64 {
     -left.clamp(1, LONGEST).div_ceil(UNIT).cast_signed()
 }
@@ -119,7 +121,7 @@ pub(crate) fn nap(time: Duration) {
     std::thread::sleep(time);
 }
 
-/// Gives this thread one of the three priorities that Windows has above the normal one, or takes it back.
+/// Gives this thread one of the three priorities that Windows has above the normal one, or removes the priority.
 pub(crate) fn set_realtime_priority(priority: Option<u8>) -> io::Result<()> {
     let level = match priority {
         None => THREAD_PRIORITY_NORMAL,
@@ -137,7 +139,7 @@ pub(crate) fn set_realtime_priority(priority: Option<u8>) -> io::Result<()> {
 }
 
 pub(crate) mod timers {
-    //! Timers that an event loop waits for.
+    //! The timers for which an event loop waits.
 
     pub(crate) use std::os::windows::io::{
         BorrowedHandle as BorrowedTimer, OwnedHandle as OwnedTimer,
@@ -152,12 +154,12 @@ pub(crate) mod timers {
         timer.as_handle()
     }
 
-    /// Makes one that is not set.
+    /// Makes a timer that is not set.
     pub(crate) fn make() -> io::Result<OwnedTimer> {
         super::make(CREATE_WAITABLE_TIMER_MANUAL_RESET)
     }
 
-    /// Sets it to ring in `left` nanoseconds, or never.
+    /// Sets the timer to ring in `left` nanoseconds, or never.
     pub(crate) fn set(timer: BorrowedTimer<'_>, left: Option<u64>) {
         // Cancelling alone leaves one signalled that rang.
         let _cannot_fail = super::set(&timer, left.unwrap_or(LONGEST));
@@ -167,7 +169,7 @@ pub(crate) mod timers {
         }
     }
 
-    /// Returns whether it rang. The turn that follows sets it anew, which makes it silent.
+    /// Returns whether the timer rang. The turn that follows sets the timer again, which makes it silent.
     pub(crate) fn drain(timer: BorrowedTimer<'_>) -> bool {
         // SAFETY: *Owned*. The call does not wait.
         let waited = unsafe { WaitForSingleObject(timer.as_raw_handle(), 0) };

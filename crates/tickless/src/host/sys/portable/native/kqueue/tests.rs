@@ -21,7 +21,7 @@ pub(crate) enum Event {
     Ring,
 }
 
-/// State of a queue.
+/// The state of a queue.
 #[derive(Debug, Default)]
 struct State {
     timer: Option<Instant>,
@@ -41,7 +41,7 @@ impl State {
         Ok(())
     }
 
-    /// Takes what happened, up to `room`.
+    /// Removes events, up to `room`, and returns their number.
     fn take(&mut self, room: usize) -> usize {
         let mut taken = 0;
         if taken < room && std::mem::take(&mut self.is_rung) {
@@ -62,7 +62,7 @@ fn queues() -> MutexGuard<'static, Option<HashMap<RawFd, State>>> {
     QUEUES.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Queues in memory, each under the number of a descriptor. Every third wait is interrupted by a signal.
+/// An implementation of queues in memory, each under the number of a descriptor. A signal interrupts every third wait.
 #[derive(Debug)]
 pub(crate) struct Fake;
 
@@ -173,5 +173,6 @@ fn a_timer_rings_once_and_is_silent_when_it_was_taken_or_taken_back() {
     }
 }
 
-/// The protocol of words over this sleeper is tried beside it ([`waiting`](crate::host::sys::waiting)).
+/// The queue of the fake. The tests of [`waiting`](crate::host::sys::waiting) test the protocol of words with this
+/// sleeper.
 pub(crate) type FakeQueue = Queue<Fake>;
